@@ -1,2 +1,34 @@
-//! Placeholder.
-fn main() {}
+//! Benchmark campaigns: `cargo xtask bench NAME`.
+//!
+//! A campaign alternates what it compares within each round, so that a machine whose speed drifts treats all
+//! alike; it keeps every raw sample in `bench/results/`, and the tables in the documentation are made from those
+//! files. Ratios within one run are what counts: absolute times belong to the machine.
+
+// A campaign tells how it goes.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod balance;
+mod launch;
+mod markdown;
+mod statistics;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "isochron-bench", about)]
+struct Arguments {
+    #[command(subcommand)]
+    campaign: Campaign,
+}
+
+#[derive(Subcommand)]
+enum Campaign {
+    /// The four balancing strategies on emulated unlike nodes, and on nodes with a memory cliff
+    Balance(balance::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().campaign {
+        Campaign::Balance(arguments) => balance::run(&arguments),
+    }
+}

@@ -1,1 +1,42 @@
-//! Placeholder.
+//! The devices of a node: what they are, how they compute, and how fast they really are.
+//!
+//! * [`Topology`] describes the host's hardware and binds threads to it; [`default_groups`] makes devices of it.
+//! * A [`Worker`] is a device: it updates `C += alpha·A·B`. [`CpuWorker`] is a pinned group of cores over a [`Blas`]
+//!   that is chosen at run time; [`PacedWorker`] slows another worker down, to emulate an unlike cluster;
+//!   [`RecordedWorker`] replays a model on a virtual clock. [`conformance`] is the suite that they all pass.
+//! * A [`DeviceTeam`] drives all devices of a node at the same time.
+//! * [`measure::measure_team`] repeats an update until its time is known with confidence.
+//!
+//! Everything that touches hardware or foreign libraries is in this crate, each library in one module: hwloc in
+//! [`topology`], BLAS in [`blas`]. Hardware that is absent is an empty list, never an error.
+
+// Tests unwrap what their own inputs make certain; the message of a failed unwrap is the report.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod blas;
+pub mod conformance;
+pub mod measure;
+pub mod topology;
+
+mod cpu;
+mod discover;
+mod error;
+mod memory;
+mod paced;
+mod recorded;
+mod team;
+mod view;
+mod worker;
+
+pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas};
+pub use cpu::{CpuWorker, thread_cpu_time_s};
+pub use discover::{CoreGroup, default_groups};
+pub use error::DeviceError;
+pub use measure::{MeasureConfig, Measurement, measure_team};
+pub use memory::memory_available_bytes;
+pub use paced::{Pace, PacedWorker};
+pub use recorded::RecordedWorker;
+pub use team::DeviceTeam;
+pub use topology::{CoreInfo, Topology, TopologySummary};
+pub use view::{View, ViewMut};
+pub use worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};

@@ -1,1 +1,30 @@
-//! Placeholder.
+//! Isochron: matrix multiplication on unlike nodes, balanced by measured speed, over MPI.
+//!
+//! # Overview
+//! A [`session::Session`] joins the ranks of a job (a [`comm::Comm`]) with the devices of each rank's node. It
+//! *plans*: the speed of every device is measured with the kernel that will run, INPA balances the nodes over
+//! IDPA balancing the devices of each, and the result is a [`multiply::Plan`]: one rectangle of C for each node,
+//! one slice of it for each device. Then it *multiplies* [`matrix::Matrix`] operands spread as the plan says, by
+//! a blocked heterogeneous SUMMA. The result is checked by [`verify`], and a [`session::Report`] says what every
+//! device did.
+//!
+//! The example of [`session::Session`] is a whole program.
+//!
+//! # References
+//! Clarke, Ilic, Lastovetsky and Sousa, "Hierarchical partitioning algorithm for scientific computing on highly
+//! heterogeneous CPU + GPU clusters", Euro-Par 2012; Clarke, "Design and implementation of parallel algorithms
+//! for modern heterogeneous platforms based on the functional performance model", PhD thesis, University College
+//! Dublin, 2014.
+
+// A test that cannot go on says so by panicking.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![deny(unsafe_code)]
+
+pub mod comm;
+mod error;
+pub mod matrix;
+pub mod multiply;
+pub mod session;
+pub mod verify;
+
+pub use error::{Error, ErrorClass};

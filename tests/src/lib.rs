@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Multi-rank cases: the same on the local communicator and under a real `mpirun`.
+
+// Test code: it stops where it cannot go on.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
+
+pub mod cases;
+pub mod launch;

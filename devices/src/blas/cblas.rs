@@ -1,0 +1,320 @@
+//! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
+
+use super::{Blas, EmbeddedBlas, has_work};
+use crate::{DeviceError, View, ViewMut};
+use libloading::Library;
+use std::ffi::{CStr, c_char, c_double, c_int};
+
+/// `cblas_dgemm` with 32-bit integers (LP64).
+type Dgemm = unsafe extern "C" fn(
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_double,
+    *const c_double,
+    c_int,
+    *const c_double,
+    c_int,
+    c_double,
+    *mut c_double,
+    c_int,
+);
+type TakesInt = unsafe extern "C" fn(c_int);
+type TakesLong = unsafe extern "C" fn(isize);
+type TakesIntGivesInt = unsafe extern "C" fn(c_int) -> c_int;
+type GivesInt = unsafe extern "C" fn() -> c_int;
+type GivesLong = unsafe extern "C" fn() -> isize;
+type GivesText = unsafe extern "C" fn() -> *const c_char;
+type IntGivesText = unsafe extern "C" fn(c_int) -> *const c_char;
+type FillsText = unsafe extern "C" fn(*mut c_char, c_int);
+
+const COLUMN_MAJOR: c_int = 102;
+const NO_TRANSPOSE: c_int = 111;
+/// `MKL_THREADING_SEQUENTIAL` of `mkl_service.h`.
+const MKL_SEQUENTIAL: c_int = 1;
+/// `MKL_INTERFACE_LP64` of `mkl_service.h`.
+const MKL_LP64: c_int = 0;
+
+/// A CBLAS library, made sequential when it is opened.
+///
+/// A call whose dimensions exceed the library's 32-bit integers is computed by [`EmbeddedBlas`].
+#[derive(Debug)]
+pub struct CblasLibrary {
+    name: String,
+    dgemm: Dgemm,
+}
+
+impl CblasLibrary {
+    /// Opens `file`, a path or a name that the system's loader finds.
+    ///
+    /// OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and made sequential. Any other
+    /// library is used as it is: its own settings must keep it to one thread. The library stays loaded until the
+    /// process ends, because such libraries keep threads and thread-local buffers that do not survive unloading.
+    ///
+    /// # Errors
+    /// [`DeviceError::Blas`] when it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers.
+    pub fn open(file: &str) -> Result<Self, DeviceError> {
+        let error = |reason: String| DeviceError::Blas {
+            library: file.to_owned(),
+            reason,
+        };
+        // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
+        // any library that a program links to.
+        let library = unsafe { Library::new(file) }.map_err(|e| error(e.to_string()))?;
+        let raw = Raw { library };
+        let (dgemm, name) = raw.prepare(file).map_err(error)?;
+        std::mem::forget(raw);
+        Ok(Self { name, dgemm })
+    }
+}
+
+impl Blas for CblasLibrary {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn gemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, mut c: ViewMut<'_, f64>) {
+        if !has_work(alpha, &a, &b, &c) {
+            return;
+        }
+        let dims = [c.rows(), c.cols(), a.cols(), a.ld(), b.ld(), c.ld()];
+        let Some([m, n, k, lda, ldb, ldc]) = as_c_ints(dims) else {
+            return EmbeddedBlas.gemm(alpha, a, b, c);
+        };
+        // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserted it), each view's constructor asserts that its data
+        // span all elements `i + j*ld` and that ld >= max(1, rows), the integers are LP64 (`prepare` refuses
+        // others), and C is borrowed mutably, so it overlaps neither A nor B.
+        unsafe {
+            (self.dgemm)(
+                COLUMN_MAJOR,
+                NO_TRANSPOSE,
+                NO_TRANSPOSE,
+                m,
+                n,
+                k,
+                alpha,
+                a.data().as_ptr(),
+                lda,
+                b.data().as_ptr(),
+                ldb,
+                1.0,
+                c.data_mut().as_mut_ptr(),
+                ldc,
+            );
+        }
+    }
+}
+
+/// The dimensions as the library's integers; `None` when one does not fit.
+fn as_c_ints(dims: [usize; 6]) -> Option<[c_int; 6]> {
+    let mut ints = [0; 6];
+    for (int, dim) in ints.iter_mut().zip(dims) {
+        *int = c_int::try_from(dim).ok()?;
+    }
+    Some(ints)
+}
+
+/// An open library, of which nothing is known yet.
+struct Raw {
+    library: Library,
+}
+
+impl Raw {
+    /// Makes the library sequential; returns its `cblas_dgemm` and its name.
+    fn prepare(&self, file: &str) -> Result<(Dgemm, String), String> {
+        let (prefix, product, detail) = if self.has("MKL_Get_Version_String") {
+            ("", self.prepare_mkl(), String::new())
+        } else if self.has("bli_thread_set_num_threads") {
+            let (product, detail) = self.prepare_blis()?;
+            ("", product, detail)
+        } else if self.has("openblas_set_num_threads") {
+            let (product, detail) = self.prepare_openblas("")?;
+            ("", product, detail)
+        } else if self.has("scipy_openblas_set_num_threads") {
+            let (product, detail) = self.prepare_openblas("scipy_")?;
+            ("scipy_", product, detail)
+        } else {
+            ("", "CBLAS".to_owned(), String::new())
+        };
+        let symbol = format!("{prefix}cblas_dgemm");
+        // SAFETY: every CBLAS exports this function with this signature; builds with 64-bit integers were refused
+        // above where the library can tell.
+        let dgemm = unsafe { self.symbol::<Dgemm>(&symbol) }
+            .ok_or_else(|| format!("it has no function {symbol}"))?;
+        let short = file.rsplit('/').next().unwrap_or(file);
+        let name = if detail.is_empty() {
+            format!("{product} ({short})")
+        } else {
+            format!("{product} ({short}, {detail})")
+        };
+        Ok((dgemm, name))
+    }
+
+    /// Sequential layer, 32-bit integers. The functions in capitals take their argument by value; the ones in
+    /// small letters are the Fortran interface and take a pointer.
+    fn prepare_mkl(&self) -> String {
+        let mut buffer = [0u8; 256];
+        // SAFETY: the signatures are those of mkl_service.h. The layers are set before any other call, as MKL
+        // asks; the version string is written to a buffer of the size that is passed, one byte short so that it
+        // ends with a zero.
+        unsafe {
+            if let Some(set) = self.symbol::<TakesIntGivesInt>("MKL_Set_Interface_Layer") {
+                set(MKL_LP64);
+            }
+            if let Some(set) = self.symbol::<TakesIntGivesInt>("MKL_Set_Threading_Layer") {
+                set(MKL_SEQUENTIAL);
+            }
+            if let Some(set) = self.symbol::<TakesInt>("MKL_Set_Num_Threads") {
+                set(1);
+            }
+            if let Some(get) = self.symbol::<FillsText>("MKL_Get_Version_String") {
+                get(buffer.as_mut_ptr().cast(), 255);
+            }
+        }
+        let text = CStr::from_bytes_until_nul(&buffer)
+            .map_or_else(|_| String::new(), |s| s.to_string_lossy().into_owned());
+        mkl_product(&text)
+    }
+
+    fn prepare_openblas(&self, prefix: &str) -> Result<(String, String), String> {
+        let named = |name: &str| format!("{prefix}openblas_{name}");
+        // SAFETY: the signatures are those of OpenBLAS's cblas.h; the strings live as long as the library.
+        let (config, core) = unsafe {
+            if let Some(set) = self.symbol::<TakesInt>(&named("set_num_threads")) {
+                set(1);
+            }
+            (
+                self.text(&named("get_config")),
+                self.text(&named("get_corename")),
+            )
+        };
+        if config.contains("USE64BITINT") {
+            return Err("it uses 64-bit integers, and 32-bit ones are needed (LP64)".to_owned());
+        }
+        Ok((openblas_product(&config), core))
+    }
+
+    fn prepare_blis(&self) -> Result<(String, String), String> {
+        // SAFETY: the signatures are those of blis.h, whose `dim_t` and `gint_t` are as wide as a pointer and whose
+        // `arch_t` is a C enum; the strings are constants of the library.
+        unsafe {
+            if let Some(bits) = self.symbol::<GivesLong>("bli_info_get_blas_int_type_size") {
+                let bits = bits();
+                if bits != 32 {
+                    return Err(format!(
+                        "it uses {bits}-bit integers, and 32-bit ones are needed (LP64)"
+                    ));
+                }
+            }
+            if let Some(set) = self.symbol::<TakesLong>("bli_thread_set_num_threads") {
+                set(1);
+            }
+            let version = self.text("bli_info_get_version_str");
+            let id = self.symbol::<GivesInt>("bli_arch_query_id");
+            let name = self.symbol::<IntGivesText>("bli_arch_string");
+            let arch = match (id, name) {
+                (Some(id), Some(name)) => owned_text(name(id())),
+                _ => String::new(),
+            };
+            Ok((format!("BLIS {version}").trim_end().to_owned(), arch))
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        // SAFETY: the symbol is only looked up, never called or read.
+        unsafe { self.library.get::<*const ()>(name) }.is_ok()
+    }
+
+    /// The function `name`, if the library has it.
+    ///
+    /// # Safety
+    /// `F` must be the function pointer type of that symbol, and must not be called once the library is closed.
+    unsafe fn symbol<F: Copy>(&self, name: &str) -> Option<F> {
+        // SAFETY: the caller's obligation, passed on.
+        unsafe { self.library.get::<F>(name) }.ok().map(|f| *f)
+    }
+
+    /// The string that the function `name` returns, or nothing.
+    ///
+    /// # Safety
+    /// `name` must take nothing and return a null pointer or a zero-terminated string.
+    unsafe fn text(&self, name: &str) -> String {
+        // SAFETY: the caller's obligation, passed on.
+        unsafe {
+            self.symbol::<GivesText>(name)
+                .map_or_else(String::new, |get| owned_text(get()))
+        }
+    }
+}
+
+/// A copy of a C string; nothing for a null pointer.
+///
+/// # Safety
+/// `text` must be null or point to a zero-terminated string.
+unsafe fn owned_text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, and zero-terminated as the caller guarantees.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// `OpenBLAS 0.3.21` from `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …`.
+fn openblas_product(config: &str) -> String {
+    let mut words = config.split_whitespace();
+    match (words.next(), words.next()) {
+        (Some(product), Some(version)) => format!("{product} {version}"),
+        _ => "OpenBLAS".to_owned(),
+    }
+}
+
+/// `MKL 2026.2` from `Intel(R) oneAPI Math Kernel Library Version 2026.2-Product Build … for …`.
+fn mkl_product(text: &str) -> String {
+    let version = text
+        .split_once("Version ")
+        .and_then(|(_, rest)| rest.split([' ', '-']).next())
+        .unwrap_or_default();
+    format!("MKL {version}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_beyond_32_bits_do_not_fit() {
+        let most = c_int::MAX as usize;
+        assert_eq!(as_c_ints([most; 6]), Some([c_int::MAX; 6]));
+        assert_eq!(as_c_ints([1, 1, 1, 1, 1, most + 1]), None);
+    }
+
+    #[test]
+    fn product_names_are_short() {
+        assert_eq!(
+            openblas_product("OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH"),
+            "OpenBLAS 0.3.21"
+        );
+        assert_eq!(openblas_product(""), "OpenBLAS");
+        assert_eq!(
+            mkl_product(
+                "Intel(R) oneAPI Math Kernel Library Version 2026.2-Product Build 20260101 for Intel(R) 64"
+            ),
+            "MKL 2026.2"
+        );
+        assert_eq!(mkl_product(""), "MKL");
+    }
+
+    #[test]
+    fn a_library_without_dgemm_is_refused() {
+        let error = CblasLibrary::open("libm.so.6").unwrap_err().to_string();
+        assert!(
+            error.contains("libm.so.6") && error.contains("cblas_dgemm"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! One suite for every [`Worker`]: what the contract promises, checked.
+//!
+//! [`run`] is for workers that compute; [`run_contract`] is the part that also holds for a worker that only pretends
+//! to, such as [`RecordedWorker`](crate::RecordedWorker). Both panic at the first promise that is broken, saying which.
+
+use crate::worker::{UpdateTime, Worker};
+use crate::{DeviceError, View, ViewMut};
+
+/// Shapes `(rows, cols, k)`: the smallest, odd ones, empty ones, and more columns than threads.
+const SHAPES: &[(usize, usize, usize)] = &[
+    (1, 1, 1),
+    (7, 13, 31),
+    (31, 1, 7),
+    (1, 29, 3),
+    (64, 48, 300),
+    (0, 5, 4),
+    (5, 0, 4),
+    (5, 4, 0),
+    (0, 0, 0),
+];
+
+/// A worker to be tested.
+type Make<'a> = &'a mut dyn FnMut() -> Box<dyn Worker>;
+
+/// Checks everything that the contract of [`Worker`] promises, on workers that `make` returns.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn run(make: Make<'_>) {
+    run_contract(make);
+    for &shape in SHAPES {
+        for (alpha, pad) in [(1.0, 0), (0.0, 3), (-2.5, 3)] {
+            results_are_exact(make().as_mut(), shape, alpha, pad);
+        }
+    }
+    job_without_updates_keeps_c(make().as_mut());
+    fewer_than_k_max_is_fine(make().as_mut());
+    nan_propagates(make().as_mut());
+}
+
+/// Checks what holds for a worker without arithmetic too: that it says what it is, that times are times, and that
+/// operands which do not fit are errors, not panics.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn run_contract(make: Make<'_>) {
+    info_is_filled(make().as_ref());
+    for &shape in SHAPES {
+        times_are_times(make().as_mut(), shape);
+    }
+    wrong_shapes_are_errors(make().as_mut());
+    wrong_order_is_an_error(make().as_mut());
+}
+
+/// What lies between the columns of the matrices: no worker may use or touch it.
+const GAP: f64 = 12345.0;
+
+/// A column-major matrix that owns its elements, with gaps between its columns.
+struct Matrix {
+    rows: usize,
+    cols: usize,
+    ld: usize,
+    data: Vec<f64>,
+}
+
+impl Matrix {
+    fn new(rows: usize, cols: usize, pad: usize, at: fn(usize, usize) -> f64) -> Self {
+        let ld = (rows + pad).max(1);
+        let element = |place: usize| match (place % ld, place / ld) {
+            (i, j) if i < rows => at(i, j),
+            _ => GAP,
+        };
+        Self {
+            rows,
+            cols,
+            ld,
+            data: (0..ld * cols).map(element).collect(),
+        }
+    }
+
+    fn view(&self) -> View<'_, f64> {
+        View::new(&self.data, self.rows, self.cols, self.ld)
+    }
+
+    fn view_mut(&mut self) -> ViewMut<'_, f64> {
+        ViewMut::new(&mut self.data, self.rows, self.cols, self.ld)
+    }
+
+    /// Checks every element, and that the gaps are untouched.
+    fn assert_is(&self, what: &str, expected: impl Fn(usize, usize) -> f64) {
+        for (place, &found) in self.data.iter().enumerate() {
+            let (i, j) = (place % self.ld, place / self.ld);
+            let expected = if i < self.rows { expected(i, j) } else { GAP };
+            assert!(
+                found == expected || (found.is_nan() && expected.is_nan()),
+                "{what}: element ({i}, {j}) of {}x{} with ld {} is {found}, expected {expected}",
+                self.rows,
+                self.cols,
+                self.ld
+            );
+        }
+    }
+}
+
+/// The operands: small integers, so that every sum is exact in any order.
+struct Case {
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+}
+
+fn a_at(i: usize, p: usize) -> f64 {
+    ((3 * i + 5 * p) % 7) as f64 - 3.0
+}
+
+fn b_at(p: usize, j: usize) -> f64 {
+    ((2 * p + 3 * j) % 5) as f64 - 2.0
+}
+
+fn c_at(i: usize, j: usize) -> f64 {
+    ((i + 4 * j) % 9) as f64 - 4.0
+}
+
+fn product_at(i: usize, j: usize, k: usize) -> f64 {
+    (0..k).map(|p| a_at(i, p) * b_at(p, j)).sum()
+}
+
+impl Case {
+    fn new((rows, cols, k): (usize, usize, usize), pad: usize) -> Self {
+        Self {
+            a: Matrix::new(rows, k, pad, a_at),
+            b: Matrix::new(k, cols, pad, b_at),
+            c: Matrix::new(rows, cols, pad, c_at),
+        }
+    }
+
+    fn k(&self) -> usize {
+        self.a.cols
+    }
+
+    /// `begin`, as many updates, `finish`.
+    fn job(&mut self, worker: &mut dyn Worker, alpha: f64, updates: usize) -> Vec<UpdateTime> {
+        let k = self.k();
+        valid(worker.begin(self.c.view_mut(), k));
+        let times = (0..updates)
+            .map(|_| valid(worker.update(alpha, self.a.view(), self.b.view(), self.c.view_mut())))
+            .collect();
+        valid(worker.finish(self.c.view_mut()));
+        times
+    }
+}
+
+/// The value of a call that must not fail.
+fn valid<T>(result: Result<T, DeviceError>) -> T {
+    result.unwrap_or_else(|error| panic!("a valid call failed: {error}"))
+}
+
+fn info_is_filled(worker: &dyn Worker) {
+    let info = worker.info();
+    assert!(!info.name.is_empty(), "the name is empty");
+    assert!(
+        !info.blas.is_empty(),
+        "{}: the BLAS is not named",
+        info.name
+    );
+    assert!(
+        !info.pinned || !info.cores.is_empty(),
+        "{}: pinned to no core",
+        info.name
+    );
+}
+
+fn times_are_times(worker: &mut dyn Worker, shape: (usize, usize, usize)) {
+    for time in Case::new(shape, 1).job(worker, 1.0, 2) {
+        for t_s in [time.busy_s, time.cpu_s] {
+            assert!(t_s.is_finite() && t_s >= 0.0, "{shape:?}: {time:?}");
+        }
+    }
+}
+
+fn results_are_exact(
+    worker: &mut dyn Worker,
+    shape: (usize, usize, usize),
+    alpha: f64,
+    pad: usize,
+) {
+    let mut case = Case::new(shape, pad);
+    let k = case.k();
+    // Two jobs of two updates each: both accumulate.
+    for updates in [2.0, 4.0] {
+        case.job(worker, alpha, 2);
+        case.c
+            .assert_is(&format!("alpha = {alpha}, k = {k}"), |i, j| {
+                c_at(i, j) + updates * alpha * product_at(i, j, k)
+            });
+    }
+}
+
+fn job_without_updates_keeps_c(worker: &mut dyn Worker) {
+    let mut case = Case::new((9, 7, 4), 2);
+    case.job(worker, 1.0, 0);
+    case.c.assert_is("begin and finish", c_at);
+}
+
+fn fewer_than_k_max_is_fine(worker: &mut dyn Worker) {
+    let mut case = Case::new((9, 7, 4), 0);
+    valid(worker.begin(case.c.view_mut(), 64));
+    valid(worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut()));
+    valid(worker.finish(case.c.view_mut()));
+    case.c
+        .assert_is("k < k_max", |i, j| c_at(i, j) + product_at(i, j, 4));
+}
+
+fn nan_propagates(worker: &mut dyn Worker) {
+    let mut case = Case::new((6, 5, 3), 0);
+    // A(2, 1) makes row 2 of C undefined, and nothing else.
+    case.a.data[2 + case.a.ld] = f64::NAN;
+    case.job(worker, 0.0, 1);
+    case.c.assert_is("alpha = 0 with a NaN in A", c_at);
+    case.job(worker, 1.0, 1);
+    case.c.assert_is("a NaN in A", |i, j| match i {
+        2 => f64::NAN,
+        _ => c_at(i, j) + product_at(i, j, 3),
+    });
+}
+
+fn wrong_shapes_are_errors(worker: &mut dyn Worker) {
+    const GOOD: (usize, usize, usize) = (4, 6, 3);
+    let mut update = |what: &str, a: (usize, usize), b: (usize, usize), c: (usize, usize)| {
+        let mut case = Case::new(GOOD, 0);
+        valid(worker.begin(case.c.view_mut(), GOOD.2));
+        let a = Matrix::new(a.0, a.1, 0, a_at);
+        let b = Matrix::new(b.0, b.1, 0, b_at);
+        let mut c = Matrix::new(c.0, c.1, 0, c_at);
+        worker
+            .update(1.0, a.view(), b.view(), c.view_mut())
+            .err()
+            .unwrap_or_else(|| panic!("{what}: accepted"))
+    };
+    let is_shape = |error| matches!(error, DeviceError::Shape { .. });
+    assert!(is_shape(update(
+        "C is not that of begin",
+        (5, 3),
+        (3, 6),
+        (5, 6)
+    )));
+    assert!(is_shape(update(
+        "A has too few rows",
+        (3, 3),
+        (3, 6),
+        (4, 6)
+    )));
+    assert!(is_shape(update(
+        "B has too many columns",
+        (4, 3),
+        (3, 7),
+        (4, 6)
+    )));
+    assert!(is_shape(update(
+        "A and B do not fit",
+        (4, 3),
+        (2, 6),
+        (4, 6)
+    )));
+    assert!(matches!(
+        update("k > k_max", (4, 4), (4, 6), (4, 6)),
+        DeviceError::InnerDimension { k: 4, k_max: 3 }
+    ));
+    let (mut case, mut other) = (Case::new(GOOD, 0), Case::new((6, 4, 3), 0));
+    valid(worker.begin(case.c.view_mut(), 3));
+    assert!(
+        worker.finish(other.c.view_mut()).is_err_and(is_shape),
+        "finish with another C: accepted"
+    );
+    // After an error the worker is as good as new.
+    case.job(worker, 1.0, 1);
+}
+
+fn wrong_order_is_an_error(worker: &mut dyn Worker) {
+    let is_order = |error| matches!(error, DeviceError::Order { .. });
+    let mut case = Case::new((3, 2, 1), 0);
+    for _ in 0..2 {
+        let early = worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut());
+        assert!(early.is_err_and(is_order), "update outside a job: accepted");
+        let early = worker.finish(case.c.view_mut());
+        assert!(early.is_err_and(is_order), "finish outside a job: accepted");
+        // The second round comes after a job that was finished.
+        case.job(worker, 1.0, 1);
+    }
+}

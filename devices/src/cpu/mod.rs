@@ -1,0 +1,7 @@
+//! CPU devices: a group of cores, pinned, with a sequential BLAS on each.
+
+mod clock;
+mod worker;
+
+pub use clock::thread_cpu_time_s;
+pub use worker::CpuWorker;

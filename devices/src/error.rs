@@ -1,0 +1,137 @@
+//! The one error type of this crate.
+
+/// What can go wrong while discovering, building, driving or measuring devices.
+///
+/// Every message says what was asked for, what was found and, where there is something to do about it,
+/// what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// hwloc could not describe the machine (or the description that it was given).
+    #[error("cannot read the topology of {origin}: {reason}")]
+    Topology {
+        /// Where the description was to come from: `this machine`, `a synthetic description`, `XML`.
+        origin: String,
+        /// What hwloc said.
+        reason: String,
+    },
+    /// A thread could not be bound to a core, or its binding could not be read.
+    #[error("cannot bind a thread to core {core}: {reason}")]
+    Binding {
+        /// Logical index of the core.
+        core: u32,
+        /// Why.
+        reason: String,
+    },
+    /// The binding of the calling thread could not be read.
+    #[error("cannot read which processing units the calling thread may use: {reason}")]
+    BindingUnknown {
+        /// What hwloc said.
+        reason: String,
+    },
+    /// The text does not name a BLAS.
+    #[error(
+        "`{text}` is not a BLAS: use auto, embedded, openblas, mkl, blis or the path of a CBLAS library"
+    )]
+    UnknownBlas {
+        /// The text that was read.
+        text: String,
+    },
+    /// A BLAS library could not be opened, or cannot be used.
+    #[error("the BLAS library {library} cannot be used: {reason}")]
+    Blas {
+        /// The file names that were tried, or the one library that failed.
+        library: String,
+        /// Why.
+        reason: String,
+    },
+    /// A device was described by values that make no sense.
+    #[error("device {device}: {reason}")]
+    Config {
+        /// Name of the device.
+        device: String,
+        /// Which value, and what it should be.
+        reason: String,
+    },
+    /// A team was asked to work with the wrong number of slices.
+    #[error("the team has {devices} devices but was given {slices} slices")]
+    Slices {
+        /// Devices in the team.
+        devices: usize,
+        /// Slices that were given.
+        slices: usize,
+    },
+    /// The slices do not cover the columns of C.
+    #[error("the slices cover {covered} columns, but C has {cols}")]
+    Width {
+        /// Sum of the slices.
+        covered: usize,
+        /// Columns of C.
+        cols: usize,
+    },
+    /// A matrix does not have the shape that the contract asks for.
+    #[error("{matrix} is {found_rows}x{found_cols}, expected {expected_rows}x{expected_cols}")]
+    Shape {
+        /// Which matrix.
+        matrix: &'static str,
+        /// Rows that were expected.
+        expected_rows: usize,
+        /// Columns that were expected.
+        expected_cols: usize,
+        /// Rows that were given.
+        found_rows: usize,
+        /// Columns that were given.
+        found_cols: usize,
+    },
+    /// An update has a larger inner dimension than `begin` announced.
+    #[error("the update has k = {k}, but begin announced at most {k_max}")]
+    InnerDimension {
+        /// Inner dimension of the update.
+        k: usize,
+        /// Largest inner dimension announced.
+        k_max: usize,
+    },
+    /// A worker was called out of order: `begin`, any number of `update`, `finish`.
+    #[error("{call} was called {when}: the order is begin, update..., finish")]
+    Order {
+        /// The call.
+        call: &'static str,
+        /// When it came, such as `before begin`.
+        when: &'static str,
+    },
+    /// There is not enough memory for the operands.
+    #[error(
+        "{needed_bytes} bytes are needed and {missing_bytes} of them are missing: use a smaller size"
+    )]
+    Memory {
+        /// Bytes needed in all.
+        needed_bytes: u64,
+        /// Bytes lacking.
+        missing_bytes: u64,
+    },
+    /// A device of a team failed; the others finished what they were doing.
+    #[error("device {device} failed")]
+    Device {
+        /// Name of the device.
+        device: String,
+        /// What happened.
+        #[source]
+        source: Box<DeviceError>,
+    },
+    /// The code of a device panicked.
+    #[error("panic: {message}")]
+    Panic {
+        /// The panic's message.
+        message: String,
+    },
+    /// A measurement was configured with a value out of range.
+    #[error("measurement: {field} = {value}, but it must be {must_be}")]
+    Measure {
+        /// Field of the configuration.
+        field: &'static str,
+        /// The value.
+        value: f64,
+        /// What is allowed.
+        must_be: &'static str,
+    },
+}

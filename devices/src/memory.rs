@@ -1,0 +1,243 @@
+//! How much memory this process can still get.
+//!
+//! Three bounds, the smallest of which counts: what the kernel could hand out without swapping (`MemAvailable`), what
+//! the memory control groups of the process leave (versions 1 and 2, every level up to the root), and what the limit
+//! on its address space leaves. Without the last two, a job that a batch system confined would be killed by a plan
+//! that looked sound.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes that this process can still allocate; `None` where the system does not tell (other than Linux).
+pub fn memory_available_bytes() -> Option<u64> {
+    available_below(Path::new("/"))
+}
+
+/// The same for a file system whose root is `root`.
+fn available_below(root: &Path) -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let address_space = free_address_space(&read("proc/self/limits"), &read("proc/self/status"));
+    let groups = group_folders(&read("proc/self/cgroup"), &read("proc/self/mountinfo"));
+    let groups = groups.iter().filter_map(|group| group.free_bytes(root));
+    field_kib(&read("proc/meminfo"), "MemAvailable:")
+        .into_iter()
+        .chain(address_space)
+        .chain(groups)
+        .min()
+}
+
+/// The value of a line such as `MemAvailable:   24321568 kB`, in bytes.
+fn field_kib(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// What the soft limit on the address space leaves; `None` without a limit.
+fn free_address_space(limits: &str, status: &str) -> Option<u64> {
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(limit.saturating_sub(field_kib(status, "VmSize:")?))
+}
+
+/// The folder of a memory control group, and how its files are called.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    /// Path of the file system's mount point, without the leading `/`.
+    mount: PathBuf,
+    /// Path of the group below it.
+    below: PathBuf,
+    names: &'static Names,
+}
+
+/// The file names of one version of control groups.
+#[derive(Debug, PartialEq, Eq)]
+struct Names {
+    limit: &'static str,
+    usage: &'static str,
+    /// The line of `memory.stat` with the page cache that the kernel drops first.
+    reclaimable: &'static str,
+}
+
+const V1: Names = Names {
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    reclaimable: "total_inactive_file ",
+};
+
+const V2: Names = Names {
+    limit: "memory.max",
+    usage: "memory.current",
+    reclaimable: "inactive_file ",
+};
+
+impl Group {
+    /// The least that this group and those above it leave; `None` when none has a limit.
+    fn free_bytes(&self, root: &Path) -> Option<u64> {
+        let mount = root.join(&self.mount);
+        self.below
+            .ancestors()
+            .filter_map(|below| self.names.free_bytes(&mount.join(below)))
+            .min()
+    }
+}
+
+impl Names {
+    fn free_bytes(&self, folder: &Path) -> Option<u64> {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        // Version 2 writes `max` where there is no limit; version 1 a number near 2^63, which bounds nothing.
+        let limit: u64 = read(self.limit)?.trim().parse().ok()?;
+        let usage: u64 = read(self.usage)?.trim().parse().ok()?;
+        let reclaimable = read("memory.stat")
+            .unwrap_or_default()
+            .lines()
+            .find_map(|line| line.strip_prefix(self.reclaimable)?.trim().parse().ok())
+            .unwrap_or(0);
+        Some(limit.saturating_sub(usage.saturating_sub(reclaimable)))
+    }
+}
+
+/// The memory groups of a process, from its `cgroup` and `mountinfo` files.
+fn group_folders(cgroup: &str, mountinfo: &str) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for line in cgroup.lines() {
+        // `4:memory:/job/1` in version 1, `0::/job/1` in version 2.
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
+        let names = match controllers {
+            "" => &V2,
+            list if list.split(',').any(|c| c == "memory") => &V1,
+            _ => continue,
+        };
+        groups.extend(
+            mountinfo
+                .lines()
+                .filter_map(|mount| mounted_group(mount, path, names)),
+        );
+    }
+    groups
+}
+
+/// The folder of the group `path` below the mount that a line of `mountinfo` describes, if it is of that version.
+fn mounted_group(line: &str, path: &str, names: &'static Names) -> Option<Group> {
+    // `36 31 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
+    let (left, right) = line.split_once(" - ")?;
+    let mut right = right.split(' ');
+    let (kind, options) = (right.next()?, right.nth(1)?);
+    let matches = match kind {
+        "cgroup2" => *names == V2,
+        "cgroup" => *names == V1 && options.split(',').any(|o| o == "memory"),
+        _ => false,
+    };
+    if !matches {
+        return None;
+    }
+    let mut left = left.split(' ').skip(3);
+    let (mount_root, mount) = (left.next()?, left.next()?);
+    // In a container the mount shows a part of the hierarchy only; a group outside it is seen from its top.
+    let below = Path::new(path)
+        .strip_prefix(mount_root)
+        .unwrap_or(Path::new(""));
+    Some(Group {
+        mount: Path::new(mount).strip_prefix("/").ok()?.to_owned(),
+        below: below.to_owned(),
+        names,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes files of a made-up `/proc` and `/sys`.
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, content) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        root
+    }
+
+    const MEMINFO: (&str, &str) = (
+        "proc/meminfo",
+        "MemTotal:       24684096 kB\nMemFree:  1 kB\nMemAvailable:   1000 kB\n",
+    );
+
+    #[test]
+    fn the_kernel_alone() {
+        let root = tree(&[MEMINFO]);
+        assert_eq!(available_below(root.path()), Some(1_024_000));
+        assert_eq!(available_below(tree(&[]).path()), None);
+    }
+
+    #[test]
+    fn a_limit_on_the_address_space_counts() {
+        let limits = "Limit  Soft Limit  Hard Limit  Units\nMax address space         1000000    unlimited   bytes\n";
+        let root = tree(&[
+            MEMINFO,
+            ("proc/self/limits", limits),
+            ("proc/self/status", "Name:\tx\nVmSize:\t     500 kB\n"),
+        ]);
+        assert_eq!(available_below(root.path()), Some(1_000_000 - 512_000));
+        assert_eq!(
+            free_address_space("Max address space  unlimited unlimited bytes", ""),
+            None
+        );
+    }
+
+    #[test]
+    fn version_1_counts_without_the_reclaimable_cache() {
+        let root = tree(&[
+            MEMINFO,
+            ("proc/self/cgroup", "5:cpu:/\n4:memory:/job/1\n0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n",
+            ),
+            ("sys/fs/cgroup/memory/job/1/memory.limit_in_bytes", "5000\n"),
+            ("sys/fs/cgroup/memory/job/1/memory.usage_in_bytes", "3000\n"),
+            (
+                "sys/fs/cgroup/memory/job/1/memory.stat",
+                "cache 9\ntotal_inactive_file 700\n",
+            ),
+        ]);
+        assert_eq!(available_below(root.path()), Some(2700));
+    }
+
+    #[test]
+    fn version_2_counts_every_level() {
+        let root = tree(&[
+            MEMINFO,
+            ("proc/self/cgroup", "0::/box/slurm/job/step\n"),
+            (
+                "proc/self/mountinfo",
+                "41 31 0:38 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n",
+            ),
+            ("sys/fs/cgroup/slurm/job/step/memory.max", "max\n"),
+            ("sys/fs/cgroup/slurm/job/step/memory.current", "10\n"),
+            ("sys/fs/cgroup/slurm/job/memory.max", "9000\n"),
+            ("sys/fs/cgroup/slurm/job/memory.current", "10000\n"),
+            ("sys/fs/cgroup/slurm/memory.max", "900000\n"),
+            ("sys/fs/cgroup/slurm/memory.current", "0\n"),
+        ]);
+        assert_eq!(available_below(root.path()), Some(0));
+    }
+
+    #[test]
+    fn groups_of_other_controllers_do_not_count() {
+        let mounts = "33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n\
+                      41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(group_folders("2:cpuacct:/a\n4:memory:/a\n", mounts), []);
+        let unified = group_folders("0::/a/b\n", mounts);
+        assert_eq!(unified.len(), 1);
+        assert_eq!(unified[0].mount, Path::new("sys/fs/cgroup/unified"));
+        assert_eq!(unified[0].below, Path::new("a/b"));
+    }
+}

@@ -1,0 +1,283 @@
+//! A worker that is slower than its hardware on purpose: one machine plays an unlike cluster.
+
+use crate::worker::{DeviceInfo, DeviceKind, UpdateTime, Worker};
+use crate::{DeviceError, View, ViewMut};
+use isochron_hierarchy::model::PiecewiseFpm;
+use std::time::{Duration, Instant};
+
+/// How slow a paced device is.
+#[derive(Debug, Clone)]
+pub enum Pace {
+    /// An update takes this many times the CPU time that it really used, at least 1. (For a GPU: its busy time.)
+    Slowdown(f64),
+    /// An update takes what a recorded model says: `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less
+    /// than it really used.
+    Points {
+        /// Where the model comes from, for reports.
+        name: String,
+        /// The recorded times.
+        model: PiecewiseFpm,
+        /// Block size `b` that the model's units refer to.
+        block: u64,
+    },
+}
+
+impl Pace {
+    fn check(&self, device: &str) -> Result<(), DeviceError> {
+        let reason = match self {
+            Self::Slowdown(factor) if !(factor.is_finite() && *factor >= 1.0) => {
+                format!("a slowdown must be a number of at least 1, not {factor}")
+            }
+            Self::Points { name, model, block } => match check_model(model, *block) {
+                Ok(()) => return Ok(()),
+                Err(reason) => format!("{name}: {reason}"),
+            },
+            Self::Slowdown(_) => return Ok(()),
+        };
+        Err(DeviceError::Config {
+            device: device.to_owned(),
+            reason,
+        })
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Slowdown(factor) => format!("slowdown {factor}"),
+            Self::Points { name, .. } => format!("points {name}"),
+        }
+    }
+
+    /// Seconds that an update of `rows × cols` with inner dimension `k` should take, if `used_s` were really used.
+    fn target_s(&self, used_s: f64, rows: usize, cols: usize, k: usize) -> f64 {
+        match self {
+            Self::Slowdown(factor) => factor * used_s,
+            Self::Points { model, block, .. } => {
+                model_time_s(model, *block, rows, cols, k).max(used_s)
+            }
+        }
+    }
+}
+
+/// Whether a model can say how long an update takes.
+pub(crate) fn check_model(model: &PiecewiseFpm, block: u64) -> Result<(), String> {
+    if block == 0 {
+        return Err("the block size must be at least 1".to_owned());
+    }
+    if model.is_empty() {
+        return Err("the model has no points".to_owned());
+    }
+    Ok(())
+}
+
+/// Seconds for an update of `rows × cols` with inner dimension `k`: `t(d)·k/b` with `d = rows·cols/b²`.
+///
+/// The model knows updates with `k = b`; the work is proportional to `k`.
+pub(crate) fn model_time_s(
+    model: &PiecewiseFpm,
+    block: u64,
+    rows: usize,
+    cols: usize,
+    k: usize,
+) -> f64 {
+    if rows == 0 || cols == 0 || k == 0 {
+        return 0.0;
+    }
+    let b = block as f64;
+    let d = (rows as f64 / b) * (cols as f64 / b);
+    model.raw_time_s(d) * (k as f64 / b)
+}
+
+/// A worker that does the real arithmetic and then waits until the time of its pace is up.
+///
+/// The results are those of the worker inside, bit by bit. [`UpdateTime::busy_s`] is the time that the pace prescribes,
+/// not the wall time, so that what the balancer sees does not depend on how busy the machine is; the wall time follows
+/// it in the long run. Waiting is sleeping: the core belongs to the other emulated nodes meanwhile.
+pub struct PacedWorker {
+    inner: Box<dyn Worker>,
+    info: DeviceInfo,
+    pace: Pace,
+    clock: PaceClock,
+}
+
+impl PacedWorker {
+    /// Slows `inner` down.
+    ///
+    /// # Errors
+    /// [`DeviceError::Config`] for a slowdown under 1, a block size of 0 or a model without points.
+    pub fn new(inner: Box<dyn Worker>, pace: Pace) -> Result<Self, DeviceError> {
+        let mut info = inner.info().clone();
+        pace.check(&info.name)?;
+        info.paced = Some(pace.describe());
+        Ok(Self {
+            inner,
+            info,
+            pace,
+            clock: PaceClock::default(),
+        })
+    }
+}
+
+impl Worker for PacedWorker {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64 {
+        self.inner.memory_needed(rows, cols, k_max)
+    }
+
+    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
+        self.inner.begin(c, k_max)
+    }
+
+    fn update(
+        &mut self,
+        alpha: f64,
+        a: View<'_, f64>,
+        b: View<'_, f64>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        let start = Instant::now();
+        let time = self.inner.update(alpha, a, b, c)?;
+        // The CPU clock stands still while other programs have the core; a GPU has no such clock.
+        let used_s = match self.info.kind {
+            DeviceKind::Cpu => time.cpu_s,
+            DeviceKind::Cuda => time.busy_s,
+        };
+        let target_s = self.pace.target_s(used_s, a.rows(), b.cols(), a.cols());
+        sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
+        self.clock.settle(start.elapsed().as_secs_f64(), target_s);
+        Ok(UpdateTime {
+            busy_s: target_s,
+            cpu_s: time.cpu_s,
+        })
+    }
+
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
+        self.inner.finish(c)
+    }
+}
+
+/// How much wall time was overdrawn so far, which later updates pay back.
+///
+/// A sleep ends late, by microseconds on an idle machine and by a scheduling slice on a busy one. Carrying the excess
+/// makes the wall time of many updates follow the sum of their targets.
+#[derive(Debug, Default)]
+struct PaceClock {
+    debt_s: f64,
+}
+
+impl PaceClock {
+    /// Debt beyond this is forgiven: after the process was stopped for a while, the device must not run unpaced until
+    /// it has caught up. A few scheduling slices.
+    const MAX_DEBT_S: f64 = 0.020;
+
+    /// How long to wait after `elapsed_s` of an update that should take `target_s`.
+    fn wait_s(&self, elapsed_s: f64, target_s: f64) -> f64 {
+        (target_s - self.debt_s - elapsed_s).max(0.0)
+    }
+
+    /// Takes note that the update, waiting included, took `elapsed_s`.
+    fn settle(&mut self, elapsed_s: f64, target_s: f64) {
+        self.debt_s = (self.debt_s + elapsed_s - target_s).clamp(0.0, Self::MAX_DEBT_S);
+    }
+}
+
+/// Sleeps without the 50 µs by which Linux may delay a timer to save power.
+fn sleep_precisely(wait_s: f64) {
+    if wait_s <= 0.0 {
+        return;
+    }
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: this option takes one integer, reads no memory, and concerns the calling thread's timers alone.
+        // If it fails the sleep is a little longer, which the debt evens out.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+    }
+    // A prescribed time beyond what a duration holds is a wait without end.
+    std::thread::sleep(Duration::try_from_secs_f64(wait_s).unwrap_or(Duration::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded::RecordedWorker;
+    use isochron_hierarchy::model::Point;
+
+    fn model(points: &[(u64, f64)]) -> PiecewiseFpm {
+        let point = |&(d, t_s)| Point {
+            d,
+            t_s,
+            reps: 3,
+            ci_s: 0.0,
+        };
+        PiecewiseFpm::from_points(points.iter().map(point).collect()).unwrap()
+    }
+
+    fn points(block: u64, points: &[(u64, f64)]) -> Pace {
+        Pace::Points {
+            name: "cliff.points".to_owned(),
+            model: model(points),
+            block,
+        }
+    }
+
+    #[test]
+    fn late_sleeps_are_paid_back() {
+        let mut clock = PaceClock::default();
+        let mut wall_s = 0.0;
+        for _ in 0..1000 {
+            // Each update works for 1 ms, should take 4 ms, and every sleep ends 0.3 ms late.
+            let elapsed_s = 0.001 + clock.wait_s(0.001, 0.004) + 0.0003;
+            clock.settle(elapsed_s, 0.004);
+            wall_s += elapsed_s;
+        }
+        assert!((wall_s - 4.0).abs() < 0.001, "{wall_s}");
+    }
+
+    #[test]
+    fn a_pause_leads_to_no_burst() {
+        let mut clock = PaceClock::default();
+        clock.settle(10.0, 0.004);
+        let mut skipped_s = 0.0;
+        for _ in 0..100 {
+            let elapsed_s = 0.001 + clock.wait_s(0.001, 0.004);
+            clock.settle(elapsed_s, 0.004);
+            skipped_s += 0.004 - elapsed_s;
+        }
+        assert!(
+            (skipped_s - PaceClock::MAX_DEBT_S).abs() < 1e-9,
+            "{skipped_s}"
+        );
+    }
+
+    #[test]
+    fn an_early_end_is_no_credit() {
+        let mut clock = PaceClock::default();
+        clock.settle(0.001, 0.004);
+        assert_eq!(clock.wait_s(0.001, 0.004), 0.003);
+    }
+
+    #[test]
+    fn targets_follow_the_pace() {
+        assert_eq!(Pace::Slowdown(4.0).target_s(0.5, 9, 9, 9), 2.0);
+        // 64 × 128 with blocks of 32 is 8 units, which take 0.25 s for k = 32 and twice that for k = 64.
+        let pace = points(32, &[(8, 0.25)]);
+        assert_eq!(pace.target_s(0.1, 64, 128, 64), 0.5);
+        assert_eq!(pace.target_s(0.7, 64, 128, 64), 0.7);
+        assert_eq!(pace.target_s(0.0, 64, 0, 64), 0.0);
+    }
+
+    #[test]
+    fn senseless_paces_are_refused() {
+        let refuse = |pace: Pace| {
+            let inner = RecordedWorker::new("gpu", DeviceKind::Cuda, model(&[(1, 1.0)]), 1);
+            let worker = PacedWorker::new(Box::new(inner.unwrap()), pace);
+            worker.err().map(|e| e.to_string()).unwrap()
+        };
+        assert!(refuse(Pace::Slowdown(0.5)).contains("0.5"));
+        assert!(refuse(Pace::Slowdown(f64::NAN)).contains("NaN"));
+        assert!(refuse(points(0, &[(1, 1.0)])).contains("block size"));
+        assert!(refuse(points(8, &[])).contains("cliff.points: the model has no points"));
+    }
+}

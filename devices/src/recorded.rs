@@ -1,0 +1,116 @@
+//! A device that exists on paper only: it replays a recorded model on a virtual clock.
+
+use crate::paced::{check_model, model_time_s};
+use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
+use crate::{DeviceError, View, ViewMut};
+use isochron_hierarchy::model::PiecewiseFpm;
+
+/// A worker without arithmetic: an update returns at once, leaves C as it is, and says that it took what the model
+/// says, `t(d)·k/b` seconds with `d = rows·cols/b²` units.
+///
+/// For planning and simulation: the balancing algorithms run against it as against a real device, for clusters that
+/// are not at hand. Never for results: [`DeviceInfo::paced`] says so in every report.
+pub struct RecordedWorker {
+    info: DeviceInfo,
+    model: PiecewiseFpm,
+    block: u64,
+    job: Job,
+}
+
+impl RecordedWorker {
+    /// A device called `name` whose updates take what `model` says, for a block size `b = block`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Config`] for a block size of 0 or a model without points.
+    pub fn new(
+        name: &str,
+        kind: DeviceKind,
+        model: PiecewiseFpm,
+        block: u64,
+    ) -> Result<Self, DeviceError> {
+        check_model(&model, block).map_err(|reason| DeviceError::Config {
+            device: name.to_owned(),
+            reason,
+        })?;
+        Ok(Self {
+            info: DeviceInfo {
+                name: name.to_owned(),
+                kind,
+                blas: "none".to_owned(),
+                paced: Some("recorded, without arithmetic".to_owned()),
+                cores: Vec::new(),
+                pinned: false,
+            },
+            model,
+            block,
+            job: Job::default(),
+        })
+    }
+}
+
+impl Worker for RecordedWorker {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn memory_needed(&self, _rows: usize, _cols: usize, _k_max: usize) -> u64 {
+        0
+    }
+
+    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
+        self.job.begin(&c, k_max);
+        Ok(())
+    }
+
+    /// Takes no time and leaves `c` as it is; `busy_s` is the recorded time, `cpu_s` is 0.
+    fn update(
+        &mut self,
+        _alpha: f64,
+        a: View<'_, f64>,
+        b: View<'_, f64>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        self.job.update(&a, &b, &c)?;
+        Ok(UpdateTime {
+            busy_s: model_time_s(&self.model, self.block, c.rows(), c.cols(), a.cols()),
+            cpu_s: 0.0,
+        })
+    }
+
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
+        self.job.finish(&c)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isochron_hierarchy::model::Point;
+
+    #[test]
+    fn the_recorded_time_is_returned_and_c_stays() {
+        let point = |d, t_s| Point {
+            d,
+            t_s,
+            reps: 1,
+            ci_s: 0.0,
+        };
+        let model = PiecewiseFpm::from_points(vec![point(2, 1.0), point(8, 16.0)]).unwrap();
+        let mut worker = RecordedWorker::new("phi", DeviceKind::Cpu, model, 2).unwrap();
+        let (a, b, mut c) = ([1.0; 8 * 2], [1.0; 2 * 4], [7.0; 8 * 4]);
+        let mut busy_s = |cols: usize, k: usize| {
+            let mut c = ViewMut::new(&mut c, 8, cols, 8);
+            worker.begin(c.reborrow(), 2).unwrap();
+            let (a, b) = (View::new(&a, 8, k, 8), View::new(&b, k, cols, 2));
+            let time = worker.update(1.0, a, b, c.reborrow()).unwrap();
+            worker.finish(c).unwrap();
+            time.busy_s
+        };
+        // 8 × 4 and 8 × 1 with blocks of 2 are 8 and 2 units; half the inner dimension is half the work.
+        assert_eq!(busy_s(4, 2), 16.0);
+        assert_eq!(busy_s(1, 2), 1.0);
+        assert_eq!(busy_s(4, 1), 8.0);
+        assert_eq!(busy_s(0, 2), 0.0);
+        assert_eq!(c, [7.0; 32]);
+    }
+}

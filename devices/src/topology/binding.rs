@@ -1,0 +1,84 @@
+//! Binding threads to cores.
+
+use super::{CoreInfo, Topology, indices};
+use crate::DeviceError;
+use hwlocality::cpu::binding::CpuBindingFlags;
+use hwlocality::cpu::cpuset::CpuSet;
+
+impl Topology {
+    /// Binds the calling thread to the processing units of `core`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Binding`] when the core is not of this machine (hwloc would pretend to succeed), or the system
+    /// refuses.
+    pub fn bind_current_thread(&self, core: &CoreInfo) -> Result<(), DeviceError> {
+        let error = |reason: String| DeviceError::Binding {
+            core: core.core,
+            reason,
+        };
+        if !self.is_this_system() {
+            return Err(error("this topology describes another machine".to_owned()));
+        }
+        let mut set = CpuSet::new();
+        for &pu in &core.pus {
+            set.set(pu as usize);
+        }
+        self.hwloc
+            .bind_cpu(&set, CpuBindingFlags::THREAD)
+            .map_err(|e| error(e.to_string()))
+    }
+
+    /// The operating system's indices of the processing units that the calling thread may run on, ascending.
+    ///
+    /// # Errors
+    /// [`DeviceError::BindingUnknown`] when the system does not tell, or the topology is another machine's.
+    pub fn current_binding(&self) -> Result<Vec<u32>, DeviceError> {
+        if !self.is_this_system() {
+            return Err(DeviceError::BindingUnknown {
+                reason: "this topology describes another machine".to_owned(),
+            });
+        }
+        self.hwloc
+            .cpu_binding(CpuBindingFlags::THREAD)
+            .map(|set| indices(&set))
+            .map_err(|e| DeviceError::BindingUnknown {
+                reason: e.to_string(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_bound_where_it_was_asked_to() {
+        let topology = Topology::discover().unwrap();
+        if !topology.is_this_system() {
+            // HWLOC_SYNTHETIC or HWLOC_XMLFILE is set: there is nothing to bind to.
+            return;
+        }
+        for core in topology.cores() {
+            let bound = std::thread::scope(|scope| {
+                scope
+                    .spawn(|| {
+                        topology.bind_current_thread(&core).unwrap();
+                        topology.current_binding().unwrap()
+                    })
+                    .join()
+                    .unwrap()
+            });
+            assert_eq!(bound, core.pus);
+        }
+    }
+
+    #[test]
+    fn another_machine_cannot_be_bound_to() {
+        let topology = Topology::from_synthetic("core:2 pu:1").unwrap();
+        let error = topology
+            .bind_current_thread(&topology.cores()[1])
+            .unwrap_err();
+        assert!(matches!(error, DeviceError::Binding { core: 1, .. }));
+        assert!(topology.current_binding().is_err());
+    }
+}

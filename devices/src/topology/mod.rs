@@ -1,0 +1,248 @@
+//! The hardware of this host, as hwloc sees it. Nothing outside this module knows hwloc.
+//!
+//! [`Topology::cores`] are the cores that this process may use: what control groups allow and, on this machine, what
+//! the launcher or `taskset` bound the process to. Their logical indices are those of the whole topology, so that
+//! ranks of one host that are bound differently call a core by the same number.
+
+mod binding;
+mod summary;
+
+pub use summary::{CacheInfo, NumaInfo, PackageInfo, TopologySummary};
+
+use crate::DeviceError;
+use hwlocality::Topology as Hwloc;
+use hwlocality::cpu::binding::CpuBindingFlags;
+use hwlocality::cpu::cpuset::CpuSet;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::types::ObjectType;
+use serde::{Deserialize, Serialize};
+
+/// One core that this process may use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreInfo {
+    /// Logical index of the core in the host.
+    pub core: u32,
+    /// The operating system's indices of its processing units (hardware threads), those that may be used.
+    pub pus: Vec<u32>,
+    /// Logical index of the package (socket) that it lies in.
+    pub package: u32,
+    /// The operating system's index of the NUMA node next to it.
+    pub numa: u32,
+    /// Rank of its kind by speed per core, 0 the most frugal; `None` when the system does not tell kinds apart.
+    pub kind: Option<u32>,
+}
+
+/// The hardware of a host.
+///
+/// ```
+/// use isochron_devices::Topology;
+/// let topology = Topology::from_synthetic("pack:2 core:4 pu:2")?;
+/// assert_eq!(topology.cores().len(), 8);
+/// assert!(!topology.is_this_system());
+/// # Ok::<(), isochron_devices::DeviceError>(())
+/// ```
+#[derive(Debug)]
+pub struct Topology {
+    hwloc: Hwloc,
+    /// Processing units that this process may use.
+    allowed: CpuSet,
+}
+
+impl Topology {
+    /// The machine that the program runs on.
+    ///
+    /// Threads that were bound before the call narrow nothing: the bindings of all threads of the process are taken
+    /// together.
+    ///
+    /// # Errors
+    /// [`DeviceError::Topology`] when hwloc cannot read it.
+    pub fn discover() -> Result<Self, DeviceError> {
+        Hwloc::new()
+            .map(Self::new)
+            .map_err(|e| topology_error("this machine", e))
+    }
+
+    /// A machine described in hwloc's synthetic notation, such as `pack:2 core:4 pu:2`, for tests and planning.
+    ///
+    /// # Errors
+    /// [`DeviceError::Topology`] when the description is not valid.
+    pub fn from_synthetic(description: &str) -> Result<Self, DeviceError> {
+        let error = |e: &dyn std::fmt::Display| {
+            topology_error(&format!("the synthetic description `{description}`"), e)
+        };
+        Hwloc::builder()
+            .from_synthetic(description)
+            .map_err(|e| error(&e))?
+            .build()
+            .map(Self::new)
+            .map_err(|e| error(&e))
+    }
+
+    /// A machine that was saved in hwloc's XML format (`lstopo machine.xml`).
+    ///
+    /// # Errors
+    /// [`DeviceError::Topology`] when the text is not such a description.
+    pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
+        Hwloc::builder()
+            .from_xml(xml)
+            .map_err(|e| topology_error("XML", e))?
+            .build()
+            .map(Self::new)
+            .map_err(|e| topology_error("XML", e))
+    }
+
+    fn new(hwloc: Hwloc) -> Self {
+        let mut allowed = hwloc.cpuset().clone_target();
+        // Elsewhere the binding is that of a machine which is not there.
+        if hwloc.is_this_system()
+            && let Ok(bound) = hwloc.cpu_binding(CpuBindingFlags::PROCESS)
+            && bound.intersects(&allowed)
+        {
+            allowed &= bound;
+        }
+        Self { hwloc, allowed }
+    }
+
+    /// Whether this is the machine that the program runs on, so that threads can be bound to its cores.
+    pub fn is_this_system(&self) -> bool {
+        self.hwloc.is_this_system()
+    }
+
+    /// The operating system's indices of the processing units that this process may use, ascending.
+    ///
+    /// Ranks of one host whose sets are equal or overlap share cores; ranks that the launcher bound apart do not.
+    pub fn allowed_pus(&self) -> Vec<u32> {
+        indices(&self.allowed)
+    }
+
+    /// The cores that this process may use, by logical index.
+    ///
+    /// Where the system knows no cores, as in some virtual machines, every processing unit is one.
+    pub fn cores(&self) -> Vec<CoreInfo> {
+        let mut objects: Vec<&TopologyObject> =
+            self.hwloc.objects_with_type(ObjectType::Core).collect();
+        if objects.is_empty() {
+            objects = self.hwloc.objects_with_type(ObjectType::PU).collect();
+        }
+        objects
+            .into_iter()
+            .filter_map(|object| self.core(object))
+            .collect()
+    }
+
+    /// Memory of the host in bytes: what is installed, not what is free.
+    pub fn memory_total_bytes(&self) -> u64 {
+        self.hwloc.root_object().total_memory()
+    }
+
+    /// `object` as a core; `None` when no processing unit of it may be used.
+    fn core(&self, object: &TopologyObject) -> Option<CoreInfo> {
+        let usable = &self.allowed & object.cpuset()?;
+        let pus = indices(&usable);
+        if pus.is_empty() {
+            return None;
+        }
+        let package = object.first_ancestor_with_type(ObjectType::Package);
+        let numa = object
+            .nodeset()
+            .and_then(|nodes| nodes.first_set())
+            .map_or(0, |node| small(usize::from(node)));
+        let kind = self
+            .hwloc
+            .cpu_kind_from_set(&usable)
+            .ok()
+            .and_then(|kind| kind.efficiency);
+        Some(CoreInfo {
+            core: small(object.logical_index()),
+            pus,
+            package: package.map_or(0, |p| small(p.logical_index())),
+            numa,
+            kind: kind.map(small),
+        })
+    }
+}
+
+/// hwloc counts in C's unsigned integers; an index that is larger than that does not exist.
+fn small(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+fn indices(set: &CpuSet) -> Vec<u32> {
+    set.iter_set().map(|pu| small(usize::from(pu))).collect()
+}
+
+fn topology_error(origin: &str, reason: impl std::fmt::Display) -> DeviceError {
+    DeviceError::Topology {
+        origin: origin.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_of_two_packages() {
+        let topology = Topology::from_synthetic("pack:2 core:4 pu:2").unwrap();
+        let cores = topology.cores();
+        assert_eq!(cores.len(), 8);
+        assert_eq!(
+            cores.iter().map(|c| c.core).collect::<Vec<_>>(),
+            (0..8).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            cores.iter().map(|c| c.package).collect::<Vec<_>>(),
+            [0, 0, 0, 0, 1, 1, 1, 1]
+        );
+        assert_eq!(cores[5].pus, [10, 11]);
+        assert_eq!(topology.allowed_pus().len(), 16);
+    }
+
+    #[test]
+    fn cores_of_two_numa_nodes() {
+        let topology = Topology::from_synthetic("numa:2 core:2 pu:1").unwrap();
+        let numa: Vec<u32> = topology.cores().iter().map(|c| c.numa).collect();
+        assert_eq!(numa, [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn processing_units_stand_in_for_missing_cores() {
+        let topology = Topology::from_synthetic("pack:1 pu:3").unwrap();
+        let pus: Vec<Vec<u32>> = topology.cores().into_iter().map(|c| c.pus).collect();
+        assert_eq!(pus, [[0], [1], [2]]);
+    }
+
+    #[test]
+    fn nonsense_is_an_error_that_quotes_it() {
+        let error = Topology::from_synthetic("socks:2").unwrap_err().to_string();
+        assert!(error.contains("socks:2"), "{error}");
+        assert!(Topology::from_xml("<topology").is_err());
+    }
+
+    #[test]
+    fn xml_describes_another_machine() {
+        let xml = concat!(
+            r#"<?xml version="1.0"?><!DOCTYPE topology SYSTEM "hwloc2.dtd"><topology version="2.0">"#,
+            r#"<object type="Machine" os_index="0" cpuset="0x3" complete_cpuset="0x3" allowed_cpuset="0x3" "#,
+            r#"nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">"#,
+            r#"<object type="NUMANode" os_index="0" cpuset="0x3" complete_cpuset="0x3" nodeset="0x1" "#,
+            r#"complete_nodeset="0x1" gp_index="2" local_memory="4096"/>"#,
+            r#"<object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" "#,
+            r#"complete_nodeset="0x1" gp_index="3"/>"#,
+            r#"<object type="PU" os_index="1" cpuset="0x2" complete_cpuset="0x2" nodeset="0x1" "#,
+            r#"complete_nodeset="0x1" gp_index="4"/></object></topology>"#
+        );
+        let topology = Topology::from_xml(xml).unwrap();
+        assert_eq!(topology.memory_total_bytes(), 4096);
+        assert_eq!(topology.cores().len(), 2);
+        assert!(!topology.is_this_system());
+    }
+
+    #[test]
+    fn this_machine_has_a_core_and_memory() {
+        let topology = Topology::discover().unwrap();
+        assert!(!topology.cores().is_empty());
+        assert!(topology.memory_total_bytes() > 0);
+    }
+}

@@ -1,0 +1,231 @@
+//! What a topology says to people and to scripts.
+
+use super::{CoreInfo, Topology, indices, small};
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::types::{CacheType, ObjectType};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A package: what plugs into a socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackageInfo {
+    /// Logical index.
+    pub package: u32,
+    /// The processor's model, where the system tells it.
+    pub model: Option<String>,
+    /// Cores of it that this process may use.
+    pub cores: usize,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumaInfo {
+    /// The operating system's index.
+    pub numa: u32,
+    /// Its memory, in bytes.
+    pub memory_bytes: u64,
+    /// The processing units next to it that this process may use.
+    pub pus: Vec<u32>,
+}
+
+/// Caches of one level and size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CacheInfo {
+    /// Level, 1 the nearest to the core.
+    pub level: u32,
+    /// Size of one of them, in bytes.
+    pub size_bytes: u64,
+    /// How many the host has.
+    pub count: usize,
+}
+
+/// The hardware of a host in plain data, for reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologySummary {
+    /// Whether it is the machine that the program runs on.
+    pub this_system: bool,
+    /// Installed memory, in bytes.
+    pub memory_total_bytes: u64,
+    /// The packages.
+    pub packages: Vec<PackageInfo>,
+    /// The NUMA nodes.
+    pub numa_nodes: Vec<NumaInfo>,
+    /// The data and unified caches, from level 1 up.
+    pub caches: Vec<CacheInfo>,
+    /// The cores that this process may use.
+    pub cores: Vec<CoreInfo>,
+}
+
+impl Topology {
+    /// Everything that is known, in plain data.
+    pub fn summary(&self) -> TopologySummary {
+        TopologySummary {
+            this_system: self.is_this_system(),
+            memory_total_bytes: self.memory_total_bytes(),
+            packages: self.packages(),
+            numa_nodes: self.numa_nodes(),
+            caches: self.caches(),
+            cores: self.cores(),
+        }
+    }
+
+    /// The packages, by logical index; empty where the system does not tell.
+    pub fn packages(&self) -> Vec<PackageInfo> {
+        let cores = self.cores();
+        self.hwloc
+            .objects_with_type(ObjectType::Package)
+            .map(|object| {
+                let package = small(object.logical_index());
+                PackageInfo {
+                    package,
+                    model: object
+                        .info("CPUModel")
+                        .map(|model| model.to_string_lossy().trim().to_owned()),
+                    cores: cores.iter().filter(|core| core.package == package).count(),
+                }
+            })
+            .collect()
+    }
+
+    /// The NUMA nodes, by logical index.
+    pub fn numa_nodes(&self) -> Vec<NumaInfo> {
+        self.hwloc
+            .objects_with_type(ObjectType::NUMANode)
+            .map(|object| NumaInfo {
+                numa: small(object.os_index().unwrap_or(object.logical_index())),
+                memory_bytes: object.total_memory(),
+                pus: object
+                    .cpuset()
+                    .map_or_else(Vec::new, |set| indices(&(&self.allowed & set))),
+            })
+            .collect()
+    }
+
+    /// The data and unified caches, one entry for each level and size, from level 1 up.
+    pub fn caches(&self) -> Vec<CacheInfo> {
+        count(self.hwloc.objects().filter_map(level_and_size))
+            .into_iter()
+            .map(|((level, size_bytes), count)| CacheInfo {
+                level,
+                size_bytes,
+                count,
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for TopologySummary {
+    /// One line for each sort of hardware, with a final line break.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for package in &self.packages {
+            let model = package.model.as_deref().unwrap_or("unknown model");
+            writeln!(
+                f,
+                "package {:<4}{model}, {} cores",
+                package.package, package.cores
+            )?;
+        }
+        let pus: usize = self.cores.iter().map(|core| core.pus.len()).sum();
+        writeln!(
+            f,
+            "cores       {} with {pus} hardware threads",
+            self.cores.len()
+        )?;
+        for (kind, count) in count(self.cores.iter().filter_map(|core| core.kind)) {
+            writeln!(f, "core kind {kind:<2}{count} cores")?;
+        }
+        let nodes = self.numa_nodes.len();
+        let memory = size(self.memory_total_bytes);
+        writeln!(f, "memory      {memory} in {nodes} NUMA nodes")?;
+        for cache in &self.caches {
+            let size = size(cache.size_bytes);
+            writeln!(f, "L{} cache    {} of {size}", cache.level, cache.count)?;
+        }
+        if !self.this_system {
+            writeln!(f, "This is not the machine that the program runs on.")?;
+        }
+        Ok(())
+    }
+}
+
+/// How often each item occurs, in ascending order.
+fn count<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    for item in items {
+        *counts.entry(item).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// A number of bytes in the largest binary unit that leaves at least 1.
+fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while value >= 1024.0
+        && let Some(larger) = units.next()
+    {
+        value /= 1024.0;
+        unit = larger;
+    }
+    // Whole numbers of a unit, as cache sizes are, without decimals.
+    if value.fract() == 0.0 {
+        return format!("{value} {unit}");
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// Level and size of a cache that holds data; `None` for any other object, or when the size is not known.
+fn level_and_size(object: &TopologyObject) -> Option<(u32, u64)> {
+    match object.attributes()? {
+        ObjectAttributes::Cache(cache) if cache.cache_type() != CacheType::Instruction => {
+            Some((small(cache.depth()), cache.size()?.get()))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_counts_what_the_description_says() {
+        let description =
+            "pack:2 [numa(memory=1048576)] l3:1(size=4096) core:2 l2:1(size=1024) pu:2";
+        let summary = Topology::from_synthetic(description).unwrap().summary();
+        assert!(!summary.this_system);
+        assert_eq!(summary.memory_total_bytes, 2 * 1_048_576);
+        assert_eq!(
+            summary.packages.iter().map(|p| p.cores).collect::<Vec<_>>(),
+            [2, 2]
+        );
+        assert_eq!(summary.numa_nodes[1].pus, [4, 5, 6, 7]);
+        let cache = |level, size_bytes, count| CacheInfo {
+            level,
+            size_bytes,
+            count,
+        };
+        assert_eq!(summary.caches, [cache(2, 1024, 4), cache(3, 4096, 2)]);
+        assert_eq!(summary.cores.len(), 4);
+        let text = summary.to_string();
+        for line in [
+            "cores       4 with 8 hardware threads",
+            "memory      2 MiB in 2 NUMA nodes",
+            "L2 cache    4 of 1 KiB",
+            "This is not the machine that the program runs on.",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_readable() {
+        assert_eq!(size(512), "512 B");
+        assert_eq!(size(1 << 20), "1 MiB");
+        assert_eq!(size(3 << 39), "1536 GiB");
+        assert_eq!(size(1_600_000), "1.5 MiB");
+    }
+}

@@ -1,0 +1,343 @@
+//! Column-major matrix views: what workers and BLAS libraries are given.
+//!
+//! Element `(i, j)` of a view lies at `data[i + j*ld]`. A view may end right after its last element:
+//! it needs `(cols - 1)*ld + rows` elements, or none when it is empty.
+
+use std::ops::Range;
+
+/// Elements that a `rows × cols` matrix with leading dimension `ld` spans.
+fn span(rows: usize, cols: usize, ld: usize) -> usize {
+    if rows == 0 || cols == 0 {
+        return 0;
+    }
+    (cols - 1)
+        .checked_mul(ld)
+        .and_then(|n| n.checked_add(rows))
+        .unwrap_or(usize::MAX)
+}
+
+fn check(len: usize, rows: usize, cols: usize, ld: usize) {
+    assert!(
+        ld >= rows.max(1),
+        "a view of {rows}x{cols} needs ld >= {}, not {ld}",
+        rows.max(1)
+    );
+    let needed = span(rows, cols, ld);
+    assert!(
+        len >= needed,
+        "a view of {rows}x{cols} with ld {ld} needs {needed} elements, not {len}"
+    );
+}
+
+/// A matrix that is read: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
+///
+/// ```
+/// use isochron_devices::View;
+/// let a = View::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2, 3, 2);
+/// assert_eq!(a.col(1), &[3.0, 4.0]);
+/// assert_eq!(a.columns(1..3).col(1), &[5.0, 6.0]);
+/// ```
+#[derive(Debug)]
+pub struct View<'a, T> {
+    data: &'a [T],
+    rows: usize,
+    cols: usize,
+    ld: usize,
+}
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl<'a, T> View<'a, T> {
+    /// Looks at `data` as a `rows × cols` matrix.
+    ///
+    /// # Panics
+    /// When `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
+    pub fn new(data: &'a [T], rows: usize, cols: usize, ld: usize) -> Self {
+        check(data.len(), rows, cols, ld);
+        Self {
+            data,
+            rows,
+            cols,
+            ld,
+        }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Distance between the starts of neighbouring columns, in elements.
+    pub fn ld(&self) -> usize {
+        self.ld
+    }
+
+    /// The elements, the gaps between columns included.
+    pub fn data(&self) -> &'a [T] {
+        self.data
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0 || self.cols == 0
+    }
+
+    /// Column `j`, a slice of `rows` elements.
+    ///
+    /// # Panics
+    /// When `j >= cols`.
+    pub fn col(&self, j: usize) -> &'a [T] {
+        assert!(j < self.cols, "column {j} of {}", self.cols);
+        if self.rows == 0 {
+            return &[];
+        }
+        &self.data[j * self.ld..][..self.rows]
+    }
+
+    /// The columns `range` of this view.
+    ///
+    /// # Panics
+    /// When the range reaches past `cols`, or runs backwards.
+    pub fn columns(&self, range: Range<usize>) -> Self {
+        self.block(0..self.rows, range)
+    }
+
+    /// The part of this view in the rows and columns given.
+    ///
+    /// # Panics
+    /// When a range reaches past the view, or runs backwards.
+    pub fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Self {
+        assert!(
+            rows.start <= rows.end && rows.end <= self.rows,
+            "rows {rows:?} of {}",
+            self.rows
+        );
+        assert!(
+            cols.start <= cols.end && cols.end <= self.cols,
+            "columns {cols:?} of {}",
+            self.cols
+        );
+        let (n_rows, n_cols) = (rows.len(), cols.len());
+        let data = match span(n_rows, n_cols, self.ld) {
+            0 => &[],
+            needed => &self.data[cols.start * self.ld + rows.start..][..needed],
+        };
+        Self::new(data, n_rows, n_cols, self.ld)
+    }
+}
+
+/// A matrix that is changed: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
+#[derive(Debug)]
+pub struct ViewMut<'a, T> {
+    data: &'a mut [T],
+    rows: usize,
+    cols: usize,
+    ld: usize,
+}
+
+impl<'a, T> ViewMut<'a, T> {
+    /// Looks at `data` as a `rows × cols` matrix.
+    ///
+    /// # Panics
+    /// When `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
+    pub fn new(data: &'a mut [T], rows: usize, cols: usize, ld: usize) -> Self {
+        check(data.len(), rows, cols, ld);
+        Self {
+            data,
+            rows,
+            cols,
+            ld,
+        }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Distance between the starts of neighbouring columns, in elements.
+    pub fn ld(&self) -> usize {
+        self.ld
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0 || self.cols == 0
+    }
+
+    /// The elements, the gaps between columns included.
+    pub fn data(&self) -> &[T] {
+        self.data
+    }
+
+    /// The elements, the gaps between columns included.
+    pub fn data_mut(&mut self) -> &mut [T] {
+        self.data
+    }
+
+    /// Column `j`, a slice of `rows` elements.
+    ///
+    /// # Panics
+    /// When `j >= cols`.
+    pub fn col(&self, j: usize) -> &[T] {
+        self.rb().col(j)
+    }
+
+    /// Column `j`, to be changed.
+    ///
+    /// # Panics
+    /// When `j >= cols`.
+    pub fn col_mut(&mut self, j: usize) -> &mut [T] {
+        assert!(j < self.cols, "column {j} of {}", self.cols);
+        if self.rows == 0 {
+            return &mut [];
+        }
+        &mut self.data[j * self.ld..][..self.rows]
+    }
+
+    /// The same matrix, to be read.
+    pub fn rb(&self) -> View<'_, T> {
+        View {
+            data: self.data,
+            rows: self.rows,
+            cols: self.cols,
+            ld: self.ld,
+        }
+    }
+
+    /// The same matrix for a shorter time, so that this view can be used again.
+    pub fn reborrow(&mut self) -> ViewMut<'_, T> {
+        ViewMut {
+            data: self.data,
+            rows: self.rows,
+            cols: self.cols,
+            ld: self.ld,
+        }
+    }
+
+    /// The columns before `j`, and those from `j` on.
+    ///
+    /// # Panics
+    /// When `j > cols`.
+    pub fn split_at_col(self, j: usize) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
+        assert!(j <= self.cols, "split at column {j} of {}", self.cols);
+        // The last column may end before a whole `ld`, so the cut can lie past the end.
+        let cut = j.saturating_mul(self.ld).min(self.data.len());
+        let (left, right) = self.data.split_at_mut(cut);
+        (
+            ViewMut::new(left, self.rows, j, self.ld),
+            ViewMut::new(right, self.rows, self.cols - j, self.ld),
+        )
+    }
+
+    /// Cuts the matrix into vertical slices of the widths given, from left to right.
+    ///
+    /// # Panics
+    /// When the widths do not sum to `cols`.
+    pub fn split_columns(self, widths: impl IntoIterator<Item = usize>) -> Vec<ViewMut<'a, T>> {
+        let mut rest = self;
+        let mut slices = Vec::new();
+        for width in widths {
+            let (slice, right) = rest.split_at_col(width);
+            slices.push(slice);
+            rest = right;
+        }
+        assert!(
+            rest.cols == 0,
+            "the widths leave {} columns over",
+            rest.cols
+        );
+        slices
+    }
+}
+
+/// Splits `n` columns into `parts` contiguous ranges whose sizes differ by at most one.
+pub(crate) fn even_widths(n: usize, parts: usize) -> impl Iterator<Item = usize> {
+    (0..parts).map(move |i| n / parts + usize::from(i < n % parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn last_column_may_end_early() {
+        let mut data = vec![0; 3 + 3 + 2];
+        let view = ViewMut::new(&mut data, 2, 3, 3);
+        let (left, right) = view.split_at_col(3);
+        assert_eq!((left.cols(), right.cols()), (3, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "ld >= 3")]
+    fn small_ld_is_refused() {
+        View::new(&[0; 9], 3, 3, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "needs 8 elements, not 7")]
+    fn short_data_is_refused() {
+        View::new(&[0; 7], 2, 3, 3);
+    }
+
+    #[test]
+    fn empty_views_need_no_data() {
+        let view: View<'_, f64> = View::new(&[], 0, 5, 1);
+        assert_eq!(view.col(4), &[] as &[f64]);
+        assert_eq!(view.columns(2..5).cols(), 3);
+        assert_eq!(View::<f64>::new(&[], 4, 0, 4).block(1..3, 0..0).rows(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn slices_are_the_columns(rows in 0usize..5, pad in 0usize..3, widths in prop::collection::vec(0usize..4, 0..5)) {
+            let ld = (rows + pad).max(1);
+            let cols = widths.iter().sum();
+            let mut data: Vec<usize> = (0..span(rows, cols, ld)).collect();
+            let copy = data.clone();
+            let whole = View::new(&copy, rows, cols, ld);
+            let mut j = 0;
+            for slice in ViewMut::new(&mut data, rows, cols, ld).split_columns(widths.iter().copied()) {
+                for local in 0..slice.cols() {
+                    prop_assert_eq!(slice.col(local), whole.col(j));
+                    j += 1;
+                }
+            }
+            prop_assert_eq!(j, cols);
+        }
+
+        #[test]
+        fn even_widths_sum_and_differ_by_one(n in 0usize..100, parts in 1usize..20) {
+            let widths: Vec<usize> = even_widths(n, parts).collect();
+            prop_assert_eq!(widths.iter().sum::<usize>(), n);
+            prop_assert!(widths.iter().max().unwrap() - widths.iter().min().unwrap() <= 1);
+        }
+
+        #[test]
+        fn blocks_hold_their_elements(r0 in 0usize..4, r1 in 4usize..6, c0 in 0usize..3, c1 in 3usize..5) {
+            let data: Vec<usize> = (0..7 * 5).collect();
+            let whole = View::new(&data, 6, 5, 7);
+            let block = whole.block(r0..r1, c0..c1);
+            for j in 0..block.cols() {
+                prop_assert_eq!(block.col(j), &whole.col(c0 + j)[r0..r1]);
+            }
+        }
+    }
+}

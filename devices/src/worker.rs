@@ -1,0 +1,168 @@
+//! The contract of a device, and what a device says about itself.
+
+use crate::{DeviceError, View, ViewMut};
+use serde::{Deserialize, Serialize};
+
+/// What a device is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A group of CPU cores.
+    Cpu,
+    /// An NVIDIA GPU with its host core.
+    Cuda,
+}
+
+/// What a device is, for reports: every field says what really runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// Name, unique in its node.
+    pub name: String,
+    /// What it is made of.
+    pub kind: DeviceKind,
+    /// The library that does the arithmetic, with its version.
+    pub blas: String,
+    /// How the device is made slower on purpose, such as `slowdown 4`; `None` when it is not.
+    pub paced: Option<String>,
+    /// Logical indices of the cores that it uses.
+    pub cores: Vec<u32>,
+    /// Whether its threads are bound to these cores.
+    pub pinned: bool,
+}
+
+/// How long one update took on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct UpdateTime {
+    /// What counts as the device's time in seconds: wall time with transfers, or the time that a pace prescribes.
+    pub busy_s: f64,
+    /// The largest CPU time, in seconds, that one of its threads used.
+    pub cpu_s: f64,
+}
+
+/// A device: it multiplies `C += alpha·A·B` on its slice of the node's matrix.
+///
+/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`). In between the
+/// worker may keep C elsewhere, so C is valid only after `finish`. After an error the job is over: the content of
+/// C is unspecified, and the next call is `begin`.
+///
+/// Every implementation passes [`conformance::run`](crate::conformance::run).
+pub trait Worker: Send {
+    /// What the device is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Bytes that a job of this size needs beyond the matrices in host memory.
+    fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64;
+
+    /// Starts a job on `c`, whose updates have an inner dimension of at most `k_max`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`] when the job does not fit; whatever the device reports. A job that was not finished
+    /// is abandoned.
+    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError>;
+
+    /// `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0, and
+    /// `alpha = 0` reads neither A nor B.
+    ///
+    /// # Errors
+    /// [`DeviceError::Order`] outside a job; [`DeviceError::Shape`] when the shapes do not fit each other or C is
+    /// not the one of `begin`; [`DeviceError::InnerDimension`] when `k > k_max`; whatever the device reports.
+    fn update(
+        &mut self,
+        alpha: f64,
+        a: View<'_, f64>,
+        b: View<'_, f64>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError>;
+
+    /// Ends the job: when it returns, `c` holds the result.
+    ///
+    /// # Errors
+    /// [`DeviceError::Order`] outside a job; [`DeviceError::Shape`] when C is not the one of `begin`; whatever the
+    /// device reports.
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError>;
+}
+
+/// The job that a worker is in: checks the order and the shapes that [`Worker`] asks for.
+///
+/// A worker keeps one, and calls it first in `begin`, `update` and `finish`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Job {
+    open: Option<(usize, usize, usize)>,
+}
+
+impl Job {
+    /// Opens a job on a `rows × cols` matrix; an older one is abandoned.
+    pub fn begin(&mut self, c: &ViewMut<'_, f64>, k_max: usize) {
+        self.open = Some((c.rows(), c.cols(), k_max));
+    }
+
+    /// Checks the operands of an update.
+    ///
+    /// # Errors
+    /// As [`Worker::update`]: `Order`, `Shape`, `InnerDimension`. The job is closed.
+    pub fn update(
+        &mut self,
+        a: &View<'_, f64>,
+        b: &View<'_, f64>,
+        c: &ViewMut<'_, f64>,
+    ) -> Result<(), DeviceError> {
+        let checked = self.check(a, b, c);
+        if checked.is_err() {
+            self.open = None;
+        }
+        checked
+    }
+
+    /// Closes the job.
+    ///
+    /// # Errors
+    /// As [`Worker::finish`]: `Order`, `Shape`.
+    pub fn finish(&mut self, c: &ViewMut<'_, f64>) -> Result<(), DeviceError> {
+        let (rows, cols, _) = self.open.take().ok_or(BEFORE_BEGIN_FINISH)?;
+        shape("C", (rows, cols), (c.rows(), c.cols()))
+    }
+
+    fn check(
+        &self,
+        a: &View<'_, f64>,
+        b: &View<'_, f64>,
+        c: &ViewMut<'_, f64>,
+    ) -> Result<(), DeviceError> {
+        let (rows, cols, k_max) = self.open.ok_or(BEFORE_BEGIN_UPDATE)?;
+        shape("C", (rows, cols), (c.rows(), c.cols()))?;
+        shape("A", (rows, a.cols()), (a.rows(), a.cols()))?;
+        shape("B", (a.cols(), cols), (b.rows(), b.cols()))?;
+        let k = a.cols();
+        if k > k_max {
+            return Err(DeviceError::InnerDimension { k, k_max });
+        }
+        Ok(())
+    }
+}
+
+const BEFORE_BEGIN_UPDATE: DeviceError = DeviceError::Order {
+    call: "update",
+    when: "before begin",
+};
+
+const BEFORE_BEGIN_FINISH: DeviceError = DeviceError::Order {
+    call: "finish",
+    when: "before begin",
+};
+
+fn shape(
+    matrix: &'static str,
+    expected: (usize, usize),
+    found: (usize, usize),
+) -> Result<(), DeviceError> {
+    if expected == found {
+        return Ok(());
+    }
+    Err(DeviceError::Shape {
+        matrix,
+        expected_rows: expected.0,
+        expected_cols: expected.1,
+        found_rows: found.0,
+        found_cols: found.1,
+    })
+}

@@ -1,0 +1,240 @@
+//! A team computes what one device would, reports every device's own time, and survives failing devices.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed unwrap is the report of a test"
+)]
+
+use isochron_devices::{
+    CpuWorker, DeviceError, DeviceInfo, DeviceTeam, EmbeddedBlas, MeasureConfig, Pace, PacedWorker,
+    Topology, UpdateTime, View, ViewMut, Worker, measure_team,
+};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+fn cpu(name: &str, threads: usize) -> Box<dyn Worker> {
+    let topology = Arc::new(Topology::discover().unwrap());
+    let cores = topology.cores().into_iter().cycle().take(threads).collect();
+    let blas = Arc::new(EmbeddedBlas);
+    Box::new(CpuWorker::new(topology, name, cores, false, blas).unwrap())
+}
+
+/// A device whose update is made up by the test.
+struct MadeUp<F> {
+    info: DeviceInfo,
+    update: F,
+}
+
+impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn memory_needed(&self, rows: usize, cols: usize, _k_max: usize) -> u64 {
+        (rows * cols) as u64
+    }
+
+    fn begin(&mut self, _c: ViewMut<'_, f64>, _k_max: usize) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        _alpha: f64,
+        _a: View<'_, f64>,
+        _b: View<'_, f64>,
+        _c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        (self.update)()
+    }
+
+    fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+fn made_up(
+    name: &str,
+    update: impl FnMut() -> Result<UpdateTime, DeviceError> + Send + 'static,
+) -> Box<dyn Worker> {
+    let mut info = cpu(name, 1).info().clone();
+    info.name = name.to_owned();
+    Box::new(MadeUp { info, update })
+}
+
+/// One update of ones on `slices`, from C = 0.
+fn update(
+    team: &mut DeviceTeam,
+    slices: &[usize],
+    meanwhile: &mut dyn FnMut(),
+) -> Result<(Vec<UpdateTime>, Vec<f64>), DeviceError> {
+    let (rows, k, cols) = (5, 4, slices.iter().sum());
+    let (a, b, mut c) = (
+        vec![1.0; rows * k],
+        vec![1.0; k * cols],
+        vec![0.0; rows * cols],
+    );
+    team.begin(ViewMut::new(&mut c, rows, cols, rows), slices, k)?;
+    let times = team.update(
+        0.5,
+        View::new(&a, rows, k, rows),
+        View::new(&b, k, cols, k),
+        ViewMut::new(&mut c, rows, cols, rows),
+        slices,
+        meanwhile,
+    )?;
+    team.finish(ViewMut::new(&mut c, rows, cols, rows), slices)?;
+    Ok((times, c))
+}
+
+#[test]
+fn every_slice_is_updated_once() {
+    let mut team = DeviceTeam::new(vec![cpu("a", 1), cpu("b", 2), cpu("c", 1)]).unwrap();
+    let mut calls = 0;
+    let (times, c) = update(&mut team, &[3, 0, 8], &mut || calls += 1).unwrap();
+    assert_eq!(c, vec![2.0; 5 * 11]);
+    assert_eq!(times.len(), 3);
+    assert_eq!(times[1], UpdateTime::default());
+    assert!(calls >= 1);
+    let names: Vec<&str> = team.infos().iter().map(|info| info.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_team_without_devices_is_ordinary() {
+    let mut team = DeviceTeam::new(Vec::new()).unwrap();
+    assert!(team.is_empty());
+    assert!(update(&mut team, &[], &mut || {}).unwrap().0.is_empty());
+}
+
+/// Each device waits in its update for a message of the other: run one after the other, they would wait for ever.
+#[test]
+fn devices_run_at_the_same_time() {
+    let meet = |send: Sender<()>, receive: Receiver<()>| {
+        move || {
+            send.send(()).unwrap();
+            receive.recv().unwrap();
+            Ok(UpdateTime {
+                busy_s: 1.0,
+                cpu_s: 0.5,
+            })
+        }
+    };
+    let (to_b, from_a) = channel();
+    let (to_a, from_b) = channel();
+    let workers = vec![
+        made_up("a", meet(to_b, from_b)),
+        made_up("b", meet(to_a, from_a)),
+    ];
+    let mut team = DeviceTeam::new(workers).unwrap();
+    for _ in 0..50 {
+        let (times, _) = update(&mut team, &[1, 1], &mut || {}).unwrap();
+        assert_eq!(times[1].busy_s, 1.0);
+    }
+}
+
+/// The device ends only when the calling thread has run `meanwhile` three times during its update.
+#[test]
+fn meanwhile_runs_during_the_update() {
+    let (send, receive) = channel();
+    let worker = made_up("a", move || {
+        for _ in 0..3 {
+            receive.recv().unwrap();
+        }
+        Ok(UpdateTime::default())
+    });
+    let mut team = DeviceTeam::new(vec![worker]).unwrap();
+    update(&mut team, &[2], &mut || {
+        // After the third message the device is gone, and nobody listens.
+        let _ = send.send(());
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_failing_device_is_named_and_the_team_lives_on() {
+    let mut failures = 1;
+    let failing = made_up("gpu7", move || {
+        if failures > 0 {
+            failures -= 1;
+            return Err(DeviceError::Memory {
+                needed_bytes: 8,
+                missing_bytes: 3,
+            });
+        }
+        Ok(UpdateTime::default())
+    });
+    let mut team = DeviceTeam::new(vec![cpu("a", 1), failing]).unwrap();
+    match update(&mut team, &[1, 1], &mut || {}).unwrap_err() {
+        DeviceError::Device { device, source } => {
+            assert_eq!(device, "gpu7");
+            assert!(matches!(
+                *source,
+                DeviceError::Memory {
+                    missing_bytes: 3,
+                    ..
+                }
+            ));
+        }
+        other => panic!("{other}"),
+    }
+    assert!(update(&mut team, &[1, 1], &mut || {}).is_ok());
+}
+
+#[test]
+fn a_panicking_device_is_an_error() {
+    let panicking = made_up("a", || panic!("the device burnt down"));
+    let mut team = DeviceTeam::new(vec![panicking, cpu("b", 2)]).unwrap();
+    match update(&mut team, &[1, 3], &mut || {}).unwrap_err() {
+        DeviceError::Device { device, source } => {
+            assert_eq!(device, "a");
+            assert!(source.to_string().contains("the device burnt down"));
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn slices_that_do_not_fit_are_errors() {
+    let mut team = DeviceTeam::new(vec![cpu("a", 1), cpu("b", 1)]).unwrap();
+    let mut c = [0.0; 4];
+    let mut begin = |slices: &[usize]| {
+        team.begin(ViewMut::new(&mut c, 1, 4, 1), slices, 1)
+            .unwrap_err()
+    };
+    assert!(matches!(
+        begin(&[4]),
+        DeviceError::Slices {
+            devices: 2,
+            slices: 1
+        }
+    ));
+    assert!(matches!(
+        begin(&[4, 1]),
+        DeviceError::Width {
+            covered: 5,
+            cols: 4
+        }
+    ));
+}
+
+#[test]
+fn paced_time_is_the_slowdown_times_the_cpu_time() {
+    let paced = PacedWorker::new(cpu("a", 1), Pace::Slowdown(3.0)).unwrap();
+    assert_eq!(paced.info().paced.as_deref(), Some("slowdown 3"));
+    let mut team = DeviceTeam::new(vec![Box::new(paced)]).unwrap();
+    let (times, c) = update(&mut team, &[2], &mut || {}).unwrap();
+    assert_eq!(times[0].busy_s, 3.0 * times[0].cpu_s);
+    assert_eq!(c, vec![2.0; 10]);
+}
+
+#[test]
+fn real_devices_are_measured() {
+    let mut team = DeviceTeam::new(vec![cpu("a", 1), cpu("b", 1)]).unwrap();
+    let config = MeasureConfig {
+        max_reps: 5,
+        ..MeasureConfig::default()
+    };
+    let found = measure_team(&mut team, 32, &[16, 0], 8, &config, &mut || {}).unwrap();
+    assert!(found[0].t_s > 0.0 && (3..=5).contains(&found[0].reps));
+    assert_eq!(found[1].reps, 0);
+}

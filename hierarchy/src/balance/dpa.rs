@@ -1,0 +1,420 @@
+//! The dynamic partitioning algorithm.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Step, Strategy, imbalance,
+};
+use crate::model::{Cpm, PiecewiseFpm, Point, SpeedModel};
+use crate::partition::{Partition, apportion, even, gpa, proportional};
+
+/// Dynamic partitioning algorithm: divides `total` units over `n` parts whose speeds it learns from
+/// one measured division to the next.
+///
+/// Each iteration measures a division, ends if its times are balanced, adds the measured points to
+/// the parts' models and computes the next division from them: by [`gpa()`] with
+/// [`Strategy::Fpm`], by [`proportional()`] to the last measured speeds with the CPM strategies.
+///
+/// Beyond the thesis:
+/// * it also ends when the next division was measured before (with [`Strategy::MultiCpm`] that is
+///   a cycle, which would go on for ever), when iterations run out, or when another one cannot pay
+///   for itself: `steps · (t_max now - t_max predicted) < reps · t_max predicted`;
+/// * it returns the best measured division, since convergence need not be monotone;
+/// * a part that was never measured (because its share was rounded to nothing) is assumed to be as
+///   fast as its prior says relative to the measured parts, or else as fast as their mean, so that
+///   it is tried. While a part is idle, equal times of the others count as balanced only if
+///   the models promise nothing better.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, Step};
+///
+/// let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
+/// let balanced = loop {
+///     match dpa.step() {
+///         Step::Done(balanced) => break balanced,
+///         Step::Measure(units) => {
+///             // The second device is four times as fast.
+///             let time = |(&d, speed): (&u64, f64)| Observation {
+///                 t_s: d as f64 / speed,
+///                 reps: 3,
+///                 ci_s: 0.0,
+///             };
+///             let times: Vec<_> = units.iter().zip([100.0, 400.0]).map(time).collect();
+///             dpa.observe(&units, &times)?;
+///         }
+///     }
+/// };
+/// assert_eq!(balanced.units, [200, 800]);
+/// assert!(balanced.converged);
+/// # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
+/// ```
+///
+/// # References
+/// Clarke's thesis, sections 2.3.1 (the CPM strategies) and 4.3.
+#[derive(Debug, Clone)]
+pub struct Dpa {
+    config: BalanceConfig,
+    total: u64,
+    models: Vec<PiecewiseFpm>,
+    /// Last measured speed of each part.
+    speeds: Vec<Option<f64>>,
+    /// Relative speeds assumed of parts that were never measured; all positive.
+    prior: Vec<f64>,
+    /// The division to measure next.
+    wanted: Vec<u64>,
+    /// Every division asked for so far, which the measured ones may differ from by rounding.
+    asked: Vec<Vec<u64>>,
+    history: Vec<Iteration>,
+    result: Option<Balanced>,
+}
+
+/// Where a [`Dpa`] ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Balanced {
+    /// Units of each part.
+    pub units: Vec<u64>,
+    /// Seconds of each part: measured, or predicted with [`Outcome::Predicted`], or 0 where nothing
+    /// is known.
+    pub times_s: Vec<f64>,
+    /// The [`imbalance`] of these times.
+    pub imbalance: f64,
+    /// Number of measured divisions.
+    pub iterations: u32,
+    /// Whether the returned division was measured to be balanced (or there was no work).
+    pub converged: bool,
+    /// Why balancing ended.
+    pub why: Outcome,
+    /// Index in `history` of the returned division; `None` if it was not measured.
+    pub measured: Option<usize>,
+    /// Every measured division, in order.
+    pub history: Vec<Iteration>,
+    /// Relative speeds that a later balancing of the same parts may start from: each part's speed at
+    /// its units where it is known, and what was assumed elsewhere.
+    pub prior: Vec<f64>,
+}
+
+impl Dpa {
+    /// A balancing of `total` units over `n` parts that starts with the even division.
+    ///
+    /// # Panics
+    /// If `n` is 0.
+    #[must_use]
+    pub fn new(config: BalanceConfig, n: usize, total: u64) -> Self {
+        assert!(n > 0, "work can only be balanced over at least one part");
+        let mut dpa = Self {
+            config,
+            total,
+            models: vec![PiecewiseFpm::new(); n],
+            speeds: vec![None; n],
+            prior: vec![1.0; n],
+            wanted: even(n, total),
+            asked: Vec::new(),
+            history: Vec::new(),
+            result: None,
+        };
+        if total == 0 {
+            dpa.end_unmeasured(Outcome::NoWork, dpa.wanted.clone(), vec![0.0; n]);
+        } else if config.strategy == Strategy::Homogeneous {
+            dpa.end_unmeasured(Outcome::NotMeasured, dpa.wanted.clone(), vec![0.0; n]);
+        }
+        dpa
+    }
+
+    /// Starts in proportion to `prior`, relative speeds of the parts, instead of evenly. A speed that
+    /// is not positive and finite is unknown, and replaced by the mean of the others.
+    ///
+    /// # Panics
+    /// If there is not one speed for each part.
+    #[must_use]
+    pub fn with_prior(mut self, prior: &[f64]) -> Self {
+        assert_eq!(
+            prior.len(),
+            self.models.len(),
+            "one prior speed for each part"
+        );
+        let known = |speed: f64| speed.is_finite() && speed > 0.0;
+        let mean = mean(prior.iter().copied().filter(|&speed| known(speed))).unwrap_or(1.0);
+        self.prior = prior
+            .iter()
+            .map(|&s| if known(s) { s } else { mean })
+            .collect();
+        self.wanted = apportion(self.total, &self.prior);
+        if let Some(balanced) = &mut self.result {
+            balanced.prior.clone_from(&self.prior);
+        }
+        self
+    }
+
+    /// Adds a point that was measured before, outside this balancing, to the model of `part`.
+    ///
+    /// # Errors
+    /// [`BalanceError::InvalidTime`] for a point without a finite positive speed.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn seed(&mut self, part: usize, point: Point) -> Result<(), BalanceError> {
+        self.models[part]
+            .add(point)
+            .map_err(|source| BalanceError::InvalidTime {
+                index: part,
+                source,
+            })?;
+        self.speeds[part] = Some(point.speed());
+        Ok(())
+    }
+
+    /// Seeds every part with a point of `d` units, or none if one is invalid.
+    pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
+        let units = vec![d; self.models.len()];
+        self.check_times(&units, times)?;
+        self.add_points(&units, times)
+    }
+
+    /// Starts with the division that the seeded points suggest; without any, nothing changes.
+    ///
+    /// # Errors
+    /// [`BalanceError::Partition`] if the models do not admit a division.
+    pub fn start_from_points(&mut self) -> Result<(), BalanceError> {
+        if self.speeds.iter().any(Option::is_some) {
+            self.wanted = self.next_partition()?.units;
+        }
+        Ok(())
+    }
+
+    /// What to measure next, units of each part, or the result. Asking twice changes nothing.
+    #[must_use]
+    pub fn step(&self) -> Step<Vec<u64>, Balanced> {
+        match &self.result {
+            Some(balanced) => Step::Done(balanced.clone()),
+            None => Step::Measure(self.wanted.clone()),
+        }
+    }
+
+    /// Takes the times measured for `units`, which may differ from the units wanted (whole blocks)
+    /// but not in their sum. The time of a part without units is ignored.
+    ///
+    /// # Errors
+    /// [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
+    /// [`BalanceError::InvalidTime`]: nothing has changed, and the request stands.
+    /// [`BalanceError::Partition`] if the models do not admit a division.
+    pub fn observe(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
+        if self.result.is_some() {
+            return Err(BalanceError::NotMeasuring);
+        }
+        self.check_times(units, times)?;
+        let got = units.iter().fold(0, |sum: u64, &d| sum.saturating_add(d));
+        if got != self.total {
+            return Err(BalanceError::WrongTotal {
+                wanted: self.total,
+                got,
+            });
+        }
+        self.add_points(units, times)?;
+        let times_s: Vec<f64> = units
+            .iter()
+            .zip(times)
+            .map(|(&d, time)| if d == 0 { 0.0 } else { time.t_s })
+            .collect();
+        let imbalance = imbalance(&times_s);
+        self.history.push(Iteration {
+            units: units.to_vec(),
+            times_s,
+            imbalance,
+        });
+        self.asked.push(self.wanted.clone());
+        self.decide()
+    }
+
+    fn check_times(&self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
+        let wanted = self.models.len();
+        for got in [units.len(), times.len()] {
+            if got != wanted {
+                return Err(BalanceError::WrongLength { wanted, got });
+            }
+        }
+        busy_points(units, times).try_for_each(|(index, point)| {
+            point
+                .check()
+                .map_err(|source| BalanceError::InvalidTime { index, source })
+        })
+    }
+
+    fn add_points(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
+        busy_points(units, times).try_for_each(|(part, point)| self.seed(part, point))
+    }
+
+    /// Ends, or sets the division to measure next.
+    fn decide(&mut self) -> Result<(), BalanceError> {
+        let Some(now) = self.history.last() else {
+            return Ok(());
+        };
+        let next = self.next_partition()?;
+        let (now_s, next_s) = (now.max_time_s(), next.max_time_s());
+        let epsilon = self.config.epsilon;
+        let idle = now.units.contains(&0);
+        let why = if now.imbalance <= epsilon && (!idle || next_s >= now_s * (1.0 - epsilon)) {
+            Outcome::Balanced
+        } else if self.config.strategy == Strategy::SingleCpm {
+            self.end_unmeasured(Outcome::Predicted, next.units, next.times_s);
+            return Ok(());
+        } else if self.is_known(&next.units) {
+            Outcome::NothingNew
+        } else if self.history.len() >= self.config.max_iterations as usize {
+            Outcome::IterationLimit
+        } else if !self.pays_off(next_s) {
+            Outcome::NotWorthIt
+        } else {
+            self.wanted = next.units;
+            return Ok(());
+        };
+        self.end(why);
+        Ok(())
+    }
+
+    /// Whether measuring a division predicted to take `next_s` can save more than it costs.
+    fn pays_off(&self, next_s: f64) -> bool {
+        let best_s = self
+            .history
+            .iter()
+            .map(Iteration::max_time_s)
+            .fold(f64::INFINITY, f64::min);
+        let saving_s = self.config.steps as f64 * (best_s - next_s);
+        self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * next_s
+    }
+
+    fn next_partition(&self) -> Result<Partition, BalanceError> {
+        let speeds = self.speeds_or_assumed();
+        if self.config.strategy != Strategy::Fpm {
+            return Ok(proportional(&speeds, self.total)?);
+        }
+        let assumed: Vec<Cpm> = speeds.into_iter().map(|speed| Cpm { speed }).collect();
+        let mut models: Vec<&dyn SpeedModel> = Vec::with_capacity(assumed.len());
+        for (fpm, cpm) in self.models.iter().zip(&assumed) {
+            models.push(if fpm.is_empty() { cpm } else { fpm });
+        }
+        Ok(gpa(&models, self.total)?)
+    }
+
+    /// Each part's last measured speed; of a part without one, its prior in the same measure.
+    fn speeds_or_assumed(&self) -> Vec<f64> {
+        let (mut speed, mut prior) = (0.0, 0.0);
+        for (measured, p) in self.speeds.iter().zip(&self.prior) {
+            if let Some(s) = measured {
+                speed += s;
+                prior += p;
+            }
+        }
+        let scale = if prior > 0.0 { speed / prior } else { 1.0 };
+        self.speeds
+            .iter()
+            .zip(&self.prior)
+            .map(|(s, p)| s.unwrap_or(p * scale))
+            .collect()
+    }
+
+    /// Seconds that `units` take at the speeds last measured.
+    pub(super) fn times_at_last_speeds(&self, units: &[u64]) -> Vec<f64> {
+        units
+            .iter()
+            .zip(self.speeds_or_assumed())
+            .map(|(&d, speed)| d as f64 / speed)
+            .collect()
+    }
+
+    /// Whether these units were asked for or measured before.
+    pub(super) fn is_known(&self, units: &[u64]) -> bool {
+        self.asked.iter().any(|asked| asked == units)
+            || self
+                .history
+                .iter()
+                .any(|iteration| iteration.units == units)
+    }
+
+    /// Ends with the best measured division.
+    ///
+    /// That is the one whose last part finishes first; but a balanced one is not given up for one
+    /// that is faster by no more than the tolerance.
+    pub(super) fn end(&mut self, why: Outcome) {
+        let epsilon = self.config.epsilon;
+        let last = self.history.len() - 1;
+        let max_s: Vec<f64> = self.history.iter().map(Iteration::max_time_s).collect();
+        let fastest = (0..=last)
+            .min_by(|&a, &b| max_s[a].total_cmp(&max_s[b]))
+            .unwrap_or(last);
+        let keep_last = why == Outcome::Balanced && max_s[last] <= max_s[fastest] * (1.0 + epsilon);
+        let best = if keep_last { last } else { fastest };
+        let Iteration {
+            units,
+            times_s,
+            imbalance,
+        } = self.history[best].clone();
+        self.result = Some(Balanced {
+            prior: self.prior_at(&units),
+            units,
+            times_s,
+            imbalance,
+            iterations: self.history.len() as u32,
+            converged: imbalance <= epsilon,
+            why,
+            measured: Some(best),
+            history: self.history.clone(),
+        });
+    }
+
+    /// Ends with a division that was not measured.
+    fn end_unmeasured(&mut self, why: Outcome, units: Vec<u64>, times_s: Vec<f64>) {
+        self.result = Some(Balanced {
+            prior: self.prior_at(&units),
+            units,
+            imbalance: imbalance(&times_s),
+            times_s,
+            iterations: self.history.len() as u32,
+            converged: why == Outcome::NoWork,
+            why,
+            measured: None,
+            history: self.history.clone(),
+        });
+    }
+
+    fn prior_at(&self, units: &[u64]) -> Vec<f64> {
+        let mut prior = self.speeds_or_assumed();
+        if self.config.strategy == Strategy::Fpm {
+            for (part, model) in self
+                .models
+                .iter()
+                .enumerate()
+                .filter(|(_, m)| !m.is_empty())
+            {
+                prior[part] = model.speed(units[part] as f64);
+            }
+        }
+        prior
+    }
+}
+
+/// The parts that have units, each with the point it measured.
+fn busy_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (usize, Point)> {
+    let point = |(part, (&d, time)): (usize, (&u64, &Observation))| {
+        (
+            part,
+            Point {
+                d,
+                t_s: time.t_s,
+                reps: time.reps,
+                ci_s: time.ci_s,
+            },
+        )
+    };
+    units
+        .iter()
+        .zip(times)
+        .enumerate()
+        .filter(|(_, (d, _))| **d > 0)
+        .map(point)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
+    (n > 0.0).then_some(sum / n)
+}

@@ -1,0 +1,176 @@
+//! The inter-device partitioning algorithm.
+
+use serde::{Deserialize, Serialize};
+
+use super::dpa::{Balanced, Dpa};
+use super::{BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy};
+
+/// Inter-device partitioning algorithm: divides the columns of a node's sub-matrix into vertical
+/// slices, one per device, that all take equally long. One unit is one matrix column (of the
+/// sub-matrix's height).
+///
+/// 1. Every device measures a single column; the times become the first point of its model.
+/// 2. The initial division follows.
+/// 3. Every device measures its slice, all at the same time.
+/// 4. If the times differ by at most `epsilon`, this is the solution; otherwise the points are added
+///    to the models.
+/// 5. The GPA computes the next division from the models.
+/// 6. Back to 3.
+///
+/// Deviations from the paper: those of [`Inpa`](super::Inpa), and
+/// * with a *prior*, relative speeds from an earlier call for another sub-matrix of the same node,
+///   there are no first points, and the first division is in proportion to it. INPA calls IDPA once in
+///   each of its iterations, and the devices' relation changes little between them.
+/// * a single device is measured once and that is all.
+///
+/// # References
+/// Clarke et al. 2012, section 3 (IDPA); Clarke's thesis, section 5.2.2.
+#[derive(Debug, Clone)]
+pub struct Idpa {
+    start: Start,
+    n_devices: usize,
+    dpa: Dpa,
+    /// The times of each iteration of `dpa`.
+    observations: Vec<Vec<Observation>>,
+    /// Step 1 is still to come.
+    first_points: bool,
+}
+
+/// Where an [`Idpa`] ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceBalance {
+    /// Columns of each device.
+    pub slices: Vec<u64>,
+    /// Time of each device with its slice: measured, or with no repetitions and predicted with
+    /// [`Outcome::Predicted`], or all 0 where nothing is known.
+    pub times: Vec<Observation>,
+    /// Seconds of the device that finishes last, which is the node's time.
+    pub time_s: f64,
+    /// That device's half-width of the confidence interval in seconds.
+    pub ci_s: f64,
+    /// That device's repetitions.
+    pub reps: u32,
+    /// The [`imbalance`](super::imbalance) of the times.
+    pub imbalance: f64,
+    /// Number of measured divisions.
+    pub iterations: u32,
+    /// Whether the returned slices were measured to be balanced (or there was no work).
+    pub converged: bool,
+    /// Why balancing ended.
+    pub why: Outcome,
+    /// Every measured division, in order.
+    pub history: Vec<Iteration>,
+    /// Relative speeds of the devices, for the next call's `prior`.
+    pub prior: Vec<f64>,
+}
+
+impl DeviceBalance {
+    /// The node's time as INPA wants it: that of the device that finishes last.
+    #[must_use]
+    pub fn observation(&self) -> Observation {
+        Observation {
+            t_s: self.time_s,
+            reps: self.reps,
+            ci_s: self.ci_s,
+        }
+    }
+}
+
+impl Idpa {
+    /// A balancing of `columns` matrix columns over `n_devices` devices. `prior`: relative speeds of
+    /// the devices, [`DeviceBalance::prior`] of an earlier call; a speed of 0 is unknown.
+    ///
+    /// # Panics
+    /// If `n_devices` is 0, or `prior` does not hold one speed for each device.
+    #[must_use]
+    pub fn new(
+        config: BalanceConfig,
+        n_devices: usize,
+        columns: u64,
+        prior: Option<&[f64]>,
+    ) -> Self {
+        let dpa = Dpa::new(config, n_devices, columns);
+        let first_points =
+            config.strategy == Strategy::Fpm && n_devices > 1 && columns > 0 && prior.is_none();
+        let dpa = match prior {
+            Some(prior) => dpa.with_prior(prior),
+            None => dpa,
+        };
+        Self {
+            start: config.start,
+            n_devices,
+            dpa,
+            observations: Vec::new(),
+            first_points,
+        }
+    }
+
+    /// The columns that each device shall measure next, or the result. Asking twice changes nothing.
+    #[must_use]
+    pub fn step(&self) -> Step<Vec<u64>, DeviceBalance> {
+        if self.first_points {
+            return Step::Measure(vec![1; self.n_devices]);
+        }
+        match self.dpa.step() {
+            Step::Measure(columns) => Step::Measure(columns),
+            Step::Done(balanced) => Step::Done(self.result(balanced)),
+        }
+    }
+
+    /// Takes one time for each device, of what [`step`](Self::step) asked for.
+    ///
+    /// # Errors
+    /// As [`Dpa::observe`].
+    pub fn observe(&mut self, times: &[Observation]) -> Result<(), BalanceError> {
+        if self.first_points {
+            self.dpa.seed_all(1, times)?;
+            if self.start == Start::FirstPoints {
+                self.dpa.start_from_points()?;
+            }
+            self.first_points = false;
+            return Ok(());
+        }
+        let Step::Measure(columns) = self.dpa.step() else {
+            return Err(BalanceError::NotMeasuring);
+        };
+        self.dpa.observe(&columns, times)?;
+        let busy = |(&d, &time): (&u64, &Observation)| {
+            if d == 0 { Observation::default() } else { time }
+        };
+        self.observations
+            .push(columns.iter().zip(times).map(busy).collect());
+        Ok(())
+    }
+
+    fn result(&self, balanced: Balanced) -> DeviceBalance {
+        let times: Vec<Observation> = match balanced.measured {
+            Some(iteration) => self.observations[iteration].clone(),
+            None => {
+                let predicted = |&t_s: &f64| Observation {
+                    t_s,
+                    reps: 0,
+                    ci_s: 0.0,
+                };
+                balanced.times_s.iter().map(predicted).collect()
+            }
+        };
+        let last = times
+            .iter()
+            .copied()
+            .max_by(|a, b| a.t_s.total_cmp(&b.t_s))
+            .unwrap_or_default();
+        DeviceBalance {
+            slices: balanced.units,
+            times,
+            time_s: last.t_s,
+            ci_s: last.ci_s,
+            reps: last.reps,
+            imbalance: balanced.imbalance,
+            iterations: balanced.iterations,
+            converged: balanced.converged,
+            why: balanced.why,
+            history: balanced.history,
+            prior: balanced.prior,
+        }
+    }
+}

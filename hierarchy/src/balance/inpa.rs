@@ -1,0 +1,238 @@
+//! The inter-node partitioning algorithm.
+
+use serde::{Deserialize, Serialize};
+
+use super::dpa::{Balanced, Dpa};
+use super::{
+    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy, imbalance,
+};
+use crate::layout::{Layout, Rect, br};
+
+/// Inter-node partitioning algorithm: lays a matrix of `rows × cols` blocks out over nodes so that
+/// all of them take equally long. One unit is one block; there are `W = rows · cols`.
+///
+/// 1. Every node measures a single block, by its own IDPA.
+/// 2. The times become the first point of each node's model.
+/// 3. The initial division follows.
+/// 4. The CMA ([`br`]) arranges it: node i gets `m_i × n_i` blocks.
+/// 5. Every node measures its sub-matrix, by its own IDPA.
+/// 6. If the times differ by at most `epsilon`, this is the solution; otherwise the points
+///    `(m_i · n_i, t_i)` are added to the models.
+/// 7. The GPA computes the next division from the models.
+/// 8. Back to 4.
+///
+/// Deviations from the paper:
+/// * the initial division is what the first points suggest, not the even one, unless the
+///   configuration says [`Start::Even`]: between unlike nodes the even division is the most expensive
+///   measurement there is;
+/// * the first points are measured with [`Strategy::Fpm`] only, which alone uses them, and not for
+///   a single node;
+/// * the areas in the models are those of the whole blocks measured, not of the division wanted;
+/// * it ends in more cases, and with the best layout measured; see [`Dpa`].
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, Observation, Step};
+///
+/// let mut inpa = Inpa::new(BalanceConfig::default(), 2, 60, 60);
+/// let balance = loop {
+///     match inpa.step() {
+///         Step::Done(balance) => break balance,
+///         Step::Measure(extents) => {
+///             // The second node is three times as fast.
+///             let time = |(e, speed): (&Extent, f64)| Observation {
+///                 t_s: (e.rows * e.cols) as f64 / speed,
+///                 reps: 3,
+///                 ci_s: 0.0,
+///             };
+///             inpa.observe(&extents.iter().zip([50.0, 150.0]).map(time).collect::<Vec<_>>())?;
+///         }
+///     }
+/// };
+/// assert_eq!(balance.layout.areas(), [900, 2700]);
+/// # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
+/// ```
+///
+/// # References
+/// Clarke et al. 2012, section 3 (INPA); Clarke's thesis, section 5.2.1.
+#[derive(Debug, Clone)]
+pub struct Inpa {
+    start: Start,
+    n_nodes: usize,
+    rows: u64,
+    cols: u64,
+    dpa: Dpa,
+    /// The layout of each iteration of `dpa`.
+    layouts: Vec<Layout>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone)]
+enum Phase {
+    /// Step 1: one block on each node.
+    FirstPoints,
+    /// Step 5: this layout.
+    Measure(Layout),
+    Done(NodeBalance),
+}
+
+/// The size of a node's sub-matrix in blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Extent {
+    /// Height in blocks.
+    pub rows: u64,
+    /// Width in blocks.
+    pub cols: u64,
+}
+
+impl From<&Rect> for Extent {
+    /// The rectangle's size; `0 × 0` if it is empty.
+    fn from(rect: &Rect) -> Self {
+        if rect.is_empty() {
+            Self::default()
+        } else {
+            Self {
+                rows: rect.rows,
+                cols: rect.cols,
+            }
+        }
+    }
+}
+
+/// Where an [`Inpa`] ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeBalance {
+    /// The nodes' rectangles.
+    pub layout: Layout,
+    /// Seconds of each node: measured, or predicted with [`Outcome::Predicted`], or 0 where nothing is
+    /// known.
+    pub times_s: Vec<f64>,
+    /// The [`imbalance`] of these times.
+    pub imbalance: f64,
+    /// Number of measured layouts.
+    pub iterations: u32,
+    /// Whether the returned layout was measured to be balanced (or there was no work).
+    pub converged: bool,
+    /// Why balancing ended.
+    pub why: Outcome,
+    /// Every measured division into areas, in order.
+    pub history: Vec<Iteration>,
+}
+
+impl Inpa {
+    /// A balancing of `rows × cols` blocks over `n_nodes` nodes.
+    ///
+    /// # Panics
+    /// If `n_nodes` is 0, or if `rows · cols` exceeds 63 bits.
+    #[must_use]
+    pub fn new(config: BalanceConfig, n_nodes: usize, rows: u64, cols: u64) -> Self {
+        let total = rows
+            .checked_mul(cols)
+            .filter(|&total| total <= i64::MAX as u64);
+        let Some(total) = total else {
+            panic!("{rows} x {cols} blocks are too many to count")
+        };
+        let dpa = Dpa::new(config, n_nodes, total);
+        let first_points = config.strategy == Strategy::Fpm && n_nodes > 1 && total > 0;
+        let mut inpa = Self {
+            start: config.start,
+            n_nodes,
+            rows,
+            cols,
+            dpa,
+            layouts: Vec::new(),
+            phase: Phase::FirstPoints,
+        };
+        if !first_points {
+            inpa.advance();
+        }
+        inpa
+    }
+
+    /// What each node's IDPA shall measure next (`0 × 0`: nothing), or the result. Asking twice changes
+    /// nothing.
+    #[must_use]
+    pub fn step(&self) -> Step<Vec<Extent>, NodeBalance> {
+        match &self.phase {
+            Phase::FirstPoints => Step::Measure(vec![Extent { rows: 1, cols: 1 }; self.n_nodes]),
+            Phase::Measure(layout) => {
+                Step::Measure(layout.rects().iter().map(Extent::from).collect())
+            }
+            Phase::Done(balance) => Step::Done(balance.clone()),
+        }
+    }
+
+    /// Takes one time for each node, of what [`step`](Self::step) asked for.
+    ///
+    /// # Errors
+    /// As [`Dpa::observe`].
+    pub fn observe(&mut self, times: &[Observation]) -> Result<(), BalanceError> {
+        match &self.phase {
+            Phase::Done(_) => return Err(BalanceError::NotMeasuring),
+            Phase::FirstPoints => {
+                self.dpa.seed_all(1, times)?;
+                if self.start == Start::FirstPoints {
+                    self.dpa.start_from_points()?;
+                }
+            }
+            Phase::Measure(layout) => {
+                self.dpa.observe(&layout.areas(), times)?;
+                self.layouts.push(layout.clone());
+            }
+        }
+        self.advance();
+        Ok(())
+    }
+
+    /// Lays out what the DPA wants next, or ends.
+    fn advance(&mut self) {
+        if let Step::Measure(units) = self.dpa.step() {
+            let layout = self.arrange(&units);
+            if !self.dpa.is_known(&layout.areas()) {
+                self.phase = Phase::Measure(layout);
+                return;
+            }
+            // Another division, but the same whole blocks.
+            self.dpa.end(Outcome::NothingNew);
+        }
+        if let Step::Done(balanced) = self.dpa.step() {
+            self.phase = Phase::Done(self.result(balanced));
+        }
+    }
+
+    fn result(&self, balanced: Balanced) -> NodeBalance {
+        let (layout, times_s) = match balanced.measured {
+            Some(iteration) => (self.layouts[iteration].clone(), balanced.times_s),
+            None => {
+                let layout = self.arrange(&balanced.units);
+                let times_s = if balanced.why == Outcome::Predicted {
+                    self.dpa.times_at_last_speeds(&layout.areas())
+                } else {
+                    balanced.times_s
+                };
+                (layout, times_s)
+            }
+        };
+        NodeBalance {
+            layout,
+            imbalance: imbalance(&times_s),
+            times_s,
+            iterations: balanced.iterations,
+            converged: balanced.converged,
+            why: balanced.why,
+            history: balanced.history,
+        }
+    }
+
+    /// Step 4: the CMA.
+    #[allow(
+        clippy::expect_used,
+        reason = "the invariant is explained where it is used"
+    )]
+    fn arrange(&self, units: &[u64]) -> Layout {
+        let areas: Vec<f64> = units.iter().map(|&d| d as f64).collect();
+        // A division has as many finite areas as there are nodes, and sums to rows · cols, which fits
+        // in 63 bits: that leaves the CMA nothing to refuse.
+        br(&areas, self.rows, self.cols).expect("a division of the blocks can be laid out")
+    }
+}

@@ -1,0 +1,298 @@
+//! Balancing: step machines that ask for measurements and end in a balanced division.
+//!
+//! [`Dpa`] balances units over parts, [`Inpa`] a matrix over nodes, [`Idpa`] a node's sub-matrix over
+//! its devices. None of them measures anything: the caller takes a request from `step()`, measures,
+//! hands the times to `observe()`, and repeats until `step()` says [`Step::Done`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ModelError;
+use crate::partition::PartitionError;
+
+pub mod dpa;
+pub mod idpa;
+pub mod inpa;
+
+pub use dpa::{Balanced, Dpa};
+pub use idpa::{DeviceBalance, Idpa};
+pub use inpa::{Extent, Inpa, NodeBalance};
+
+/// How the balance is sought.
+///
+/// # References
+/// Clarke et al. 2012, section 4, compares these four.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// The same amount to everybody; nothing is measured.
+    Homogeneous,
+    /// One measurement of an even division, then in proportion to the speeds it showed.
+    SingleCpm,
+    /// In proportion to the speeds that the last division showed, again and again.
+    MultiCpm,
+    /// By functional performance models that every measurement adds a point to.
+    #[default]
+    Fpm,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Self; 4] = [
+        Self::Homogeneous,
+        Self::SingleCpm,
+        Self::MultiCpm,
+        Self::Fpm,
+    ];
+
+    /// The name in text: `homogeneous`, `single-cpm`, `multi-cpm` or `fpm`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Homogeneous => "homogeneous",
+            Self::SingleCpm => "single-cpm",
+            Self::MultiCpm => "multi-cpm",
+            Self::Fpm => "fpm",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = BalanceError;
+
+    fn from_str(text: &str) -> Result<Self, BalanceError> {
+        Self::ALL
+            .into_iter()
+            .find(|strategy| strategy.name() == text)
+            .ok_or_else(|| BalanceError::UnknownStrategy {
+                name: text.to_owned(),
+            })
+    }
+}
+
+/// Which division [`Strategy::Fpm`] measures first, once each part's first small point is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// The even one, as in the papers.
+    Even,
+    /// What the first points suggest. Between unlike parts the even division is the most expensive
+    /// measurement there is: the slowest part works on as much as the fastest.
+    #[default]
+    FirstPoints,
+}
+
+/// How to balance and when to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BalanceConfig {
+    /// How the balance is sought.
+    pub strategy: Strategy,
+    /// The [`imbalance`] that counts as balanced.
+    pub epsilon: f64,
+    /// Divisions measured at most, not counting the first small points; at least one is.
+    pub max_iterations: u32,
+    /// How often the measured kernel will run afterwards; 0 if unknown. If known, balancing ends as
+    /// soon as a further measurement would cost more than it can save.
+    pub steps: u64,
+    /// Kernel runs that one measurement costs.
+    pub reps: u32,
+    /// What [`Strategy::Fpm`] measures first.
+    pub start: Start,
+}
+
+impl Default for BalanceConfig {
+    /// FPM to 5 % in at most 10 iterations, 3 repetitions a measurement, the number of steps unknown.
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::Fpm,
+            epsilon: 0.05,
+            max_iterations: 10,
+            steps: 0,
+            reps: 3,
+            start: Start::FirstPoints,
+        }
+    }
+}
+
+/// What measuring one part gave.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Observation {
+    /// Mean time in seconds; 0 for a part without units.
+    pub t_s: f64,
+    /// Repetitions that the mean was taken over; 0 if the time is not measured but predicted.
+    pub reps: u32,
+    /// Half-width of the confidence interval of the mean, in seconds.
+    pub ci_s: f64,
+}
+
+/// What a step machine wants next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step<R, D> {
+    /// Measure this, and hand over the times with `observe`.
+    Measure(R),
+    /// Balancing is over, with this result.
+    Done(D),
+}
+
+/// One measured division.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Iteration {
+    /// Units of each part.
+    pub units: Vec<u64>,
+    /// Measured seconds of each part; 0 for a part without units.
+    pub times_s: Vec<f64>,
+    /// The [`imbalance`] of these times.
+    pub imbalance: f64,
+}
+
+impl Iteration {
+    /// Seconds of the part that finished last.
+    #[must_use]
+    pub fn max_time_s(&self) -> f64 {
+        self.times_s.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// Why balancing ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The last measured division was balanced.
+    Balanced,
+    /// The next division would be one that was measured already: nothing more can be learnt.
+    NothingNew,
+    /// Measuring on would have cost more than it could save.
+    NotWorthIt,
+    /// The permitted number of iterations was used up.
+    IterationLimit,
+    /// The result follows from a measurement, and was not itself measured ([`Strategy::SingleCpm`]).
+    Predicted,
+    /// Nothing was measured ([`Strategy::Homogeneous`]).
+    NotMeasured,
+    /// There was no work to divide.
+    NoWork,
+}
+
+impl fmt::Display for Outcome {
+    /// The name that it has in JSON too, such as `nothing-new`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Balanced => "balanced",
+            Self::NothingNew => "nothing-new",
+            Self::NotWorthIt => "not-worth-it",
+            Self::IterationLimit => "iteration-limit",
+            Self::Predicted => "predicted",
+            Self::NotMeasured => "not-measured",
+            Self::NoWork => "no-work",
+        })
+    }
+}
+
+/// The largest relative difference between the times of any two parts that have work,
+/// `max_{i,j} |t_i - t_j| / t_i = (t_max - t_min) / t_min`; 0 if fewer than two have. A part without
+/// units has time 0.
+///
+/// # References
+/// Clarke et al. 2012, section 3, step 6 of INPA.
+#[must_use]
+pub fn imbalance(times_s: &[f64]) -> f64 {
+    let busy = || times_s.iter().copied().filter(|&t| t > 0.0);
+    let (min, max) = (
+        busy().fold(f64::INFINITY, f64::min),
+        busy().fold(0.0, f64::max),
+    );
+    if max > min { (max - min) / min } else { 0.0 }
+}
+
+/// What makes an observation unusable.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BalanceError {
+    /// The name of a strategy that does not exist.
+    #[error("strategy \"{name}\" is none of homogeneous, single-cpm, multi-cpm, fpm")]
+    UnknownStrategy {
+        /// The name given.
+        name: String,
+    },
+    /// Times were handed over that nobody asked for.
+    #[error("balancing has ended: no measurement is wanted")]
+    NotMeasuring,
+    /// Not one value for each part.
+    #[error("{got} values for {wanted} parts")]
+    WrongLength {
+        /// Number of parts.
+        wanted: usize,
+        /// Number of values.
+        got: usize,
+    },
+    /// The measured division is not one of the work to divide.
+    #[error("{got} units measured of a total of {wanted}")]
+    WrongTotal {
+        /// Units to divide.
+        wanted: u64,
+        /// Sum of the measured units.
+        got: u64,
+    },
+    /// A part that has no finite positive time although it had work.
+    #[error("part {index}: {source}")]
+    InvalidTime {
+        /// Index of the part.
+        index: usize,
+        /// The refused point.
+        source: ModelError,
+    },
+    /// The models do not admit a division.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imbalance_is_relative_to_the_faster_part_and_ignores_idle_ones() {
+        assert_eq!(imbalance(&[2.0, 3.0, 0.0]), 0.5);
+        assert_eq!(imbalance(&[2.0, 0.0]), 0.0);
+        assert_eq!(imbalance(&[]), 0.0);
+    }
+
+    #[test]
+    fn strategies_have_one_name_in_text_and_in_json() {
+        for strategy in Strategy::ALL {
+            assert_eq!(strategy.to_string().parse(), Ok(strategy));
+            let json = serde_json::to_string(&strategy).expect("serialises");
+            assert_eq!(json, format!("\"{strategy}\""));
+        }
+        assert!("cpm".parse::<Strategy>().is_err());
+    }
+
+    #[test]
+    fn outcomes_have_one_name_in_text_and_in_json() {
+        use Outcome::{
+            Balanced, IterationLimit, NoWork, NotMeasured, NotWorthIt, NothingNew, Predicted,
+        };
+        for outcome in [
+            Balanced,
+            NothingNew,
+            NotWorthIt,
+            IterationLimit,
+            Predicted,
+            NotMeasured,
+            NoWork,
+        ] {
+            let json = serde_json::to_string(&outcome).expect("serialises");
+            assert_eq!(json, format!("\"{outcome}\""));
+        }
+    }
+}

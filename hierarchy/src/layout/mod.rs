@@ -1,0 +1,294 @@
+//! Layouts: where in the matrix each node's rectangle lies.
+//!
+//! A [`Layout`] is plain data that is known to tile its matrix; [`br()`] is the communication
+//! minimising algorithm that arranges given areas in columns.
+
+use serde::{Deserialize, Serialize};
+
+pub mod columns;
+mod picture;
+pub mod rect;
+mod tiling;
+
+pub use columns::{br, lower_bound};
+pub use rect::Rect;
+
+/// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order; a node
+/// without work has an empty rectangle. That the rectangles cover every block exactly once is checked
+/// wherever a layout comes into being, deserialisation included.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::layout::{Layout, Rect};
+///
+/// let top = Rect { row: 0, col: 0, rows: 2, cols: 9 };
+/// let bottom = Rect { row: 2, col: 0, rows: 4, cols: 9 };
+/// let layout = Layout::new(6, 9, vec![top, bottom])?;
+/// assert_eq!(layout.half_perimeter_sum(), 2 + 9 + 4 + 9);
+/// assert!(Layout::new(6, 9, vec![top, top]).is_err());
+/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct Layout {
+    rows: u64,
+    cols: u64,
+    rects: Vec<Rect>,
+}
+
+/// What a serialised layout holds before its tiling is checked.
+#[derive(Deserialize)]
+struct Unchecked {
+    rows: u64,
+    cols: u64,
+    rects: Vec<Rect>,
+}
+
+impl TryFrom<Unchecked> for Layout {
+    type Error = LayoutError;
+
+    fn try_from(raw: Unchecked) -> Result<Self, LayoutError> {
+        Self::new(raw.rows, raw.cols, raw.rects)
+    }
+}
+
+impl Layout {
+    /// A layout of `rows × cols` blocks, one of `rects` per node.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`], [`LayoutError::OutOfBounds`],
+    /// [`LayoutError::Overlap`] or [`LayoutError::Gap`] unless the rectangles tile the matrix exactly.
+    pub fn new(rows: u64, cols: u64, rects: Vec<Rect>) -> Result<Self, LayoutError> {
+        tiling::check(rows, cols, &rects)?;
+        Ok(Self { rows, cols, rects })
+    }
+
+    /// Height of the matrix in blocks.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Width of the matrix in blocks.
+    #[must_use]
+    pub fn cols(&self) -> u64 {
+        self.cols
+    }
+
+    /// The nodes' rectangles, in node order.
+    #[must_use]
+    pub fn rects(&self) -> &[Rect] {
+        &self.rects
+    }
+
+    /// The nodes' areas in blocks, in node order.
+    #[must_use]
+    pub fn areas(&self) -> Vec<u64> {
+        self.rects.iter().map(Rect::area).collect()
+    }
+
+    /// The sum of half-perimeters, `Σ (rows_i + cols_i)` over the rectangles that are not empty: what
+    /// the volume of communication of a matrix multiplication is proportional to.
+    ///
+    /// # References
+    /// Clarke et al. 2012, section 3 (CMA).
+    #[must_use]
+    pub fn half_perimeter_sum(&self) -> u64 {
+        self.rects
+            .iter()
+            .filter(|r| !r.is_empty())
+            .map(|r| r.rows + r.cols)
+            .sum()
+    }
+
+    /// The same tiling stretched to `new_cols` columns: every boundary `x` moves to
+    /// `x · new_cols / cols`, rounded half up, so that the result tiles `rows × new_cols` exactly. A
+    /// rectangle may become empty. A layout without columns has no boundaries to stretch: its first
+    /// node gets everything.
+    #[must_use]
+    pub fn scale_cols(&self, new_cols: u64) -> Self {
+        if self.cols == 0 {
+            return self.all_to_first(self.rows, new_cols);
+        }
+        let stretch = |rect: &Rect| {
+            let [col, end] =
+                [rect.col, rect.col + rect.cols].map(|x| scale(x, self.cols, new_cols));
+            Rect {
+                col,
+                cols: end - col,
+                ..*rect
+            }
+        };
+        Self {
+            rows: self.rows,
+            cols: new_cols,
+            rects: self.rects.iter().map(stretch).collect(),
+        }
+    }
+
+    /// The same tiling stretched to `new_rows` rows, as [`scale_cols`](Self::scale_cols).
+    #[must_use]
+    pub fn scale_rows(&self, new_rows: u64) -> Self {
+        if self.rows == 0 {
+            return self.all_to_first(new_rows, self.cols);
+        }
+        let stretch = |rect: &Rect| {
+            let [row, end] =
+                [rect.row, rect.row + rect.rows].map(|y| scale(y, self.rows, new_rows));
+            Rect {
+                row,
+                rows: end - row,
+                ..*rect
+            }
+        };
+        Self {
+            rows: new_rows,
+            cols: self.cols,
+            rects: self.rects.iter().map(stretch).collect(),
+        }
+    }
+
+    /// The tiling drawn with lines, at most `max_width` characters wide (at least 8), each rectangle
+    /// with its node's number and, where there is room, its `rows×cols`. Lines end in a newline.
+    #[must_use]
+    pub fn picture(&self, max_width: usize) -> String {
+        picture::draw(self, max_width)
+    }
+
+    fn all_to_first(&self, rows: u64, cols: u64) -> Self {
+        let mut rects = vec![Rect::default(); self.rects.len()];
+        rects[0] = Rect {
+            row: 0,
+            col: 0,
+            rows,
+            cols,
+        };
+        Self { rows, cols, rects }
+    }
+}
+
+/// `x · new / old`, rounded half up.
+fn scale(x: u64, old: u64, new: u64) -> u64 {
+    let (x, old, new) = (u128::from(x), u128::from(old), u128::from(new));
+    // At most `new`, because x <= old.
+    ((2 * x * new + old) / (2 * old)) as u64
+}
+
+/// Why rectangles are not a layout, or areas cannot be laid out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// A layout needs at least one node.
+    #[error("a layout of {rows} x {cols} blocks without nodes")]
+    NoNodes {
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+    /// The number of blocks exceeds 63 bits.
+    #[error("{rows} x {cols} blocks are too many to count")]
+    TooLarge {
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+    /// A rectangle reaches outside the matrix.
+    #[error("node {index}: {rect:?} does not lie within {rows} x {cols} blocks")]
+    OutOfBounds {
+        /// Index of the node.
+        index: usize,
+        /// Its rectangle.
+        rect: Rect,
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+    /// Two rectangles share blocks.
+    #[error("nodes {first} and {second} share blocks")]
+    Overlap {
+        /// Index of one node.
+        first: usize,
+        /// Index of the other.
+        second: usize,
+    },
+    /// Some blocks belong to nobody.
+    #[error("{covered} of {total} blocks have an owner")]
+    Gap {
+        /// Blocks that some rectangle covers.
+        covered: u64,
+        /// Blocks of the matrix.
+        total: u64,
+    },
+    /// An area that is negative or not a number.
+    #[error("node {index}: area {area} is not a finite number of at least 0")]
+    InvalidArea {
+        /// Index of the node.
+        index: usize,
+        /// The area asked for.
+        area: f64,
+    },
+    /// There are blocks, and no node has a positive area.
+    #[error("{rows} x {cols} blocks to lay out and every area is 0")]
+    NoArea {
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rect(row: u64, col: u64, rows: u64, cols: u64) -> Rect {
+        Rect {
+            row,
+            col,
+            rows,
+            cols,
+        }
+    }
+
+    #[test]
+    fn scaling_rounds_each_boundary_once() {
+        let layout = Layout::new(1, 3, (0..3).map(|i| rect(0, i, 1, 1)).collect()).expect("tiles");
+        // Boundaries 1/3 and 2/3 of 5 columns are 1.67 and 3.33.
+        let scaled = layout.scale_cols(5);
+        assert_eq!(
+            scaled.rects(),
+            [rect(0, 0, 1, 2), rect(0, 2, 1, 1), rect(0, 3, 1, 2)]
+        );
+        assert_eq!(layout.scale_cols(1).areas(), [0, 1, 0]);
+        assert_eq!(layout.scale_rows(7).areas(), [7, 7, 7]);
+    }
+
+    #[test]
+    fn a_layout_without_blocks_scales_onto_the_first_node() {
+        let layout = Layout::new(4, 0, vec![rect(0, 0, 3, 0), rect(3, 0, 1, 0)]).expect("tiles");
+        assert_eq!(layout.scale_cols(5).areas(), [20, 0]);
+        assert_eq!(layout.scale_rows(0).scale_rows(5).areas(), [0, 0]);
+    }
+
+    #[test]
+    fn deserialisation_checks_the_tiling() {
+        let layout = Layout::new(1, 2, vec![rect(0, 0, 1, 2), rect(0, 0, 0, 0)]).expect("tiles");
+        let json = serde_json::to_string(&layout).expect("serialises");
+        assert_eq!(
+            serde_json::from_str::<Layout>(&json).expect("reads back"),
+            layout
+        );
+        let hole = json.replace(
+            r#""rows":1,"cols":2,"rects""#,
+            r#""rows":2,"cols":2,"rects""#,
+        );
+        let error = serde_json::from_str::<Layout>(&hole).expect_err("must be refused");
+        assert!(
+            error.to_string().contains("2 of 4 blocks have an owner"),
+            "{error}"
+        );
+    }
+}

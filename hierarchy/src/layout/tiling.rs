@@ -1,0 +1,144 @@
+//! Whether rectangles tile a matrix.
+
+use std::collections::BTreeMap;
+
+use super::{LayoutError, Rect};
+
+/// Checks that `rects` cover `rows × cols` blocks exactly once, in O(p log p).
+///
+/// Rectangles within bounds that do not overlap and whose areas sum to the matrix's leave no gap.
+pub(super) fn check(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), LayoutError> {
+    if rects.is_empty() {
+        return Err(LayoutError::NoNodes { rows, cols });
+    }
+    // 63 bits, so that sums of two coordinates and of areas cannot overflow either.
+    let total = rows
+        .checked_mul(cols)
+        .filter(|&total| total <= i64::MAX as u64);
+    let Some(total) = total else {
+        return Err(LayoutError::TooLarge { rows, cols });
+    };
+    let fits = |start: u64, len: u64, bound: u64| start <= bound && len <= bound - start;
+    for (index, &rect) in rects.iter().enumerate() {
+        if !(fits(rect.row, rect.rows, rows) && fits(rect.col, rect.cols, cols)) {
+            return Err(LayoutError::OutOfBounds {
+                index,
+                rect,
+                rows,
+                cols,
+            });
+        }
+    }
+    if let Some((first, second)) = overlap(rects) {
+        return Err(LayoutError::Overlap { first, second });
+    }
+    let covered = rects.iter().map(Rect::area).sum();
+    if covered != total {
+        return Err(LayoutError::Gap { covered, total });
+    }
+    Ok(())
+}
+
+/// Two rectangles that share blocks, found by sweeping over the columns: the rectangles under the
+/// sweep line are disjoint row intervals, so a new one needs comparing with one neighbour only.
+fn overlap(rects: &[Rect]) -> Option<(usize, usize)> {
+    let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * rects.len());
+    for (index, rect) in rects
+        .iter()
+        .enumerate()
+        .filter(|(_, rect)| !rect.is_empty())
+    {
+        events.push((rect.col, true, index));
+        events.push((rect.col + rect.cols, false, index));
+    }
+    // At the same column, ends (false) come before starts (true).
+    events.sort_unstable();
+    let mut under: BTreeMap<u64, usize> = BTreeMap::new();
+    for (_, starts, index) in events {
+        let rect = rects[index];
+        if !starts {
+            under.remove(&rect.row);
+            continue;
+        }
+        if let Some((_, &other)) = under.range(..rect.row + rect.rows).next_back()
+            && rects[other].row + rects[other].rows > rect.row
+        {
+            return Some((other, index));
+        }
+        under.insert(rect.row, index);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rect(row: u64, col: u64, rows: u64, cols: u64) -> Rect {
+        Rect {
+            row,
+            col,
+            rows,
+            cols,
+        }
+    }
+
+    #[test]
+    fn a_pinwheel_tiles() {
+        let arms = [
+            rect(0, 0, 1, 2),
+            rect(0, 2, 2, 1),
+            rect(2, 1, 1, 2),
+            rect(1, 0, 2, 1),
+        ];
+        let mut rects = arms.to_vec();
+        assert_eq!(
+            check(3, 3, &rects),
+            Err(LayoutError::Gap {
+                covered: 8,
+                total: 9
+            })
+        );
+        rects.push(rect(1, 1, 1, 1));
+        assert_eq!(check(3, 3, &rects), Ok(()));
+    }
+
+    #[test]
+    fn overlaps_are_found_even_if_the_areas_sum_up() {
+        let rects = [rect(0, 0, 2, 2), rect(1, 1, 1, 2), rect(0, 2, 1, 0)];
+        assert_eq!(
+            check(2, 3, &rects),
+            Err(LayoutError::Overlap {
+                first: 0,
+                second: 1
+            })
+        );
+        let inside = [rect(0, 0, 3, 3), rect(1, 1, 1, 1)];
+        assert_eq!(
+            check(3, 3, &inside),
+            Err(LayoutError::Overlap {
+                first: 0,
+                second: 1
+            })
+        );
+    }
+
+    #[test]
+    fn impossible_rectangles_are_refused() {
+        assert_eq!(
+            check(2, 2, &[]),
+            Err(LayoutError::NoNodes { rows: 2, cols: 2 })
+        );
+        let far = rect(1, u64::MAX, 1, u64::MAX);
+        assert!(matches!(
+            check(2, 2, &[far]),
+            Err(LayoutError::OutOfBounds { index: 0, .. })
+        ));
+        let (rows, cols) = (1 << 40, 1 << 40);
+        assert_eq!(
+            check(rows, cols, &[rect(0, 0, rows, cols)]),
+            Err(LayoutError::TooLarge { rows, cols })
+        );
+        assert_eq!(check(0, 5, &[rect(0, 0, 0, 0)]), Ok(()));
+    }
+}

@@ -1,0 +1,274 @@
+//! The functional performance model as a piecewise linear approximation.
+
+use serde::{Deserialize, Serialize};
+
+use super::shape::restrict;
+use super::{ModelError, Point, SpeedModel};
+
+/// A corner of a piecewise linear speed function.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Knot {
+    /// Problem size in units.
+    pub d: f64,
+    /// Speed there in units per second.
+    pub speed: f64,
+}
+
+impl Knot {
+    /// Seconds that this many units take: `d / speed`.
+    #[must_use]
+    pub fn time_s(&self) -> f64 {
+        self.d / self.speed
+    }
+
+    pub(super) fn slope_to(self, next: Self) -> f64 {
+        (next.speed - self.speed) / (next.d - self.d)
+    }
+}
+
+/// Functional performance model built point by point: linear in speed between its knots, constant to
+/// the left of the first and to the right of the last.
+///
+/// Every measured point is kept as it came ([`points`](Self::points)); the knots are derived from
+/// them after each addition. Repeated measurements of one size are first averaged in time, weighted
+/// by their repetitions; points that break the shape which the geometric partitioning algorithm needs
+/// (rising and concave, then falling) are then left out of the approximation, though not forgotten: a
+/// later point may bring them back.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel};
+///
+/// let mut model = PiecewiseFpm::new();
+/// model.add(Point { d: 100, t_s: 1.0, reps: 3, ci_s: 0.01 })?;
+/// model.add(Point { d: 200, t_s: 4.0, reps: 3, ci_s: 0.02 })?;
+/// assert_eq!(model.speed(50.0), 100.0);
+/// assert_eq!(model.speed(150.0), 75.0);
+/// assert_eq!(model.time_s(150.0), 2.0);
+/// assert_eq!(model.units_within(2.0), 150.0);
+/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
+/// ```
+///
+/// # References
+/// Clarke's thesis, sections 3.2.1 and 3.3.1.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
+pub struct PiecewiseFpm {
+    points: Vec<Point>,
+    /// One per measured size: `points` with repeated measurements averaged, ascending in `d`.
+    means: Vec<Knot>,
+    /// `means` without those that break the shape.
+    knots: Vec<Knot>,
+}
+
+impl PiecewiseFpm {
+    /// A model without points: speed 0 everywhere.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A model of these points, in any order; sizes may repeat.
+    ///
+    /// # Errors
+    /// [`ModelError::InvalidPoint`] as [`add`](Self::add).
+    pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
+        points.iter().try_for_each(Point::check)?;
+        let mut model = Self {
+            points,
+            means: Vec::new(),
+            knots: Vec::new(),
+        };
+        model.approximate();
+        Ok(model)
+    }
+
+    /// Adds a measured point and derives the approximation anew.
+    ///
+    /// # Errors
+    /// [`ModelError::InvalidPoint`] if `d = 0`, or if the time or the speed is not finite and
+    /// positive; the model is then unchanged.
+    pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
+        point.check()?;
+        self.points.push(point);
+        self.approximate();
+        Ok(())
+    }
+
+    /// Every point ever added, in the order of addition.
+    #[must_use]
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// The corners of the approximation, ascending in `d`.
+    #[must_use]
+    pub fn knots(&self) -> &[Knot] {
+        &self.knots
+    }
+
+    /// Whether nothing has been measured yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Seconds that `d` units take by plain interpolation through all measured sizes, without the
+    /// shape restrictions: linear in speed between them, constant outside. For replaying a recorded
+    /// device, dips and all. 0 at `d = 0`, infinity if the model is empty.
+    #[must_use]
+    pub fn raw_time_s(&self, d: f64) -> f64 {
+        if d <= 0.0 {
+            0.0
+        } else {
+            d / interpolate(&self.means, d)
+        }
+    }
+
+    fn approximate(&mut self) {
+        self.means = average(&self.points);
+        self.knots = restrict(&self.means);
+    }
+}
+
+impl SpeedModel for PiecewiseFpm {
+    fn speed(&self, d: f64) -> f64 {
+        interpolate(&self.knots, d)
+    }
+
+    fn units_within(&self, t_s: f64) -> f64 {
+        let right = self.knots.partition_point(|knot| knot.time_s() <= t_s);
+        match (
+            right.checked_sub(1).map(|left| self.knots[left]),
+            self.knots.get(right),
+        ) {
+            (None, None) => 0.0,
+            (Some(end), None) | (None, Some(&end)) => t_s * end.speed,
+            (Some(a), Some(b)) => {
+                // On the segment s = a.speed + m (d - a.d), solve d = t s for d.
+                let m = a.slope_to(*b);
+                let d = t_s * (a.speed - m * a.d) / (1.0 - m * t_s);
+                // Nearly equal times at both ends make this 0/0; any d between them is then right.
+                if d.is_nan() { a.d } else { d.clamp(a.d, b.d) }
+            }
+        }
+    }
+}
+
+impl TryFrom<Vec<Point>> for PiecewiseFpm {
+    type Error = ModelError;
+
+    fn try_from(points: Vec<Point>) -> Result<Self, ModelError> {
+        Self::from_points(points)
+    }
+}
+
+impl From<PiecewiseFpm> for Vec<Point> {
+    fn from(model: PiecewiseFpm) -> Self {
+        model.points
+    }
+}
+
+/// One knot for each measured size, at the mean of its times weighted by repetitions.
+fn average(points: &[Point]) -> Vec<Knot> {
+    let mut sorted = points.to_vec();
+    sorted.sort_by_key(|point| point.d);
+    sorted
+        .chunk_by(|a, b| a.d == b.d)
+        .map(|same| {
+            // A point that claims no repetitions was still measured once.
+            let weight = |point: &Point| f64::from(point.reps.max(1));
+            let reps: f64 = same.iter().map(weight).sum();
+            let t_s = same
+                .iter()
+                .map(|point| point.t_s * (weight(point) / reps))
+                .sum::<f64>();
+            let d = same[0].d as f64;
+            Knot { d, speed: d / t_s }
+        })
+        .collect()
+}
+
+/// Speed at `d`: linear between `knots`, constant outside, 0 without any.
+fn interpolate(knots: &[Knot], d: f64) -> f64 {
+    let right = knots.partition_point(|knot| knot.d <= d);
+    match (
+        right.checked_sub(1).map(|left| knots[left]),
+        knots.get(right),
+    ) {
+        (None, None) => 0.0,
+        (Some(end), None) | (None, Some(&end)) => end.speed,
+        (Some(a), Some(b)) => a.speed + (b.speed - a.speed) * ((d - a.d) / (b.d - a.d)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(d: u64, t_s: f64, reps: u32) -> Point {
+        Point {
+            d,
+            t_s,
+            reps,
+            ci_s: 0.0,
+        }
+    }
+
+    #[test]
+    fn an_empty_model_fits_nothing() {
+        let model = PiecewiseFpm::new();
+        assert!(model.is_empty());
+        assert_eq!(model.speed(5.0), 0.0);
+        assert_eq!(model.time_s(5.0), f64::INFINITY);
+        assert_eq!(model.units_within(5.0), 0.0);
+    }
+
+    #[test]
+    fn impossible_points_are_refused_and_change_nothing() {
+        let mut model = PiecewiseFpm::new();
+        for (d, t_s) in [
+            (0, 1.0),
+            (1, 0.0),
+            (1, -1.0),
+            (1, f64::NAN),
+            (1, f64::INFINITY),
+            (1, 5e-324),
+        ] {
+            assert!(matches!(
+                model.add(point(d, t_s, 1)),
+                Err(ModelError::InvalidPoint { .. })
+            ));
+        }
+        assert!(model.is_empty());
+    }
+
+    #[test]
+    fn repeated_measurements_are_averaged_by_repetitions() {
+        let model =
+            PiecewiseFpm::from_points(vec![point(10, 1.0, 3), point(10, 5.0, 1)]).expect("valid");
+        assert_eq!(model.time_s(10.0), 2.0);
+        assert_eq!(model.points().len(), 2);
+    }
+
+    #[test]
+    fn raw_interpolation_keeps_what_the_shape_drops() {
+        let points = vec![point(10, 1.0, 1), point(20, 4.0, 1), point(30, 2.0, 1)];
+        let model = PiecewiseFpm::from_points(points).expect("valid");
+        assert_eq!(model.raw_time_s(20.0), 4.0);
+        assert_eq!(model.time_s(20.0), 20.0 / 12.5);
+        assert_eq!(model.raw_time_s(60.0), 4.0);
+    }
+
+    #[test]
+    fn only_points_are_serialised_and_bad_ones_are_refused() {
+        let model = PiecewiseFpm::from_points(vec![point(10, 1.0, 3)]).expect("valid");
+        let json = serde_json::to_string(&model).expect("serialises");
+        assert_eq!(json, r#"[{"d":10,"t_s":1.0,"reps":3,"ci_s":0.0}]"#);
+        assert_eq!(
+            serde_json::from_str::<PiecewiseFpm>(&json).expect("reads back"),
+            model
+        );
+        assert!(serde_json::from_str::<PiecewiseFpm>(&json.replace("10", "0")).is_err());
+    }
+}

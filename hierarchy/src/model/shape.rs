@@ -1,0 +1,109 @@
+//! The shape restrictions that the geometric partitioning algorithm needs.
+
+use super::Knot;
+
+/// Removes the points that break the admissible shape: rising and concave up to the highest speed,
+/// falling after it.
+///
+/// `points` are in ascending order of `d`, each `d` once. The four rules, in order:
+/// 1. the peak is the point of highest speed (the first of several);
+/// 2. up to the peak, a point slower than the one before it goes;
+/// 3. up to the peak, a point after which the slope grows goes, and the one before it is looked at
+///    again;
+/// 4. after the peak, a point faster than the one before it goes.
+///
+/// **One condition is added to rule 3.** The function is extended to the left by a constant, not
+/// towards the origin, so concavity between points does not yet keep `t(d) = d / s(d)` increasing: a
+/// first point that took as long as a larger one (start-up cost, noise) would let a line through the
+/// origin meet the function twice. The slope before the first point is therefore that of the ray from
+/// the origin, which amounts to dropping a first point whose time is not below the next point's.
+///
+/// # References
+/// Clarke's thesis, section 3.2.1.
+pub(super) fn restrict(points: &[Knot]) -> Vec<Knot> {
+    let mut peak = 0;
+    for (i, point) in points.iter().enumerate() {
+        if point.speed > points[peak].speed {
+            peak = i;
+        }
+    }
+    let rising = points.len().min(peak + 1);
+    let mut knots: Vec<Knot> = Vec::with_capacity(points.len());
+    let mut fastest = 0.0;
+    for &point in &points[..rising] {
+        if point.speed < fastest {
+            continue;
+        }
+        fastest = point.speed;
+        while breaks_concavity(&knots, point) {
+            knots.pop();
+        }
+        knots.push(point);
+    }
+    for &point in &points[rising..] {
+        if knots.last().is_some_and(|last| point.speed <= last.speed) {
+            knots.push(point);
+        }
+    }
+    knots
+}
+
+/// Whether the last of `knots` lies below the line from its predecessor to `next`.
+fn breaks_concavity(knots: &[Knot], next: Knot) -> bool {
+    match knots {
+        [] => false,
+        [only] => only.time_s() >= next.time_s(),
+        [.., before, last] => last.slope_to(next) > before.slope_to(*last),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn restricted(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let knots: Vec<Knot> = points.iter().map(|&(d, speed)| Knot { d, speed }).collect();
+        restrict(&knots).iter().map(|k| (k.d, k.speed)).collect()
+    }
+
+    #[test]
+    fn admissible_points_stay() {
+        let points = [
+            (1.0, 10.0),
+            (10.0, 30.0),
+            (20.0, 40.0),
+            (30.0, 25.0),
+            (40.0, 1.0),
+        ];
+        assert_eq!(restricted(&points), points);
+        assert_eq!(restricted(&[]), []);
+    }
+
+    #[test]
+    fn a_dip_before_the_peak_and_a_bump_after_it_go() {
+        let points = [
+            (1.0, 10.0),
+            (5.0, 9.0),
+            (20.0, 40.0),
+            (30.0, 25.0),
+            (40.0, 26.0),
+        ];
+        assert_eq!(
+            restricted(&points),
+            [(1.0, 10.0), (20.0, 40.0), (30.0, 25.0)]
+        );
+    }
+
+    #[test]
+    fn a_growing_slope_goes_back_as_far_as_needed() {
+        // Only the chord from the first point to the peak is concave.
+        let points = [(1.0, 10.0), (10.0, 12.0), (20.0, 15.0), (30.0, 40.0)];
+        assert_eq!(restricted(&points), [(1.0, 10.0), (30.0, 40.0)]);
+    }
+
+    #[test]
+    fn a_first_point_slower_in_time_than_a_larger_one_goes() {
+        // t(1) = 1 s, t(100) = 0.5 s.
+        assert_eq!(restricted(&[(1.0, 1.0), (100.0, 200.0)]), [(100.0, 200.0)]);
+    }
+}

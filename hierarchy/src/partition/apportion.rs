@@ -1,0 +1,155 @@
+//! Whole units from real-valued shares.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use super::even;
+
+/// Divides `total` whole units in proportion to `weights` so that `max_i units_i / weights_i` is
+/// minimal.
+///
+/// With speeds as weights that ratio is a part's time, and the slowest part is the one that everyone
+/// waits for: each part gets the floor of its exact share `total · w_i / Σw`, and each unit that is
+/// left goes to the part whose ratio `(units_i + 1) / w_i` is least, ties to the larger weight and
+/// then to the lower index. This is Jefferson's method of apportionment. The method of largest
+/// remainders keeps each part nearest to its exact share instead, but may round up a part so slow
+/// that one unit more makes it the last to finish by far.
+///
+/// A weight that is zero, negative or not finite gets nothing; if every weight is so, the parts are
+/// [`even`]. Without weights the result is empty.
+///
+/// # References
+/// Balinski and Young, *Fair Representation*, 1982 (Jefferson's method). Clarke's thesis, section 4.1,
+/// rounds otherwise; see [`gpa`](super::gpa()).
+#[must_use]
+pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
+    let usable = |w: f64| if w.is_finite() && w > 0.0 { w } else { 0.0 };
+    let largest = weights.iter().copied().map(usable).fold(0.0, f64::max);
+    if largest == 0.0 {
+        return even(weights.len(), total);
+    }
+    // Relative to the largest weight, the sum cannot overflow.
+    let relative: Vec<f64> = weights.iter().map(|&w| usable(w) / largest).collect();
+    let sum: f64 = relative.iter().sum();
+    let shares: Vec<f64> = relative.iter().map(|w| total as f64 * (w / sum)).collect();
+    complete(floors(total, &shares), total, |i, units| {
+        let weight = usable(weights[i]);
+        (weight > 0.0).then(|| Priority {
+            time: units as f64 / weight,
+            speed: weight,
+        })
+    })
+}
+
+/// Rounds `shares`, which sum to about `total`, down to whole units whose sum is at most `total`.
+pub(super) fn floors(total: u64, shares: &[f64]) -> Vec<u64> {
+    // A share that arithmetic has lifted just above a whole number would take a unit that is not its
+    // own. Rounding one down too far costs nothing: the unit comes back when the rest is given out.
+    const GUARD: f64 = 1.0 - 8.0 * f64::EPSILON;
+    let mut left = total;
+    let floor = |share: &f64| {
+        let units = ((share * GUARD).floor() as u64).min(left);
+        left -= units;
+        units
+    };
+    shares.iter().map(floor).collect()
+}
+
+/// What a part would be like with one more unit.
+pub(super) struct Priority {
+    /// Its time; the least goes first.
+    pub time: f64,
+    /// Its speed; the largest goes first among equal times.
+    pub speed: f64,
+}
+
+/// Gives out, one by one, the units that `units` lacks of `total`, each to the part with the first
+/// `priority(part, its units + 1)`; a part without priority gets none.
+pub(super) fn complete(
+    mut units: Vec<u64>,
+    total: u64,
+    priority: impl Fn(usize, u64) -> Option<Priority>,
+) -> Vec<u64> {
+    let entry = |index: usize, units: u64| {
+        priority(index, units + 1).map(|priority| Reverse(Entry { priority, index }))
+    };
+    let left = total.saturating_sub(units.iter().sum());
+    let mut queue: BinaryHeap<_> = units
+        .iter()
+        .enumerate()
+        .filter_map(|(i, &u)| entry(i, u))
+        .collect();
+    for _ in 0..left {
+        let Some(Reverse(Entry { index, .. })) = queue.pop() else {
+            break;
+        };
+        units[index] += 1;
+        queue.extend(entry(index, units[index]));
+    }
+    units
+}
+
+/// A part in the queue for the next unit; the smallest entry is served first.
+struct Entry {
+    priority: Priority,
+    index: usize,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&self.priority, &other.priority);
+        a.time
+            .total_cmp(&b.time)
+            .then(b.speed.total_cmp(&a.speed))
+            .then(self.index.cmp(&other.index))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Entry {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_shares_stay_exact() {
+        assert_eq!(apportion(60, &[1.0, 2.0, 3.0]), [10, 20, 30]);
+        assert_eq!(apportion(10, &[0.1, 0.2, 0.7]), [1, 2, 7]);
+    }
+
+    #[test]
+    fn a_slow_part_is_not_rounded_up_for_its_remainder() {
+        // Exact shares 9.1 and 0.9: the largest remainder would make the slow part last by 11 %.
+        assert_eq!(apportion(10, &[91.0, 9.0]), [10, 0]);
+    }
+
+    #[test]
+    fn ties_go_to_the_larger_weight_then_to_the_lower_index() {
+        assert_eq!(apportion(1, &[1.0, 1.0]), [1, 0]);
+        // One unit to either part makes a ratio of 1.
+        assert_eq!(apportion(2, &[1.0, 2.0]), [0, 2]);
+    }
+
+    #[test]
+    fn unusable_weights_get_nothing() {
+        assert_eq!(
+            apportion(7, &[0.0, 1.0, -1.0, f64::NAN, f64::INFINITY]),
+            [0, 7, 0, 0, 0]
+        );
+        assert_eq!(apportion(3, &[0.0, 0.0]), [2, 1]);
+        assert!(apportion(3, &[]).is_empty());
+        assert_eq!(apportion(9, &[f64::MAX, f64::MAX, f64::MAX]), [3, 3, 3]);
+    }
+}

@@ -1,0 +1,91 @@
+//! Partitioners: how many computational units each device gets.
+//!
+//! [`proportional()`] divides by constant speeds, [`gpa()`] by speed functions, [`even`] not at all;
+//! [`apportion()`] turns real-valued shares into whole ones.
+
+use serde::{Deserialize, Serialize};
+
+pub mod apportion;
+pub mod gpa;
+pub mod proportional;
+
+pub use apportion::apportion;
+pub use gpa::gpa;
+pub use proportional::proportional;
+
+/// A division of work between devices.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Partition {
+    /// Units of each device.
+    pub units: Vec<u64>,
+    /// Seconds that the models predict for each device.
+    pub times_s: Vec<f64>,
+}
+
+impl Partition {
+    /// Seconds of the device that is predicted to finish last; 0 without devices.
+    #[must_use]
+    pub fn max_time_s(&self) -> f64 {
+        self.times_s.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// `total` units in `n` parts that differ by at most one unit, the larger ones first. Empty if `n` is
+/// 0.
+#[must_use]
+pub fn even(n: usize, total: u64) -> Vec<u64> {
+    let parts = n as u64;
+    (0..parts)
+        .map(|i| total / parts + u64::from(i < total % parts))
+        .collect()
+}
+
+/// Why work cannot be divided.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartitionError {
+    /// There is nobody to give the work to.
+    #[error("{total} units and no device to give them to")]
+    NoDevices {
+        /// Units to divide.
+        total: u64,
+    },
+    /// A constant speed that is negative or not a number.
+    #[error("device {index}: speed {speed} units/s is not a finite number of at least 0")]
+    InvalidSpeed {
+        /// Index of the device.
+        index: usize,
+        /// Its speed in units per second.
+        speed: f64,
+    },
+    /// No device has a positive speed.
+    #[error("{total} units and every device has speed 0")]
+    NoSpeed {
+        /// Units to divide.
+        total: u64,
+    },
+    /// A model that is empty, or whose time does not grow with the problem size.
+    #[error(
+        "device {index}: its model gives {time_s} s for {d} units; it is empty or inadmissible"
+    )]
+    InvalidModel {
+        /// Index of the device.
+        index: usize,
+        /// Units that the model was asked about.
+        d: f64,
+        /// Seconds that it answered.
+        time_s: f64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_parts_differ_by_at_most_one() {
+        assert_eq!(even(3, 8), [3, 3, 2]);
+        assert_eq!(even(3, 0), [0, 0, 0]);
+        assert!(even(0, 8).is_empty());
+    }
+}

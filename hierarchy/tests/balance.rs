@@ -1,0 +1,449 @@
+//! INPA over IDPA on made-up clusters, and what ends a balancing.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on panics"
+)]
+
+use isochron_hierarchy::balance::{
+    BalanceConfig, BalanceError, Balanced, DeviceBalance, Dpa, Extent, Idpa, Inpa, NodeBalance,
+    Observation, Outcome, Start, Step, Strategy as How,
+};
+use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::model::Point;
+use proptest::prelude::*;
+
+/// Columns and rows of a matrix in one block.
+const BLOCK: u64 = 64;
+
+/// A made-up device: `speed(d) = peak · d / (d + half)` up to `memory` blocks, where it starts to
+/// fall; `d` counts blocks.
+#[derive(Debug, Clone, Copy)]
+struct Device {
+    peak: f64,
+    half: f64,
+    memory: f64,
+}
+
+impl Device {
+    fn time_s(&self, blocks: f64) -> f64 {
+        (blocks + self.half) / self.peak + (blocks - self.memory).max(0.0) / (0.1 * self.peak)
+    }
+}
+
+/// A node's devices, and what its last IDPA learnt about them.
+struct Node {
+    devices: Vec<Device>,
+    prior: Option<Vec<f64>>,
+}
+
+fn node(devices: &[Device]) -> Node {
+    Node {
+        devices: devices.to_vec(),
+        prior: None,
+    }
+}
+
+fn observation(t_s: f64) -> Observation {
+    Observation {
+        t_s,
+        reps: 3,
+        ci_s: 0.01 * t_s,
+    }
+}
+
+/// A reproducible factor within ±`amplitude`, another for each `seed`.
+fn noise(seed: &mut u64, amplitude: f64) -> f64 {
+    // The multiplier and increment of Knuth's MMIX generator.
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    1.0 + amplitude * ((*seed >> 11) as f64 / (1_u64 << 52) as f64 - 1.0)
+}
+
+fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced {
+    loop {
+        match dpa.step() {
+            Step::Done(balanced) => return balanced,
+            Step::Measure(units) => {
+                let times: Vec<_> = (0..)
+                    .zip(&units)
+                    .map(|(i, &d)| {
+                        if d == 0 {
+                            observation(0.0)
+                        } else {
+                            observation(time_s(i, d))
+                        }
+                    })
+                    .collect();
+                dpa.observe(&units, &times).unwrap();
+            }
+        }
+    }
+}
+
+fn run_idpa(config: BalanceConfig, node: &Node, extent: Extent) -> DeviceBalance {
+    let columns = extent.cols * BLOCK;
+    let mut idpa = Idpa::new(config, node.devices.len(), columns, node.prior.as_deref());
+    loop {
+        match idpa.step() {
+            Step::Done(balance) => return balance,
+            Step::Measure(slices) => {
+                let blocks = |d: u64| d as f64 / BLOCK as f64 * extent.rows as f64;
+                let time = |(device, &d): (&Device, &u64)| {
+                    if d == 0 {
+                        Observation::default()
+                    } else {
+                        observation(device.time_s(blocks(d)))
+                    }
+                };
+                let times: Vec<_> = node.devices.iter().zip(&slices).map(time).collect();
+                idpa.observe(&times).unwrap();
+            }
+        }
+    }
+}
+
+/// INPA over IDPA; `noise` disturbs the nodes' times.
+fn run_inpa(
+    config: BalanceConfig,
+    nodes: &mut [Node],
+    rows: u64,
+    cols: u64,
+    mut noise: impl FnMut() -> f64,
+) -> NodeBalance {
+    let mut inpa = Inpa::new(config, nodes.len(), rows, cols);
+    loop {
+        match inpa.step() {
+            Step::Done(balance) => return balance,
+            Step::Measure(extents) => {
+                let mut times = Vec::new();
+                for (node, extent) in nodes.iter_mut().zip(extents) {
+                    let balance = run_idpa(config, node, extent);
+                    let mut time = balance.observation();
+                    time.t_s *= noise();
+                    times.push(time);
+                    node.prior = Some(balance.prior);
+                }
+                inpa.observe(&times).unwrap();
+            }
+        }
+    }
+}
+
+/// Four nodes, the last with a CPU and a GPU that is fast on much and slow on little work.
+fn small_cluster() -> Vec<Node> {
+    let cpu = |peak| Device {
+        peak,
+        half: 1.0,
+        memory: 1e6,
+    };
+    let gpu = Device {
+        peak: 4000.0,
+        half: 400.0,
+        memory: 1e6,
+    };
+    let little_memory = Device {
+        peak: 800.0,
+        half: 1.0,
+        memory: 3000.0,
+    };
+    vec![
+        node(&[cpu(200.0)]),
+        node(&[cpu(400.0)]),
+        node(&[little_memory]),
+        node(&[cpu(600.0), gpu]),
+    ]
+}
+
+#[test]
+fn four_nodes_one_with_two_devices_converge() {
+    for start in [Start::Even, Start::FirstPoints] {
+        let config = BalanceConfig {
+            start,
+            ..BalanceConfig::default()
+        };
+        let mut nodes = small_cluster();
+        let balance = run_inpa(config, &mut nodes, 400, 400, || 1.0);
+        assert!(
+            balance.converged,
+            "{start:?}: {:?} {}",
+            balance.why, balance.imbalance
+        );
+        let areas = balance.layout.areas();
+        assert_eq!(areas.iter().sum::<u64>(), 400 * 400);
+        // The third node is the fastest CPU, and gets least, because more would not fit its memory.
+        assert!(
+            areas[2] < areas[0] && areas[0] < areas[1] && areas[1] < areas[3],
+            "{areas:?}"
+        );
+        // The returned layout is the one that was measured to take these times.
+        let last = balance
+            .history
+            .iter()
+            .find(|iteration| iteration.units == areas)
+            .unwrap();
+        assert_eq!(last.times_s, balance.times_s);
+    }
+}
+
+#[test]
+fn a_thousand_nodes_converge() {
+    let kinds = [(100.0, 1.0), (150.0, 2.0), (300.0, 5.0), (2000.0, 200.0)];
+    let device = |i: usize| Device {
+        peak: kinds[i % 4].0,
+        half: kinds[i % 4].1,
+        memory: 1e7,
+    };
+    let mut nodes: Vec<Node> = (0..1000).map(|i| node(&[device(i)])).collect();
+    let balance = run_inpa(BalanceConfig::default(), &mut nodes, 8000, 8000, || 1.0);
+    assert!(balance.converged, "{:?} {}", balance.why, balance.imbalance);
+}
+
+#[test]
+fn every_strategy_ends_with_a_layout_on_every_shape() {
+    for strategy in How::ALL {
+        for (rows, cols) in [(0, 0), (0, 7), (1, 1), (1, 3), (5, 1), (2, 2), (30, 40)] {
+            let config = BalanceConfig {
+                strategy,
+                ..BalanceConfig::default()
+            };
+            let balance = run_inpa(config, &mut small_cluster(), rows, cols, || 1.0);
+            assert_eq!((balance.layout.rows(), balance.layout.cols()), (rows, cols));
+            let checked = Layout::new(rows, cols, balance.layout.rects().to_vec());
+            assert_eq!(checked.as_ref(), Ok(&balance.layout));
+            if strategy == How::Homogeneous {
+                assert_eq!(
+                    (balance.iterations, balance.converged),
+                    (0, rows * cols == 0)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_single_block_goes_to_the_fastest_node() {
+    let mut nodes = small_cluster();
+    let balance = run_inpa(BalanceConfig::default(), &mut nodes, 1, 1, || 1.0);
+    assert_eq!(balance.layout.areas(), [0, 0, 1, 0]);
+}
+
+#[test]
+fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
+    let config = BalanceConfig {
+        strategy: How::SingleCpm,
+        ..BalanceConfig::default()
+    };
+    let speeds = [1.0, 2.0, 5.0];
+    let mut inpa = Inpa::new(config, 3, 10, 10);
+    let Step::Measure(extents) = inpa.step() else {
+        panic!("the even division is measured")
+    };
+    let time = |(e, speed): (&Extent, &f64)| observation((e.rows * e.cols) as f64 / speed);
+    inpa.observe(&extents.iter().zip(&speeds).map(time).collect::<Vec<_>>())
+        .unwrap();
+    let Step::Done(balance) = inpa.step() else {
+        panic!("one measurement is enough")
+    };
+    assert_eq!(
+        (balance.why, balance.converged),
+        (Outcome::Predicted, false)
+    );
+    for ((area, speed), t_s) in balance
+        .layout
+        .areas()
+        .iter()
+        .zip(speeds)
+        .zip(balance.times_s)
+    {
+        assert!((t_s - *area as f64 / speed).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
+    let lone = node(&[Device {
+        peak: 100.0,
+        half: 1.0,
+        memory: 1e6,
+    }]);
+    let balance = run_idpa(BalanceConfig::default(), &lone, Extent { rows: 3, cols: 5 });
+    assert_eq!(
+        (balance.slices, balance.iterations, balance.converged),
+        (vec![320], 1, true)
+    );
+    assert_eq!(
+        (balance.time_s, balance.reps),
+        (lone.devices[0].time_s(15.0), 3)
+    );
+
+    let prior = [3.0, 1.0];
+    let idle = Idpa::new(BalanceConfig::default(), 2, 0, Some(&prior));
+    let Step::Done(balance) = idle.step() else {
+        panic!("there is nothing to measure")
+    };
+    assert_eq!(
+        (balance.slices, balance.time_s, balance.why),
+        (vec![0, 0], 0.0, Outcome::NoWork)
+    );
+    assert_eq!(balance.prior, prior);
+}
+
+#[test]
+fn idpa_starts_from_its_prior() {
+    let with = Idpa::new(BalanceConfig::default(), 3, 400, Some(&[1.0, 3.0, 0.0]));
+    // An unknown device is tried as an average one.
+    assert_eq!(with.step(), Step::Measure(vec![66, 201, 133]));
+    let without = Idpa::new(BalanceConfig::default(), 3, 400, None);
+    assert_eq!(without.step(), Step::Measure(vec![1, 1, 1]));
+    let config = BalanceConfig {
+        strategy: How::MultiCpm,
+        ..BalanceConfig::default()
+    };
+    let constant = Idpa::new(config, 3, 400, None);
+    assert_eq!(constant.step(), Step::Measure(vec![134, 133, 133]));
+}
+
+#[test]
+fn an_idle_part_comes_back_if_it_is_worth_it() {
+    // The first points make the third part look hopeless; it is the fastest on more work.
+    let time_s = |part: usize, d: u64| match part {
+        2 => 0.5 + d as f64 / 1000.0,
+        _ => d as f64 / 20.0 * (1.0 + d as f64 / 100.0),
+    };
+    let mut dpa = Dpa::new(BalanceConfig::default(), 3, 60);
+    for part in 0..3 {
+        let t_s = time_s(part, 1);
+        dpa.seed(
+            part,
+            Point {
+                d: 1,
+                t_s,
+                reps: 3,
+                ci_s: 0.0,
+            },
+        )
+        .unwrap();
+    }
+    dpa.start_from_points().unwrap();
+    let balanced = run_dpa(&mut dpa, time_s);
+    assert!(
+        balanced.units[2] > balanced.units[0] + balanced.units[1],
+        "{balanced:?}"
+    );
+}
+
+#[test]
+fn a_part_that_was_never_measured_is_tried() {
+    // Three units, four parts: the even division leaves out the fastest.
+    for strategy in [How::MultiCpm, How::Fpm] {
+        let config = BalanceConfig {
+            strategy,
+            ..BalanceConfig::default()
+        };
+        let speeds = [1.0, 1.5, 2.0, 100.0];
+        let balanced = run_dpa(&mut Dpa::new(config, 4, 3), |part, d| {
+            d as f64 / speeds[part]
+        });
+        assert_eq!(balanced.units, [0, 0, 0, 3], "{strategy}");
+    }
+}
+
+#[test]
+fn balancing_ends_when_it_cannot_pay_for_itself() {
+    let speeds = [100.0, 300.0];
+    for (steps, why) in [
+        (1, Outcome::NotWorthIt),
+        (1000, Outcome::Balanced),
+        (0, Outcome::Balanced),
+    ] {
+        let config = BalanceConfig {
+            steps,
+            ..BalanceConfig::default()
+        };
+        let balanced = run_dpa(&mut Dpa::new(config, 2, 400), |part, d| {
+            d as f64 / speeds[part]
+        });
+        assert_eq!(balanced.why, why, "{steps} steps");
+    }
+}
+
+#[test]
+fn the_best_division_is_returned_not_the_last() {
+    // The second division is worse than the first, and the last one permitted.
+    let config = BalanceConfig {
+        max_iterations: 2,
+        ..BalanceConfig::default()
+    };
+    let mut times = [[1.0, 2.0], [9.0, 1.0]].into_iter().flatten();
+    let balanced = run_dpa(&mut Dpa::new(config, 2, 100), |_, _| times.next().unwrap());
+    assert_eq!(
+        (balanced.why, balanced.measured),
+        (Outcome::IterationLimit, Some(0))
+    );
+    assert_eq!(
+        (balanced.units, balanced.times_s),
+        (vec![50, 50], vec![1.0, 2.0])
+    );
+    assert_eq!((balanced.iterations, balanced.converged), (2, false));
+}
+
+#[test]
+fn unusable_observations_are_refused_and_the_request_stands() {
+    let mut dpa = Dpa::new(BalanceConfig::default(), 2, 10);
+    let before = dpa.step();
+    let good = observation(1.0);
+    for t_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let error = dpa.observe(&[5, 5], &[good, observation(t_s)]).unwrap_err();
+        assert!(
+            matches!(error, BalanceError::InvalidTime { index: 1, .. }),
+            "{error}"
+        );
+    }
+    let error = dpa.observe(&[5, 5], &[good]).unwrap_err();
+    assert_eq!(error, BalanceError::WrongLength { wanted: 2, got: 1 });
+    let error = dpa.observe(&[5, 4], &[good, good]).unwrap_err();
+    assert_eq!(error, BalanceError::WrongTotal { wanted: 10, got: 9 });
+    assert_eq!(dpa.step(), before);
+    dpa.observe(&[5, 5], &[good, good]).unwrap();
+    assert_eq!(
+        dpa.observe(&[5, 5], &[good, good]),
+        Err(BalanceError::NotMeasuring)
+    );
+
+    let mut inpa = Inpa::new(BalanceConfig::default(), 2, 9, 9);
+    let before = inpa.step();
+    assert!(inpa.observe(&[good, observation(0.0)]).is_err());
+    assert_eq!(inpa.step(), before);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn noise_of_two_percent_still_converges_to_ten(
+        devices in prop::collection::vec((200.0..2000.0_f64, 1.0..200.0_f64), 2..8),
+        mut seed in any::<u64>(),
+    ) {
+        let device = |(peak, half)| Device { peak, half, memory: 1e9 };
+        let mut nodes: Vec<Node> = devices.into_iter().map(|d| node(&[device(d)])).collect();
+        let config = BalanceConfig { epsilon: 0.1, ..BalanceConfig::default() };
+        let balance = run_inpa(config, &mut nodes, 400, 400, || noise(&mut seed, 0.02));
+        prop_assert!(balance.converged, "{:?} {} {:?}", balance.why, balance.imbalance, balance.history);
+    }
+
+    #[test]
+    fn every_division_sums_to_the_total(
+        speeds in prop::collection::vec(0.1..100.0_f64, 1..20),
+        total in 0..10_000_u64,
+        strategy in prop::sample::select(&How::ALL[..]),
+    ) {
+        let config = BalanceConfig { strategy, ..BalanceConfig::default() };
+        let balanced = run_dpa(&mut Dpa::new(config, speeds.len(), total), |i, d| d as f64 / speeds[i]);
+        prop_assert_eq!(balanced.units.iter().sum::<u64>(), total);
+        prop_assert!(balanced.history.iter().all(|it| it.units.iter().sum::<u64>() == total));
+        prop_assert_eq!(balanced.history.len(), balanced.iterations as usize);
+    }
+}

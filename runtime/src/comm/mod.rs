@@ -1,0 +1,180 @@
+//! The `Comm` contract: how ranks talk to each other.
+//!
+//! Two implementations: [`LocalComm`], one rank and no MPI, and [`MpiComm`](mpi::MpiComm). Everything above
+//! this module is written against `&dyn Comm` and runs the same on both.
+//!
+//! Waiting never spins for long: a rank's calling thread shares its cores with the devices, so an
+//! implementation polls with growing pauses instead of burning the core that should compute.
+
+mod agree;
+mod local;
+// The one place of this crate that calls a system library.
+#[cfg(feature = "mpi")]
+#[allow(unsafe_code)]
+pub mod mpi;
+
+pub use agree::agree;
+pub use local::LocalComm;
+
+use crate::error::Error;
+
+/// One message to another rank.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// The receiving rank; never the sender itself.
+    pub to: usize,
+    /// The elements.
+    pub data: &'a [f64],
+}
+
+/// One message from another rank; its length is known to both sides.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// The sending rank; never the receiver itself.
+    pub from: usize,
+    /// Where the elements go.
+    pub data: &'a mut [f64],
+}
+
+/// Work done while messages travel. It is given a closure that makes the messages progress, to be called as
+/// often as is convenient.
+pub type Meanwhile<'a> = dyn FnMut(&mut dyn FnMut()) + 'a;
+
+/// How the ranks of a session talk to each other.
+///
+/// An MPI error ends the whole job (the library's default handler): no method reports one. Every method but
+/// [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`library`](Comm::library),
+/// [`exchange`](Comm::exchange) and [`abort`](Comm::abort) is collective: all ranks call it, in the same order.
+pub trait Comm {
+    /// This rank, `0 <= rank < size`.
+    fn rank(&self) -> usize;
+
+    /// Number of ranks, at least 1.
+    fn size(&self) -> usize;
+
+    /// Name of the host this rank runs on.
+    fn host(&self) -> &str;
+
+    /// Name and version of the message-passing library.
+    fn library(&self) -> &str;
+
+    /// Returns when every rank has called it.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn barrier(&self);
+
+    /// Replaces `data` on every rank by `root`'s.
+    ///
+    /// # Collective
+    /// All ranks, with the same `root`.
+    fn broadcast(&self, root: usize, data: &mut Vec<u8>);
+
+    /// Every rank's `data`, by rank.
+    ///
+    /// # Collective
+    /// All ranks; lengths may differ.
+    fn all_gather(&self, data: &[u8]) -> Vec<Vec<u8>>;
+
+    /// Replaces `values` by their sums over all ranks.
+    ///
+    /// # Collective
+    /// All ranks, with the same length.
+    fn sum_f64(&self, values: &mut [f64]);
+
+    /// Replaces `values` by their sums over all ranks, modulo 2⁶⁴.
+    ///
+    /// # Collective
+    /// All ranks, with the same length.
+    fn sum_u64(&self, values: &mut [u64]);
+
+    /// Posts all receives and sends, runs `meanwhile`, and returns when every message has arrived and left.
+    ///
+    /// Messages between one pair of ranks arrive in the order in which both list them. Not collective: only
+    /// the ranks that have messages for each other need to call it.
+    fn exchange(&self, sends: &[Outgoing<'_>], recvs: &mut [Incoming<'_>], meanwhile: &mut Meanwhile<'_>);
+
+    /// Ends every rank of the job at once.
+    fn abort(&self, status: i32) -> !;
+}
+
+/// An exchange with nothing to do while the messages travel.
+pub fn exchange_now(comm: &dyn Comm, sends: &[Outgoing<'_>], recvs: &mut [Incoming<'_>]) {
+    comm.exchange(sends, recvs, &mut |_progress| {});
+}
+
+/// Environment variables by which launchers tell a process how many of them there are.
+const SIZE_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "PALS_SIZE"];
+/// Further variables that only a launcher sets.
+const LAUNCH_VARIABLES: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PALS_RANKID"];
+
+/// How many processes the launcher says it started; `None` without a launcher.
+fn launched_size(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
+    let size = SIZE_VARIABLES.iter().find_map(|name| var(name)?.parse().ok());
+    size.or_else(|| LAUNCH_VARIABLES.iter().any(|name| var(name).is_some()).then_some(0))
+}
+
+/// The communicator this process was launched with: MPI under a launcher (`mpirun`, `srun`), otherwise one
+/// local rank. The environment variable `ISOCHRON_COMM` (`mpi` or `local`) decides where it is set.
+///
+/// # Errors
+/// [`Error::Launcher`] when the launcher belongs to another MPI library than the program;
+/// [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it.
+///
+/// # Collective
+/// All processes of the job.
+pub fn connect() -> Result<Box<dyn Comm>, Error> {
+    let launched = launched_size(&|name| std::env::var(name).ok());
+    let choice = std::env::var("ISOCHRON_COMM").ok();
+    let use_mpi = match choice.as_deref() {
+        None | Some("") => launched.is_some(),
+        Some("mpi") => true,
+        Some("local") => false,
+        Some(other) => {
+            return Err(Error::Parameter {
+                name: "ISOCHRON_COMM",
+                value: other.to_string(),
+                reason: "use mpi or local".to_string(),
+            });
+        }
+    };
+    if !use_mpi {
+        return Ok(Box::new(LocalComm::new()));
+    }
+    connect_mpi(launched.unwrap_or(0))
+}
+
+#[cfg(feature = "mpi")]
+fn connect_mpi(launched: usize) -> Result<Box<dyn Comm>, Error> {
+    let comm = mpi::MpiComm::initialize()?;
+    if comm.size() == 1 && launched > 1 {
+        return Err(Error::Launcher { launched, library: comm.library().to_string() });
+    }
+    Ok(Box::new(comm))
+}
+
+#[cfg(not(feature = "mpi"))]
+fn connect_mpi(_launched: usize) -> Result<Box<dyn Comm>, Error> {
+    Err(Error::Parameter {
+        name: "ISOCHRON_COMM",
+        value: "mpi".to_string(),
+        reason: "this build has no MPI (feature mpi)".to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::launched_size;
+
+    fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_string())
+    }
+
+    #[test]
+    fn launchers_are_recognised_by_what_they_set() {
+        assert_eq!(launched_size(&with(&[])), None);
+        assert_eq!(launched_size(&with(&[("OMPI_COMM_WORLD_SIZE", "4")])), Some(4));
+        assert_eq!(launched_size(&with(&[("PMI_SIZE", "2"), ("PMI_RANK", "1")])), Some(2));
+        assert_eq!(launched_size(&with(&[("PMIX_RANK", "0")])), Some(0));
+    }
+}

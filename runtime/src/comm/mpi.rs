@@ -1,0 +1,336 @@
+//! Ranks over MPI: the only user of rsmpi.
+//!
+//! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of
+//! some libraries (MPICH) spin on the core for as long as they wait, which on a busy node is the time of the
+//! devices. rsmpi's safe requests cannot be held in one list with run-time lengths, so the requests are made
+//! through its `ffi` layer; each is completed before the function that made it returns.
+
+use std::os::raw::{c_int, c_void};
+use std::time::Duration;
+
+use mpi::environment::Universe;
+use mpi::ffi;
+use mpi::raw::AsRaw;
+use mpi::topology::{Communicator, SimpleCommunicator};
+
+use super::{Comm, Incoming, Meanwhile, Outgoing};
+use crate::error::Error;
+
+/// Longest message that is sent in one piece, in elements: MPI 3 counts are 32-bit.
+const MAX_MESSAGE: usize = 1 << 27;
+
+/// Exit status of a job that a panic ended.
+const PANIC_STATUS: i32 = 101;
+
+/// The ranks of an MPI communicator.
+pub struct MpiComm {
+    // Declared before the universe: the communicator is freed before MPI is finalised.
+    comm: SimpleCommunicator,
+    host: String,
+    library: String,
+    _universe: Option<Universe>,
+}
+
+impl MpiComm {
+    /// Initialises MPI and takes `MPI_COMM_WORLD`. A panic in any thread of any rank ends the job from then on
+    /// (a rank that unwinds would leave the others waiting).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when MPI is initialised already: use [`adopt`](MpiComm::adopt) then.
+    ///
+    /// # Collective
+    /// All processes of the job.
+    pub fn initialize() -> Result<Self, Error> {
+        let (universe, _threading) = mpi::initialize_with_threading(mpi::Threading::Funneled).ok_or_else(|| {
+            Error::Parameter {
+                name: "MPI",
+                value: "initialised".to_string(),
+                reason: "MPI runs already in this process; adopt its communicator".to_string(),
+            }
+        })?;
+        abort_on_panic();
+        let world = universe.world();
+        Ok(Self::wrap(world, Some(universe)))
+    }
+
+    /// A communicator over the ranks of `comm`, for programs that have initialised MPI themselves. Messages do
+    /// not mix with those of `comm`. MPI must not be finalised while this lives, and its methods are called
+    /// from the thread that initialised MPI.
+    ///
+    /// # Collective
+    /// All ranks of `comm`.
+    pub fn adopt(comm: &impl Communicator) -> Self {
+        Self::wrap(comm.duplicate(), None)
+    }
+
+    fn wrap(comm: SimpleCommunicator, universe: Option<Universe>) -> Self {
+        let host = mpi::environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
+        let version = mpi::environment::library_version().unwrap_or_else(|_| "MPI".to_string());
+        Self { comm, host, library: short_version(&version), _universe: universe }
+    }
+
+    fn raw(&self) -> ffi::MPI_Comm {
+        self.comm.as_raw()
+    }
+
+    /// Polls until all `requests` are complete.
+    fn complete(requests: &mut [ffi::MPI_Request]) {
+        let mut pause = Pause::default();
+        while !test_all(requests) {
+            pause.wait();
+        }
+    }
+
+    fn reduce_sum<T>(&self, values: &mut [T], datatype: ffi::MPI_Datatype)
+    where
+        T: Copy,
+    {
+        let sent = values.to_vec();
+        for (sent, received) in sent.chunks(MAX_MESSAGE).zip(values.chunks_mut(MAX_MESSAGE)) {
+            let mut request = null_request();
+            // SAFETY: both buffers hold `len` elements of `datatype`, do not overlap and outlive the request,
+            // which is completed below.
+            check("MPI_Iallreduce", unsafe {
+                ffi::MPI_Iallreduce(
+                    sent.as_ptr().cast::<c_void>(),
+                    received.as_mut_ptr().cast::<c_void>(),
+                    count(sent.len()),
+                    datatype,
+                    ffi::RSMPI_SUM,
+                    self.raw(),
+                    &mut request,
+                )
+            });
+            Self::complete(&mut [request]);
+        }
+    }
+}
+
+impl Comm for MpiComm {
+    fn rank(&self) -> usize {
+        self.comm.rank() as usize
+    }
+
+    fn size(&self) -> usize {
+        self.comm.size() as usize
+    }
+
+    fn host(&self) -> &str {
+        &self.host
+    }
+
+    fn library(&self) -> &str {
+        &self.library
+    }
+
+    fn barrier(&self) {
+        let mut request = null_request();
+        // SAFETY: a live communicator; the request is completed below.
+        check("MPI_Ibarrier", unsafe { ffi::MPI_Ibarrier(self.raw(), &mut request) });
+        Self::complete(&mut [request]);
+    }
+
+    fn broadcast(&self, root: usize, data: &mut Vec<u8>) {
+        let mut length = [data.len() as u64 * u64::from(self.rank() == root)];
+        self.sum_u64(&mut length);
+        data.resize(length[0] as usize, 0);
+        for chunk in data.chunks_mut(MAX_MESSAGE) {
+            let mut request = null_request();
+            // SAFETY: the buffer holds `len` bytes and outlives the request, which is completed below.
+            check("MPI_Ibcast", unsafe {
+                ffi::MPI_Ibcast(
+                    chunk.as_mut_ptr().cast::<c_void>(),
+                    count(chunk.len()),
+                    ffi::RSMPI_UINT8_T,
+                    count(root),
+                    self.raw(),
+                    &mut request,
+                )
+            });
+            Self::complete(&mut [request]);
+        }
+    }
+
+    fn all_gather(&self, data: &[u8]) -> Vec<Vec<u8>> {
+        let mut lengths = vec![0; self.size()];
+        lengths[self.rank()] = data.len() as u64;
+        self.sum_u64(&mut lengths);
+        let counts: Vec<c_int> = lengths.iter().map(|&len| count(len as usize)).collect();
+        let total: usize = lengths.iter().map(|&len| len as usize).sum();
+        let _ = count(total);
+        // The pointer of an empty slice of bytes is 1, which is MPI_IN_PLACE to Open MPI.
+        let sent = if data.is_empty() { &[0] } else { data };
+        let starts: Vec<c_int> =
+            counts.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
+        if total == 0 {
+            return vec![Vec::new(); lengths.len()];
+        }
+        let mut all = vec![0u8; total];
+        let mut request = null_request();
+        // SAFETY: `all` holds the sum of `counts` bytes at the displacements `starts`; all buffers outlive the
+        // request, which is completed below.
+        check("MPI_Iallgatherv", unsafe {
+            ffi::MPI_Iallgatherv(
+                sent.as_ptr().cast::<c_void>(),
+                count(data.len()),
+                ffi::RSMPI_UINT8_T,
+                all.as_mut_ptr().cast::<c_void>(),
+                counts.as_ptr(),
+                starts.as_ptr(),
+                ffi::RSMPI_UINT8_T,
+                self.raw(),
+                &mut request,
+            )
+        });
+        Self::complete(&mut [request]);
+        let mut rest = all.as_slice();
+        lengths
+            .iter()
+            .map(|&len| {
+                let (part, after) = rest.split_at(len as usize);
+                rest = after;
+                part.to_vec()
+            })
+            .collect()
+    }
+
+    fn sum_f64(&self, values: &mut [f64]) {
+        // SAFETY: reading a constant that the library has set before MPI_Init returned.
+        self.reduce_sum(values, unsafe { ffi::RSMPI_DOUBLE });
+    }
+
+    fn sum_u64(&self, values: &mut [u64]) {
+        // SAFETY: reading a constant that the library has set before MPI_Init returned.
+        self.reduce_sum(values, unsafe { ffi::RSMPI_UINT64_T });
+    }
+
+    fn exchange(&self, sends: &[Outgoing<'_>], recvs: &mut [Incoming<'_>], meanwhile: &mut Meanwhile<'_>) {
+        let mut requests = Requests(Vec::with_capacity(sends.len() + recvs.len()));
+        for recv in recvs.iter_mut() {
+            for chunk in recv.data.chunks_mut(MAX_MESSAGE) {
+                let mut request = null_request();
+                // SAFETY: the buffer holds `len` doubles and is borrowed exclusively until this function
+                // returns; `Requests` completes the request before that, also when `meanwhile` panics.
+                check("MPI_Irecv", unsafe {
+                    ffi::MPI_Irecv(
+                        chunk.as_mut_ptr().cast::<c_void>(),
+                        count(chunk.len()),
+                        ffi::RSMPI_DOUBLE,
+                        count(recv.from),
+                        0,
+                        self.raw(),
+                        &mut request,
+                    )
+                });
+                requests.0.push(request);
+            }
+        }
+        for send in sends {
+            for chunk in send.data.chunks(MAX_MESSAGE) {
+                let mut request = null_request();
+                // SAFETY: as above; MPI only reads the buffer of a send.
+                check("MPI_Isend", unsafe {
+                    ffi::MPI_Isend(
+                        chunk.as_ptr().cast::<c_void>(),
+                        count(chunk.len()),
+                        ffi::RSMPI_DOUBLE,
+                        count(send.to),
+                        0,
+                        self.raw(),
+                        &mut request,
+                    )
+                });
+                requests.0.push(request);
+            }
+        }
+        meanwhile(&mut || {
+            test_all(&mut requests.0);
+        });
+    }
+
+    fn abort(&self, status: i32) -> ! {
+        self.comm.abort(status)
+    }
+}
+
+/// Requests that are complete when this is dropped, so that no borrowed buffer is ever left to MPI.
+struct Requests(Vec<ffi::MPI_Request>);
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        MpiComm::complete(&mut self.0);
+    }
+}
+
+/// Whether all `requests` are complete; completed ones become null requests, for which this stays true.
+fn test_all(requests: &mut [ffi::MPI_Request]) -> bool {
+    let mut flag: c_int = 0;
+    // SAFETY: the requests were made by this module and are live or null; statuses are not wanted.
+    check("MPI_Testall", unsafe {
+        ffi::MPI_Testall(count(requests.len()), requests.as_mut_ptr(), &mut flag, ffi::RSMPI_STATUSES_IGNORE)
+    });
+    flag != 0
+}
+
+fn null_request() -> ffi::MPI_Request {
+    // SAFETY: reading a constant that the library has set before MPI_Init returned.
+    unsafe { ffi::RSMPI_REQUEST_NULL }
+}
+
+fn count(n: usize) -> c_int {
+    c_int::try_from(n).unwrap_or_else(|_| panic!("{n} does not fit an MPI count"))
+}
+
+fn check(call: &str, status: c_int) {
+    // The default error handler ends the job before this is reached; a communicator that was adopted may have
+    // another one.
+    assert_eq!(status, ffi::MPI_SUCCESS as c_int, "{call} failed with status {status}");
+}
+
+/// Pauses that grow from nothing to a tenth of a millisecond.
+#[derive(Default)]
+struct Pause {
+    polls: u32,
+}
+
+impl Pause {
+    fn wait(&mut self) {
+        self.polls += 1;
+        match self.polls {
+            0..=64 => std::hint::spin_loop(),
+            65..=128 => std::thread::yield_now(),
+            129..=1000 => std::thread::sleep(Duration::from_micros(20)),
+            _ => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+}
+
+/// First line of the library's description, without the padding and the build details.
+fn short_version(version: &str) -> String {
+    let line = version.trim_end_matches('\0').lines().next().unwrap_or("MPI");
+    let line = line.replace('\t', " ");
+    line.split(',').next().unwrap_or("MPI").trim().to_string()
+}
+
+fn abort_on_panic() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        default(info);
+        if !mpi::environment::is_finalized() {
+            // SAFETY: MPI was initialised before this hook was set and is not finalised; MPI_Abort is the last
+            // resort, allowed from any thread, and does not return.
+            unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, PANIC_STATUS) };
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_version;
+
+    #[test]
+    fn library_names_are_one_short_line() {
+        assert_eq!(short_version("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"), "Open MPI v4.1.4");
+        assert_eq!(short_version("MPICH Version:\t4.0.2\nMPICH Release date:\t..."), "MPICH Version: 4.0.2");
+    }
+}

@@ -1,0 +1,124 @@
+//! What can go wrong in a session, and whose fault it is.
+
+use std::path::PathBuf;
+
+use isochron_devices::DeviceError;
+use isochron_hierarchy::balance::BalanceError;
+use isochron_hierarchy::layout::LayoutError;
+use isochron_hierarchy::model::ModelError;
+use serde::{Deserialize, Serialize};
+
+/// Whose fault an error is; decides the exit status of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ErrorClass {
+    /// The request or an input file is wrong: nothing was computed (exit status 2).
+    Input,
+    /// The run itself failed (exit status 1).
+    Run,
+}
+
+/// Everything a session, a matrix or a multiplication can fail with.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The shapes of the operands do not fit together.
+    #[error("shapes do not multiply: {0}")]
+    Shape(String),
+    /// A parameter has a value that means nothing.
+    #[error("{name} = {value}: {reason}")]
+    Parameter {
+        /// The parameter's name as the user knows it.
+        name: &'static str,
+        /// The value that was given.
+        value: String,
+        /// Why it cannot be used, and what can.
+        reason: String,
+    },
+    /// A file cannot be read or written, or does not hold what it should.
+    #[error("{}: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file and why.
+        reason: String,
+    },
+    /// A host has less memory than the plan needs.
+    #[error(
+        "host {host} lacks {} MiB: the plan needs {} MiB there and {} MiB are available",
+        mib(*needed_bytes - *available_bytes), mib(*needed_bytes), mib(*available_bytes)
+    )]
+    Memory {
+        /// The host, as its ranks name it.
+        host: String,
+        /// Bytes that all ranks on the host need together.
+        needed_bytes: u64,
+        /// Bytes that the host has to give.
+        available_bytes: u64,
+    },
+    /// An allocation that the plan had accounted for failed all the same.
+    #[error("cannot allocate {} MiB for {what}", mib(*bytes))]
+    Allocation {
+        /// What the memory was for.
+        what: &'static str,
+        /// How much was asked for.
+        bytes: u64,
+    },
+    /// A device failed, or there is none.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The balancing machines were given measurements they cannot use.
+    #[error(transparent)]
+    Balance(#[from] BalanceError),
+    /// A layout does not tile its matrix.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// A performance model is broken.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The program and the launcher belong to different MPI libraries.
+    #[error(
+        "the launcher started {launched} processes but this program sees itself alone: \
+         it is linked with {library}; start it with that library's mpirun"
+    )]
+    Launcher {
+        /// How many processes the launcher says there are.
+        launched: usize,
+        /// The MPI library of this program.
+        library: String,
+    },
+    /// Another rank failed; every rank leaves with this same error.
+    #[error("rank {rank} on {host}: {cause}")]
+    Rank {
+        /// The lowest rank that failed.
+        rank: usize,
+        /// Its host.
+        host: String,
+        /// Its error.
+        cause: String,
+        /// Whose fault that was.
+        class: ErrorClass,
+    },
+}
+
+impl Error {
+    /// Whose fault the error is.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Error::Rank { class, .. } => *class,
+            Error::Device(DeviceError::UnknownBlas { .. } | DeviceError::Blas { .. } | DeviceError::Config { .. }) => {
+                ErrorClass::Input
+            }
+            Error::Device(_) | Error::Allocation { .. } | Error::Balance(_) | Error::Layout(_) => ErrorClass::Run,
+            _ => ErrorClass::Input,
+        }
+    }
+
+    /// A file error with its reason.
+    pub(crate) fn file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+        Error::File { path: path.into(), reason: reason.to_string() }
+    }
+}
+
+fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}

@@ -1,0 +1,108 @@
+//! Which rank holds which elements.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use isochron_hierarchy::layout::Layout;
+use serde::{Deserialize, Serialize};
+
+/// A rectangle of elements of a matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// First row.
+    pub row: usize,
+    /// First column.
+    pub col: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+}
+
+impl Part {
+    /// Row indices.
+    pub fn row_range(&self) -> Range<usize> {
+        self.row..self.row + self.rows
+    }
+
+    /// Column indices.
+    pub fn col_range(&self) -> Range<usize> {
+        self.col..self.col + self.cols
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// Whether the part holds no element.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0 || self.cols == 0
+    }
+}
+
+/// An `rows×cols` matrix spread over ranks: a layout in whole `b×b` blocks, the last row and column of blocks
+/// possibly cut short.
+#[derive(Debug, Clone)]
+pub struct Distribution {
+    rows: usize,
+    cols: usize,
+    block: usize,
+    layout: Arc<Layout>,
+}
+
+impl Distribution {
+    /// Spreads a `rows×cols` matrix over the rectangles of `layout`, one for each rank.
+    ///
+    /// # Panics
+    /// When `layout` does not have `ceil(rows/block) × ceil(cols/block)` blocks.
+    pub fn new(rows: usize, cols: usize, block: usize, layout: Arc<Layout>) -> Self {
+        let blocks = (rows.div_ceil(block) as u64, cols.div_ceil(block) as u64);
+        assert_eq!((layout.rows(), layout.cols()), blocks, "the layout is in blocks of another matrix");
+        Self { rows, cols, block, layout }
+    }
+
+    /// Number of rows of the whole matrix.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns of the whole matrix.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Block size `b`.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Number of ranks.
+    pub fn n_ranks(&self) -> usize {
+        self.layout.rects().len()
+    }
+
+    /// The layout in blocks.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The elements that `rank` holds.
+    pub fn part(&self, rank: usize) -> Part {
+        let rect = &self.layout.rects()[rank];
+        let cut = |block: u64, limit: usize| (block as usize).saturating_mul(self.block).min(limit);
+        let (row, col) = (cut(rect.row, self.rows), cut(rect.col, self.cols));
+        Part {
+            row,
+            col,
+            rows: cut(rect.row + rect.rows, self.rows) - row,
+            cols: cut(rect.col + rect.cols, self.cols) - col,
+        }
+    }
+}
+
+/// The indices both ranges hold; empty ranges start where the intersection would.
+pub(crate) fn intersect(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+    let start = a.start.max(b.start);
+    start..a.end.min(b.end).max(start)
+}

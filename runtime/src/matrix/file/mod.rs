@@ -1,0 +1,268 @@
+//! Matrices in files, read and written in pieces.
+//!
+//! The head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements to
+//! the ranks that hold them; writing goes the other way. So only the head's host needs to see the file, and no
+//! rank ever holds more than its own part and one piece. The format goes by the file's ending: `.npy` (NumPy)
+//! or `.mtx` (Matrix Market, dense `array`).
+
+mod market;
+mod npy;
+mod pieces;
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Distribution, Matrix};
+use crate::comm::{Comm, Incoming, Outgoing, agree, exchange_now};
+use crate::error::Error;
+use pieces::{Order, Pieces};
+
+/// The rank that opens files.
+const HEAD: usize = 0;
+
+/// A dense file being read from front to back.
+trait ElementReader {
+    /// Fills `out` with the next elements; the reason when the file does not hold them.
+    fn read(&mut self, out: &mut [f64]) -> Result<(), String>;
+    /// Checks that nothing but the matrix is in the file, once all its elements are read.
+    fn finish(&mut self) -> Result<(), String>;
+}
+
+/// A dense file being written from front to back.
+trait ElementWriter {
+    fn write(&mut self, elements: &[f64]) -> std::io::Result<()>;
+}
+
+/// What a file's header says of the matrix in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    order: Order,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Market,
+}
+
+impl Format {
+    fn of(path: &Path) -> Result<Self, Error> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("npy") => Ok(Format::Npy),
+            Some("mtx") => Ok(Format::Market),
+            _ => Err(Error::file(path, "the name must end in .npy (NumPy) or .mtx (Matrix Market)")),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<(Shape, Box<dyn ElementReader>), Error> {
+    let format = Format::of(path)?;
+    let file = File::open(path).map_err(|error| Error::file(path, error))?;
+    match format {
+        Format::Npy => npy::open(file),
+        Format::Market => market::open(file),
+    }
+    .map_err(|reason| Error::file(path, reason))
+}
+
+/// The shape of the matrix in the file at `path`; the whole file is not read.
+///
+/// # Errors
+/// [`Error::File`] on every rank when the head rank cannot read the header, or the file is too short for it.
+///
+/// # Collective
+/// All ranks.
+pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
+    let opened = if comm.rank() == HEAD { open(path).map(|(shape, _)| Some(shape)) } else { Ok(None) };
+    share(comm, agree(comm, opened)?)
+}
+
+/// A value that the head has, on every rank.
+fn share<T: Serialize + for<'de> Deserialize<'de>>(comm: &dyn Comm, value: Option<T>) -> Result<T, Error> {
+    let encoded = value.map(|value| serde_json::to_vec(&value)).transpose();
+    let mut bytes = encoded.map(Option::unwrap_or_default).unwrap_or_default();
+    comm.broadcast(HEAD, &mut bytes);
+    serde_json::from_slice(&bytes).map_err(|error| Error::file("message from the head rank", error))
+}
+
+/// Reads the matrix in the file at `path` onto `distribution`.
+///
+/// # Errors
+/// [`Error::File`] on every rank when the file is missing, broken, truncated, or of another shape than
+/// `distribution`; [`Error::Allocation`].
+///
+/// # Collective
+/// All ranks, with the same arguments.
+pub fn read(comm: &dyn Comm, path: &Path, distribution: Distribution) -> Result<Matrix, Error> {
+    let opened = if comm.rank() == HEAD { open(path).map(Some) } else { Ok(None) };
+    let mut opened = agree(comm, opened)?;
+    let shape: Shape = share(comm, opened.as_ref().map(|(shape, _)| *shape))?;
+    let wanted = (distribution.rows(), distribution.cols());
+    if (shape.rows, shape.cols) != wanted {
+        let found = format!("holds a {}×{} matrix, wanted {}×{}", shape.rows, shape.cols, wanted.0, wanted.1);
+        return Err(Error::file(path, found));
+    }
+    let mut matrix = agree(comm, Matrix::zeros(distribution, comm.rank()))?;
+    let pieces = Pieces::new(matrix.distribution(), shape.order);
+    let mut buffer = Vec::new();
+    for piece in pieces.iter() {
+        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
+        let outcome = match &mut opened {
+            Some((_, reader)) => reader.read(&mut buffer).map_err(|reason| Error::file(path, reason)),
+            None => Ok(()),
+        };
+        agree(comm, outcome)?;
+        scatter(comm, &pieces, &piece, &buffer, &mut matrix);
+    }
+    let outcome = match &mut opened {
+        Some((_, reader)) => reader.finish().map_err(|reason| Error::file(path, reason)),
+        None => Ok(()),
+    };
+    agree(comm, outcome)?;
+    Ok(matrix)
+}
+
+/// Sends one piece's elements from the head to the ranks that hold them.
+fn scatter(comm: &dyn Comm, pieces: &Pieces, piece: &pieces::Piece, buffer: &[f64], matrix: &mut Matrix) {
+    if comm.rank() == HEAD {
+        let packed: Vec<(usize, Vec<f64>)> = (0..comm.size())
+            .filter(|&rank| rank != HEAD)
+            .map(|rank| (rank, pieces.runs(piece, rank).flat_map(|run| &buffer[run.in_piece()]).copied().collect()))
+            .filter(|(_, data): &(usize, Vec<f64>)| !data.is_empty())
+            .collect();
+        let sends: Vec<_> = packed.iter().map(|(to, data)| Outgoing { to: *to, data }).collect();
+        exchange_now(comm, &sends, &mut []);
+        for run in pieces.runs(piece, HEAD) {
+            pieces.store(&run, &buffer[run.in_piece()], matrix);
+        }
+        return;
+    }
+    let mut data = vec![0.0; pieces.runs(piece, comm.rank()).map(|run| run.len()).sum()];
+    if data.is_empty() {
+        return;
+    }
+    exchange_now(comm, &[], &mut [Incoming { from: HEAD, data: &mut data }]);
+    let mut rest = data.as_slice();
+    for run in pieces.runs(piece, comm.rank()) {
+        let (values, after) = rest.split_at(run.len());
+        pieces.store(&run, values, matrix);
+        rest = after;
+    }
+}
+
+/// Collects one piece's elements from the ranks that hold them in the head's `buffer`.
+fn gather(comm: &dyn Comm, pieces: &Pieces, piece: &pieces::Piece, buffer: &mut [f64], matrix: &Matrix) {
+    let mine = |rank| pieces.runs(piece, rank).flat_map(|run| pieces.load(&run, matrix)).collect::<Vec<f64>>();
+    if comm.rank() != HEAD {
+        let data = mine(comm.rank());
+        if !data.is_empty() {
+            exchange_now(comm, &[Outgoing { to: HEAD, data: &data }], &mut []);
+        }
+        return;
+    }
+    let mut parts: Vec<(usize, Vec<f64>)> = (0..comm.size())
+        .filter(|&rank| rank != HEAD)
+        .map(|rank| (rank, vec![0.0; pieces.runs(piece, rank).map(|run| run.len()).sum()]))
+        .filter(|(_, data)| !data.is_empty())
+        .collect();
+    let mut recvs: Vec<_> = parts.iter_mut().map(|(from, data)| Incoming { from: *from, data }).collect();
+    exchange_now(comm, &[], &mut recvs);
+    parts.push((HEAD, mine(HEAD)));
+    for (rank, data) in &parts {
+        let mut rest = data.as_slice();
+        for run in pieces.runs(piece, *rank) {
+            let (values, after) = rest.split_at(run.len());
+            buffer[run.in_piece()].copy_from_slice(values);
+            rest = after;
+        }
+    }
+}
+
+/// An output file that carries its final name only once it is complete.
+struct Output {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: Box<dyn ElementWriter>,
+    file: File,
+}
+
+impl Output {
+    fn create(path: &Path, rows: usize, cols: usize) -> Result<Self, Error> {
+        let format = Format::of(path)?;
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("matrix");
+        let partial = path.with_file_name(format!(".{name}.partial-{}", std::process::id()));
+        let failed = |error: std::io::Error| Error::file(path, error);
+        let file = File::create(&partial).map_err(failed)?;
+        let mut buffered = BufWriter::with_capacity(1 << 20, file.try_clone().map_err(failed)?);
+        let writer: Box<dyn ElementWriter> = match format {
+            Format::Npy => npy::write_header(&mut buffered, rows, cols).map(|()| npy::writer(buffered)),
+            Format::Market => market::write_header(&mut buffered, rows, cols).map(|()| market::writer(buffered)),
+        }
+        .map_err(failed)?;
+        Ok(Self { path: path.to_path_buf(), partial, writer, file })
+    }
+
+    fn write(&mut self, elements: &[f64]) -> Result<(), Error> {
+        self.writer.write(elements).map_err(|error| Error::file(&self.path, error))
+    }
+
+    /// Writes everything to the disk.
+    fn sync(&mut self) -> Result<(), Error> {
+        self.writer.write(&[]).and_then(|()| self.file.sync_all()).map_err(|error| Error::file(&self.path, error))
+    }
+
+    /// Gives the file its name.
+    fn publish(self) -> Result<(), Error> {
+        std::fs::rename(&self.partial, &self.path).map_err(|error| Error::file(&self.path, error))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // After `publish` there is nothing under this name; before it, nothing that anyone wants.
+        let _ = std::fs::remove_file(&self.partial);
+    }
+}
+
+/// Writes `matrix` to the file at `path`, column by column. The file appears under its name when it is
+/// complete, never before.
+///
+/// # Errors
+/// [`Error::File`] on every rank when the head rank cannot write.
+///
+/// # Collective
+/// All ranks, with the same `path`.
+pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<(), Error> {
+    let (rows, cols) = (matrix.distribution().rows(), matrix.distribution().cols());
+    let created =
+        if comm.rank() == HEAD { Output::create(path, rows, cols).map(Some) } else { Ok(None) };
+    let mut output = agree(comm, created)?;
+    let pieces = Pieces::new(matrix.distribution(), Order::Columns);
+    let mut buffer = Vec::new();
+    for piece in pieces.iter() {
+        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
+        gather(comm, &pieces, &piece, &mut buffer, matrix);
+        agree(comm, output.as_mut().map_or(Ok(()), |output| output.write(&buffer)))?;
+    }
+    agree(comm, output.as_mut().map_or(Ok(()), Output::sync))?;
+    agree(comm, output.map_or(Ok(()), Output::publish))
+}
+
+/// Checks, before anything is computed, that a matrix can be written at `path`.
+///
+/// # Errors
+/// [`Error::File`] on every rank when the ending is unknown or the head rank cannot write in the folder.
+///
+/// # Collective
+/// All ranks.
+pub fn check_writable(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
+    let outcome = if comm.rank() == HEAD { Output::create(path, 0, 0).map(drop) } else { Ok(()) };
+    agree(comm, outcome)
+}

@@ -1,0 +1,74 @@
+//! Matrices made of numbers that any rank can compute by itself.
+
+/// How the elements of a generated matrix come about. An element depends on the seed and its own indices
+/// only, so a matrix is the same on any layout and any number of ranks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Generator {
+    /// Uniform in [-1, 1).
+    Uniform {
+        /// Seed; matrices that should differ have different ones.
+        seed: u64,
+    },
+    /// Whole numbers in [-8, 8]: products of matrices of them are exact as long as `k·64 < 2⁵³`.
+    Integers {
+        /// Seed; matrices that should differ have different ones.
+        seed: u64,
+    },
+    /// One value everywhere (also NaN).
+    Constant(f64),
+}
+
+impl Generator {
+    /// The element in `row` and `col`.
+    pub fn element(&self, row: usize, col: usize) -> f64 {
+        match *self {
+            Generator::Uniform { seed } => unit(hash(seed, row, col)),
+            Generator::Integers { seed } => (hash(seed, row, col) % 17) as f64 - 8.0,
+            Generator::Constant(value) => value,
+        }
+    }
+}
+
+/// The highest 53 bits as a number in [-1, 1).
+fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 * 2f64.powi(-52) - 1.0
+}
+
+/// A well-mixed value of seed and indices (the finaliser of SplitMix64, applied twice).
+///
+/// # References
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+pub(crate) fn hash(seed: u64, row: usize, col: usize) -> u64 {
+    mix(mix(seed.wrapping_add(row as u64 + 1)).wrapping_add((col as u64 + 1) << 1))
+}
+
+fn mix(value: u64) -> u64 {
+    let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_in_range_and_differ() {
+        let uniform = Generator::Uniform { seed: 1 };
+        let integers = Generator::Integers { seed: 1 };
+        let mut seen = [false; 17];
+        for row in 0..40 {
+            for col in 0..40 {
+                let u = uniform.element(row, col);
+                assert!((-1.0..1.0).contains(&u));
+                let i = integers.element(row, col);
+                assert!(i.fract() == 0.0 && (-8.0..=8.0).contains(&i));
+                seen[(i + 8.0) as usize] = true;
+            }
+        }
+        assert!(seen.iter().all(|&s| s), "every integer of the range turns up");
+        assert_ne!(uniform.element(1, 2), uniform.element(2, 1));
+        assert_ne!(uniform.element(1, 2), Generator::Uniform { seed: 2 }.element(1, 2));
+    }
+}

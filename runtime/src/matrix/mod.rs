@@ -1,0 +1,102 @@
+//! Distributed matrices: every rank holds its own rectangle, no rank the whole.
+
+mod distribution;
+pub mod file;
+mod generate;
+
+use isochron_devices::{View, ViewMut};
+
+pub use distribution::{Distribution, Part};
+pub use generate::Generator;
+pub(crate) use distribution::intersect;
+pub(crate) use generate::hash;
+
+use crate::error::Error;
+
+/// This rank's part of a distributed matrix of f64.
+///
+/// The local part is column-major with leading dimension `max(1, part().rows)`.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    distribution: Distribution,
+    part: Part,
+    local: Vec<f64>,
+}
+
+impl Matrix {
+    /// A matrix of zeros.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`] when the memory cannot be had.
+    ///
+    /// # Panics
+    /// When `distribution` has no part for `rank`.
+    pub fn zeros(distribution: Distribution, rank: usize) -> Result<Self, Error> {
+        let part = distribution.part(rank);
+        let local = try_zeros(part.len(), "a matrix")?;
+        Ok(Self { distribution, part, local })
+    }
+
+    /// A generated matrix.
+    ///
+    /// # Errors
+    /// As [`zeros`](Matrix::zeros).
+    pub fn generate(distribution: Distribution, rank: usize, generator: Generator) -> Result<Self, Error> {
+        let mut matrix = Self::zeros(distribution, rank)?;
+        matrix.fill(|row, col| generator.element(row, col));
+        Ok(matrix)
+    }
+
+    /// Sets every local element to `element(row, col)`, indices in the whole matrix.
+    pub fn fill(&mut self, element: impl Fn(usize, usize) -> f64) {
+        let Part { row, col, rows, .. } = self.part;
+        for (j, column) in self.local.chunks_exact_mut(rows.max(1)).enumerate() {
+            for (i, value) in column.iter_mut().enumerate() {
+                *value = element(row + i, col + j);
+            }
+        }
+    }
+
+    /// How the matrix is spread.
+    pub fn distribution(&self) -> &Distribution {
+        &self.distribution
+    }
+
+    /// The elements this rank holds.
+    pub fn part(&self) -> Part {
+        self.part
+    }
+
+    /// The local elements, `part().rows × part().cols`, column-major.
+    pub fn local(&self) -> View<'_, f64> {
+        View::new(&self.local, self.part.rows, self.part.cols, self.part.rows.max(1))
+    }
+
+    /// The local elements, to be written.
+    pub fn local_mut(&mut self) -> ViewMut<'_, f64> {
+        ViewMut::new(&mut self.local, self.part.rows, self.part.cols, self.part.rows.max(1))
+    }
+
+    /// The local element in local `row` and `col`.
+    pub(crate) fn at(&self, row: usize, col: usize) -> f64 {
+        self.local[row + col * self.part.rows]
+    }
+
+    /// Sets the local element in local `row` and `col`.
+    pub(crate) fn set(&mut self, row: usize, col: usize, value: f64) {
+        self.local[row + col * self.part.rows] = value;
+    }
+
+    /// The local elements as one slice.
+    pub(crate) fn elements(&self) -> &[f64] {
+        &self.local
+    }
+}
+
+/// A vector of zeros, or an error where the memory cannot be had.
+pub(crate) fn try_zeros(len: usize, what: &'static str) -> Result<Vec<f64>, Error> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::Allocation { what, bytes: 8 * len as u64 })?;
+    values.resize(len, 0.0);
+    Ok(values)
+}

@@ -1,0 +1,181 @@
+//! `C = alpha·A·B + beta·C` on unlike nodes: blocked heterogeneous SUMMA.
+//!
+//! In named layers: `multiply` (all steps, two sets of panels) → `step` (the messages of one step) →
+//! [`DeviceTeam::update`] (every device its slice) → a worker's own update.
+//!
+//! # References
+//! Clarke, Ilic, Lastovetsky and Sousa, "Hierarchical partitioning algorithm for scientific computing on highly
+//! heterogeneous CPU + GPU clusters", Euro-Par 2012, section 4; van de Geijn and Watts, "SUMMA: scalable
+//! universal matrix multiplication algorithm", 1997.
+
+mod plan;
+mod schedule;
+mod step;
+
+use std::time::Instant;
+
+use isochron_devices::DeviceTeam;
+use isochron_devices::ViewMut;
+
+pub use plan::{Plan, Problem};
+
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+use crate::matrix::Matrix;
+use schedule::Schedule;
+use step::{Operands, Panels, Volume};
+
+/// What this rank measured while it multiplied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Execution {
+    /// Seconds from the first rank's start to the last rank's end.
+    pub wall_s: f64,
+    /// Seconds each device of this rank was busy.
+    pub busy_s: Vec<f64>,
+    /// Messages this rank sent.
+    pub messages: u64,
+    /// Bytes this rank sent.
+    pub bytes: u64,
+}
+
+/// The scalars of a multiplication.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scalars {
+    /// Factor of `A·B`; with 0, A and B are not read.
+    pub alpha: f64,
+    /// Factor of C; with 0, C is not read.
+    pub beta: f64,
+}
+
+/// Multiplies: `C = alpha·A·B + beta·C`, all three spread as `plan` says.
+///
+/// # Errors
+/// [`Error::Device`] or [`Error::Allocation`], on every rank, when a device of any rank fails; C is then
+/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says.
+///
+/// # Collective
+/// All ranks.
+pub fn multiply(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    plan: &Plan,
+    scalars: Scalars,
+    operands: (&Matrix, &Matrix),
+    c: &mut Matrix,
+) -> Result<Execution, Error> {
+    let span = tracing::info_span!("multiply", rank = comm.rank());
+    let _entered = span.enter();
+    agree(comm, check_parts(comm, plan, operands, c))?;
+    let width = plan.problem().block().min(plan.problem().k());
+    let buffers = (|| Ok([panels(c, width)?, panels(c, width)?]))();
+    let mut buffers = agree(comm, buffers)?;
+
+    comm.barrier();
+    tracing::info!(steps = plan.problem().steps(), "multiplying");
+    let start = Instant::now();
+    scale(c.local_mut(), scalars.beta);
+    let schedule = Schedule::new(plan, comm.rank());
+    let origin = (c.part().row, c.part().col);
+    let operands = Operands { comm, schedule: &schedule, a: operands.0, b: operands.1, origin };
+    let mut summa = Summa { team, slices: plan.slices(), alpha: scalars.alpha, busy_s: Vec::new(), failure: None };
+    summa.busy_s.resize(plan.slices().len(), 0.0);
+    summa.guard(|team, slices| team.begin(c.local_mut(), slices, width));
+    let steps = if scalars.alpha == 0.0 { 0 } else { plan.problem().steps() };
+    let volume = summa.run(&operands, steps, &mut buffers, c);
+    summa.guard(|team, slices| team.finish(c.local_mut(), slices));
+    let (busy_s, failure) = (summa.busy_s, summa.failure);
+    comm.barrier();
+    let wall_s = start.elapsed().as_secs_f64();
+
+    agree(comm, failure.map_or(Ok(()), Err))?;
+    Ok(Execution { wall_s, busy_s, messages: volume.messages, bytes: 8 * volume.elements })
+}
+
+fn panels(c: &Matrix, width: usize) -> Result<Panels, Error> {
+    // A rank without a part of C takes part in no update and needs no panel.
+    let part = c.part();
+    let (rows, cols) = if part.is_empty() { (0, 0) } else { (part.rows, part.cols) };
+    Panels::new(rows, cols, width)
+}
+
+fn check_parts(comm: &dyn Comm, plan: &Plan, operands: (&Matrix, &Matrix), c: &Matrix) -> Result<(), Error> {
+    let rank = comm.rank();
+    let matrices = [("A", operands.0, plan.a()), ("B", operands.1, plan.b()), ("C", c, plan.c())];
+    for (name, matrix, wanted) in matrices {
+        let found = matrix.distribution();
+        if (found.rows(), found.cols()) != (wanted.rows(), wanted.cols()) || matrix.part() != wanted.part(rank) {
+            return Err(Error::Shape(format!("matrix {name} is not spread as the plan says")));
+        }
+    }
+    Ok(())
+}
+
+/// `C = beta·C`; with `beta = 0` C is overwritten, whatever it holds.
+fn scale(mut c: ViewMut<'_, f64>, beta: f64) {
+    if beta == 1.0 {
+        return;
+    }
+    for col in 0..c.cols() {
+        for value in c.col_mut(col) {
+            *value = if beta == 0.0 { 0.0 } else { beta * *value };
+        }
+    }
+}
+
+/// The arithmetic of all steps.
+struct Summa<'a> {
+    team: &'a mut DeviceTeam,
+    slices: &'a [usize],
+    alpha: f64,
+    busy_s: Vec<f64>,
+    /// The first failure of a device. The messages go on without the arithmetic, since the other ranks wait
+    /// for them; the ranks agree on the failure at the end.
+    failure: Option<Error>,
+}
+
+impl Summa<'_> {
+    /// Runs every step; while one computes, the messages of the next travel.
+    fn run(&mut self, operands: &Operands<'_>, steps: usize, buffers: &mut [Panels; 2], c: &mut Matrix) -> Volume {
+        let mut total = Volume::default();
+        let mut add = |volume: Volume| {
+            total.messages += volume.messages;
+            total.elements += volume.elements;
+        };
+        let [mut now, mut next] = buffers.each_mut();
+        if steps > 0 {
+            add(operands.fetch(0, now, &mut |_progress| {}));
+        }
+        for step in 0..steps {
+            if step + 1 < steps {
+                add(operands.fetch(step + 1, next, &mut |progress| self.update(now, c, progress)));
+            } else {
+                self.update(now, c, &mut || {});
+            }
+            std::mem::swap(&mut now, &mut next);
+        }
+        total
+    }
+
+    fn update(&mut self, panels: &Panels, c: &mut Matrix, progress: &mut dyn FnMut()) {
+        if self.failure.is_some() || c.part().is_empty() {
+            return;
+        }
+        match self.team.update(self.alpha, panels.a(), panels.b(), c.local_mut(), self.slices, progress) {
+            Ok(times) => {
+                for (busy_s, time) in self.busy_s.iter_mut().zip(times) {
+                    *busy_s += time.busy_s;
+                }
+            }
+            Err(error) => self.failure = Some(error.into()),
+        }
+    }
+
+    fn guard(
+        &mut self,
+        call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<(), isochron_devices::DeviceError>,
+    ) {
+        if self.failure.is_none() {
+            self.failure = call(self.team, self.slices).err().map(Error::from);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Everything decided before a multiplication runs.
+
+use std::sync::Arc;
+
+use isochron_hierarchy::balance::NodeBalance;
+use isochron_hierarchy::layout::{Layout, columns};
+
+use crate::error::Error;
+use crate::matrix::Distribution;
+
+/// The shape of a multiplication `C = alpha·A·B + beta·C`: `A: m×k`, `B: k×n`, `C: m×n`, in blocks of `b×b`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Problem {
+    m: usize,
+    n: usize,
+    k: usize,
+    block: usize,
+}
+
+impl Problem {
+    /// A multiplication of the given shape. Any dimension may be zero.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
+    pub fn new(m: usize, n: usize, k: usize, block: usize) -> Result<Self, Error> {
+        if block == 0 {
+            let reason = "a block needs at least one row and column".to_string();
+            return Err(Error::Parameter { name: "block", value: "0".to_string(), reason });
+        }
+        for (name, rows, cols) in [("A", m, k), ("B", k, n), ("C", m, n)] {
+            if rows.checked_mul(cols).is_none_or(|elements| elements >= 1 << 60) {
+                return Err(Error::Parameter {
+                    name: "size",
+                    value: format!("{rows}×{cols}"),
+                    reason: format!("matrix {name} would have more elements than any machine can hold"),
+                });
+            }
+        }
+        // A block larger than every dimension is that dimension's only block.
+        Ok(Self { m, n, k, block: block.min(m.max(n).max(k).max(1)) })
+    }
+
+    /// Rows of A and C.
+    pub fn m(&self) -> usize {
+        self.m
+    }
+
+    /// Columns of B and C.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Columns of A, rows of B.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Block size `b`.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Rows and columns of C in blocks.
+    pub fn c_blocks(&self) -> (u64, u64) {
+        (self.m.div_ceil(self.block) as u64, self.n.div_ceil(self.block) as u64)
+    }
+
+    /// Number of rank-`b` updates, `ceil(k/b)`.
+    pub fn steps(&self) -> usize {
+        self.k.div_ceil(self.block)
+    }
+
+    /// Floating-point operations, `2·m·n·k`.
+    pub fn flop(&self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
+    }
+
+    /// Bytes of the three matrices together.
+    pub fn matrix_bytes(&self) -> u64 {
+        8 * (self.m * self.k + self.k * self.n + self.m * self.n) as u64
+    }
+}
+
+/// Who computes what, and how it was decided.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    problem: Problem,
+    layout: Arc<Layout>,
+    slices: Vec<usize>,
+    balance: Option<NodeBalance>,
+    balance_s: f64,
+}
+
+impl Plan {
+    pub(crate) fn balanced(problem: Problem, balance: NodeBalance, slices: Vec<usize>, balance_s: f64) -> Self {
+        let layout = Arc::new(balance.layout.clone());
+        Self { problem, layout, slices, balance: Some(balance), balance_s }
+    }
+
+    /// A plan on a layout of the caller's own: any tiling of C's blocks, one rectangle a rank. `slices` are the
+    /// columns of `rank`'s part for each of its devices.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the layout is not in blocks of C, or the slices do not add up to the part's columns.
+    pub fn with_layout(problem: Problem, layout: Layout, slices: Vec<usize>, rank: usize) -> Result<Self, Error> {
+        let (rows, cols) = problem.c_blocks();
+        if (layout.rows(), layout.cols()) != (rows, cols) {
+            let found = format!("{}×{}", layout.rows(), layout.cols());
+            return Err(Error::Shape(format!("the layout has {found} blocks, C has {rows}×{cols}")));
+        }
+        let plan = Self { problem, layout: Arc::new(layout), slices, balance: None, balance_s: 0.0 };
+        let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.c().part(rank).cols);
+        if found != wanted {
+            return Err(Error::Shape(format!("the slices have {found} columns, the part has {wanted}")));
+        }
+        Ok(plan)
+    }
+
+    /// The shape of the multiplication.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// Where every node's rectangle of C lies, in blocks.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Columns of this rank's part of C for each of its devices, in elements.
+    pub fn slices(&self) -> &[usize] {
+        &self.slices
+    }
+
+    /// How the nodes were balanced; `None` on a layout of the caller's own.
+    pub fn balance(&self) -> Option<&NodeBalance> {
+        self.balance.as_ref()
+    }
+
+    /// Seconds that measuring and partitioning took.
+    pub fn balance_s(&self) -> f64 {
+        self.balance_s
+    }
+
+    /// How C is spread: one rectangle a rank.
+    pub fn c(&self) -> Distribution {
+        let Problem { m, n, block, .. } = self.problem;
+        Distribution::new(m, n, block, self.layout.clone())
+    }
+
+    /// How A is spread: its rows as C's, its columns (k) over the owners of C's columns in proportion.
+    pub fn a(&self) -> Distribution {
+        let Problem { m, k, block, .. } = self.problem;
+        let blocks = k.div_ceil(block) as u64;
+        let layout = if self.layout.cols() == 0 {
+            self.even(self.layout.rows(), blocks)
+        } else {
+            self.layout.scale_cols(blocks)
+        };
+        Distribution::new(m, k, block, Arc::new(layout))
+    }
+
+    /// How B is spread: its columns as C's, its rows (k) over the owners of C's rows in proportion.
+    pub fn b(&self) -> Distribution {
+        let Problem { n, k, block, .. } = self.problem;
+        let blocks = k.div_ceil(block) as u64;
+        let layout = if self.layout.rows() == 0 {
+            self.even(blocks, self.layout.cols())
+        } else {
+            self.layout.scale_rows(blocks)
+        };
+        Distribution::new(k, n, block, Arc::new(layout))
+    }
+
+    /// A layout for an operand of an empty C, which gives no proportions to follow.
+    fn even(&self, rows: u64, cols: u64) -> Layout {
+        columns::br(&vec![1.0; self.layout.rects().len()], rows, cols)
+            .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
+    }
+
+    /// Bytes of host memory that `rank` needs for its parts, the panels of two steps, their messages on the
+    /// way, and the result check's vectors.
+    pub fn memory_bytes(&self, rank: usize) -> u64 {
+        let (a, b, c) = (self.a().part(rank), self.b().part(rank), self.c().part(rank));
+        let width = self.problem.block.min(self.problem.k.max(1));
+        let panels = 2 * width * (c.rows + c.cols) + width * (c.rows + a.rows + b.cols);
+        let vectors = 6 * (self.problem.m + self.problem.n + self.problem.k);
+        8 * (a.len() + b.len() + c.len() + panels + vectors) as u64
+    }
+}

@@ -1,0 +1,184 @@
+//! INPA over IDPA, fed with measurements: the head rank steps the node machine, every node its device machine.
+//!
+//! # References
+//! Clarke et al., Euro-Par 2012, section 3.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use isochron_devices::{DeviceTeam, MeasureConfig, measure_team};
+use isochron_hierarchy::balance::{
+    BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
+};
+use isochron_hierarchy::partition::apportion;
+use serde::{Deserialize, Serialize};
+
+use super::memory;
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+use crate::matrix::Distribution;
+use crate::multiply::{Plan, Problem};
+
+/// What the head rank tells the others to do next.
+#[derive(Serialize, Deserialize)]
+enum Order {
+    /// Balance your devices on a sub-matrix of this size and tell how long its update takes.
+    Measure(Vec<Extent>),
+    /// The nodes are balanced.
+    Done(Box<NodeBalance>),
+}
+
+/// Balances nodes and devices for one problem.
+pub(super) struct Balancer<'a> {
+    pub comm: &'a dyn Comm,
+    pub team: &'a mut DeviceTeam,
+    pub measure: MeasureConfig,
+    pub config: BalanceConfig,
+    pub problem: Problem,
+}
+
+/// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
+#[derive(Default)]
+struct NodeMemory {
+    found: HashMap<(u64, u64), DeviceBalance>,
+    prior: Option<Vec<f64>>,
+}
+
+impl Balancer<'_> {
+    /// Measures until the nodes are balanced.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn plan(mut self) -> Result<Plan, Error> {
+        let start = Instant::now();
+        let (rows, cols) = self.problem.c_blocks();
+        let mut head = if self.comm.rank() == 0 {
+            Some(Inpa::new(self.config, self.comm.size(), rows, cols))
+        } else {
+            None
+        };
+        let mut memory = NodeMemory::default();
+        let balance = loop {
+            match self.next_order(head.as_ref())? {
+                Order::Done(balance) => break *balance,
+                Order::Measure(extents) => {
+                    let extent = extents[self.comm.rank()];
+                    let mine = self.node_time(extent, &mut memory)?;
+                    let all = self.gather(&mine);
+                    let observed = match &mut head {
+                        Some(machine) => machine.observe(&all).map_err(Error::from),
+                        None => Ok(()),
+                    };
+                    agree(self.comm, observed)?;
+                }
+            }
+        };
+        let slices = self.slices(&balance, &mut memory)?;
+        let plan = Plan::balanced(self.problem, balance, slices, start.elapsed().as_secs_f64());
+        memory::check(self.comm, plan.memory_bytes(self.comm.rank()))?;
+        Ok(plan)
+    }
+
+    /// The head machine's next step, on every rank.
+    fn next_order(&self, head: Option<&Inpa>) -> Result<Order, Error> {
+        let mut bytes = head.map_or_else(Vec::new, |machine| {
+            let order = match machine.step() {
+                Step::Measure(extents) => Order::Measure(extents),
+                Step::Done(balance) => Order::Done(Box::new(balance)),
+            };
+            serde_json::to_vec(&order).unwrap_or_default()
+        });
+        self.comm.broadcast(0, &mut bytes);
+        serde_json::from_slice(&bytes).map_err(|error| Error::file("message from the head rank", error))
+    }
+
+    /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
+    ///
+    /// # Collective
+    /// All ranks, each with its own extent.
+    fn node_time(&mut self, extent: Extent, memory: &mut NodeMemory) -> Result<Observation, Error> {
+        let (rows, cols) = self.elements(extent);
+        let width = self.problem.block().min(self.problem.k());
+        let bytes = 8 * (rows * cols + width * (rows + cols)) as u64;
+        memory::check(self.comm, bytes)?;
+        let outcome = self.balance_devices(rows, cols, width, memory.prior.as_deref());
+        let balance = agree(self.comm, outcome)?;
+        let observed = balance.observation();
+        if cols > 0 && rows > 0 {
+            memory.prior = Some(balance.prior.clone());
+            memory.found.insert((extent.rows, extent.cols), balance);
+        }
+        Ok(observed)
+    }
+
+    /// Rows and columns of a sub-matrix in elements.
+    fn elements(&self, extent: Extent) -> (usize, usize) {
+        let cut = |blocks: u64, limit: usize| (blocks as usize).saturating_mul(self.problem.block()).min(limit);
+        (cut(extent.rows, self.problem.m()), cut(extent.cols, self.problem.n()))
+    }
+
+    fn balance_devices(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        width: usize,
+        prior: Option<&[f64]>,
+    ) -> Result<DeviceBalance, Error> {
+        let span = tracing::info_span!("balance devices", rows, cols);
+        let _entered = span.enter();
+        let columns = if rows == 0 { 0 } else { cols as u64 };
+        // The node machine decides for the strategies; inside a node, Homogeneous means an even split whose
+        // time INPA never asks for.
+        let mut machine = Idpa::new(self.config, self.team.len(), columns, prior);
+        loop {
+            match machine.step() {
+                Step::Done(balance) => return Ok(balance),
+                Step::Measure(columns) => {
+                    let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
+                    let measured = measure_team(self.team, rows, &slices, width, &self.measure, &mut || {})?;
+                    let observed: Vec<_> = measured
+                        .iter()
+                        .map(|m| Observation { t_s: m.t_s, reps: m.reps, ci_s: m.ci_s })
+                        .collect();
+                    tracing::debug!(?slices, times_s = ?observed, "measured");
+                    machine.observe(&observed)?;
+                }
+            }
+        }
+    }
+
+    /// Every node's time on the head rank (and all others).
+    fn gather(&self, mine: &Observation) -> Vec<Observation> {
+        let bytes = serde_json::to_vec(mine).unwrap_or_default();
+        let nothing = Observation { t_s: f64::NAN, reps: 0, ci_s: 0.0 };
+        let all = self.comm.all_gather(&bytes);
+        // What cannot be read becomes a time that INPA refuses.
+        all.iter().map(|bytes| serde_json::from_slice(bytes).unwrap_or(nothing)).collect()
+    }
+
+    /// The device slices for this node's final rectangle, in elements.
+    fn slices(&mut self, balance: &NodeBalance, memory: &mut NodeMemory) -> Result<Vec<usize>, Error> {
+        let (m, n, block) = (self.problem.m(), self.problem.n(), self.problem.block());
+        let layout = std::sync::Arc::new(balance.layout.clone());
+        let rect = layout.rects()[self.comm.rank()];
+        let part = Distribution::new(m, n, block, layout).part(self.comm.rank());
+        let key = (rect.rows, rect.cols);
+        let known = memory.found.contains_key(&key) || part.is_empty() || self.problem.k() == 0;
+        // A strategy that does not measure what it decided (one iteration only) leaves nodes without a slicing
+        // for their final rectangle; they balance their devices once more.
+        let missing = self.config.strategy != Strategy::Homogeneous && !known;
+        let found = if self.comm.all_gather(&[u8::from(missing)]).iter().any(|flag| flag[..] == [1]) {
+            let extent = if missing { Extent { rows: rect.rows, cols: rect.cols } } else { Extent { rows: 0, cols: 0 } };
+            self.node_time(extent, memory)?;
+            memory.found.get(&key)
+        } else {
+            memory.found.get(&key)
+        };
+        let weights = match found {
+            Some(balance) => balance.slices.iter().map(|&columns| columns as f64).collect(),
+            None => vec![1.0; self.team.len()],
+        };
+        // The last block column may be cut short: the slices keep their proportions.
+        Ok(apportion(part.cols as u64, &weights).into_iter().map(|columns| columns as usize).collect())
+    }
+}

@@ -1,0 +1,157 @@
+//! A session: the ranks of a job, the devices of each rank's node, and what they do together.
+
+mod balance;
+mod devices;
+mod memory;
+mod platform;
+mod report;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use isochron_devices::BlasChoice;
+use isochron_devices::MeasureConfig;
+use isochron_devices::DeviceTeam;
+use isochron_devices::topology::Topology;
+use isochron_devices::DeviceInfo;
+use isochron_hierarchy::balance::BalanceConfig;
+
+pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
+pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
+
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+use crate::matrix::Matrix;
+use crate::multiply::{self, Execution, Plan, Problem, Scalars};
+use balance::Balancer;
+
+/// How a session is set up.
+#[derive(Debug, Clone, Default)]
+pub struct SessionConfig {
+    /// The platform file; without one every rank uses what it finds on its host.
+    pub platform: Option<PathBuf>,
+    /// Which BLAS the CPU devices call.
+    pub blas: BlasChoice,
+    /// How often a measurement is repeated.
+    pub measure: MeasureConfig,
+}
+
+/// The ranks of a job and this rank's devices.
+///
+/// ```
+/// use isochron::comm::LocalComm;
+/// use isochron::matrix::{Generator, Matrix};
+/// use isochron::multiply::{Problem, Scalars};
+/// use isochron::session::{Session, SessionConfig};
+/// use isochron_hierarchy::balance::BalanceConfig;
+///
+/// let comm = LocalComm::new(); // or `comm::connect()` under mpirun
+/// let mut session = Session::new(&comm, &SessionConfig::default())?;
+/// let problem = Problem::new(96, 80, 64, 16)?;
+/// let plan = session.plan(problem, &BalanceConfig::default())?;
+/// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
+/// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
+/// let mut c = Matrix::zeros(plan.c(), 0)?;
+/// let execution = session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut c)?;
+/// assert!(execution.wall_s > 0.0);
+/// # Ok::<(), isochron::Error>(())
+/// ```
+pub struct Session<'c> {
+    comm: &'c dyn Comm,
+    team: DeviceTeam,
+    measure: MeasureConfig,
+    node_name: String,
+    place: (usize, usize),
+}
+
+impl<'c> Session<'c> {
+    /// Finds or makes the devices of every rank's node.
+    ///
+    /// # Errors
+    /// On every rank, when any rank cannot: [`Error::File`] for the platform file, [`Error::Device`] for
+    /// hardware that fails, [`Error::Parameter`] for devices that ask for what is not there.
+    ///
+    /// # Collective
+    /// All ranks, with the same configuration.
+    pub fn new(comm: &'c dyn Comm, config: &SessionConfig) -> Result<Self, Error> {
+        let span = tracing::info_span!("discover", rank = comm.rank());
+        let _entered = span.enter();
+        let platform = config.platform.as_deref().map(|path| Platform::load(comm, path)).transpose()?;
+        let mut node = platform.map(|mut platform| platform.nodes.swap_remove(comm.rank())).unwrap_or_default();
+        let place = place_on_host(comm);
+        let made = (|| {
+            config.measure.validate()?;
+            let topology = Arc::new(Topology::discover()?);
+            let blas = devices::choose_blas(&config.blas)?;
+            devices::make_team(&node, place, &topology, &blas)
+        })();
+        let team = agree(comm, made)?;
+        let node_name = std::mem::take(&mut node.name);
+        Ok(Self { comm, team, measure: config.measure, node_name, place })
+    }
+
+    /// The session's ranks.
+    pub fn comm(&self) -> &'c dyn Comm {
+        self.comm
+    }
+
+    /// This rank's devices.
+    pub fn devices(&self) -> &[DeviceInfo] {
+        self.team.infos()
+    }
+
+    /// Name of this rank's node in the platform file; empty without one.
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// This rank's index among the ranks of its host, and their number.
+    pub fn place_on_host(&self) -> (usize, usize) {
+        self.place
+    }
+
+    /// Measures and partitions: who computes what.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or
+    /// [`Error::Balance`] when measuring fails.
+    ///
+    /// # Collective
+    /// All ranks, with the same arguments.
+    pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
+        memory::check_total(self.comm, problem.matrix_bytes())?;
+        let mut config = *config;
+        config.steps = problem.steps() as u64;
+        config.reps = self.measure.min_reps;
+        if problem.flop() == 0.0 {
+            // There is nothing to measure.
+            config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
+        }
+        let measure = self.measure;
+        Balancer { comm: self.comm, team: &mut self.team, measure, config, problem }.plan()
+    }
+
+    /// Multiplies as planned: `C = alpha·A·B + beta·C`.
+    ///
+    /// # Errors
+    /// As [`multiply::multiply`].
+    ///
+    /// # Collective
+    /// All ranks, with the same plan and scalars.
+    pub fn multiply(
+        &mut self,
+        plan: &Plan,
+        scalars: Scalars,
+        operands: (&Matrix, &Matrix),
+        c: &mut Matrix,
+    ) -> Result<Execution, Error> {
+        multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
+    }
+}
+
+/// This rank's index among the ranks of its host, and their number.
+fn place_on_host(comm: &dyn Comm) -> (usize, usize) {
+    let hosts = comm.all_gather(comm.host().as_bytes());
+    let same = |host: &&Vec<u8>| host.as_slice() == comm.host().as_bytes();
+    (hosts[..comm.rank()].iter().filter(same).count(), hosts.iter().filter(same).count())
+}

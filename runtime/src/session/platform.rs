@@ -1,0 +1,232 @@
+//! Platform files: the nodes of a cluster, in TOML.
+//!
+//! ```toml
+//! schema = 1
+//!
+//! [[node]]                  # one for each rank, in rank order
+//! name = "fast"
+//!
+//! [[node]]
+//! [[node.device]]           # no device: what is found on the host
+//! name = "slow cores"
+//! cores = 2                 # how many of the rank's cores, or a list of logical core numbers
+//! pace = 4.0                # emulation: 4 times slower than the cores are
+//!
+//! [[node]]
+//! [[node.device]]
+//! cores = 1
+//! points = "models/old.points"  # emulation: as fast as this saved model says
+//! ```
+
+use std::path::Path;
+
+use isochron_devices::Pace;
+use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
+use serde::{Deserialize, Serialize};
+
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+
+/// The platform format this version reads.
+const SCHEMA: u32 = 1;
+
+/// A cluster, node by node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    schema: u32,
+    /// What the platform is called.
+    #[serde(default)]
+    pub name: String,
+    /// The nodes, by rank.
+    #[serde(rename = "node")]
+    pub nodes: Vec<NodeSpec>,
+}
+
+/// One node: a rank and its devices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSpec {
+    /// What the node is called.
+    #[serde(default)]
+    pub name: String,
+    /// Its devices; none: those that are found on the host.
+    #[serde(default, rename = "device")]
+    pub devices: Vec<DeviceSpec>,
+}
+
+/// One device of a node.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSpec {
+    /// What the device is called.
+    #[serde(default)]
+    pub name: String,
+    /// The cores it computes on.
+    #[serde(default)]
+    pub cores: Cores,
+    /// Emulation: how many times slower than its cores the device is, at least 1.
+    #[serde(default)]
+    pub pace: Option<f64>,
+    /// Emulation: the points file whose speeds the device has, relative to the platform file.
+    #[serde(default)]
+    pub points: Option<String>,
+    /// The contents of that file, once it is loaded.
+    #[serde(default, rename = "loaded-points")]
+    loaded: Option<SavedModel>,
+}
+
+/// A model as it travels from the head rank to the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct SavedModel {
+    block: u64,
+    points: Vec<Point>,
+}
+
+/// Which cores a device computes on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cores {
+    /// All that the rank has.
+    #[default]
+    All,
+    /// So many of the rank's cores.
+    Count(usize),
+    /// The cores with these logical numbers.
+    List(Vec<u32>),
+}
+
+impl DeviceSpec {
+    /// How the device is slowed down, if it is.
+    ///
+    /// # Errors
+    /// [`Error::Model`] when the saved points make no model.
+    pub fn pace(&self) -> Result<Option<Pace>, Error> {
+        if let Some(SavedModel { block, points }) = &self.loaded {
+            let model = PiecewiseFpm::from_points(points.clone())?;
+            let name = self.points.clone().unwrap_or_default();
+            return Ok(Some(Pace::Points { name, model, block: *block }));
+        }
+        Ok(self.pace.map(Pace::Slowdown))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.pace.is_some() && self.points.is_some() {
+            return Err("a device has either `pace` or `points`, not both".to_string());
+        }
+        if self.loaded.is_some() {
+            return Err("unknown field `loaded-points`".to_string());
+        }
+        match self.pace {
+            Some(pace) if !(pace.is_finite() && pace >= 1.0) => {
+                return Err(format!("pace = {pace}: a device can only be made slower; use 1.0 or more"));
+            }
+            _ => {}
+        }
+        match &self.cores {
+            Cores::Count(0) => Err("cores = 0: a device needs at least one core".to_string()),
+            Cores::List(list) if list.is_empty() => {
+                Err("cores = []: a device needs at least one core".to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Platform {
+    /// Reads a platform from TOML; points files are looked up in `folder`.
+    ///
+    /// # Errors
+    /// The reason, with the line where there is one.
+    fn parse(source: &str, folder: &Path) -> Result<Self, String> {
+        let mut platform: Platform = toml::from_str(source).map_err(|error| error.to_string())?;
+        if platform.schema != SCHEMA {
+            return Err(format!("schema = {}: this version reads schema {SCHEMA}", platform.schema));
+        }
+        for (rank, node) in platform.nodes.iter_mut().enumerate() {
+            for (index, device) in node.devices.iter_mut().enumerate() {
+                let at = |reason: String| format!("node {rank}, device {index}: {reason}");
+                device.check().map_err(at)?;
+                device.load(folder).map_err(at)?;
+            }
+        }
+        Ok(platform)
+    }
+
+    /// Reads the platform file at `path` on the head rank and hands it to all.
+    ///
+    /// # Errors
+    /// [`Error::File`] on every rank when it cannot be read, has unknown keys or values out of range, or
+    /// describes fewer nodes than there are ranks.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
+        let read = || {
+            let source = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+            let folder = path.parent().unwrap_or(Path::new("."));
+            let platform = Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
+            let (nodes, ranks) = (platform.nodes.len(), comm.size());
+            if nodes < ranks {
+                let reason = format!("describes {nodes} nodes, but there are {ranks} ranks");
+                return Err(Error::file(path, reason));
+            }
+            serde_json::to_vec(&platform).map_err(|error| Error::file(path, error))
+        };
+        let mut bytes = agree(comm, if comm.rank() == 0 { read() } else { Ok(Vec::new()) })?;
+        comm.broadcast(0, &mut bytes);
+        serde_json::from_slice(&bytes).map_err(|error| Error::file(path, error))
+    }
+}
+
+impl DeviceSpec {
+    fn load(&mut self, folder: &Path) -> Result<(), String> {
+        let Some(name) = &self.points else { return Ok(()) };
+        let path = folder.join(name);
+        let source = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let file = ModelFile::parse(&source).map_err(|error| format!("{}: {error}", path.display()))?;
+        let block = file.headers.get("block").and_then(|block| block.parse().ok()).filter(|&block| block > 0);
+        let block = block.ok_or_else(|| format!("{}: the header `# block: N` is missing", path.display()))?;
+        if file.points.is_empty() {
+            return Err(format!("{}: holds no points", path.display()));
+        }
+        self.loaded = Some(SavedModel { block, points: file.points });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(source: &str) -> Result<Platform, String> {
+        Platform::parse(source, Path::new("."))
+    }
+
+    #[test]
+    fn nodes_and_devices_are_read() {
+        let source = "schema = 1\n[[node]]\n[[node.device]]\ncores = 2\npace = 4.0\n[[node]]\nname = \"b\"\n";
+        let platform = parse(source).unwrap();
+        assert_eq!(platform.nodes.len(), 2);
+        assert_eq!(platform.nodes[0].devices[0].cores, Cores::Count(2));
+        assert_eq!(platform.nodes[0].devices[0].pace, Some(4.0));
+        assert!(platform.nodes[1].devices.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let wrong = [
+            ("schema = 1\n[[node]]\nspeed = 3\n", "unknown field `speed`"),
+            ("schema = 2\nnode = []\n", "schema = 2"),
+            ("schema = 1\n[[node]]\n[[node.device]]\npace = 0.5\n", "pace = 0.5"),
+            ("schema = 1\n[[node]]\n[[node.device]]\ncores = 0\n", "at least one core"),
+            ("schema = 1\n[[node]]\n[[node.device]]\npace = 2.0\npoints = \"x\"\n", "not both"),
+            ("schema = 1\n[[node]]\n[[node.device]]\npoints = \"no-such.points\"\n", "no-such.points"),
+            ("schema = 1\n[[node\n", "line 2"),
+        ];
+        for (source, reason) in wrong {
+            let error = parse(source).unwrap_err();
+            assert!(error.contains(reason), "{error:?} should contain {reason:?}");
+        }
+    }
+}

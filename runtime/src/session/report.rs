@@ -1,0 +1,231 @@
+//! What a run did, as one JSON document.
+
+use isochron_devices::{DeviceInfo, DeviceKind};
+use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
+use serde::{Deserialize, Serialize};
+
+use super::Session;
+use crate::multiply::{Execution, Plan};
+
+/// Version of the report format.
+pub const SCHEMA: u32 = 1;
+
+/// The report of one multiplication. Times in seconds, units in `b×b` blocks of C.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this format, 1.
+    pub schema: u32,
+    /// Rows of A and C.
+    pub m: usize,
+    /// Columns of B and C.
+    pub n: usize,
+    /// Columns of A, rows of B.
+    pub k: usize,
+    /// Block size b.
+    pub block: usize,
+    /// The balancing strategy.
+    pub strategy: String,
+    /// The multiplication alone: from the first rank's start to the last rank's end.
+    pub wall_s: f64,
+    /// Measuring and partitioning.
+    pub balance_s: f64,
+    /// Work divided by the sum of the speeds that the devices showed: the wall time of a perfect split without
+    /// communication. Devices that got nothing showed no speed and are not in it.
+    pub ideal_s: f64,
+    /// `2·m·n·k / wall_s / 10⁹`.
+    pub gflops: f64,
+    /// `max |t_i - t_j| / t_i` over the busy times of the devices that had work.
+    pub imbalance: f64,
+    /// Whether the result passed its check; `null` without one.
+    pub verified: Option<bool>,
+    /// Every node, by rank.
+    pub nodes: Vec<NodeReport>,
+    /// How the balance was found; `null` on a layout of the caller's own.
+    pub balance: Option<BalanceReport>,
+    /// The result check.
+    pub verify: Option<VerifyReport>,
+    /// Messages that all ranks sent during the multiplication.
+    pub messages: u64,
+    /// Bytes that all ranks sent during the multiplication.
+    pub bytes: u64,
+    /// The message-passing library.
+    pub mpi: String,
+    /// Version of Isochron.
+    pub version: String,
+}
+
+/// One node of a [`Report`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Its rank.
+    pub rank: usize,
+    /// Its host.
+    pub host: String,
+    /// First row of its rectangle of C, in elements.
+    pub row: usize,
+    /// First column.
+    pub col: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub cols: usize,
+    /// `rows·cols/b²`.
+    pub units: f64,
+    /// Busy time of its slowest device.
+    pub busy_s: f64,
+    /// Wall time less busy time: communication, and waiting for the others.
+    pub wait_s: f64,
+    /// Its devices.
+    pub devices: Vec<DeviceReport>,
+    /// Name of the node in the platform file.
+    pub name: String,
+    /// Messages it sent.
+    pub messages: u64,
+    /// Bytes it sent.
+    pub bytes: u64,
+}
+
+/// One device of a [`NodeReport`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// `cpu` or `cuda`.
+    pub kind: DeviceKind,
+    /// The BLAS it called.
+    pub blas: String,
+    /// How it was slowed down; `null` when it was not.
+    pub paced: Option<String>,
+    /// Work it did, in blocks of C.
+    pub units: f64,
+    /// Seconds it was busy.
+    pub busy_s: f64,
+    /// The host's logical cores it computed on.
+    pub cores: Vec<u32>,
+    /// Whether its threads were pinned to them.
+    pub pinned: bool,
+}
+
+/// How a [`Report`]'s balance was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BalanceReport {
+    /// The wanted imbalance.
+    pub epsilon: f64,
+    /// How often all nodes were measured.
+    pub iterations: u32,
+    /// Whether the wanted imbalance was reached.
+    pub converged: bool,
+    /// Why balancing ended.
+    pub why: Outcome,
+    /// Imbalance of the nodes' times when it ended, as measured before the multiplication.
+    pub imbalance: f64,
+    /// Predicted wall time without communication: steps times the slowest node's update.
+    pub predicted_s: f64,
+    /// Sum of the half perimeters of the nodes' rectangles, in blocks.
+    pub half_perimeters: u64,
+}
+
+/// The result check of a [`Report`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerifyReport {
+    /// `probe` or `exact`.
+    pub method: String,
+    /// Largest residual in units of its bound; at most 1 when the check passed. 0 or infinite when exact.
+    pub residual: f64,
+}
+
+impl Report {
+    /// Gathers the report of a finished multiplication; the same on every rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn gather(
+        session: &Session<'_>,
+        plan: &Plan,
+        config: &BalanceConfig,
+        execution: &Execution,
+        verify: Option<(VerifyReport, bool)>,
+    ) -> Self {
+        let comm = session.comm();
+        let mine = NodeReport::new(session, plan, execution);
+        let encoded = serde_json::to_vec(&mine).unwrap_or_default();
+        let nodes: Vec<NodeReport> =
+            comm.all_gather(&encoded).iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect();
+        let problem = plan.problem();
+        let devices = || nodes.iter().flat_map(|node| &node.devices).filter(|device| device.busy_s > 0.0);
+        let work: f64 = devices().map(|device| device.units).sum();
+        let speed: f64 = devices().map(|device| device.units / device.busy_s).sum();
+        let busy: Vec<f64> = devices().map(|device| device.busy_s).collect();
+        let (verify, verified) = verify.unzip();
+        Self {
+            schema: SCHEMA,
+            m: problem.m(),
+            n: problem.n(),
+            k: problem.k(),
+            block: problem.block(),
+            strategy: config.strategy.to_string(),
+            wall_s: execution.wall_s,
+            balance_s: plan.balance_s(),
+            ideal_s: if speed > 0.0 { work / speed } else { 0.0 },
+            gflops: problem.flop() / execution.wall_s / 1e9,
+            imbalance: imbalance(&busy),
+            verified,
+            balance: plan.balance().map(|balance| BalanceReport::new(plan, balance, config)),
+            verify,
+            messages: nodes.iter().map(|node| node.messages).sum(),
+            bytes: nodes.iter().map(|node| node.bytes).sum(),
+            nodes,
+            mpi: comm.library().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+        }
+    }
+}
+
+impl NodeReport {
+    fn new(session: &Session<'_>, plan: &Plan, execution: &Execution) -> Self {
+        let comm = session.comm();
+        let part = plan.c().part(comm.rank());
+        let block_len = (plan.problem().block() as f64).powi(2);
+        let device = |((info, &cols), &busy_s): ((&DeviceInfo, &usize), &f64)| {
+            DeviceReport::new(info.clone(), (part.rows * cols) as f64 / block_len, busy_s)
+        };
+        let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
+        Self {
+            rank: comm.rank(),
+            host: comm.host().to_string(),
+            row: part.row,
+            col: part.col,
+            rows: part.rows,
+            cols: part.cols,
+            units: part.len() as f64 / block_len,
+            busy_s,
+            wait_s: (execution.wall_s - busy_s).max(0.0),
+            devices: session.devices().iter().zip(plan.slices()).zip(&execution.busy_s).map(device).collect(),
+            name: session.node_name().to_string(),
+            messages: execution.messages,
+            bytes: execution.bytes,
+        }
+    }
+}
+
+impl DeviceReport {
+    fn new(info: DeviceInfo, units: f64, busy_s: f64) -> Self {
+        let DeviceInfo { name, kind, blas, paced, cores, pinned } = info;
+        Self { name, kind, blas, paced, units, busy_s, cores, pinned }
+    }
+}
+
+impl BalanceReport {
+    fn new(plan: &Plan, balance: &NodeBalance, config: &BalanceConfig) -> Self {
+        let slowest = balance.times_s.iter().copied().fold(0.0, f64::max);
+        Self {
+            epsilon: config.epsilon,
+            iterations: balance.iterations,
+            converged: balance.converged,
+            why: balance.why,
+            imbalance: balance.imbalance,
+            predicted_s: slowest * plan.problem().steps() as f64,
+            half_perimeters: plan.layout().half_perimeter_sum(),
+        }
+    }
+}

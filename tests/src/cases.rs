@@ -1,0 +1,349 @@
+//! What must hold on any number of ranks. Every function is collective, and panics where something does not
+//! hold (which ends the job); it returns the number of cases it ran.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use isochron::comm::{Comm, agree};
+use isochron::matrix::{Distribution, Generator, Matrix, file};
+use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
+use isochron::session::{Session, SessionConfig};
+use isochron::verify::{Exact, Probe};
+use isochron::{Error, ErrorClass};
+use isochron_devices::blas::EmbeddedBlas;
+use isochron_devices::CpuWorker;
+use isochron_devices::DeviceTeam;
+use isochron_devices::topology::Topology;
+use isochron_devices::Worker;
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::layout::{Layout, Rect, columns};
+
+/// Shapes m, n, k: powers of two and primes, thin ones, fewer rows or columns than ranks, and nothing at all.
+const SHAPES: [(usize, usize, usize); 16] = [
+    (1, 1, 1),
+    (7, 13, 31),
+    (1000, 1, 999),
+    (97, 106, 283),
+    (64, 64, 64),
+    (2, 200, 33),
+    (200, 3, 33),
+    (1, 257, 64),
+    (128, 96, 1),
+    (33, 31, 32),
+    (5, 5, 0),
+    (0, 5, 5),
+    (5, 0, 5),
+    (0, 0, 0),
+    (1, 1, 500),
+    (61, 59, 67),
+];
+
+const BLOCKS: [usize; 4] = [1, 8, 32, 100];
+
+/// `beta = 0` over NaN: C must not be read.
+const OVERWRITE: Scalars = Scalars { alpha: 1.0, beta: 0.0 };
+
+/// A team of two devices with a thread each, so that slices matter.
+fn team() -> DeviceTeam {
+    let topology = Arc::new(Topology::discover().unwrap());
+    let blas = Arc::new(EmbeddedBlas);
+    let worker = |name: &str| -> Box<dyn Worker> {
+        let core = topology.cores()[0].clone();
+        Box::new(CpuWorker::new(topology.clone(), name, vec![core], false, blas.clone()).unwrap())
+    };
+    DeviceTeam::new(vec![worker("first"), worker("second")]).unwrap()
+}
+
+/// Layouts of `rows×cols` blocks for `n` ranks: balanced, lopsided, one rank has all, and one that is not made
+/// of columns.
+fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
+    let lopsided: Vec<f64> = (0..n).map(|rank| [1.0, 1000.0, 0.0, 30.0, 7.0, 2.0][rank % 6]).collect();
+    let mut all = vec![0.0; n];
+    all[n - 1] = 1.0;
+    let [even, lopsided, all] = [vec![1.0; n], lopsided, all].map(|areas| columns::br(&areas, rows, cols).unwrap());
+    [even, lopsided, all, spiral(n, rows, cols)]
+}
+
+/// Cuts a row, then a column, then a row, ... off what is left.
+fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
+    let mut rest = Rect { row: 0, col: 0, rows, cols };
+    let mut rects = Vec::new();
+    for rank in 0..n {
+        let last = rank + 1 == n;
+        let mut part = rest;
+        if rank % 2 == 0 {
+            part.rows = if last { rest.rows } else { rest.rows / 2 };
+            rest = Rect { row: rest.row + part.rows, rows: rest.rows - part.rows, ..rest };
+        } else {
+            part.cols = if last { rest.cols } else { rest.cols / 3 };
+            rest = Rect { col: rest.col + part.cols, cols: rest.cols - part.cols, ..rest };
+        }
+        rects.push(part);
+    }
+    Layout::new(rows, cols, rects).unwrap()
+}
+
+/// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
+fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
+    let arc = Arc::new(layout.clone());
+    let cols = Distribution::new(problem.m(), problem.n(), problem.block(), arc).part(comm.rank()).cols;
+    let first = cols * 2 / 3;
+    Plan::with_layout(problem, layout, vec![first, cols - first], comm.rank()).unwrap()
+}
+
+struct Case {
+    plan: Plan,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+}
+
+const SEEDS: [u64; 3] = [11, 12, 13];
+
+impl Case {
+    fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
+        let make = |distribution, seed| Matrix::generate(distribution, comm.rank(), generator(seed)).unwrap();
+        let (a, b, c) = (make(plan.a(), SEEDS[0]), make(plan.b(), SEEDS[1]), make(plan.c(), SEEDS[2]));
+        Self { plan, a, b, c }
+    }
+
+    fn multiply(&mut self, comm: &dyn Comm, team: &mut DeviceTeam, scalars: Scalars) -> Execution {
+        multiply(comm, team, &self.plan, scalars, (&self.a, &self.b), &mut self.c).unwrap()
+    }
+
+    fn label(&self, comm: &dyn Comm) -> String {
+        format!("{:?} on rank {} with {:?}", self.plan.problem(), comm.rank(), self.plan.layout())
+    }
+}
+
+fn integers(seed: u64) -> Generator {
+    Generator::Integers { seed }
+}
+
+fn uniform(seed: u64) -> Generator {
+    Generator::Uniform { seed }
+}
+
+/// What element (row, col) of `alpha·A·B + beta·C` is, computed in whole numbers from the generators alone.
+fn reference(problem: &Problem, scalars: Scalars, row: usize, col: usize) -> f64 {
+    let [a, b, c] = SEEDS.map(integers);
+    let whole = |value: f64| value as i64;
+    let product: i64 = (0..problem.k()).map(|l| whole(a.element(row, l)) * whole(b.element(l, col))).sum();
+    (whole(scalars.alpha) * product + whole(scalars.beta) * whole(c.element(row, col))) as f64
+}
+
+fn assert_reference(case: &Case, scalars: Scalars, comm: &dyn Comm) {
+    let part = case.c.part();
+    for j in 0..part.cols {
+        for (i, &found) in case.c.local().col(j).iter().enumerate() {
+            let expected = reference(case.plan.problem(), scalars, part.row + i, part.col + j);
+            assert_eq!(found, expected, "element ({i}, {j}) of the part, {}", case.label(comm));
+        }
+    }
+}
+
+/// All shapes, blocks and layouts on whole numbers, beta = 0 over NaN: every element is compared with a
+/// reference, and the exact check agrees.
+pub fn exact(comm: &dyn Comm) -> usize {
+    let mut team = team();
+    let mut count = 0;
+    for (m, n, k) in SHAPES {
+        for block in BLOCKS {
+            let problem = Problem::new(m, n, k, block).unwrap();
+            let (rows, cols) = problem.c_blocks();
+            for layout in layouts(comm.size(), rows, cols) {
+                let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
+                case.c.fill(|_, _| f64::NAN);
+                let check = Exact::begin(comm, OVERWRITE, (&case.a, &case.b), &case.c, 5).unwrap();
+                case.multiply(comm, &mut team, OVERWRITE);
+                assert_reference(&case, OVERWRITE, comm);
+                assert!(check.finish(comm, (&case.a, &case.b), &case.c).passed, "{}", case.label(comm));
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// alpha and beta, among them the values for which an operand must not be read.
+pub fn scalars(comm: &dyn Comm) -> usize {
+    let mut team = team();
+    let mut count = 0;
+    for (m, n, k) in [(29, 31, 37), (6, 5, 0), (1, 40, 3)] {
+        for alpha in [0.0, 1.0, -1.0, 3.0] {
+            for beta in [0.0, 1.0, -2.0] {
+                let scalars = Scalars { alpha, beta };
+                let problem = Problem::new(m, n, k, 4).unwrap();
+                let (rows, cols) = problem.c_blocks();
+                let layout = layouts(comm.size(), rows, cols)[1].clone();
+                let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
+                if alpha == 0.0 {
+                    case.a.fill(|_, _| f64::NAN);
+                    case.b.fill(|_, _| f64::INFINITY);
+                }
+                if beta == 0.0 {
+                    case.c.fill(|_, _| f64::NAN);
+                }
+                let check = Exact::begin(comm, scalars, (&case.a, &case.b), &case.c, 6).unwrap();
+                case.multiply(comm, &mut team, scalars);
+                assert_reference(&case, scalars, comm);
+                assert!(check.finish(comm, (&case.a, &case.b), &case.c).passed, "{}", case.label(comm));
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// Random numbers: the probe's residual stays below its bound.
+pub fn probe(comm: &dyn Comm) -> usize {
+    let mut team = team();
+    let mut count = 0;
+    for (m, n, k) in SHAPES {
+        for (scalars, layout_idx) in [(OVERWRITE, 0), (Scalars { alpha: -0.7, beta: 1.3 }, 1)] {
+            let problem = Problem::new(m, n, k, 16).unwrap();
+            let (rows, cols) = problem.c_blocks();
+            let layout = layouts(comm.size(), rows, cols)[layout_idx].clone();
+            let mut case = Case::new(comm, plan_on(comm, problem, layout), uniform);
+            let check = Probe::begin(scalars, &case.c, 7);
+            case.multiply(comm, &mut team, scalars);
+            let verdict = check.finish(comm, (&case.a, &case.b), &case.c);
+            assert!(verdict.passed, "residual {} in {}", verdict.residual, case.label(comm));
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Every strategy, with the devices of this machine really measured.
+pub fn measured(comm: &dyn Comm) -> usize {
+    let mut session = Session::new(comm, &SessionConfig::default()).unwrap();
+    let strategies = [Strategy::Homogeneous, Strategy::SingleCpm, Strategy::MultiCpm, Strategy::Fpm];
+    let mut count = 0;
+    for strategy in strategies {
+        for (m, n, k, block) in [(97, 106, 283, 16), (3, 2, 50, 8), (1, 1, 1, 4), (6, 7, 0, 2)] {
+            let problem = Problem::new(m, n, k, block).unwrap();
+            let config = BalanceConfig { strategy, max_iterations: 4, ..Default::default() };
+            let plan = session.plan(problem, &config).unwrap();
+            let mut case = Case::new(comm, plan, integers);
+            let operands = (&case.a, &case.b);
+            let check = Exact::begin(comm, OVERWRITE, operands, &case.c, 8).unwrap();
+            let execution = session.multiply(&case.plan, OVERWRITE, operands, &mut case.c).unwrap();
+            assert_reference(&case, OVERWRITE, comm);
+            assert!(check.finish(comm, operands, &case.c).passed, "{}", case.label(comm));
+            assert_eq!(execution.busy_s.len(), session.devices().len());
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Results that are wrong in one place do not pass: an element that is off, two that changed places, one NaN.
+pub fn wrong_results(comm: &dyn Comm) -> usize {
+    let mut team = team();
+    let damages: [fn(&mut [f64]); 3] = [
+        |c| c[0] += 1.0,
+        |c| {
+            let other = c.iter().position(|value| *value != c[0]).unwrap();
+            c.swap(0, other);
+        },
+        |c| c[0] = f64::NAN,
+    ];
+    let problem = Problem::new(40, 44, 52, 4).unwrap();
+    let (rows, cols) = problem.c_blocks();
+    for damage in damages {
+        for generator in [integers as fn(u64) -> Generator, uniform] {
+            let layout = layouts(comm.size(), rows, cols)[0].clone();
+            let mut case = Case::new(comm, plan_on(comm, problem, layout), generator);
+            let scalars = Scalars { alpha: 1.0, beta: 1.0 };
+            let probe = Probe::begin(scalars, &case.c, 9);
+            let is_whole = generator(0) == integers(0);
+            let exact = is_whole.then(|| Exact::begin(comm, scalars, (&case.a, &case.b), &case.c, 9).unwrap());
+            case.multiply(comm, &mut team, scalars);
+            if comm.rank() == comm.size() - 1 {
+                let part = case.c.part();
+                let mut elements: Vec<f64> = (0..part.cols).flat_map(|j| case.c.local().col(j).to_vec()).collect();
+                damage(&mut elements);
+                case.c.fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
+            }
+            assert!(!probe.finish(comm, (&case.a, &case.b), &case.c).passed, "the probe missed the damage");
+            let passed = exact.map(|check| check.finish(comm, (&case.a, &case.b), &case.c).passed);
+            assert_ne!(passed, Some(true), "the exact check missed the damage");
+        }
+    }
+    2 * damages.len()
+}
+
+/// The bytes on the way are those that the layout predicts: what each part of C needs less what its rank holds.
+pub fn volume(comm: &dyn Comm) -> usize {
+    let mut team = team();
+    let problem = Problem::new(61, 59, 67, 4).unwrap();
+    let (rows, cols) = problem.c_blocks();
+    let layouts = layouts(comm.size(), rows, cols);
+    let count = layouts.len();
+    for layout in layouts {
+        let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
+        let execution = case.multiply(comm, &mut team, OVERWRITE);
+        let mut sent = [execution.bytes];
+        comm.sum_u64(&mut sent);
+        let (a, b, c) = (case.plan.a(), case.plan.b(), case.plan.c());
+        let overlap = |x: &std::ops::Range<usize>, y: &std::ops::Range<usize>| {
+            x.end.min(y.end).saturating_sub(x.start.max(y.start))
+        };
+        let needed = |rank| {
+            let (a, b, c) = (a.part(rank), b.part(rank), c.part(rank));
+            if c.is_empty() {
+                return 0;
+            }
+            let own_a = overlap(&a.row_range(), &c.row_range()) * a.cols;
+            let own_b = overlap(&b.col_range(), &c.col_range()) * b.rows;
+            (c.rows + c.cols) * problem.k() - own_a - own_b
+        };
+        let predicted: usize = (0..comm.size()).map(needed).sum();
+        assert_eq!(sent[0], 8 * predicted as u64, "{}", case.label(comm));
+    }
+    count
+}
+
+/// A matrix that goes to a file and comes back on another layout is the same.
+pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
+    let mut count = 0;
+    for ending in ["npy", "mtx"] {
+        for (rows, cols) in [(1, 1), (37, 23), (1, 300), (300, 1), (0, 4), (1100, 1000)] {
+            if ending == "mtx" && rows * cols > 100_000 {
+                continue; // Text of this size takes long and shows nothing new.
+            }
+            let block = 8;
+            let blocks = |n: usize| n.div_ceil(block) as u64;
+            let [even, lopsided, ..] = layouts(comm.size(), blocks(rows), blocks(cols));
+            let spread = |layout: &Layout| Distribution::new(rows, cols, block, Arc::new(layout.clone()));
+            let written = Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
+            let path = folder.join(format!("m{rows}x{cols}.{ending}"));
+            file::write(comm, &path, &written).unwrap();
+            let shape = file::shape(comm, &path).unwrap();
+            assert_eq!((shape.rows, shape.cols), (rows, cols));
+            let read = file::read(comm, &path, spread(&lopsided)).unwrap();
+            let expected = Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
+            for j in 0..read.part().cols {
+                assert_eq!(read.local().col(j), expected.local().col(j), "{ending} {rows}×{cols}");
+            }
+            count += 1;
+        }
+    }
+    count
+}
+
+/// The failure of one rank is the failure of all, with its name and whose fault it was.
+pub fn failures(comm: &dyn Comm) -> usize {
+    let failing = comm.size() - 1;
+    let outcome = if comm.rank() == failing { Err(Error::Shape("made up".to_string())) } else { Ok(()) };
+    let error = agree(comm, outcome).unwrap_err();
+    assert!(error.to_string().contains("made up"), "{error}");
+    assert_eq!(error.class(), ErrorClass::Input);
+    if comm.size() > 1 {
+        assert!(matches!(error, Error::Rank { rank, .. } if rank == failing), "{error}");
+    }
+    let missing = file::shape(comm, Path::new("no-such-file.npy")).unwrap_err();
+    assert!(missing.to_string().contains("no-such-file.npy"), "{missing}");
+    2
+}

@@ -1,0 +1,196 @@
+//! Starting programs under a real `mpirun`, and noticing when they hang.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest time a case may take before it counts as hanging: far more than any needs.
+pub const HANGS: Duration = Duration::from_secs(300);
+
+/// One MPI library and the programs linked with it.
+#[derive(Debug, Clone)]
+pub struct Mpi {
+    /// `openmpi` or `mpich`.
+    pub name: &'static str,
+    mpirun: PathBuf,
+    /// The `isochron` command.
+    pub isochron: PathBuf,
+    /// The `isochron-cases` program.
+    pub cases: PathBuf,
+}
+
+/// Both MPI libraries, as `cargo xtask test` has built for them.
+///
+/// # Panics
+/// When they are not in the environment.
+pub fn libraries() -> [Mpi; 2] {
+    ["openmpi", "mpich"].map(|name| {
+        let path = |what: &str| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase()));
+        Mpi { name, mpirun: path("MPIRUN"), isochron: path("BIN"), cases: path("CASES") }
+    })
+}
+
+/// The Python interpreter that has NumPy.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn python() -> PathBuf {
+    variable("ISOCHRON_PYTHON")
+}
+
+fn variable(name: &str) -> PathBuf {
+    std::env::var_os(name).map_or_else(|| panic!("{name} is not set: run these tests by `cargo xtask test`"), PathBuf::from)
+}
+
+/// The folder with the platform files.
+pub fn cluster_configs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../cluster-configs")
+}
+
+impl Mpi {
+    /// `mpirun -n ranks program arguments`.
+    pub fn command<A: AsRef<OsStr>>(&self, ranks: usize, program: &Path, arguments: &[A]) -> Command {
+        let mut command = Command::new(&self.mpirun);
+        if self.name == "openmpi" {
+            command.args(["--oversubscribe", "--bind-to", "none"]);
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
+        command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
+        command
+    }
+
+    /// Runs the `isochron` command on `ranks` ranks.
+    pub fn isochron<A: AsRef<OsStr>>(&self, ranks: usize, arguments: &[A]) -> Outcome {
+        run(self.command(ranks, &self.isochron, arguments), HANGS)
+    }
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its exit status; `None` when a signal ended it.
+    pub status: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// The standard output of a program that succeeded.
+    ///
+    /// # Panics
+    /// When it did not.
+    pub fn success(self) -> String {
+        assert_eq!(self.status, Some(0), "{self:#?}");
+        self.stdout
+    }
+
+    /// The standard error of a program that ended with `status`.
+    ///
+    /// # Panics
+    /// When it ended otherwise.
+    pub fn failure(self, status: i32) -> String {
+        assert_eq!(self.status, Some(status), "{self:#?}");
+        self.stderr
+    }
+}
+
+/// Runs `command` to its end.
+///
+/// # Panics
+/// When it takes longer than `limit`: it hangs.
+pub fn run(command: Command, limit: Duration) -> Outcome {
+    Running::start(command).wait(limit)
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    what: String,
+}
+
+impl Running {
+    /// Starts `command` in a process group of its own, its output captured.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(mut command: Command) -> Self {
+        let what = format!("{command:?}");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
+        Self { child, what }
+    }
+
+    /// Reads standard error until it holds `text`.
+    ///
+    /// # Panics
+    /// When the program ends before.
+    pub fn wait_for(&mut self, text: &str) {
+        let stderr = self.child.stderr.as_mut().expect("captured");
+        let mut seen = Vec::new();
+        let mut byte = [0];
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            let read = stderr.read(&mut byte).expect("readable");
+            assert!(read > 0, "{} ended without {text:?}: {}", self.what, String::from_utf8_lossy(&seen));
+            seen.push(byte[0]);
+        }
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Panics
+    /// When it takes longer than `limit`.
+    pub fn wait(mut self, limit: Duration) -> Outcome {
+        let stdout = reader(self.child.stdout.take().expect("captured"));
+        let stderr = reader(self.child.stderr.take().expect("captured"));
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                break status;
+            }
+            if start.elapsed() > limit {
+                self.kill_group();
+                panic!("{} hangs: no end after {limit:?}", self.what);
+            }
+            std::thread::yield_now();
+            std::thread::park_timeout(Duration::from_millis(5));
+        };
+        let join = |thread: std::thread::JoinHandle<String>| thread.join().expect("a reader");
+        Outcome { status: ExitStatus::code(&status), stdout: join(stdout), stderr: join(stderr) }
+    }
+
+    fn kill_group(&self) {
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+    }
+}
+
+fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Process numbers of the processes whose program is `program` and whose arguments hold `marker`.
+///
+/// # Panics
+/// Without `/proc`.
+pub fn processes(program: &Path, marker: &str) -> Vec<u32> {
+    let program = program.canonicalize().expect("the program");
+    let entries = std::fs::read_dir("/proc").expect("/proc");
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers
+        .filter(|pid: &u32| {
+            let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            exe == program && String::from_utf8_lossy(&arguments).contains(marker)
+        })
+        .collect()
+}
