@@ -38,5 +38,5 @@ pub use paced::{Pace, PacedWorker};
 pub use recorded::RecordedWorker;
 pub use team::DeviceTeam;
 pub use topology::{CoreInfo, Topology, TopologySummary};
-pub use view::{View, ViewMut};
+pub use view::{View, ViewMut, leading_dimension};
 pub use worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};

@@ -5,6 +5,21 @@
 
 use std::ops::Range;
 
+/// Elements of f64 in 4 KiB, the distance at which addresses fall into the same set of a first-level cache.
+const PAGE: usize = 512;
+/// Elements of f64 in a cache line.
+const LINE: usize = 8;
+
+/// The leading dimension with which a matrix of `rows` rows is best stored: `rows`, or a cache line more where the
+/// elements of a row would lie multiples of 4 KiB apart and push each other out of the caches.
+pub fn leading_dimension(rows: usize) -> usize {
+    if rows > 0 && rows.is_multiple_of(PAGE) {
+        rows + LINE
+    } else {
+        rows.max(1)
+    }
+}
+
 /// Elements that a `rows × cols` matrix with leading dimension `ld` spans.
 fn span(rows: usize, cols: usize, ld: usize) -> usize {
     if rows == 0 || cols == 0 {

@@ -4,6 +4,7 @@
     reason = "a failed unwrap is the report of a test"
 )]
 
+use isochron_devices::measure::Operands;
 use isochron_devices::{
     CpuWorker, DeviceError, DeviceInfo, DeviceTeam, EmbeddedBlas, MeasureConfig, Pace, PacedWorker,
     Topology, UpdateTime, View, ViewMut, Worker, measure_team,
@@ -234,7 +235,7 @@ fn real_devices_are_measured() {
         max_reps: 5,
         ..MeasureConfig::default()
     };
-    let found = measure_team(&mut team, 32, &[16, 0], 8, &config, &mut || {}).unwrap();
+    let found = measure_team(&mut team, 32, &[16, 0], 8, &config, &mut Operands::default(), &mut || {}).unwrap();
     assert!(found[0].t_s > 0.0 && (3..=5).contains(&found[0].reps));
     assert_eq!(found[1].reps, 0);
 }

@@ -70,7 +70,7 @@ impl fmt::Display for BlasChoice {
 /// The BLAS for `choice`.
 ///
 /// `Auto` opens every library that is found, leaves out those that fail a small exact check, measures the rest
-/// briefly and takes the fastest; with [`BLAS_VARIABLE`] set, what it names is taken instead. The embedded BLAS is
+/// briefly and takes the first that is about as fast as the fastest; with [`BLAS_VARIABLE`] set, what it names is taken instead. The embedded BLAS is
 /// always among them, so `Auto` by itself cannot fail.
 ///
 /// # Errors
@@ -122,7 +122,7 @@ pub fn speed_flops_per_s(blas: &dyn Blas) -> f64 {
     probe_speed(best_s.fold(f64::INFINITY, f64::min))
 }
 
-/// The fastest; the first of equals. The list is never empty, but the embedded BLAS would do if it were.
+/// The fastest, or the first in the list that is about as fast. The list is never empty, but the embedded BLAS would do if it were.
 fn fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
     let mut probe = Probe::new();
     let mut best_s = vec![f64::INFINITY; candidates.len()];
@@ -136,12 +136,17 @@ fn fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
         let speed_flops_per_s = probe_speed(best_s);
         tracing::debug!(blas = blas.name(), speed_flops_per_s, "tried");
     }
-    let order = |&a: &usize, &b: &usize| best_s[a].total_cmp(&best_s[b]);
-    match (0..candidates.len()).min_by(order) {
+    // Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries:
+    // the first in the list that is nearly as fast as the fastest is taken.
+    let fastest_s = best_s.iter().copied().fold(f64::INFINITY, f64::min);
+    match best_s.iter().position(|&s| s <= CLEARLY_SLOWER * fastest_s) {
         Some(i) => candidates.swap_remove(i),
         None => Arc::new(EmbeddedBlas),
     }
 }
+
+/// Up to this ratio two libraries count as equally fast.
+const CLEARLY_SLOWER: f64 = 1.25;
 
 /// The operands of a small update that tells libraries apart.
 struct Probe {

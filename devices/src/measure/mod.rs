@@ -10,4 +10,4 @@ mod team;
 
 pub use repeat::{MeasureConfig, Measurement, repeat_until_confident};
 pub use stats::Sample;
-pub use team::measure_team;
+pub use team::{Operands, measure_team};

@@ -5,7 +5,10 @@ use crate::DeviceError;
 use serde::{Deserialize, Serialize};
 
 /// A time beyond this multiple of the median is a disturbance: measured again, and not averaged in.
-const SPIKE: f64 = 5.0;
+const SPIKE: f64 = 1.25;
+
+/// At most this part of the times can be disturbances; what happens more often is how the device is.
+const RARE: f64 = 1.0 / 3.0;
 
 /// When a measurement is good enough, and when to give up.
 ///
@@ -21,7 +24,7 @@ pub struct MeasureConfig {
     pub precision: f64,
     /// Repetitions at least, 2 or more.
     pub min_reps: u32,
-    /// Repetitions at most, spikes included.
+    /// Repetitions that are averaged, at most; with spikes, up to twice as many are made.
     pub max_reps: u32,
     /// Time after which no further repetition starts, above 0: seconds of the busiest device.
     pub max_seconds: f64,
@@ -83,8 +86,9 @@ pub struct Measurement {
 /// Repeats `sample`, which returns the time of each of `n_devices` devices in one common repetition, until the mean of
 /// every device is known to the precision, or the repetitions or the time are used up.
 ///
-/// A time of more than five times the median of its device is a disturbance (a page being moved, another program): it
-/// is not averaged in, and so measured again. Without devices nothing is repeated.
+/// A time of more than 1.25 times the median of its device is a disturbance (a page being moved, another program): it
+/// is not averaged in, and so measured again. Where more than a third of the times are so long, they are the device's
+/// own, and all count. Without devices nothing is repeated.
 ///
 /// Two deviations from the paper: the precision counts from `min_reps` repetitions on, not from one more; and the
 /// time limit holds from the first repetition, so that an update which alone exceeds it is not repeated. Then
@@ -106,8 +110,9 @@ pub fn repeat_until_confident(
     if n_devices == 0 {
         return Ok(found);
     }
-    for _ in 0..config.max_reps {
+    for _ in 0..config.max_reps.saturating_mul(2) {
         let repetition = sample()?;
+        tracing::trace!(times_s = ?repetition, "repetition");
         assert_eq!(repetition.len(), n_devices, "one time for each device");
         for (device, t_s) in times.iter_mut().zip(repetition) {
             device.push(t_s);
@@ -116,7 +121,8 @@ pub fn repeat_until_confident(
             *measurement = evaluate(device, config);
         }
         let spent_s = times.iter().map(|t| t.iter().sum()).fold(0.0, f64::max);
-        if spent_s >= config.max_seconds || found.iter().all(|m| m.reached) {
+        let enough = |m: &Measurement| m.reached || m.reps >= config.max_reps;
+        if spent_s >= config.max_seconds || found.iter().all(enough) {
             break;
         }
     }
@@ -126,7 +132,10 @@ pub fn repeat_until_confident(
 /// What the times of one device say so far.
 fn evaluate(times: &[f64], config: &MeasureConfig) -> Measurement {
     let limit_s = SPIKE * median(times);
-    let sample: Sample = times.iter().copied().filter(|&t| t <= limit_s).collect();
+    let spikes = times.iter().filter(|&&t| t > limit_s).count();
+    let rare = spikes as f64 <= RARE * times.len() as f64;
+    let counts = |t: &f64| *t <= limit_s || !rare;
+    let sample: Sample = times.iter().copied().filter(counts).collect();
     let (t_s, half_width_s) = (sample.mean(), sample.half_width(config.confidence));
     let reps = u32::try_from(sample.count()).unwrap_or(u32::MAX);
     Measurement {

@@ -3,12 +3,24 @@
 use super::{MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, View, ViewMut, leading_dimension};
+
+/// The operands of a measured update. Kept from one measurement to the next, so that most measurements find their
+/// memory in place.
+#[derive(Debug, Default)]
+pub struct Operands {
+    rows: usize,
+    cols: usize,
+    k: usize,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    c: Vec<f64>,
+}
 
 /// Measures the update of `rows × slices[i]` with inner dimension `k` on every device, all at the same time.
 ///
-/// The operands are allocated once and every element is written, so that no page fault is timed; a thin update warms
-/// the devices up; then whole-team updates are repeated as [`repeat_until_confident`] says. A device with 0 columns
+/// Every element of the operands is written before, so that no page fault is timed; an update of a few columns of each
+/// device warms the devices up; then whole-team updates are repeated as [`repeat_until_confident`] says. A device with 0 columns
 /// is not measured: its [`Measurement`] is the default, all zero. `meanwhile` is called as by [`DeviceTeam::update`].
 ///
 /// # Errors
@@ -24,19 +36,22 @@ pub fn measure_team(
     slices: &[usize],
     k: usize,
     config: &MeasureConfig,
+    operands: &mut Operands,
     meanwhile: &mut dyn FnMut(),
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
-    let mut operands = Operands::new(rows, slices.iter().sum(), k)?;
-    team.begin(operands.c(), slices, k)?;
-    let thin = k.min(1);
-    operands.update(team, slices, thin, meanwhile)?;
+    operands.resize(rows, slices.iter().sum(), k)?;
+    let few: Vec<usize> = slices.iter().map(|&columns| columns.min(WARM_UP_COLUMNS)).collect();
+    team.begin(operands.c(&few), &few, k)?;
+    operands.update(team, &few, meanwhile)?;
+    team.finish(operands.c(&few), &few)?;
+    team.begin(operands.c(slices), slices, k)?;
     let active: Vec<usize> = (0..slices.len()).filter(|&i| slices[i] > 0).collect();
     let found = repeat_until_confident(active.len(), config, &mut || {
-        let times = operands.update(team, slices, k, meanwhile)?;
+        let times = operands.update(team, slices, meanwhile)?;
         Ok(active.iter().map(|&i| times[i]).collect())
     })?;
-    team.finish(operands.c(), slices)?;
+    team.finish(operands.c(slices), slices)?;
     let mut measurements = vec![Measurement::default(); slices.len()];
     for (i, measurement) in active.into_iter().zip(found) {
         measurements[i] = measurement;
@@ -44,51 +59,42 @@ pub fn measure_team(
     Ok(measurements)
 }
 
-/// A, B and C of the update that is measured.
-struct Operands {
-    rows: usize,
-    cols: usize,
-    k: usize,
-    a: Vec<f64>,
-    b: Vec<f64>,
-    c: Vec<f64>,
-}
+/// Columns of each device in the update that warms it up.
+const WARM_UP_COLUMNS: usize = 32;
 
 impl Operands {
-    fn new(rows: usize, cols: usize, k: usize) -> Result<Self, DeviceError> {
-        let needed = needed_bytes(rows, cols, k);
+    fn resize(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
+        let held = 8 * (self.a.capacity() + self.b.capacity() + self.c.capacity()) as u64;
+        let needed = needed_bytes(rows, cols, k).saturating_sub(held);
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
         if needed > available {
             return Err(missing(needed, needed - available));
         }
-        let filled = |count: usize| filled(count).ok_or_else(|| missing(needed, needed));
-        Ok(Self {
-            rows,
-            cols,
-            k,
-            a: filled(rows * k)?,
-            b: filled(k * cols)?,
-            c: filled(rows * cols)?,
-        })
+        for (values, count) in [(&mut self.a, rows * k), (&mut self.b, k * cols), (&mut self.c, leading_dimension(rows) * cols)] {
+            fill(values, count).ok_or_else(|| missing(needed, needed))?;
+        }
+        (self.rows, self.cols, self.k) = (rows, cols, k);
+        Ok(())
     }
 
-    fn c(&mut self) -> ViewMut<'_, f64> {
-        ViewMut::new(&mut self.c, self.rows, self.cols, self.rows.max(1))
+    /// The first columns of C, as many as the slices have together.
+    fn c(&mut self, slices: &[usize]) -> ViewMut<'_, f64> {
+        let ld = leading_dimension(self.rows);
+        ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
     }
 
-    /// One update of all devices with the first `k` columns of A; returns their busy times.
+    /// One update of all devices; returns their busy times.
     fn update(
         &mut self,
         team: &mut DeviceTeam,
         slices: &[usize],
-        k: usize,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<f64>, DeviceError> {
-        let (rows, cols) = (self.rows, self.cols);
-        let a = View::new(&self.a, rows, self.k, rows.max(1)).columns(0..k);
-        let b = View::new(&self.b, self.k, cols, self.k.max(1)).block(0..k, 0..cols);
-        let c = ViewMut::new(&mut self.c, rows, cols, rows.max(1));
+        let (rows, cols) = (self.rows, slices.iter().sum());
+        let a = View::new(&self.a, rows, self.k, rows.max(1));
+        let b = View::new(&self.b, self.k, cols, self.k.max(1));
+        let c = ViewMut::new(&mut self.c, rows, cols, leading_dimension(rows));
         let times = team.update(1.0, a, b, c, slices, meanwhile)?;
         Ok(times.iter().map(|time| time.busy_s).collect())
     }
@@ -113,11 +119,11 @@ fn missing(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
 
 /// Ordinary numbers between 1/32 and 1/2: sums of their products stay far from overflow, and none is denormal, which
 /// some processors compute a hundred times slower. `None` when there is no memory for them.
-fn filled(count: usize) -> Option<Vec<f64>> {
-    let mut values = Vec::new();
-    values.try_reserve_exact(count).ok()?;
-    values.extend((0..count).map(|at| (at % 16 + 1) as f64 / 32.0));
-    Some(values)
+fn fill(values: &mut Vec<f64>, count: usize) -> Option<()> {
+    values.truncate(count);
+    values.try_reserve_exact(count - values.len()).ok()?;
+    values.extend((values.len()..count).map(|at| (at % 16 + 1) as f64 / 32.0));
+    Some(())
 }
 
 #[cfg(test)]
@@ -147,7 +153,7 @@ mod tests {
         ];
         let mut team = DeviceTeam::new(workers).unwrap();
         let config = MeasureConfig::default();
-        let found = measure_team(&mut team, 16, &[8, 0, 4], 4, &config, &mut || {}).unwrap();
+        let found = measure_team(&mut team, 16, &[8, 0, 4], 4, &config, &mut Operands::default(), &mut || {}).unwrap();
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
         assert_eq!((found[0].t_s, found[2].t_s), (2.0, 1.0));
         assert_eq!(found[1], Measurement::default());
@@ -159,7 +165,7 @@ mod tests {
         let mut team = DeviceTeam::new(vec![recorded("a", 1, 1.0)]).unwrap();
         let huge = 1 << 30;
         let config = MeasureConfig::default();
-        let error = measure_team(&mut team, huge, &[huge], 64, &config, &mut || {}).unwrap_err();
+        let error = measure_team(&mut team, huge, &[huge], 64, &config, &mut Operands::default(), &mut || {}).unwrap_err();
         let DeviceError::Memory {
             needed_bytes,
             missing_bytes,
@@ -178,8 +184,9 @@ mod tests {
 
     #[test]
     fn fill_is_neither_zero_nor_denormal() {
-        let values = filled(100).unwrap();
+        let mut values = Vec::new();
+        fill(&mut values, 100).unwrap();
         assert!(values.iter().all(|v| v.is_normal()));
-        assert!(filled(usize::MAX / 4).is_none());
+        assert!(fill(&mut Vec::new(), usize::MAX / 4).is_none());
     }
 }

@@ -18,7 +18,9 @@ use crate::partition::{Partition, apportion, even, gpa, proportional};
 /// Beyond the thesis:
 /// * it also ends when the next division was measured before (with [`Strategy::MultiCpm`] that is
 ///   a cycle, which would go on for ever), when iterations run out, or when another one cannot pay
-///   for itself: `steps · (t_max now - t_max predicted) < reps · t_max predicted`;
+///   for itself: `steps · (t_max now - noise - t_max predicted) < reps · t_max predicted`, where the
+///   noise is the standard error of the slowest part's time: what a division only seems to lose,
+///   another one cannot win back;
 /// * it returns the best measured division, since convergence need not be monotone;
 /// * a part that was never measured (because its share was rounded to nothing) is assumed to be as
 ///   fast as its prior says relative to the measured parts, or else as fast as their mean, so that
@@ -220,6 +222,7 @@ impl Dpa {
         self.history.push(Iteration {
             units: units.to_vec(),
             times_s,
+            errors_s: times.iter().map(Observation::standard_error_s).collect(),
             imbalance,
         });
         self.asked.push(self.wanted.clone());
@@ -277,7 +280,7 @@ impl Dpa {
         let best_s = self
             .history
             .iter()
-            .map(Iteration::max_time_s)
+            .map(|iteration| iteration.max_time_s() - iteration.noise_s())
             .fold(f64::INFINITY, f64::min);
         let saving_s = self.config.steps as f64 * (best_s - next_s);
         self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * next_s
@@ -348,6 +351,7 @@ impl Dpa {
             units,
             times_s,
             imbalance,
+            ..
         } = self.history[best].clone();
         self.result = Some(Balanced {
             prior: self.prior_at(&units),

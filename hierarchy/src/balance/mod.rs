@@ -134,6 +134,19 @@ pub struct Observation {
     pub ci_s: f64,
 }
 
+/// Quantiles 0.975 of Student's t for 1 to 9 degrees of freedom.
+const STUDENT_T: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
+
+impl Observation {
+    /// The standard error of the mean that a confidence interval of 95 % comes from.
+    fn standard_error_s(&self) -> f64 {
+        let freedom = self.reps.saturating_sub(1) as usize;
+        // From ten repetitions on the quantile is within a tenth of the normal distribution's.
+        let t = freedom.checked_sub(1).map_or(STUDENT_T[0], |i| STUDENT_T.get(i).copied().unwrap_or(2.0));
+        self.ci_s / t
+    }
+}
+
 /// What a step machine wants next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -151,11 +164,21 @@ pub struct Iteration {
     pub units: Vec<u64>,
     /// Measured seconds of each part; 0 for a part without units.
     pub times_s: Vec<f64>,
+    /// Standard errors of these times in seconds.
+    pub errors_s: Vec<f64>,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
 }
 
 impl Iteration {
+    /// Standard error of the time of the part that finished last, in seconds: what of it is likely
+    /// noise.
+    pub(crate) fn noise_s(&self) -> f64 {
+        let parts = 0..self.times_s.len();
+        let last = parts.max_by(|&a, &b| self.times_s[a].total_cmp(&self.times_s[b]));
+        last.map_or(0.0, |part| self.errors_s[part])
+    }
+
     /// Seconds of the part that finished last.
     #[must_use]
     pub fn max_time_s(&self) -> f64 {

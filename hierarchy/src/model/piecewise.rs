@@ -35,6 +35,11 @@ impl Knot {
 /// (rising and concave, then falling) are then left out of the approximation, though not forgotten: a
 /// later point may bring them back.
 ///
+/// **Beyond the thesis**, points of nearly the same size whose speeds differ by less than their
+/// confidence intervals allow are pooled into one first. Balancing measures closer and closer sizes; a
+/// line through each of them would follow the noise of every single measurement, while their mean
+/// knows the speed the better the more of them there are. Points without an interval are never pooled.
+///
 /// # Example
 /// ```
 /// use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel};
@@ -57,7 +62,7 @@ pub struct PiecewiseFpm {
     points: Vec<Point>,
     /// One per measured size: `points` with repeated measurements averaged, ascending in `d`.
     means: Vec<Knot>,
-    /// `means` without those that break the shape.
+    /// `means` with those pooled that measuring cannot tell apart, without those that break the shape.
     knots: Vec<Knot>,
 }
 
@@ -126,8 +131,9 @@ impl PiecewiseFpm {
     }
 
     fn approximate(&mut self) {
-        self.means = average(&self.points);
-        self.knots = restrict(&self.means);
+        let means = average(&self.points);
+        self.means = means.iter().map(|mean| mean.knot).collect();
+        self.knots = restrict(&pool(&means));
     }
 }
 
@@ -169,8 +175,56 @@ impl From<PiecewiseFpm> for Vec<Point> {
     }
 }
 
+/// Sizes up to this ratio count as nearly the same.
+const SAME_SIZE: f64 = 1.25;
+
+/// A measured speed and how well it is known.
+#[derive(Debug, Clone, Copy)]
+struct Mean {
+    knot: Knot,
+    /// Half-width of the speed's confidence interval.
+    ci: f64,
+    /// Repetitions.
+    weight: f64,
+}
+
+/// Speeds of neighbouring sizes that measuring cannot tell apart become one, at the mean size.
+fn pool(means: &[Mean]) -> Vec<Knot> {
+    let mut pooled: Vec<(Mean, f64)> = Vec::with_capacity(means.len());
+    for &next in means {
+        match pooled.last_mut() {
+            Some((group, first_d)) if next.knot.d <= SAME_SIZE * *first_d && group.agrees(&next) => {
+                *group = group.merge(&next);
+            }
+            _ => pooled.push((next, next.knot.d)),
+        }
+    }
+    pooled.into_iter().map(|(mean, _)| mean.knot).collect()
+}
+
+impl Mean {
+    /// Whether the difference of the speeds is within its confidence interval.
+    fn agrees(&self, other: &Self) -> bool {
+        let difference = (self.knot.speed - other.knot.speed).abs();
+        self.ci > 0.0 && other.ci > 0.0 && difference <= self.ci.hypot(other.ci)
+    }
+
+    fn merge(&self, other: &Self) -> Self {
+        let weight = self.weight + other.weight;
+        let (a, b) = (self.weight / weight, other.weight / weight);
+        Self {
+            knot: Knot {
+                d: a * self.knot.d + b * other.knot.d,
+                speed: a * self.knot.speed + b * other.knot.speed,
+            },
+            ci: (a * self.ci).hypot(b * other.ci),
+            weight,
+        }
+    }
+}
+
 /// One knot for each measured size, at the mean of its times weighted by repetitions.
-fn average(points: &[Point]) -> Vec<Knot> {
+fn average(points: &[Point]) -> Vec<Mean> {
     let mut sorted = points.to_vec();
     sorted.sort_by_key(|point| point.d);
     sorted
@@ -184,7 +238,16 @@ fn average(points: &[Point]) -> Vec<Knot> {
                 .map(|point| point.t_s * (weight(point) / reps))
                 .sum::<f64>();
             let d = same[0].d as f64;
-            Knot { d, speed: d / t_s }
+            let knot = Knot { d, speed: d / t_s };
+            let ci_s = same
+                .iter()
+                .map(|point| point.ci_s * (weight(point) / reps))
+                .fold(0.0, f64::hypot);
+            Mean {
+                knot,
+                ci: knot.speed * (ci_s / t_s),
+                weight: reps,
+            }
         })
         .collect()
 }
@@ -249,6 +312,30 @@ mod tests {
             PiecewiseFpm::from_points(vec![point(10, 1.0, 3), point(10, 5.0, 1)]).expect("valid");
         assert_eq!(model.time_s(10.0), 2.0);
         assert_eq!(model.points().len(), 2);
+    }
+
+    #[test]
+    fn speeds_that_measuring_cannot_tell_apart_are_pooled() {
+        let measured = |d, t_s, ci_s| Point { d, t_s, reps: 3, ci_s };
+        let points = vec![measured(100, 1.0, 0.05), measured(110, 1.06, 0.05)];
+        let model = PiecewiseFpm::from_points(points.clone()).expect("valid");
+        assert_eq!(model.knots().len(), 1);
+        let mean = (100.0 + 110.0 / 1.06) / 2.0;
+        assert!((model.speed(105.0) - mean).abs() < 1e-9);
+        assert_eq!(model.points(), points);
+        // Recorded devices are replayed point by point all the same.
+        assert!((model.raw_time_s(110.0) - 1.06).abs() < 1e-12);
+    }
+
+    #[test]
+    fn speeds_that_differ_for_sure_or_far_apart_stay() {
+        let measured = |d, t_s, ci_s| Point { d, t_s, reps: 3, ci_s };
+        let certain = vec![measured(100, 1.0, 0.01), measured(110, 1.3, 0.01)];
+        assert_eq!(PiecewiseFpm::from_points(certain).expect("valid").knots().len(), 2);
+        let far = vec![measured(100, 1.0, 0.1), measured(200, 2.01, 0.1)];
+        assert_eq!(PiecewiseFpm::from_points(far).expect("valid").knots().len(), 2);
+        let unknown = vec![point(100, 1.0, 1), point(110, 1.2, 1)];
+        assert_eq!(PiecewiseFpm::from_points(unknown).expect("valid").knots().len(), 2);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod distribution;
 pub mod file;
 mod generate;
 
-use isochron_devices::{View, ViewMut};
+use isochron_devices::{View, ViewMut, leading_dimension};
 
 pub use distribution::{Distribution, Part};
 pub use generate::Generator;
@@ -15,11 +15,12 @@ use crate::error::Error;
 
 /// This rank's part of a distributed matrix of f64.
 ///
-/// The local part is column-major with leading dimension `max(1, part().rows)`.
+/// The local part is column-major; its leading dimension is that of [`leading_dimension`].
 #[derive(Debug, Clone)]
 pub struct Matrix {
     distribution: Distribution,
     part: Part,
+    ld: usize,
     local: Vec<f64>,
 }
 
@@ -33,8 +34,9 @@ impl Matrix {
     /// When `distribution` has no part for `rank`.
     pub fn zeros(distribution: Distribution, rank: usize) -> Result<Self, Error> {
         let part = distribution.part(rank);
-        let local = try_zeros(part.len(), "a matrix")?;
-        Ok(Self { distribution, part, local })
+        let ld = leading_dimension(part.rows);
+        let local = try_zeros(ld * part.cols, "a matrix")?;
+        Ok(Self { distribution, part, ld, local })
     }
 
     /// A generated matrix.
@@ -50,8 +52,8 @@ impl Matrix {
     /// Sets every local element to `element(row, col)`, indices in the whole matrix.
     pub fn fill(&mut self, element: impl Fn(usize, usize) -> f64) {
         let Part { row, col, rows, .. } = self.part;
-        for (j, column) in self.local.chunks_exact_mut(rows.max(1)).enumerate() {
-            for (i, value) in column.iter_mut().enumerate() {
+        for (j, column) in self.local.chunks_exact_mut(self.ld).enumerate() {
+            for (i, value) in column[..rows].iter_mut().enumerate() {
                 *value = element(row + i, col + j);
             }
         }
@@ -69,27 +71,27 @@ impl Matrix {
 
     /// The local elements, `part().rows × part().cols`, column-major.
     pub fn local(&self) -> View<'_, f64> {
-        View::new(&self.local, self.part.rows, self.part.cols, self.part.rows.max(1))
+        View::new(&self.local, self.part.rows, self.part.cols, self.ld)
     }
 
     /// The local elements, to be written.
     pub fn local_mut(&mut self) -> ViewMut<'_, f64> {
-        ViewMut::new(&mut self.local, self.part.rows, self.part.cols, self.part.rows.max(1))
+        ViewMut::new(&mut self.local, self.part.rows, self.part.cols, self.ld)
     }
 
     /// The local element in local `row` and `col`.
     pub(crate) fn at(&self, row: usize, col: usize) -> f64 {
-        self.local[row + col * self.part.rows]
+        self.local[row + col * self.ld]
     }
 
     /// Sets the local element in local `row` and `col`.
     pub(crate) fn set(&mut self, row: usize, col: usize, value: f64) {
-        self.local[row + col * self.part.rows] = value;
+        self.local[row + col * self.ld] = value;
     }
 
-    /// The local elements as one slice.
-    pub(crate) fn elements(&self) -> &[f64] {
-        &self.local
+    /// The local columns, each as long as the part has rows.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &[f64]> {
+        self.local.chunks_exact(self.ld).map(|column| &column[..self.part.rows])
     }
 }
 

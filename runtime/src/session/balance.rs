@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use isochron_devices::measure::Operands;
 use isochron_devices::{DeviceTeam, MeasureConfig, measure_team};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
@@ -35,6 +36,7 @@ pub(super) struct Balancer<'a> {
     pub measure: MeasureConfig,
     pub config: BalanceConfig,
     pub problem: Problem,
+    pub operands: Operands,
 }
 
 /// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
@@ -135,7 +137,15 @@ impl Balancer<'_> {
                 Step::Done(balance) => return Ok(balance),
                 Step::Measure(columns) => {
                     let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
-                    let measured = measure_team(self.team, rows, &slices, width, &self.measure, &mut || {})?;
+                    let measured = measure_team(
+                        self.team,
+                        rows,
+                        &slices,
+                        width,
+                        &self.measure,
+                        &mut self.operands,
+                        &mut || {},
+                    )?;
                     let observed: Vec<_> = measured
                         .iter()
                         .map(|m| Observation { t_s: m.t_s, reps: m.reps, ci_s: m.ci_s })

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use isochron_devices::BlasChoice;
 use isochron_devices::MeasureConfig;
+use isochron_devices::measure::Operands;
 use isochron_devices::DeviceTeam;
 use isochron_devices::topology::Topology;
 use isochron_devices::DeviceInfo;
@@ -127,8 +128,8 @@ impl<'c> Session<'c> {
             // There is nothing to measure.
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
-        let measure = self.measure;
-        Balancer { comm: self.comm, team: &mut self.team, measure, config, problem }.plan()
+        let measure = affordable(self.measure, problem.steps());
+        Balancer { comm: self.comm, team: &mut self.team, measure, config, problem, operands: Operands::default() }.plan()
     }
 
     /// Multiplies as planned: `C = alpha·A·B + beta·C`.
@@ -147,6 +148,16 @@ impl<'c> Session<'c> {
     ) -> Result<Execution, Error> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
     }
+}
+
+/// Part of the multiplication that one measurement may take: each repetition is one of its steps.
+const MEASUREMENT_SHARE: f64 = 0.035;
+
+/// Fewer repetitions where the run is too short to win back the time that more would take.
+fn affordable(measure: MeasureConfig, steps: usize) -> MeasureConfig {
+    let reps = (MEASUREMENT_SHARE * steps as f64) as u32;
+    let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
+    MeasureConfig { max_reps, ..measure }
 }
 
 /// This rank's index among the ranks of its host, and their number.

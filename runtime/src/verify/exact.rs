@@ -83,7 +83,7 @@ impl Exact {
             add_product(&mut expected, residue(self.scalars.alpha), a, &bx);
         }
         let mut found = vec![0; expected.len()];
-        let is_whole = c.elements().iter().all(|value| value.fract() == 0.0 && value.abs() <= EXACT_LIMIT);
+        let is_whole = c.columns().flatten().all(|value| value.fract() == 0.0 && value.abs() <= EXACT_LIMIT);
         if is_whole {
             add_product(&mut found, 1, c, &x);
         }
@@ -106,7 +106,7 @@ fn whole(name: &'static str, value: f64) -> Result<(), Error> {
 
 /// Largest magnitude in this rank's part.
 fn largest(name: &'static str, matrix: &Matrix) -> Result<f64, Error> {
-    matrix.elements().iter().try_fold(0.0, |max: f64, &value| whole(name, value).map(|()| max.max(value.abs())))
+    matrix.columns().flatten().try_fold(0.0, |max: f64, &value| whole(name, value).map(|()| max.max(value.abs())))
 }
 
 /// The largest of all ranks' values.
@@ -144,7 +144,7 @@ fn add_product(y: &mut [u64], factor: u64, matrix: &Matrix, x: &[u64]) {
         return;
     }
     let y = &mut y[part.row_range()];
-    for (column, &x) in matrix.elements().chunks_exact(part.rows).zip(&x[part.col_range()]) {
+    for (column, &x) in matrix.columns().zip(&x[part.col_range()]) {
         let x = multiply(factor, x);
         for (y, &value) in y.iter_mut().zip(column) {
             *y = add(*y, multiply(residue(value), x));

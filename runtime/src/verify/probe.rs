@@ -97,7 +97,7 @@ fn add_product(y: &mut [f64], factor: f64, matrix: &Matrix, x: &[f64], map: impl
         return;
     }
     let y = &mut y[part.row_range()];
-    for (column, x) in matrix.elements().chunks_exact(part.rows).zip(&x[part.col_range()]) {
+    for (column, x) in matrix.columns().zip(&x[part.col_range()]) {
         for (y, &value) in y.iter_mut().zip(column) {
             *y += factor * map(value) * x;
         }
