@@ -14,12 +14,18 @@ pub struct Failure {
 impl Failure {
     /// Bad usage or input.
     pub fn input(message: impl ToString) -> Self {
-        Self { message: message.to_string(), status: 2 }
+        Self {
+            message: message.to_string(),
+            status: 2,
+        }
     }
 
     /// The run failed.
     pub fn run(message: impl ToString) -> Self {
-        Self { message: message.to_string(), status: 1 }
+        Self {
+            message: message.to_string(),
+            status: 1,
+        }
     }
 }
 
@@ -29,6 +35,9 @@ impl From<isochron::Error> for Failure {
             ErrorClass::Input => 2,
             ErrorClass::Run => 1,
         };
-        Self { message: error.to_string(), status }
+        Self {
+            message: error.to_string(),
+            status,
+        }
     }
 }

@@ -35,21 +35,39 @@ struct Answer<'a> {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { areas, rows, cols, .. } = arguments;
+    let Arguments {
+        areas, rows, cols, ..
+    } = arguments;
     let layout = columns::br(areas, *rows, *cols).map_err(Failure::input)?;
     let half_perimeters = layout.half_perimeter_sum();
     let lower_bound = columns::lower_bound(areas, *rows, *cols);
     if arguments.json {
-        let answer = Answer { rows: *rows, cols: *cols, rects: layout.rects(), half_perimeters, lower_bound };
+        let answer = Answer {
+            rows: *rows,
+            cols: *cols,
+            rects: layout.rects(),
+            half_perimeters,
+            lower_bound,
+        };
         println!("{}", serde_json::to_string(&answer).map_err(Failure::run)?);
         return Ok(());
     }
     println!("{}", layout.picture(40));
     let mut table = Table::new(0, &["node", "area", "row", "col", "rows", "cols", "blocks"]);
     for (node, (rect, area)) in layout.rects().iter().zip(areas).enumerate() {
-        let Rect { row, col, rows, cols } = rect;
+        let Rect {
+            row,
+            col,
+            rows,
+            cols,
+        } = rect;
         let numbers = [*row, *col, *rows, *cols, rect.area()].map(|number| number.to_string());
-        table.row([node.to_string(), area.to_string()].into_iter().chain(numbers).collect());
+        table.row(
+            [node.to_string(), area.to_string()]
+                .into_iter()
+                .chain(numbers)
+                .collect(),
+        );
     }
     println!("{table}");
     println!("sum of half-perimeters {half_perimeters} blocks, at least {lower_bound:.1}");

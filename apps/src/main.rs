@@ -69,7 +69,12 @@ fn main() -> ExitCode {
 
 /// This process's rank as the launcher numbers it; 0 without one.
 fn launched_rank() -> usize {
-    let variables = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID"];
+    let variables = [
+        "OMPI_COMM_WORLD_RANK",
+        "PMIX_RANK",
+        "PMI_RANK",
+        "PALS_RANKID",
+    ];
     let rank = |name: &&str| std::env::var(name).ok()?.parse().ok();
     variables.iter().find_map(rank).unwrap_or(0)
 }
@@ -77,6 +82,9 @@ fn launched_rank() -> usize {
 /// Events go to standard error when `ISOCHRON_LOG` asks for them (`info`, `isochron=debug`, ...).
 fn start_log() {
     if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("ISOCHRON_LOG") {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .init();
     }
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use isochron::Error;
 use isochron::comm::{Comm, agree, connect};
 use isochron::matrix::{Generator, Matrix, file};
 use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::session::{Report, Session, SessionConfig, VerifyReport};
 use isochron::verify::{Exact, Probe, Verdict};
-use isochron::Error;
 use isochron_devices::blas::BlasChoice;
 use isochron_hierarchy::balance::{BalanceConfig, Outcome, Strategy};
 
@@ -106,8 +106,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), Error> {
     let problem = problem(comm, arguments)?;
     check_outputs(comm, arguments)?;
-    let config =
-        SessionConfig { platform: arguments.platform.clone(), blas: arguments.blas.clone(), ..Default::default() };
+    let config = SessionConfig {
+        platform: arguments.platform.clone(),
+        blas: arguments.blas.clone(),
+        ..Default::default()
+    };
     let mut session = Session::new(comm, &config)?;
     let balance = BalanceConfig {
         strategy: arguments.strategy,
@@ -116,8 +119,13 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         ..Default::default()
     };
     let plan = session.plan(problem, &balance)?;
-    let beta = arguments.beta.unwrap_or(if arguments.c.is_some() { 1.0 } else { 0.0 });
-    let scalars = Scalars { alpha: arguments.alpha, beta };
+    let beta = arguments
+        .beta
+        .unwrap_or(if arguments.c.is_some() { 1.0 } else { 0.0 });
+    let scalars = Scalars {
+        alpha: arguments.alpha,
+        beta,
+    };
     let (a, b, mut c) = matrices(comm, arguments, &plan, scalars)?;
     let check = Check::begin(comm, arguments, scalars, (&a, &b), &c)?;
     let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
@@ -143,7 +151,12 @@ fn problem(comm: &dyn Comm, arguments: &Arguments) -> Result<Problem, Error> {
             if a_shape.cols != b_shape.rows {
                 return Err(Error::Shape(format!(
                     "{} is {}×{} and {} is {}×{}",
-                    a.display(), a_shape.rows, a_shape.cols, b.display(), b_shape.rows, b_shape.cols
+                    a.display(),
+                    a_shape.rows,
+                    a_shape.cols,
+                    b.display(),
+                    b_shape.rows,
+                    b_shape.cols
                 )));
             }
             (a_shape.rows, b_shape.cols, a_shape.cols)
@@ -167,12 +180,20 @@ fn problem(comm: &dyn Comm, arguments: &Arguments) -> Result<Problem, Error> {
     for (name, value) in scalars {
         if let Some(value) = value.filter(|value| !value.is_finite()) {
             let reason = "a factor must be a finite number".to_string();
-            return Err(Error::Parameter { name, value: value.to_string(), reason });
+            return Err(Error::Parameter {
+                name,
+                value: value.to_string(),
+                reason,
+            });
         }
     }
     if arguments.epsilon.is_nan() || arguments.epsilon <= 0.0 {
         let reason = "use a positive number, such as 0.05".to_string();
-        return Err(Error::Parameter { name: "epsilon", value: arguments.epsilon.to_string(), reason });
+        return Err(Error::Parameter {
+            name: "epsilon",
+            value: arguments.epsilon.to_string(),
+            reason,
+        });
     }
     Problem::new(m, n, k, arguments.block)
 }
@@ -182,11 +203,16 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     if let Some(path) = &arguments.out {
         file::check_writable(comm, path)?;
     }
-    let folder = arguments.report.as_deref().and_then(Path::parent).filter(|folder| *folder != Path::new(""));
+    let folder = arguments
+        .report
+        .as_deref()
+        .and_then(Path::parent)
+        .filter(|folder| *folder != Path::new(""));
     let outcome = match folder {
-        Some(folder) if comm.rank() == 0 && !folder.is_dir() => {
-            Err(Error::File { path: folder.to_path_buf(), reason: "no such folder for the report".to_string() })
-        }
+        Some(folder) if comm.rank() == 0 && !folder.is_dir() => Err(Error::File {
+            path: folder.to_path_buf(),
+            reason: "no such folder for the report".to_string(),
+        }),
         _ => Ok(()),
     };
     agree(comm, outcome)
@@ -207,7 +233,10 @@ fn matrices(
     };
     let make = |path: &Option<PathBuf>, distribution, which| match path {
         Some(path) => file::read(comm, path, distribution),
-        None => agree(comm, Matrix::generate(distribution, comm.rank(), generator(which))),
+        None => agree(
+            comm,
+            Matrix::generate(distribution, comm.rank(), generator(which)),
+        ),
     };
     let a = make(&arguments.a, plan.a(), 0)?;
     let b = make(&arguments.b, plan.b(), 1)?;
@@ -236,24 +265,47 @@ impl Check {
         Ok(match arguments.verify {
             Verify::None => Check::None,
             Verify::Probe => Check::Probe(Probe::begin(scalars, c, arguments.seed)),
-            Verify::Exact => Check::Exact(Exact::begin(comm, scalars, operands, c, arguments.seed)?),
+            Verify::Exact => {
+                Check::Exact(Exact::begin(comm, scalars, operands, c, arguments.seed)?)
+            }
         })
     }
 
-    fn finish(self, comm: &dyn Comm, operands: (&Matrix, &Matrix), c: &Matrix) -> Option<(VerifyReport, bool)> {
+    fn finish(
+        self,
+        comm: &dyn Comm,
+        operands: (&Matrix, &Matrix),
+        c: &Matrix,
+    ) -> Option<(VerifyReport, bool)> {
         let (method, Verdict { passed, residual }) = match self {
             Check::None => return None,
             Check::Probe(probe) => ("probe", probe.finish(comm, operands, c)),
             Check::Exact(exact) => ("exact", exact.finish(comm, operands, c)),
         };
-        Some((VerifyReport { method: method.to_string(), residual }, passed))
+        Some((
+            VerifyReport {
+                method: method.to_string(),
+                residual,
+            },
+            passed,
+        ))
     }
 }
 
 fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result<(), Error> {
     let Some(path) = path else { return Ok(()) };
-    let outcome = if comm.rank() == 0 { write_json(path, report) } else { Ok(()) };
-    agree(comm, outcome.map_err(|reason| Error::File { path: path.to_path_buf(), reason }))
+    let outcome = if comm.rank() == 0 {
+        write_json(path, report)
+    } else {
+        Ok(())
+    };
+    agree(
+        comm,
+        outcome.map_err(|reason| Error::File {
+            path: path.to_path_buf(),
+            reason,
+        }),
+    )
 }
 
 fn write_json(path: &Path, report: &Report) -> Result<(), String> {
@@ -263,13 +315,27 @@ fn write_json(path: &Path, report: &Report) -> Result<(), String> {
 
 fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(report).map_err(Failure::run)?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(report).map_err(Failure::run)?
+        );
         return Ok(());
     }
-    let Report { m, n, k, block, strategy, .. } = report;
+    let Report {
+        m,
+        n,
+        k,
+        block,
+        strategy,
+        ..
+    } = report;
     let n_nodes = report.nodes.len();
     println!("C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, strategy {strategy}");
-    println!("{n_nodes} node{}, MPI {}\n", if n_nodes == 1 { "" } else { "s" }, report.mpi);
+    println!(
+        "{n_nodes} node{}, MPI {}\n",
+        if n_nodes == 1 { "" } else { "s" },
+        report.mpi
+    );
     println!("{picture}");
     println!("{}", device_table(report));
     println!("{}", summary(report));
@@ -279,21 +345,42 @@ fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<
 fn device_table(report: &Report) -> Table {
     let mut table = Table::new(
         4,
-        &["node", "device", "runs on", "paced", "units", "share", "GFLOP/s", "busy s", "waiting s"],
+        &[
+            "node",
+            "device",
+            "runs on",
+            "paced",
+            "units",
+            "share",
+            "GFLOP/s",
+            "busy s",
+            "waiting s",
+        ],
     );
     let total: f64 = report.nodes.iter().map(|node| node.units).sum();
     let unit_flop = 2.0 * (report.block as f64).powi(2) * report.k as f64;
     for node in &report.nodes {
         for device in &node.devices {
-            let speed = if device.busy_s > 0.0 { device.units * unit_flop / device.busy_s / 1e9 } else { 0.0 };
-            let name = if node.name.is_empty() { &node.host } else { &node.name };
+            let speed = if device.busy_s > 0.0 {
+                device.units * unit_flop / device.busy_s / 1e9
+            } else {
+                0.0
+            };
+            let name = if node.name.is_empty() {
+                &node.host
+            } else {
+                &node.name
+            };
             table.row(vec![
                 format!("{} {name}", node.rank),
                 device.name.clone(),
                 device.blas.clone(),
                 device.paced.clone().unwrap_or_else(|| "-".to_string()),
                 format!("{:.0}", device.units),
-                format!("{:.1} %", 100.0 * device.units / total.max(f64::MIN_POSITIVE)),
+                format!(
+                    "{:.1} %",
+                    100.0 * device.units / total.max(f64::MIN_POSITIVE)
+                ),
                 format!("{speed:.2}"),
                 format!("{:.3}", device.busy_s),
                 format!("{:.3}", (report.wall_s - device.busy_s).max(0.0)),
@@ -305,12 +392,22 @@ fn device_table(report: &Report) -> Table {
 
 fn summary(report: &Report) -> String {
     let share = 100.0 * report.balance_s / (report.balance_s + report.wall_s);
-    let (iterations, why) = report.balance.as_ref().map_or((0, ""), |b| (b.iterations, reason(b.why)));
-    let ratio = if report.ideal_s > 0.0 { report.wall_s / report.ideal_s } else { 1.0 };
+    let (iterations, why) = report
+        .balance
+        .as_ref()
+        .map_or((0, ""), |b| (b.iterations, reason(b.why)));
+    let ratio = if report.ideal_s > 0.0 {
+        report.wall_s / report.ideal_s
+    } else {
+        1.0
+    };
     let check = match (&report.verify, report.verified) {
         (Some(verify), Some(passed)) => {
             let word = if passed { "verified" } else { "WRONG" };
-            format!("{word} by {}: largest residual {:.2e} of its bound", verify.method, verify.residual)
+            format!(
+                "{word} by {}: largest residual {:.2e} of its bound",
+                verify.method, verify.residual
+            )
         }
         _ => "not verified".to_string(),
     };
@@ -328,7 +425,6 @@ fn summary(report: &Report) -> String {
         report.messages,
     )
 }
-
 
 /// Why balancing ended, in words.
 fn reason(why: Outcome) -> &'static str {

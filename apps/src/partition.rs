@@ -46,27 +46,58 @@ struct Answer {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let models = arguments.models.iter().map(|path| load(path)).collect::<Result<Vec<_>, _>>()?;
-    let functions: Vec<&dyn SpeedModel> = models.iter().map(|model| model as &dyn SpeedModel).collect();
+    let models = arguments
+        .models
+        .iter()
+        .map(|path| load(path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let functions: Vec<&dyn SpeedModel> = models
+        .iter()
+        .map(|model| model as &dyn SpeedModel)
+        .collect();
     let units = match arguments.algorithm {
-        Algorithm::Gpa => gpa(&functions, arguments.units).map_err(Failure::input)?.units,
+        Algorithm::Gpa => {
+            gpa(&functions, arguments.units)
+                .map_err(Failure::input)?
+                .units
+        }
         Algorithm::Cpm => {
             let share = arguments.units as f64 / models.len() as f64;
             let speeds: Vec<f64> = functions.iter().map(|model| model.speed(share)).collect();
-            proportional(&speeds, arguments.units).map_err(Failure::input)?.units
+            proportional(&speeds, arguments.units)
+                .map_err(Failure::input)?
+                .units
         }
     };
     // Whatever the split was made from, its times are those of the full models.
-    let times_s: Vec<f64> = functions.iter().zip(&units).map(|(model, &d)| model.time_s(d as f64)).collect();
+    let times_s: Vec<f64> = functions
+        .iter()
+        .zip(&units)
+        .map(|(model, &d)| model.time_s(d as f64))
+        .collect();
     let max_time_s = times_s.iter().copied().fold(0.0, f64::max);
-    let answer = Answer { algorithm: arguments.algorithm, units, times_s, max_time_s };
+    let answer = Answer {
+        algorithm: arguments.algorithm,
+        units,
+        times_s,
+        max_time_s,
+    };
     if arguments.json {
         println!("{}", serde_json::to_string(&answer).map_err(Failure::run)?);
         return Ok(());
     }
     let mut table = Table::new(1, &["model", "units", "time s"]);
-    for ((path, units), time_s) in arguments.models.iter().zip(&answer.units).zip(&answer.times_s) {
-        table.row(vec![path.display().to_string(), units.to_string(), format!("{time_s:.6}")]);
+    for ((path, units), time_s) in arguments
+        .models
+        .iter()
+        .zip(&answer.units)
+        .zip(&answer.times_s)
+    {
+        table.row(vec![
+            path.display().to_string(),
+            units.to_string(),
+            format!("{time_s:.6}"),
+        ]);
     }
     print!("{table}");
     println!("longest {max_time_s:.6} s");
@@ -74,7 +105,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn load(path: &Path) -> Result<PiecewiseFpm, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
     let source = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     let file = ModelFile::parse(&source).map_err(|error| failed(&error))?;
     if file.points.is_empty() {

@@ -19,7 +19,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let topology = Topology::discover().map_err(Failure::run)?;
     let summary = topology.summary();
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&summary).map_err(Failure::run)?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&summary).map_err(Failure::run)?
+        );
         return Ok(());
     }
     print!("{summary}");

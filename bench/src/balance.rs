@@ -57,8 +57,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
     let launcher = Launcher::from_environment()?;
     let settings = [
-        Setting { name: "emulated-4", size: arguments.size, block: arguments.block },
-        Setting { name: "emulated-memory-cliff", size: 3072, block: 32 },
+        Setting {
+            name: "emulated-4",
+            size: arguments.size,
+            block: arguments.block,
+        },
+        Setting {
+            name: "emulated-memory-cliff",
+            size: 3072,
+            block: 32,
+        },
     ];
     let mut samples = Vec::new();
     for setting in &settings {
@@ -67,14 +75,23 @@ fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
             for turn in 0..STRATEGIES.len() {
                 let strategy = STRATEGIES[(round + turn) % STRATEGIES.len()];
                 let report = launcher.mxm(RANKS, &setting.arguments(strategy))?;
-                eprintln!("{} round {round} {strategy}: wall {:.3} s", setting.name, number(&report, "/wall_s"));
+                eprintln!(
+                    "{} round {round} {strategy}: wall {:.3} s",
+                    setting.name,
+                    number(&report, "/wall_s")
+                );
                 samples.push(json!({
                     "platform": setting.name, "round": round, "strategy": strategy, "report": report,
                 }));
             }
         }
     }
-    let Arguments { rounds, size, block, .. } = arguments;
+    let Arguments {
+        rounds,
+        size,
+        block,
+        ..
+    } = arguments;
     Ok(json!({
         "schema": 1,
         "command": format!("cargo xtask bench balance --rounds {rounds} --size {size} --block {block}"),
@@ -87,19 +104,38 @@ impl Setting {
     fn arguments(&self, strategy: &str) -> Vec<String> {
         let platform = format!("cluster-configs/{}.toml", self.name);
         let (size, block) = (self.size.to_string(), self.block.to_string());
-        ["--size", &size, "--block", &block, "--platform", &platform, "--strategy", strategy]
-            .map(str::to_string)
-            .to_vec()
+        [
+            "--size",
+            &size,
+            "--block",
+            &block,
+            "--platform",
+            &platform,
+            "--strategy",
+            strategy,
+        ]
+        .map(str::to_string)
+        .to_vec()
     }
 }
 
 fn number(value: &Value, pointer: &str) -> f64 {
-    value.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
+    value
+        .pointer(pointer)
+        .and_then(Value::as_f64)
+        .unwrap_or(f64::NAN)
 }
 
 /// The reports of one platform and strategy.
-fn reports<'a>(results: &'a Value, platform: &'a str, strategy: &'a str) -> impl Iterator<Item = &'a Value> {
-    let samples = results["samples"].as_array().map(Vec::as_slice).unwrap_or_default();
+fn reports<'a>(
+    results: &'a Value,
+    platform: &'a str,
+    strategy: &'a str,
+) -> impl Iterator<Item = &'a Value> {
+    let samples = results["samples"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     samples
         .iter()
         .filter(move |sample| sample["platform"] == platform && sample["strategy"] == strategy)
@@ -110,7 +146,10 @@ fn tables(results: &Value) -> String {
     let mut text = String::new();
     let command = results["command"].as_str().unwrap_or_default();
     let cores = number(results, "/machine/cores");
-    let cpu = results.pointer("/machine/cpu").and_then(Value::as_str).unwrap_or("unknown processor");
+    let cpu = results
+        .pointer("/machine/cpu")
+        .and_then(Value::as_str)
+        .unwrap_or("unknown processor");
     let _ = writeln!(
         text,
         "Measured by `{command}` on {cores} cores ({cpu}); median (smallest to largest) over the rounds, raw \
@@ -123,23 +162,31 @@ fn tables(results: &Value) -> String {
 }
 
 fn table(text: &mut String, results: &Value, platform: &str) {
-    let Some(first) = reports(results, platform, "fpm").next() else { return };
+    let Some(first) = reports(results, platform, "fpm").next() else {
+        return;
+    };
     let (size, block) = (number(first, "/m"), number(first, "/block"));
     let _ = writeln!(text, "`{platform}`, m = n = k = {size}, b = {block}:\n");
     text.push_str(
         "| strategy | wall / FPM's wall | wall / ideal | imbalance of busy times, % | iterations | converged | \
          measuring and partitioning, % of the run |\n|---|---|---|---|---|---|---|\n",
     );
-    let fpm: Vec<f64> = reports(results, platform, "fpm").map(|report| number(report, "/wall_s")).collect();
+    let fpm: Vec<f64> = reports(results, platform, "fpm")
+        .map(|report| number(report, "/wall_s"))
+        .collect();
     for strategy in STRATEGIES {
-        let of = |value: &dyn Fn(&Value) -> f64| Spread::of(reports(results, platform, strategy).map(value));
+        let of = |value: &dyn Fn(&Value) -> f64| {
+            Spread::of(reports(results, platform, strategy).map(value))
+        };
         let walls = reports(results, platform, strategy).map(|report| number(report, "/wall_s"));
         let against_fpm = Spread::of(walls.zip(&fpm).map(|(wall, fpm)| wall / fpm));
         let n_rounds = reports(results, platform, strategy).count();
         let converged = reports(results, platform, strategy)
             .filter(|report| report.pointer("/balance/converged") == Some(&Value::Bool(true)))
             .count();
-        let share = |r: &Value| 100.0 * number(r, "/balance_s") / (number(r, "/balance_s") + number(r, "/wall_s"));
+        let share = |r: &Value| {
+            100.0 * number(r, "/balance_s") / (number(r, "/balance_s") + number(r, "/wall_s"))
+        };
         let _ = writeln!(
             text,
             "| {strategy} | {} | {} | {} | {} | {converged} of {n_rounds} | {} |",

@@ -20,21 +20,43 @@ impl Launcher {
                 format!("{name} is not set: run campaigns by `cargo xtask bench NAME`")
             })
         };
-        Ok(Self { mpirun: variable("ISOCHRON_MPIRUN_OPENMPI")?, isochron: variable("ISOCHRON_BIN_OPENMPI")? })
+        Ok(Self {
+            mpirun: variable("ISOCHRON_MPIRUN_OPENMPI")?,
+            isochron: variable("ISOCHRON_BIN_OPENMPI")?,
+        })
     }
 
     /// The JSON report of `isochron mxm` on `ranks` ranks.
     pub fn mxm(&self, ranks: usize, arguments: &[String]) -> anyhow::Result<Value> {
         let mut command = Command::new(&self.mpirun);
-        command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        command.arg(&self.isochron).arg("mxm").args(arguments).arg("--json");
+        command.args([
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "-n",
+            &ranks.to_string(),
+        ]);
+        command
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command
+            .arg(&self.isochron)
+            .arg("mxm")
+            .args(arguments)
+            .arg("--json");
         let output = command.output().with_context(|| format!("{command:?}"))?;
         if !output.status.success() {
-            bail!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+            bail!(
+                "{command:?}: {}\n{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         let report: Value = serde_json::from_slice(&output.stdout).context("the report")?;
-        ensure!(report["verified"] == true, "{command:?}: the result is not verified");
+        ensure!(
+            report["verified"] == true,
+            "{command:?}: the result is not verified"
+        );
         Ok(report)
     }
 }
@@ -42,7 +64,10 @@ impl Launcher {
 /// What the samples were taken on.
 pub fn machine() -> Value {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|(_, name)| name);
+    let model = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map(|(_, name)| name);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     serde_json::json!({ "cpu": model, "cores": cores })
 }

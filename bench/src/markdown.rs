@@ -9,7 +9,11 @@ pub fn replace_section(path: &Path, name: &str, text: &str) -> anyhow::Result<()
     let document = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let replaced = between(&document, &open, &close, text);
-    ensure!(replaced.is_some(), "{} has no section {open}", path.display());
+    ensure!(
+        replaced.is_some(),
+        "{} has no section {open}",
+        path.display()
+    );
     std::fs::write(path, replaced.unwrap_or_default()).with_context(|| path.display().to_string())
 }
 
@@ -27,7 +31,10 @@ mod tests {
     fn only_the_section_changes() {
         let document = "a\n<!-- x -->\nold\n<!-- /x -->\nb";
         let replaced = between(document, "<!-- x -->\n", "<!-- /x -->", "new\n");
-        assert_eq!(replaced.as_deref(), Some("a\n<!-- x -->\nnew\n<!-- /x -->\nb"));
+        assert_eq!(
+            replaced.as_deref(),
+            Some("a\n<!-- x -->\nnew\n<!-- /x -->\nb")
+        );
         assert_eq!(between(document, "<!-- y -->\n", "<!-- /y -->", ""), None);
     }
 }

@@ -18,13 +18,24 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
         let half = sorted.len() / 2;
-        let median = if sorted.len().is_multiple_of(2) { (at(half.wrapping_sub(1)) + at(half)) / 2.0 } else { at(half) };
-        Self { median, min: at(0), max: at(sorted.len().wrapping_sub(1)) }
+        let median = if sorted.len().is_multiple_of(2) {
+            (at(half.wrapping_sub(1)) + at(half)) / 2.0
+        } else {
+            at(half)
+        };
+        Self {
+            median,
+            min: at(0),
+            max: at(sorted.len().wrapping_sub(1)),
+        }
     }
 
     /// `median (min to max)` with the given number of decimals.
     pub fn text(&self, decimals: usize) -> String {
-        format!("{:.decimals$} ({:.decimals$} to {:.decimals$})", self.median, self.min, self.max)
+        format!(
+            "{:.decimals$} ({:.decimals$} to {:.decimals$})",
+            self.median, self.min, self.max
+        )
     }
 }
 
@@ -34,7 +45,14 @@ mod tests {
 
     #[test]
     fn medians_of_odd_and_even_samples() {
-        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { median: 2.0, min: 1.0, max: 3.0 });
+        assert_eq!(
+            Spread::of([3.0, 1.0, 2.0]),
+            Spread {
+                median: 2.0,
+                min: 1.0,
+                max: 3.0
+            }
+        );
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).median, 2.5);
         assert!(Spread::of([]).median.is_nan());
     }

@@ -235,7 +235,16 @@ fn real_devices_are_measured() {
         max_reps: 5,
         ..MeasureConfig::default()
     };
-    let found = measure_team(&mut team, 32, &[16, 0], 8, &config, &mut Operands::default(), &mut || {}).unwrap();
+    let found = measure_team(
+        &mut team,
+        32,
+        &[16, 0],
+        8,
+        &config,
+        &mut Operands::default(),
+        &mut || {},
+    )
+    .unwrap();
     assert!(found[0].t_s > 0.0 && (3..=5).contains(&found[0].reps));
     assert_eq!(found[1].reps, 0);
 }

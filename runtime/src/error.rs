@@ -105,17 +105,24 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Rank { class, .. } => *class,
-            Error::Device(DeviceError::UnknownBlas { .. } | DeviceError::Blas { .. } | DeviceError::Config { .. }) => {
-                ErrorClass::Input
+            Error::Device(
+                DeviceError::UnknownBlas { .. }
+                | DeviceError::Blas { .. }
+                | DeviceError::Config { .. },
+            ) => ErrorClass::Input,
+            Error::Device(_) | Error::Allocation { .. } | Error::Balance(_) | Error::Layout(_) => {
+                ErrorClass::Run
             }
-            Error::Device(_) | Error::Allocation { .. } | Error::Balance(_) | Error::Layout(_) => ErrorClass::Run,
             _ => ErrorClass::Input,
         }
     }
 
     /// A file error with its reason.
     pub(crate) fn file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
-        Error::File { path: path.into(), reason: reason.to_string() }
+        Error::File {
+            path: path.into(),
+            reason: reason.to_string(),
+        }
     }
 }
 

@@ -10,11 +10,11 @@ use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
 use isochron::session::{Session, SessionConfig};
 use isochron::verify::{Exact, Probe};
 use isochron::{Error, ErrorClass};
-use isochron_devices::blas::EmbeddedBlas;
 use isochron_devices::CpuWorker;
 use isochron_devices::DeviceTeam;
-use isochron_devices::topology::Topology;
 use isochron_devices::Worker;
+use isochron_devices::blas::EmbeddedBlas;
+use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
 
@@ -41,7 +41,10 @@ const SHAPES: [(usize, usize, usize); 16] = [
 const BLOCKS: [usize; 4] = [1, 8, 32, 100];
 
 /// `beta = 0` over NaN: C must not be read.
-const OVERWRITE: Scalars = Scalars { alpha: 1.0, beta: 0.0 };
+const OVERWRITE: Scalars = Scalars {
+    alpha: 1.0,
+    beta: 0.0,
+};
 
 /// A team of two devices with a thread each, so that slices matter.
 fn team() -> DeviceTeam {
@@ -57,26 +60,42 @@ fn team() -> DeviceTeam {
 /// Layouts of `rows×cols` blocks for `n` ranks: balanced, lopsided, one rank has all, and one that is not made
 /// of columns.
 fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
-    let lopsided: Vec<f64> = (0..n).map(|rank| [1.0, 1000.0, 0.0, 30.0, 7.0, 2.0][rank % 6]).collect();
+    let lopsided: Vec<f64> = (0..n)
+        .map(|rank| [1.0, 1000.0, 0.0, 30.0, 7.0, 2.0][rank % 6])
+        .collect();
     let mut all = vec![0.0; n];
     all[n - 1] = 1.0;
-    let [even, lopsided, all] = [vec![1.0; n], lopsided, all].map(|areas| columns::br(&areas, rows, cols).unwrap());
+    let [even, lopsided, all] =
+        [vec![1.0; n], lopsided, all].map(|areas| columns::br(&areas, rows, cols).unwrap());
     [even, lopsided, all, spiral(n, rows, cols)]
 }
 
 /// Cuts a row, then a column, then a row, ... off what is left.
 fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
-    let mut rest = Rect { row: 0, col: 0, rows, cols };
+    let mut rest = Rect {
+        row: 0,
+        col: 0,
+        rows,
+        cols,
+    };
     let mut rects = Vec::new();
     for rank in 0..n {
         let last = rank + 1 == n;
         let mut part = rest;
         if rank % 2 == 0 {
             part.rows = if last { rest.rows } else { rest.rows / 2 };
-            rest = Rect { row: rest.row + part.rows, rows: rest.rows - part.rows, ..rest };
+            rest = Rect {
+                row: rest.row + part.rows,
+                rows: rest.rows - part.rows,
+                ..rest
+            };
         } else {
             part.cols = if last { rest.cols } else { rest.cols / 3 };
-            rest = Rect { col: rest.col + part.cols, cols: rest.cols - part.cols, ..rest };
+            rest = Rect {
+                col: rest.col + part.cols,
+                cols: rest.cols - part.cols,
+                ..rest
+            };
         }
         rects.push(part);
     }
@@ -86,7 +105,9 @@ fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
 /// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
 fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
     let arc = Arc::new(layout.clone());
-    let cols = Distribution::new(problem.m(), problem.n(), problem.block(), arc).part(comm.rank()).cols;
+    let cols = Distribution::new(problem.m(), problem.n(), problem.block(), arc)
+        .part(comm.rank())
+        .cols;
     let first = cols * 2 / 3;
     Plan::with_layout(problem, layout, vec![first, cols - first], comm.rank()).unwrap()
 }
@@ -102,17 +123,36 @@ const SEEDS: [u64; 3] = [11, 12, 13];
 
 impl Case {
     fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
-        let make = |distribution, seed| Matrix::generate(distribution, comm.rank(), generator(seed)).unwrap();
-        let (a, b, c) = (make(plan.a(), SEEDS[0]), make(plan.b(), SEEDS[1]), make(plan.c(), SEEDS[2]));
+        let make = |distribution, seed| {
+            Matrix::generate(distribution, comm.rank(), generator(seed)).unwrap()
+        };
+        let (a, b, c) = (
+            make(plan.a(), SEEDS[0]),
+            make(plan.b(), SEEDS[1]),
+            make(plan.c(), SEEDS[2]),
+        );
         Self { plan, a, b, c }
     }
 
     fn multiply(&mut self, comm: &dyn Comm, team: &mut DeviceTeam, scalars: Scalars) -> Execution {
-        multiply(comm, team, &self.plan, scalars, (&self.a, &self.b), &mut self.c).unwrap()
+        multiply(
+            comm,
+            team,
+            &self.plan,
+            scalars,
+            (&self.a, &self.b),
+            &mut self.c,
+        )
+        .unwrap()
     }
 
     fn label(&self, comm: &dyn Comm) -> String {
-        format!("{:?} on rank {} with {:?}", self.plan.problem(), comm.rank(), self.plan.layout())
+        format!(
+            "{:?} on rank {} with {:?}",
+            self.plan.problem(),
+            comm.rank(),
+            self.plan.layout()
+        )
     }
 }
 
@@ -128,7 +168,9 @@ fn uniform(seed: u64) -> Generator {
 fn reference(problem: &Problem, scalars: Scalars, row: usize, col: usize) -> f64 {
     let [a, b, c] = SEEDS.map(integers);
     let whole = |value: f64| value as i64;
-    let product: i64 = (0..problem.k()).map(|l| whole(a.element(row, l)) * whole(b.element(l, col))).sum();
+    let product: i64 = (0..problem.k())
+        .map(|l| whole(a.element(row, l)) * whole(b.element(l, col)))
+        .sum();
     (whole(scalars.alpha) * product + whole(scalars.beta) * whole(c.element(row, col))) as f64
 }
 
@@ -137,7 +179,12 @@ fn assert_reference(case: &Case, scalars: Scalars, comm: &dyn Comm) {
     for j in 0..part.cols {
         for (i, &found) in case.c.local().col(j).iter().enumerate() {
             let expected = reference(case.plan.problem(), scalars, part.row + i, part.col + j);
-            assert_eq!(found, expected, "element ({i}, {j}) of the part, {}", case.label(comm));
+            assert_eq!(
+                found,
+                expected,
+                "element ({i}, {j}) of the part, {}",
+                case.label(comm)
+            );
         }
     }
 }
@@ -157,7 +204,11 @@ pub fn exact(comm: &dyn Comm) -> usize {
                 let check = Exact::begin(comm, OVERWRITE, (&case.a, &case.b), &case.c, 5).unwrap();
                 case.multiply(comm, &mut team, OVERWRITE);
                 assert_reference(&case, OVERWRITE, comm);
-                assert!(check.finish(comm, (&case.a, &case.b), &case.c).passed, "{}", case.label(comm));
+                assert!(
+                    check.finish(comm, (&case.a, &case.b), &case.c).passed,
+                    "{}",
+                    case.label(comm)
+                );
                 count += 1;
             }
         }
@@ -187,7 +238,11 @@ pub fn scalars(comm: &dyn Comm) -> usize {
                 let check = Exact::begin(comm, scalars, (&case.a, &case.b), &case.c, 6).unwrap();
                 case.multiply(comm, &mut team, scalars);
                 assert_reference(&case, scalars, comm);
-                assert!(check.finish(comm, (&case.a, &case.b), &case.c).passed, "{}", case.label(comm));
+                assert!(
+                    check.finish(comm, (&case.a, &case.b), &case.c).passed,
+                    "{}",
+                    case.label(comm)
+                );
                 count += 1;
             }
         }
@@ -200,7 +255,16 @@ pub fn probe(comm: &dyn Comm) -> usize {
     let mut team = team();
     let mut count = 0;
     for (m, n, k) in SHAPES {
-        for (scalars, layout_idx) in [(OVERWRITE, 0), (Scalars { alpha: -0.7, beta: 1.3 }, 1)] {
+        for (scalars, layout_idx) in [
+            (OVERWRITE, 0),
+            (
+                Scalars {
+                    alpha: -0.7,
+                    beta: 1.3,
+                },
+                1,
+            ),
+        ] {
             let problem = Problem::new(m, n, k, 16).unwrap();
             let (rows, cols) = problem.c_blocks();
             let layout = layouts(comm.size(), rows, cols)[layout_idx].clone();
@@ -208,7 +272,12 @@ pub fn probe(comm: &dyn Comm) -> usize {
             let check = Probe::begin(scalars, &case.c, 7);
             case.multiply(comm, &mut team, scalars);
             let verdict = check.finish(comm, (&case.a, &case.b), &case.c);
-            assert!(verdict.passed, "residual {} in {}", verdict.residual, case.label(comm));
+            assert!(
+                verdict.passed,
+                "residual {} in {}",
+                verdict.residual,
+                case.label(comm)
+            );
             count += 1;
         }
     }
@@ -218,19 +287,39 @@ pub fn probe(comm: &dyn Comm) -> usize {
 /// Every strategy, with the devices of this machine really measured.
 pub fn measured(comm: &dyn Comm) -> usize {
     let mut session = Session::new(comm, &SessionConfig::default()).unwrap();
-    let strategies = [Strategy::Homogeneous, Strategy::SingleCpm, Strategy::MultiCpm, Strategy::Fpm];
+    let strategies = [
+        Strategy::Homogeneous,
+        Strategy::SingleCpm,
+        Strategy::MultiCpm,
+        Strategy::Fpm,
+    ];
     let mut count = 0;
     for strategy in strategies {
-        for (m, n, k, block) in [(97, 106, 283, 16), (3, 2, 50, 8), (1, 1, 1, 4), (6, 7, 0, 2)] {
+        for (m, n, k, block) in [
+            (97, 106, 283, 16),
+            (3, 2, 50, 8),
+            (1, 1, 1, 4),
+            (6, 7, 0, 2),
+        ] {
             let problem = Problem::new(m, n, k, block).unwrap();
-            let config = BalanceConfig { strategy, max_iterations: 4, ..Default::default() };
+            let config = BalanceConfig {
+                strategy,
+                max_iterations: 4,
+                ..Default::default()
+            };
             let plan = session.plan(problem, &config).unwrap();
             let mut case = Case::new(comm, plan, integers);
             let operands = (&case.a, &case.b);
             let check = Exact::begin(comm, OVERWRITE, operands, &case.c, 8).unwrap();
-            let execution = session.multiply(&case.plan, OVERWRITE, operands, &mut case.c).unwrap();
+            let execution = session
+                .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
+                .unwrap();
             assert_reference(&case, OVERWRITE, comm);
-            assert!(check.finish(comm, operands, &case.c).passed, "{}", case.label(comm));
+            assert!(
+                check.finish(comm, operands, &case.c).passed,
+                "{}",
+                case.label(comm)
+            );
             assert_eq!(execution.busy_s.len(), session.devices().len());
             count += 1;
         }
@@ -255,18 +344,28 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
         for generator in [integers as fn(u64) -> Generator, uniform] {
             let layout = layouts(comm.size(), rows, cols)[0].clone();
             let mut case = Case::new(comm, plan_on(comm, problem, layout), generator);
-            let scalars = Scalars { alpha: 1.0, beta: 1.0 };
+            let scalars = Scalars {
+                alpha: 1.0,
+                beta: 1.0,
+            };
             let probe = Probe::begin(scalars, &case.c, 9);
             let is_whole = generator(0) == integers(0);
-            let exact = is_whole.then(|| Exact::begin(comm, scalars, (&case.a, &case.b), &case.c, 9).unwrap());
+            let exact = is_whole
+                .then(|| Exact::begin(comm, scalars, (&case.a, &case.b), &case.c, 9).unwrap());
             case.multiply(comm, &mut team, scalars);
             if comm.rank() == comm.size() - 1 {
                 let part = case.c.part();
-                let mut elements: Vec<f64> = (0..part.cols).flat_map(|j| case.c.local().col(j).to_vec()).collect();
+                let mut elements: Vec<f64> = (0..part.cols)
+                    .flat_map(|j| case.c.local().col(j).to_vec())
+                    .collect();
                 damage(&mut elements);
-                case.c.fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
+                case.c
+                    .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
-            assert!(!probe.finish(comm, (&case.a, &case.b), &case.c).passed, "the probe missed the damage");
+            assert!(
+                !probe.finish(comm, (&case.a, &case.b), &case.c).passed,
+                "the probe missed the damage"
+            );
             let passed = exact.map(|check| check.finish(comm, (&case.a, &case.b), &case.c).passed);
             assert_ne!(passed, Some(true), "the exact check missed the damage");
         }
@@ -316,7 +415,8 @@ pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
             let block = 8;
             let blocks = |n: usize| n.div_ceil(block) as u64;
             let [even, lopsided, ..] = layouts(comm.size(), blocks(rows), blocks(cols));
-            let spread = |layout: &Layout| Distribution::new(rows, cols, block, Arc::new(layout.clone()));
+            let spread =
+                |layout: &Layout| Distribution::new(rows, cols, block, Arc::new(layout.clone()));
             let written = Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
             let path = folder.join(format!("m{rows}x{cols}.{ending}"));
             file::write(comm, &path, &written).unwrap();
@@ -325,7 +425,11 @@ pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
             let read = file::read(comm, &path, spread(&lopsided)).unwrap();
             let expected = Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
             for j in 0..read.part().cols {
-                assert_eq!(read.local().col(j), expected.local().col(j), "{ending} {rows}×{cols}");
+                assert_eq!(
+                    read.local().col(j),
+                    expected.local().col(j),
+                    "{ending} {rows}×{cols}"
+                );
             }
             count += 1;
         }
@@ -336,14 +440,24 @@ pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
 /// The failure of one rank is the failure of all, with its name and whose fault it was.
 pub fn failures(comm: &dyn Comm) -> usize {
     let failing = comm.size() - 1;
-    let outcome = if comm.rank() == failing { Err(Error::Shape("made up".to_string())) } else { Ok(()) };
+    let outcome = if comm.rank() == failing {
+        Err(Error::Shape("made up".to_string()))
+    } else {
+        Ok(())
+    };
     let error = agree(comm, outcome).unwrap_err();
     assert!(error.to_string().contains("made up"), "{error}");
     assert_eq!(error.class(), ErrorClass::Input);
     if comm.size() > 1 {
-        assert!(matches!(error, Error::Rank { rank, .. } if rank == failing), "{error}");
+        assert!(
+            matches!(error, Error::Rank { rank, .. } if rank == failing),
+            "{error}"
+        );
     }
     let missing = file::shape(comm, Path::new("no-such-file.npy")).unwrap_err();
-    assert!(missing.to_string().contains("no-such-file.npy"), "{missing}");
+    assert!(
+        missing.to_string().contains("no-such-file.npy"),
+        "{missing}"
+    );
     2
 }

@@ -29,7 +29,12 @@ pub struct Mpi {
 pub fn libraries() -> [Mpi; 2] {
     ["openmpi", "mpich"].map(|name| {
         let path = |what: &str| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase()));
-        Mpi { name, mpirun: path("MPIRUN"), isochron: path("BIN"), cases: path("CASES") }
+        Mpi {
+            name,
+            mpirun: path("MPIRUN"),
+            isochron: path("BIN"),
+            cases: path("CASES"),
+        }
     })
 }
 
@@ -42,7 +47,10 @@ pub fn python() -> PathBuf {
 }
 
 fn variable(name: &str) -> PathBuf {
-    std::env::var_os(name).map_or_else(|| panic!("{name} is not set: run these tests by `cargo xtask test`"), PathBuf::from)
+    std::env::var_os(name).map_or_else(
+        || panic!("{name} is not set: run these tests by `cargo xtask test`"),
+        PathBuf::from,
+    )
 }
 
 /// The folder with the platform files.
@@ -52,13 +60,24 @@ pub fn cluster_configs() -> PathBuf {
 
 impl Mpi {
     /// `mpirun -n ranks program arguments`.
-    pub fn command<A: AsRef<OsStr>>(&self, ranks: usize, program: &Path, arguments: &[A]) -> Command {
+    pub fn command<A: AsRef<OsStr>>(
+        &self,
+        ranks: usize,
+        program: &Path,
+        arguments: &[A],
+    ) -> Command {
         let mut command = Command::new(&self.mpirun);
         if self.name == "openmpi" {
             command.args(["--oversubscribe", "--bind-to", "none"]);
-            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            command
+                .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+                .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
-        command.arg("-n").arg(ranks.to_string()).arg(program).args(arguments);
+        command
+            .arg("-n")
+            .arg(ranks.to_string())
+            .arg(program)
+            .args(arguments);
         command
     }
 
@@ -121,8 +140,14 @@ impl Running {
     /// When it cannot be started.
     pub fn start(mut command: Command) -> Self {
         let what = format!("{command:?}");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
         Self { child, what }
     }
 
@@ -136,7 +161,12 @@ impl Running {
         let mut byte = [0];
         while !String::from_utf8_lossy(&seen).contains(text) {
             let read = stderr.read(&mut byte).expect("readable");
-            assert!(read > 0, "{} ended without {text:?}: {}", self.what, String::from_utf8_lossy(&seen));
+            assert!(
+                read > 0,
+                "{} ended without {text:?}: {}",
+                self.what,
+                String::from_utf8_lossy(&seen)
+            );
             seen.push(byte[0]);
         }
     }
@@ -161,7 +191,11 @@ impl Running {
             std::thread::park_timeout(Duration::from_millis(5));
         };
         let join = |thread: std::thread::JoinHandle<String>| thread.join().expect("a reader");
-        Outcome { status: ExitStatus::code(&status), stdout: join(stdout), stderr: join(stderr) }
+        Outcome {
+            status: ExitStatus::code(&status),
+            stdout: join(stdout),
+            stderr: join(stderr),
+        }
     }
 
     fn kill_group(&self) {

@@ -15,21 +15,44 @@ fn a_killed_rank_ends_the_job_without_an_output_file() {
         let out = folder.path().join("out.npy");
         let platform = cluster_configs().join("emulated-4.toml");
         let [out_name, platform] = [&out, &platform].map(|path| path.to_str().expect("a name"));
-        let arguments =
-            ["mxm", "--size", "8192", "--strategy", "homogeneous", "--platform", platform, "--out", out_name];
+        let arguments = [
+            "mxm",
+            "--size",
+            "8192",
+            "--strategy",
+            "homogeneous",
+            "--platform",
+            platform,
+            "--out",
+            out_name,
+        ];
         let mut command = mpi.command(3, &mpi.isochron, &arguments);
         command.env("ISOCHRON_LOG", "isochron=info");
         let mut job = Running::start(command);
         job.wait_for("multiplying");
         let ranks = processes(&mpi.isochron, out_name);
         assert_eq!(ranks.len(), 3, "{}: all ranks run", mpi.name);
-        let killed = Command::new("kill").args(["-KILL", &ranks[1].to_string()]).status();
+        let killed = Command::new("kill")
+            .args(["-KILL", &ranks[1].to_string()])
+            .status();
         assert!(killed.is_ok_and(|status| status.success()));
         let outcome = job.wait(SOON);
         assert_ne!(outcome.status, Some(0), "{}: {outcome:#?}", mpi.name);
         let all = outcome.stdout + &outcome.stderr;
-        assert!(all.to_lowercase().contains("killed") || all.contains("signal 9"), "{}: {all}", mpi.name);
-        assert!(!out.exists(), "{}: an output file was left behind", mpi.name);
-        assert!(processes(&mpi.isochron, out_name).is_empty(), "{}: a rank lives on", mpi.name);
+        assert!(
+            all.to_lowercase().contains("killed") || all.contains("signal 9"),
+            "{}: {all}",
+            mpi.name
+        );
+        assert!(
+            !out.exists(),
+            "{}: an output file was left behind",
+            mpi.name
+        );
+        assert!(
+            processes(&mpi.isochron, out_name).is_empty(),
+            "{}: a rank lives on",
+            mpi.name
+        );
     }
 }

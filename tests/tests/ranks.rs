@@ -22,5 +22,8 @@ fn cases_hold_without_mpirun() {
     let mut command = std::process::Command::new(&mpi.cases);
     command.arg(folder.path());
     let output = run(command, HANGS).success();
-    assert!(output.contains("on 1 ranks, none (one process)"), "{output}");
+    assert!(
+        output.contains("on 1 ranks, none (one process)"),
+        "{output}"
+    );
 }

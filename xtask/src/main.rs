@@ -1,2 +1,136 @@
-//! Placeholder.
-fn main() {}
+//! `cargo xtask`: set-up, demo, tests, checks and benches of Isochron on one machine.
+//!
+//! Each command first sees what the machine lacks ([`needs`]), installs it where it may
+//! ([`install`]), builds with one target directory for each MPI library ([`build`]) and then does
+//! its work in named, timed steps ([`steps`]). Exit codes: 0 success, 1 a step failed, 2 something
+//! is missing that cannot be installed from here, or bad usage.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        reason = "a test that cannot go on should panic where it stands"
+    )
+)]
+
+mod bench;
+mod build;
+mod check;
+mod demo;
+mod install;
+mod mpi;
+mod needs;
+mod packages;
+mod probe;
+mod report;
+mod steps;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use install::CannotInstall;
+use steps::Steps;
+use workspace::Workspace;
+
+/// Set up this machine, then demonstrate, test, check or measure Isochron.
+///
+/// A particular MPI library is chosen by naming its compiler and its launcher, in pairs:
+/// ISOCHRON_MPICC_OPENMPI with ISOCHRON_MPIRUN_OPENMPI, and ISOCHRON_MPICC_MPICH with
+/// ISOCHRON_MPIRUN_MPICH. ISOCHRON_PYTHON names a Python that has numpy.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Multiply on four unlike ranks, split evenly and then balanced, and compare
+    Demo,
+    /// Run every test: unit, doc, and multi-rank under Open MPI and MPICH
+    Test {
+        /// Passed to every test program, e.g. `-- summa` runs the tests named so
+        #[arg(last = true)]
+        filter: Vec<String>,
+    },
+    /// What a change must pass: `lint`, then `test`
+    Ci,
+    /// Formatting, clippy, dependency rules and documentation
+    Lint,
+    /// Build in release and run one campaign of isochron-bench
+    Bench {
+        /// The campaign
+        name: String,
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let task = Arguments::parse().command;
+    let mut steps = Steps::default();
+    let outcome = run(task, &mut steps);
+    steps.print_summary();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(if error.is::<CannotInstall>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(task: Task, steps: &mut Steps) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    match task {
+        Task::Demo => demo::run(&workspace, steps),
+        Task::Test { filter } => test::run(&workspace, steps, &filter),
+        Task::Ci => {
+            check::run(&workspace, steps)?;
+            test::run(&workspace, steps, &[])
+        }
+        Task::Lint => check::run(&workspace, steps),
+        Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn words_after_the_dashes_filter_the_tests() {
+        let arguments = Arguments::try_parse_from(["xtask", "test", "--", "summa", "--nocapture"]);
+        let Task::Test { filter } = arguments.unwrap().command else {
+            panic!("`test` parsed as another command");
+        };
+        assert_eq!(filter, ["summa", "--nocapture"]);
+    }
+
+    #[test]
+    fn a_campaign_keeps_its_own_options() {
+        let arguments = Arguments::try_parse_from(["xtask", "bench", "even-split", "--size", "8"]);
+        let Task::Bench { name, args } = arguments.unwrap().command else {
+            panic!("`bench` parsed as another command");
+        };
+        assert_eq!(name, "even-split");
+        assert_eq!(args, ["--size", "8"]);
+    }
+}

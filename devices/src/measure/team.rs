@@ -41,7 +41,10 @@ pub fn measure_team(
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
     operands.resize(rows, slices.iter().sum(), k)?;
-    let few: Vec<usize> = slices.iter().map(|&columns| columns.min(WARM_UP_COLUMNS)).collect();
+    let few: Vec<usize> = slices
+        .iter()
+        .map(|&columns| columns.min(WARM_UP_COLUMNS))
+        .collect();
     team.begin(operands.c(&few), &few, k)?;
     operands.update(team, &few, meanwhile)?;
     team.finish(operands.c(&few), &few)?;
@@ -71,7 +74,11 @@ impl Operands {
         if needed > available {
             return Err(missing(needed, needed - available));
         }
-        for (values, count) in [(&mut self.a, rows * k), (&mut self.b, k * cols), (&mut self.c, leading_dimension(rows) * cols)] {
+        for (values, count) in [
+            (&mut self.a, rows * k),
+            (&mut self.b, k * cols),
+            (&mut self.c, leading_dimension(rows) * cols),
+        ] {
             fill(values, count).ok_or_else(|| missing(needed, needed))?;
         }
         (self.rows, self.cols, self.k) = (rows, cols, k);
@@ -153,7 +160,16 @@ mod tests {
         ];
         let mut team = DeviceTeam::new(workers).unwrap();
         let config = MeasureConfig::default();
-        let found = measure_team(&mut team, 16, &[8, 0, 4], 4, &config, &mut Operands::default(), &mut || {}).unwrap();
+        let found = measure_team(
+            &mut team,
+            16,
+            &[8, 0, 4],
+            4,
+            &config,
+            &mut Operands::default(),
+            &mut || {},
+        )
+        .unwrap();
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
         assert_eq!((found[0].t_s, found[2].t_s), (2.0, 1.0));
         assert_eq!(found[1], Measurement::default());
@@ -165,7 +181,16 @@ mod tests {
         let mut team = DeviceTeam::new(vec![recorded("a", 1, 1.0)]).unwrap();
         let huge = 1 << 30;
         let config = MeasureConfig::default();
-        let error = measure_team(&mut team, huge, &[huge], 64, &config, &mut Operands::default(), &mut || {}).unwrap_err();
+        let error = measure_team(
+            &mut team,
+            huge,
+            &[huge],
+            64,
+            &config,
+            &mut Operands::default(),
+            &mut || {},
+        )
+        .unwrap_err();
         let DeviceError::Memory {
             needed_bytes,
             missing_bytes,

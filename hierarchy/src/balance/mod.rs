@@ -142,7 +142,9 @@ impl Observation {
     fn standard_error_s(&self) -> f64 {
         let freedom = self.reps.saturating_sub(1) as usize;
         // From ten repetitions on the quantile is within a tenth of the normal distribution's.
-        let t = freedom.checked_sub(1).map_or(STUDENT_T[0], |i| STUDENT_T.get(i).copied().unwrap_or(2.0));
+        let t = freedom
+            .checked_sub(1)
+            .map_or(STUDENT_T[0], |i| STUDENT_T.get(i).copied().unwrap_or(2.0));
         self.ci_s / t
     }
 }

@@ -193,7 +193,9 @@ fn pool(means: &[Mean]) -> Vec<Knot> {
     let mut pooled: Vec<(Mean, f64)> = Vec::with_capacity(means.len());
     for &next in means {
         match pooled.last_mut() {
-            Some((group, first_d)) if next.knot.d <= SAME_SIZE * *first_d && group.agrees(&next) => {
+            Some((group, first_d))
+                if next.knot.d <= SAME_SIZE * *first_d && group.agrees(&next) =>
+            {
                 *group = group.merge(&next);
             }
             _ => pooled.push((next, next.knot.d)),
@@ -316,7 +318,12 @@ mod tests {
 
     #[test]
     fn speeds_that_measuring_cannot_tell_apart_are_pooled() {
-        let measured = |d, t_s, ci_s| Point { d, t_s, reps: 3, ci_s };
+        let measured = |d, t_s, ci_s| Point {
+            d,
+            t_s,
+            reps: 3,
+            ci_s,
+        };
         let points = vec![measured(100, 1.0, 0.05), measured(110, 1.06, 0.05)];
         let model = PiecewiseFpm::from_points(points.clone()).expect("valid");
         assert_eq!(model.knots().len(), 1);
@@ -329,13 +336,33 @@ mod tests {
 
     #[test]
     fn speeds_that_differ_for_sure_or_far_apart_stay() {
-        let measured = |d, t_s, ci_s| Point { d, t_s, reps: 3, ci_s };
+        let measured = |d, t_s, ci_s| Point {
+            d,
+            t_s,
+            reps: 3,
+            ci_s,
+        };
         let certain = vec![measured(100, 1.0, 0.01), measured(110, 1.3, 0.01)];
-        assert_eq!(PiecewiseFpm::from_points(certain).expect("valid").knots().len(), 2);
+        assert_eq!(
+            PiecewiseFpm::from_points(certain)
+                .expect("valid")
+                .knots()
+                .len(),
+            2
+        );
         let far = vec![measured(100, 1.0, 0.1), measured(200, 2.01, 0.1)];
-        assert_eq!(PiecewiseFpm::from_points(far).expect("valid").knots().len(), 2);
+        assert_eq!(
+            PiecewiseFpm::from_points(far).expect("valid").knots().len(),
+            2
+        );
         let unknown = vec![point(100, 1.0, 1), point(110, 1.2, 1)];
-        assert_eq!(PiecewiseFpm::from_points(unknown).expect("valid").knots().len(), 2);
+        assert_eq!(
+            PiecewiseFpm::from_points(unknown)
+                .expect("valid")
+                .knots()
+                .len(),
+            2
+        );
     }
 
     #[test]

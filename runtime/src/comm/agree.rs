@@ -32,7 +32,9 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
         class: error.class(),
     });
     // An unreadable contribution counts as a failure: silence must not pass for success.
-    let bytes = failure.as_ref().map_or_else(Vec::new, |f| serde_json::to_vec(f).unwrap_or_else(|_| vec![0]));
+    let bytes = failure.as_ref().map_or_else(Vec::new, |f| {
+        serde_json::to_vec(f).unwrap_or_else(|_| vec![0])
+    });
     let all = comm.all_gather(&bytes);
     let Some((rank, bytes)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else {
         return outcome;
@@ -45,5 +47,10 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     if let Err(error @ Error::Rank { .. }) = outcome {
         return Err(error);
     }
-    Err(Error::Rank { rank, host: failure.host, cause: failure.cause, class: failure.class })
+    Err(Error::Rank {
+        rank,
+        host: failure.host,
+        cause: failure.cause,
+        class: failure.class,
+    })
 }

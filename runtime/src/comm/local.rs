@@ -52,8 +52,16 @@ impl Comm for LocalComm {
 
     fn sum_u64(&self, _values: &mut [u64]) {}
 
-    fn exchange(&self, sends: &[Outgoing<'_>], recvs: &mut [Incoming<'_>], meanwhile: &mut Meanwhile<'_>) {
-        assert!(sends.is_empty() && recvs.is_empty(), "the only rank has nobody to exchange messages with");
+    fn exchange(
+        &self,
+        sends: &[Outgoing<'_>],
+        recvs: &mut [Incoming<'_>],
+        meanwhile: &mut Meanwhile<'_>,
+    ) {
+        assert!(
+            sends.is_empty() && recvs.is_empty(),
+            "the only rank has nobody to exchange messages with"
+        );
         meanwhile(&mut || {});
     }
 

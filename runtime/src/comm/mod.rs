@@ -92,7 +92,12 @@ pub trait Comm {
     ///
     /// Messages between one pair of ranks arrive in the order in which both list them. Not collective: only
     /// the ranks that have messages for each other need to call it.
-    fn exchange(&self, sends: &[Outgoing<'_>], recvs: &mut [Incoming<'_>], meanwhile: &mut Meanwhile<'_>);
+    fn exchange(
+        &self,
+        sends: &[Outgoing<'_>],
+        recvs: &mut [Incoming<'_>],
+        meanwhile: &mut Meanwhile<'_>,
+    );
 
     /// Ends every rank of the job at once.
     fn abort(&self, status: i32) -> !;
@@ -104,14 +109,26 @@ pub fn exchange_now(comm: &dyn Comm, sends: &[Outgoing<'_>], recvs: &mut [Incomi
 }
 
 /// Environment variables by which launchers tell a process how many of them there are.
-const SIZE_VARIABLES: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "PALS_SIZE"];
+const SIZE_VARIABLES: [&str; 4] = [
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "MPI_LOCALNRANKS",
+    "PALS_SIZE",
+];
 /// Further variables that only a launcher sets.
 const LAUNCH_VARIABLES: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PALS_RANKID"];
 
 /// How many processes the launcher says it started; `None` without a launcher.
 fn launched_size(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
-    let size = SIZE_VARIABLES.iter().find_map(|name| var(name)?.parse().ok());
-    size.or_else(|| LAUNCH_VARIABLES.iter().any(|name| var(name).is_some()).then_some(0))
+    let size = SIZE_VARIABLES
+        .iter()
+        .find_map(|name| var(name)?.parse().ok());
+    size.or_else(|| {
+        LAUNCH_VARIABLES
+            .iter()
+            .any(|name| var(name).is_some())
+            .then_some(0)
+    })
 }
 
 /// The communicator this process was launched with: MPI under a launcher (`mpirun`, `srun`), otherwise one
@@ -148,7 +165,10 @@ pub fn connect() -> Result<Box<dyn Comm>, Error> {
 fn connect_mpi(launched: usize) -> Result<Box<dyn Comm>, Error> {
     let comm = mpi::MpiComm::initialize()?;
     if comm.size() == 1 && launched > 1 {
-        return Err(Error::Launcher { launched, library: comm.library().to_string() });
+        return Err(Error::Launcher {
+            launched,
+            library: comm.library().to_string(),
+        });
     }
     Ok(Box::new(comm))
 }
@@ -167,14 +187,24 @@ mod tests {
     use super::launched_size;
 
     fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        |name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_string())
+        |name| {
+            set.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_string())
+        }
     }
 
     #[test]
     fn launchers_are_recognised_by_what_they_set() {
         assert_eq!(launched_size(&with(&[])), None);
-        assert_eq!(launched_size(&with(&[("OMPI_COMM_WORLD_SIZE", "4")])), Some(4));
-        assert_eq!(launched_size(&with(&[("PMI_SIZE", "2"), ("PMI_RANK", "1")])), Some(2));
+        assert_eq!(
+            launched_size(&with(&[("OMPI_COMM_WORLD_SIZE", "4")])),
+            Some(4)
+        );
+        assert_eq!(
+            launched_size(&with(&[("PMI_SIZE", "2"), ("PMI_RANK", "1")])),
+            Some(2)
+        );
         assert_eq!(launched_size(&with(&[("PMIX_RANK", "0")])), Some(0));
     }
 }

@@ -41,13 +41,12 @@ impl MpiComm {
     /// # Collective
     /// All processes of the job.
     pub fn initialize() -> Result<Self, Error> {
-        let (universe, _threading) = mpi::initialize_with_threading(mpi::Threading::Funneled).ok_or_else(|| {
-            Error::Parameter {
+        let (universe, _threading) = mpi::initialize_with_threading(mpi::Threading::Funneled)
+            .ok_or_else(|| Error::Parameter {
                 name: "MPI",
                 value: "initialised".to_string(),
                 reason: "MPI runs already in this process; adopt its communicator".to_string(),
-            }
-        })?;
+            })?;
         abort_on_panic();
         let world = universe.world();
         Ok(Self::wrap(world, Some(universe)))
@@ -66,7 +65,12 @@ impl MpiComm {
     fn wrap(comm: SimpleCommunicator, universe: Option<Universe>) -> Self {
         let host = mpi::environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
         let version = mpi::environment::library_version().unwrap_or_else(|_| "MPI".to_string());
-        Self { comm, host, library: short_version(&version), _universe: universe }
+        Self {
+            comm,
+            host,
+            library: short_version(&version),
+            _universe: universe,
+        }
     }
 
     fn raw(&self) -> ffi::MPI_Comm {
@@ -126,7 +130,9 @@ impl Comm for MpiComm {
     fn barrier(&self) {
         let mut request = null_request();
         // SAFETY: a live communicator; the request is completed below.
-        check("MPI_Ibarrier", unsafe { ffi::MPI_Ibarrier(self.raw(), &mut request) });
+        check("MPI_Ibarrier", unsafe {
+            ffi::MPI_Ibarrier(self.raw(), &mut request)
+        });
         Self::complete(&mut [request]);
     }
 
@@ -160,8 +166,10 @@ impl Comm for MpiComm {
         let _ = count(total);
         // The pointer of an empty slice of bytes is 1, which is MPI_IN_PLACE to Open MPI.
         let sent = if data.is_empty() { &[0] } else { data };
-        let starts: Vec<c_int> =
-            counts.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n))).collect();
+        let starts: Vec<c_int> = counts
+            .iter()
+            .scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)))
+            .collect();
         if total == 0 {
             return vec![Vec::new(); lengths.len()];
         }
@@ -204,7 +212,12 @@ impl Comm for MpiComm {
         self.reduce_sum(values, unsafe { ffi::RSMPI_UINT64_T });
     }
 
-    fn exchange(&self, sends: &[Outgoing<'_>], recvs: &mut [Incoming<'_>], meanwhile: &mut Meanwhile<'_>) {
+    fn exchange(
+        &self,
+        sends: &[Outgoing<'_>],
+        recvs: &mut [Incoming<'_>],
+        meanwhile: &mut Meanwhile<'_>,
+    ) {
         let mut requests = Requests(Vec::with_capacity(sends.len() + recvs.len()));
         for recv in recvs.iter_mut() {
             for chunk in recv.data.chunks_mut(MAX_MESSAGE) {
@@ -267,7 +280,12 @@ fn test_all(requests: &mut [ffi::MPI_Request]) -> bool {
     let mut flag: c_int = 0;
     // SAFETY: the requests were made by this module and are live or null; statuses are not wanted.
     check("MPI_Testall", unsafe {
-        ffi::MPI_Testall(count(requests.len()), requests.as_mut_ptr(), &mut flag, ffi::RSMPI_STATUSES_IGNORE)
+        ffi::MPI_Testall(
+            count(requests.len()),
+            requests.as_mut_ptr(),
+            &mut flag,
+            ffi::RSMPI_STATUSES_IGNORE,
+        )
     });
     flag != 0
 }
@@ -284,7 +302,11 @@ fn count(n: usize) -> c_int {
 fn check(call: &str, status: c_int) {
     // The default error handler ends the job before this is reached; a communicator that was adopted may have
     // another one.
-    assert_eq!(status, ffi::MPI_SUCCESS as c_int, "{call} failed with status {status}");
+    assert_eq!(
+        status,
+        ffi::MPI_SUCCESS as c_int,
+        "{call} failed with status {status}"
+    );
 }
 
 /// Pauses that grow from nothing to a tenth of a millisecond.
@@ -307,7 +329,11 @@ impl Pause {
 
 /// First line of the library's description, without the padding and the build details.
 fn short_version(version: &str) -> String {
-    let line = version.trim_end_matches('\0').lines().next().unwrap_or("MPI");
+    let line = version
+        .trim_end_matches('\0')
+        .lines()
+        .next()
+        .unwrap_or("MPI");
     let line = line.replace('\t', " ");
     line.split(',').next().unwrap_or("MPI").trim().to_string()
 }
@@ -330,7 +356,13 @@ mod tests {
 
     #[test]
     fn library_names_are_one_short_line() {
-        assert_eq!(short_version("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"), "Open MPI v4.1.4");
-        assert_eq!(short_version("MPICH Version:\t4.0.2\nMPICH Release date:\t..."), "MPICH Version: 4.0.2");
+        assert_eq!(
+            short_version("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"),
+            "Open MPI v4.1.4"
+        );
+        assert_eq!(
+            short_version("MPICH Version:\t4.0.2\nMPICH Release date:\t..."),
+            "MPICH Version: 4.0.2"
+        );
     }
 }

@@ -58,8 +58,17 @@ impl Distribution {
     /// When `layout` does not have `ceil(rows/block) × ceil(cols/block)` blocks.
     pub fn new(rows: usize, cols: usize, block: usize, layout: Arc<Layout>) -> Self {
         let blocks = (rows.div_ceil(block) as u64, cols.div_ceil(block) as u64);
-        assert_eq!((layout.rows(), layout.cols()), blocks, "the layout is in blocks of another matrix");
-        Self { rows, cols, block, layout }
+        assert_eq!(
+            (layout.rows(), layout.cols()),
+            blocks,
+            "the layout is in blocks of another matrix"
+        );
+        Self {
+            rows,
+            cols,
+            block,
+            layout,
+        }
     }
 
     /// Number of rows of the whole matrix.

@@ -67,8 +67,14 @@ mod tests {
                 seen[(i + 8.0) as usize] = true;
             }
         }
-        assert!(seen.iter().all(|&s| s), "every integer of the range turns up");
+        assert!(
+            seen.iter().all(|&s| s),
+            "every integer of the range turns up"
+        );
         assert_ne!(uniform.element(1, 2), uniform.element(2, 1));
-        assert_ne!(uniform.element(1, 2), Generator::Uniform { seed: 2 }.element(1, 2));
+        assert_ne!(
+            uniform.element(1, 2),
+            Generator::Uniform { seed: 2 }.element(1, 2)
+        );
     }
 }

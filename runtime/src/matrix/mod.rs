@@ -6,9 +6,9 @@ mod generate;
 
 use isochron_devices::{View, ViewMut, leading_dimension};
 
+pub(crate) use distribution::intersect;
 pub use distribution::{Distribution, Part};
 pub use generate::Generator;
-pub(crate) use distribution::intersect;
 pub(crate) use generate::hash;
 
 use crate::error::Error;
@@ -36,14 +36,23 @@ impl Matrix {
         let part = distribution.part(rank);
         let ld = leading_dimension(part.rows);
         let local = try_zeros(ld * part.cols, "a matrix")?;
-        Ok(Self { distribution, part, ld, local })
+        Ok(Self {
+            distribution,
+            part,
+            ld,
+            local,
+        })
     }
 
     /// A generated matrix.
     ///
     /// # Errors
     /// As [`zeros`](Matrix::zeros).
-    pub fn generate(distribution: Distribution, rank: usize, generator: Generator) -> Result<Self, Error> {
+    pub fn generate(
+        distribution: Distribution,
+        rank: usize,
+        generator: Generator,
+    ) -> Result<Self, Error> {
         let mut matrix = Self::zeros(distribution, rank)?;
         matrix.fill(|row, col| generator.element(row, col));
         Ok(matrix)
@@ -91,14 +100,21 @@ impl Matrix {
 
     /// The local columns, each as long as the part has rows.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &[f64]> {
-        self.local.chunks_exact(self.ld).map(|column| &column[..self.part.rows])
+        self.local
+            .chunks_exact(self.ld)
+            .map(|column| &column[..self.part.rows])
     }
 }
 
 /// A vector of zeros, or an error where the memory cannot be had.
 pub(crate) fn try_zeros(len: usize, what: &'static str) -> Result<Vec<f64>, Error> {
     let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| Error::Allocation { what, bytes: 8 * len as u64 })?;
+    values
+        .try_reserve_exact(len)
+        .map_err(|_| Error::Allocation {
+            what,
+            bytes: 8 * len as u64,
+        })?;
     values.resize(len, 0.0);
     Ok(values)
 }

@@ -76,11 +76,27 @@ pub fn multiply(
     scale(c.local_mut(), scalars.beta);
     let schedule = Schedule::new(plan, comm.rank());
     let origin = (c.part().row, c.part().col);
-    let operands = Operands { comm, schedule: &schedule, a: operands.0, b: operands.1, origin };
-    let mut summa = Summa { team, slices: plan.slices(), alpha: scalars.alpha, busy_s: Vec::new(), failure: None };
+    let operands = Operands {
+        comm,
+        schedule: &schedule,
+        a: operands.0,
+        b: operands.1,
+        origin,
+    };
+    let mut summa = Summa {
+        team,
+        slices: plan.slices(),
+        alpha: scalars.alpha,
+        busy_s: Vec::new(),
+        failure: None,
+    };
     summa.busy_s.resize(plan.slices().len(), 0.0);
     summa.guard(|team, slices| team.begin(c.local_mut(), slices, width));
-    let steps = if scalars.alpha == 0.0 { 0 } else { plan.problem().steps() };
+    let steps = if scalars.alpha == 0.0 {
+        0
+    } else {
+        plan.problem().steps()
+    };
     let volume = summa.run(&operands, steps, &mut buffers, c);
     summa.guard(|team, slices| team.finish(c.local_mut(), slices));
     let (busy_s, failure) = (summa.busy_s, summa.failure);
@@ -88,23 +104,45 @@ pub fn multiply(
     let wall_s = start.elapsed().as_secs_f64();
 
     agree(comm, failure.map_or(Ok(()), Err))?;
-    Ok(Execution { wall_s, busy_s, messages: volume.messages, bytes: 8 * volume.elements })
+    Ok(Execution {
+        wall_s,
+        busy_s,
+        messages: volume.messages,
+        bytes: 8 * volume.elements,
+    })
 }
 
 fn panels(c: &Matrix, width: usize) -> Result<Panels, Error> {
     // A rank without a part of C takes part in no update and needs no panel.
     let part = c.part();
-    let (rows, cols) = if part.is_empty() { (0, 0) } else { (part.rows, part.cols) };
+    let (rows, cols) = if part.is_empty() {
+        (0, 0)
+    } else {
+        (part.rows, part.cols)
+    };
     Panels::new(rows, cols, width)
 }
 
-fn check_parts(comm: &dyn Comm, plan: &Plan, operands: (&Matrix, &Matrix), c: &Matrix) -> Result<(), Error> {
+fn check_parts(
+    comm: &dyn Comm,
+    plan: &Plan,
+    operands: (&Matrix, &Matrix),
+    c: &Matrix,
+) -> Result<(), Error> {
     let rank = comm.rank();
-    let matrices = [("A", operands.0, plan.a()), ("B", operands.1, plan.b()), ("C", c, plan.c())];
+    let matrices = [
+        ("A", operands.0, plan.a()),
+        ("B", operands.1, plan.b()),
+        ("C", c, plan.c()),
+    ];
     for (name, matrix, wanted) in matrices {
         let found = matrix.distribution();
-        if (found.rows(), found.cols()) != (wanted.rows(), wanted.cols()) || matrix.part() != wanted.part(rank) {
-            return Err(Error::Shape(format!("matrix {name} is not spread as the plan says")));
+        if (found.rows(), found.cols()) != (wanted.rows(), wanted.cols())
+            || matrix.part() != wanted.part(rank)
+        {
+            return Err(Error::Shape(format!(
+                "matrix {name} is not spread as the plan says"
+            )));
         }
     }
     Ok(())
@@ -135,7 +173,13 @@ struct Summa<'a> {
 
 impl Summa<'_> {
     /// Runs every step; while one computes, the messages of the next travel.
-    fn run(&mut self, operands: &Operands<'_>, steps: usize, buffers: &mut [Panels; 2], c: &mut Matrix) -> Volume {
+    fn run(
+        &mut self,
+        operands: &Operands<'_>,
+        steps: usize,
+        buffers: &mut [Panels; 2],
+        c: &mut Matrix,
+    ) -> Volume {
         let mut total = Volume::default();
         let mut add = |volume: Volume| {
             total.messages += volume.messages;
@@ -147,7 +191,9 @@ impl Summa<'_> {
         }
         for step in 0..steps {
             if step + 1 < steps {
-                add(operands.fetch(step + 1, next, &mut |progress| self.update(now, c, progress)));
+                add(operands.fetch(step + 1, next, &mut |progress| {
+                    self.update(now, c, progress)
+                }));
             } else {
                 self.update(now, c, &mut || {});
             }
@@ -160,7 +206,14 @@ impl Summa<'_> {
         if self.failure.is_some() || c.part().is_empty() {
             return;
         }
-        match self.team.update(self.alpha, panels.a(), panels.b(), c.local_mut(), self.slices, progress) {
+        match self.team.update(
+            self.alpha,
+            panels.a(),
+            panels.b(),
+            c.local_mut(),
+            self.slices,
+            progress,
+        ) {
             Ok(times) => {
                 for (busy_s, time) in self.busy_s.iter_mut().zip(times) {
                     *busy_s += time.busy_s;

@@ -25,19 +25,33 @@ impl Problem {
     pub fn new(m: usize, n: usize, k: usize, block: usize) -> Result<Self, Error> {
         if block == 0 {
             let reason = "a block needs at least one row and column".to_string();
-            return Err(Error::Parameter { name: "block", value: "0".to_string(), reason });
+            return Err(Error::Parameter {
+                name: "block",
+                value: "0".to_string(),
+                reason,
+            });
         }
         for (name, rows, cols) in [("A", m, k), ("B", k, n), ("C", m, n)] {
-            if rows.checked_mul(cols).is_none_or(|elements| elements >= 1 << 60) {
+            if rows
+                .checked_mul(cols)
+                .is_none_or(|elements| elements >= 1 << 60)
+            {
                 return Err(Error::Parameter {
                     name: "size",
                     value: format!("{rows}×{cols}"),
-                    reason: format!("matrix {name} would have more elements than any machine can hold"),
+                    reason: format!(
+                        "matrix {name} would have more elements than any machine can hold"
+                    ),
                 });
             }
         }
         // A block larger than every dimension is that dimension's only block.
-        Ok(Self { m, n, k, block: block.min(m.max(n).max(k).max(1)) })
+        Ok(Self {
+            m,
+            n,
+            k,
+            block: block.min(m.max(n).max(k).max(1)),
+        })
     }
 
     /// Rows of A and C.
@@ -62,7 +76,10 @@ impl Problem {
 
     /// Rows and columns of C in blocks.
     pub fn c_blocks(&self) -> (u64, u64) {
-        (self.m.div_ceil(self.block) as u64, self.n.div_ceil(self.block) as u64)
+        (
+            self.m.div_ceil(self.block) as u64,
+            self.n.div_ceil(self.block) as u64,
+        )
     }
 
     /// Number of rank-`b` updates, `ceil(k/b)`.
@@ -92,9 +109,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn balanced(problem: Problem, balance: NodeBalance, slices: Vec<usize>, balance_s: f64) -> Self {
+    pub(crate) fn balanced(
+        problem: Problem,
+        balance: NodeBalance,
+        slices: Vec<usize>,
+        balance_s: f64,
+    ) -> Self {
         let layout = Arc::new(balance.layout.clone());
-        Self { problem, layout, slices, balance: Some(balance), balance_s }
+        Self {
+            problem,
+            layout,
+            slices,
+            balance: Some(balance),
+            balance_s,
+        }
     }
 
     /// A plan on a layout of the caller's own: any tiling of C's blocks, one rectangle a rank. `slices` are the
@@ -102,16 +130,31 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Shape`] when the layout is not in blocks of C, or the slices do not add up to the part's columns.
-    pub fn with_layout(problem: Problem, layout: Layout, slices: Vec<usize>, rank: usize) -> Result<Self, Error> {
+    pub fn with_layout(
+        problem: Problem,
+        layout: Layout,
+        slices: Vec<usize>,
+        rank: usize,
+    ) -> Result<Self, Error> {
         let (rows, cols) = problem.c_blocks();
         if (layout.rows(), layout.cols()) != (rows, cols) {
             let found = format!("{}×{}", layout.rows(), layout.cols());
-            return Err(Error::Shape(format!("the layout has {found} blocks, C has {rows}×{cols}")));
+            return Err(Error::Shape(format!(
+                "the layout has {found} blocks, C has {rows}×{cols}"
+            )));
         }
-        let plan = Self { problem, layout: Arc::new(layout), slices, balance: None, balance_s: 0.0 };
+        let plan = Self {
+            problem,
+            layout: Arc::new(layout),
+            slices,
+            balance: None,
+            balance_s: 0.0,
+        };
         let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.c().part(rank).cols);
         if found != wanted {
-            return Err(Error::Shape(format!("the slices have {found} columns, the part has {wanted}")));
+            return Err(Error::Shape(format!(
+                "the slices have {found} columns, the part has {wanted}"
+            )));
         }
         Ok(plan)
     }
@@ -180,7 +223,11 @@ impl Plan {
     /// Bytes of host memory that `rank` needs for its parts, the panels of two steps, their messages on the
     /// way, and the result check's vectors.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
-        let (a, b, c) = (self.a().part(rank), self.b().part(rank), self.c().part(rank));
+        let (a, b, c) = (
+            self.a().part(rank),
+            self.b().part(rank),
+            self.c().part(rank),
+        );
         let width = self.problem.block.min(self.problem.k.max(1));
         let panels = 2 * width * (c.rows + c.cols) + width * (c.rows + a.rows + b.cols);
         let vectors = 6 * (self.problem.m + self.problem.n + self.problem.k);

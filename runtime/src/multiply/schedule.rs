@@ -64,7 +64,12 @@ impl Schedule {
     pub(super) fn a(&self, step: usize) -> Transfers {
         let pivot = step * self.block;
         self.transfers(
-            |rank| self.a_parts[rank].col_range().contains(&pivot).then(|| self.a_parts[rank].row_range()),
+            |rank| {
+                self.a_parts[rank]
+                    .col_range()
+                    .contains(&pivot)
+                    .then(|| self.a_parts[rank].row_range())
+            },
             |part| part.row_range(),
         )
     }
@@ -73,7 +78,12 @@ impl Schedule {
     pub(super) fn b(&self, step: usize) -> Transfers {
         let pivot = step * self.block;
         self.transfers(
-            |rank| self.b_parts[rank].row_range().contains(&pivot).then(|| self.b_parts[rank].col_range()),
+            |rank| {
+                self.b_parts[rank]
+                    .row_range()
+                    .contains(&pivot)
+                    .then(|| self.b_parts[rank].col_range())
+            },
             |part| part.col_range(),
         )
     }
@@ -89,7 +99,9 @@ impl Schedule {
             if part.is_empty() { 0..0 } else { needed(part) }
         };
         let shared = |holder: Option<Range<usize>>, reader: usize| {
-            holder.map(|range| intersect(&range, &needs(reader))).filter(|range| !range.is_empty())
+            holder
+                .map(|range| intersect(&range, &needs(reader)))
+                .filter(|range| !range.is_empty())
         };
         let others = || (0..self.c_parts.len()).filter(|&rank| rank != self.rank);
         let segment = |rank, range| Segment { rank, range };

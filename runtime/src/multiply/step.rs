@@ -22,15 +22,31 @@ impl Panels {
     pub(super) fn new(rows: usize, cols: usize, max_width: usize) -> Result<Self, Error> {
         let a = try_zeros(rows * max_width, "a panel of A")?;
         let b = try_zeros(cols * max_width, "a panel of B")?;
-        Ok(Self { a, b, rows, cols, width: 0 })
+        Ok(Self {
+            a,
+            b,
+            rows,
+            cols,
+            width: 0,
+        })
     }
 
     pub(super) fn a(&self) -> View<'_, f64> {
-        View::new(&self.a[..self.rows * self.width], self.rows, self.width, self.rows.max(1))
+        View::new(
+            &self.a[..self.rows * self.width],
+            self.rows,
+            self.width,
+            self.rows.max(1),
+        )
     }
 
     pub(super) fn b(&self) -> View<'_, f64> {
-        View::new(&self.b[..self.width * self.cols], self.width, self.cols, self.width.max(1))
+        View::new(
+            &self.b[..self.width * self.cols],
+            self.width,
+            self.cols,
+            self.width.max(1),
+        )
     }
 }
 
@@ -53,29 +69,51 @@ pub(super) struct Operands<'a> {
 
 impl Operands<'_> {
     /// Brings the panels of `step` into `panels` while `meanwhile` runs.
-    pub(super) fn fetch(&self, step: usize, panels: &mut Panels, meanwhile: &mut Meanwhile<'_>) -> Volume {
+    pub(super) fn fetch(
+        &self,
+        step: usize,
+        panels: &mut Panels,
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> Volume {
         let k = self.schedule.k_range(step);
         let (a, b) = (self.schedule.a(step), self.schedule.b(step));
         panels.width = k.len();
         let packed_a = Packed::new(&a.sends, |rows| self.a_elements(rows, &k));
         let packed_b = Packed::new(&b.sends, |cols| self.b_elements(&k, cols));
-        let sends: Vec<_> = packed_a.messages(&a.sends).chain(packed_b.messages(&b.sends)).collect();
+        let sends: Vec<_> = packed_a
+            .messages(&a.sends)
+            .chain(packed_b.messages(&b.sends))
+            .collect();
         let volume = Volume {
             messages: sends.len() as u64,
             elements: sends.iter().map(|send| send.data.len() as u64).sum(),
         };
         // Columns of B lie one after another in the panel and are received in place; rows of A are strided.
-        let mut staged: Vec<_> = a.recvs.iter().map(|s| vec![0.0; s.range.len() * k.len()]).collect();
-        let incoming_a = a.recvs.iter().zip(&mut staged).map(|(s, data)| Incoming { from: s.rank, data });
+        let mut staged: Vec<_> = a
+            .recvs
+            .iter()
+            .map(|s| vec![0.0; s.range.len() * k.len()])
+            .collect();
+        let incoming_a = a
+            .recvs
+            .iter()
+            .zip(&mut staged)
+            .map(|(s, data)| Incoming { from: s.rank, data });
         let mut recvs: Vec<_> = incoming_a.collect();
         let mut rest = &mut panels.b[..k.len() * panels.cols];
         let mut taken = 0;
         let mut in_order: Vec<_> = b.recvs.iter().collect();
         in_order.sort_by_key(|segment| segment.range.start);
         for segment in in_order {
-            let (start, len) = ((segment.range.start - self.origin.1) * k.len(), segment.range.len() * k.len());
+            let (start, len) = (
+                (segment.range.start - self.origin.1) * k.len(),
+                segment.range.len() * k.len(),
+            );
             let (data, after) = rest.split_at_mut(start - taken).1.split_at_mut(len);
-            recvs.push(Incoming { from: segment.rank, data });
+            recvs.push(Incoming {
+                from: segment.rank,
+                data,
+            });
             (rest, taken) = (after, start + len);
         }
         self.comm.exchange(&sends, &mut recvs, meanwhile);
@@ -118,7 +156,9 @@ fn copy(matrix: &Matrix, rows: &Range<usize>, cols: &Range<usize>) -> Vec<f64> {
     let (part, local) = (matrix.part(), matrix.local());
     let mut data = Vec::with_capacity(rows.len() * cols.len());
     for col in cols.clone() {
-        data.extend_from_slice(&local.col(col - part.col)[rows.start - part.row..rows.end - part.row]);
+        data.extend_from_slice(
+            &local.col(col - part.col)[rows.start - part.row..rows.end - part.row],
+        );
     }
     data
 }
@@ -140,7 +180,10 @@ impl Packed {
     fn messages<'a>(&'a self, segments: &'a [Segment]) -> impl Iterator<Item = Outgoing<'a>> {
         segments.iter().filter_map(|segment| {
             let (_, data) = self.0.iter().find(|(range, _)| *range == segment.range)?;
-            Some(Outgoing { to: segment.rank, data })
+            Some(Outgoing {
+                to: segment.rank,
+                data,
+            })
         })
     }
 }

@@ -91,7 +91,8 @@ impl Balancer<'_> {
             serde_json::to_vec(&order).unwrap_or_default()
         });
         self.comm.broadcast(0, &mut bytes);
-        serde_json::from_slice(&bytes).map_err(|error| Error::file("message from the head rank", error))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::file("message from the head rank", error))
     }
 
     /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
@@ -115,8 +116,15 @@ impl Balancer<'_> {
 
     /// Rows and columns of a sub-matrix in elements.
     fn elements(&self, extent: Extent) -> (usize, usize) {
-        let cut = |blocks: u64, limit: usize| (blocks as usize).saturating_mul(self.problem.block()).min(limit);
-        (cut(extent.rows, self.problem.m()), cut(extent.cols, self.problem.n()))
+        let cut = |blocks: u64, limit: usize| {
+            (blocks as usize)
+                .saturating_mul(self.problem.block())
+                .min(limit)
+        };
+        (
+            cut(extent.rows, self.problem.m()),
+            cut(extent.cols, self.problem.n()),
+        )
     }
 
     fn balance_devices(
@@ -148,7 +156,11 @@ impl Balancer<'_> {
                     )?;
                     let observed: Vec<_> = measured
                         .iter()
-                        .map(|m| Observation { t_s: m.t_s, reps: m.reps, ci_s: m.ci_s })
+                        .map(|m| Observation {
+                            t_s: m.t_s,
+                            reps: m.reps,
+                            ci_s: m.ci_s,
+                        })
                         .collect();
                     tracing::debug!(?slices, times_s = ?observed, "measured");
                     machine.observe(&observed)?;
@@ -160,14 +172,24 @@ impl Balancer<'_> {
     /// Every node's time on the head rank (and all others).
     fn gather(&self, mine: &Observation) -> Vec<Observation> {
         let bytes = serde_json::to_vec(mine).unwrap_or_default();
-        let nothing = Observation { t_s: f64::NAN, reps: 0, ci_s: 0.0 };
+        let nothing = Observation {
+            t_s: f64::NAN,
+            reps: 0,
+            ci_s: 0.0,
+        };
         let all = self.comm.all_gather(&bytes);
         // What cannot be read becomes a time that INPA refuses.
-        all.iter().map(|bytes| serde_json::from_slice(bytes).unwrap_or(nothing)).collect()
+        all.iter()
+            .map(|bytes| serde_json::from_slice(bytes).unwrap_or(nothing))
+            .collect()
     }
 
     /// The device slices for this node's final rectangle, in elements.
-    fn slices(&mut self, balance: &NodeBalance, memory: &mut NodeMemory) -> Result<Vec<usize>, Error> {
+    fn slices(
+        &mut self,
+        balance: &NodeBalance,
+        memory: &mut NodeMemory,
+    ) -> Result<Vec<usize>, Error> {
         let (m, n, block) = (self.problem.m(), self.problem.n(), self.problem.block());
         let layout = std::sync::Arc::new(balance.layout.clone());
         let rect = layout.rects()[self.comm.rank()];
@@ -177,18 +199,37 @@ impl Balancer<'_> {
         // A strategy that does not measure what it decided (one iteration only) leaves nodes without a slicing
         // for their final rectangle; they balance their devices once more.
         let missing = self.config.strategy != Strategy::Homogeneous && !known;
-        let found = if self.comm.all_gather(&[u8::from(missing)]).iter().any(|flag| flag[..] == [1]) {
-            let extent = if missing { Extent { rows: rect.rows, cols: rect.cols } } else { Extent { rows: 0, cols: 0 } };
+        let found = if self
+            .comm
+            .all_gather(&[u8::from(missing)])
+            .iter()
+            .any(|flag| flag[..] == [1])
+        {
+            let extent = if missing {
+                Extent {
+                    rows: rect.rows,
+                    cols: rect.cols,
+                }
+            } else {
+                Extent { rows: 0, cols: 0 }
+            };
             self.node_time(extent, memory)?;
             memory.found.get(&key)
         } else {
             memory.found.get(&key)
         };
         let weights = match found {
-            Some(balance) => balance.slices.iter().map(|&columns| columns as f64).collect(),
+            Some(balance) => balance
+                .slices
+                .iter()
+                .map(|&columns| columns as f64)
+                .collect(),
             None => vec![1.0; self.team.len()],
         };
         // The last block column may be cut short: the slices keep their proportions.
-        Ok(apportion(part.cols as u64, &weights).into_iter().map(|columns| columns as usize).collect())
+        Ok(apportion(part.cols as u64, &weights)
+            .into_iter()
+            .map(|columns| columns as usize)
+            .collect())
     }
 }

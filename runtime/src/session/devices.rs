@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use isochron_devices::DeviceError;
-use isochron_devices::blas::Blas;
 use isochron_devices::CpuWorker;
-use isochron_devices::default_groups;
-use isochron_devices::PacedWorker;
+use isochron_devices::DeviceError;
 use isochron_devices::DeviceTeam;
-use isochron_devices::topology::{CoreInfo, Topology};
+use isochron_devices::PacedWorker;
 use isochron_devices::Worker;
+use isochron_devices::blas::Blas;
+use isochron_devices::default_groups;
+use isochron_devices::topology::{CoreInfo, Topology};
 
 use super::platform::{Cores, DeviceSpec, NodeSpec};
 use crate::error::Error;
@@ -28,8 +28,15 @@ impl Share {
         let all = topology.cores();
         let exclusive = count <= all.len();
         let mine = all.len().min(count).max(1);
-        let cores = all.iter().enumerate().filter(|(i, _)| i % mine == index % mine);
-        Self { cores: cores.map(|(_, core)| core.clone()).collect(), taken: 0, exclusive }
+        let cores = all
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i % mine == index % mine);
+        Self {
+            cores: cores.map(|(_, core)| core.clone()).collect(),
+            taken: 0,
+            exclusive,
+        }
     }
 
     /// `count` cores for one device, and whether its threads may be pinned to them. An emulated device may share
@@ -43,7 +50,8 @@ impl Share {
                 reason: format!("this rank has {left} cores left for the device"),
             });
         }
-        let picked = (self.taken..self.taken + count).map(|i| self.cores[i % self.cores.len()].clone());
+        let picked =
+            (self.taken..self.taken + count).map(|i| self.cores[i % self.cores.len()].clone());
         let picked = picked.collect();
         self.taken += count;
         Ok((picked, self.exclusive && count <= left))
@@ -65,7 +73,13 @@ pub(super) fn make_team(
     if node.devices.is_empty() {
         for group in default_groups(topology, place) {
             let (topology, blas) = (topology.clone(), blas.clone());
-            workers.push(Box::new(CpuWorker::new(topology, &group.name, group.cores, group.pin, blas)?));
+            workers.push(Box::new(CpuWorker::new(
+                topology,
+                &group.name,
+                group.cores,
+                group.pin,
+                blas,
+            )?));
         }
     }
     let mut share = Share::new(topology, place.0, place.1);
@@ -84,11 +98,18 @@ fn make_worker(
 ) -> Result<Box<dyn Worker>, Error> {
     let pace = device.pace()?;
     let (cores, pin) = match &device.cores {
-        Cores::All => share.take(share.cores.len() - share.taken.min(share.cores.len()), pace.is_some())?,
+        Cores::All => share.take(
+            share.cores.len() - share.taken.min(share.cores.len()),
+            pace.is_some(),
+        )?,
         Cores::Count(count) => share.take(*count, pace.is_some())?,
         Cores::List(list) => (listed(topology, list)?, true),
     };
-    let name = if device.name.is_empty() { format!("cpu{index}") } else { device.name.clone() };
+    let name = if device.name.is_empty() {
+        format!("cpu{index}")
+    } else {
+        device.name.clone()
+    };
     let worker = CpuWorker::new(topology.clone(), &name, cores, pin, blas.clone())?;
     Ok(match pace {
         Some(pace) => Box::new(PacedWorker::new(Box::new(worker), pace)?),
@@ -98,11 +119,19 @@ fn make_worker(
 
 fn listed(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error> {
     let find = |&wanted: &u32| {
-        topology.cores().iter().find(|core| core.core == wanted).cloned().ok_or_else(|| Error::Parameter {
-            name: "cores",
-            value: wanted.to_string(),
-            reason: format!("this process may use {} cores of its host, not this one", topology.cores().len()),
-        })
+        topology
+            .cores()
+            .iter()
+            .find(|core| core.core == wanted)
+            .cloned()
+            .ok_or_else(|| Error::Parameter {
+                name: "cores",
+                value: wanted.to_string(),
+                reason: format!(
+                    "this process may use {} cores of its host, not this one",
+                    topology.cores().len()
+                ),
+            })
     };
     list.iter().map(find).collect()
 }

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use isochron_devices::BlasChoice;
+use isochron_devices::DeviceInfo;
+use isochron_devices::DeviceTeam;
 use isochron_devices::MeasureConfig;
 use isochron_devices::measure::Operands;
-use isochron_devices::DeviceTeam;
 use isochron_devices::topology::Topology;
-use isochron_devices::DeviceInfo;
 use isochron_hierarchy::balance::BalanceConfig;
 
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
@@ -77,8 +77,14 @@ impl<'c> Session<'c> {
     pub fn new(comm: &'c dyn Comm, config: &SessionConfig) -> Result<Self, Error> {
         let span = tracing::info_span!("discover", rank = comm.rank());
         let _entered = span.enter();
-        let platform = config.platform.as_deref().map(|path| Platform::load(comm, path)).transpose()?;
-        let mut node = platform.map(|mut platform| platform.nodes.swap_remove(comm.rank())).unwrap_or_default();
+        let platform = config
+            .platform
+            .as_deref()
+            .map(|path| Platform::load(comm, path))
+            .transpose()?;
+        let mut node = platform
+            .map(|mut platform| platform.nodes.swap_remove(comm.rank()))
+            .unwrap_or_default();
         let place = place_on_host(comm);
         let made = (|| {
             config.measure.validate()?;
@@ -88,7 +94,13 @@ impl<'c> Session<'c> {
         })();
         let team = agree(comm, made)?;
         let node_name = std::mem::take(&mut node.name);
-        Ok(Self { comm, team, measure: config.measure, node_name, place })
+        Ok(Self {
+            comm,
+            team,
+            measure: config.measure,
+            node_name,
+            place,
+        })
     }
 
     /// The session's ranks.
@@ -129,7 +141,15 @@ impl<'c> Session<'c> {
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
         let measure = affordable(self.measure, problem.steps());
-        Balancer { comm: self.comm, team: &mut self.team, measure, config, problem, operands: Operands::default() }.plan()
+        Balancer {
+            comm: self.comm,
+            team: &mut self.team,
+            measure,
+            config,
+            problem,
+            operands: Operands::default(),
+        }
+        .plan()
     }
 
     /// Multiplies as planned: `C = alpha·A·B + beta·C`.
@@ -157,12 +177,18 @@ const MEASUREMENT_SHARE: f64 = 0.035;
 fn affordable(measure: MeasureConfig, steps: usize) -> MeasureConfig {
     let reps = (MEASUREMENT_SHARE * steps as f64) as u32;
     let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
-    MeasureConfig { max_reps, ..measure }
+    MeasureConfig {
+        max_reps,
+        ..measure
+    }
 }
 
 /// This rank's index among the ranks of its host, and their number.
 fn place_on_host(comm: &dyn Comm) -> (usize, usize) {
     let hosts = comm.all_gather(comm.host().as_bytes());
     let same = |host: &&Vec<u8>| host.as_slice() == comm.host().as_bytes();
-    (hosts[..comm.rank()].iter().filter(same).count(), hosts.iter().filter(same).count())
+    (
+        hosts[..comm.rank()].iter().filter(same).count(),
+        hosts.iter().filter(same).count(),
+    )
 }

@@ -105,7 +105,11 @@ impl DeviceSpec {
         if let Some(SavedModel { block, points }) = &self.loaded {
             let model = PiecewiseFpm::from_points(points.clone())?;
             let name = self.points.clone().unwrap_or_default();
-            return Ok(Some(Pace::Points { name, model, block: *block }));
+            return Ok(Some(Pace::Points {
+                name,
+                model,
+                block: *block,
+            }));
         }
         Ok(self.pace.map(Pace::Slowdown))
     }
@@ -119,7 +123,9 @@ impl DeviceSpec {
         }
         match self.pace {
             Some(pace) if !(pace.is_finite() && pace >= 1.0) => {
-                return Err(format!("pace = {pace}: a device can only be made slower; use 1.0 or more"));
+                return Err(format!(
+                    "pace = {pace}: a device can only be made slower; use 1.0 or more"
+                ));
             }
             _ => {}
         }
@@ -141,7 +147,10 @@ impl Platform {
     fn parse(source: &str, folder: &Path) -> Result<Self, String> {
         let mut platform: Platform = toml::from_str(source).map_err(|error| error.to_string())?;
         if platform.schema != SCHEMA {
-            return Err(format!("schema = {}: this version reads schema {SCHEMA}", platform.schema));
+            return Err(format!(
+                "schema = {}: this version reads schema {SCHEMA}",
+                platform.schema
+            ));
         }
         for (rank, node) in platform.nodes.iter_mut().enumerate() {
             for (index, device) in node.devices.iter_mut().enumerate() {
@@ -165,7 +174,8 @@ impl Platform {
         let read = || {
             let source = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
             let folder = path.parent().unwrap_or(Path::new("."));
-            let platform = Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
+            let platform =
+                Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
             let (nodes, ranks) = (platform.nodes.len(), comm.size());
             if nodes < ranks {
                 let reason = format!("describes {nodes} nodes, but there are {ranks} ranks");
@@ -173,7 +183,14 @@ impl Platform {
             }
             serde_json::to_vec(&platform).map_err(|error| Error::file(path, error))
         };
-        let mut bytes = agree(comm, if comm.rank() == 0 { read() } else { Ok(Vec::new()) })?;
+        let mut bytes = agree(
+            comm,
+            if comm.rank() == 0 {
+                read()
+            } else {
+                Ok(Vec::new())
+            },
+        )?;
         comm.broadcast(0, &mut bytes);
         serde_json::from_slice(&bytes).map_err(|error| Error::file(path, error))
     }
@@ -181,16 +198,28 @@ impl Platform {
 
 impl DeviceSpec {
     fn load(&mut self, folder: &Path) -> Result<(), String> {
-        let Some(name) = &self.points else { return Ok(()) };
+        let Some(name) = &self.points else {
+            return Ok(());
+        };
         let path = folder.join(name);
-        let source = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let file = ModelFile::parse(&source).map_err(|error| format!("{}: {error}", path.display()))?;
-        let block = file.headers.get("block").and_then(|block| block.parse().ok()).filter(|&block| block > 0);
-        let block = block.ok_or_else(|| format!("{}: the header `# block: N` is missing", path.display()))?;
+        let source = std::fs::read_to_string(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let file =
+            ModelFile::parse(&source).map_err(|error| format!("{}: {error}", path.display()))?;
+        let block = file
+            .headers
+            .get("block")
+            .and_then(|block| block.parse().ok())
+            .filter(|&block| block > 0);
+        let block = block
+            .ok_or_else(|| format!("{}: the header `# block: N` is missing", path.display()))?;
         if file.points.is_empty() {
             return Err(format!("{}: holds no points", path.display()));
         }
-        self.loaded = Some(SavedModel { block, points: file.points });
+        self.loaded = Some(SavedModel {
+            block,
+            points: file.points,
+        });
         Ok(())
     }
 }
@@ -218,15 +247,30 @@ mod tests {
         let wrong = [
             ("schema = 1\n[[node]]\nspeed = 3\n", "unknown field `speed`"),
             ("schema = 2\nnode = []\n", "schema = 2"),
-            ("schema = 1\n[[node]]\n[[node.device]]\npace = 0.5\n", "pace = 0.5"),
-            ("schema = 1\n[[node]]\n[[node.device]]\ncores = 0\n", "at least one core"),
-            ("schema = 1\n[[node]]\n[[node.device]]\npace = 2.0\npoints = \"x\"\n", "not both"),
-            ("schema = 1\n[[node]]\n[[node.device]]\npoints = \"no-such.points\"\n", "no-such.points"),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\npace = 0.5\n",
+                "pace = 0.5",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = 0\n",
+                "at least one core",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\npace = 2.0\npoints = \"x\"\n",
+                "not both",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\npoints = \"no-such.points\"\n",
+                "no-such.points",
+            ),
             ("schema = 1\n[[node\n", "line 2"),
         ];
         for (source, reason) in wrong {
             let error = parse(source).unwrap_err();
-            assert!(error.contains(reason), "{error:?} should contain {reason:?}");
+            assert!(
+                error.contains(reason),
+                "{error:?} should contain {reason:?}"
+            );
         }
     }
 }

@@ -149,10 +149,18 @@ impl Report {
         let comm = session.comm();
         let mine = NodeReport::new(session, plan, execution);
         let encoded = serde_json::to_vec(&mine).unwrap_or_default();
-        let nodes: Vec<NodeReport> =
-            comm.all_gather(&encoded).iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect();
+        let nodes: Vec<NodeReport> = comm
+            .all_gather(&encoded)
+            .iter()
+            .filter_map(|bytes| serde_json::from_slice(bytes).ok())
+            .collect();
         let problem = plan.problem();
-        let devices = || nodes.iter().flat_map(|node| &node.devices).filter(|device| device.busy_s > 0.0);
+        let devices = || {
+            nodes
+                .iter()
+                .flat_map(|node| &node.devices)
+                .filter(|device| device.busy_s > 0.0)
+        };
         let work: f64 = devices().map(|device| device.units).sum();
         let speed: f64 = devices().map(|device| device.units / device.busy_s).sum();
         let busy: Vec<f64> = devices().map(|device| device.busy_s).collect();
@@ -170,7 +178,9 @@ impl Report {
             gflops: problem.flop() / execution.wall_s / 1e9,
             imbalance: imbalance(&busy),
             verified,
-            balance: plan.balance().map(|balance| BalanceReport::new(plan, balance, config)),
+            balance: plan
+                .balance()
+                .map(|balance| BalanceReport::new(plan, balance, config)),
             verify,
             messages: nodes.iter().map(|node| node.messages).sum(),
             bytes: nodes.iter().map(|node| node.bytes).sum(),
@@ -200,7 +210,13 @@ impl NodeReport {
             units: part.len() as f64 / block_len,
             busy_s,
             wait_s: (execution.wall_s - busy_s).max(0.0),
-            devices: session.devices().iter().zip(plan.slices()).zip(&execution.busy_s).map(device).collect(),
+            devices: session
+                .devices()
+                .iter()
+                .zip(plan.slices())
+                .zip(&execution.busy_s)
+                .map(device)
+                .collect(),
             name: session.node_name().to_string(),
             messages: execution.messages,
             bytes: execution.bytes,
@@ -210,8 +226,24 @@ impl NodeReport {
 
 impl DeviceReport {
     fn new(info: DeviceInfo, units: f64, busy_s: f64) -> Self {
-        let DeviceInfo { name, kind, blas, paced, cores, pinned } = info;
-        Self { name, kind, blas, paced, units, busy_s, cores, pinned }
+        let DeviceInfo {
+            name,
+            kind,
+            blas,
+            paced,
+            cores,
+            pinned,
+        } = info;
+        Self {
+            name,
+            kind,
+            blas,
+            paced,
+            units,
+            busy_s,
+            cores,
+            pinned,
+        }
     }
 }
 

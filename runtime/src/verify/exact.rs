@@ -46,25 +46,47 @@ impl Exact {
         let checked = (|| {
             whole("alpha", alpha)?;
             whole("beta", beta)?;
-            let of = |name, matrix, factor: f64| if factor == 0.0 { Ok(0.0) } else { largest(name, matrix) };
-            Ok((of("A", operands.0, alpha)?, of("B", operands.1, alpha)?, of("C", c, beta)?))
+            let of = |name, matrix, factor: f64| {
+                if factor == 0.0 {
+                    Ok(0.0)
+                } else {
+                    largest(name, matrix)
+                }
+            };
+            Ok((
+                of("A", operands.0, alpha)?,
+                of("B", operands.1, alpha)?,
+                of("C", c, beta)?,
+            ))
         })();
         let (a_max, b_max, c_max) = agree(comm, checked)?;
-        let product = alpha.abs() * largest_of_all(comm, a_max) * largest_of_all(comm, b_max) * k as f64;
+        let product =
+            alpha.abs() * largest_of_all(comm, a_max) * largest_of_all(comm, b_max) * k as f64;
         let sum = product + beta.abs() * largest_of_all(comm, c_max);
         if sum > EXACT_LIMIT {
             return Err(Error::Parameter {
                 name: "verify",
                 value: "exact".to_string(),
-                reason: format!("sums may reach {sum:e}, beyond the whole numbers that f64 holds (2^53)"),
+                reason: format!(
+                    "sums may reach {sum:e}, beyond the whole numbers that f64 holds (2^53)"
+                ),
             });
         }
         let seed = hash(SEED, seed as usize, 2);
         let mut from_c = vec![0; c.distribution().rows()];
         if beta != 0.0 {
-            add_product(&mut from_c, residue(beta), c, &vector(seed, c.distribution().cols()));
+            add_product(
+                &mut from_c,
+                residue(beta),
+                c,
+                &vector(seed, c.distribution().cols()),
+            );
         }
-        Ok(Self { seed, scalars, from_c })
+        Ok(Self {
+            seed,
+            scalars,
+            from_c,
+        })
     }
 
     /// Finishes the check: `c` is the result.
@@ -83,7 +105,10 @@ impl Exact {
             add_product(&mut expected, residue(self.scalars.alpha), a, &bx);
         }
         let mut found = vec![0; expected.len()];
-        let is_whole = c.columns().flatten().all(|value| value.fract() == 0.0 && value.abs() <= EXACT_LIMIT);
+        let is_whole = c
+            .columns()
+            .flatten()
+            .all(|value| value.fract() == 0.0 && value.abs() <= EXACT_LIMIT);
         if is_whole {
             add_product(&mut found, 1, c, &x);
         }
@@ -92,7 +117,10 @@ impl Exact {
         sum(comm, &mut expected);
         sum(comm, &mut found);
         let passed = broken[0] == 0 && expected == found;
-        Verdict { passed, residual: if passed { 0.0 } else { f64::INFINITY } }
+        Verdict {
+            passed,
+            residual: if passed { 0.0 } else { f64::INFINITY },
+        }
     }
 }
 
@@ -101,18 +129,29 @@ fn whole(name: &'static str, value: f64) -> Result<(), Error> {
         return Ok(());
     }
     let reason = "an exact check needs whole numbers; use the probe".to_string();
-    Err(Error::Parameter { name, value: value.to_string(), reason })
+    Err(Error::Parameter {
+        name,
+        value: value.to_string(),
+        reason,
+    })
 }
 
 /// Largest magnitude in this rank's part.
 fn largest(name: &'static str, matrix: &Matrix) -> Result<f64, Error> {
-    matrix.columns().flatten().try_fold(0.0, |max: f64, &value| whole(name, value).map(|()| max.max(value.abs())))
+    matrix
+        .columns()
+        .flatten()
+        .try_fold(0.0, |max: f64, &value| {
+            whole(name, value).map(|()| max.max(value.abs()))
+        })
 }
 
 /// The largest of all ranks' values.
 fn largest_of_all(comm: &dyn Comm, value: f64) -> f64 {
     let all = comm.all_gather(&value.to_le_bytes());
-    all.iter().filter_map(|bytes| Some(f64::from_le_bytes(bytes.as_slice().try_into().ok()?))).fold(0.0, f64::max)
+    all.iter()
+        .filter_map(|bytes| Some(f64::from_le_bytes(bytes.as_slice().try_into().ok()?)))
+        .fold(0.0, f64::max)
 }
 
 /// A vector uniform in `[0, p)`, up to the bias of one part in 2⁶¹ that a division leaves.
@@ -123,7 +162,11 @@ fn vector(seed: u64, len: usize) -> Vec<u64> {
 /// A whole number modulo p.
 fn residue(value: f64) -> u64 {
     let magnitude = value.abs() as u64 % PRIME;
-    if value < 0.0 && magnitude > 0 { PRIME - magnitude } else { magnitude }
+    if value < 0.0 && magnitude > 0 {
+        PRIME - magnitude
+    } else {
+        magnitude
+    }
 }
 
 fn multiply(a: u64, b: u64) -> u64 {
@@ -155,7 +198,10 @@ fn add_product(y: &mut [u64], factor: u64, matrix: &Matrix, x: &[u64]) {
 /// Sums over all ranks modulo p. Both halves of 32 bits are summed apart, so nothing is lost with fewer than
 /// 2³² ranks.
 fn sum(comm: &dyn Comm, values: &mut [u64]) {
-    let mut halves: Vec<u64> = values.iter().flat_map(|v| [v & 0xffff_ffff, v >> 32]).collect();
+    let mut halves: Vec<u64> = values
+        .iter()
+        .flat_map(|v| [v & 0xffff_ffff, v >> 32])
+        .collect();
     comm.sum_u64(&mut halves);
     for (value, half) in values.iter_mut().zip(halves.chunks_exact(2)) {
         *value = add(half[0] % PRIME, multiply(half[1] % PRIME, 1 << 32));

@@ -43,7 +43,11 @@ impl Probe {
             add_product(&mut from_c.0, scalars.beta, c, &x, |v| v);
             add_product(&mut from_c.1, scalars.beta.abs(), c, &ones, f64::abs);
         }
-        Self { seed, scalars, from_c }
+        Self {
+            seed,
+            scalars,
+            from_c,
+        }
     }
 
     /// Finishes the check: `c` is the result. NaN or infinite residuals do not pass.
@@ -70,9 +74,15 @@ impl Probe {
         comm.sum_f64(&mut gauge);
         let unit = f64::EPSILON / 2.0;
         let factor = 4.0 * (n + k + 4) as f64 * unit;
-        let ratios = residual.iter().zip(&gauge).map(|(r, g)| ratio(r.abs(), factor * g));
+        let ratios = residual
+            .iter()
+            .zip(&gauge)
+            .map(|(r, g)| ratio(r.abs(), factor * g));
         let residual = ratios.fold(0.0, f64::max);
-        Verdict { passed: residual <= 1.0, residual }
+        Verdict {
+            passed: residual <= 1.0,
+            residual,
+        }
     }
 }
 
@@ -87,7 +97,9 @@ fn ratio(residual: f64, bound: f64) -> f64 {
 
 /// A vector of ±1.
 fn signs(seed: u64, len: usize) -> Vec<f64> {
-    (0..len).map(|i| if hash(seed, i, 1) & 1 == 0 { 1.0 } else { -1.0 }).collect()
+    (0..len)
+        .map(|i| if hash(seed, i, 1) & 1 == 0 { 1.0 } else { -1.0 })
+        .collect()
 }
 
 /// `y += factor·map(M)·x` with this rank's part of M; `y` and `x` are whole vectors.

@@ -14,7 +14,11 @@ fn main() {
     let folder = std::env::args().nth(1).expect("a folder for files");
     let report = |group: &str, count: usize| {
         if comm.rank() == 0 {
-            println!("{group}: {count} cases on {} ranks, {}", comm.size(), comm.library());
+            println!(
+                "{group}: {count} cases on {} ranks, {}",
+                comm.size(),
+                comm.library()
+            );
         }
     };
     report("exact", cases::exact(comm.as_ref()));

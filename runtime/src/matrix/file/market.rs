@@ -28,7 +28,9 @@ impl Lines {
         self.number += 1;
         let number = self.number;
         let mut limited = std::io::Read::take(&mut self.file, MAX_LINE);
-        let len = limited.read_line(&mut self.line).map_err(|error| format!("line {number}: {error}"))?;
+        let len = limited
+            .read_line(&mut self.line)
+            .map_err(|error| format!("line {number}: {error}"))?;
         if len as u64 == MAX_LINE {
             return Err(format!("line {number}: longer than {MAX_LINE} bytes"));
         }
@@ -47,34 +49,74 @@ impl Lines {
 }
 
 pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String> {
-    let mut lines = Lines { file: BufReader::with_capacity(1 << 20, file), line: String::new(), number: 0 };
+    let mut lines = Lines {
+        file: BufReader::with_capacity(1 << 20, file),
+        line: String::new(),
+        number: 0,
+    };
     lines.next_raw()?;
     let banner = lines.line.to_lowercase();
     let words: Vec<&str> = banner.split_whitespace().collect();
     match words[..] {
-        ["%%matrixmarket", "matrix", "array", "real" | "integer" | "double", "general"] => {}
+        [
+            "%%matrixmarket",
+            "matrix",
+            "array",
+            "real" | "integer" | "double",
+            "general",
+        ] => {}
         ["%%matrixmarket", ..] => {
-            return Err(format!("line 1: `{}`; wanted `matrix array real general`", lines.line.trim()));
+            return Err(format!(
+                "line 1: `{}`; wanted `matrix array real general`",
+                lines.line.trim()
+            ));
         }
         _ => return Err("line 1: not a Matrix Market file (no %%MatrixMarket)".to_string()),
     }
-    let sizes = lines.next_data()?.map(str::to_string).ok_or("the line with the sizes is missing")?;
-    let numbers: Option<Vec<usize>> = sizes.split_whitespace().map(|word| word.parse().ok()).collect();
+    let sizes = lines
+        .next_data()?
+        .map(str::to_string)
+        .ok_or("the line with the sizes is missing")?;
+    let numbers: Option<Vec<usize>> = sizes
+        .split_whitespace()
+        .map(|word| word.parse().ok())
+        .collect();
     let Some(&[rows, cols]) = numbers.as_deref() else {
-        return Err(format!("line {}: `{sizes}`; wanted `rows cols`", lines.number));
+        return Err(format!(
+            "line {}: `{sizes}`; wanted `rows cols`",
+            lines.number
+        ));
     };
-    let total = rows.checked_mul(cols).ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
-    let shape = Shape { rows, cols, order: Order::Columns };
-    Ok((shape, Box::new(MarketReader { lines, read: 0, total })))
+    let total = rows
+        .checked_mul(cols)
+        .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
+    let shape = Shape {
+        rows,
+        cols,
+        order: Order::Columns,
+    };
+    Ok((
+        shape,
+        Box::new(MarketReader {
+            lines,
+            read: 0,
+            total,
+        }),
+    ))
 }
 
 impl ElementReader for MarketReader {
     fn read(&mut self, out: &mut [f64]) -> Result<(), String> {
         for value in out {
             let Some(text) = self.lines.next_data()? else {
-                return Err(format!("truncated: {} elements of {}", self.read, self.total));
+                return Err(format!(
+                    "truncated: {} elements of {}",
+                    self.read, self.total
+                ));
             };
-            let parsed = text.parse().map_err(|_| format!("`{text}` is not a number"));
+            let parsed = text
+                .parse()
+                .map_err(|_| format!("`{text}` is not a number"));
             *value = parsed.map_err(|reason| format!("line {}: {reason}", self.lines.number))?;
             self.read += 1;
         }
@@ -84,7 +126,10 @@ impl ElementReader for MarketReader {
     fn finish(&mut self) -> Result<(), String> {
         match self.lines.next_data()? {
             None => Ok(()),
-            Some(_) => Err(format!("line {}: more than {} elements", self.lines.number, self.total)),
+            Some(_) => Err(format!(
+                "line {}: more than {} elements",
+                self.lines.number, self.total
+            )),
         }
     }
 }
@@ -93,8 +138,15 @@ struct MarketWriter {
     file: BufWriter<File>,
 }
 
-pub(super) fn write_header(file: &mut BufWriter<File>, rows: usize, cols: usize) -> std::io::Result<()> {
-    writeln!(file, "%%MatrixMarket matrix array real general\n{rows} {cols}")
+pub(super) fn write_header(
+    file: &mut BufWriter<File>,
+    rows: usize,
+    cols: usize,
+) -> std::io::Result<()> {
+    writeln!(
+        file,
+        "%%MatrixMarket matrix array real general\n{rows} {cols}"
+    )
 }
 
 pub(super) fn writer(file: BufWriter<File>) -> Box<dyn ElementWriter> {

@@ -57,7 +57,10 @@ impl Format {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("npy") => Ok(Format::Npy),
             Some("mtx") => Ok(Format::Market),
-            _ => Err(Error::file(path, "the name must end in .npy (NumPy) or .mtx (Matrix Market)")),
+            _ => Err(Error::file(
+                path,
+                "the name must end in .npy (NumPy) or .mtx (Matrix Market)",
+            )),
         }
     }
 }
@@ -80,12 +83,19 @@ fn open(path: &Path) -> Result<(Shape, Box<dyn ElementReader>), Error> {
 /// # Collective
 /// All ranks.
 pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
-    let opened = if comm.rank() == HEAD { open(path).map(|(shape, _)| Some(shape)) } else { Ok(None) };
+    let opened = if comm.rank() == HEAD {
+        open(path).map(|(shape, _)| Some(shape))
+    } else {
+        Ok(None)
+    };
     share(comm, agree(comm, opened)?)
 }
 
 /// A value that the head has, on every rank.
-fn share<T: Serialize + for<'de> Deserialize<'de>>(comm: &dyn Comm, value: Option<T>) -> Result<T, Error> {
+fn share<T: Serialize + for<'de> Deserialize<'de>>(
+    comm: &dyn Comm,
+    value: Option<T>,
+) -> Result<T, Error> {
     let encoded = value.map(|value| serde_json::to_vec(&value)).transpose();
     let mut bytes = encoded.map(Option::unwrap_or_default).unwrap_or_default();
     comm.broadcast(HEAD, &mut bytes);
@@ -101,12 +111,19 @@ fn share<T: Serialize + for<'de> Deserialize<'de>>(comm: &dyn Comm, value: Optio
 /// # Collective
 /// All ranks, with the same arguments.
 pub fn read(comm: &dyn Comm, path: &Path, distribution: Distribution) -> Result<Matrix, Error> {
-    let opened = if comm.rank() == HEAD { open(path).map(Some) } else { Ok(None) };
+    let opened = if comm.rank() == HEAD {
+        open(path).map(Some)
+    } else {
+        Ok(None)
+    };
     let mut opened = agree(comm, opened)?;
     let shape: Shape = share(comm, opened.as_ref().map(|(shape, _)| *shape))?;
     let wanted = (distribution.rows(), distribution.cols());
     if (shape.rows, shape.cols) != wanted {
-        let found = format!("holds a {}×{} matrix, wanted {}×{}", shape.rows, shape.cols, wanted.0, wanted.1);
+        let found = format!(
+            "holds a {}×{} matrix, wanted {}×{}",
+            shape.rows, shape.cols, wanted.0, wanted.1
+        );
         return Err(Error::file(path, found));
     }
     let mut matrix = agree(comm, Matrix::zeros(distribution, comm.rank()))?;
@@ -115,7 +132,9 @@ pub fn read(comm: &dyn Comm, path: &Path, distribution: Distribution) -> Result<
     for piece in pieces.iter() {
         buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
         let outcome = match &mut opened {
-            Some((_, reader)) => reader.read(&mut buffer).map_err(|reason| Error::file(path, reason)),
+            Some((_, reader)) => reader
+                .read(&mut buffer)
+                .map_err(|reason| Error::file(path, reason)),
             None => Ok(()),
         };
         agree(comm, outcome)?;
@@ -130,14 +149,32 @@ pub fn read(comm: &dyn Comm, path: &Path, distribution: Distribution) -> Result<
 }
 
 /// Sends one piece's elements from the head to the ranks that hold them.
-fn scatter(comm: &dyn Comm, pieces: &Pieces, piece: &pieces::Piece, buffer: &[f64], matrix: &mut Matrix) {
+fn scatter(
+    comm: &dyn Comm,
+    pieces: &Pieces,
+    piece: &pieces::Piece,
+    buffer: &[f64],
+    matrix: &mut Matrix,
+) {
     if comm.rank() == HEAD {
         let packed: Vec<(usize, Vec<f64>)> = (0..comm.size())
             .filter(|&rank| rank != HEAD)
-            .map(|rank| (rank, pieces.runs(piece, rank).flat_map(|run| &buffer[run.in_piece()]).copied().collect()))
+            .map(|rank| {
+                (
+                    rank,
+                    pieces
+                        .runs(piece, rank)
+                        .flat_map(|run| &buffer[run.in_piece()])
+                        .copied()
+                        .collect(),
+                )
+            })
             .filter(|(_, data): &(usize, Vec<f64>)| !data.is_empty())
             .collect();
-        let sends: Vec<_> = packed.iter().map(|(to, data)| Outgoing { to: *to, data }).collect();
+        let sends: Vec<_> = packed
+            .iter()
+            .map(|(to, data)| Outgoing { to: *to, data })
+            .collect();
         exchange_now(comm, &sends, &mut []);
         for run in pieces.runs(piece, HEAD) {
             pieces.store(&run, &buffer[run.in_piece()], matrix);
@@ -148,7 +185,14 @@ fn scatter(comm: &dyn Comm, pieces: &Pieces, piece: &pieces::Piece, buffer: &[f6
     if data.is_empty() {
         return;
     }
-    exchange_now(comm, &[], &mut [Incoming { from: HEAD, data: &mut data }]);
+    exchange_now(
+        comm,
+        &[],
+        &mut [Incoming {
+            from: HEAD,
+            data: &mut data,
+        }],
+    );
     let mut rest = data.as_slice();
     for run in pieces.runs(piece, comm.rank()) {
         let (values, after) = rest.split_at(run.len());
@@ -158,21 +202,47 @@ fn scatter(comm: &dyn Comm, pieces: &Pieces, piece: &pieces::Piece, buffer: &[f6
 }
 
 /// Collects one piece's elements from the ranks that hold them in the head's `buffer`.
-fn gather(comm: &dyn Comm, pieces: &Pieces, piece: &pieces::Piece, buffer: &mut [f64], matrix: &Matrix) {
-    let mine = |rank| pieces.runs(piece, rank).flat_map(|run| pieces.load(&run, matrix)).collect::<Vec<f64>>();
+fn gather(
+    comm: &dyn Comm,
+    pieces: &Pieces,
+    piece: &pieces::Piece,
+    buffer: &mut [f64],
+    matrix: &Matrix,
+) {
+    let mine = |rank| {
+        pieces
+            .runs(piece, rank)
+            .flat_map(|run| pieces.load(&run, matrix))
+            .collect::<Vec<f64>>()
+    };
     if comm.rank() != HEAD {
         let data = mine(comm.rank());
         if !data.is_empty() {
-            exchange_now(comm, &[Outgoing { to: HEAD, data: &data }], &mut []);
+            exchange_now(
+                comm,
+                &[Outgoing {
+                    to: HEAD,
+                    data: &data,
+                }],
+                &mut [],
+            );
         }
         return;
     }
     let mut parts: Vec<(usize, Vec<f64>)> = (0..comm.size())
         .filter(|&rank| rank != HEAD)
-        .map(|rank| (rank, vec![0.0; pieces.runs(piece, rank).map(|run| run.len()).sum()]))
+        .map(|rank| {
+            (
+                rank,
+                vec![0.0; pieces.runs(piece, rank).map(|run| run.len()).sum()],
+            )
+        })
         .filter(|(_, data)| !data.is_empty())
         .collect();
-    let mut recvs: Vec<_> = parts.iter_mut().map(|(from, data)| Incoming { from: *from, data }).collect();
+    let mut recvs: Vec<_> = parts
+        .iter_mut()
+        .map(|(from, data)| Incoming { from: *from, data })
+        .collect();
     exchange_now(comm, &[], &mut recvs);
     parts.push((HEAD, mine(HEAD)));
     for (rank, data) in &parts {
@@ -196,26 +266,43 @@ struct Output {
 impl Output {
     fn create(path: &Path, rows: usize, cols: usize) -> Result<Self, Error> {
         let format = Format::of(path)?;
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("matrix");
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("matrix");
         let partial = path.with_file_name(format!(".{name}.partial-{}", std::process::id()));
         let failed = |error: std::io::Error| Error::file(path, error);
         let file = File::create(&partial).map_err(failed)?;
         let mut buffered = BufWriter::with_capacity(1 << 20, file.try_clone().map_err(failed)?);
         let writer: Box<dyn ElementWriter> = match format {
-            Format::Npy => npy::write_header(&mut buffered, rows, cols).map(|()| npy::writer(buffered)),
-            Format::Market => market::write_header(&mut buffered, rows, cols).map(|()| market::writer(buffered)),
+            Format::Npy => {
+                npy::write_header(&mut buffered, rows, cols).map(|()| npy::writer(buffered))
+            }
+            Format::Market => {
+                market::write_header(&mut buffered, rows, cols).map(|()| market::writer(buffered))
+            }
         }
         .map_err(failed)?;
-        Ok(Self { path: path.to_path_buf(), partial, writer, file })
+        Ok(Self {
+            path: path.to_path_buf(),
+            partial,
+            writer,
+            file,
+        })
     }
 
     fn write(&mut self, elements: &[f64]) -> Result<(), Error> {
-        self.writer.write(elements).map_err(|error| Error::file(&self.path, error))
+        self.writer
+            .write(elements)
+            .map_err(|error| Error::file(&self.path, error))
     }
 
     /// Writes everything to the disk.
     fn sync(&mut self) -> Result<(), Error> {
-        self.writer.write(&[]).and_then(|()| self.file.sync_all()).map_err(|error| Error::file(&self.path, error))
+        self.writer
+            .write(&[])
+            .and_then(|()| self.file.sync_all())
+            .map_err(|error| Error::file(&self.path, error))
     }
 
     /// Gives the file its name.
@@ -241,15 +328,23 @@ impl Drop for Output {
 /// All ranks, with the same `path`.
 pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<(), Error> {
     let (rows, cols) = (matrix.distribution().rows(), matrix.distribution().cols());
-    let created =
-        if comm.rank() == HEAD { Output::create(path, rows, cols).map(Some) } else { Ok(None) };
+    let created = if comm.rank() == HEAD {
+        Output::create(path, rows, cols).map(Some)
+    } else {
+        Ok(None)
+    };
     let mut output = agree(comm, created)?;
     let pieces = Pieces::new(matrix.distribution(), Order::Columns);
     let mut buffer = Vec::new();
     for piece in pieces.iter() {
         buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
         gather(comm, &pieces, &piece, &mut buffer, matrix);
-        agree(comm, output.as_mut().map_or(Ok(()), |output| output.write(&buffer)))?;
+        agree(
+            comm,
+            output
+                .as_mut()
+                .map_or(Ok(()), |output| output.write(&buffer)),
+        )?;
     }
     agree(comm, output.as_mut().map_or(Ok(()), Output::sync))?;
     agree(comm, output.map_or(Ok(()), Output::publish))
@@ -263,6 +358,10 @@ pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<(), Error>
 /// # Collective
 /// All ranks.
 pub fn check_writable(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
-    let outcome = if comm.rank() == HEAD { Output::create(path, 0, 0).map(drop) } else { Ok(()) };
+    let outcome = if comm.rank() == HEAD {
+        Output::create(path, 0, 0).map(drop)
+    } else {
+        Ok(())
+    };
     agree(comm, outcome)
 }

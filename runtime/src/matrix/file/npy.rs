@@ -42,48 +42,81 @@ impl Decoder {
             (TypeChar::Uint, 2) => le!(u16),
             (TypeChar::Uint, 4) => le!(u32),
             (TypeChar::Uint, 8) => le!(u64),
-            _ => return Err(format!("holds elements of type {kind}; wanted real numbers of 1 to 8 bytes")),
+            _ => {
+                return Err(format!(
+                    "holds elements of type {kind}; wanted real numbers of 1 to 8 bytes"
+                ));
+            }
         };
         let big_endian = kind.endianness() == Endianness::Big;
-        Ok(Self { width: kind.size_field() as usize, big_endian, number })
+        Ok(Self {
+            width: kind.size_field() as usize,
+            big_endian,
+            number,
+        })
     }
 }
 
 pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String> {
     let size = file.metadata().map_err(|error| error.to_string())?.len();
     let mut file = BufReader::with_capacity(1 << 20, file);
-    let header = NpyHeader::from_reader(&mut file).map_err(|error| format!("not a NumPy file: {error}"))?;
+    let header =
+        NpyHeader::from_reader(&mut file).map_err(|error| format!("not a NumPy file: {error}"))?;
     let &[rows, cols] = header.shape() else {
-        return Err(format!("holds an array of {} dimensions; wanted a matrix", header.shape().len()));
+        return Err(format!(
+            "holds an array of {} dimensions; wanted a matrix",
+            header.shape().len()
+        ));
     };
     let DType::Plain(kind) = header.dtype() else {
         return Err("holds records; wanted real numbers".to_string());
     };
     let decode = Decoder::new(&kind)?;
     let start = file.stream_position().map_err(|error| error.to_string())?;
-    let wanted = rows.checked_mul(cols).and_then(|n| n.checked_mul(decode.width as u64));
+    let wanted = rows
+        .checked_mul(cols)
+        .and_then(|n| n.checked_mul(decode.width as u64));
     let wanted = wanted.ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
     if size - start != wanted {
         let found = size - start;
-        let word = if found < wanted { "truncated" } else { "too long" };
-        return Err(format!("{word}: {found} bytes of elements where {rows}×{cols} need {wanted}"));
+        let word = if found < wanted {
+            "truncated"
+        } else {
+            "too long"
+        };
+        return Err(format!(
+            "{word}: {found} bytes of elements where {rows}×{cols} need {wanted}"
+        ));
     }
     let order = match header.order() {
         npyz::Order::C => Order::Rows,
         npyz::Order::Fortran => Order::Columns,
     };
-    let shape = Shape { rows: rows as usize, cols: cols as usize, order };
-    Ok((shape, Box::new(NpyReader { file, decode, bytes: Vec::new() })))
+    let shape = Shape {
+        rows: rows as usize,
+        cols: cols as usize,
+        order,
+    };
+    Ok((
+        shape,
+        Box::new(NpyReader {
+            file,
+            decode,
+            bytes: Vec::new(),
+        }),
+    ))
 }
 
 impl ElementReader for NpyReader {
     fn read(&mut self, out: &mut [f64]) -> Result<(), String> {
         let width = self.decode.width;
         self.bytes.resize(out.len() * width, 0);
-        self.file.read_exact(&mut self.bytes).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => "truncated while it was read".to_string(),
-            _ => error.to_string(),
-        })?;
+        self.file
+            .read_exact(&mut self.bytes)
+            .map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => "truncated while it was read".to_string(),
+                _ => error.to_string(),
+            })?;
         for (value, bytes) in out.iter_mut().zip(self.bytes.chunks_exact_mut(width)) {
             if self.decode.big_endian {
                 bytes.reverse();
@@ -103,7 +136,11 @@ struct NpyWriter {
 }
 
 /// A header for a matrix of f64, column after column.
-pub(super) fn write_header(file: &mut BufWriter<File>, rows: usize, cols: usize) -> std::io::Result<()> {
+pub(super) fn write_header(
+    file: &mut BufWriter<File>,
+    rows: usize,
+    cols: usize,
+) -> std::io::Result<()> {
     let float: TypeStr = "<f8".parse().map_err(std::io::Error::other)?;
     npyz::WriteOptions::new_header_only()
         .dtype(DType::new_scalar(float))

@@ -61,13 +61,19 @@ pub(super) struct Pieces {
 
 impl Pieces {
     pub(super) fn new(distribution: &Distribution, order: Order) -> Self {
-        Self { distribution: distribution.clone(), order, piece_len: PIECE_LEN }
+        Self {
+            distribution: distribution.clone(),
+            order,
+            piece_len: PIECE_LEN,
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Piece> + use<> {
         let total = self.distribution.rows() * self.distribution.cols();
         let len = self.piece_len;
-        (0..total).step_by(len).map(move |start| Piece { range: start..(start + len).min(total) })
+        (0..total).step_by(len).map(move |start| Piece {
+            range: start..(start + len).min(total),
+        })
     }
 
     /// The runs of `piece` that `rank` holds, in file order: the same list on every rank that asks.
@@ -109,7 +115,11 @@ impl Pieces {
     }
 
     /// The values of a run from the local part.
-    pub(super) fn load<'a>(&'a self, run: &Run, matrix: &'a Matrix) -> impl Iterator<Item = f64> + use<'a> {
+    pub(super) fn load<'a>(
+        &'a self,
+        run: &Run,
+        matrix: &'a Matrix,
+    ) -> impl Iterator<Item = f64> + use<'a> {
         let (part, line) = (matrix.part(), run.line);
         run.along.clone().map(move |along| {
             let (row, col) = self.local_index(part, line, along);

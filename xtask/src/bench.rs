@@ -1,0 +1,32 @@
+//! `cargo xtask bench`: one campaign of isochron-bench, in release.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::build;
+use crate::install;
+use crate::mpi::Library;
+use crate::needs::Goal;
+use crate::steps::{Steps, execute};
+use crate::test::name_programs;
+use crate::workspace::Workspace;
+
+/// Builds the programs and runs campaign `name` with `args`.
+///
+/// # Errors
+/// When a step fails.
+pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]) -> Result<()> {
+    install::ensure(Goal::Run, steps)?;
+    let mpi = build::prepare(workspace, Library::OpenMpi)?;
+    let packages = ["-p", "isochron-cli", "-p", "isochron-bench"];
+    build::release(workspace, steps, &mpi, &packages)?;
+    steps.run(&format!("campaign {name}"), || {
+        let program = workspace.binary(Library::OpenMpi, "isochron-bench");
+        let mut command = Command::new(program);
+        command.arg(name).args(args).current_dir(workspace.root());
+        mpi.apply(&mut command);
+        name_programs(&mut command, workspace, &mpi, &[("BIN", "isochron")]);
+        execute(&mut command)
+    })
+}

@@ -1,0 +1,106 @@
+//! Release builds against one MPI library.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::mpi::{Library, Mpi};
+use crate::probe::{Machine, Probe};
+use crate::steps::{Steps, execute};
+use crate::workspace::Workspace;
+
+/// The multiplying program.
+pub const ISOCHRON: &[&str] = &["-p", "isochron-cli", "--bin", "isochron"];
+/// The same, with the multi-rank cases that the tests launch.
+pub const ISOCHRON_AND_CASES: &[&str] = &[
+    "-p",
+    "isochron-cli",
+    "--bin",
+    "isochron",
+    "-p",
+    "isochron-tests",
+    "--bin",
+    "isochron-cases",
+];
+
+/// Finds `library`, and makes its target directory ready for builds with it.
+///
+/// The MPI bindings are not rebuilt when the compiler changes, so we note which one they were built
+/// with, and clean them when it is another.
+///
+/// # Errors
+/// When the library is not found, or the target directory cannot be written.
+pub fn prepare(workspace: &Workspace, library: Library) -> Result<Mpi> {
+    let mpi = library
+        .find(&Machine)
+        .with_context(|| format!("{} was not found", library.name()))?;
+    let target = workspace.target(library);
+    let note = target.join("mpicc.txt");
+    let identity = identity(&mpi, &Machine);
+    if fs::read_to_string(&note).is_ok_and(|known| known == identity) {
+        return Ok(mpi);
+    }
+    if target.exists() {
+        for profile in ["dev", "release"] {
+            let args = ["clean", "--quiet", "-p", "mpi-sys", "--profile", profile];
+            execute(&mut workspace.cargo(library, &args))?;
+        }
+    }
+    fs::create_dir_all(&target)?;
+    fs::write(&note, identity).with_context(|| note.display().to_string())?;
+    Ok(mpi)
+}
+
+/// The compiler and what it runs: `-show` prints include and library folders under every MPI.
+fn identity(mpi: &Mpi, probe: &dyn Probe) -> String {
+    let shown = probe.output(&mpi.compiler, &["-show"]).unwrap_or_default();
+    format!("{}\n{shown}", mpi.compiler)
+}
+
+/// Builds the chosen packages in release, as a step of its own.
+///
+/// # Errors
+/// When cargo fails.
+pub fn release(
+    workspace: &Workspace,
+    steps: &mut Steps,
+    mpi: &Mpi,
+    packages: &[&str],
+) -> Result<()> {
+    let name = format!("build with {}", mpi.library.name());
+    steps.run(&name, || {
+        let arguments = [&["build", "--release"], packages].concat();
+        execute(&mut cargo(workspace, mpi, &arguments))
+    })
+}
+
+/// A cargo command that builds against `mpi`.
+pub fn cargo(workspace: &Workspace, mpi: &Mpi, args: &[&str]) -> Command {
+    let mut command = workspace.cargo(mpi.library, args);
+    mpi.apply(&mut command);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Fake;
+
+    #[test]
+    fn another_compiler_or_another_version_is_another_identity() {
+        let mpi = |compiler: &str| Mpi {
+            library: Library::OpenMpi,
+            compiler: compiler.to_owned(),
+            launcher: "mpirun".to_owned(),
+        };
+        let machine = |shown| Fake {
+            outputs: vec![("mpicc -show", shown)],
+            ..Fake::default()
+        };
+        let first = identity(&mpi("mpicc"), &machine("gcc -I/opt/4"));
+        assert_ne!(first, identity(&mpi("mpicc"), &machine("gcc -I/opt/5")));
+        assert_ne!(first, identity(&mpi("other"), &machine("gcc -I/opt/4")));
+        assert_eq!(first, identity(&mpi("mpicc"), &machine("gcc -I/opt/4")));
+    }
+}

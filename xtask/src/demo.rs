@@ -1,0 +1,73 @@
+//! `cargo xtask demo`: the promise, shown on one machine.
+//!
+//! Four ranks, paced so that they are unlike, multiply the same matrices twice: split evenly, then
+//! balanced by functional performance models.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::build::{self, ISOCHRON};
+use crate::install;
+use crate::mpi::{Library, Mpi};
+use crate::needs::Goal;
+use crate::report::{Report, comparison};
+use crate::steps::{Steps, execute};
+use crate::workspace::Workspace;
+
+const N_RANKS: usize = 4;
+const MULTIPLICATION: &[&str] = &[
+    "mxm",
+    "--size",
+    "3072",
+    "--block",
+    "64",
+    "--platform",
+    "cluster-configs/emulated-4.toml",
+    "--verify",
+    "probe",
+];
+
+/// Builds, multiplies twice and compares.
+///
+/// # Errors
+/// When a step fails, or when a result was not found right.
+pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
+    install::ensure(Goal::Run, steps)?;
+    let mpi = build::prepare(workspace, Library::OpenMpi)?;
+    build::release(workspace, steps, &mpi, ISOCHRON)?;
+    let folder = workspace.target(Library::OpenMpi).join("demo");
+    fs::create_dir_all(&folder)?;
+    let mut multiply = |name: &str, strategy: &str, file: &str| {
+        let report = folder.join(file);
+        steps.run(name, || multiply(workspace, &mpi, strategy, &report))
+    };
+    let even = multiply("multiply, split evenly", "homogeneous", "even.json")?;
+    let balanced = multiply("multiply, balanced", "fpm", "fpm.json")?;
+    println!("\n{}", comparison(&even, &balanced));
+    println!("reports: {}", folder.display());
+    for report in [&even, &balanced] {
+        let strategy = &report.strategy;
+        ensure!(
+            report.verified == Some(true),
+            "the result of `{strategy}` was not verified"
+        );
+    }
+    Ok(())
+}
+
+fn multiply(workspace: &Workspace, mpi: &Mpi, strategy: &str, report: &Path) -> Result<Report> {
+    // A report of an earlier demo must not pass for this one's.
+    if report.exists() {
+        fs::remove_file(report)?;
+    }
+    let binary = workspace.binary(Library::OpenMpi, "isochron");
+    let mut command = mpi.launch(N_RANKS, &binary);
+    command.args(MULTIPLICATION).args(["--strategy", strategy]);
+    command.arg("--report").arg(report);
+    execute(command.current_dir(workspace.root()))?;
+    let place = || report.display().to_string();
+    let text = fs::read_to_string(report).with_context(place)?;
+    Report::parse(&text).with_context(place)
+}

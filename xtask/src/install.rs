@@ -1,0 +1,207 @@
+//! Providing what is missing: install it where we may, else say how.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::needs::{Goal, Need, missing};
+use crate::packages::Manager;
+use crate::probe::{Machine, Probe};
+use crate::steps::{Steps, execute};
+
+/// Something required is missing, and we may not or cannot install it.
+///
+/// The message holds one command for each package manager.
+#[derive(Debug)]
+pub struct CannotInstall {
+    needs: Vec<Need>,
+}
+
+/// What to do about missing needs.
+#[derive(Debug, PartialEq, Eq)]
+enum Route {
+    /// Nothing is missing.
+    Ready,
+    /// Run apt-get, as root or through sudo.
+    Apt { sudo: bool },
+    /// Nothing required is missing: go on without these.
+    DoWithout(Vec<Need>),
+    /// The user has to install these.
+    Refuse(Vec<Need>),
+}
+
+impl std::error::Error for CannotInstall {}
+
+impl std::fmt::Display for CannotInstall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("this machine lacks\n")?;
+        for need in &self.needs {
+            writeln!(f, "  - {}", need.name())?;
+        }
+        f.write_str("Install it in one of these ways, then run the same command again:")?;
+        for manager in Manager::ALL {
+            if let Some(command) = manager.command(&self.needs) {
+                write!(f, "\n  {:<8} {command}", manager.name())?;
+            }
+        }
+        f.write_str("\n(module names differ between sites: `module avail` lists yours)")
+    }
+}
+
+/// Makes sure that the machine has what `goal` wants.
+///
+/// # Errors
+/// [`CannotInstall`] when something required stays missing.
+pub fn ensure(goal: Goal, steps: &mut Steps) -> Result<()> {
+    let probe = &Machine;
+    let mut needs = missing(goal, probe);
+    if let Route::Apt { sudo } = route(goal, &needs, probe) {
+        // A failure shows in what is still missing afterwards.
+        let outcome = steps.run("install system packages", || apt_get(&needs, sudo));
+        if let Err(error) = outcome {
+            eprintln!("warning: {error:#}");
+        }
+        needs = missing(goal, probe);
+    }
+    match verdict(goal, needs) {
+        Route::Refuse(needs) => Err(CannotInstall { needs }.into()),
+        Route::DoWithout(needs) => {
+            let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
+            println!("going on without {}", names.join(", "));
+            Ok(())
+        }
+        Route::Ready | Route::Apt { .. } => Ok(()),
+    }
+}
+
+/// Before installing: apt-get when something is missing and we may run it.
+fn route(goal: Goal, needs: &[Need], probe: &dyn Probe) -> Route {
+    if needs.is_empty() || !probe.runs("apt-get", &["--version"]) {
+        return verdict(goal, needs.to_vec());
+    }
+    if probe
+        .output("id", &["-u"])
+        .is_some_and(|id| id.trim() == "0")
+    {
+        Route::Apt { sudo: false }
+    } else if probe.runs("sudo", &["-n", "true"]) {
+        Route::Apt { sudo: true }
+    } else {
+        verdict(goal, needs.to_vec())
+    }
+}
+
+/// When nothing more can be installed.
+fn verdict(goal: Goal, needs: Vec<Need>) -> Route {
+    if needs.is_empty() {
+        Route::Ready
+    } else if needs.iter().any(|need| need.is_required(goal)) {
+        Route::Refuse(needs)
+    } else {
+        Route::DoWithout(needs)
+    }
+}
+
+fn apt_get(needs: &[Need], sudo: bool) -> Result<()> {
+    // An unreachable third-party source fails the update and need not stop the installation.
+    if let Err(error) = execute(&mut apt_command(sudo, &["update"])) {
+        eprintln!("warning: {error:#}");
+    }
+    let mut words = vec!["install", "-y", "--no-install-recommends"];
+    words.extend(Manager::Apt.packages(needs));
+    execute(&mut apt_command(sudo, &words))
+}
+
+/// apt-get that asks nothing, and waits for another apt-get to end.
+fn apt_command(sudo: bool, words: &[&str]) -> Command {
+    let mut command = Command::new(if sudo { "sudo" } else { "env" });
+    if sudo {
+        command.args(["-n", "env"]);
+    }
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    command
+        .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
+        .args(words);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Fake;
+
+    const APT: (&str, &str) = ("apt-get --version", "apt 2.6.1");
+
+    fn machine(outputs: Vec<(&'static str, &'static str)>) -> Fake {
+        Fake {
+            outputs,
+            ..Fake::default()
+        }
+    }
+
+    #[test]
+    fn root_installs_directly_and_others_through_sudo() {
+        let needs = [Need::Hwloc];
+        let root = machine(vec![APT, ("id -u", "0\n")]);
+        assert_eq!(route(Goal::Run, &needs, &root), Route::Apt { sudo: false });
+        let user = machine(vec![APT, ("id -u", "1000\n"), ("sudo -n true", "")]);
+        assert_eq!(route(Goal::Run, &needs, &user), Route::Apt { sudo: true });
+    }
+
+    #[test]
+    fn without_rights_or_apt_the_user_is_told() {
+        let needs = vec![Need::Hwloc];
+        for machine in [
+            machine(vec![APT, ("id -u", "1000\n")]),
+            machine(vec![("id -u", "0\n")]),
+        ] {
+            let route = route(Goal::Run, &needs, &machine);
+            assert_eq!(route, Route::Refuse(needs.clone()));
+        }
+    }
+
+    #[test]
+    fn nothing_missing_asks_for_no_rights() {
+        assert_eq!(route(Goal::Test, &[], &Fake::default()), Route::Ready);
+    }
+
+    #[test]
+    fn openblas_alone_stops_the_tests_only() {
+        let needs = vec![Need::OpenBlas];
+        let nothing = Fake::default();
+        assert_eq!(
+            route(Goal::Run, &needs, &nothing),
+            Route::DoWithout(needs.clone())
+        );
+        assert_eq!(
+            route(Goal::Test, &needs, &nothing),
+            Route::Refuse(needs.clone())
+        );
+    }
+
+    #[test]
+    fn refusal_names_the_needs_and_every_manager() {
+        let needs = vec![Need::OpenMpi, Need::Udev];
+        let message = CannotInstall { needs }.to_string();
+        for part in [
+            "libudev",
+            "libopenmpi-dev openmpi-bin libudev-dev",
+            "dnf",
+            "brew install",
+            "spack install",
+            "module load",
+        ] {
+            assert!(message.contains(part), "{part} in {message}");
+        }
+    }
+
+    #[test]
+    fn apt_get_never_asks() {
+        let words: Vec<_> = apt_command(true, &["update"])
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(words[..2], ["-n", "env"]);
+        assert!(words.contains(&"DEBIAN_FRONTEND=noninteractive".to_owned()));
+    }
+}

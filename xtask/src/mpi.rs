@@ -1,0 +1,241 @@
+//! The MPI libraries: recognising one, and running ranks under it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::probe::Probe;
+
+/// An MPI library that we build and test with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// Open MPI.
+    OpenMpi,
+    /// MPICH, or one that says it is (Intel MPI).
+    Mpich,
+}
+
+/// An MPI library as found on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mpi {
+    /// Which library it is.
+    pub library: Library,
+    /// Its C compiler wrapper, a path or a name on `PATH`.
+    pub compiler: String,
+    /// Its launcher, from the same installation.
+    pub launcher: String,
+}
+
+impl Library {
+    /// The name people know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "Open MPI",
+            Self::Mpich => "MPICH",
+        }
+    }
+
+    /// The ending of the environment variables about this library.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "OPENMPI",
+            Self::Mpich => "MPICH",
+        }
+    }
+
+    /// A macro that this library's `mpi.h`, and no other's, defines.
+    fn macro_name(self) -> &'static str {
+        match self {
+            Self::OpenMpi => "OPEN_MPI",
+            Self::Mpich => "MPICH_NAME",
+        }
+    }
+
+    /// What `mpirun --version` prints: several names over the years.
+    fn launcher_names(self) -> &'static [&'static str] {
+        match self {
+            Self::OpenMpi => &["Open MPI", "OpenRTE"],
+            Self::Mpich => &["HYDRA", "Intel(R) MPI"],
+        }
+    }
+
+    /// Pairs of compiler and launcher, so that both come from one installation.
+    fn candidates(self, probe: &dyn Probe) -> Vec<(String, String)> {
+        let suffix = self.suffix();
+        let chosen = probe
+            .variable(&format!("ISOCHRON_MPICC_{suffix}"))
+            .zip(probe.variable(&format!("ISOCHRON_MPIRUN_{suffix}")));
+        let pair = |prefix: &str, ending: &str| {
+            (
+                format!("{prefix}mpicc{ending}"),
+                format!("{prefix}mpirun{ending}"),
+            )
+        };
+        let usual = match self {
+            Self::OpenMpi => [
+                pair("", ".openmpi"),
+                pair("", ""),
+                pair("/usr/lib64/openmpi/bin/", ""),
+                pair("/opt/homebrew/opt/open-mpi/bin/", ""),
+            ],
+            Self::Mpich => [
+                pair("", ".mpich"),
+                pair("", ""),
+                pair("/usr/lib64/mpich/bin/", ""),
+                pair("/opt/homebrew/opt/mpich/bin/", ""),
+            ],
+        };
+        chosen.into_iter().chain(usual).collect()
+    }
+
+    /// The first installation whose compiler finds this library's header and whose launcher is
+    /// this library's.
+    pub fn find(self, probe: &dyn Probe) -> Option<Mpi> {
+        let (compiler, launcher) =
+            self.candidates(probe)
+                .into_iter()
+                .find(|(compiler, launcher)| {
+                    self.compiles_with(compiler, probe) && self.launches_with(launcher, probe)
+                })?;
+        Some(Mpi {
+            library: self,
+            compiler,
+            launcher,
+        })
+    }
+
+    /// A wrapper may be installed without its headers, so the preprocessor decides.
+    fn compiles_with(self, compiler: &str, probe: &dyn Probe) -> bool {
+        let arguments = ["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"];
+        probe.output(compiler, &arguments).is_some_and(|macros| {
+            let names = macros.lines().filter_map(|l| l.split_whitespace().nth(1));
+            names.into_iter().any(|name| name == self.macro_name())
+        })
+    }
+
+    fn launches_with(self, launcher: &str, probe: &dyn Probe) -> bool {
+        probe.output(launcher, &["--version"]).is_some_and(|text| {
+            let mut names = self.launcher_names().iter();
+            names.any(|name| text.contains(name))
+        })
+    }
+}
+
+impl Mpi {
+    /// Prepares a command that builds or runs against this library.
+    ///
+    /// Containers and CI machines run as root, which Open MPI refuses unless told twice. A library
+    /// outside the system's folders is put on the loader's path.
+    pub fn apply(&self, command: &mut Command) {
+        command.env("MPICC", &self.compiler);
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+        command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        if let Some(folder) = library_folder(&self.compiler) {
+            let rest = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+            let all = std::iter::once(folder).chain(env::split_paths(&rest));
+            // Joining fails only on a folder with a colon in its name, which no loader finds.
+            if let Ok(path) = env::join_paths(all) {
+                command.env("LD_LIBRARY_PATH", path);
+            }
+        }
+    }
+
+    /// `binary` on `n_ranks` ranks of this machine, however few its cores.
+    ///
+    /// Unbound, because a rank pins its own threads and must see every core.
+    pub fn launch(&self, n_ranks: usize, binary: &Path) -> Command {
+        let mut command = Command::new(&self.launcher);
+        if self.library == Library::OpenMpi {
+            command.args(["--oversubscribe", "--bind-to", "none"]);
+        }
+        command.arg("-n").arg(n_ranks.to_string()).arg(binary);
+        self.apply(&mut command);
+        command
+    }
+}
+
+/// `<prefix>/lib` of a compiler named by its path, outside `/usr/bin`.
+fn library_folder(compiler: &str) -> Option<PathBuf> {
+    let folder = Path::new(compiler).parent()?;
+    let is_elsewhere = folder.is_absolute() && folder != Path::new("/usr/bin");
+    is_elsewhere.then(|| folder.with_file_name("lib"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Fake;
+
+    const OPENMPI_HEADER: &str = "#define OPEN_MPI 1\n#define MPI_VERSION 3\n";
+
+    #[test]
+    fn plain_names_serve_whichever_library_they_are() {
+        let machine = Fake {
+            outputs: vec![
+                ("mpicc -dM -E -include mpi.h -x c /dev/null", OPENMPI_HEADER),
+                ("mpirun --version", "mpirun (Open MPI) 5.0.3\n"),
+            ],
+            ..Fake::default()
+        };
+        let found = Library::OpenMpi.find(&machine).unwrap();
+        assert_eq!((&*found.compiler, &*found.launcher), ("mpicc", "mpirun"));
+        assert_eq!(Library::Mpich.find(&machine), None);
+    }
+
+    #[test]
+    fn compiler_without_headers_is_not_enough() {
+        let machine = Fake {
+            outputs: vec![("mpirun.openmpi --version", "mpirun.openmpi (OpenRTE) 4.1.4")],
+            ..Fake::default()
+        };
+        assert_eq!(Library::OpenMpi.find(&machine), None);
+    }
+
+    #[test]
+    fn compiler_and_launcher_of_different_installations_do_not_mix() {
+        let machine = Fake {
+            outputs: vec![
+                ("mpicc -dM -E -include mpi.h -x c /dev/null", OPENMPI_HEADER),
+                ("mpirun --version", "HYDRA build details:"),
+                ("mpirun.openmpi --version", "(OpenRTE) 4.1.4"),
+            ],
+            ..Fake::default()
+        };
+        assert_eq!(Library::OpenMpi.find(&machine), None);
+    }
+
+    #[test]
+    fn the_environment_chooses_first() {
+        let machine = Fake {
+            outputs: vec![
+                (
+                    "/opt/x/bin/mpicc -dM -E -include mpi.h -x c /dev/null",
+                    "#define MPICH_NAME 4\n",
+                ),
+                ("/opt/x/bin/mpirun --version", "HYDRA build details:"),
+                (
+                    "mpicc.mpich -dM -E -include mpi.h -x c /dev/null",
+                    "#define MPICH_NAME 4\n",
+                ),
+                ("mpirun.mpich --version", "HYDRA build details:"),
+            ],
+            variables: vec![
+                ("ISOCHRON_MPICC_MPICH", "/opt/x/bin/mpicc"),
+                ("ISOCHRON_MPIRUN_MPICH", "/opt/x/bin/mpirun"),
+            ],
+            ..Fake::default()
+        };
+        let found = Library::Mpich.find(&machine).unwrap();
+        assert_eq!(found.launcher, "/opt/x/bin/mpirun");
+    }
+
+    #[test]
+    fn only_an_installation_elsewhere_needs_the_loader_told() {
+        assert_eq!(library_folder("mpicc"), None);
+        assert_eq!(library_folder("/usr/bin/mpicc"), None);
+        assert_eq!(
+            library_folder("/usr/lib64/mpich/bin/mpicc").unwrap(),
+            Path::new("/usr/lib64/mpich/lib")
+        );
+    }
+}

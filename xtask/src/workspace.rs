@@ -1,0 +1,113 @@
+//! Where the sources and the build products are, and the cargo that builds them.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::mpi::Library;
+
+/// The checkout, with the target directory that cargo would use.
+pub struct Workspace {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Workspace {
+    /// Asks cargo, which knows `CARGO_TARGET_DIR` and every configuration file.
+    ///
+    /// # Errors
+    /// When cargo does not start, or its answer lacks the two folders.
+    pub fn locate() -> Result<Self> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+        let output = Command::new(cargo())
+            .args(["metadata", "--no-deps", "--format-version", "1"])
+            .arg("--manifest-path")
+            .arg(&manifest)
+            .output()
+            .context("cargo metadata did not start")?;
+        if !output.status.success() {
+            bail!(
+                "cargo metadata: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        let metadata: Value = serde_json::from_slice(&output.stdout)?;
+        let folder = |key: &str| {
+            let path = metadata.get(key).and_then(Value::as_str);
+            path.map(PathBuf::from)
+                .with_context(|| format!("cargo metadata has no `{key}`"))
+        };
+        Ok(Self {
+            root: folder("workspace_root")?,
+            target: folder("target_directory")?,
+        })
+    }
+
+    /// The folder of the virtual manifest; every command runs here.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The target directory of builds against `library`.
+    ///
+    /// Each library has its own, because the MPI bindings are not rebuilt when the compiler
+    /// changes.
+    pub fn target(&self, library: Library) -> PathBuf {
+        target_for(&self.target, library)
+    }
+
+    /// An executable of the release profile, built against `library`.
+    pub fn binary(&self, library: Library, name: &str) -> PathBuf {
+        let file = format!("{name}{}", env::consts::EXE_SUFFIX);
+        self.target(library).join("release").join(file)
+    }
+
+    /// A cargo command at the root, with the target directory of `library`.
+    pub fn cargo(&self, library: Library, args: &[&str]) -> Command {
+        let mut command = Command::new(cargo());
+        command.args(args).current_dir(&self.root);
+        command.env("CARGO_TARGET_DIR", self.target(library));
+        command
+    }
+}
+
+fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+fn target_for(base: &Path, library: Library) -> PathBuf {
+    match library {
+        Library::OpenMpi => base.to_owned(),
+        Library::Mpich => {
+            let mut name = base.as_os_str().to_owned();
+            name.push("-mpich");
+            name.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_library_builds_in_its_own_folder() {
+        let base = Path::new("/somewhere/target");
+        assert_eq!(target_for(base, Library::OpenMpi), base);
+        assert_eq!(
+            target_for(base, Library::Mpich),
+            Path::new("/somewhere/target-mpich")
+        );
+    }
+
+    #[test]
+    fn root_holds_the_virtual_manifest() {
+        let workspace = Workspace::locate().unwrap();
+        let manifest = std::fs::read_to_string(workspace.root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+}
