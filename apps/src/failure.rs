@@ -20,6 +20,12 @@ impl Failure {
         }
     }
 
+    /// Prints the message; the exit status.
+    pub fn tell(&self) -> u8 {
+        eprintln!("isochron: {}", self.message);
+        self.status
+    }
+
     /// The run failed.
     pub fn run(message: impl ToString) -> Self {
         Self {

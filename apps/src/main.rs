@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
+use isochron::comm::connect;
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
@@ -29,7 +30,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
-    Mxm(mxm::Arguments),
+    Mxm(Box<mxm::Arguments>),
     /// Show what this host has
     Topology(topology::Arguments),
     /// Split units of work over devices whose models are in points files
@@ -39,32 +40,64 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            // Every rank finds the same mistake; one tells.
-            if launched_rank() == 0 {
-                let _ = error.print();
-            }
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    start_log();
+    let status = match Arguments::try_parse() {
+        Ok(arguments) => run(&arguments.command),
+        // Help and version are no failures, and go to standard output.
+        Err(message) if !message.use_stderr() => tell_once(|| {
+            let _ = message.print();
+        }),
+        Err(mistake) => {
+            tell_once(|| {
+                let _ = mistake.print();
+            });
+            2
         }
     };
-    start_log();
-    let outcome = match &arguments.command {
-        Command::Mxm(arguments) => mxm::run(arguments),
+    ExitCode::from(status)
+}
+
+/// Runs a command; its exit status.
+fn run(command: &Command) -> u8 {
+    let outcome = match command {
+        Command::Mxm(arguments) => return run_on_ranks(arguments),
+        // The other commands are for one process; of several, the first one does it.
+        _ if launched_rank() != 0 => Ok(()),
         Command::Topology(arguments) => topology::run(arguments),
         Command::Partition(arguments) => partition::run(arguments),
         Command::Layout(arguments) => layout::run(arguments),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { message, status }) => {
-            if launched_rank() == 0 {
-                eprintln!("isochron: {message}");
-            }
-            ExitCode::from(status)
-        }
+    outcome.map_or_else(|failure| failure.tell(), |()| 0)
+}
+
+/// Runs a multiplication on all ranks of the job.
+fn run_on_ranks(arguments: &mxm::Arguments) -> u8 {
+    let comm = match connect() {
+        Ok(comm) => comm,
+        Err(error) if launched_rank() == 0 => return Failure::from(error).tell(),
+        Err(error) => return Failure::from(error).status,
+    };
+    let status = match mxm::run(comm.as_ref(), arguments) {
+        Ok(()) => 0,
+        Err(failure) if comm.rank() == 0 => failure.tell(),
+        Err(failure) => failure.status,
+    };
+    // A launcher ends the job as soon as one rank has ended with a failure: nobody leaves before the head rank has
+    // said what it was.
+    comm.barrier();
+    status
+}
+
+/// Runs `tell` on the head rank, before any rank leaves. All ranks find the same mistake; one tells.
+fn tell_once(tell: impl FnOnce()) -> u8 {
+    let comm = connect().ok();
+    if comm.as_ref().map_or(launched_rank(), |comm| comm.rank()) == 0 {
+        tell();
     }
+    if let Some(comm) = comm {
+        comm.barrier();
+    }
+    0
 }
 
 /// This process's rank as the launcher numbers it; 0 without one.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use isochron::Error;
-use isochron::comm::{Comm, agree, connect};
+use isochron::comm::{Comm, agree};
 use isochron::matrix::{Generator, Matrix, file};
 use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::session::{Report, Session, SessionConfig, VerifyReport};
@@ -91,9 +91,8 @@ enum Verify {
 }
 
 /// Runs the command on every rank.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let comm = connect()?;
-    let report = multiply(comm.as_ref(), arguments)?;
+pub fn run(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Failure> {
+    let report = multiply(comm, arguments)?;
     if comm.rank() == 0 {
         print(&report, arguments)?;
     }

@@ -24,7 +24,7 @@ pub struct MeasureConfig {
     pub precision: f64,
     /// Repetitions at least, 2 or more.
     pub min_reps: u32,
-    /// Repetitions that are averaged, at most; with spikes, up to twice as many are made.
+    /// Repetitions that are averaged, at most; with spikes, up to half as many more are made.
     pub max_reps: u32,
     /// Time after which no further repetition starts, above 0: seconds of the busiest device.
     pub max_seconds: f64,
@@ -110,7 +110,8 @@ pub fn repeat_until_confident(
     if n_devices == 0 {
         return Ok(found);
     }
-    for _ in 0..config.max_reps.saturating_mul(2) {
+    let most = config.max_reps.saturating_add(config.max_reps.div_ceil(2));
+    for _ in 0..most {
         let repetition = sample()?;
         tracing::trace!(times_s = ?repetition, "repetition");
         assert_eq!(repetition.len(), n_devices, "one time for each device");

@@ -19,9 +19,12 @@ use crate::partition::{Partition, apportion, even, gpa, proportional};
 /// * it also ends when the next division was measured before (with [`Strategy::MultiCpm`] that is
 ///   a cycle, which would go on for ever), when iterations run out, or when another one cannot pay
 ///   for itself: `steps · (t_max now - noise - t_max predicted) < reps · t_max predicted`, where the
-///   noise is the standard error of the slowest part's time: what a division only seems to lose,
-///   another one cannot win back;
-/// * it returns the best measured division, since convergence need not be monotone;
+///   noise is the standard error of the slowest part's time, four times that once measuring has
+///   taken a twentieth of the run, and nothing after the first division: what a division only
+///   seems to lose, another one cannot win back;
+/// * it returns the best measured division, since convergence need not be monotone; or, when it
+///   ends early, the next one unmeasured, where the models promise that it is faster and know its
+///   speeds well ([`PiecewiseFpm::supports`]);
 /// * a part that was never measured (because its share was rounded to nothing) is assumed to be as
 ///   fast as its prior says relative to the measured parts, or else as fast as their mean, so that
 ///   it is tried. While a part is idle, equal times of the others count as balanced only if
@@ -71,13 +74,16 @@ pub struct Dpa {
     result: Option<Balanced>,
 }
 
+/// The share of the run that measuring may take before it has to be sure of what it improves.
+const MEASURING_SHARE: f64 = 0.05;
+
 /// Where a [`Dpa`] ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Balanced {
     /// Units of each part.
     pub units: Vec<u64>,
-    /// Seconds of each part: measured, or predicted with [`Outcome::Predicted`], or 0 where nothing
-    /// is known.
+    /// Seconds of each part: measured, or predicted where the division was not measured, or 0 where
+    /// nothing is known.
     pub times_s: Vec<f64>,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
@@ -223,6 +229,7 @@ impl Dpa {
             units: units.to_vec(),
             times_s,
             errors_s: times.iter().map(Observation::standard_error_s).collect(),
+            reps: times.iter().map(|time| time.reps).max().unwrap_or(0),
             imbalance,
         });
         self.asked.push(self.wanted.clone());
@@ -271,16 +278,48 @@ impl Dpa {
             self.wanted = next.units;
             return Ok(());
         };
-        self.end(why);
+        let early = matches!(why, Outcome::NotWorthIt | Outcome::IterationLimit);
+        if early && next_s < self.fastest_s() && self.is_supported(&next.units) {
+            self.end_unmeasured(why, next.units, next.times_s);
+        } else {
+            self.end(why);
+        }
         Ok(())
+    }
+
+    /// Seconds of the best measured division.
+    fn fastest_s(&self) -> f64 {
+        self.history
+            .iter()
+            .map(Iteration::max_time_s)
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// Whether the models know the speeds of this division well enough to trust it unmeasured.
+    fn is_supported(&self, units: &[u64]) -> bool {
+        let known = |(model, &d): (&PiecewiseFpm, &u64)| d == 0 || model.supports(d as f64);
+        self.config.strategy == Strategy::Fpm && self.models.iter().zip(units).all(known)
+    }
+
+    /// How many standard errors of a loss count as noise: none after the first division, which was no
+    /// more than a guess; about a confidence interval once measuring has had its share of the run.
+    fn noise_factor(&self) -> f64 {
+        let spent_s: f64 = self.history.iter().map(Iteration::cost_s).sum();
+        let fastest_s = self.fastest_s();
+        match self.history.len() {
+            0 | 1 => 0.0,
+            _ if spent_s <= MEASURING_SHARE * self.config.steps as f64 * fastest_s => 1.0,
+            _ => 4.0,
+        }
     }
 
     /// Whether measuring a division predicted to take `next_s` can save more than it costs.
     fn pays_off(&self, next_s: f64) -> bool {
+        let noise = self.noise_factor();
         let best_s = self
             .history
             .iter()
-            .map(|iteration| iteration.max_time_s() - iteration.noise_s())
+            .map(|iteration| iteration.max_time_s() - noise * iteration.noise_s())
             .fold(f64::INFINITY, f64::min);
         let saving_s = self.config.steps as f64 * (best_s - next_s);
         self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * next_s
@@ -316,12 +355,22 @@ impl Dpa {
             .collect()
     }
 
-    /// Seconds that `units` take at the speeds last measured.
-    pub(super) fn times_at_last_speeds(&self, units: &[u64]) -> Vec<f64> {
-        units
+    /// Seconds that `units` take by what is known of the parts.
+    pub(super) fn predicted_times(&self, units: &[u64]) -> Vec<f64> {
+        let time = |((model, speed), &d): ((&PiecewiseFpm, f64), &u64)| {
+            let known = self.config.strategy == Strategy::Fpm && !model.is_empty();
+            if known {
+                model.time_s(d as f64)
+            } else {
+                d as f64 / speed
+            }
+        };
+        let speeds = self.speeds_or_assumed();
+        self.models
             .iter()
-            .zip(self.speeds_or_assumed())
-            .map(|(&d, speed)| d as f64 / speed)
+            .zip(speeds)
+            .zip(units)
+            .map(time)
             .collect()
     }
 

@@ -41,8 +41,9 @@ pub struct Idpa {
 pub struct DeviceBalance {
     /// Columns of each device.
     pub slices: Vec<u64>,
-    /// Time of each device with its slice: measured, or with no repetitions and predicted with
-    /// [`Outcome::Predicted`], or all 0 where nothing is known.
+    /// Time of each device with its slice: measured, or predicted where the slices were not measured
+    /// (with the repetitions and the interval of the last measurement), or all 0 where nothing is
+    /// known.
     pub times: Vec<Observation>,
     /// Seconds of the device that finishes last, which is the node's time.
     pub time_s: f64,
@@ -146,12 +147,13 @@ impl Idpa {
         let times: Vec<Observation> = match balanced.measured {
             Some(iteration) => self.observations[iteration].clone(),
             None => {
-                let predicted = |&t_s: &f64| Observation {
-                    t_s,
-                    reps: 0,
-                    ci_s: 0.0,
+                // A prediction is no surer than the measurements that it comes from.
+                let last = self.observations.last();
+                let predicted = |(device, &t_s): (usize, &f64)| {
+                    let measured = last.map(|times| times[device]).unwrap_or_default();
+                    Observation { t_s, ..measured }
                 };
-                balanced.times_s.iter().map(predicted).collect()
+                balanced.times_s.iter().enumerate().map(predicted).collect()
             }
         };
         let last = times

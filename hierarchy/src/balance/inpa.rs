@@ -104,8 +104,8 @@ impl From<&Rect> for Extent {
 pub struct NodeBalance {
     /// The nodes' rectangles.
     pub layout: Layout,
-    /// Seconds of each node: measured, or predicted with [`Outcome::Predicted`], or 0 where nothing is
-    /// known.
+    /// Seconds of each node: measured, or predicted where the layout was not measured, or 0 where
+    /// nothing is known.
     pub times_s: Vec<f64>,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
@@ -205,10 +205,11 @@ impl Inpa {
             Some(iteration) => (self.layouts[iteration].clone(), balanced.times_s),
             None => {
                 let layout = self.arrange(&balanced.units);
-                let times_s = if balanced.why == Outcome::Predicted {
-                    self.dpa.times_at_last_speeds(&layout.areas())
-                } else {
+                let unknown = matches!(balanced.why, Outcome::NotMeasured | Outcome::NoWork);
+                let times_s = if unknown {
                     balanced.times_s
+                } else {
+                    self.dpa.predicted_times(&layout.areas())
                 };
                 (layout, times_s)
             }

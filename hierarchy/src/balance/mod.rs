@@ -168,11 +168,18 @@ pub struct Iteration {
     pub times_s: Vec<f64>,
     /// Standard errors of these times in seconds.
     pub errors_s: Vec<f64>,
+    /// Repetitions, of the part that had most.
+    pub reps: u32,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
 }
 
 impl Iteration {
+    /// Seconds that measuring took.
+    pub(crate) fn cost_s(&self) -> f64 {
+        f64::from(self.reps) * self.max_time_s()
+    }
+
     /// Standard error of the time of the part that finished last, in seconds: what of it is likely
     /// noise.
     pub(crate) fn noise_s(&self) -> f64 {

@@ -118,6 +118,24 @@ impl PiecewiseFpm {
         self.points.is_empty()
     }
 
+    /// Whether measurements back the model at `d`: one of nearly that size, or two around it with nearly
+    /// the same speed. Below the smallest size nothing bad is expected; beyond the largest, and where
+    /// the speed changes fast, there may be a cliff.
+    #[must_use]
+    pub fn supports(&self, d: f64) -> bool {
+        let right = self.means.partition_point(|mean| mean.d <= d);
+        let left = right.checked_sub(1).map(|left| self.means[left]);
+        match (left, self.means.get(right)) {
+            (None, next) => next.is_some(),
+            (Some(left), None) => d <= NEAR * left.d,
+            (Some(left), Some(right)) => {
+                let near = d <= NEAR * left.d || NEAR * d >= right.d;
+                let ratio = left.speed / right.speed;
+                near || (1.0 / SAME_SPEED..=SAME_SPEED).contains(&ratio)
+            }
+        }
+    }
+
     /// Seconds that `d` units take by plain interpolation through all measured sizes, without the
     /// shape restrictions: linear in speed between them, constant outside. For replaying a recorded
     /// device, dips and all. 0 at `d = 0`, infinity if the model is empty.
@@ -177,6 +195,12 @@ impl From<PiecewiseFpm> for Vec<Point> {
 
 /// Sizes up to this ratio count as nearly the same.
 const SAME_SIZE: f64 = 1.25;
+
+/// Up to this ratio a measured size backs the model at another one.
+const NEAR: f64 = 1.1;
+
+/// Speeds up to this ratio leave no room for a cliff between them.
+const SAME_SPEED: f64 = 1.25;
 
 /// A measured speed and how well it is known.
 #[derive(Debug, Clone, Copy)]
@@ -363,6 +387,19 @@ mod tests {
                 .len(),
             2
         );
+    }
+
+    #[test]
+    fn the_model_is_backed_near_its_points_and_between_equal_speeds() {
+        let points = vec![point(100, 1.0, 1), point(200, 2.0, 1), point(400, 40.0, 1)];
+        let model = PiecewiseFpm::from_points(points).expect("valid");
+        for backed in [10.0, 105.0, 150.0, 215.0, 380.0, 430.0] {
+            assert!(model.supports(backed), "{backed}");
+        }
+        for unknown in [300.0, 500.0] {
+            assert!(!model.supports(unknown), "{unknown}");
+        }
+        assert!(!PiecewiseFpm::new().supports(1.0));
     }
 
     #[test]

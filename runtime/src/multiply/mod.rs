@@ -23,7 +23,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use schedule::Schedule;
-use step::{Operands, Panels, Volume};
+use step::{Buffers, Operands, Panels, Volume};
 
 /// What this rank measured while it multiplied.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,14 +186,17 @@ impl Summa<'_> {
             total.elements += volume.elements;
         };
         let [mut now, mut next] = buffers.each_mut();
+        let mut memory = Buffers::default();
         if steps > 0 {
-            add(operands.fetch(0, now, &mut |_progress| {}));
+            add(operands.fetch(0, now, &mut memory, &mut |_progress| {}));
         }
         for step in 0..steps {
             if step + 1 < steps {
-                add(operands.fetch(step + 1, next, &mut |progress| {
-                    self.update(now, c, progress)
-                }));
+                add(
+                    operands.fetch(step + 1, next, &mut memory, &mut |progress| {
+                        self.update(now, c, progress)
+                    }),
+                );
             } else {
                 self.update(now, c, &mut || {});
             }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use isochron_devices::View;
 
-use super::schedule::{Schedule, Segment};
+use super::schedule::{Schedule, Segment, Transfers};
 use crate::comm::{Comm, Incoming, Meanwhile, Outgoing};
 use crate::error::Error;
 use crate::matrix::{Matrix, try_zeros};
@@ -73,117 +73,199 @@ impl Operands<'_> {
         &self,
         step: usize,
         panels: &mut Panels,
+        buffers: &mut Buffers,
         meanwhile: &mut Meanwhile<'_>,
     ) -> Volume {
         let k = self.schedule.k_range(step);
         let (a, b) = (self.schedule.a(step), self.schedule.b(step));
         panels.width = k.len();
-        let packed_a = Packed::new(&a.sends, |rows| self.a_elements(rows, &k));
-        let packed_b = Packed::new(&b.sends, |cols| self.b_elements(&k, cols));
-        let sends: Vec<_> = packed_a
-            .messages(&a.sends)
-            .chain(packed_b.messages(&b.sends))
-            .collect();
+        let Buffers { outbox, staged } = buffers;
+        outbox.clear();
+        outbox.pack(&a.sends, |rows, out| copy(self.a, rows, &k, out));
+        outbox.pack(&b.sends, |cols, out| copy(self.b, &k, cols, out));
+        let sends = outbox.messages();
         let volume = Volume {
             messages: sends.len() as u64,
             elements: sends.iter().map(|send| send.data.len() as u64).sum(),
         };
         // Columns of B lie one after another in the panel and are received in place; rows of A are strided.
-        let mut staged: Vec<_> = a
-            .recvs
-            .iter()
-            .map(|s| vec![0.0; s.range.len() * k.len()])
+        let lengths = a.recvs.iter().map(|segment| segment.range.len() * k.len());
+        let staged = prepare(staged, lengths);
+        let incoming_a = a.recvs.iter().zip(&mut *staged);
+        let mut recvs: Vec<_> = incoming_a
+            .map(|(s, data)| Incoming { from: s.rank, data })
             .collect();
-        let incoming_a = a
-            .recvs
-            .iter()
-            .zip(&mut staged)
-            .map(|(s, data)| Incoming { from: s.rank, data });
-        let mut recvs: Vec<_> = incoming_a.collect();
-        let mut rest = &mut panels.b[..k.len() * panels.cols];
-        let mut taken = 0;
-        let mut in_order: Vec<_> = b.recvs.iter().collect();
-        in_order.sort_by_key(|segment| segment.range.start);
-        for segment in in_order {
-            let (start, len) = (
-                (segment.range.start - self.origin.1) * k.len(),
-                segment.range.len() * k.len(),
-            );
-            let (data, after) = rest.split_at_mut(start - taken).1.split_at_mut(len);
-            recvs.push(Incoming {
-                from: segment.rank,
-                data,
+        let (in_place, own_b) = b_slices(&mut panels.b, &b, self.origin.1, k.len());
+        recvs.extend(in_place);
+        let target = (&mut panels.a[..], panels.rows);
+        let mut own = Some(|| self.copy_own((&a, &b), &k, target, own_b));
+        self.comm.exchange(&sends, &mut recvs, &mut |progress| {
+            meanwhile(&mut || {
+                // This thread waits for the devices: the time to copy what needs no message.
+                if let Some(copy) = own.take() {
+                    copy();
+                }
+                progress();
             });
-            (rest, taken) = (after, start + len);
+        });
+        if let Some(copy) = own.take() {
+            copy();
         }
-        self.comm.exchange(&sends, &mut recvs, meanwhile);
-        for (segment, data) in a.recvs.iter().zip(&staged) {
-            self.store_a(panels, &segment.range, data);
-        }
-        if let Some(rows) = a.own {
-            let data: Vec<f64> = self.a_elements(&rows, &k);
-            self.store_a(panels, &rows, &data);
-        }
-        if let Some(cols) = b.own {
-            let start = (cols.start - self.origin.1) * k.len();
-            let data = self.b_elements(&k, &cols);
-            panels.b[start..start + data.len()].copy_from_slice(&data);
+        for (segment, data) in a.recvs.iter().zip(staged.iter()) {
+            store_rows(
+                (&mut panels.a[..], panels.rows),
+                segment.range.start - self.origin.0,
+                data,
+                k.len(),
+            );
         }
         volume
     }
 
-    /// Rows of the pivot column of A that this rank holds, column after column.
-    fn a_elements(&self, rows: &Range<usize>, k: &Range<usize>) -> Vec<f64> {
-        copy(self.a, rows, k)
-    }
-
-    /// Columns of the pivot row of B that this rank holds, column after column.
-    fn b_elements(&self, k: &Range<usize>, cols: &Range<usize>) -> Vec<f64> {
-        copy(self.b, k, cols)
-    }
-
-    fn store_a(&self, panels: &mut Panels, rows: &Range<usize>, data: &[f64]) {
-        let first = rows.start - self.origin.0;
-        let columns = panels.a.chunks_exact_mut(panels.rows);
-        for (column, values) in columns.zip(data.chunks_exact(rows.len())) {
-            column[first..first + rows.len()].copy_from_slice(values);
-        }
-    }
-}
-
-/// The elements in `rows` and `cols` (of the whole matrix) of a local part, column after column.
-fn copy(matrix: &Matrix, rows: &Range<usize>, cols: &Range<usize>) -> Vec<f64> {
-    let (part, local) = (matrix.part(), matrix.local());
-    let mut data = Vec::with_capacity(rows.len() * cols.len());
-    for col in cols.clone() {
-        data.extend_from_slice(
-            &local.col(col - part.col)[rows.start - part.row..rows.end - part.row],
-        );
-    }
-    data
-}
-
-/// Elements packed for sending, once for each stretch however many ranks want it.
-struct Packed(Vec<(Range<usize>, Vec<f64>)>);
-
-impl Packed {
-    fn new(segments: &[Segment], pack: impl Fn(&Range<usize>) -> Vec<f64>) -> Self {
-        let mut packed: Vec<(Range<usize>, Vec<f64>)> = Vec::new();
-        for segment in segments {
-            if !packed.iter().any(|(range, _)| *range == segment.range) {
-                packed.push((segment.range.clone(), pack(&segment.range)));
+    /// Copies what this rank holds itself into its panels.
+    fn copy_own(
+        &self,
+        (a, b): (&Transfers, &Transfers),
+        k: &Range<usize>,
+        (panel_a, rows): (&mut [f64], usize),
+        panel_b: &mut [f64],
+    ) {
+        if let Some(range) = &a.own {
+            let first = range.start - self.origin.0;
+            for (column, from) in panel_a
+                .chunks_exact_mut(rows)
+                .zip(columns(self.a, range, k))
+            {
+                column[first..first + range.len()].copy_from_slice(from);
             }
         }
-        Self(packed)
+        if let Some(range) = &b.own {
+            for (column, from) in panel_b
+                .chunks_exact_mut(k.len())
+                .zip(columns(self.b, k, range))
+            {
+                column.copy_from_slice(from);
+            }
+        }
+    }
+}
+
+/// The slices of the panel of B that are received in place, and the one that this rank copies itself.
+fn b_slices<'a>(
+    panel: &'a mut [f64],
+    b: &Transfers,
+    first_col: usize,
+    width: usize,
+) -> (Vec<Incoming<'a>>, &'a mut [f64]) {
+    let own = b.own.iter().map(|range| (None, range));
+    let from_others = b
+        .recvs
+        .iter()
+        .map(|segment| (Some(segment.rank), &segment.range));
+    let mut in_order: Vec<_> = own.chain(from_others).collect();
+    in_order.sort_by_key(|(_, range)| range.start);
+    let (mut recvs, mut own): (Vec<Incoming<'a>>, &'a mut [f64]) = (Vec::new(), &mut []);
+    let (mut rest, mut taken) = (panel, 0);
+    for (rank, range) in in_order {
+        let (start, len) = ((range.start - first_col) * width, range.len() * width);
+        let (data, after) = rest.split_at_mut(start - taken).1.split_at_mut(len);
+        match rank {
+            Some(from) => recvs.push(Incoming { from, data }),
+            None => own = data,
+        }
+        (rest, taken) = (after, start + len);
+    }
+    // Both ends list their messages by rank, one of B for each pair.
+    recvs.sort_by_key(|recv| recv.from);
+    (recvs, own)
+}
+
+/// Puts `width` short columns of `data` into the rows from `first` on of a panel of A.
+fn store_rows((panel, rows): (&mut [f64], usize), first: usize, data: &[f64], width: usize) {
+    let len = data.len() / width;
+    for (column, values) in panel.chunks_exact_mut(rows).zip(data.chunks_exact(len)) {
+        column[first..first + len].copy_from_slice(values);
+    }
+}
+
+/// The columns `cols`, cut to `rows` (both in the whole matrix), of a local part.
+fn columns<'a>(
+    matrix: &'a Matrix,
+    rows: &Range<usize>,
+    cols: &Range<usize>,
+) -> impl Iterator<Item = &'a [f64]> {
+    let (part, local) = (matrix.part(), matrix.local());
+    let rows = rows.start - part.row..rows.end - part.row;
+    cols.clone()
+        .map(move |col| &local.col(col - part.col)[rows.clone()])
+}
+
+/// Appends the elements in `rows` and `cols` (of the whole matrix) of a local part, column after column.
+fn copy(matrix: &Matrix, rows: &Range<usize>, cols: &Range<usize>, out: &mut Vec<f64>) {
+    for column in columns(matrix, rows, cols) {
+        out.extend_from_slice(column);
+    }
+}
+
+/// Memory for messages, kept from step to step: fresh memory would be faulted in page by page every time.
+#[derive(Default)]
+pub(super) struct Buffers {
+    outbox: Outbox,
+    staged: Vec<Vec<f64>>,
+}
+
+/// As many buffers as there are lengths, each of its length.
+fn prepare(buffers: &mut Vec<Vec<f64>>, lengths: impl Iterator<Item = usize>) -> &mut [Vec<f64>] {
+    let mut count = 0;
+    for len in lengths {
+        if count == buffers.len() {
+            buffers.push(Vec::new());
+        }
+        buffers[count].resize(len, 0.0);
+        count += 1;
+    }
+    &mut buffers[..count]
+}
+
+/// Elements packed for sending, each stretch once however many ranks want it.
+#[derive(Default)]
+struct Outbox {
+    buffers: Vec<Vec<f64>>,
+    used: usize,
+    /// Receiving rank and buffer of each message.
+    messages: Vec<(usize, usize)>,
+}
+
+impl Outbox {
+    fn clear(&mut self) {
+        self.used = 0;
+        self.messages.clear();
     }
 
-    fn messages<'a>(&'a self, segments: &'a [Segment]) -> impl Iterator<Item = Outgoing<'a>> {
-        segments.iter().filter_map(|segment| {
-            let (_, data) = self.0.iter().find(|(range, _)| *range == segment.range)?;
-            Some(Outgoing {
-                to: segment.rank,
-                data,
-            })
-        })
+    fn pack(&mut self, segments: &[Segment], fill: impl Fn(&Range<usize>, &mut Vec<f64>)) {
+        let first = self.used;
+        let mut packed: Vec<&Range<usize>> = Vec::new();
+        for segment in segments {
+            let known = packed.iter().position(|range| **range == segment.range);
+            let buffer = known.map_or(self.used, |at| first + at);
+            if known.is_none() {
+                packed.push(&segment.range);
+                if self.buffers.len() == self.used {
+                    self.buffers.push(Vec::new());
+                }
+                self.buffers[self.used].clear();
+                fill(&segment.range, &mut self.buffers[self.used]);
+                self.used += 1;
+            }
+            self.messages.push((segment.rank, buffer));
+        }
+    }
+
+    fn messages(&self) -> Vec<Outgoing<'_>> {
+        let message = |&(to, buffer): &(usize, usize)| Outgoing {
+            to,
+            data: &self.buffers[buffer],
+        };
+        self.messages.iter().map(message).collect()
     }
 }

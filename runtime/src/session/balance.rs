@@ -4,6 +4,7 @@
 //! Clarke et al., Euro-Par 2012, section 3.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::Operands;
@@ -75,7 +76,7 @@ impl Balancer<'_> {
                 }
             }
         };
-        let slices = self.slices(&balance, &mut memory)?;
+        let slices = self.slices(&balance, &memory);
         let plan = Plan::balanced(self.problem, balance, slices, start.elapsed().as_secs_f64());
         memory::check(self.comm, plan.memory_bytes(self.comm.rank()))?;
         Ok(plan)
@@ -184,52 +185,23 @@ impl Balancer<'_> {
             .collect()
     }
 
-    /// The device slices for this node's final rectangle, in elements.
-    fn slices(
-        &mut self,
-        balance: &NodeBalance,
-        memory: &mut NodeMemory,
-    ) -> Result<Vec<usize>, Error> {
-        let (m, n, block) = (self.problem.m(), self.problem.n(), self.problem.block());
-        let layout = std::sync::Arc::new(balance.layout.clone());
+    /// The device slices for this node's final rectangle, in elements: as measured, or, where its size was not
+    /// measured, in proportion to the devices' speeds in the last sub-matrix.
+    fn slices(&self, balance: &NodeBalance, memory: &NodeMemory) -> Vec<usize> {
+        let layout = Arc::new(balance.layout.clone());
         let rect = layout.rects()[self.comm.rank()];
-        let part = Distribution::new(m, n, block, layout).part(self.comm.rank());
-        let key = (rect.rows, rect.cols);
-        let known = memory.found.contains_key(&key) || part.is_empty() || self.problem.k() == 0;
-        // A strategy that does not measure what it decided (one iteration only) leaves nodes without a slicing
-        // for their final rectangle; they balance their devices once more.
-        let missing = self.config.strategy != Strategy::Homogeneous && !known;
-        let found = if self
-            .comm
-            .all_gather(&[u8::from(missing)])
-            .iter()
-            .any(|flag| flag[..] == [1])
-        {
-            let extent = if missing {
-                Extent {
-                    rows: rect.rows,
-                    cols: rect.cols,
-                }
-            } else {
-                Extent { rows: 0, cols: 0 }
-            };
-            self.node_time(extent, memory)?;
-            memory.found.get(&key)
-        } else {
-            memory.found.get(&key)
-        };
-        let weights = match found {
-            Some(balance) => balance
-                .slices
-                .iter()
-                .map(|&columns| columns as f64)
-                .collect(),
-            None => vec![1.0; self.team.len()],
+        let problem = &self.problem;
+        let distribution = Distribution::new(problem.m(), problem.n(), problem.block(), layout);
+        let weights = match (memory.found.get(&(rect.rows, rect.cols)), &memory.prior) {
+            (Some(found), _) => found.slices.iter().map(|&columns| columns as f64).collect(),
+            (None, Some(speeds)) if self.config.strategy != Strategy::Homogeneous => speeds.clone(),
+            (None, _) => vec![1.0; self.team.len()],
         };
         // The last block column may be cut short: the slices keep their proportions.
-        Ok(apportion(part.cols as u64, &weights)
+        let columns = distribution.part(self.comm.rank()).cols as u64;
+        apportion(columns, &weights)
             .into_iter()
             .map(|columns| columns as usize)
-            .collect())
+            .collect()
     }
 }
