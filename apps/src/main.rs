@@ -14,10 +14,11 @@ mod table;
 mod topology;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
-use isochron::comm::connect;
+use isochron::comm::{connect, launched_rank};
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
@@ -44,9 +45,12 @@ fn main() -> ExitCode {
     let status = match Arguments::try_parse() {
         Ok(arguments) => run(&arguments.command),
         // Help and version are no failures, and go to standard output.
-        Err(message) if !message.use_stderr() => tell_once(|| {
-            let _ = message.print();
-        }),
+        Err(message) if !message.use_stderr() => {
+            tell_once(|| {
+                let _ = message.print();
+            });
+            0
+        }
         Err(mistake) => {
             tell_once(|| {
                 let _ = mistake.print();
@@ -75,7 +79,11 @@ fn run_on_ranks(arguments: &mxm::Arguments) -> u8 {
     let comm = match connect() {
         Ok(comm) => comm,
         Err(error) if launched_rank() == 0 => return Failure::from(error).tell(),
-        Err(error) => return Failure::from(error).status,
+        Err(error) => {
+            // Without a communicator there is no waiting for the head rank to tell why; a moment does.
+            std::thread::sleep(Duration::from_secs(1));
+            return Failure::from(error).status;
+        }
     };
     let status = match mxm::run(comm.as_ref(), arguments) {
         Ok(()) => 0,
@@ -89,7 +97,7 @@ fn run_on_ranks(arguments: &mxm::Arguments) -> u8 {
 }
 
 /// Runs `tell` on the head rank, before any rank leaves. All ranks find the same mistake; one tells.
-fn tell_once(tell: impl FnOnce()) -> u8 {
+fn tell_once(tell: impl FnOnce()) {
     let comm = connect().ok();
     if comm.as_ref().map_or(launched_rank(), |comm| comm.rank()) == 0 {
         tell();
@@ -97,19 +105,6 @@ fn tell_once(tell: impl FnOnce()) -> u8 {
     if let Some(comm) = comm {
         comm.barrier();
     }
-    0
-}
-
-/// This process's rank as the launcher numbers it; 0 without one.
-fn launched_rank() -> usize {
-    let variables = [
-        "OMPI_COMM_WORLD_RANK",
-        "PMIX_RANK",
-        "PMI_RANK",
-        "PALS_RANKID",
-    ];
-    let rank = |name: &&str| std::env::var(name).ok()?.parse().ok();
-    variables.iter().find_map(rank).unwrap_or(0)
 }
 
 /// Events go to standard error when `ISOCHRON_LOG` asks for them (`info`, `isochron=debug`, ...).

@@ -1,5 +1,6 @@
 //! `isochron mxm`: a multiplication, balanced, run and checked.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -7,6 +8,7 @@ use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::{Generator, Matrix, file};
 use isochron::multiply::{Plan, Problem, Scalars};
+use isochron::output::PartialFile;
 use isochron::session::{Report, Session, SessionConfig, VerifyReport};
 use isochron::verify::{Exact, Probe, Verdict};
 use isochron_devices::blas::BlasChoice;
@@ -175,6 +177,16 @@ fn problem(comm: &dyn Comm, arguments: &Arguments) -> Result<Problem, Error> {
             return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")));
         }
     }
+    let from_files = arguments.a.is_some();
+    if from_files && arguments.c.is_none() && arguments.beta.is_some_and(|beta| beta != 0.0) {
+        let reason = "there is no C to add: give its file by --c".to_string();
+        let value = arguments.beta.unwrap_or_default().to_string();
+        return Err(Error::Parameter {
+            name: "beta",
+            value,
+            reason,
+        });
+    }
     let scalars = [("alpha", Some(arguments.alpha)), ("beta", arguments.beta)];
     for (name, value) in scalars {
         if let Some(value) = value.filter(|value| !value.is_finite()) {
@@ -202,16 +214,8 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     if let Some(path) = &arguments.out {
         file::check_writable(comm, path)?;
     }
-    let folder = arguments
-        .report
-        .as_deref()
-        .and_then(Path::parent)
-        .filter(|folder| *folder != Path::new(""));
-    let outcome = match folder {
-        Some(folder) if comm.rank() == 0 && !folder.is_dir() => Err(Error::File {
-            path: folder.to_path_buf(),
-            reason: "no such folder for the report".to_string(),
-        }),
+    let outcome = match &arguments.report {
+        Some(path) if comm.rank() == 0 => PartialFile::create(path).map(drop),
         _ => Ok(()),
     };
     agree(comm, outcome)
@@ -240,7 +244,7 @@ fn matrices(
     let a = make(&arguments.a, plan.a(), 0)?;
     let b = make(&arguments.b, plan.b(), 1)?;
     let c = match &arguments.c {
-        None if scalars.beta == 0.0 => agree(comm, Matrix::zeros(plan.c(), comm.rank()))?,
+        _ if scalars.beta == 0.0 => agree(comm, Matrix::zeros(plan.c(), comm.rank()))?,
         path => make(path, plan.c(), 2)?,
     };
     Ok((a, b, c))
@@ -284,7 +288,7 @@ impl Check {
         Some((
             VerifyReport {
                 method: method.to_string(),
-                residual,
+                residual: residual.is_finite().then_some(residual),
             },
             passed,
         ))
@@ -298,18 +302,19 @@ fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result
     } else {
         Ok(())
     };
-    agree(
-        comm,
-        outcome.map_err(|reason| Error::File {
-            path: path.to_path_buf(),
-            reason,
-        }),
-    )
+    agree(comm, outcome)
 }
 
-fn write_json(path: &Path, report: &Report) -> Result<(), String> {
-    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
-    std::fs::write(path, text + "\n").map_err(|error| error.to_string())
+fn write_json(path: &Path, report: &Report) -> Result<(), Error> {
+    let failed = |reason: String| Error::Output {
+        path: path.to_path_buf(),
+        reason,
+    };
+    let text = serde_json::to_string_pretty(report).map_err(|error| failed(error.to_string()))?;
+    let mut partial = PartialFile::create(path)?;
+    let written = partial.file().write_all((text + "\n").as_bytes());
+    written.map_err(|error| failed(error.to_string()))?;
+    partial.publish()
 }
 
 fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<(), Failure> {
@@ -405,7 +410,8 @@ fn summary(report: &Report) -> String {
             let word = if passed { "verified" } else { "WRONG" };
             format!(
                 "{word} by {}: largest residual {:.2e} of its bound",
-                verify.method, verify.residual
+                verify.method,
+                verify.residual.unwrap_or(f64::INFINITY)
             )
         }
         _ => "not verified".to_string(),

@@ -1,8 +1,8 @@
 //! `isochron topology`: what this host has.
 
 use clap::Args;
-use isochron_devices::blas;
 use isochron_devices::topology::Topology;
+use isochron_devices::{blas, memory_available_bytes};
 
 use crate::failure::Failure;
 
@@ -26,6 +26,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     print!("{summary}");
+    if let Some(bytes) = memory_available_bytes() {
+        println!("available   {:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    }
     println!("BLAS");
     for name in blas::available() {
         println!("  {name}");

@@ -15,6 +15,7 @@ use crate::statistics::Spread;
 
 const STRATEGIES: [&str; 4] = ["homogeneous", "single-cpm", "multi-cpm", "fpm"];
 const RESULTS: &str = "bench/results/balance.json";
+const PLATFORMS: [&str; 2] = ["emulated-4", "emulated-memory-cliff"];
 const RANKS: usize = 4;
 
 /// How large the campaign is.
@@ -24,10 +25,10 @@ pub struct Arguments {
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// m = n = k on the emulated cluster
-    #[arg(long, default_value_t = 8192)]
+    #[arg(long, default_value_t = 5760)]
     size: usize,
     /// Block size on the emulated cluster
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 48)]
     block: usize,
     /// Only make the table in the README from the results that are there
     #[arg(long)]
@@ -48,9 +49,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         std::fs::create_dir_all("bench/results")?;
         std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
     }
-    let results: Value = serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
+    let mut results: Value =
+        serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
+    results["summary"] = summary(&results);
+    results["goals"] = goals(&results);
+    std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
     let text = tables(&results);
     println!("{text}");
+    for goal in results["goals"].as_array().into_iter().flatten() {
+        println!("{goal}");
+    }
     replace_section(Path::new("README.md"), "bench balance", &text)
 }
 
@@ -127,19 +135,134 @@ fn number(value: &Value, pointer: &str) -> f64 {
 }
 
 /// The reports of one platform and strategy.
+fn samples(results: &Value) -> impl Iterator<Item = &Value> {
+    results["samples"].as_array().into_iter().flatten()
+}
+
 fn reports<'a>(
     results: &'a Value,
     platform: &'a str,
     strategy: &'a str,
 ) -> impl Iterator<Item = &'a Value> {
-    let samples = results["samples"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    samples
-        .iter()
+    samples(results)
         .filter(move |sample| sample["platform"] == platform && sample["strategy"] == strategy)
         .map(|sample| &sample["report"])
+}
+
+/// A figure of a report.
+type Figure = fn(&Value) -> f64;
+
+/// What the tables show of each run.
+const FIGURES: [(&str, Figure); 4] = [
+    ("wall_over_ideal", |r| {
+        number(r, "/wall_s") / number(r, "/ideal_s")
+    }),
+    ("imbalance", |r| number(r, "/imbalance")),
+    ("iterations", |r| number(r, "/balance/iterations")),
+    ("measuring_share", |r| {
+        number(r, "/balance_s") / (number(r, "/balance_s") + number(r, "/wall_s"))
+    }),
+];
+
+/// Median, smallest and largest of every figure, for each platform and strategy.
+fn summary(results: &Value) -> Value {
+    let mut rows = Vec::new();
+    for platform in PLATFORMS {
+        for strategy in STRATEGIES {
+            let mut row = json!({ "platform": platform, "strategy": strategy });
+            for (name, figure) in FIGURES {
+                row[name] = Spread::of(reports(results, platform, strategy).map(figure)).json();
+            }
+            row["wall_over_fpm"] = against_fpm(results, platform, strategy).json();
+            rows.push(row);
+        }
+    }
+    Value::Array(rows)
+}
+
+/// What the campaign is to show, and whether its medians do.
+fn goals(results: &Value) -> Value {
+    let [emulated, cliff] = PLATFORMS;
+    let median = |platform, strategy, figure: usize| {
+        Spread::of(reports(results, platform, strategy).map(FIGURES[figure].1)).median
+    };
+    let even = against_fpm(results, emulated, "homogeneous").median;
+    let goals = [
+        (
+            "emulated-4: FPM's wall / ideal at most 1.15",
+            median(emulated, "fpm", 0),
+            1.15,
+            true,
+        ),
+        (
+            "emulated-4: FPM's imbalance at most 0.10",
+            median(emulated, "fpm", 1),
+            0.10,
+            true,
+        ),
+        (
+            "emulated-4: even wall / FPM's wall at least 1.7",
+            even,
+            1.7,
+            false,
+        ),
+        (
+            "emulated-4: FPM's measuring share at most 0.15",
+            median(emulated, "fpm", 3),
+            0.15,
+            true,
+        ),
+        (
+            "memory-cliff: FPM's iterations at most 10",
+            median(cliff, "fpm", 2),
+            10.0,
+            true,
+        ),
+        (
+            "memory-cliff: FPM's imbalance at most 0.10",
+            median(cliff, "fpm", 1),
+            0.10,
+            true,
+        ),
+        (
+            "memory-cliff: multi-CPM's imbalance above 0.10",
+            median(cliff, "multi-cpm", 1),
+            0.10,
+            false,
+        ),
+    ];
+    let line = |(goal, found, bound, at_most): (&str, f64, f64, bool)| {
+        let met = if at_most {
+            found <= bound
+        } else {
+            found >= bound
+        };
+        json!({ "goal": goal, "median": found, "met": met })
+    };
+    Value::Array(goals.into_iter().map(line).collect())
+}
+
+/// Wall times in units of FPM's in the same round.
+fn against_fpm(results: &Value, platform: &str, strategy: &str) -> Spread {
+    let walls = |strategy| {
+        let mut by_round: Vec<(u64, f64)> = samples(results)
+            .filter(|sample| sample["platform"] == platform && sample["strategy"] == strategy)
+            .map(|sample| {
+                (
+                    sample["round"].as_u64().unwrap_or(0),
+                    number(&sample["report"], "/wall_s"),
+                )
+            })
+            .collect();
+        by_round.sort_by_key(|(round, _)| *round);
+        by_round
+    };
+    Spread::of(
+        walls(strategy)
+            .into_iter()
+            .zip(walls("fpm"))
+            .map(|((_, wall), (_, fpm))| wall / fpm),
+    )
 }
 
 fn tables(results: &Value) -> String {
@@ -155,7 +278,7 @@ fn tables(results: &Value) -> String {
         "Measured by `{command}` on {cores} cores ({cpu}); median (smallest to largest) over the rounds, raw \
          samples in [`{RESULTS}`]({RESULTS}).\n",
     );
-    for platform in ["emulated-4", "emulated-memory-cliff"] {
+    for platform in PLATFORMS {
         table(&mut text, results, platform);
     }
     text
@@ -171,30 +294,23 @@ fn table(text: &mut String, results: &Value, platform: &str) {
         "| strategy | wall / FPM's wall | wall / ideal | imbalance of busy times, % | iterations | converged | \
          measuring and partitioning, % of the run |\n|---|---|---|---|---|---|---|\n",
     );
-    let fpm: Vec<f64> = reports(results, platform, "fpm")
-        .map(|report| number(report, "/wall_s"))
-        .collect();
     for strategy in STRATEGIES {
-        let of = |value: &dyn Fn(&Value) -> f64| {
-            Spread::of(reports(results, platform, strategy).map(value))
+        let of = |figure: usize, scale: f64| {
+            let figure = FIGURES[figure].1;
+            Spread::of(reports(results, platform, strategy).map(|report| scale * figure(report)))
         };
-        let walls = reports(results, platform, strategy).map(|report| number(report, "/wall_s"));
-        let against_fpm = Spread::of(walls.zip(&fpm).map(|(wall, fpm)| wall / fpm));
         let n_rounds = reports(results, platform, strategy).count();
         let converged = reports(results, platform, strategy)
             .filter(|report| report.pointer("/balance/converged") == Some(&Value::Bool(true)))
             .count();
-        let share = |r: &Value| {
-            100.0 * number(r, "/balance_s") / (number(r, "/balance_s") + number(r, "/wall_s"))
-        };
         let _ = writeln!(
             text,
             "| {strategy} | {} | {} | {} | {} | {converged} of {n_rounds} | {} |",
-            against_fpm.text(2),
-            of(&|r| number(r, "/wall_s") / number(r, "/ideal_s")).text(2),
-            of(&|r| 100.0 * number(r, "/imbalance")).text(1),
-            of(&|r| number(r, "/balance/iterations")).text(0),
-            of(&share).text(1),
+            against_fpm(results, platform, strategy).text(2),
+            of(0, 1.0).text(2),
+            of(1, 100.0).text(1),
+            of(2, 1.0).text(0),
+            of(3, 100.0).text(1),
         );
     }
     text.push('\n');

@@ -30,6 +30,11 @@ impl Spread {
         }
     }
 
+    /// As JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "median": self.median, "min": self.min, "max": self.max })
+    }
+
     /// `median (min to max)` with the given number of decimals.
     pub fn text(&self, decimals: usize) -> String {
         format!(

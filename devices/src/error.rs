@@ -110,7 +110,7 @@ pub enum DeviceError {
         missing_bytes: u64,
     },
     /// A device of a team failed; the others finished what they were doing.
-    #[error("device {device} failed")]
+    #[error("device {device} failed: {source}")]
     Device {
         /// Name of the device.
         device: String,

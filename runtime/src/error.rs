@@ -18,6 +18,9 @@ pub enum ErrorClass {
 }
 
 /// Everything a session, a matrix or a multiplication can fail with.
+///
+/// With several ranks, what fails on one fails on all: each gets [`Error::Rank`], which tells the other variants as
+/// text. A single rank gets the variant itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,6 +45,17 @@ pub enum Error {
         /// Where in the file and why.
         reason: String,
     },
+    /// A result could not be written.
+    #[error("cannot write {}: {reason}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A message of another rank makes no sense: the ranks run different programs.
+    #[error("a message of another rank cannot be read ({0}): do all ranks run the same version?")]
+    Message(String),
     /// A host has less memory than the plan needs.
     #[error(
         "host {host} lacks {} MiB: the plan needs {} MiB there and {} MiB are available",
@@ -107,13 +121,25 @@ impl Error {
             Error::Rank { class, .. } => *class,
             Error::Device(
                 DeviceError::UnknownBlas { .. }
+                | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
                 | DeviceError::Config { .. },
             ) => ErrorClass::Input,
-            Error::Device(_) | Error::Allocation { .. } | Error::Balance(_) | Error::Layout(_) => {
-                ErrorClass::Run
-            }
+            Error::Device(_)
+            | Error::Output { .. }
+            | Error::Message(_)
+            | Error::Allocation { .. }
+            | Error::Balance(_)
+            | Error::Layout(_) => ErrorClass::Run,
             _ => ErrorClass::Input,
+        }
+    }
+
+    /// An output error with its reason.
+    pub(crate) fn output(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+        Error::Output {
+            path: path.into(),
+            reason: reason.to_string(),
         }
     }
 

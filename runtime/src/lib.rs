@@ -24,6 +24,7 @@ pub mod comm;
 mod error;
 pub mod matrix;
 pub mod multiply;
+pub mod output;
 pub mod session;
 pub mod verify;
 

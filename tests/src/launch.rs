@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// Longest time a case may take before it counts as hanging: far more than any needs.
 pub const HANGS: Duration = Duration::from_secs(300);
 
+/// How soon a job that cannot go on must be over: on every rank, counted from its start or from a rank's death.
+pub const SOON: Duration = Duration::from_secs(10);
+
 /// One MPI library and the programs linked with it.
 #[derive(Debug, Clone)]
 pub struct Mpi {
@@ -201,6 +204,15 @@ impl Running {
     fn kill_group(&self) {
         let group = format!("-{}", self.child.id());
         let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+    }
+}
+
+impl Drop for Running {
+    /// A case that failed leaves no ranks behind.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill_group();
+        }
     }
 }
 

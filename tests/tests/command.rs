@@ -1,5 +1,11 @@
 //! The `isochron` command: its results as JSON, and its report.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
 use std::process::Command;
 
 use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};

@@ -1,5 +1,11 @@
 //! The multi-rank cases under both MPI libraries, and on the local communicator.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
 use isochron_tests::launch::{HANGS, libraries, run};
 
 #[test]

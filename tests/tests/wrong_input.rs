@@ -1,8 +1,14 @@
 //! What users do wrong ends soon, on all ranks, with one clear message and the status for it.
 
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
 use std::path::{Path, PathBuf};
 
-use isochron_tests::launch::{Mpi, libraries};
+use isochron_tests::launch::{Mpi, SOON, libraries, run};
 use tempfile::TempDir;
 
 const INPUT: i32 = 2;
@@ -57,8 +63,8 @@ fn refused(arguments: &[&str], message: &str, out: Option<&Path>) {
 }
 
 fn refusal(mpi: &Mpi, arguments: &[&str]) -> String {
-    mpi.isochron(3, &[&["mxm"], arguments].concat())
-        .failure(INPUT)
+    let command = mpi.command(3, &mpi.isochron, &[&["mxm"], arguments].concat());
+    run(command, SOON).failure(INPUT)
 }
 
 fn text(path: &Path) -> &str {

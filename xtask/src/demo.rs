@@ -20,9 +20,9 @@ const N_RANKS: usize = 4;
 const MULTIPLICATION: &[&str] = &[
     "mxm",
     "--size",
-    "3072",
+    "4608",
     "--block",
-    "64",
+    "48",
     "--platform",
     "cluster-configs/emulated-4.toml",
     "--verify",

@@ -66,9 +66,13 @@ pub fn measure_team(
 const WARM_UP_COLUMNS: usize = 32;
 
 impl Operands {
+    /// Bytes that are allocated already.
+    pub fn held_bytes(&self) -> u64 {
+        8 * (self.a.capacity() + self.b.capacity() + self.c.capacity()) as u64
+    }
+
     fn resize(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
-        let held = 8 * (self.a.capacity() + self.b.capacity() + self.c.capacity()) as u64;
-        let needed = needed_bytes(rows, cols, k).saturating_sub(held);
+        let needed = needed_bytes(rows, cols, k).saturating_sub(self.held_bytes());
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
         if needed > available {

@@ -112,23 +112,33 @@ pub fn exchange_now(comm: &dyn Comm, sends: &[Outgoing<'_>], recvs: &mut [Incomi
 const SIZE_VARIABLES: [&str; 4] = [
     "OMPI_COMM_WORLD_SIZE",
     "PMI_SIZE",
-    "MPI_LOCALNRANKS",
     "PALS_SIZE",
+    "SLURM_STEP_NUM_TASKS",
 ];
 /// Further variables that only a launcher sets.
-const LAUNCH_VARIABLES: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PALS_RANKID"];
+const LAUNCH_VARIABLES: [&str; 4] = [
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PALS_RANKID",
+];
+
+/// This process's rank as its launcher numbers it, before any communicator exists; 0 without a launcher.
+pub fn launched_rank() -> usize {
+    let names = LAUNCH_VARIABLES.iter().chain(&["SLURM_PROCID"]);
+    let rank = |name: &&str| std::env::var(name).ok()?.parse().ok();
+    names.into_iter().find_map(rank).unwrap_or(0)
+}
 
 /// How many processes the launcher says it started; `None` without a launcher.
 fn launched_size(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
     let size = SIZE_VARIABLES
         .iter()
         .find_map(|name| var(name)?.parse().ok());
-    size.or_else(|| {
-        LAUNCH_VARIABLES
-            .iter()
-            .any(|name| var(name).is_some())
-            .then_some(0)
-    })
+    let launched = LAUNCH_VARIABLES.iter().any(|name| var(name).is_some());
+    // A batch script of Slurm is a step of one task by itself.
+    size.filter(|&size| size > 1 || launched)
+        .or(launched.then_some(0))
 }
 
 /// The communicator this process was launched with: MPI under a launcher (`mpirun`, `srun`), otherwise one
@@ -206,5 +216,11 @@ mod tests {
             Some(2)
         );
         assert_eq!(launched_size(&with(&[("PMIX_RANK", "0")])), Some(0));
+        // Slurm without a process manager for MPI, and a batch script.
+        assert_eq!(
+            launched_size(&with(&[("SLURM_STEP_NUM_TASKS", "8")])),
+            Some(8)
+        );
+        assert_eq!(launched_size(&with(&[("SLURM_STEP_NUM_TASKS", "1")])), None);
     }
 }

@@ -85,21 +85,18 @@ impl MpiComm {
         }
     }
 
-    fn reduce_sum<T>(&self, values: &mut [T], datatype: ffi::MPI_Datatype)
-    where
-        T: Copy,
-    {
+    fn reduce_sum<T: Summable>(&self, values: &mut [T]) {
         let sent = values.to_vec();
         for (sent, received) in sent.chunks(MAX_MESSAGE).zip(values.chunks_mut(MAX_MESSAGE)) {
             let mut request = null_request();
-            // SAFETY: both buffers hold `len` elements of `datatype`, do not overlap and outlive the request,
+            // SAFETY: both buffers hold `len` elements of `T::datatype()`, do not overlap and outlive the request,
             // which is completed below.
             check("MPI_Iallreduce", unsafe {
                 ffi::MPI_Iallreduce(
                     sent.as_ptr().cast::<c_void>(),
                     received.as_mut_ptr().cast::<c_void>(),
                     count(sent.len()),
-                    datatype,
+                    T::datatype(),
                     ffi::RSMPI_SUM,
                     self.raw(),
                     &mut request,
@@ -163,7 +160,10 @@ impl Comm for MpiComm {
         self.sum_u64(&mut lengths);
         let counts: Vec<c_int> = lengths.iter().map(|&len| count(len as usize)).collect();
         let total: usize = lengths.iter().map(|&len| len as usize).sum();
-        let _ = count(total);
+        assert!(
+            c_int::try_from(total).is_ok(),
+            "{total} bytes are too many for one all-gather"
+        );
         // The pointer of an empty slice of bytes is 1, which is MPI_IN_PLACE to Open MPI.
         let sent = if data.is_empty() { &[0] } else { data };
         let starts: Vec<c_int> = counts
@@ -203,13 +203,11 @@ impl Comm for MpiComm {
     }
 
     fn sum_f64(&self, values: &mut [f64]) {
-        // SAFETY: reading a constant that the library has set before MPI_Init returned.
-        self.reduce_sum(values, unsafe { ffi::RSMPI_DOUBLE });
+        self.reduce_sum(values);
     }
 
     fn sum_u64(&self, values: &mut [u64]) {
-        // SAFETY: reading a constant that the library has set before MPI_Init returned.
-        self.reduce_sum(values, unsafe { ffi::RSMPI_UINT64_T });
+        self.reduce_sum(values);
     }
 
     fn exchange(
@@ -259,6 +257,7 @@ impl Comm for MpiComm {
         meanwhile(&mut || {
             test_all(&mut requests.0);
         });
+        Self::complete(&mut requests.0);
     }
 
     fn abort(&self, status: i32) -> ! {
@@ -266,7 +265,26 @@ impl Comm for MpiComm {
     }
 }
 
-/// Requests that are complete when this is dropped, so that no borrowed buffer is ever left to MPI.
+/// Numbers that MPI can sum, each with its own datatype.
+trait Summable: Copy {
+    fn datatype() -> ffi::MPI_Datatype;
+}
+
+impl Summable for f64 {
+    fn datatype() -> ffi::MPI_Datatype {
+        // SAFETY: reading a constant that the library has set before MPI_Init returned.
+        unsafe { ffi::RSMPI_DOUBLE }
+    }
+}
+
+impl Summable for u64 {
+    fn datatype() -> ffi::MPI_Datatype {
+        // SAFETY: as above.
+        unsafe { ffi::RSMPI_UINT64_T }
+    }
+}
+
+/// Requests that are complete when this is dropped, so that no borrowed buffer is left to MPI, whatever happens.
 struct Requests(Vec<ffi::MPI_Request>);
 
 impl Drop for Requests {
@@ -343,8 +361,9 @@ fn abort_on_panic() {
     std::panic::set_hook(Box::new(move |info| {
         default(info);
         if !mpi::environment::is_finalized() {
-            // SAFETY: MPI was initialised before this hook was set and is not finalised; MPI_Abort is the last
-            // resort, allowed from any thread, and does not return.
+            // SAFETY: MPI was initialised before this hook was set and is not finalised; MPI_Abort has no other
+            // precondition, and does not return. From a thread other than the main one the standard promises
+            // nothing, but Open MPI and MPICH end the job, and without it the job would hang.
             unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, PANIC_STATUS) };
         }
     }));

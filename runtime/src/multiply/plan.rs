@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use isochron_devices::leading_dimension;
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, columns};
 
 use crate::error::Error;
-use crate::matrix::Distribution;
+use crate::matrix::{Distribution, Part, intersect};
 
 /// The shape of a multiplication `C = alpha·A·B + beta·C`: `A: m×k`, `B: k×n`, `C: m×n`, in blocks of `b×b`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +95,8 @@ impl Problem {
 
     /// Bytes of the three matrices together.
     pub fn matrix_bytes(&self) -> u64 {
-        8 * (self.m * self.k + self.k * self.n + self.m * self.n) as u64
+        let [m, n, k] = [self.m, self.n, self.k].map(|length| length as u128);
+        u64::try_from(8 * (m * k + k * n + m * n)).unwrap_or(u64::MAX)
     }
 }
 
@@ -220,17 +222,26 @@ impl Plan {
             .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
     }
 
-    /// Bytes of host memory that `rank` needs for its parts, the panels of two steps, their messages on the
-    /// way, and the result check's vectors.
+    /// Bytes of host memory that `rank` needs for its parts, the panels of two steps, the messages of one, and
+    /// the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
-        let (a, b, c) = (
-            self.a().part(rank),
-            self.b().part(rank),
-            self.c().part(rank),
-        );
-        let width = self.problem.block.min(self.problem.k.max(1));
-        let panels = 2 * width * (c.rows + c.cols) + width * (c.rows + a.rows + b.cols);
+        let (a, b, c) = (self.a(), self.b(), self.c());
+        let width = self.problem.block.min(self.problem.k);
+        let parts = [&a, &b, &c].map(|matrix| {
+            let part = matrix.part(rank);
+            leading_dimension(part.rows) * part.cols
+        });
+        let mine = c.part(rank);
+        // Two sets of panels, and rows of A on their way into one.
+        let panels = width * (3 * mine.rows + 2 * mine.cols);
+        let (my_a, my_b) = (a.part(rank), b.part(rank));
+        let sent = |other: Part| {
+            let rows = intersect(&my_a.row_range(), &other.row_range()).len();
+            rows + intersect(&my_b.col_range(), &other.col_range()).len()
+        };
+        let others = (0..c.n_ranks()).filter(|&other| other != rank);
+        let messages = width * others.map(|other| sent(c.part(other))).sum::<usize>();
         let vectors = 6 * (self.problem.m + self.problem.n + self.problem.k);
-        8 * (a.len() + b.len() + c.len() + panels + vectors) as u64
+        8 * (parts.iter().sum::<usize>() + panels + messages + vectors) as u64
     }
 }

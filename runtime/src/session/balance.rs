@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::Operands;
-use isochron_devices::{DeviceTeam, MeasureConfig, measure_team};
+use isochron_devices::{DeviceTeam, MeasureConfig, leading_dimension, measure_team};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
 };
@@ -77,6 +77,8 @@ impl Balancer<'_> {
             }
         };
         let slices = self.slices(&balance, &memory);
+        // The matrices are to have this memory.
+        drop(std::mem::take(&mut self.operands));
         let plan = Plan::balanced(self.problem, balance, slices, start.elapsed().as_secs_f64());
         memory::check(self.comm, plan.memory_bytes(self.comm.rank()))?;
         Ok(plan)
@@ -92,8 +94,7 @@ impl Balancer<'_> {
             serde_json::to_vec(&order).unwrap_or_default()
         });
         self.comm.broadcast(0, &mut bytes);
-        serde_json::from_slice(&bytes)
-            .map_err(|error| Error::file("message from the head rank", error))
+        serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
     }
 
     /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
@@ -103,8 +104,8 @@ impl Balancer<'_> {
     fn node_time(&mut self, extent: Extent, memory: &mut NodeMemory) -> Result<Observation, Error> {
         let (rows, cols) = self.elements(extent);
         let width = self.problem.block().min(self.problem.k());
-        let bytes = 8 * (rows * cols + width * (rows + cols)) as u64;
-        memory::check(self.comm, bytes)?;
+        let bytes = 8 * (leading_dimension(rows) * cols + width * (rows + cols)) as u64;
+        memory::check(self.comm, bytes.saturating_sub(self.operands.held_bytes()))?;
         let outcome = self.balance_devices(rows, cols, width, memory.prior.as_deref());
         let balance = agree(self.comm, outcome)?;
         let observed = balance.observation();

@@ -43,7 +43,7 @@ impl Share {
     /// cores: its pace comes from CPU time, which another device on the core does not change.
     fn take(&mut self, count: usize, emulated: bool) -> Result<(Vec<CoreInfo>, bool), Error> {
         let left = self.cores.len() - self.taken.min(self.cores.len());
-        if count > left && !emulated {
+        if count > left && (!emulated || self.cores.is_empty()) {
             return Err(Error::Parameter {
                 name: "cores",
                 value: count.to_string(),
@@ -103,7 +103,10 @@ fn make_worker(
             pace.is_some(),
         )?,
         Cores::Count(count) => share.take(*count, pace.is_some())?,
-        Cores::List(list) => (listed(topology, list)?, true),
+        Cores::List(list) => {
+            share.cores.retain(|core| !list.contains(&core.core));
+            (listed(topology, list)?, true)
+        }
     };
     let name = if device.name.is_empty() {
         format!("cpu{index}")

@@ -85,10 +85,11 @@ impl<'c> Session<'c> {
         let mut node = platform
             .map(|mut platform| platform.nodes.swap_remove(comm.rank()))
             .unwrap_or_default();
-        let place = place_on_host(comm);
+        let topology = Topology::discover().map(Arc::new).map_err(Error::from);
+        let topology = agree(comm, topology)?;
+        let place = place_on_host(comm, &topology);
         let made = (|| {
             config.measure.validate()?;
-            let topology = Arc::new(Topology::discover()?);
             let blas = devices::choose_blas(&config.blas)?;
             devices::make_team(&node, place, &topology, &blas)
         })();
@@ -118,7 +119,7 @@ impl<'c> Session<'c> {
         &self.node_name
     }
 
-    /// This rank's index among the ranks of its host, and their number.
+    /// This rank's index among the ranks of its host that share its cores, and their number.
     pub fn place_on_host(&self) -> (usize, usize) {
         self.place
     }
@@ -136,8 +137,9 @@ impl<'c> Session<'c> {
         let mut config = *config;
         config.steps = problem.steps() as u64;
         config.reps = self.measure.min_reps;
-        if problem.flop() == 0.0 {
-            // There is nothing to measure.
+        let alone = self.comm.size() == 1 && self.team.len() == 1;
+        if problem.flop() == 0.0 || alone {
+            // There is nothing to compute, or nothing to divide.
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
         let measure = affordable(self.measure, problem.steps());
@@ -171,7 +173,7 @@ impl<'c> Session<'c> {
 }
 
 /// Part of the multiplication that one measurement may take: each repetition is one of its steps.
-const MEASUREMENT_SHARE: f64 = 0.035;
+const MEASUREMENT_SHARE: f64 = 0.03;
 
 /// Fewer repetitions where the run is too short to win back the time that more would take.
 fn affordable(measure: MeasureConfig, steps: usize) -> MeasureConfig {
@@ -183,12 +185,12 @@ fn affordable(measure: MeasureConfig, steps: usize) -> MeasureConfig {
     }
 }
 
-/// This rank's index among the ranks of its host, and their number.
-fn place_on_host(comm: &dyn Comm) -> (usize, usize) {
-    let hosts = comm.all_gather(comm.host().as_bytes());
-    let same = |host: &&Vec<u8>| host.as_slice() == comm.host().as_bytes();
-    (
-        hosts[..comm.rank()].iter().filter(same).count(),
-        hosts.iter().filter(same).count(),
-    )
+/// This rank's index among the ranks of its host that may use the same processing units, and their number. Ranks
+/// that the launcher has bound to cores of their own share with nobody.
+fn place_on_host(comm: &dyn Comm, topology: &Topology) -> (usize, usize) {
+    let mine = format!("{} {:?}", comm.host(), topology.allowed_pus());
+    let all = comm.all_gather(mine.as_bytes());
+    let same = |other: &&Vec<u8>| other.as_slice() == mine.as_bytes();
+    let before = all[..comm.rank()].iter().filter(same).count();
+    (before, all.iter().filter(same).count())
 }

@@ -130,12 +130,14 @@ pub struct BalanceReport {
 pub struct VerifyReport {
     /// `probe` or `exact`.
     pub method: String,
-    /// Largest residual in units of its bound; at most 1 when the check passed. 0 or infinite when exact.
-    pub residual: f64,
+    /// Largest residual in units of its bound; at most 1 when the check passed, 0 when it was exact. `null` when
+    /// there is no such number: the result is not finite, or an exact check failed.
+    pub residual: Option<f64>,
 }
 
 impl Report {
-    /// Gathers the report of a finished multiplication; the same on every rank.
+    /// Gathers the report of a finished multiplication. The times of the whole (`wall_s`, `balance_s`) are those that
+    /// this rank saw, the rest is the same on every rank.
     ///
     /// # Collective
     /// All ranks.

@@ -16,8 +16,9 @@ use crate::multiply::Scalars;
 /// * computing `alpha·A·(B·x) + beta·(C0·x)` errs by at most `γ_{n+k+4}·g`.
 ///
 /// So the residual is at most `(γ_{k+2} + γ_n·(1 + γ_{k+2}) + γ_{n+k+4})·g`, which is below `2·(n + k + 4)·u·g`
-/// as long as `(n + k)·u` is small; the bound used doubles that, for `g` itself is computed. Rank by rank sums
-/// are only another order of summation.
+/// as long as `(n + k)·u` is small; the bound used doubles that, for `g` itself is computed, and adds
+/// `(n + k + 4)·(k + 2)·(1 + |alpha|)·2⁻¹⁰²²` for products that underflow. Rank by rank sums are only another order
+/// of summation.
 ///
 /// # References
 /// Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.5.
@@ -73,11 +74,13 @@ impl Probe {
         comm.sum_f64(&mut residual);
         comm.sum_f64(&mut gauge);
         let unit = f64::EPSILON / 2.0;
+        let products = (n + k + 4) as f64 * (k + 2) as f64;
+        let underflow = products * (1.0 + self.scalars.alpha.abs()) * f64::MIN_POSITIVE;
         let factor = 4.0 * (n + k + 4) as f64 * unit;
         let ratios = residual
             .iter()
             .zip(&gauge)
-            .map(|(r, g)| ratio(r.abs(), factor * g));
+            .map(|(r, g)| ratio(r.abs(), factor * g + underflow));
         let residual = ratios.fold(0.0, f64::max);
         Verdict {
             passed: residual <= 1.0,

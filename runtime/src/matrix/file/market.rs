@@ -49,6 +49,7 @@ impl Lines {
 }
 
 pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String> {
+    let size = file.metadata().map_err(|error| error.to_string())?.len();
     let mut lines = Lines {
         file: BufReader::with_capacity(1 << 20, file),
         line: String::new(),
@@ -90,6 +91,12 @@ pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String
     let total = rows
         .checked_mul(cols)
         .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
+    // The shortest element is a digit and its line break.
+    if size < (2 * total as u64).saturating_sub(1) {
+        return Err(format!(
+            "truncated: {size} bytes cannot hold {rows}×{cols} elements"
+        ));
+    }
     let shape = Shape {
         rows,
         cols,

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{Distribution, Matrix};
 use crate::comm::{Comm, Incoming, Outgoing, agree, exchange_now};
 use crate::error::Error;
+use crate::output::PartialFile;
 use pieces::{Order, Pieces};
 
 /// The rank that opens files.
@@ -78,7 +79,7 @@ fn open(path: &Path) -> Result<(Shape, Box<dyn ElementReader>), Error> {
 /// The shape of the matrix in the file at `path`; the whole file is not read.
 ///
 /// # Errors
-/// [`Error::File`] on every rank when the head rank cannot read the header, or the file is too short for it.
+/// [`Error::File`] on every rank when the head rank cannot read the header, or the file is plainly too short.
 ///
 /// # Collective
 /// All ranks.
@@ -99,7 +100,7 @@ fn share<T: Serialize + for<'de> Deserialize<'de>>(
     let encoded = value.map(|value| serde_json::to_vec(&value)).transpose();
     let mut bytes = encoded.map(Option::unwrap_or_default).unwrap_or_default();
     comm.broadcast(HEAD, &mut bytes);
-    serde_json::from_slice(&bytes).map_err(|error| Error::file("message from the head rank", error))
+    serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
 }
 
 /// Reads the matrix in the file at `path` onto `distribution`.
@@ -255,25 +256,20 @@ fn gather(
     }
 }
 
-/// An output file that carries its final name only once it is complete.
+/// A matrix file being written.
 struct Output {
-    path: PathBuf,
-    partial: PathBuf,
+    partial: PartialFile,
     writer: Box<dyn ElementWriter>,
-    file: File,
+    path: PathBuf,
 }
 
 impl Output {
     fn create(path: &Path, rows: usize, cols: usize) -> Result<Self, Error> {
         let format = Format::of(path)?;
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or("matrix");
-        let partial = path.with_file_name(format!(".{name}.partial-{}", std::process::id()));
-        let failed = |error: std::io::Error| Error::file(path, error);
-        let file = File::create(&partial).map_err(failed)?;
-        let mut buffered = BufWriter::with_capacity(1 << 20, file.try_clone().map_err(failed)?);
+        let mut partial = PartialFile::create(path)?;
+        let failed = |error: std::io::Error| Error::output(path, error);
+        let file = partial.file().try_clone().map_err(failed)?;
+        let mut buffered = BufWriter::with_capacity(1 << 20, file);
         let writer: Box<dyn ElementWriter> = match format {
             Format::Npy => {
                 npy::write_header(&mut buffered, rows, cols).map(|()| npy::writer(buffered))
@@ -283,38 +279,24 @@ impl Output {
             }
         }
         .map_err(failed)?;
+        let path = path.to_path_buf();
         Ok(Self {
-            path: path.to_path_buf(),
             partial,
             writer,
-            file,
+            path,
         })
     }
 
     fn write(&mut self, elements: &[f64]) -> Result<(), Error> {
-        self.writer
-            .write(elements)
-            .map_err(|error| Error::file(&self.path, error))
-    }
-
-    /// Writes everything to the disk.
-    fn sync(&mut self) -> Result<(), Error> {
-        self.writer
-            .write(&[])
-            .and_then(|()| self.file.sync_all())
-            .map_err(|error| Error::file(&self.path, error))
+        let written = self.writer.write(elements);
+        written.map_err(|error| Error::output(&self.path, error))
     }
 
     /// Gives the file its name.
-    fn publish(self) -> Result<(), Error> {
-        std::fs::rename(&self.partial, &self.path).map_err(|error| Error::file(&self.path, error))
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        // After `publish` there is nothing under this name; before it, nothing that anyone wants.
-        let _ = std::fs::remove_file(&self.partial);
+    fn publish(mut self) -> Result<(), Error> {
+        // An empty matrix has a header only, which is still to be flushed.
+        self.write(&[])?;
+        self.partial.publish()
     }
 }
 
@@ -346,7 +328,6 @@ pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<(), Error>
                 .map_or(Ok(()), |output| output.write(&buffer)),
         )?;
     }
-    agree(comm, output.as_mut().map_or(Ok(()), Output::sync))?;
     agree(comm, output.map_or(Ok(()), Output::publish))
 }
 

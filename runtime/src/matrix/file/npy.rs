@@ -8,7 +8,8 @@ use npyz::{DType, Endianness, NpyHeader, TypeChar, TypeStr, WriterBuilder};
 use super::pieces::Order;
 use super::{ElementReader, ElementWriter, Shape};
 
-/// Reads real numbers of any width as f64.
+/// Reads integers and floating-point numbers of 1 to 8 bytes as f64 (not half precision; whole numbers beyond 2⁵³
+/// are rounded).
 struct NpyReader {
     file: BufReader<File>,
     decode: Decoder,
@@ -44,7 +45,7 @@ impl Decoder {
             (TypeChar::Uint, 8) => le!(u64),
             _ => {
                 return Err(format!(
-                    "holds elements of type {kind}; wanted real numbers of 1 to 8 bytes"
+                    "holds elements of type {kind}; wanted f4, f8, or integers of 1 to 8 bytes"
                 ));
             }
         };
@@ -77,8 +78,8 @@ pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String
         .checked_mul(cols)
         .and_then(|n| n.checked_mul(decode.width as u64));
     let wanted = wanted.ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
-    if size - start != wanted {
-        let found = size - start;
+    let found = size.saturating_sub(start);
+    if found != wanted {
         let word = if found < wanted {
             "truncated"
         } else {
