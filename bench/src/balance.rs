@@ -25,7 +25,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// m = n = k on the emulated cluster
-    #[arg(long, default_value_t = 5760)]
+    #[arg(long, default_value_t = 7680)]
     size: usize,
     /// Block size on the emulated cluster
     #[arg(long, default_value_t = 48)]

@@ -20,7 +20,7 @@ use crate::partition::{Partition, apportion, even, gpa, proportional};
 ///   a cycle, which would go on for ever), when iterations run out, or when another one cannot pay
 ///   for itself: `steps · (t_max now - noise - t_max predicted) < reps · t_max predicted`, where the
 ///   noise is the standard error of the slowest part's time, four times that once measuring has
-///   taken 7 % of the run, and nothing after the first division: what a division only
+///   taken a twentieth of the run, and nothing after the first division: what a division only
 ///   seems to lose, another one cannot win back;
 /// * it returns the best measured division, since convergence need not be monotone; or, when it
 ///   ends early, the next one unmeasured, where the models promise that it is faster and know its
@@ -75,7 +75,7 @@ pub struct Dpa {
 }
 
 /// The share of the run that measuring may take before it has to be sure of what it improves.
-const MEASURING_SHARE: f64 = 0.07;
+const MEASURING_SHARE: f64 = 0.05;
 
 /// Where a [`Dpa`] ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -173,7 +173,7 @@ impl<'c> Session<'c> {
 }
 
 /// Part of the multiplication that one measurement may take: each repetition is one of its steps.
-const MEASUREMENT_SHARE: f64 = 0.03;
+const MEASUREMENT_SHARE: f64 = 0.035;
 
 /// Fewer repetitions where the run is too short to win back the time that more would take.
 fn affordable(measure: MeasureConfig, steps: usize) -> MeasureConfig {
