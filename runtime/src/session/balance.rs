@@ -139,8 +139,6 @@ impl Balancer<'_> {
         let span = tracing::info_span!("balance devices", rows, cols);
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
-        // The node machine decides for the strategies; inside a node, Homogeneous means an even split whose
-        // time INPA never asks for.
         let mut machine = Idpa::new(self.config, self.team.len(), columns, prior);
         loop {
             match machine.step() {

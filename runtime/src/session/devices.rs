@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use isochron_devices::CpuWorker;
-use isochron_devices::DeviceError;
 use isochron_devices::DeviceTeam;
 use isochron_devices::PacedWorker;
 use isochron_devices::Worker;
@@ -137,11 +136,4 @@ fn listed(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error> {
             })
     };
     list.iter().map(find).collect()
-}
-
-/// A BLAS for this node.
-pub(super) fn choose_blas(
-    choice: &isochron_devices::blas::BlasChoice,
-) -> Result<Arc<dyn Blas>, DeviceError> {
-    isochron_devices::blas::choose(choice)
 }

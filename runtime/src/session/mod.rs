@@ -13,6 +13,7 @@ use isochron_devices::BlasChoice;
 use isochron_devices::DeviceInfo;
 use isochron_devices::DeviceTeam;
 use isochron_devices::MeasureConfig;
+use isochron_devices::blas;
 use isochron_devices::measure::Operands;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::BalanceConfig;
@@ -90,7 +91,7 @@ impl<'c> Session<'c> {
         let place = place_on_host(comm, &topology);
         let made = (|| {
             config.measure.validate()?;
-            let blas = devices::choose_blas(&config.blas)?;
+            let blas = blas::choose(&config.blas)?;
             devices::make_team(&node, place, &topology, &blas)
         })();
         let team = agree(comm, made)?;
