@@ -28,6 +28,10 @@ impl SpeedModel for Cpm {
         self.speed
     }
 
+    fn speed_derivative(&self, _d: f64) -> f64 {
+        0.0
+    }
+
     fn units_within(&self, t_s: f64) -> f64 {
         t_s * self.speed
     }
@@ -49,5 +53,7 @@ mod tests {
         assert_eq!(cpm.time_s(0.0), 0.0);
         assert_eq!(cpm.time_s(45.0), 3.0);
         assert_eq!(cpm.units_within(3.0), 45.0);
+        assert_eq!(cpm.speed_derivative(45.0), 0.0);
+        assert_eq!(cpm.time_derivative(45.0), 1.0 / 15.0);
     }
 }

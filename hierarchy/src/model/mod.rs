@@ -35,6 +35,16 @@ pub trait SpeedModel: Debug {
         if d <= 0.0 { 0.0 } else { d / self.speed(d) }
     }
 
+    /// Slope of the speed at `d`, in units per second per unit; at a corner of the model, the slope to
+    /// the right of it.
+    fn speed_derivative(&self, d: f64) -> f64;
+
+    /// Slope of the time at `d`, in seconds per unit: `(1 - d · s'(d) / s(d)) / s(d)`.
+    fn time_derivative(&self, d: f64) -> f64 {
+        let speed = self.speed(d);
+        (1.0 - d * self.speed_derivative(d) / speed) / speed
+    }
+
     /// The largest `d` with `time_s(d) <= t_s`: where the line of slope `1 / t_s` through the origin
     /// meets the speed function.
     fn units_within(&self, t_s: f64) -> f64;

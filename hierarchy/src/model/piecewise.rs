@@ -160,6 +160,14 @@ impl SpeedModel for PiecewiseFpm {
         interpolate(&self.knots, d)
     }
 
+    fn speed_derivative(&self, d: f64) -> f64 {
+        let right = self.knots.partition_point(|knot| knot.d <= d);
+        match (right.checked_sub(1), self.knots.get(right)) {
+            (Some(left), Some(next)) => self.knots[left].slope_to(*next),
+            _ => 0.0,
+        }
+    }
+
     fn units_within(&self, t_s: f64) -> f64 {
         let right = self.knots.partition_point(|knot| knot.time_s() <= t_s);
         match (
@@ -409,6 +417,18 @@ mod tests {
         assert_eq!(model.raw_time_s(20.0), 4.0);
         assert_eq!(model.time_s(20.0), 20.0 / 12.5);
         assert_eq!(model.raw_time_s(60.0), 4.0);
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_segment_to_the_right() {
+        let points = vec![point(10, 1.0, 1), point(20, 4.0, 1)];
+        let model = PiecewiseFpm::from_points(points).expect("valid");
+        assert_eq!(model.speed_derivative(5.0), 0.0);
+        assert_eq!(model.speed_derivative(10.0), -0.5);
+        assert_eq!(model.speed_derivative(20.0), 0.0);
+        let (d, step) = (15.0, 1e-6);
+        let slope = (model.time_s(d + step) - model.time_s(d - step)) / (2.0 * step);
+        assert!((model.time_derivative(d) - slope).abs() < 1e-6 * slope);
     }
 
     #[test]
