@@ -1,15 +1,18 @@
 //! Partitioners: how many computational units each device gets.
 //!
 //! [`proportional()`] divides by constant speeds, [`gpa()`] by speed functions, [`even`] not at all;
-//! [`apportion()`] turns real-valued shares into whole ones.
+//! [`apportion()`] turns real-valued shares into whole ones, [`continuous()`] is the real-valued
+//! optimum.
 
 use serde::{Deserialize, Serialize};
 
 pub mod apportion;
+pub mod continuous;
 pub mod gpa;
 pub mod proportional;
 
 pub use apportion::apportion;
+pub use continuous::{EqualTime, continuous};
 pub use gpa::gpa;
 pub use proportional::proportional;
 
