@@ -53,80 +53,45 @@ pub fn continuous(models: &[&dyn SpeedModel], total: u64) -> Result<EqualTime, P
         });
     }
     let units = total as f64;
-    equal_time(
-        models,
-        total,
-        units * (1.0 - PRECISION)..=units * (1.0 + PRECISION),
-    )
+    let goal = units * (1.0 - PRECISION)..=units * (1.0 + PRECISION);
+    let line = Line::find(models, total, goal)?;
+    Ok(EqualTime {
+        time_s: line.time_s,
+        shares: line.shares,
+    })
 }
 
-/// The line that gives out a number of units within `goal`; or, where the number jumps across `goal`
-/// from one representable time to the next, shares between the two lines that sum to `total`.
-///
-/// `total` must not be 0, and `goal` must contain a positive number.
-pub(super) fn equal_time(
-    models: &[&dyn SpeedModel],
-    total: u64,
-    goal: RangeInclusive<f64>,
-) -> Result<EqualTime, PartitionError> {
-    let even = EvenDivision::of(models, total)?;
-    // By constant speeds this is the very line.
-    let mut time_s = even.proportional_s;
-    let mut search = Search::new(models, total as f64, goal, even);
-    loop {
-        match search.evaluate(time_s) {
-            Verdict::Within => {
-                let shares = search.shares;
-                return Ok(EqualTime { time_s, shares });
-            }
-            Verdict::TooFew => search.low_s = time_s,
-            Verdict::TooMany => search.high_s = time_s,
-        }
-        match search.next_time() {
-            Some(next_s) => time_s = next_s,
-            None if search.high_s.is_infinite() => return Err(search.stuck()),
-            None => return Ok(search.between()),
-        }
-    }
+/// A line through the origin of the speed plot.
+pub(super) struct Line {
+    pub time_s: f64,
+    /// Where it meets the speed functions.
+    pub shares: Vec<f64>,
+    /// The relative growth of their sum for a relative growth of the time.
+    pub elasticity: f64,
 }
 
-/// Seconds that the models predict for an even division, which enclose the time of the best one.
-struct EvenDivision {
-    /// Of the fastest device.
-    shortest_s: f64,
-    /// Of the slowest device.
-    longest_s: f64,
-    /// Of a division in proportion to the speeds that the devices show at an even share.
-    proportional_s: f64,
-}
-
-impl EvenDivision {
-    /// Asks every model, and so notices those that are unusable.
-    fn of(models: &[&dyn SpeedModel], total: u64) -> Result<Self, PartitionError> {
+impl Line {
+    /// The line that gives out a number of units within `goal`; or, where the number jumps across
+    /// `goal` from one representable time to the next, shares between the two lines that sum to
+    /// `total`.
+    ///
+    /// `total` must not be 0, and `goal` must contain a positive number.
+    pub fn find(
+        models: &[&dyn SpeedModel],
+        total: u64,
+        goal: RangeInclusive<f64>,
+    ) -> Result<Self, PartitionError> {
         if models.is_empty() {
             return Err(PartitionError::NoDevices { total });
         }
-        let d = total as f64 / models.len() as f64;
-        let (mut shortest_s, mut longest_s) = (f64::INFINITY, 0.0_f64);
-        // Relative to the first speed, the sum cannot overflow unless a ratio of speeds does.
-        let (mut first_s, mut relative_speeds) = (0.0, 0.0);
-        for (index, model) in models.iter().enumerate() {
-            let time_s = model.time_s(d);
-            if !(time_s.is_finite() && time_s > 0.0) {
-                return Err(PartitionError::InvalidModel { index, d, time_s });
-            }
-            if index == 0 {
-                first_s = time_s;
-            }
-            relative_speeds += first_s / time_s;
-            shortest_s = shortest_s.min(time_s);
-            longest_s = longest_s.max(time_s);
-        }
-        let mean = relative_speeds / models.len() as f64;
-        Ok(Self {
-            shortest_s,
-            longest_s,
-            proportional_s: (first_s / mean).clamp(shortest_s, longest_s),
+        let mut search = Search::new(models, total as f64, goal);
+        Ok(match search.run()? {
+            End::Within(time_s) => Self {
+                time_s,
+                elasticity: search.elasticity(),
+                shares: search.shares,
+            },
+            End::Jump => search.between(),
         })
     }
 }
@@ -138,16 +103,24 @@ enum Verdict {
     TooMany,
 }
 
+/// How a search ends.
+enum End {
+    /// At this time.
+    Within(f64),
+    /// Between two neighbouring numbers.
+    Jump,
+}
+
 /// A search for the time `T` at which `N(T) = Σ x_i(T)`, the units that fit into `T`, comes within the
 /// goal. `N` does not decrease, and is nearly a straight line where speeds change little.
 struct Search<'a> {
     models: &'a [&'a dyn SpeedModel],
     total: f64,
     goal: RangeInclusive<f64>,
-    even: EvenDivision,
+    start: Start,
     /// The line evaluated last.
     shares: Vec<f64>,
-    /// The two points `(T, N(T))` closest to the goal, the closer one last; at first the origin.
+    /// The two points `(T, N(T))` closest to the goal, the closer one last.
     points: [(f64, f64); 2],
     /// `N` is below the goal here...
     low_s: f64,
@@ -160,23 +133,39 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(
-        models: &'a [&'a dyn SpeedModel],
-        total: f64,
-        goal: RangeInclusive<f64>,
-        even: EvenDivision,
-    ) -> Self {
+    fn new(models: &'a [&'a dyn SpeedModel], total: f64, goal: RangeInclusive<f64>) -> Self {
         Self {
             models,
             total,
             goal,
-            even,
+            start: Start::of(models, total),
             shares: vec![0.0; models.len()],
-            points: [(f64::NAN, f64::NAN), (0.0, 0.0)],
+            points: [(f64::NAN, f64::NAN); 2],
             low_s: 0.0,
             high_s: f64::INFINITY,
             width: u64::MAX,
             slow: 0,
+        }
+    }
+
+    fn run(&mut self) -> Result<End, PartitionError> {
+        let mut time_s = self.start.time_s;
+        let mut verdict = self.evaluate(time_s);
+        self.check_models()?;
+        // A point where the tangent that is expected here meets the axis.
+        self.points[0] = (time_s * (1.0 - 1.0 / self.start.elasticity), 0.0);
+        loop {
+            match verdict {
+                Verdict::Within => return Ok(End::Within(time_s)),
+                Verdict::TooFew => self.low_s = time_s,
+                Verdict::TooMany => self.high_s = time_s,
+            }
+            time_s = match self.next_time() {
+                Some(next_s) => next_s,
+                None if self.high_s.is_infinite() => return Err(self.stuck()),
+                None => return Ok(End::Jump),
+            };
+            verdict = self.evaluate(time_s);
         }
     }
 
@@ -186,13 +175,7 @@ impl<'a> Search<'a> {
 
     fn evaluate(&mut self, time_s: f64) -> Verdict {
         let given = give_out(self.models, self.total, time_s, &mut self.shares);
-        let error = |point: (f64, f64)| (point.1 - self.aim()).abs();
-        let new = (time_s, given);
-        if error(new) < error(self.points[1]) {
-            self.points = [self.points[1], new];
-        } else if error(self.points[0]).is_nan() || error(new) < error(self.points[0]) {
-            self.points[0] = new;
-        }
+        self.remember((time_s, given));
         if given < *self.goal.start() {
             Verdict::TooFew
         } else if given > *self.goal.end() {
@@ -200,6 +183,32 @@ impl<'a> Search<'a> {
         } else {
             Verdict::Within
         }
+    }
+
+    /// Keeps the point if it is closer to the goal than one of the two known ones.
+    fn remember(&mut self, new: (f64, f64)) {
+        let error = |point: (f64, f64)| (point.1 - self.aim()).abs();
+        let closer_than = |old| error(old).is_nan() || error(new) < error(old);
+        if closer_than(self.points[1]) {
+            self.points = [self.points[1], new];
+        } else if closer_than(self.points[0]) {
+            self.points[0] = new;
+        }
+    }
+
+    /// A model without any speed gets nothing from a line, one with an infinite speed everything.
+    fn check_models(&self) -> Result<(), PartitionError> {
+        let d = self.total / self.models.len() as f64;
+        for (index, &share) in self.shares.iter().enumerate() {
+            if share > 0.0 && share < self.total {
+                continue;
+            }
+            let time_s = self.models[index].time_s(d);
+            if !(time_s.is_finite() && time_s > 0.0) {
+                return Err(PartitionError::InvalidModel { index, d, time_s });
+            }
+        }
+        Ok(())
     }
 
     /// The next time to try, strictly inside the bracket; `None` if there is no number inside.
@@ -216,8 +225,8 @@ impl<'a> Search<'a> {
         self.slow = if halved { 0 } else { self.slow + 1 };
         self.width = width;
         let secant_s = match self.slow {
-            0 | 1 => self.secant(1.0),
-            2 | 3 => self.secant(f64::from(self.slow)),
+            0..=2 => self.secant(1.0),
+            3 | 4 => self.secant(f64::from(self.slow - 1)),
             _ => f64::NAN,
         };
         let inside = |time_s: &f64| self.low_s < *time_s && *time_s < self.high_s;
@@ -235,13 +244,24 @@ impl<'a> Search<'a> {
         t1 + stretch * (self.aim() - n1) * ((t1 - t0) / (n1 - n0))
     }
 
+    /// The relative growth of `N` for a relative growth of `T`, by the two best points.
+    fn elasticity(&self) -> f64 {
+        let [(t0, n0), (t1, n1)] = self.points;
+        let elasticity = (n1 - n0) / (t1 - t0) * (t1 / n1);
+        if elasticity.is_finite() && elasticity > 0.0 {
+            elasticity
+        } else {
+            1.0
+        }
+    }
+
     /// The line that theory has beyond the goal, while nothing else bounds it. It is taken twice as
     /// far out, for where a time hardly grows its inverse is inexact.
     fn outer_line(&self) -> Option<f64> {
         if self.high_s.is_infinite() {
-            Some(2.0 * self.even.longest_s)
+            Some(2.0 * self.start.longest_s)
         } else if self.low_s == 0.0 {
-            Some(0.5 * self.even.shortest_s)
+            Some(0.5 * self.start.shortest_s)
         } else {
             None
         }
@@ -261,7 +281,7 @@ impl<'a> Search<'a> {
 
     /// The shares that sum to `total` between two lines whose times are neighbouring numbers. Some
     /// function is so steep that whole units lie between them, and all of those take equally long.
-    fn between(mut self) -> EqualTime {
+    fn between(mut self) -> Line {
         let mut lower = vec![0.0; self.models.len()];
         let given = |time_s, shares: &mut Vec<f64>| {
             give_out(self.models, self.total, time_s, shares.as_mut_slice())
@@ -272,15 +292,84 @@ impl<'a> Search<'a> {
         for (share, &more) in self.shares.iter_mut().zip(&lower) {
             *share += (more - *share) * part;
         }
-        EqualTime {
+        Line {
             time_s: self.high_s,
             shares: self.shares,
+            elasticity: f64::INFINITY,
+        }
+    }
+}
+
+/// Where a search begins.
+struct Start {
+    /// A time at which the goal is likely.
+    time_s: f64,
+    /// The relative growth of `N` for a relative growth of `T` there.
+    elasticity: f64,
+    /// Of an even division, the time of the device that finishes first...
+    shortest_s: f64,
+    /// ... and last.
+    longest_s: f64,
+}
+
+impl Start {
+    /// With more devices than this, a sample of about as many is balanced first.
+    const SAMPLE: usize = 2048;
+
+    fn of(models: &[&dyn SpeedModel], total: f64) -> Self {
+        let stride = models.len() / Self::SAMPLE;
+        if stride < 2 {
+            return Self::proportional(models, total);
+        }
+        // Not an even stride: every second, fourth or eighth device may be a special one.
+        let sample: Vec<_> = models.iter().step_by(stride | 1).copied().collect();
+        let total = total * (sample.len() as f64 / models.len() as f64);
+        let mut search = Search::new(&sample, total, 0.999 * total..=1.001 * total);
+        match search.run() {
+            Ok(End::Within(time_s)) => Self {
+                time_s,
+                elasticity: search.elasticity(),
+                ..search.start
+            },
+            _ => search.start,
+        }
+    }
+
+    /// A division in proportion to the speeds that the devices show at an even share.
+    fn proportional(models: &[&dyn SpeedModel], total: f64) -> Self {
+        let d = total / models.len() as f64;
+        let (mut shortest_s, mut longest_s) = (f64::INFINITY, 0.0_f64);
+        // Relative to one of them, the sum of the speeds cannot overflow unless a ratio does.
+        let (mut unit_s, mut speeds) = (0.0, 0.0);
+        for model in models {
+            let time_s = model.time_s(d);
+            if !(time_s.is_finite() && time_s > 0.0) {
+                continue;
+            }
+            if speeds == 0.0 {
+                unit_s = time_s;
+            }
+            speeds += unit_s / time_s;
+            shortest_s = shortest_s.min(time_s);
+            longest_s = longest_s.max(time_s);
+        }
+        let time_s = unit_s * (models.len() as f64 / speeds);
+        Self {
+            time_s: if time_s.is_finite() { time_s } else { 1.0 },
+            elasticity: 1.0,
+            shortest_s,
+            longest_s,
         }
     }
 }
 
 /// Writes the units that each device fits into `time_s`, at most `total`, and returns their sum.
-fn give_out(models: &[&dyn SpeedModel], total: f64, time_s: f64, shares: &mut [f64]) -> f64 {
+pub(super) fn give_out(
+    models: &[&dyn SpeedModel],
+    total: f64,
+    time_s: f64,
+    shares: &mut [f64],
+) -> f64 {
     let mut sum = 0.0;
     for (model, share) in models.iter().zip(shares) {
         // The order of the two bounds turns what is not a number into no units.

@@ -1,29 +1,29 @@
 //! The geometric partitioning algorithm.
 
-use super::apportion::{complete, floors};
-use super::continuous::equal_time;
+use super::apportion::{complete, floor, floors};
+use super::continuous::{Line, give_out};
 use super::{Partition, PartitionError};
 use crate::model::SpeedModel;
 
 /// Divides `total` units so that all devices finish at the same time by their speed functions.
 ///
 /// A line through the origin of the speed plot meets the functions at points of equal time, and that
-/// time is the inverse of its slope. The line through `(D/p, max s_i(D/p))` gives out at most
-/// `D = total` units, the line through `(D/p, min s_i(D/p))` at least `D`; between them lies a line
-/// that gives out less than `D` by at most `p` units. Its shares are rounded down, and what is then
-/// left is given out unit by unit. Takes `O(p log p)` besides a few evaluations of every model.
+/// time is the inverse of its slope. A line is sought that gives out less than `D = total` by at most
+/// `p` units; its shares are rounded down, and each unit that is left goes to the device whose time
+/// with one unit more is smallest. The result is the exact minimum of the largest time over all whole
+/// divisions. Takes a few evaluations of every model, and `O(p log p)`.
 ///
 /// Three deviations from the thesis:
-/// * each unit that rounding leaves goes to the device whose time with one unit more is smallest,
-///   where the thesis serves the largest shares first. A large share says nothing about the price of
-///   one unit more (the device may stand at the edge of its memory); by smallest time the result is
-///   the exact minimum of the largest time over all whole divisions, from whichever line below `D`
-///   it starts. That is also why `p` units below are near enough, where the thesis wants one unit.
+/// * the thesis gives what rounding leaves to the devices with the largest shares. A large share says
+///   nothing about the price of one unit more: the device may stand at the edge of its memory. By
+///   smallest time the same optimum comes out whichever line below `D` it starts from, which is why
+///   `p` units below are near enough, where the thesis wants one.
 /// * the search is for the time, the inverse of the slope, because that is what the models'
 ///   closed-form inverse takes.
-/// * the region between the lines is cut where the secant meets `D`, and bisected only if that makes
-///   slow progress: with 100 000 devices every evaluation counts. It ends in any case once the two
-///   times are neighbouring numbers.
+/// * the region between the lines is cut where the secant meets `D`, and halved only if that makes
+///   slow progress: with 100 000 devices every evaluation counts. The search begins at the line that
+///   constant speeds would give, or that a sample of very many devices gives, and ends in any case once
+///   the times of the two lines are neighbouring numbers.
 ///
 /// With constant models the result is that of [`proportional`](super::proportional()).
 ///
@@ -54,20 +54,55 @@ pub fn gpa(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, Partitio
             times_s: vec![0.0; models.len()],
         });
     }
-    let slack = total.min(models.len() as u64) as f64;
+    let slack = (models.len() as u64).min(total) as f64;
     let goal = total as f64 - slack..=total as f64;
-    let line = equal_time(models, total, goal)?;
-    Ok(round(models, total, &line.shares))
+    let line = Line::find(models, total, goal)?;
+    let shares = raise(models, total, line);
+    Ok(round(models, total, &shares))
+}
+
+/// Among many devices, raises the line until its shares, rounded down, sum to nearly `total` instead
+/// of half a unit less each: looking at every model once more is cheaper than giving out so many
+/// units one by one. Where that oversteps `total` (equal devices all gain a unit at the same time) the
+/// shares stay as they are.
+fn raise(models: &[&dyn SpeedModel], total: u64, line: Line) -> Vec<f64> {
+    let given = |shares: &[f64]| {
+        let add = |sum: u64, &share: &f64| sum.saturating_add(floor(share));
+        shares.iter().fold(0, add)
+    };
+    let margin = models.len() as u64 / 64;
+    let lacking = total
+        .saturating_sub(given(&line.shares))
+        .saturating_sub(margin);
+    if lacking <= margin {
+        return line.shares;
+    }
+    let growth = lacking as f64 / (total as f64 * line.elasticity);
+    let mut raised = vec![0.0; models.len()];
+    give_out(
+        models,
+        total as f64,
+        line.time_s * (1.0 + growth),
+        &mut raised,
+    );
+    if given(&raised) > total {
+        line.shares
+    } else {
+        raised
+    }
 }
 
 /// The whole division nearest above `shares`, the minimum of the largest time if none of them lies
 /// above the line of equal time by a whole unit.
 pub(super) fn round(models: &[&dyn SpeedModel], total: u64, shares: &[f64]) -> Partition {
-    let units = complete(floors(total, shares), total, |i, units| {
-        Some(models[i].time_s(units as f64))
+    let (units, times_s) = complete(floors(total, shares), total, |i, units| {
+        let time_s = models[i].time_s(units as f64);
+        if time_s.is_nan() {
+            f64::INFINITY
+        } else {
+            time_s
+        }
     });
-    let time = |(model, &units): (&&dyn SpeedModel, &u64)| model.time_s(units as f64);
-    let times_s = models.iter().zip(&units).map(time).collect();
     Partition { units, times_s }
 }
 
