@@ -8,14 +8,14 @@
 use std::time::Instant;
 
 use isochron_hierarchy::model::{ModelError, PiecewiseFpm, Point, SpeedModel};
-use isochron_hierarchy::partition::{PartitionError, continuous, gpa};
+use isochron_hierarchy::partition::{PartitionError, continuous, gpa, npa};
 
 const RUNS: usize = 9;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!(
-        "{:>8} {:>15} {:>10} {:>14}",
-        "devices", "units", "gpa ms", "continuous ms"
+        "{:>8} {:>15} {:>10} {:>14} {:>10} {:>6}",
+        "devices", "units", "gpa ms", "continuous ms", "npa ms", "steps"
     );
     for n_devices in [10, 100, 1_000, 10_000, 100_000] {
         let fpms = devices(n_devices)?;
@@ -24,7 +24,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let total = n_devices as u64 * units_each;
             let gpa_ms = median_ms(|| gpa(&models, total).map(drop))?;
             let continuous_ms = median_ms(|| continuous(&models, total).map(drop))?;
-            println!("{n_devices:>8} {total:>15} {gpa_ms:>10.3} {continuous_ms:>14.3}");
+            let npa_ms = median_ms(|| npa(&models, total).map(drop))?;
+            let steps = npa(&models, total)?.iterations;
+            println!(
+                "{n_devices:>8} {total:>15} {gpa_ms:>10.3} {continuous_ms:>14.3} {npa_ms:>10.3} {steps:>6}"
+            );
         }
     }
     Ok(())

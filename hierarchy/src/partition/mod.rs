@@ -1,19 +1,24 @@
 //! Partitioners: how many computational units each device gets.
 //!
 //! [`proportional()`] divides by constant speeds, [`gpa()`] by speed functions, [`even`] not at all;
+//! [`npa()`] by speed functions too, numerically, which suits smooth ones of any shape.
 //! [`apportion()`] turns real-valued shares into whole ones, [`continuous()`] is the real-valued
-//! optimum.
+//! optimum, [`hybrid`] the solver that `npa` rests on.
 
 use serde::{Deserialize, Serialize};
 
 pub mod apportion;
 pub mod continuous;
 pub mod gpa;
+pub mod hybrid;
+pub mod jacobian;
+pub mod npa;
 pub mod proportional;
 
 pub use apportion::apportion;
 pub use continuous::{EqualTime, continuous};
 pub use gpa::gpa;
+pub use npa::{Guess, NpaSolution, SharesOf, npa, npa_from};
 pub use proportional::proportional;
 
 /// A division of work between devices.
