@@ -25,11 +25,11 @@ pub const MACHINES: [(f64, f64); 4] = [
 ];
 
 /// Seconds that `rows` rows of a matrix of `n` columns take a machine. Once its memory is full, the
-/// speed falls to a thirtieth over the next tenth of the memory.
+/// speed falls, to a thirtieth when four tenths more than it has would be needed.
 pub fn time_s(machine: usize, n: u64, rows: u64) -> f64 {
     let (memory_mb, speed) = MACHINES[machine];
     let needed_mb = (rows * n) as f64 * 8e-6 + 20.0;
-    let paging = ((needed_mb / memory_mb - 1.0) / 0.1).clamp(0.0, 1.0);
+    let paging = ((needed_mb / memory_mb - 1.0) / 0.4).clamp(0.0, 1.0);
     let doubles = (rows * n) as f64;
     doubles / (speed * 1e4) * (1.0 + 29.0 * paging)
 }

@@ -37,18 +37,21 @@ fn across_the_edge_of_memory_constant_models_oscillate() {
     let balanced = balance(Strategy::MultiCpm, 11_000).unwrap();
     assert!(!balanced.converged);
     assert_eq!(balanced.why, Outcome::NothingNew);
-    for iteration in &balanced.history {
-        assert!(iteration.imbalance > 1.0, "{iteration:?}");
-    }
-    // The two small machines get very few rows, then too many, and again.
+    // It does not get better with time...
+    let imbalances: Vec<f64> = balanced.history.iter().map(|i| i.imbalance).collect();
+    assert!(
+        imbalances.len() >= 4 && imbalances.iter().all(|&i| i > 1.0),
+        "{imbalances:?}"
+    );
+    assert!(imbalances.last() > imbalances.first(), "{imbalances:?}");
+    // ... for the two small machines get few rows, then too many, and again.
     for machine in [0, 1] {
         let rows = rows_of(&balanced, machine);
-        assert!(rows.len() >= 4, "{rows:?}");
         for three in rows.windows(3) {
-            let (to, back) = (three[1].abs_diff(three[0]), three[2].abs_diff(three[1]));
             assert_ne!(three[0] < three[1], three[1] < three[2], "{rows:?}");
-            assert!(to.min(back) > 1500, "{rows:?}");
         }
+        let swing = rows.windows(2).map(|two| two[1].abs_diff(two[0])).max();
+        assert!(swing > Some(11_000 / 4 / 2), "{rows:?}");
     }
 }
 
@@ -67,7 +70,8 @@ fn across_the_edge_of_memory_functional_models_settle() {
             "{needed_mb} MB"
         );
     }
+    // Even the best division that constant models happened upon is a quarter slower.
     let constant = balance(Strategy::MultiCpm, 11_000).unwrap();
     let slowest = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
-    assert!(slowest(&balanced.times_s) < 0.7 * slowest(&constant.times_s));
+    assert!(slowest(&balanced.times_s) < 0.8 * slowest(&constant.times_s));
 }
