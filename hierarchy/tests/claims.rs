@@ -9,10 +9,10 @@
 
 use isochron_hierarchy::balance::{Balanced, Outcome, Strategy};
 
-#[path = "../examples/memory_cliff.rs"]
-mod memory_cliff;
+#[path = "../examples/akima_npa.rs"]
+mod akima_npa;
 
-use memory_cliff::{MACHINES, balance};
+use akima_npa::memory_cliff::{MACHINES, balance};
 
 fn rows_of(balanced: &Balanced, machine: usize) -> Vec<u64> {
     let rows = |iteration: &isochron_hierarchy::balance::Iteration| iteration.units[machine];
@@ -74,4 +74,25 @@ fn across_the_edge_of_memory_functional_models_settle() {
     let constant = balance(Strategy::MultiCpm, 11_000).unwrap();
     let slowest = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
     assert!(slowest(&balanced.times_s) < 0.8 * slowest(&constant.times_s));
+}
+
+/// Clarke's thesis, figure 4.3: the optimum by the seventh iteration, each solved in few steps.
+#[test]
+fn splines_and_the_numerical_algorithm_settle_within_seven_iterations() {
+    let history = akima_npa::balance(0.1).unwrap();
+    let (last, before) = history.split_last().unwrap();
+    assert!(last.imbalance <= 0.1 && last.next.is_none());
+    assert!(
+        (5..=7).contains(&history.len()),
+        "{} iterations",
+        history.len()
+    );
+    for iteration in before {
+        assert_eq!(iteration.units.iter().sum::<u64>(), akima_npa::ROWS);
+        let next = iteration.next.as_ref().unwrap();
+        assert!(next.converged && next.iterations <= 40, "{next:?}");
+    }
+    // The even division is the slowest but for what the first splines promised.
+    let slowest = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
+    assert!(slowest(&last.times_s) < 0.2 * slowest(&history[0].times_s));
 }

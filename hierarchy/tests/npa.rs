@@ -7,7 +7,7 @@
     reason = "a test that cannot go on panics"
 )]
 
-use isochron_hierarchy::model::{Cpm, PiecewiseFpm, Point, SpeedModel};
+use isochron_hierarchy::model::{AkimaFpm, Cpm, PiecewiseFpm, Point, SpeedModel};
 use isochron_hierarchy::partition::hybrid::{Limits, Stop, System, solve};
 use isochron_hierarchy::partition::jacobian::{Arrowhead, Dense, Jacobian};
 use isochron_hierarchy::partition::{
@@ -81,7 +81,7 @@ fn cpm(scale: f64) -> impl Strategy<Value = Device> {
     })
 }
 
-fn fpm(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
+fn points(scale: f64, sizes: u64) -> impl Strategy<Value = Vec<Point>> {
     let point = (1..=sizes, 0.05..20.0_f64).prop_map(move |(d, speed)| Point {
         d,
         t_s: d as f64 / (speed * scale),
@@ -89,7 +89,16 @@ fn fpm(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
         ci_s: 0.0,
     });
     prop::collection::vec(point, 1..10)
+}
+
+fn fpm(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
+    points(scale, sizes)
         .prop_map(|points| Box::new(PiecewiseFpm::from_points(points).unwrap()) as Device)
+}
+
+fn akima(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
+    points(scale, sizes)
+        .prop_map(|points| Box::new(AkimaFpm::from_points(points).unwrap()) as Device)
 }
 
 fn smooth(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
@@ -196,6 +205,45 @@ proptest! {
         }
     }
 
+    /// Times of splines through arbitrary points need not grow, and then there may be several roots.
+    #[test]
+    fn what_converges_among_splines_is_a_root(
+        devices in prop::collection::vec(akima(1.0, 10_000), 1..10),
+        total in 1..100_000_u64,
+    ) {
+        let models = as_dyn(&devices);
+        let solution = npa(&models, total).unwrap();
+        assert_whole(&solution.partition, &models, total);
+        if solution.converged {
+            assert_root(&solution, &models, total);
+        } else {
+            let geometrical = gpa(&models, total).unwrap();
+            prop_assert!(solution.partition.max_time_s() <= geometrical.max_time_s());
+        }
+    }
+
+    /// Splines through measurements of a device that is fast while its memory lasts.
+    #[test]
+    fn splines_through_measurements_are_solved(
+        memories in prop::collection::vec((1.0..20.0_f64, 2_000..8_000_u64), 2..10),
+        units_each in 1..6_000_u64,
+    ) {
+        let spline = |&(peak, memory): &(f64, u64)| {
+            let device = Smooth { peak, half: 50.0, memory: memory as f64, steepness: 3.0 };
+            let point = |d| Point { d, t_s: device.time_s(d as f64), reps: 3, ci_s: 0.0 };
+            let points = (1..=20).map(|i| point(i * i * 30)).collect();
+            Box::new(AkimaFpm::from_points(points).unwrap()) as Device
+        };
+        let devices: Vec<Device> = memories.iter().map(spline).collect();
+        let models = as_dyn(&devices);
+        let total = units_each * models.len() as u64;
+        let (line, solution) = (continuous(&models, total).unwrap(), npa(&models, total).unwrap());
+        prop_assert!(solution.converged, "{solution:?}");
+        let unit_s = unit_time(&models, &line.shares);
+        let max_s = solution.partition.max_time_s();
+        prop_assert!(max_s <= (line.time_s + unit_s) * (1.0 + 1e-12), "{max_s} {line:?}");
+    }
+
     #[test]
     fn constant_models_take_one_step(
         devices in prop::collection::vec(cpm(1.0), 2..30),
@@ -286,6 +334,7 @@ fn nasty_device() -> impl Strategy<Value = Device> {
         3 => scale().prop_flat_map(cpm),
         6 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| fpm(scale, sizes)),
         3 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| smooth(scale, sizes)),
+        3 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| akima(scale, sizes)),
         2 => wave,
         1 => broken,
         1 => Just(()).prop_map(|()| Box::new(PiecewiseFpm::new()) as Device),
