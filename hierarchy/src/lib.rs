@@ -6,8 +6,8 @@
 //!   a function of problem size from measured [`Point`](model::Point)s, [`Cpm`](model::Cpm) is the
 //!   constant it replaces, [`ModelFile`](model::ModelFile) the text they are kept in.
 //! * [`partition`]: how many units each device gets. [`gpa`](partition::gpa()) equalises the times of
-//!   [`SpeedModel`](model::SpeedModel)s, [`proportional`](partition::proportional()) those of
-//!   constant speeds.
+//!   [`SpeedModel`](model::SpeedModel)s, [`npa`](partition::npa()) does so numerically,
+//!   [`proportional`](partition::proportional()) equalises those of constant speeds.
 //! * [`layout`]: where each node's rectangle lies. [`br`](layout::br()) arranges areas into
 //!   a [`Layout`](layout::Layout) of little communication.
 //! * [`balance`]: what to measure next, and when to stop. [`Inpa`](balance::Inpa) balances nodes,

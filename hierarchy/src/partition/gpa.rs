@@ -92,8 +92,9 @@ fn raise(models: &[&dyn SpeedModel], total: u64, line: Line) -> Vec<f64> {
     }
 }
 
-/// The whole division nearest above `shares`, the minimum of the largest time if none of them lies
-/// above the line of equal time by a whole unit.
+/// Rounds `shares` down, and gives each unit that is left to the device whose time with one unit more
+/// is smallest: the minimum of the largest time over all whole divisions, provided that none of the
+/// rounded shares takes longer than that.
 pub(super) fn round(models: &[&dyn SpeedModel], total: u64, shares: &[f64]) -> Partition {
     let (units, times_s) = complete(floors(total, shares), total, |i, units| {
         let time_s = models[i].time_s(units as f64);
