@@ -127,6 +127,12 @@ impl TimeFunction {
         Ok(Self { granule, points })
     }
 
+    /// A function of points that are known to be valid, ascending in units.
+    pub(crate) fn of_sorted(granule: u64, points: Vec<(u64, f64)>) -> Self {
+        debug_assert!(points.is_sorted_by(|a, b| a.0 < b.0));
+        Self { granule, points }
+    }
+
     /// A function of measured points, in any order. Repeated measurements of one size are averaged,
     /// weighted by their repetitions (at least 1); their intervals, being independent, combine to
     /// `√Σ(w·ci)² / Σw`.
