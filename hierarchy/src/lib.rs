@@ -7,7 +7,8 @@
 //!   constant it replaces, [`ModelFile`](model::ModelFile) the text they are kept in.
 //! * [`partition`]: how many units each device gets. [`gpa`](partition::gpa()) equalises the times of
 //!   [`SpeedModel`](model::SpeedModel)s, [`proportional`](partition::proportional()) those of
-//!   constant speeds.
+//!   constant speeds; [`hpopta`](partition::hpopta()) minimises the largest time of
+//!   [`TimeFunction`](model::TimeFunction)s of any shape.
 //! * [`layout`]: where each node's rectangle lies. [`br`](layout::br()) arranges areas into
 //!   a [`Layout`](layout::Layout) of little communication.
 //! * [`balance`]: what to measure next, and when to stop. [`Inpa`](balance::Inpa) balances nodes,
@@ -54,6 +55,12 @@
 //! * *Lastovetsky and Reddy 2007*: "Data Partitioning with a Functional Performance Model of
 //!   Heterogeneous Processors", International Journal of High Performance Computing Applications
 //!   21(1).
+//! * *Lastovetsky and Reddy 2017*: "New Model-Based Methods and Algorithms for Performance and Energy
+//!   Optimization of Data Parallel Applications on Homogeneous Multicore Clusters", IEEE Transactions
+//!   on Parallel and Distributed Systems 28(4).
+//! * *Khaleghzadeh, Reddy and Lastovetsky*: "A Novel Data-Partitioning Algorithm for Performance
+//!   Optimization of Data-Parallel Applications on Heterogeneous HPC Platforms", IEEE Transactions on
+//!   Parallel and Distributed Systems, and its supplement.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

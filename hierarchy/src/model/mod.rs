@@ -1,17 +1,20 @@
 //! Performance models: how fast a device is at every problem size.
 //!
 //! [`Point`] is one measurement, [`Cpm`] the constant model, [`PiecewiseFpm`] the functional model
-//! built from points, [`ModelFile`] the points file on disk. Partitioners see [`SpeedModel`] only.
+//! built from points, [`ModelFile`] the points file on disk. Partitioners see [`SpeedModel`] only, or,
+//! where functions may have any shape, [`TimeFunction`].
 
 use std::fmt::Debug;
 
 pub mod cpm;
+pub mod discrete;
 pub mod piecewise;
 pub mod point;
 mod shape;
 pub mod text;
 
 pub use cpm::Cpm;
+pub use discrete::{Estimate, TimeFunction};
 pub use piecewise::{Knot, PiecewiseFpm};
 pub use point::Point;
 pub use text::ModelFile;
@@ -61,6 +64,39 @@ pub enum ModelError {
         d: u64,
         /// Seconds of the rejected point.
         t_s: f64,
+    },
+    /// A granule of no units.
+    #[error("granule 0: sizes must be multiples of at least 1 unit")]
+    ZeroGranule,
+    /// A size between two granules.
+    #[error("point d = {d}: not a multiple of the granule, {granule} units")]
+    NotAMultiple {
+        /// Units of the rejected point.
+        d: u64,
+        /// The granule in units.
+        granule: u64,
+    },
+    /// Two times for one size.
+    #[error("point d = {d}: given twice")]
+    RepeatedSize {
+        /// Units of the repeated point.
+        d: u64,
+    },
+    /// A confidence interval that is none.
+    #[error("point d = {d}: confidence interval {ci_s} s: must be finite and at least 0")]
+    InvalidInterval {
+        /// Units of the rejected point.
+        d: u64,
+        /// Its half-width in seconds.
+        ci_s: f64,
+    },
+    /// More points than anybody can use.
+    #[error("{points} points, and {limit} at most: choose a larger granule")]
+    TooManyPoints {
+        /// Points that were asked for.
+        points: u64,
+        /// The most that are allowed.
+        limit: u64,
     },
     /// A line of a points file that cannot be read.
     #[error("line {line}: {reason}")]
