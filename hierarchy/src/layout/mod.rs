@@ -5,12 +5,16 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod arrangement;
 pub mod columns;
+mod error;
 mod picture;
 pub mod rect;
 mod tiling;
 
-pub use columns::{br, lower_bound};
+pub use arrangement::{br_in, half_perimeters_in};
+pub use columns::{br, br_columns, lower_bound};
+pub use error::LayoutError;
 pub use rect::Rect;
 
 /// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order; a node
@@ -101,6 +105,15 @@ impl Layout {
             .sum()
     }
 
+    /// What no layout of these areas can go below in its sum of half-perimeters: `Σ 2 √area_i`.
+    ///
+    /// # References
+    /// Beaumont, Boudet, Rastello and Robert 2001.
+    #[must_use]
+    pub fn lower_bound(&self) -> f64 {
+        square_bound(self.rects.iter().map(Rect::area))
+    }
+
     /// The same tiling stretched to `new_cols` columns: every boundary `x` moves to
     /// `x · new_cols / cols`, rounded half up, so that the result tiles `rows × new_cols` exactly. A
     /// rectangle may become empty. A layout without columns has no boundaries to stretch: its first
@@ -167,77 +180,16 @@ impl Layout {
     }
 }
 
+/// `Σ 2 √area`: every area a square.
+fn square_bound(areas: impl Iterator<Item = u64>) -> f64 {
+    areas.map(|area| 2.0 * (area as f64).sqrt()).sum()
+}
+
 /// `x · new / old`, rounded half up.
 fn scale(x: u64, old: u64, new: u64) -> u64 {
     let (x, old, new) = (u128::from(x), u128::from(old), u128::from(new));
     // At most `new`, because x <= old.
     ((2 * x * new + old) / (2 * old)) as u64
-}
-
-/// Why rectangles are not a layout, or areas cannot be laid out.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LayoutError {
-    /// A layout needs at least one node.
-    #[error("a layout of {rows} x {cols} blocks without nodes")]
-    NoNodes {
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
-    /// The number of blocks exceeds 63 bits.
-    #[error("{rows} x {cols} blocks are too many to count")]
-    TooLarge {
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
-    /// A rectangle reaches outside the matrix.
-    #[error("node {index}: {rect:?} does not lie within {rows} x {cols} blocks")]
-    OutOfBounds {
-        /// Index of the node.
-        index: usize,
-        /// Its rectangle.
-        rect: Rect,
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
-    /// Two rectangles share blocks.
-    #[error("nodes {first} and {second} share blocks")]
-    Overlap {
-        /// Index of one node.
-        first: usize,
-        /// Index of the other.
-        second: usize,
-    },
-    /// Some blocks belong to nobody.
-    #[error("{covered} of {total} blocks have an owner")]
-    Gap {
-        /// Blocks that some rectangle covers.
-        covered: u64,
-        /// Blocks of the matrix.
-        total: u64,
-    },
-    /// An area that is negative or not a number.
-    #[error("node {index}: area {area} is not a finite number of at least 0")]
-    InvalidArea {
-        /// Index of the node.
-        index: usize,
-        /// The area asked for.
-        area: f64,
-    },
-    /// There are blocks, and no node has a positive area.
-    #[error("{rows} x {cols} blocks to lay out and every area is 0")]
-    NoArea {
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
 }
 
 #[cfg(test)]
