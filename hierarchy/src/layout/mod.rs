@@ -11,11 +11,13 @@ mod error;
 mod picture;
 pub mod rect;
 mod tiling;
+pub mod zones;
 
 pub use arrangement::{br_in, half_perimeters_in};
 pub use columns::{br, br_columns, lower_bound};
 pub use error::LayoutError;
 pub use rect::Rect;
+pub use zones::{Grid, Zones};
 
 /// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order; a node
 /// without work has an empty rectangle. That the rectangles cover every block exactly once is checked
@@ -165,7 +167,8 @@ impl Layout {
     /// with its node's number and, where there is room, its `rows×cols`. Lines end in a newline.
     #[must_use]
     pub fn picture(&self, max_width: usize) -> String {
-        picture::draw(self, max_width)
+        let zones: Vec<&[Rect]> = self.rects.iter().map(std::slice::from_ref).collect();
+        picture::draw(self.rows, self.cols, &zones, max_width)
     }
 
     fn all_to_first(&self, rows: u64, cols: u64) -> Self {
