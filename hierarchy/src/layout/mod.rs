@@ -6,17 +6,23 @@
 use serde::{Deserialize, Serialize};
 
 pub mod arrangement;
+pub mod cartesian;
 pub mod columns;
 mod error;
+pub mod kl;
 mod picture;
 pub mod rect;
+pub mod slices;
 mod tiling;
 pub mod zones;
 
 pub use arrangement::{br_in, half_perimeters_in};
+pub use cartesian::{cartesian, cartesian_columns, cartesian_in};
 pub use columns::{br, br_columns, lower_bound};
 pub use error::LayoutError;
+pub use kl::{kl, kl_columns};
 pub use rect::Rect;
+pub use slices::{slice_cols, slice_rows};
 pub use zones::{Grid, Zones};
 
 /// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order; a node
