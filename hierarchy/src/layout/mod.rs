@@ -17,6 +17,7 @@ pub mod kl;
 mod picture;
 pub mod rect;
 pub mod recursive;
+pub mod repair;
 pub mod slices;
 mod tiling;
 pub mod zones;
@@ -31,6 +32,7 @@ pub use fpm_kl::{FpmKl, FpmKlConfig, SpeedSurface, fpm_kl};
 pub use kl::{kl, kl_columns};
 pub use rect::Rect;
 pub use recursive::recursive;
+pub use repair::repair;
 pub use slices::{slice_cols, slice_rows};
 pub use zones::{Grid, Zones};
 
