@@ -1,7 +1,14 @@
 //! Layouts: where in the matrix each node's rectangle lies.
 //!
-//! A [`Layout`] is plain data that is known to tile its matrix; [`br()`] is the communication
-//! minimising algorithm that arranges given areas in columns.
+//! A [`Layout`] is plain data that is known to tile its matrix by rectangles, [`Zones`] the same with
+//! zones that may be L-shaped. They come from
+//! * areas, by [`Method`]: [`kl()`] and [`br()`] (the communication minimising algorithm) in columns,
+//!   [`cartesian()`] in a grid, [`recursive()`] by cuts, [`corner()`] by cuts and corners,
+//!   [`slice_cols()`] and [`slice_rows()`] in one dimension;
+//! * models: [`fpm_br()`] from speed functions of the area, [`fpm_kl()`] from those of both sides.
+//!
+//! [`br_in()`] keeps an arrangement while areas change, and [`repair()`] moves single blocks until the
+//! slowest node cannot be helped that way.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +21,7 @@ mod error;
 pub mod fpm_br;
 pub mod fpm_kl;
 pub mod kl;
+pub mod method;
 mod picture;
 pub mod rect;
 pub mod recursive;
@@ -30,6 +38,7 @@ pub use error::LayoutError;
 pub use fpm_br::fpm_br;
 pub use fpm_kl::{FpmKl, FpmKlConfig, SpeedSurface, fpm_kl};
 pub use kl::{kl, kl_columns};
+pub use method::{Method, arrange};
 pub use rect::Rect;
 pub use recursive::recursive;
 pub use repair::repair;
