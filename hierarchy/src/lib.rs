@@ -10,7 +10,8 @@
 //!   constant speeds; [`hpopta`](partition::hpopta()) minimises the largest time of
 //!   [`TimeFunction`](model::TimeFunction)s of any shape.
 //! * [`layout`]: where each node's rectangle lies. [`br`](layout::br()) arranges areas into
-//!   a [`Layout`](layout::Layout) of little communication.
+//!   a [`Layout`](layout::Layout) of little communication; [`Method`](layout::Method) names the other
+//!   ways, of which [`corner`](layout::corner()) makes [`Zones`](layout::Zones) that may be L-shaped.
 //! * [`balance`]: what to measure next, and when to stop. [`Inpa`](balance::Inpa) balances nodes,
 //!   [`Idpa`](balance::Idpa) the devices of a node, both by way of [`Dpa`](balance::Dpa).
 //!
