@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Point, SpeedModel};
+use super::means::average;
+use super::{ModelError, Point, SpeedModel};
 
 /// Constant performance model: `s(d) = speed` at every problem size.
 ///
@@ -12,6 +13,28 @@ use super::{Point, SpeedModel};
 pub struct Cpm {
     /// Units per second.
     pub speed: f64,
+}
+
+impl Cpm {
+    /// The constant that predicts the time of all measured sizes together right:
+    /// `speed = Σ d / Σ t`, every size once, whose times are averaged first, weighted by repetitions.
+    ///
+    /// The large sizes count most, as they do in a run, where a mean of the speeds would give a tiny
+    /// size as much to say as a large one. Of one size it is that size's speed, as in the thesis.
+    ///
+    /// # Errors
+    /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
+    /// [`ModelError::InvalidInterval`] for a bad one.
+    pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
+        if points.is_empty() {
+            return Err(ModelError::NoPoints);
+        }
+        points.iter().try_for_each(Point::check)?;
+        let means = average(points);
+        let units: f64 = means.iter().map(|mean| mean.knot.d).sum();
+        let t_s: f64 = means.iter().map(|mean| mean.knot.time_s()).sum();
+        Ok(Self { speed: units / t_s })
+    }
 }
 
 impl From<Point> for Cpm {
@@ -40,6 +63,20 @@ impl SpeedModel for Cpm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_points_give_the_speed_of_them_all_together() {
+        let point = |d, t_s, reps| Point {
+            d,
+            t_s,
+            reps,
+            ci_s: 0.0,
+        };
+        // 100 units take 2 s on average, 300 units 8 s.
+        let points = [point(300, 8.0, 1), point(100, 1.0, 1), point(100, 2.5, 2)];
+        assert_eq!(Cpm::from_points(&points), Ok(Cpm { speed: 40.0 }));
+        assert_eq!(Cpm::from_points(&[]), Err(ModelError::NoPoints));
+    }
 
     #[test]
     fn speed_is_the_points_speed_everywhere() {

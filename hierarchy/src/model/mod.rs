@@ -1,29 +1,47 @@
 //! Performance models: how fast a device is at every problem size.
 //!
 //! [`Point`] is one measurement, [`Cpm`] the constant model, [`PiecewiseFpm`] the functional model
-//! built from points, [`ModelFile`] the points file on disk. Partitioners see [`SpeedModel`] only, or,
-//! where functions may have any shape, [`TimeFunction`].
+//! built from points, [`ModelFile`] the points file on disk. [`PiecewiseTime`], [`AkimaFpm`] and
+//! [`Polyline`] are other fits of the same points, [`Fit`] chooses between them by name; [`Surface`] is
+//! the functional model in two dimensions. Partitioners see [`SpeedModel`] only, or, where functions
+//! may have any shape, [`TimeFunction`].
 
 use std::fmt::Debug;
 
+pub mod akima;
 pub mod cpm;
+mod cubic;
 pub mod discrete;
+pub mod fit;
+pub mod flags;
+mod means;
 pub mod piecewise;
+pub mod piecewise_time;
 pub mod point;
+pub mod polyline;
 mod shape;
+pub mod surface;
 pub mod text;
 
+pub use akima::AkimaFpm;
 pub use cpm::Cpm;
 pub use discrete::{Estimate, TimeFunction};
-pub use piecewise::{Knot, PiecewiseFpm};
+pub use fit::Fit;
+pub use flags::{Flag, Reason};
+pub use piecewise::PiecewiseFpm;
+pub use piecewise_time::{PiecewiseTime, TimeKnot};
 pub use point::Point;
+pub use polyline::{Knot, Polyline};
+pub use surface::{Surface, SurfacePoint};
 pub use text::ModelFile;
 
 /// A speed function `s(d)` in computational units per second, and the time `t(d) = d / s(d)`.
 ///
 /// Partitioners rely on one property: `t` is strictly increasing and unbounded, so that a line
 /// through the origin of the speed plot meets the function exactly once. It holds wherever `s`
-/// first rises concavely from a non-negative value and then falls.
+/// first rises concavely from a non-negative value and then falls. [`Cpm`], [`PiecewiseFpm`] and
+/// [`PiecewiseTime`] have it by construction; [`AkimaFpm`] and [`Polyline`] follow the measurements
+/// wherever they go, and answer [`units_within`](Self::units_within) with the last of several sizes.
 ///
 /// A model that knows nothing has speed 0, time infinity, and fits no units into any time.
 ///
@@ -57,8 +75,20 @@ pub trait SpeedModel: Debug {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// A point that has no finite positive speed.
-    #[error("point d = {d}, t = {t_s} s: d must be at least 1 and t finite and positive")]
+    /// There is nothing to make a model of.
+    #[error("no points: a model needs at least one measurement")]
+    NoPoints,
+    /// A name that is not that of a [`Fit`].
+    #[error("unknown model \"{name}\": expected one of {}", Fit::names())]
+    UnknownFit {
+        /// The name.
+        name: String,
+    },
+    /// A point that has no usable speed.
+    #[error(
+        "point d = {d}, t = {t_s} s: d must be at least 1 and t finite and positive, \
+         between 1e-100 and 1e100 s"
+    )]
     InvalidPoint {
         /// Units of the rejected point.
         d: u64,
@@ -82,14 +112,6 @@ pub enum ModelError {
         /// Units of the repeated point.
         d: u64,
     },
-    /// A confidence interval that is none.
-    #[error("point d = {d}: confidence interval {ci_s} s: must be finite and at least 0")]
-    InvalidInterval {
-        /// Units of the rejected point.
-        d: u64,
-        /// Its half-width in seconds.
-        ci_s: f64,
-    },
     /// More points than anybody can use.
     #[error("{points} points, and {limit} at most: choose a larger granule")]
     TooManyPoints {
@@ -97,6 +119,52 @@ pub enum ModelError {
         points: u64,
         /// The most that are allowed.
         limit: u64,
+    },
+    /// A confidence interval that is not one.
+    #[error("confidence interval ci = {ci_s} s: it must be a number from 0 to 1e100")]
+    InvalidInterval {
+        /// The half-width in seconds.
+        ci_s: f64,
+    },
+    /// A corner of a speed function that has no usable speed or is out of order.
+    #[error(
+        "knot {index}, d = {d}, speed = {speed} units/s: d must be positive and ascend, the speed be \
+         positive, and both finite"
+    )]
+    InvalidKnot {
+        /// Index of the rejected corner.
+        index: usize,
+        /// Its size in units.
+        d: f64,
+        /// Its speed in units per second.
+        speed: f64,
+    },
+    /// A point of a surface that has no usable speed.
+    #[error(
+        "point m = {m}, n = {n}, t = {t_s} s: m and n must be at least 1 and t finite and positive, \
+         between 1e-100 and 1e100 s"
+    )]
+    InvalidSurfacePoint {
+        /// Height of the rejected point, in blocks.
+        m: u64,
+        /// Width of the rejected point, in blocks.
+        n: u64,
+        /// Seconds of the rejected point.
+        t_s: f64,
+    },
+    /// A grid of measured points that has a hole.
+    #[error("m = {m}, n = {n} is not measured: a grid needs every height at every width")]
+    IncompleteGrid {
+        /// Height of the first missing point, in blocks.
+        m: f64,
+        /// Width of the first missing point, in blocks.
+        n: f64,
+    },
+    /// A surface cannot be cut there.
+    #[error("extent {extent}: a section lies at a finite positive height or width")]
+    InvalidExtent {
+        /// The height or width, in blocks.
+        extent: f64,
     },
     /// A line of a points file that cannot be read.
     #[error("line {line}: {reason}")]

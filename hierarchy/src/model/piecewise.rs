@@ -2,29 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::means::{Mean, average};
 use super::shape::restrict;
-use super::{ModelError, Point, SpeedModel};
-
-/// A corner of a piecewise linear speed function.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Knot {
-    /// Problem size in units.
-    pub d: f64,
-    /// Speed there in units per second.
-    pub speed: f64,
-}
-
-impl Knot {
-    /// Seconds that this many units take: `d / speed`.
-    #[must_use]
-    pub fn time_s(&self) -> f64 {
-        self.d / self.speed
-    }
-
-    pub(super) fn slope_to(self, next: Self) -> f64 {
-        (next.speed - self.speed) / (next.d - self.d)
-    }
-}
+use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, flags};
 
 /// Functional performance model built point by point: linear in speed between its knots, constant to
 /// the left of the first and to the right of the last.
@@ -60,10 +40,11 @@ impl Knot {
 #[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
 pub struct PiecewiseFpm {
     points: Vec<Point>,
-    /// One per measured size: `points` with repeated measurements averaged, ascending in `d`.
-    means: Vec<Knot>,
-    /// `means` with those pooled that measuring cannot tell apart, without those that break the shape.
-    knots: Vec<Knot>,
+    /// One knot per measured size: `points` with repeated measurements averaged.
+    raw: Polyline,
+    /// `raw` with those knots pooled that measuring cannot tell apart, without those that break the
+    /// shape.
+    fit: Polyline,
 }
 
 impl PiecewiseFpm {
@@ -81,8 +62,7 @@ impl PiecewiseFpm {
         points.iter().try_for_each(Point::check)?;
         let mut model = Self {
             points,
-            means: Vec::new(),
-            knots: Vec::new(),
+            ..Self::default()
         };
         model.approximate();
         Ok(model)
@@ -109,7 +89,7 @@ impl PiecewiseFpm {
     /// The corners of the approximation, ascending in `d`.
     #[must_use]
     pub fn knots(&self) -> &[Knot] {
-        &self.knots
+        self.fit.knots()
     }
 
     /// Whether nothing has been measured yet.
@@ -123,9 +103,7 @@ impl PiecewiseFpm {
     /// the speed changes fast, there may be a cliff.
     #[must_use]
     pub fn supports(&self, d: f64) -> bool {
-        let right = self.means.partition_point(|mean| mean.d <= d);
-        let left = right.checked_sub(1).map(|left| self.means[left]);
-        match (left, self.means.get(right)) {
+        match self.raw.around(d) {
             (None, next) => next.is_some(),
             (Some(left), None) => d <= NEAR * left.d,
             (Some(left), Some(right)) => {
@@ -136,54 +114,52 @@ impl PiecewiseFpm {
         }
     }
 
-    /// Seconds that `d` units take by plain interpolation through all measured sizes, without the
-    /// shape restrictions: linear in speed between them, constant outside. For replaying a recorded
-    /// device, dips and all. 0 at `d = 0`, infinity if the model is empty.
+    /// The model without pooling and without shape restrictions: linear in speed through the mean of
+    /// every measured size, dips and all. For replaying a recorded device, plots and comparisons.
+    #[must_use]
+    pub fn raw(&self) -> &Polyline {
+        &self.raw
+    }
+
+    /// Speed at `d` of the [`raw`](Self::raw) model, in units per second; 0 if it is empty.
+    #[must_use]
+    pub fn raw_speed(&self, d: f64) -> f64 {
+        self.raw.speed(d)
+    }
+
+    /// Seconds that `d` units take by the [`raw`](Self::raw) model. 0 at `d = 0`, infinity if the
+    /// model is empty.
     #[must_use]
     pub fn raw_time_s(&self, d: f64) -> f64 {
-        if d <= 0.0 {
-            0.0
-        } else {
-            d / interpolate(&self.means, d)
-        }
+        self.raw.time_s(d)
+    }
+
+    /// The measured sizes that contradict their neighbours, ascending in `d`: to be measured again
+    /// before they are believed. Nothing is taken from the model on their account. See [`Flag`] for
+    /// what a contradiction is. `O(n log n)` for `n` points.
+    #[must_use]
+    pub fn flags(&self) -> Vec<Flag> {
+        flags::contradictions(&average(&self.points))
     }
 
     fn approximate(&mut self) {
         let means = average(&self.points);
-        self.means = means.iter().map(|mean| mean.knot).collect();
-        self.knots = restrict(&pool(&means));
+        self.raw = Polyline::through(means.iter().map(|mean| mean.knot).collect());
+        self.fit = Polyline::through(restrict(&pool(&means)));
     }
 }
 
 impl SpeedModel for PiecewiseFpm {
     fn speed(&self, d: f64) -> f64 {
-        interpolate(&self.knots, d)
+        self.fit.speed(d)
     }
 
     fn speed_derivative(&self, d: f64) -> f64 {
-        let right = self.knots.partition_point(|knot| knot.d <= d);
-        match (right.checked_sub(1), self.knots.get(right)) {
-            (Some(left), Some(next)) => self.knots[left].slope_to(*next),
-            _ => 0.0,
-        }
+        self.fit.speed_derivative(d)
     }
 
     fn units_within(&self, t_s: f64) -> f64 {
-        let right = self.knots.partition_point(|knot| knot.time_s() <= t_s);
-        match (
-            right.checked_sub(1).map(|left| self.knots[left]),
-            self.knots.get(right),
-        ) {
-            (None, None) => 0.0,
-            (Some(end), None) | (None, Some(&end)) => t_s * end.speed,
-            (Some(a), Some(b)) => {
-                // On the segment s = a.speed + m (d - a.d), solve d = t s for d.
-                let m = a.slope_to(*b);
-                let d = t_s * (a.speed - m * a.d) / (1.0 - m * t_s);
-                // Nearly equal times at both ends make this 0/0; any d between them is then right.
-                if d.is_nan() { a.d } else { d.clamp(a.d, b.d) }
-            }
-        }
+        self.fit.units_within(t_s)
     }
 }
 
@@ -209,16 +185,6 @@ const NEAR: f64 = 1.1;
 
 /// Speeds up to this ratio leave no room for a cliff between them.
 const SAME_SPEED: f64 = 1.25;
-
-/// A measured speed and how well it is known.
-#[derive(Debug, Clone, Copy)]
-struct Mean {
-    knot: Knot,
-    /// Half-width of the speed's confidence interval.
-    ci: f64,
-    /// Repetitions.
-    weight: f64,
-}
 
 /// Speeds of neighbouring sizes that measuring cannot tell apart become one, at the mean size.
 fn pool(means: &[Mean]) -> Vec<Knot> {
@@ -254,48 +220,6 @@ impl Mean {
             ci: (a * self.ci).hypot(b * other.ci),
             weight,
         }
-    }
-}
-
-/// One knot for each measured size, at the mean of its times weighted by repetitions.
-fn average(points: &[Point]) -> Vec<Mean> {
-    let mut sorted = points.to_vec();
-    sorted.sort_by_key(|point| point.d);
-    sorted
-        .chunk_by(|a, b| a.d == b.d)
-        .map(|same| {
-            // A point that claims no repetitions was still measured once.
-            let weight = |point: &Point| f64::from(point.reps.max(1));
-            let reps: f64 = same.iter().map(weight).sum();
-            let t_s = same
-                .iter()
-                .map(|point| point.t_s * (weight(point) / reps))
-                .sum::<f64>();
-            let d = same[0].d as f64;
-            let knot = Knot { d, speed: d / t_s };
-            let ci_s = same
-                .iter()
-                .map(|point| point.ci_s * (weight(point) / reps))
-                .fold(0.0, f64::hypot);
-            Mean {
-                knot,
-                ci: knot.speed * (ci_s / t_s),
-                weight: reps,
-            }
-        })
-        .collect()
-}
-
-/// Speed at `d`: linear between `knots`, constant outside, 0 without any.
-fn interpolate(knots: &[Knot], d: f64) -> f64 {
-    let right = knots.partition_point(|knot| knot.d <= d);
-    match (
-        right.checked_sub(1).map(|left| knots[left]),
-        knots.get(right),
-    ) {
-        (None, None) => 0.0,
-        (Some(end), None) | (None, Some(&end)) => end.speed,
-        (Some(a), Some(b)) => a.speed + (b.speed - a.speed) * ((d - a.d) / (b.d - a.d)),
     }
 }
 

@@ -1,8 +1,14 @@
 //! One measurement of a device at one problem size.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use super::ModelError;
+
+/// Seconds that a measurement may have taken. Any clock's times lie far inside; within these bounds no
+/// arithmetic on times, speeds and slopes of speeds overflows or loses its digits.
+pub(super) const TIMES_S: RangeInclusive<f64> = 1e-100..=1e100;
 
 /// A measured point of a speed function: `d` units took `t_s` seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -13,7 +19,7 @@ pub struct Point {
     pub t_s: f64,
     /// Repetitions that the mean was taken over.
     pub reps: u32,
-    /// Half-width of the confidence interval of the mean, in seconds.
+    /// Half-width of the confidence interval of the mean, in seconds; 0 if it is not known.
     pub ci_s: f64,
 }
 
@@ -24,18 +30,28 @@ impl Point {
         self.d as f64 / self.t_s
     }
 
-    /// Refuses a point without a finite positive speed.
+    /// Refuses a point that no model can use.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] if `d = 0`, or if `t_s` or the speed is not finite and positive.
+    /// [`ModelError::InvalidPoint`] if `d = 0` or `t_s` is not within 1e-100 to 1e100;
+    /// [`ModelError::InvalidInterval`] if `ci_s` is not within 0 to 1e100.
     pub(crate) fn check(&self) -> Result<(), ModelError> {
-        let usable = |x: f64| x.is_finite() && x > 0.0;
-        if self.d > 0 && usable(self.t_s) && usable(self.speed()) {
-            return Ok(());
+        let Self { d, t_s, ci_s, .. } = *self;
+        if d == 0 || !TIMES_S.contains(&t_s) {
+            return Err(ModelError::InvalidPoint { d, t_s });
         }
-        Err(ModelError::InvalidPoint {
-            d: self.d,
-            t_s: self.t_s,
-        })
+        check_interval(ci_s)
+    }
+}
+
+/// Refuses a half-width that is not within 0 to 1e100 seconds.
+///
+/// # Errors
+/// [`ModelError::InvalidInterval`].
+pub(super) fn check_interval(ci_s: f64) -> Result<(), ModelError> {
+    if (0.0..=*TIMES_S.end()).contains(&ci_s) {
+        Ok(())
+    } else {
+        Err(ModelError::InvalidInterval { ci_s })
     }
 }

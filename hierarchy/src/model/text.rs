@@ -13,6 +13,8 @@ pub const FORMAT: &str = "isochron-points 1";
 /// The key of the header that [`FORMAT`] stands in.
 const FORMAT_KEY: &str = "format";
 
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A points file: header comments and one model's points.
 ///
 /// ```text
@@ -26,7 +28,10 @@ const FORMAT_KEY: &str = "format";
 /// confidence interval in seconds (0 if left out); `d` never falls, and repeats where one size was
 /// measured several times. A line `# key: value` is a header, any other text after `#` is ignored, as
 /// are empty lines. The points are laid out as FuPerMod writes them, so a file without a `format`
-/// header is read as well. [`parse`](Self::parse) reads and [`Display`](fmt::Display) writes.
+/// header is read as well. Lines end with a line feed or with carriage return and line feed; a byte
+/// order mark at the start is skipped. Of several headers with one key the last counts. A text without
+/// points is a file without points, which [`Fit::model`](super::Fit::model) then refuses.
+/// [`parse`](Self::parse) reads and [`Display`](fmt::Display) writes.
 ///
 /// # Example
 /// ```
@@ -51,10 +56,11 @@ impl ModelFile {
     ///
     /// # Errors
     /// [`ModelError::Syntax`] with the line and the reason: a format or version that is not
-    /// [`FORMAT`], a line that is not two to four numbers, a point without a finite positive speed,
-    /// or a `d` below the line before it.
+    /// [`FORMAT`], a line that is not two to four numbers, a point without a usable speed or confidence
+    /// interval, a `d` below the line before it, or a carriage return inside a line.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let mut file = Self::default();
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         for (index, content) in text.lines().enumerate() {
             file.read_line(content.trim())
                 .map_err(|reason| ModelError::Syntax {
@@ -66,6 +72,10 @@ impl ModelFile {
     }
 
     fn read_line(&mut self, content: &str) -> Result<(), String> {
+        if content.contains('\r') {
+            // Read as white space, it would make one point of two lines that only it separates.
+            return Err("carriage return without line feed".to_owned());
+        }
         if let Some(comment) = content.strip_prefix('#') {
             return self.read_comment(comment);
         }
@@ -180,6 +190,60 @@ mod tests {
             }
         );
         assert!(file.headers.is_empty());
+    }
+
+    #[test]
+    fn foreign_line_ends_and_a_byte_order_mark_are_read() {
+        let file =
+            ModelFile::parse("\u{feff}# host: a\r\n100 0.5 3 0.01\r\n200 1\r").expect("valid");
+        assert_eq!(file.headers["host"], "a");
+        assert_eq!(file.points.len(), 2);
+        assert_eq!(
+            error("# host: a\n1 1\r2 2\r"),
+            "line 2: carriage return without line feed"
+        );
+        assert!(error("1 1\n\u{feff}2 2\n").starts_with("line 2: d = "));
+    }
+
+    #[test]
+    fn few_or_repeated_points_are_read_as_they_stand() {
+        for text in ["", "\n\n", "\u{feff}", "# device: cpu\n", "#\n"] {
+            assert!(ModelFile::parse(text).expect("valid").points.is_empty());
+        }
+        assert_eq!(ModelFile::parse("7 1").expect("valid").points.len(), 1);
+        let repeated = ModelFile::parse("7 1\n7 1\n7 2\n").expect("valid");
+        assert_eq!(repeated.points.len(), 3);
+        let last = ModelFile::parse("# a: 1\n# a: 2\n").expect("valid");
+        assert_eq!(last.headers["a"], "2");
+    }
+
+    #[test]
+    fn numbers_that_are_no_measurement_are_refused_by_line() {
+        for field in [
+            "nan", "inf", "-inf", "0", "-0.0", "-1", "1e400", "1e101", "1e-101", "1e-400",
+        ] {
+            let message = error(&format!("1 1\n2 {field}\n"));
+            assert!(
+                message.starts_with("line 2: point d = 2, t = "),
+                "{message}"
+            );
+        }
+        for field in ["nan", "inf", "-1", "1e400", "-1e-9"] {
+            let message = error(&format!("1 1\n\n2 1 3 {field}\n"));
+            assert!(
+                message.starts_with("line 3: confidence interval ci = "),
+                "{message}"
+            );
+        }
+        assert!(error("0 1\n").starts_with("line 1: point d = 0, t = 1 s"));
+        for d in ["-1", "1e3", "18446744073709551616", "nan", "0x10", ""] {
+            assert!(error(&format!("{d} 1.5e0 1\n")).starts_with("line 1: d = "));
+        }
+        for reps in ["-1", "2.5", "4294967296", "nan"] {
+            assert!(error(&format!("1 1 {reps}\n")).starts_with("line 1: reps = "));
+        }
+        let largest = ModelFile::parse("18446744073709551615 1e100 4294967295 1e100\n");
+        assert_eq!(largest.expect("valid").points[0].d, u64::MAX);
     }
 
     #[test]

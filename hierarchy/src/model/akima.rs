@@ -1,0 +1,321 @@
+//! The functional performance model as an Akima spline.
+
+use serde::{Deserialize, Serialize};
+
+use super::cubic::Cubic;
+use super::means::average;
+use super::polyline::suffix_minima;
+use super::{Knot, ModelError, Point, SpeedModel};
+
+/// Functional performance model whose *speed*, as a function of size, is an Akima spline: cubic between
+/// the measured sizes, with a continuous slope, through every one of them. For partitioners that need
+/// slopes, and where the shape restrictions of [`PiecewiseFpm`](super::PiecewiseFpm) cost detail.
+///
+/// **Slopes.** With `m₋₂ m₋₁ m₁ m₂` the slopes of the chords before and after a measured size, the
+/// spline's slope there is `(|m₂ - m₁| m₋₁ + |m₋₁ - m₋₂| m₁) / (|m₂ - m₁| + |m₋₁ - m₋₂|)`, and the mean
+/// of `m₋₁` and `m₁` if that is 0/0.
+///
+/// **Ends and few points.** The speed is constant to the left of the smallest and to the right of the
+/// largest size. The thesis writes this as additional points of the speed at the end: three on either
+/// side of a full model, fewer for 1, 2 and 3 points, one on either side otherwise. Chords between
+/// such points have slope 0 wherever the points lie, so one rule does for all numbers of points: two
+/// chords of slope 0 beyond either end, and slope 0 in the end. Two deviations follow:
+/// * the thesis' models of 3 and 4 points have one chord beyond either end, and leave it to Akima's
+///   boundary rule (a parabola) what comes then. That would make the speed swing outside the measured
+///   sizes, where the thesis wants the nearest point's speed, and jump in slope where the swing ends;
+/// * in an end where Akima's rule gives 0/0 (the three outer points lie on one line) the slope is 0 as
+///   well, for the same reason.
+///
+/// **Speeds stay positive.** A spline may overshoot. A slope at a measured size is therefore limited to
+/// `-3 s / h` and `3 s / h'`, with `s` the speed there and `h`, `h'` the distances to the next size and
+/// to the one before: then the speed between two sizes of speeds `a` and `b` is at least
+/// `a b / (√a + √b)²`, a quarter of the smaller one, and the slope stays continuous. Slopes within the
+/// limits are Akima's own.
+///
+/// The time `d / s(d)` need not increase everywhere. [`units_within`](SpeedModel::units_within) is the
+/// last of several sizes of one time.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::model::{AkimaFpm, Point, SpeedModel};
+///
+/// let point = |d, t_s| Point { d, t_s, reps: 3, ci_s: 0.0 };
+/// let model = AkimaFpm::from_points(vec![point(100, 1.0), point(200, 4.0)])?;
+/// assert_eq!([model.speed(50.0), model.speed(100.0)], [100.0, 100.0]);
+/// assert_eq!([model.speed(150.0), model.speed_derivative(150.0)], [75.0, -0.75]);
+/// assert_eq!(model.units_within(8.0), 400.0);
+/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
+/// ```
+///
+/// # References
+/// Clarke's thesis, sections 3.2.2 and 3.3.2; Akima, "A new method of interpolation and smooth curve
+/// fitting based on local procedures", Journal of the ACM 17(4), 1970. Schmidt and Hess, "Positivity of
+/// cubic polynomials on intervals and positive spline interpolation", BIT 28, 1988, for the limits.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
+pub struct AkimaFpm {
+    points: Vec<Point>,
+    knots: Vec<Knot>,
+    /// One between each two knots.
+    pieces: Vec<Cubic>,
+    /// The least time on each piece and all to the right of it.
+    least_s: Vec<f64>,
+}
+
+impl AkimaFpm {
+    /// A model without points: speed 0 everywhere.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A model of these points, in any order; the times of a repeated size are averaged, weighted by
+    /// repetitions.
+    ///
+    /// # Errors
+    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
+    pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
+        points.iter().try_for_each(Point::check)?;
+        let mut model = Self {
+            points,
+            ..Self::default()
+        };
+        model.approximate();
+        Ok(model)
+    }
+
+    /// Adds a measured point and derives the spline anew.
+    ///
+    /// # Errors
+    /// As [`from_points`](Self::from_points); the model is then unchanged.
+    pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
+        point.check()?;
+        self.points.push(point);
+        self.approximate();
+        Ok(())
+    }
+
+    /// Every point ever added, in the order of addition.
+    #[must_use]
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// The measured sizes and speeds that the spline goes through, ascending in `d`.
+    #[must_use]
+    pub fn knots(&self) -> &[Knot] {
+        &self.knots
+    }
+
+    /// Whether nothing has been measured yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    fn approximate(&mut self) {
+        let means = average(&self.points);
+        self.knots = means.iter().map(|mean| mean.knot).collect();
+        let slopes = positive(&self.knots, akima_slopes(&self.knots));
+        self.pieces = (self.knots.windows(2).zip(slopes.windows(2)))
+            .map(|(knots, slopes)| Cubic::between(knots[0], knots[1], [slopes[0], slopes[1]]))
+            .collect();
+        self.least_s = suffix_minima(self.pieces.iter().map(Cubic::least_time_s));
+    }
+
+    /// The piece that `d` lies on, or the knot whose speed holds there; none in an empty model.
+    fn place(&self, d: f64) -> Option<Place<'_>> {
+        let (first, last) = (self.knots.first()?, self.knots.last()?);
+        if d < first.d {
+            return Some(Place::End(first));
+        }
+        if d >= last.d {
+            return Some(Place::End(last));
+        }
+        let right = self.knots.partition_point(|knot| knot.d <= d);
+        Some(Place::Piece(self.pieces.get(right.checked_sub(1)?)?))
+    }
+}
+
+enum Place<'a> {
+    End(&'a Knot),
+    Piece(&'a Cubic),
+}
+
+impl SpeedModel for AkimaFpm {
+    fn speed(&self, d: f64) -> f64 {
+        match self.place(d) {
+            Some(Place::Piece(piece)) => piece.speed(d),
+            Some(Place::End(end)) => end.speed,
+            None => 0.0,
+        }
+    }
+
+    fn speed_derivative(&self, d: f64) -> f64 {
+        match self.place(d) {
+            Some(Place::Piece(piece)) => piece.derivative(d),
+            _ => 0.0,
+        }
+    }
+
+    fn units_within(&self, t_s: f64) -> f64 {
+        let (Some(first), Some(last)) = (self.knots.first(), self.knots.last()) else {
+            return 0.0;
+        };
+        if last.time_s() <= t_s {
+            return t_s * last.speed;
+        }
+        let right = self.least_s.partition_point(|&least_s| least_s <= t_s);
+        match right.checked_sub(1) {
+            Some(piece) => self.pieces[piece].last_within(t_s),
+            None => t_s * first.speed,
+        }
+    }
+}
+
+impl TryFrom<Vec<Point>> for AkimaFpm {
+    type Error = ModelError;
+
+    fn try_from(points: Vec<Point>) -> Result<Self, ModelError> {
+        Self::from_points(points)
+    }
+}
+
+impl From<AkimaFpm> for Vec<Point> {
+    fn from(model: AkimaFpm) -> Self {
+        model.points
+    }
+}
+
+/// The spline's slope at each knot; 0 at both ends.
+fn akima_slopes(knots: &[Knot]) -> Vec<f64> {
+    let chords = knots.windows(2).map(|pair| pair[0].slope_to(pair[1]));
+    let flat = [0.0; 2];
+    let chords: Vec<f64> = flat.into_iter().chain(chords).chain(flat).collect();
+    let mut slopes: Vec<f64> = chords
+        .windows(4)
+        .take(knots.len())
+        .map(akima_slope)
+        .collect();
+    if let [first, .., last] = slopes.as_mut_slice() {
+        (*first, *last) = (0.0, 0.0);
+    }
+    slopes
+}
+
+/// Akima's slope between the second and the third of four chords.
+fn akima_slope(chords: &[f64]) -> f64 {
+    let (before, after) = (chords[1], chords[2]);
+    let weight_before = (chords[3] - after).abs();
+    let weight_after = (before - chords[0]).abs();
+    let weight = weight_before + weight_after;
+    if weight > 0.0 {
+        before * (weight_before / weight) + after * (weight_after / weight)
+    } else {
+        before.midpoint(after)
+    }
+}
+
+/// `slopes`, limited so that the speed stays positive between the knots.
+fn positive(knots: &[Knot], mut slopes: Vec<f64>) -> Vec<f64> {
+    for (pair, i) in knots.windows(2).zip(0..) {
+        let width = pair[1].d - pair[0].d;
+        slopes[i] = slopes[i].max(-3.0 * pair[0].speed / width);
+        slopes[i + 1] = slopes[i + 1].min(3.0 * pair[1].speed / width);
+    }
+    slopes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(speeds: &[(u64, f64)]) -> AkimaFpm {
+        let point = |&(d, speed): &(u64, f64)| Point {
+            d,
+            t_s: d as f64 / speed,
+            reps: 1,
+            ci_s: 0.0,
+        };
+        AkimaFpm::from_points(speeds.iter().map(point).collect()).expect("valid")
+    }
+
+    #[test]
+    fn an_empty_model_fits_nothing() {
+        let model = AkimaFpm::new();
+        assert!(model.is_empty());
+        assert_eq!(model.speed(5.0), 0.0);
+        assert_eq!(model.time_s(5.0), f64::INFINITY);
+        assert_eq!(model.units_within(5.0), 0.0);
+        assert_eq!(model.speed_derivative(5.0), 0.0);
+    }
+
+    #[test]
+    fn one_point_is_a_constant() {
+        let model = model(&[(100, 25.0)]);
+        for d in [0.0, 50.0, 100.0, 1e6] {
+            assert_eq!(model.speed(d), 25.0);
+            assert_eq!(model.speed_derivative(d), 0.0);
+        }
+        assert_eq!(model.units_within(8.0), 200.0);
+    }
+
+    #[test]
+    fn inner_slopes_are_akimas() {
+        let slopes = akima_slopes(&[
+            Knot { d: 1.0, speed: 1.0 },
+            Knot { d: 2.0, speed: 2.0 },
+            Knot { d: 3.0, speed: 4.0 },
+            Knot { d: 4.0, speed: 8.0 },
+            Knot { d: 5.0, speed: 7.0 },
+        ]);
+        // Chords 0 0 1 2 4 -1 0 0.
+        let expected = [
+            0.0,
+            (2.0 * 1.0 + 1.0 * 2.0) / 3.0,
+            (5.0 * 2.0 + 1.0 * 4.0) / 6.0,
+            (1.0 * 4.0 - 2.0 * 1.0) / 3.0,
+            0.0,
+        ];
+        for (slope, expected) in slopes.iter().zip(expected) {
+            assert!((slope - expected).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn an_outlier_moves_the_curve_only_near_it() {
+        let speeds: Vec<(u64, f64)> = (1..=12).map(|i| (10 * i, 100.0)).collect();
+        let mut spiked = speeds.clone();
+        spiked[5].1 = 1000.0;
+        let (flat, spiked) = (model(&speeds), model(&spiked));
+        for d in [5.0, 25.0, 45.0, 75.0, 95.0, 200.0] {
+            assert!((flat.speed(d) - spiked.speed(d)).abs() < 1e-9, "{d}");
+        }
+    }
+
+    #[test]
+    fn speed_stays_positive_over_a_cliff() {
+        let model = model(&[
+            (10, 9.0),
+            (20, 10.0),
+            (21, 1e-3),
+            (1000, 5e-3),
+            (1001, 50.0),
+        ]);
+        for i in 0..20_000 {
+            let d = f64::from(i) * 0.06;
+            assert!(model.speed(d) >= 0.25e-3, "{d}: {}", model.speed(d));
+        }
+    }
+
+    #[test]
+    fn only_points_are_serialised_and_bad_ones_are_refused() {
+        let model = model(&[(10, 10.0), (20, 10.0)]);
+        let json = serde_json::to_string(&model).expect("serialises");
+        assert_eq!(
+            serde_json::from_str::<AkimaFpm>(&json).expect("reads back"),
+            model
+        );
+        assert!(serde_json::from_str::<AkimaFpm>(&json.replace("10", "0")).is_err());
+    }
+}

@@ -1,0 +1,136 @@
+//! The choice of a model by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{AkimaFpm, Cpm, ModelError, PiecewiseFpm, PiecewiseTime, Point, Polyline, SpeedModel};
+
+/// Which model is made of measured points.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::model::{Fit, Point};
+///
+/// let points = [Point { d: 100, t_s: 2.0, reps: 3, ci_s: 0.01 }];
+/// let fit: Fit = "akima".parse()?;
+/// assert_eq!(fit.model(&points)?.speed(70.0), 50.0);
+/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fit {
+    /// [`Cpm`] of all points together.
+    Cpm,
+    /// [`PiecewiseFpm`]: linear in speed, in admissible shape.
+    #[default]
+    PiecewiseSpeed,
+    /// [`PiecewiseTime`]: linear in time, increasing.
+    PiecewiseTime,
+    /// [`AkimaFpm`]: a smooth speed of any shape.
+    Akima,
+    /// [`Polyline`]: linear in speed, of any shape.
+    RawPiecewise,
+}
+
+impl Fit {
+    /// All fits.
+    pub const ALL: [Self; 5] = [
+        Self::Cpm,
+        Self::PiecewiseSpeed,
+        Self::PiecewiseTime,
+        Self::Akima,
+        Self::RawPiecewise,
+    ];
+
+    /// The name in text: `cpm`, `piecewise-speed`, `piecewise-time`, `akima` or `raw-piecewise`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpm => "cpm",
+            Self::PiecewiseSpeed => "piecewise-speed",
+            Self::PiecewiseTime => "piecewise-time",
+            Self::Akima => "akima",
+            Self::RawPiecewise => "raw-piecewise",
+        }
+    }
+
+    pub(super) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    /// The model of these points, in any order; sizes may repeat.
+    ///
+    /// # Errors
+    /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
+    /// [`ModelError::InvalidInterval`] for a bad one.
+    pub fn model(self, points: &[Point]) -> Result<Box<dyn SpeedModel>, ModelError> {
+        if points.is_empty() {
+            return Err(ModelError::NoPoints);
+        }
+        Ok(match self {
+            Self::Cpm => Box::new(Cpm::from_points(points)?),
+            Self::PiecewiseSpeed => Box::new(PiecewiseFpm::from_points(points.to_vec())?),
+            Self::PiecewiseTime => Box::new(PiecewiseTime::from_points(points.to_vec())?),
+            Self::Akima => Box::new(AkimaFpm::from_points(points.to_vec())?),
+            Self::RawPiecewise => Box::new(Polyline::from_points(points)?),
+        })
+    }
+}
+
+impl fmt::Display for Fit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Fit {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        Self::ALL
+            .into_iter()
+            .find(|fit| fit.name() == text)
+            .ok_or_else(|| ModelError::UnknownFit {
+                name: text.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_and_others_are_refused() {
+        for fit in Fit::ALL {
+            assert_eq!(fit.to_string().parse(), Ok(fit));
+            let json = serde_json::to_string(&fit).expect("serialises");
+            assert_eq!(json, format!("\"{fit}\""));
+        }
+        let error = "spline".parse::<Fit>().expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "unknown model \"spline\": expected one of cpm, piecewise-speed, piecewise-time, akima, \
+             raw-piecewise"
+        );
+    }
+
+    #[test]
+    fn no_points_and_bad_points_are_refused_by_every_fit() {
+        let bad = Point {
+            d: 5,
+            t_s: f64::NAN,
+            reps: 1,
+            ci_s: 0.0,
+        };
+        for fit in Fit::ALL {
+            assert_eq!(fit.model(&[]).expect_err("empty"), ModelError::NoPoints);
+            assert!(matches!(
+                fit.model(&[bad]),
+                Err(ModelError::InvalidPoint { d: 5, .. })
+            ));
+        }
+    }
+}
