@@ -2,6 +2,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use super::even;
 
@@ -32,75 +33,96 @@ pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let relative: Vec<f64> = weights.iter().map(|&w| usable(w) / largest).collect();
     let sum: f64 = relative.iter().sum();
     let shares: Vec<f64> = relative.iter().map(|w| total as f64 * (w / sum)).collect();
-    complete(floors(total, &shares), total, |i, units| {
+    let (units, _) = complete(floors(total, &shares), total, |i, units| {
         let weight = usable(weights[i]);
-        (weight > 0.0).then(|| Priority {
-            time: units as f64 / weight,
-            speed: weight,
-        })
-    })
+        if weight > 0.0 {
+            units as f64 / weight
+        } else {
+            f64::NAN
+        }
+    });
+    units
 }
 
 /// Rounds `shares`, which sum to about `total`, down to whole units whose sum is at most `total`.
 pub(super) fn floors(total: u64, shares: &[f64]) -> Vec<u64> {
-    // A share that arithmetic has lifted just above a whole number would take a unit that is not its
-    // own. Rounding one down too far costs nothing: the unit comes back when the rest is given out.
-    const GUARD: f64 = 1.0 - 8.0 * f64::EPSILON;
     let mut left = total;
-    let floor = |share: &f64| {
-        let units = ((share * GUARD).floor() as u64).min(left);
+    let floor = |&share: &f64| {
+        let units = floor(share).min(left);
         left -= units;
         units
     };
     shares.iter().map(floor).collect()
 }
 
-/// What a part would be like with one more unit.
-pub(super) struct Priority {
-    /// Its time; the least goes first.
-    pub time: f64,
-    /// Its speed; the largest goes first among equal times.
-    pub speed: f64,
+/// Rounds a share down.
+///
+/// A share that arithmetic has lifted just above a whole number would take a unit that is not its own.
+/// Rounding one down too far costs nothing: the unit comes back when the rest is given out.
+pub(super) fn floor(share: f64) -> u64 {
+    const GUARD: f64 = 1.0 - 8.0 * f64::EPSILON;
+    (share * GUARD).floor() as u64
 }
 
-/// Gives out, one by one, the units that `units` lacks of `total`, each to the part with the first
-/// `priority(part, its units + 1)`; a part without priority gets none.
+/// Gives out, one by one, the units that `units` lacks of `total`, each to the part whose
+/// `time(part, its units + 1)` is least; a part whose time is not a number gets none. Returns the units
+/// and their times.
+///
+/// Ties go to the part with more units, which is the faster one, then to the lower index. Takes
+/// `O(p + left · log left)` for `left` units that are lacking.
 pub(super) fn complete(
     mut units: Vec<u64>,
     total: u64,
-    priority: impl Fn(usize, u64) -> Option<Priority>,
-) -> Vec<u64> {
-    let entry = |index: usize, units: u64| {
-        priority(index, units + 1).map(|priority| Reverse(Entry { priority, index }))
-    };
-    let left = total.saturating_sub(units.iter().sum());
-    let mut queue: BinaryHeap<_> = units
-        .iter()
-        .enumerate()
-        .filter_map(|(i, &u)| entry(i, u))
-        .collect();
+    time: impl Fn(usize, u64) -> f64,
+) -> (Vec<u64>, Vec<f64>) {
+    let mut times = Vec::with_capacity(units.len());
+    let mut queue = Vec::with_capacity(units.len());
+    let mut left = total;
+    for (index, &units) in units.iter().enumerate() {
+        left = left.saturating_sub(units);
+        times.push(time(index, units));
+        let units = units.saturating_add(1);
+        let time = time(index, units);
+        if !time.is_nan() {
+            queue.push(Entry { time, units, index });
+        }
+    }
+    // Were each of the first `left` parts to get one, nobody else would; so nobody else gets any.
+    let candidates = usize::try_from(left).unwrap_or(usize::MAX);
+    if candidates < queue.len() {
+        queue.select_nth_unstable(candidates);
+        queue.truncate(candidates);
+    }
+    let mut queue: BinaryHeap<_> = queue.into_iter().map(Reverse).collect();
     for _ in 0..left {
-        let Some(Reverse(Entry { index, .. })) = queue.pop() else {
+        let Some(mut first) = queue.peek_mut() else {
             break;
         };
-        units[index] += 1;
-        queue.extend(entry(index, units[index]));
+        let entry = &mut first.0;
+        (units[entry.index], times[entry.index]) = (entry.units, entry.time);
+        entry.units = entry.units.saturating_add(1);
+        entry.time = time(entry.index, entry.units);
+        if entry.time.is_nan() {
+            PeekMut::pop(first);
+        }
     }
-    units
+    (units, times)
 }
 
 /// A part in the queue for the next unit; the smallest entry is served first.
 struct Entry {
-    priority: Priority,
+    /// Its units with that one.
+    units: u64,
+    /// Its time with them.
+    time: f64,
     index: usize,
 }
 
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
-        let (a, b) = (&self.priority, &other.priority);
-        a.time
-            .total_cmp(&b.time)
-            .then(b.speed.total_cmp(&a.speed))
+        self.time
+            .total_cmp(&other.time)
+            .then(other.units.cmp(&self.units))
             .then(self.index.cmp(&other.index))
     }
 }

@@ -1,7 +1,9 @@
 //! Partitioners: how many computational units each device gets.
 //!
 //! [`proportional()`] divides by constant speeds, [`gpa()`] by speed functions, [`even`] not at all;
-//! [`apportion()`] turns real-valued shares into whole ones.
+//! [`npa()`] by speed functions too, numerically, which suits smooth ones of any shape.
+//! [`apportion()`] turns real-valued shares into whole ones, [`continuous()`] is the real-valued
+//! optimum, [`hybrid`] the solver that `npa` rests on.
 //!
 //! Those make all devices finish together. For time functions of any shape that need not be best:
 //! [`hpopta()`] minimises the largest time, [`popta()`] does so for identical devices, [`hipopta()`] for
@@ -12,23 +14,29 @@ use serde::{Deserialize, Serialize};
 
 pub mod apportion;
 mod choices;
+pub mod continuous;
 mod exact;
 pub mod gpa;
 pub mod hipopta;
 pub mod hpopta;
 pub mod hpopta_search;
+pub mod hybrid;
+pub mod jacobian;
 pub mod limits;
+pub mod npa;
 pub mod popta;
 pub mod proportional;
 mod stages;
 mod sums;
 
 pub use apportion::apportion;
+pub use continuous::{EqualTime, continuous};
 pub use gpa::gpa;
 pub use hipopta::{HierarchicalPartition, hipopta};
 pub use hpopta::hpopta;
 pub use hpopta_search::{Search, hpopta_search};
 pub use limits::{Limits, Memory};
+pub use npa::{Guess, NpaSolution, SharesOf, npa, npa_from};
 pub use popta::popta;
 pub use proportional::proportional;
 

@@ -1,0 +1,90 @@
+//! Constant models oscillate across the edge of a memory, functional models settle at it:
+//! `cargo run -p isochron-hierarchy --example memory_cliff`.
+//!
+//! Four machines sweep over a matrix, row by row. Two of them are fast and small: an even share just
+//! exceeds their memory, and they page. Measured there they look slow, so that constant models give
+//! them hardly a row, on which they look fast, so that they are given too much again. Functional models
+//! keep both points, and find the edge between them.
+//!
+//! The machines are those of Clarke's thesis, table 2.1, and the outcome is that of its figures 2.4 to
+//! 2.7 (section 2.3.1): at 8000 rows both settle, at 11 000 only the functional models do. The speeds
+//! are made up.
+
+#![allow(clippy::print_stdout, reason = "an example prints its table")]
+
+use isochron_hierarchy::balance::{
+    BalanceConfig, BalanceError, Balanced, Dpa, Observation, Start, Step, Strategy,
+};
+
+/// Megabytes of memory and rows of 10 000 doubles per second, P_1 to P_4.
+pub const MACHINES: [(f64, f64); 4] = [
+    (256.0, 3600.0),
+    (256.0, 3000.0),
+    (512.0, 2400.0),
+    (1024.0, 2400.0),
+];
+
+/// Seconds that `rows` rows of a matrix of `n` columns take a machine. Once its memory is full, the
+/// speed falls, to a thirtieth when four tenths more than it has would be needed.
+pub fn time_s(machine: usize, n: u64, rows: u64) -> f64 {
+    let (memory_mb, speed) = MACHINES[machine];
+    let needed_mb = (rows * n) as f64 * 8e-6 + 20.0;
+    let paging = ((needed_mb / memory_mb - 1.0) / 0.4).clamp(0.0, 1.0);
+    let doubles = (rows * n) as f64;
+    doubles / (speed * 1e4) * (1.0 + 29.0 * paging)
+}
+
+/// Balances a matrix of `n` rows to 10 % from an even division.
+pub fn balance(strategy: Strategy, n: u64) -> Result<Balanced, BalanceError> {
+    let config = BalanceConfig {
+        strategy,
+        start: Start::Even,
+        epsilon: 0.1,
+        max_iterations: 20,
+        ..BalanceConfig::default()
+    };
+    let mut dpa = Dpa::new(config, MACHINES.len(), n);
+    loop {
+        match dpa.step() {
+            Step::Done(balanced) => return Ok(balanced),
+            Step::Measure(units) => {
+                let observe = |(machine, &rows): (usize, &u64)| Observation {
+                    t_s: time_s(machine, n, rows),
+                    reps: 3,
+                    ci_s: 0.0,
+                };
+                let times: Vec<Observation> = units.iter().enumerate().map(observe).collect();
+                dpa.observe(&units, &times)?;
+            }
+        }
+    }
+}
+
+#[allow(dead_code, reason = "a test shares everything else")]
+fn main() -> Result<(), BalanceError> {
+    for n in [8_000, 11_000] {
+        for strategy in [Strategy::MultiCpm, Strategy::Fpm] {
+            let balanced = balance(strategy, n)?;
+            println!("\n{n} rows, {strategy}: {}", balanced.why);
+            println!(
+                "{:>9}  {:<24}  {:<28} {:>9}",
+                "iteration", "rows", "seconds", "imbalance"
+            );
+            for (i, iteration) in balanced.history.iter().enumerate() {
+                let rows: Vec<String> = iteration.units.iter().map(|u| format!("{u:>5}")).collect();
+                let times: Vec<String> = iteration
+                    .times_s
+                    .iter()
+                    .map(|t| format!("{t:>6.2}"))
+                    .collect();
+                let (rows, times) = (rows.join(" "), times.join(" "));
+                println!(
+                    "{:>9}  {rows:<24}  {times:<28} {:>9.2}",
+                    i + 1,
+                    iteration.imbalance
+                );
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,527 @@
+//! Properties of the numerical partitioning algorithm, of Powell's method beneath it, and of the
+//! optimum in real numbers that all partitioners are measured against.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on panics"
+)]
+
+use isochron_hierarchy::model::{Cpm, PiecewiseFpm, Point, SpeedModel};
+use isochron_hierarchy::partition::hybrid::{Limits, Stop, System, solve};
+use isochron_hierarchy::partition::jacobian::{Arrowhead, Dense, Jacobian};
+use isochron_hierarchy::partition::{
+    Guess, NpaSolution, Partition, PartitionError, SharesOf, continuous, gpa, npa, npa_from,
+};
+use proptest::prelude::*;
+
+/// As many cases as `PROPTEST_CASES` says, or else `cases`.
+fn config(cases: u32) -> ProptestConfig {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => ProptestConfig::default(),
+        None => ProptestConfig::with_cases(cases),
+    }
+}
+
+/// A smooth speed function: `s(d) = peak · (d + half) / (d + 2 half) / (1 + (d / memory)^steepness)`.
+/// It rises from half its peak, levels out, and falls off where memory ends; its time always grows.
+#[derive(Debug, Clone, Copy)]
+struct Smooth {
+    peak: f64,
+    half: f64,
+    memory: f64,
+    steepness: f64,
+}
+
+impl Smooth {
+    fn paging(&self, d: f64) -> f64 {
+        (d / self.memory).powf(self.steepness)
+    }
+}
+
+impl SpeedModel for Smooth {
+    fn speed(&self, d: f64) -> f64 {
+        self.peak * (d + self.half) / (d + 2.0 * self.half) / (1.0 + self.paging(d))
+    }
+
+    fn speed_derivative(&self, d: f64) -> f64 {
+        let paging = self.paging(d);
+        let start = 1.0 / (d + self.half) - 1.0 / (d + 2.0 * self.half);
+        let fall = if d > 0.0 {
+            self.steepness * paging / d / (1.0 + paging)
+        } else {
+            0.0
+        };
+        self.speed(d) * (start - fall)
+    }
+
+    fn units_within(&self, t_s: f64) -> f64 {
+        let (mut low, mut high) = (0.0, t_s * self.peak);
+        loop {
+            let middle: f64 = low + (high - low) / 2.0;
+            if middle <= low || middle >= high {
+                return low;
+            }
+            if self.time_s(middle) <= t_s {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+    }
+}
+
+type Device = Box<dyn SpeedModel>;
+
+fn cpm(scale: f64) -> impl Strategy<Value = Device> {
+    (0.05..20.0_f64).prop_map(move |speed| {
+        Box::new(Cpm {
+            speed: speed * scale,
+        }) as Device
+    })
+}
+
+fn fpm(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
+    let point = (1..=sizes, 0.05..20.0_f64).prop_map(move |(d, speed)| Point {
+        d,
+        t_s: d as f64 / (speed * scale),
+        reps: 1,
+        ci_s: 0.0,
+    });
+    prop::collection::vec(point, 1..10)
+        .prop_map(|points| Box::new(PiecewiseFpm::from_points(points).unwrap()) as Device)
+}
+
+fn smooth(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
+    let sizes = sizes as f64;
+    (0.05..20.0_f64, 0.0..1.0_f64, 0.01..2.0_f64, 1.0..12.0_f64).prop_map(
+        move |(peak, half, memory, steepness)| {
+            Box::new(Smooth {
+                peak: peak * scale,
+                half: half * sizes + 1e-3,
+                memory: memory * sizes,
+                steepness,
+            }) as Device
+        },
+    )
+}
+
+fn any_device() -> impl Strategy<Value = Device> {
+    prop_oneof![cpm(1.0), fpm(1.0, 10_000), smooth(1.0, 10_000)]
+}
+
+fn as_dyn(devices: &[Device]) -> Vec<&dyn SpeedModel> {
+    devices.iter().map(AsRef::as_ref).collect()
+}
+
+/// The largest time that one unit more takes anywhere near `shares`.
+fn unit_time(models: &[&dyn SpeedModel], shares: &[f64]) -> f64 {
+    let unit = |(model, share): (&&dyn SpeedModel, &f64)| {
+        model.time_s(share.floor() + 1.0) - model.time_s(share.floor())
+    };
+    models.iter().zip(shares).map(unit).fold(0.0, f64::max)
+}
+
+fn assert_whole(partition: &Partition, models: &[&dyn SpeedModel], total: u64) {
+    assert_eq!(partition.units.iter().sum::<u64>(), total);
+    for ((model, &units), &time_s) in models.iter().zip(&partition.units).zip(&partition.times_s) {
+        assert_eq!(model.time_s(units as f64), time_s);
+    }
+}
+
+fn assert_root(solution: &NpaSolution, models: &[&dyn SpeedModel], total: u64) {
+    let sum: f64 = solution.shares.iter().sum();
+    assert!((sum / total as f64 - 1.0).abs() <= 1e-12, "{solution:?}");
+    let times = || {
+        solution
+            .shares
+            .iter()
+            .zip(models)
+            .map(|(&x, model)| model.time_s(x))
+    };
+    let (min, max) = (
+        times().fold(f64::INFINITY, f64::min),
+        times().fold(0.0, f64::max),
+    );
+    assert!((max - min) / max <= 1e-12, "{min} {max}");
+}
+
+proptest! {
+    #![proptest_config(config(3000))]
+
+    #[test]
+    fn all_partitioners_agree_to_one_units_time(
+        devices in prop::collection::vec(any_device(), 1..30),
+        total in prop_oneof![1..200_u64, 1..1_000_000_u64, 1..1_000_000_000_u64],
+        guess in prop_oneof![Just(Guess::Even), Just(Guess::Proportional)],
+    ) {
+        let models = as_dyn(&devices);
+        let optimum = continuous(&models, total).unwrap();
+        let sum: f64 = optimum.shares.iter().sum();
+        prop_assert!((sum / total as f64 - 1.0).abs() < 1e-14);
+        let geometrical = gpa(&models, total).unwrap();
+        let numerical = npa_from(&models, total, guess).unwrap();
+        let unit_s = unit_time(&models, &optimum.shares);
+        for partition in [&geometrical, &numerical.partition] {
+            assert_whole(partition, &models, total);
+            let max_s = partition.max_time_s();
+            prop_assert!(max_s >= optimum.time_s * (1.0 - 1e-12), "{max_s} {optimum:?}");
+            prop_assert!(max_s <= (optimum.time_s + unit_s) * (1.0 + 1e-12), "{max_s} {optimum:?}");
+        }
+        let (g, n) = (geometrical.max_time_s(), numerical.partition.max_time_s());
+        prop_assert!((g / n - 1.0).abs() < 1e-11, "{g} {n}");
+        if numerical.converged {
+            prop_assert_eq!(numerical.shares_of, SharesOf::Numerical);
+            assert_root(&numerical, &models, total);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(500))]
+
+    #[test]
+    fn smooth_models_need_no_fallback(
+        devices in prop::collection::vec(smooth(1.0, 10_000), 2..30),
+        units_each in 1..3000_u64,
+    ) {
+        let total = units_each * devices.len() as u64;
+        let models = as_dyn(&devices);
+        let solution = npa(&models, total).unwrap();
+        prop_assert!(solution.converged, "{solution:?}");
+        assert_root(&solution, &models, total);
+        let optimum = continuous(&models, total).unwrap();
+        for (x, y) in solution.shares.iter().zip(&optimum.shares) {
+            prop_assert!((x - y).abs() <= 1e-9 * total as f64, "{x} {y}");
+        }
+    }
+
+    #[test]
+    fn constant_models_take_one_step(
+        devices in prop::collection::vec(cpm(1.0), 2..30),
+        total in 1..1_000_000_u64,
+    ) {
+        let solution = npa_from(&as_dyn(&devices), total, Guess::Proportional).unwrap();
+        prop_assert!(solution.converged && solution.iterations <= 2);
+    }
+
+    #[test]
+    fn structured_and_dense_jacobian_are_the_same_matrix(
+        (slopes, v) in (1..12_usize).prop_flat_map(|n| (
+            prop::collection::vec((-3.0..3.0_f64).prop_map(f64::exp), n),
+            prop::collection::vec(-1.0..1.0_f64, n),
+        )),
+    ) {
+        let arrowhead = Arrowhead { slopes };
+        let dense = arrowhead.to_dense();
+        let close = |a: &[f64], b: &[f64]| {
+            let scale = a.iter().fold(1e-3_f64, |max, x| max.max(x.abs()));
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-10 * scale)
+        };
+        prop_assert!(close(&arrowhead.times(&v), &dense.times(&v)));
+        prop_assert!(close(&arrowhead.transposed_times(&v), &dense.transposed_times(&v)));
+        prop_assert!(close(&arrowhead.column_norms(), &dense.column_norms()));
+        let (a, b) = (arrowhead.solve(&v).unwrap(), dense.solve(&v).unwrap());
+        prop_assert!(close(&a, &b), "{a:?} {b:?}");
+        prop_assert!(close(&arrowhead.times(&a), &v));
+    }
+
+    #[test]
+    fn nasty_models_and_totals_are_divided_or_refused(
+        devices in prop::collection::vec(nasty_device(), 0..12),
+        total in prop_oneof![Just(0), 1..50_u64, 0..=1_u64 << 53, Just(u64::MAX)],
+        guess in prop_oneof![Just(Guess::Even), Just(Guess::Proportional)],
+    ) {
+        let models = as_dyn(&devices);
+        let (line, geometrical, numerical) = (
+            continuous(&models, total),
+            gpa(&models, total),
+            npa_from(&models, total, guess),
+        );
+        for partition in [geometrical, numerical.map(|solution| solution.partition)] {
+            match partition {
+                Ok(partition) => {
+                    prop_assert_eq!(partition.units.len(), models.len());
+                    let sum = partition.units.iter().try_fold(0, |sum: u64, &d| sum.checked_add(d));
+                    prop_assert_eq!(sum, Some(total));
+                }
+                Err(PartitionError::NoDevices { .. }) => prop_assert!(models.is_empty()),
+                Err(PartitionError::InvalidModel { index, .. }) => {
+                    prop_assert!(index < models.len());
+                }
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+        if let Ok(line) = line {
+            prop_assert!(line.shares.iter().all(|x| (0.0..=total as f64).contains(x)));
+        }
+    }
+}
+
+/// Speeds and times of any magnitude, and models that break every promise.
+fn nasty_device() -> impl Strategy<Value = Device> {
+    let scale = || (-12.0..12.0_f64).prop_map(|log| 10_f64.powf(log));
+    let sizes = || (0..=53_u32).prop_map(|log| 1_u64 << log);
+    let any_f64 = prop_oneof![
+        9 => any::<f64>(),
+        1 => Just(f64::MIN_POSITIVE),
+        1 => Just(f64::MAX),
+        1 => Just(0.0),
+    ];
+    let broken = (any_f64, any::<f64>(), any::<f64>()).prop_map(|(speed, slope, units)| {
+        Box::new(Broken {
+            speed,
+            slope,
+            units,
+        }) as Device
+    });
+    let wave = (scale(), 0.0..1.2_f64, scale()).prop_map(|(speed, depth, length)| {
+        Box::new(Wave {
+            speed,
+            depth,
+            length,
+        }) as Device
+    });
+    prop_oneof![
+        3 => scale().prop_flat_map(cpm),
+        6 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| fpm(scale, sizes)),
+        3 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| smooth(scale, sizes)),
+        2 => wave,
+        1 => broken,
+        1 => Just(()).prop_map(|()| Box::new(PiecewiseFpm::new()) as Device),
+    ]
+}
+
+/// Answers whatever it is told to.
+#[derive(Debug)]
+struct Broken {
+    speed: f64,
+    slope: f64,
+    units: f64,
+}
+
+impl SpeedModel for Broken {
+    fn speed(&self, _d: f64) -> f64 {
+        self.speed
+    }
+
+    fn speed_derivative(&self, _d: f64) -> f64 {
+        self.slope
+    }
+
+    fn units_within(&self, _t_s: f64) -> f64 {
+        self.units
+    }
+}
+
+/// A smooth speed that goes up and down for ever, and so does its time: no admissible model.
+#[derive(Debug)]
+struct Wave {
+    speed: f64,
+    depth: f64,
+    length: f64,
+}
+
+impl SpeedModel for Wave {
+    fn speed(&self, d: f64) -> f64 {
+        self.speed * (1.0 + self.depth * (d / self.length).sin())
+    }
+
+    fn speed_derivative(&self, d: f64) -> f64 {
+        self.speed * self.depth / self.length * (d / self.length).cos()
+    }
+
+    fn units_within(&self, t_s: f64) -> f64 {
+        t_s * self.speed
+    }
+}
+
+/// Two equations and their derivatives.
+struct Pair {
+    residual: fn(f64, f64) -> [f64; 2],
+    jacobian: fn(f64, f64) -> [[f64; 2]; 2],
+    domain: (f64, f64),
+}
+
+impl System for Pair {
+    fn residual(&self, x: &[f64]) -> Vec<f64> {
+        (self.residual)(x[0], x[1]).to_vec()
+    }
+
+    fn jacobian(&self, x: &[f64]) -> Box<dyn Jacobian> {
+        let rows = (self.jacobian)(x[0], x[1]);
+        Box::new(Dense::from_fn(2, |row, col| rows[row][col]))
+    }
+
+    fn domain(&self) -> (f64, f64) {
+        self.domain
+    }
+}
+
+const EVERYWHERE: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
+
+/// The classic tests of MINPACK that have two unknowns.
+#[test]
+fn powells_method_solves_the_classic_problems() {
+    let rosenbrock = Pair {
+        residual: |x, y| [1.0 - x, 10.0 * (y - x * x)],
+        jacobian: |x, _| [[-1.0, 0.0], [-20.0 * x, 10.0]],
+        domain: EVERYWHERE,
+    };
+    for start in [[-1.2, 1.0], [-12.0, 10.0], [-120.0, 100.0]] {
+        let root = solve(&rosenbrock, &start, &Limits::default());
+        assert_eq!(root.why, Stop::Converged, "{root:?}");
+        assert!(root.x.iter().all(|x| (x - 1.0).abs() < 1e-12), "{root:?}");
+    }
+    // Newton's method alone diverges here; the roots are (1.098e-5, 9.106) and its mirror image.
+    let badly_scaled = Pair {
+        residual: |x, y| [1e4 * x * y - 1.0, (-x).exp() + (-y).exp() - 1.0001],
+        jacobian: |x, y| [[1e4 * y, 1e4 * x], [-(-x).exp(), -(-y).exp()]],
+        domain: EVERYWHERE,
+    };
+    let root = solve(&badly_scaled, &[0.0, 1.0], &Limits::default());
+    let (small, large) = (root.x[0].min(root.x[1]), root.x[0].max(root.x[1]));
+    assert!((small - 1.098_159e-5).abs() < 1e-10, "{root:?}");
+    assert!((large - 9.106_146_7).abs() < 1e-6, "{root:?}");
+}
+
+#[test]
+fn powells_method_says_when_there_is_no_root() {
+    let none = Pair {
+        residual: |x, y| [x * x + 1.0, y - 3.0],
+        jacobian: |x, _| [[2.0 * x, 0.0], [0.0, 1.0]],
+        domain: EVERYWHERE,
+    };
+    let root = solve(&none, &[2.0, 0.0], &Limits::default());
+    assert_ne!(root.why, Stop::Converged);
+    assert!(
+        (root.residual - 1.0).abs() < 1e-6 && (root.x[1] - 3.0).abs() < 1e-3,
+        "{root:?}"
+    );
+    let few = Limits {
+        iterations: 1,
+        ..Limits::default()
+    };
+    assert_eq!(solve(&none, &[2.0, 0.0], &few).why, Stop::IterationLimit);
+}
+
+#[test]
+fn powells_method_stays_in_the_domain() {
+    // Newton's step from 1 leads to a negative number, where the logarithm is not defined.
+    let logarithm = Pair {
+        residual: |x, y| [(1000.0 * x).ln(), y - x],
+        jacobian: |x, _| [[1.0 / x, 0.0], [-1.0, 1.0]],
+        domain: (0.0, 10.0),
+    };
+    let root = solve(&logarithm, &[1.0, 1.0], &Limits::default());
+    assert_eq!(root.why, Stop::Converged);
+    assert!((root.x[0] - 1e-3).abs() < 1e-15, "{root:?}");
+    let outside = solve(&logarithm, &[-1.0, 1.0], &Limits::default());
+    assert_eq!(outside.why, Stop::Undefined);
+}
+
+/// What all three make of a request.
+fn all(models: &[&dyn SpeedModel], total: u64) -> [Result<Vec<u64>, PartitionError>; 3] {
+    [
+        gpa(models, total).map(|partition| partition.units),
+        npa(models, total).map(|solution| solution.partition.units),
+        npa_from(models, total, Guess::Even).map(|solution| solution.partition.units),
+    ]
+}
+
+#[test]
+fn impossible_requests_name_the_device() {
+    let (good, empty) = (Cpm { speed: 1.0 }, PiecewiseFpm::new());
+    for result in all(&[], 4) {
+        assert_eq!(result, Err(PartitionError::NoDevices { total: 4 }));
+    }
+    let invalid = |result| matches!(result, Err(PartitionError::InvalidModel { index: 1, .. }));
+    for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(
+            all(&[&good, &Cpm { speed }], 4).into_iter().all(invalid),
+            "{speed}"
+        );
+        let line = continuous(&[&good, &Cpm { speed }], 4);
+        assert!(matches!(
+            line,
+            Err(PartitionError::InvalidModel { index: 1, .. })
+        ));
+    }
+    assert!(all(&[&good, &empty], 4).into_iter().all(invalid));
+    assert!(all(&[&empty], 4).into_iter().all(|result| result.is_err()));
+}
+
+#[test]
+fn small_and_large_requests_have_a_result() {
+    let (slow, fast, empty) = (Cpm { speed: 1.0 }, Cpm { speed: 5.0 }, PiecewiseFpm::new());
+    let models: [&dyn SpeedModel; 3] = [&slow, &slow, &fast];
+    let expect = |models: &[&dyn SpeedModel], total, units: &[u64]| {
+        for result in all(models, total) {
+            assert_eq!(result.unwrap(), units, "{total} units");
+        }
+    };
+    expect(&[], 0, &[]);
+    expect(&[&empty, &slow], 0, &[0, 0]);
+    expect(&models, 2, &[0, 0, 2]);
+    expect(&models, 7, &[1, 1, 5]);
+    expect(&[&fast], 9, &[9]);
+    expect(&[&fast], u64::MAX, &[u64::MAX]);
+    // Far beyond the last point, the speed there goes on.
+    let points = [(10, 1.0), (20, 4.0)].map(|(d, t_s)| Point {
+        d,
+        t_s,
+        reps: 1,
+        ci_s: 0.0,
+    });
+    let fpm = PiecewiseFpm::from_points(points.to_vec()).unwrap();
+    expect(&[&fpm, &fast], 10_000_000, &[5_000_000, 5_000_000]);
+}
+
+#[test]
+fn a_model_of_many_corners_falls_back_to_the_geometric_algorithm() {
+    // Its slope is always wrong, so that every step of Newton's method leads nowhere.
+    #[derive(Debug)]
+    struct Misleading(Cpm);
+    impl SpeedModel for Misleading {
+        fn speed(&self, d: f64) -> f64 {
+            self.0.speed(d) / (1.0 + d)
+        }
+        fn speed_derivative(&self, d: f64) -> f64 {
+            10.0 * self.speed(d)
+        }
+        fn units_within(&self, t_s: f64) -> f64 {
+            let product = t_s * self.0.speed;
+            0.5 * ((1.0 + 4.0 * product).sqrt() - 1.0)
+        }
+    }
+    let models = [1.0, 2.0, 7.0].map(|speed| Misleading(Cpm { speed }));
+    let models: Vec<&dyn SpeedModel> = models
+        .iter()
+        .map(|model| model as &dyn SpeedModel)
+        .collect();
+    let solution = npa(&models, 10_000).unwrap();
+    assert!(!solution.converged && solution.residual > 1e-12);
+    assert_eq!(solution.shares_of, SharesOf::Geometrical);
+    assert_eq!(solution.partition, gpa(&models, 10_000).unwrap());
+}
+
+#[test]
+fn ten_thousand_devices_are_solved_in_few_steps() {
+    let device = |i: u32| Smooth {
+        peak: f64::from(1 + i % 17),
+        half: f64::from(1 + i % 5),
+        memory: f64::from(500 + i % 1000),
+        steepness: 3.0,
+    };
+    let devices: Vec<Smooth> = (0..10_000).map(device).collect();
+    let models: Vec<&dyn SpeedModel> = devices.iter().map(|device| device as _).collect();
+    let solution = npa(&models, 7_000_000).unwrap();
+    assert!(
+        solution.converged && solution.iterations <= 30,
+        "{}",
+        solution.iterations
+    );
+    let geometrical = gpa(&models, 7_000_000).unwrap();
+    let ratio = solution.partition.max_time_s() / geometrical.max_time_s();
+    assert!((ratio - 1.0).abs() < 1e-11);
+}
