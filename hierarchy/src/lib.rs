@@ -4,7 +4,8 @@
 //!
 //! * [`model`]: how fast a device is. [`PiecewiseFpm`](model::PiecewiseFpm) learns speed as
 //!   a function of problem size from measured [`Point`](model::Point)s, [`Cpm`](model::Cpm) is the
-//!   constant it replaces, [`ModelFile`](model::ModelFile) the text they are kept in.
+//!   constant it replaces, [`ModelFile`](model::ModelFile) the text they are kept in;
+//!   [`Fit`](model::Fit) chooses among the models.
 //! * [`partition`]: how many units each device gets. [`gpa`](partition::gpa()) equalises the times of
 //!   [`SpeedModel`](model::SpeedModel)s, [`proportional`](partition::proportional()) those of
 //!   constant speeds; [`hpopta`](partition::hpopta()) minimises the largest time of
