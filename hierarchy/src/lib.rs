@@ -4,12 +4,16 @@
 //!
 //! * [`model`]: how fast a device is. [`PiecewiseFpm`](model::PiecewiseFpm) learns speed as
 //!   a function of problem size from measured [`Point`](model::Point)s, [`Cpm`](model::Cpm) is the
-//!   constant it replaces, [`ModelFile`](model::ModelFile) the text they are kept in.
+//!   constant it replaces, [`ModelFile`](model::ModelFile) the text they are kept in;
+//!   [`Fit`](model::Fit) chooses among the models.
 //! * [`partition`]: how many units each device gets. [`gpa`](partition::gpa()) equalises the times of
 //!   [`SpeedModel`](model::SpeedModel)s, [`npa`](partition::npa()) does so numerically,
-//!   [`proportional`](partition::proportional()) equalises those of constant speeds.
+//!   [`proportional`](partition::proportional()) equalises those of constant speeds;
+//!   [`hpopta`](partition::hpopta()) minimises the largest time of
+//!   [`TimeFunction`](model::TimeFunction)s of any shape.
 //! * [`layout`]: where each node's rectangle lies. [`br`](layout::br()) arranges areas into
-//!   a [`Layout`](layout::Layout) of little communication.
+//!   a [`Layout`](layout::Layout) of little communication; [`Method`](layout::Method) names the other
+//!   ways, of which [`corner`](layout::corner()) makes [`Zones`](layout::Zones) that may be L-shaped.
 //! * [`balance`]: what to measure next, and when to stop. [`Inpa`](balance::Inpa) balances nodes,
 //!   [`Idpa`](balance::Idpa) the devices of a node, both by way of [`Dpa`](balance::Dpa).
 //!
@@ -54,6 +58,12 @@
 //! * *Lastovetsky and Reddy 2007*: "Data Partitioning with a Functional Performance Model of
 //!   Heterogeneous Processors", International Journal of High Performance Computing Applications
 //!   21(1).
+//! * *Lastovetsky and Reddy 2017*: "New Model-Based Methods and Algorithms for Performance and Energy
+//!   Optimization of Data Parallel Applications on Homogeneous Multicore Clusters", IEEE Transactions
+//!   on Parallel and Distributed Systems 28(4).
+//! * *Khaleghzadeh, Reddy and Lastovetsky*: "A Novel Data-Partitioning Algorithm for Performance
+//!   Optimization of Data-Parallel Applications on Heterogeneous HPC Platforms", IEEE Transactions on
+//!   Parallel and Distributed Systems, and its supplement.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

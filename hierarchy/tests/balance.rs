@@ -160,8 +160,11 @@ fn small_cluster() -> Vec<Node> {
 #[test]
 fn four_nodes_one_with_two_devices_converge() {
     for start in [Start::Even, Start::FirstPoints] {
+        // A line between the speeds on both sides of a cliff lies above a time that grows linearly
+        // beyond it: each iteration comes closer, from one side.
         let config = BalanceConfig {
             start,
+            max_iterations: 20,
             ..BalanceConfig::default()
         };
         let mut nodes = small_cluster();
@@ -297,6 +300,12 @@ fn idpa_starts_from_its_prior() {
     // An unknown device is tried as an average one.
     assert_eq!(with.step(), Step::Measure(vec![66, 201, 133]));
     let without = Idpa::new(BalanceConfig::default(), 3, 400, None);
+    assert_eq!(without.step(), Step::Measure(vec![8, 8, 8]));
+    let as_in_the_paper = BalanceConfig {
+        start: Start::Even,
+        ..BalanceConfig::default()
+    };
+    let without = Idpa::new(as_in_the_paper, 3, 400, None);
     assert_eq!(without.step(), Step::Measure(vec![1, 1, 1]));
     let config = BalanceConfig {
         strategy: How::MultiCpm,
@@ -304,6 +313,27 @@ fn idpa_starts_from_its_prior() {
     };
     let constant = Idpa::new(config, 3, 400, None);
     assert_eq!(constant.step(), Step::Measure(vec![134, 133, 133]));
+}
+
+#[test]
+fn slices_measured_again_are_known_better() {
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[3.0, 1.0]));
+    let measured = |t_s, reps| Observation {
+        t_s,
+        reps,
+        ci_s: 0.1,
+    };
+    idpa.observe(&[measured(1.0, 3), measured(1.0, 3)]).unwrap();
+    let Step::Done(balance) = idpa.step() else {
+        panic!("equal times are balanced")
+    };
+    let balance = balance.refined(&[measured(2.0, 1), measured(1.0, 1)]);
+    assert_eq!(
+        (balance.time_s, balance.reps, balance.imbalance),
+        (1.25, 4, 0.25)
+    );
+    // The speeds that the next sub-matrix starts from follow.
+    assert_eq!(balance.prior, [75.0 / 1.25, 25.0]);
 }
 
 #[test]

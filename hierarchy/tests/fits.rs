@@ -171,19 +171,17 @@ proptest! {
 
     #[test]
     fn akima_is_the_thesis_spline_of_the_extended_points(
-        measured in prop::collection::btree_map(100..500_u64, 90.0..110.0_f64, 1..9),
+        measured in prop::collection::btree_map(3..15_u64, 90.0..110.0_f64, 1..9),
         stretch in 1.01..5.0_f64,
         place in 0.0..1.0_f64,
     ) {
-        let point = |(&d, &speed): (&u64, &f64)| {
-            Point { d, t_s: d as f64 / speed, reps: 1, ci_s: 0.0 }
+        // No chord is as steep as the limit that keeps the speed positive.
+        let point = |(&i, &speed): (&u64, &f64)| {
+            Point { d: 40 * i, t_s: 40.0 * i as f64 / speed, reps: 1, ci_s: 0.0 }
         };
         let model = AkimaFpm::from_points(measured.iter().map(point).collect()).unwrap();
-        // Steep chords are limited to keep the speed positive; these slopes are well within.
         let knots: Vec<(f64, f64)> =
             model.knots().iter().map(|knot| (knot.d, knot.speed)).collect();
-        let chords = knots.windows(2).map(|k| ((k[1].1 - k[0].1) / (k[1].0 - k[0].0)).abs());
-        prop_assume!(chords.fold(0.0, f64::max) < 3.0 * 90.0 / 500.0);
         let n = stretch * knots[knots.len() - 1].0;
         let (corners, d) = (extended(&knots, n), place * n);
         let expected = reference(&corners, d);

@@ -90,6 +90,8 @@ pub struct Measurement {
 /// is not averaged in, and so measured again. Where more than a third of the times are so long, they are the device's
 /// own, and all count. Without devices nothing is repeated.
 ///
+/// After that, repetitions go on as long as `others_measure` says, and count as well.
+///
 /// Two deviations from the paper: the precision counts from `min_reps` repetitions on, not from one more; and the
 /// time limit holds from the first repetition, so that an update which alone exceeds it is not repeated. Then
 /// [`Measurement::reached`] is false.
@@ -103,31 +105,35 @@ pub fn repeat_until_confident(
     n_devices: usize,
     config: &MeasureConfig,
     sample: &mut dyn FnMut() -> Result<Vec<f64>, DeviceError>,
+    others_measure: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); n_devices];
-    let mut found = vec![Measurement::default(); n_devices];
     if n_devices == 0 {
-        return Ok(found);
+        return Ok(Vec::new());
     }
-    let most = config.max_reps.saturating_add(config.max_reps.div_ceil(2));
-    for _ in 0..most {
+    let mut repeat = |times: &mut Vec<Vec<f64>>| {
         let repetition = sample()?;
         tracing::trace!(times_s = ?repetition, "repetition");
         assert_eq!(repetition.len(), n_devices, "one time for each device");
         for (device, t_s) in times.iter_mut().zip(repetition) {
             device.push(t_s);
         }
-        for (measurement, device) in found.iter_mut().zip(&times) {
-            *measurement = evaluate(device, config);
-        }
+        Ok(())
+    };
+    let most = config.max_reps.saturating_add(config.max_reps.div_ceil(2));
+    for _ in 0..most {
+        repeat(&mut times)?;
         let spent_s = times.iter().map(|t| t.iter().sum()).fold(0.0, f64::max);
-        let enough = |m: &Measurement| m.reached || m.reps >= config.max_reps;
-        if spent_s >= config.max_seconds || found.iter().all(enough) {
+        let enough = |m: Measurement| m.reached || m.reps >= config.max_reps;
+        if spent_s >= config.max_seconds || times.iter().all(|t| enough(evaluate(t, config))) {
             break;
         }
     }
-    Ok(found)
+    while others_measure() {
+        repeat(&mut times)?;
+    }
+    Ok(times.iter().map(|t| evaluate(t, config)).collect())
 }
 
 /// What the times of one device say so far.
@@ -158,10 +164,11 @@ mod tests {
     /// Replays repetitions, then repeats the last one; tells how many were asked for.
     fn replay(config: &MeasureConfig, reps: &[&[f64]]) -> (Vec<Measurement>, usize) {
         let mut asked = 0;
-        let found = repeat_until_confident(reps[0].len(), config, &mut || {
+        let mut sample = || {
             asked += 1;
             Ok(reps[(asked - 1).min(reps.len() - 1)].to_vec())
-        });
+        };
+        let found = repeat_until_confident(reps[0].len(), config, &mut sample, &mut || false);
         (found.unwrap(), asked)
     }
 
@@ -192,12 +199,13 @@ mod tests {
     fn hopeless_noise_ends_at_the_maximum() {
         let mut odd = false;
         let mut asked = 0;
-        let found = repeat_until_confident(1, &MeasureConfig::default(), &mut || {
+        let mut sample = || {
             asked += 1;
             odd = !odd;
             Ok(vec![if odd { 0.125 } else { 0.375 }])
-        })
-        .unwrap();
+        };
+        let config = MeasureConfig::default();
+        let found = repeat_until_confident(1, &config, &mut sample, &mut || false).unwrap();
         assert_eq!(asked, 20);
         assert!(!found[0].reached);
         assert_eq!((found[0].t_s, found[0].reps), (0.25, 20));
@@ -230,14 +238,33 @@ mod tests {
     #[test]
     fn an_error_ends_it_at_once() {
         let mut asked = 0;
-        let failed = repeat_until_confident(1, &MeasureConfig::default(), &mut || {
+        let mut sample = || {
             asked += 1;
             Err(DeviceError::Panic {
                 message: "burnt".to_owned(),
             })
-        });
-        assert!(failed.is_err());
+        };
+        let config = MeasureConfig::default();
+        assert!(repeat_until_confident(1, &config, &mut sample, &mut || true).is_err());
         assert_eq!(asked, 1);
+    }
+
+    #[test]
+    fn what_is_repeated_while_others_measure_counts() {
+        let mut asked = 0;
+        let mut sample = || {
+            asked += 1;
+            Ok(vec![if asked <= 3 { 1.0 } else { 1.125 }])
+        };
+        let mut others = 3;
+        let mut others_measure = || {
+            others -= 1;
+            others >= 0
+        };
+        let config = MeasureConfig::default();
+        let found = repeat_until_confident(1, &config, &mut sample, &mut others_measure).unwrap();
+        assert_eq!((found[0].reps, found[0].t_s), (6, 1.0625));
+        assert_eq!(asked, 6);
     }
 
     #[test]

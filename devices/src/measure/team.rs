@@ -21,7 +21,9 @@ pub struct Operands {
 ///
 /// Every element of the operands is written before, so that no page fault is timed; an update of a few columns of each
 /// device warms the devices up; then whole-team updates are repeated as [`repeat_until_confident`] says. A device with 0 columns
-/// is not measured: its [`Measurement`] is the default, all zero. `meanwhile` is called as by [`DeviceTeam::update`].
+/// is not measured: its [`Measurement`] is the default, all zero. Once the means are known well enough, the updates go
+/// on for as long as `others_measure` says: nodes that measure side by side load what they share until the last of
+/// them is done, and the time that they would wait makes their own means surer.
 ///
 /// # Errors
 /// [`DeviceError::Memory`] when the operands do not fit into the memory that is left; [`DeviceError::Measure`] for a
@@ -37,23 +39,24 @@ pub fn measure_team(
     k: usize,
     config: &MeasureConfig,
     operands: &mut Operands,
-    meanwhile: &mut dyn FnMut(),
+    others_measure: &mut dyn FnMut() -> bool,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
-    operands.resize(rows, slices.iter().sum(), k)?;
+    operands.prepare(rows, slices.iter().sum(), k)?;
     let few: Vec<usize> = slices
         .iter()
         .map(|&columns| columns.min(WARM_UP_COLUMNS))
         .collect();
     team.begin(operands.c(&few), &few, k)?;
-    operands.update(team, &few, meanwhile)?;
+    operands.update(team, &few)?;
     team.finish(operands.c(&few), &few)?;
     team.begin(operands.c(slices), slices, k)?;
     let active: Vec<usize> = (0..slices.len()).filter(|&i| slices[i] > 0).collect();
-    let found = repeat_until_confident(active.len(), config, &mut || {
-        let times = operands.update(team, slices, meanwhile)?;
+    let mut sample = || {
+        let times = operands.update(team, slices)?;
         Ok(active.iter().map(|&i| times[i]).collect())
-    })?;
+    };
+    let found = repeat_until_confident(active.len(), config, &mut sample, others_measure)?;
     team.finish(operands.c(slices), slices)?;
     let mut measurements = vec![Measurement::default(); slices.len()];
     for (i, measurement) in active.into_iter().zip(found) {
@@ -71,7 +74,13 @@ impl Operands {
         8 * (self.a.capacity() + self.b.capacity() + self.c.capacity()) as u64
     }
 
-    fn resize(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
+    /// Allocates and writes the operands for updates of `rows × cols` with inner dimension `k`. [`measure_team`] does
+    /// so itself; nodes that measure side by side do it before they start together, since writing matrices disturbs
+    /// the others' measurements.
+    ///
+    /// # Errors
+    /// [`DeviceError::Memory`] when they do not fit into the memory that is left.
+    pub fn prepare(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
         let needed = needed_bytes(rows, cols, k).saturating_sub(self.held_bytes());
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
@@ -96,17 +105,12 @@ impl Operands {
     }
 
     /// One update of all devices; returns their busy times.
-    fn update(
-        &mut self,
-        team: &mut DeviceTeam,
-        slices: &[usize],
-        meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<f64>, DeviceError> {
+    fn update(&mut self, team: &mut DeviceTeam, slices: &[usize]) -> Result<Vec<f64>, DeviceError> {
         let (rows, cols) = (self.rows, slices.iter().sum());
         let a = View::new(&self.a, rows, self.k, rows.max(1));
         let b = View::new(&self.b, self.k, cols, self.k.max(1));
         let c = ViewMut::new(&mut self.c, rows, cols, leading_dimension(rows));
-        let times = team.update(1.0, a, b, c, slices, meanwhile)?;
+        let times = team.update(1.0, a, b, c, slices, &mut || {})?;
         Ok(times.iter().map(|time| time.busy_s).collect())
     }
 }
@@ -171,7 +175,7 @@ mod tests {
             4,
             &config,
             &mut Operands::default(),
-            &mut || {},
+            &mut || false,
         )
         .unwrap();
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
@@ -192,7 +196,7 @@ mod tests {
             64,
             &config,
             &mut Operands::default(),
-            &mut || {},
+            &mut || false,
         )
         .unwrap_err();
         let DeviceError::Memory {

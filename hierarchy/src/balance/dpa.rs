@@ -20,11 +20,13 @@ use crate::partition::{Partition, apportion, even, gpa, proportional};
 ///   a cycle, which would go on for ever), when iterations run out, or when another one cannot pay
 ///   for itself: `steps · (t_max now - noise - t_max predicted) < reps · t_max predicted`, where the
 ///   noise is the standard error of the slowest part's time, four times that once measuring has
-///   taken a twentieth of the run, and nothing after the first division: what a division only
-///   seems to lose, another one cannot win back;
+///   taken a twentieth of the run, and nothing after a first division that was no more than a guess:
+///   what a division only seems to lose, another one cannot win back;
 /// * it returns the best measured division, since convergence need not be monotone; or, when it
 ///   ends early, the next one unmeasured, where the models promise that it is faster and know its
-///   speeds well ([`PiecewiseFpm::supports`]);
+///   speeds well ([`PiecewiseFpm::supports`]). A measured time is one sample: within two standard
+///   errors of it the model, which has seen the other divisions too, has the last word. Otherwise the
+///   division with the luckiest sample would win;
 /// * a part that was never measured (because its share was rounded to nothing) is assumed to be as
 ///   fast as its prior says relative to the measured parts, or else as fast as their mean, so that
 ///   it is tried. While a part is idle, equal times of the others count as balanced only if
@@ -66,6 +68,8 @@ pub struct Dpa {
     speeds: Vec<Option<f64>>,
     /// Relative speeds assumed of parts that were never measured; all positive.
     prior: Vec<f64>,
+    /// Whether the first division was more than a guess.
+    informed: bool,
     /// The division to measure next.
     wanted: Vec<u64>,
     /// Every division asked for so far, which the measured ones may differ from by rounding.
@@ -116,6 +120,7 @@ impl Dpa {
             models: vec![PiecewiseFpm::new(); n],
             speeds: vec![None; n],
             prior: vec![1.0; n],
+            informed: false,
             wanted: even(n, total),
             asked: Vec::new(),
             history: Vec::new(),
@@ -147,6 +152,7 @@ impl Dpa {
             .iter()
             .map(|&s| if known(s) { s } else { mean })
             .collect();
+        self.informed = prior.iter().all(|&speed| known(speed));
         self.wanted = apportion(self.total, &self.prior);
         if let Some(balanced) = &mut self.result {
             balanced.prior.clone_from(&self.prior);
@@ -229,7 +235,7 @@ impl Dpa {
             units: units.to_vec(),
             times_s,
             errors_s: times.iter().map(Observation::standard_error_s).collect(),
-            reps: times.iter().map(|time| time.reps).max().unwrap_or(0),
+            measuring_s: measuring_s(times),
             imbalance,
         });
         self.asked.push(self.wanted.clone());
@@ -279,7 +285,7 @@ impl Dpa {
             return Ok(());
         };
         let early = matches!(why, Outcome::NotWorthIt | Outcome::IterationLimit);
-        if early && next_s < self.fastest_s() && self.is_supported(&next.units) {
+        if early && next_s < self.best_s(0.0) && self.is_supported(&next.units) {
             self.end_unmeasured(why, next.units, next.times_s);
         } else {
             self.end(why);
@@ -287,12 +293,26 @@ impl Dpa {
         Ok(())
     }
 
-    /// Seconds of the best measured division.
-    fn fastest_s(&self) -> f64 {
+    /// Seconds of the best measured division, less `noise` standard errors of its slowest part.
+    fn best_s(&self, noise: f64) -> f64 {
         self.history
             .iter()
-            .map(Iteration::max_time_s)
+            .map(|iteration| self.estimate_s(iteration) - noise * iteration.noise_s())
             .fold(f64::INFINITY, f64::min)
+    }
+
+    /// Seconds that a measured division really takes, as far as is known: of each part what its model
+    /// says, as long as that is within two standard errors of what was measured.
+    fn estimate_s(&self, iteration: &Iteration) -> f64 {
+        let measured = iteration.times_s.iter().zip(&iteration.errors_s);
+        self.predicted_times(&iteration.units)
+            .iter()
+            .zip(measured)
+            .map(|(&model_s, (&t_s, &error_s))| match self.config.strategy {
+                Strategy::Fpm => model_s.clamp(t_s - 2.0 * error_s, t_s + 2.0 * error_s),
+                _ => t_s,
+            })
+            .fold(0.0, f64::max)
     }
 
     /// Whether the models know the speeds of this division well enough to trust it unmeasured.
@@ -301,26 +321,21 @@ impl Dpa {
         self.config.strategy == Strategy::Fpm && self.models.iter().zip(units).all(known)
     }
 
-    /// How many standard errors of a loss count as noise: none after the first division, which was no
+    /// How many standard errors of a loss count as noise: none after a first division that was no
     /// more than a guess; about a confidence interval once measuring has had its share of the run.
     fn noise_factor(&self) -> f64 {
-        let spent_s: f64 = self.history.iter().map(Iteration::cost_s).sum();
-        let fastest_s = self.fastest_s();
+        let spent_s: f64 = self.history.iter().map(|it| it.measuring_s).sum();
+        let run_s = self.config.steps as f64 * self.best_s(0.0);
         match self.history.len() {
-            0 | 1 => 0.0,
-            _ if spent_s <= MEASURING_SHARE * self.config.steps as f64 * fastest_s => 1.0,
+            0 | 1 if !self.informed => 0.0,
+            _ if spent_s <= MEASURING_SHARE * run_s => 1.0,
             _ => 4.0,
         }
     }
 
     /// Whether measuring a division predicted to take `next_s` can save more than it costs.
     fn pays_off(&self, next_s: f64) -> bool {
-        let noise = self.noise_factor();
-        let best_s = self
-            .history
-            .iter()
-            .map(|iteration| iteration.max_time_s() - noise * iteration.noise_s())
-            .fold(f64::INFINITY, f64::min);
+        let best_s = self.best_s(self.noise_factor());
         let saving_s = self.config.steps as f64 * (best_s - next_s);
         self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * next_s
     }
@@ -390,7 +405,7 @@ impl Dpa {
     pub(super) fn end(&mut self, why: Outcome) {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;
-        let max_s: Vec<f64> = self.history.iter().map(Iteration::max_time_s).collect();
+        let max_s: Vec<f64> = self.history.iter().map(|it| self.estimate_s(it)).collect();
         let fastest = (0..=last)
             .min_by(|&a, &b| max_s[a].total_cmp(&max_s[b]))
             .unwrap_or(last);
@@ -465,6 +480,14 @@ fn busy_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (us
         .enumerate()
         .filter(|(_, (d, _))| **d > 0)
         .map(point)
+}
+
+/// Seconds that measuring together took: of the part that took longest.
+fn measuring_s(times: &[Observation]) -> f64 {
+    times
+        .iter()
+        .map(|time| f64::from(time.reps) * time.t_s)
+        .fold(0.0, f64::max)
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -3,13 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::dpa::{Balanced, Dpa};
-use super::{BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy};
+use super::{
+    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy, imbalance,
+};
 
 /// Inter-device partitioning algorithm: divides the columns of a node's sub-matrix into vertical
 /// slices, one per device, that all take equally long. One unit is one matrix column (of the
 /// sub-matrix's height).
 ///
-/// 1. Every device measures a single column; the times become the first point of its model.
+/// 1. Every device measures a few columns; the times become the first point of its model.
 /// 2. The initial division follows.
 /// 3. Every device measures its slice, all at the same time.
 /// 4. If the times differ by at most `epsilon`, this is the solution; otherwise the points are added
@@ -21,6 +23,7 @@ use super::{BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start,
 /// * with a *prior*, relative speeds from an earlier call for another sub-matrix of the same node,
 ///   there are no first points, and the first division is in proportion to it. INPA calls IDPA once in
 ///   each of its iterations, and the devices' relation changes little between them.
+/// * the few columns are a sixteenth of an even share, where the paper measures one column;
 /// * a single device is measured once and that is all.
 ///
 /// # References
@@ -32,8 +35,8 @@ pub struct Idpa {
     dpa: Dpa,
     /// The times of each iteration of `dpa`.
     observations: Vec<Vec<Observation>>,
-    /// Step 1 is still to come.
-    first_points: bool,
+    /// Columns of each device in step 1, if that is still to come.
+    first_points: Option<u64>,
 }
 
 /// Where an [`Idpa`] ended.
@@ -66,6 +69,39 @@ pub struct DeviceBalance {
 }
 
 impl DeviceBalance {
+    /// The same slices, measured once more: the times of both measurements together, and the speeds that
+    /// follow from them.
+    ///
+    /// # Panics
+    /// If there is not one time for each device.
+    #[must_use]
+    pub fn refined(self, times: &[Observation]) -> Self {
+        assert_eq!(times.len(), self.slices.len(), "one time for each device");
+        let times: Vec<Observation> = self
+            .times
+            .iter()
+            .zip(times)
+            .map(|(before, again)| before.merge(again))
+            .collect();
+        let mut prior = self.prior;
+        for ((speed, &columns), time) in prior.iter_mut().zip(&self.slices).zip(&times) {
+            if columns > 0 && time.t_s > 0.0 {
+                *speed = columns as f64 / time.t_s;
+            }
+        }
+        let last = slowest(&times);
+        let times_s: Vec<f64> = times.iter().map(|time| time.t_s).collect();
+        Self {
+            time_s: last.t_s,
+            ci_s: last.ci_s,
+            reps: last.reps,
+            imbalance: imbalance(&times_s),
+            times,
+            prior,
+            ..self
+        }
+    }
+
     /// The node's time as INPA wants it: that of the device that finishes last.
     #[must_use]
     pub fn observation(&self) -> Observation {
@@ -91,8 +127,13 @@ impl Idpa {
         prior: Option<&[f64]>,
     ) -> Self {
         let dpa = Dpa::new(config, n_devices, columns);
-        let first_points =
+        let wanted =
             config.strategy == Strategy::Fpm && n_devices > 1 && columns > 0 && prior.is_none();
+        let few = match config.start {
+            Start::Even => 1,
+            Start::FirstPoints => (columns / (16 * n_devices as u64)).max(1),
+        };
+        let first_points = wanted.then_some(few);
         let dpa = match prior {
             Some(prior) => dpa.with_prior(prior),
             None => dpa,
@@ -109,8 +150,8 @@ impl Idpa {
     /// The columns that each device shall measure next, or the result. Asking twice changes nothing.
     #[must_use]
     pub fn step(&self) -> Step<Vec<u64>, DeviceBalance> {
-        if self.first_points {
-            return Step::Measure(vec![1; self.n_devices]);
+        if let Some(few) = self.first_points {
+            return Step::Measure(vec![few; self.n_devices]);
         }
         match self.dpa.step() {
             Step::Measure(columns) => Step::Measure(columns),
@@ -123,12 +164,12 @@ impl Idpa {
     /// # Errors
     /// As [`Dpa::observe`].
     pub fn observe(&mut self, times: &[Observation]) -> Result<(), BalanceError> {
-        if self.first_points {
-            self.dpa.seed_all(1, times)?;
+        if let Some(few) = self.first_points {
+            self.dpa.seed_all(few, times)?;
             if self.start == Start::FirstPoints {
                 self.dpa.start_from_points()?;
             }
-            self.first_points = false;
+            self.first_points = None;
             return Ok(());
         }
         let Step::Measure(columns) = self.dpa.step() else {
@@ -156,11 +197,7 @@ impl Idpa {
                 balanced.times_s.iter().enumerate().map(predicted).collect()
             }
         };
-        let last = times
-            .iter()
-            .copied()
-            .max_by(|a, b| a.t_s.total_cmp(&b.t_s))
-            .unwrap_or_default();
+        let last = slowest(&times);
         DeviceBalance {
             slices: balanced.units,
             times,
@@ -175,4 +212,10 @@ impl Idpa {
             prior: balanced.prior,
         }
     }
+}
+
+/// The time of the device that finishes last.
+fn slowest(times: &[Observation]) -> Observation {
+    let last = times.iter().copied().max_by(|a, b| a.t_s.total_cmp(&b.t_s));
+    last.unwrap_or_default()
 }

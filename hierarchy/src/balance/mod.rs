@@ -134,19 +134,46 @@ pub struct Observation {
     pub ci_s: f64,
 }
 
-/// Quantiles 0.975 of Student's t for 1 to 9 degrees of freedom.
-const STUDENT_T: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
-
 impl Observation {
+    /// Both measurements of the same work as one, as if all repetitions were of one sample. A time that
+    /// was only predicted gives way to one that was measured.
+    #[must_use]
+    pub fn merge(&self, other: &Self) -> Self {
+        if self.reps == 0 || other.reps == 0 {
+            return if other.reps == 0 { *self } else { *other };
+        }
+        let [n1, n2] = [self, other].map(|observation| f64::from(observation.reps));
+        let n = n1 + n2;
+        let apart_s = self.t_s - other.t_s;
+        let squares = self.squares() + other.squares() + n1 * n2 / n * apart_s * apart_s;
+        let reps = self.reps.saturating_add(other.reps);
+        Self {
+            t_s: (n1 * self.t_s + n2 * other.t_s) / n,
+            reps,
+            ci_s: student_t(reps) * (squares / (n * (n - 1.0))).sqrt(),
+        }
+    }
+
+    /// The sum of the squared deviations from the mean.
+    fn squares(&self) -> f64 {
+        let n = f64::from(self.reps);
+        n * (n - 1.0) * self.standard_error_s().powi(2)
+    }
+
     /// The standard error of the mean that a confidence interval of 95 % comes from.
     fn standard_error_s(&self) -> f64 {
-        let freedom = self.reps.saturating_sub(1) as usize;
-        // From ten repetitions on the quantile is within a tenth of the normal distribution's.
-        let t = freedom
-            .checked_sub(1)
-            .map_or(STUDENT_T[0], |i| STUDENT_T.get(i).copied().unwrap_or(2.0));
-        self.ci_s / t
+        self.ci_s / student_t(self.reps)
     }
+}
+
+/// Student's t: the quantile 0.975 for the mean of so many repetitions.
+fn student_t(reps: u32) -> f64 {
+    const BY_FREEDOM: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
+    let freedom = reps.saturating_sub(1) as usize;
+    // From ten degrees of freedom on the quantile is within a tenth of the normal distribution's.
+    freedom
+        .checked_sub(1)
+        .map_or(BY_FREEDOM[0], |i| BY_FREEDOM.get(i).copied().unwrap_or(2.0))
 }
 
 /// What a step machine wants next.
@@ -168,18 +195,13 @@ pub struct Iteration {
     pub times_s: Vec<f64>,
     /// Standard errors of these times in seconds.
     pub errors_s: Vec<f64>,
-    /// Repetitions, of the part that had most.
-    pub reps: u32,
+    /// Seconds that measuring took: of the part that took longest.
+    pub measuring_s: f64,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
 }
 
 impl Iteration {
-    /// Seconds that measuring took.
-    pub(crate) fn cost_s(&self) -> f64 {
-        f64::from(self.reps) * self.max_time_s()
-    }
-
     /// Standard error of the time of the part that finished last, in seconds: what of it is likely
     /// noise.
     pub(crate) fn noise_s(&self) -> f64 {
@@ -297,6 +319,27 @@ mod tests {
         assert_eq!(imbalance(&[2.0, 3.0, 0.0]), 0.5);
         assert_eq!(imbalance(&[2.0, 0.0]), 0.0);
         assert_eq!(imbalance(&[]), 0.0);
+    }
+
+    #[test]
+    fn measurements_of_the_same_work_merge_as_one_sample() {
+        // Times 1, 2, 3 and 6 s: in halves, and as a whole.
+        let half = |t_s: f64, apart_s: f64| Observation {
+            t_s,
+            reps: 2,
+            ci_s: student_t(2) * apart_s / 2.0,
+        };
+        let merged = half(1.5, 1.0).merge(&half(4.5, 3.0));
+        assert_eq!((merged.t_s, merged.reps), (3.0, 4));
+        let error_s = (14.0_f64 / 3.0 / 4.0).sqrt();
+        assert!((merged.standard_error_s() - error_s).abs() < 1e-12);
+        let predicted = Observation {
+            reps: 0,
+            ..half(9.0, 1.0)
+        };
+        assert_eq!(predicted.merge(&merged), merged);
+        assert_eq!(merged.merge(&predicted), merged);
+        assert_eq!(predicted.merge(&predicted), predicted);
     }
 
     #[test]

@@ -1,17 +1,49 @@
 //! Layouts: where in the matrix each node's rectangle lies.
 //!
-//! A [`Layout`] is plain data that is known to tile its matrix; [`br()`] is the communication
-//! minimising algorithm that arranges given areas in columns.
+//! A [`Layout`] is plain data that is known to tile its matrix by rectangles, [`Zones`] the same with
+//! zones that may be L-shaped. They come from
+//! * areas, by [`Method`]: [`kl()`] and [`br()`] (the communication minimising algorithm) in columns,
+//!   [`cartesian()`] in a grid, [`recursive()`] by cuts, [`corner()`] by cuts and corners,
+//!   [`slice_cols()`] and [`slice_rows()`] in one dimension;
+//! * models: [`fpm_br()`] from speed functions of the area, [`fpm_kl()`] from those of both sides.
+//!
+//! [`br_in()`] keeps an arrangement while areas change, and [`repair()`] moves single blocks until the
+//! slowest node cannot be helped that way.
 
 use serde::{Deserialize, Serialize};
 
+pub mod arrangement;
+pub mod cartesian;
 pub mod columns;
+pub mod corner;
+mod cuts;
+mod error;
+pub mod fpm_br;
+pub mod fpm_kl;
+pub mod kl;
+pub mod method;
 mod picture;
 pub mod rect;
+pub mod recursive;
+pub mod repair;
+pub mod slices;
 mod tiling;
+pub mod zones;
 
-pub use columns::{br, lower_bound};
+pub use arrangement::{br_in, half_perimeters_in};
+pub use cartesian::{cartesian, cartesian_columns, cartesian_in};
+pub use columns::{br, br_columns, lower_bound};
+pub use corner::corner;
+pub use error::LayoutError;
+pub use fpm_br::fpm_br;
+pub use fpm_kl::{FpmKl, FpmKlConfig, SpeedSurface, fpm_kl};
+pub use kl::{kl, kl_columns};
+pub use method::{Method, arrange};
 pub use rect::Rect;
+pub use recursive::recursive;
+pub use repair::repair;
+pub use slices::{slice_cols, slice_rows};
+pub use zones::{Grid, Zones};
 
 /// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order; a node
 /// without work has an empty rectangle. That the rectangles cover every block exactly once is checked
@@ -101,6 +133,15 @@ impl Layout {
             .sum()
     }
 
+    /// What no layout of these areas can go below in its sum of half-perimeters: `Σ 2 √area_i`.
+    ///
+    /// # References
+    /// Beaumont, Boudet, Rastello and Robert 2001.
+    #[must_use]
+    pub fn lower_bound(&self) -> f64 {
+        square_bound(self.rects.iter().map(Rect::area))
+    }
+
     /// The same tiling stretched to `new_cols` columns: every boundary `x` moves to
     /// `x · new_cols / cols`, rounded half up, so that the result tiles `rows × new_cols` exactly. A
     /// rectangle may become empty. A layout without columns has no boundaries to stretch: its first
@@ -152,7 +193,8 @@ impl Layout {
     /// with its node's number and, where there is room, its `rows×cols`. Lines end in a newline.
     #[must_use]
     pub fn picture(&self, max_width: usize) -> String {
-        picture::draw(self, max_width)
+        let zones: Vec<&[Rect]> = self.rects.iter().map(std::slice::from_ref).collect();
+        picture::draw(self.rows, self.cols, &zones, max_width)
     }
 
     fn all_to_first(&self, rows: u64, cols: u64) -> Self {
@@ -167,77 +209,16 @@ impl Layout {
     }
 }
 
+/// `Σ 2 √area`: every area a square.
+fn square_bound(areas: impl Iterator<Item = u64>) -> f64 {
+    areas.map(|area| 2.0 * (area as f64).sqrt()).sum()
+}
+
 /// `x · new / old`, rounded half up.
 fn scale(x: u64, old: u64, new: u64) -> u64 {
     let (x, old, new) = (u128::from(x), u128::from(old), u128::from(new));
     // At most `new`, because x <= old.
     ((2 * x * new + old) / (2 * old)) as u64
-}
-
-/// Why rectangles are not a layout, or areas cannot be laid out.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LayoutError {
-    /// A layout needs at least one node.
-    #[error("a layout of {rows} x {cols} blocks without nodes")]
-    NoNodes {
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
-    /// The number of blocks exceeds 63 bits.
-    #[error("{rows} x {cols} blocks are too many to count")]
-    TooLarge {
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
-    /// A rectangle reaches outside the matrix.
-    #[error("node {index}: {rect:?} does not lie within {rows} x {cols} blocks")]
-    OutOfBounds {
-        /// Index of the node.
-        index: usize,
-        /// Its rectangle.
-        rect: Rect,
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
-    /// Two rectangles share blocks.
-    #[error("nodes {first} and {second} share blocks")]
-    Overlap {
-        /// Index of one node.
-        first: usize,
-        /// Index of the other.
-        second: usize,
-    },
-    /// Some blocks belong to nobody.
-    #[error("{covered} of {total} blocks have an owner")]
-    Gap {
-        /// Blocks that some rectangle covers.
-        covered: u64,
-        /// Blocks of the matrix.
-        total: u64,
-    },
-    /// An area that is negative or not a number.
-    #[error("node {index}: area {area} is not a finite number of at least 0")]
-    InvalidArea {
-        /// Index of the node.
-        index: usize,
-        /// The area asked for.
-        area: f64,
-    },
-    /// There are blocks, and no node has a positive area.
-    #[error("{rows} x {cols} blocks to lay out and every area is 0")]
-    NoArea {
-        /// Height of the matrix in blocks.
-        rows: u64,
-        /// Width of the matrix in blocks.
-        cols: u64,
-    },
 }
 
 #[cfg(test)]

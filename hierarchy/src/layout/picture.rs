@@ -1,6 +1,8 @@
 //! A tiling as text.
 
-use super::{Layout, Rect};
+use std::collections::BTreeSet;
+
+use super::Rect;
 
 const UP: usize = 1;
 const DOWN: usize = 2;
@@ -15,22 +17,28 @@ const LINES: [char; 16] = [
 /// A character is about twice as high as it is wide.
 const ASPECT: f64 = 2.0;
 
-/// Draws `layout` at most `max_width` characters wide, in its proportions as far as that goes.
-pub(super) fn draw(layout: &Layout, max_width: usize) -> String {
-    if layout.rows() == 0 || layout.cols() == 0 {
-        return format!("(empty: {}×{})\n", layout.rows(), layout.cols());
+/// Draws the zones of `rows × cols` blocks at most `max_width` characters wide, in their proportions as
+/// far as that goes.
+pub(super) fn draw(rows: u64, cols: u64, zones: &[&[Rect]], max_width: usize) -> String {
+    if rows == 0 || cols == 0 {
+        return format!("(empty: {rows}×{cols})\n");
     }
-    let mut canvas = Canvas::new(layout, max_width.max(8) - 1);
-    let rects = || {
-        layout
-            .rects()
-            .iter()
-            .enumerate()
-            .filter(|(_, rect)| !rect.is_empty())
+    let mut canvas = Canvas::new(rows, cols, max_width.max(8) - 1);
+    // A zone too thin for the canvas draws no line where its rectangles meet, and at the edge of the
+    // matrix no neighbour draws it instead.
+    let whole = Rect {
+        rows,
+        cols,
+        ..Rect::default()
     };
-    rects().for_each(|(_, rect)| canvas.outline(rect));
+    canvas.outline(&[whole]);
+    for zone in zones {
+        canvas.outline(zone);
+    }
     let mut lines = canvas.lines();
-    rects().for_each(|(node, rect)| canvas.label(&mut lines, node, rect));
+    for (node, zone) in zones.iter().enumerate() {
+        canvas.label(&mut lines, node, zone);
+    }
     lines
         .iter()
         .map(|line| format!("{}\n", line.iter().collect::<String>()))
@@ -38,13 +46,17 @@ pub(super) fn draw(layout: &Layout, max_width: usize) -> String {
 }
 
 /// The lines of the picture: which of the four directions meet at each character.
-struct Canvas<'a> {
-    layout: &'a Layout,
+struct Canvas {
+    rows: u64,
+    cols: u64,
     /// Characters from the first to the last line, downwards and to the right.
     height: usize,
     width: usize,
     joints: Vec<usize>,
 }
+
+/// A line from character `(y, x)` to its neighbour, to the right if level and else downwards.
+type Segment = (usize, usize, bool);
 
 /// A rectangle's corners on the canvas.
 struct Corners {
@@ -54,16 +66,17 @@ struct Corners {
     right: usize,
 }
 
-impl<'a> Canvas<'a> {
-    fn new(layout: &'a Layout, max_width: usize) -> Self {
-        let ratio = layout.rows() as f64 / layout.cols() as f64 / ASPECT;
+impl Canvas {
+    fn new(rows: u64, cols: u64, max_width: usize) -> Self {
+        let ratio = rows as f64 / cols as f64 / ASPECT;
         let height = (max_width as f64 * ratio)
             .round()
             .clamp(2.0, max_width as f64);
         let width = (height / ratio).round().clamp(2.0, max_width as f64);
         let (height, width) = (height as usize, width as usize);
         Self {
-            layout,
+            rows,
+            cols,
             height,
             width,
             joints: vec![0; (height + 1) * (width + 1)],
@@ -72,7 +85,7 @@ impl<'a> Canvas<'a> {
 
     fn corners(&self, rect: &Rect) -> Corners {
         let place = |x: u64, of: u64, onto: usize| super::scale(x, of, onto as u64) as usize;
-        let (rows, cols) = (self.layout.rows(), self.layout.cols());
+        let (rows, cols) = (self.rows, self.cols);
         Corners {
             top: place(rect.row, rows, self.height),
             bottom: place(rect.row + rect.rows, rows, self.height),
@@ -81,26 +94,51 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    fn outline(&mut self, rect: &Rect) {
+    /// Draws around `zone`, not between its rectangles.
+    fn outline(&mut self, zone: &[Rect]) {
+        let sides: Vec<BTreeSet<Segment>> = zone
+            .iter()
+            .filter(|rect| !rect.is_empty())
+            .map(|rect| self.sides(rect))
+            .collect();
+        for (i, own) in sides.iter().enumerate() {
+            let shared = |segment: &&Segment| {
+                let others = sides.iter().enumerate().filter(|(other, _)| *other != i);
+                others
+                    .map(|(_, sides)| sides)
+                    .any(|sides| sides.contains(segment))
+            };
+            own.iter()
+                .filter(|side| !shared(side))
+                .for_each(|&side| self.draw_segment(side));
+        }
+    }
+
+    /// The sides of `rect`, one character a segment.
+    fn sides(&self, rect: &Rect) -> BTreeSet<Segment> {
         let Corners {
             top,
             bottom,
             left,
             right,
         } = self.corners(rect);
+        let level = [top, bottom]
+            .into_iter()
+            .flat_map(|y| (left..right).map(move |x| (y, x, true)));
+        let upright = [left, right]
+            .into_iter()
+            .flat_map(|x| (top..bottom).map(move |y| (y, x, false)));
+        level.chain(upright).collect()
+    }
+
+    fn draw_segment(&mut self, (y, x, level): Segment) {
         let stride = self.width + 1;
-        for y in [top, bottom] {
-            for x in left..right {
-                self.joints[y * stride + x] |= RIGHT;
-                self.joints[y * stride + x + 1] |= LEFT;
-            }
-        }
-        for x in [left, right] {
-            for y in top..bottom {
-                self.joints[y * stride + x] |= DOWN;
-                self.joints[(y + 1) * stride + x] |= UP;
-            }
-        }
+        let (end, there, back) = match level {
+            true => (y * stride + x + 1, RIGHT, LEFT),
+            false => ((y + 1) * stride + x, DOWN, UP),
+        };
+        self.joints[y * stride + x] |= there;
+        self.joints[end] |= back;
     }
 
     fn lines(&self) -> Vec<Vec<char>> {
@@ -108,8 +146,13 @@ impl<'a> Canvas<'a> {
         self.joints.chunks(self.width + 1).map(line).collect()
     }
 
-    /// Writes the node's number, and its size below where both fit, into the middle of its rectangle.
-    fn label(&self, lines: &mut [Vec<char>], node: usize, rect: &Rect) {
+    /// Writes the node's number, and its size below where both fit, into the middle of its largest
+    /// rectangle.
+    fn label(&self, lines: &mut [Vec<char>], node: usize, zone: &[Rect]) {
+        let full = || zone.iter().filter(|rect| !rect.is_empty());
+        let Some(rect) = full().max_by_key(|rect| rect.area()) else {
+            return;
+        };
         let Corners {
             top,
             bottom,
@@ -121,7 +164,8 @@ impl<'a> Canvas<'a> {
             (right - left).saturating_sub(1),
         );
         let number = node.to_string();
-        let size = format!("{}×{}", rect.rows, rect.cols);
+        let sizes: Vec<String> = full().map(|r| format!("{}×{}", r.rows, r.cols)).collect();
+        let size = sizes.join("+");
         let fits = |text: &String| text.chars().count() <= width;
         let texts = match height {
             0 => vec![],

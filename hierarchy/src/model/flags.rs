@@ -414,54 +414,39 @@ fn most_from_right(d: f64, right: &Mean, next: &Mean) -> Option<Bound> {
 
 /// The sizes, of those at the indices `rest`, that are off the shape-restricted fit of `rest`.
 fn out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
+    let by_speed = |a: &&Mean, b: &&Mean| a.knot.speed.total_cmp(&b.knot.speed);
+    // Of several peaks the fit takes the first.
+    let Some(peak) = rest.iter().rev().map(|&i| &means[i]).max_by(by_speed) else {
+        return Vec::new();
+    };
     let knots: Vec<Knot> = rest.iter().map(|&i| means[i].knot).collect();
     let mut fit = restrict(&knots).into_iter().peekable();
-    let mut found = Vec::new();
-    let mut dropped = Vec::new();
     let mut left: Option<&Mean> = None;
+    let mut found = Vec::new();
+    let mut rising = Vec::new();
     for i in rest {
         let mean = &means[i];
-        if fit.next_if(|knot| knot.d == mean.knot.d).is_none() {
-            dropped.push(i);
-            continue;
+        if fit.next_if(|knot| knot.d == mean.knot.d).is_some() {
+            let off = |i: usize| {
+                let bound = least(means[i].knot.d, left, mean);
+                Some((i, means[i].breaks(bound, Reason::OutOfShape)?))
+            };
+            found.extend(rising.drain(..).filter_map(off));
+            left = Some(mean);
+        } else if mean.knot.d < peak.knot.d {
+            // Below the line to a corner that is still to come.
+            rising.push(i);
+        } else if let Some(left) = left {
+            // Faster than the last corner. If that is nothing but the peak's error, the truth may still
+            // rise: it falls from the peak that was measured by the errors of both.
+            let bound = Bound {
+                speed: left.knot.speed,
+                uncertainty: left.uncertainty() + peak.uncertainty(),
+            };
+            found.extend(mean.breaks(bound, Reason::OutOfShape).map(|flag| (i, flag)));
         }
-        found.extend(off_the_fit(means, &dropped, left, Some(mean)));
-        dropped.clear();
-        left = Some(mean);
     }
-    found.extend(off_the_fit(means, &dropped, left, None));
     found
-}
-
-/// Those of the sizes `dropped` between two neighbouring corners of the fit that it contradicts.
-fn off_the_fit(
-    means: &[Mean],
-    dropped: &[usize],
-    left: Option<&Mean>,
-    right: Option<&Mean>,
-) -> Vec<(usize, Flag)> {
-    let contradicted = |&i: &usize| {
-        let mean = &means[i];
-        let bound = match (left, right) {
-            (left, Some(right)) => {
-                let least = least(mean.knot.d, left, right);
-                // Between falling corners any speed from one to the other is right.
-                let most = left.map_or(f64::INFINITY, |left| left.knot.speed);
-                let speed = mean.knot.speed.min(most.max(least.speed));
-                Bound {
-                    speed: speed.max(least.speed),
-                    ..least
-                }
-            }
-            (Some(left), None) => Bound {
-                speed: mean.knot.speed.min(left.knot.speed),
-                uncertainty: left.uncertainty(),
-            },
-            (None, None) => return None,
-        };
-        Some((i, mean.breaks(bound, Reason::OutOfShape)?))
-    };
-    dropped.iter().filter_map(contradicted).collect()
 }
 
 #[cfg(test)]

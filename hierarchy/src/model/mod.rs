@@ -3,13 +3,15 @@
 //! [`Point`] is one measurement, [`Cpm`] the constant model, [`PiecewiseFpm`] the functional model
 //! built from points, [`ModelFile`] the points file on disk. [`PiecewiseTime`], [`AkimaFpm`] and
 //! [`Polyline`] are other fits of the same points, [`Fit`] chooses between them by name; [`Surface`] is
-//! the functional model in two dimensions. Partitioners see [`SpeedModel`] only.
+//! the functional model in two dimensions. Partitioners see [`SpeedModel`] only, or, where functions
+//! may have any shape, [`TimeFunction`].
 
 use std::fmt::Debug;
 
 pub mod akima;
 pub mod cpm;
 mod cubic;
+pub mod discrete;
 pub mod fit;
 pub mod flags;
 mod means;
@@ -23,6 +25,7 @@ pub mod text;
 
 pub use akima::AkimaFpm;
 pub use cpm::Cpm;
+pub use discrete::{Estimate, TimeFunction};
 pub use fit::Fit;
 pub use flags::{Flag, Reason};
 pub use piecewise::PiecewiseFpm;
@@ -91,6 +94,31 @@ pub enum ModelError {
         d: u64,
         /// Seconds of the rejected point.
         t_s: f64,
+    },
+    /// A granule of no units.
+    #[error("granule 0: sizes must be multiples of at least 1 unit")]
+    ZeroGranule,
+    /// A size between two granules.
+    #[error("point d = {d}: not a multiple of the granule, {granule} units")]
+    NotAMultiple {
+        /// Units of the rejected point.
+        d: u64,
+        /// The granule in units.
+        granule: u64,
+    },
+    /// Two times for one size.
+    #[error("point d = {d}: given twice")]
+    RepeatedSize {
+        /// Units of the repeated point.
+        d: u64,
+    },
+    /// More points than anybody can use.
+    #[error("{points} points, and {limit} at most: choose a larger granule")]
+    TooManyPoints {
+        /// Points that were asked for.
+        points: u64,
+        /// The most that are allowed.
+        limit: u64,
     },
     /// A confidence interval that is not one.
     #[error("confidence interval ci = {ci_s} s: it must be a number from 0 to 1e100")]

@@ -4,21 +4,40 @@
 //! [`npa()`] by speed functions too, numerically, which suits smooth ones of any shape.
 //! [`apportion()`] turns real-valued shares into whole ones, [`continuous()`] is the real-valued
 //! optimum, [`hybrid`] the solver that `npa` rests on.
+//!
+//! Those make all devices finish together. For time functions of any shape that need not be best:
+//! [`hpopta()`] minimises the largest time, [`popta()`] does so for identical devices, [`hipopta()`] for
+//! identical nodes of unlike devices, under the [`Limits`] of each; [`hpopta_search()`] is the algorithm
+//! as published, to compare with.
 
 use serde::{Deserialize, Serialize};
 
 pub mod apportion;
+mod choices;
 pub mod continuous;
+mod exact;
 pub mod gpa;
+pub mod hipopta;
+pub mod hpopta;
+pub mod hpopta_search;
 pub mod hybrid;
 pub mod jacobian;
+pub mod limits;
 pub mod npa;
+pub mod popta;
 pub mod proportional;
+mod stages;
+mod sums;
 
 pub use apportion::apportion;
 pub use continuous::{EqualTime, continuous};
 pub use gpa::gpa;
+pub use hipopta::{HierarchicalPartition, hipopta};
+pub use hpopta::hpopta;
+pub use hpopta_search::{Search, hpopta_search};
+pub use limits::{Limits, Memory};
 pub use npa::{Guess, NpaSolution, SharesOf, npa, npa_from};
+pub use popta::popta;
 pub use proportional::proportional;
 
 /// A division of work between devices.
@@ -35,6 +54,12 @@ impl Partition {
     #[must_use]
     pub fn max_time_s(&self) -> f64 {
         self.times_s.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Number of devices that get something.
+    #[must_use]
+    pub fn active(&self) -> usize {
+        self.units.iter().filter(|&&units| units > 0).count()
     }
 }
 
@@ -83,6 +108,51 @@ pub enum PartitionError {
         d: f64,
         /// Seconds that it answered.
         time_s: f64,
+    },
+    /// Limits for some of the devices only.
+    #[error("{devices} devices and limits for {limits} of them: give them for each or for none")]
+    LimitsMismatch {
+        /// Number of devices.
+        devices: usize,
+        /// Number of limits.
+        limits: usize,
+    },
+    /// More work than all time functions together reach.
+    #[error("{total} units, and the time functions reach {capacity} in sum")]
+    BeyondModels {
+        /// Units to divide.
+        total: u64,
+        /// The most units that the functions have times for.
+        capacity: u64,
+    },
+    /// More work than the limits of the devices allow.
+    #[error(
+        "{total} units, and the devices' limits allow {capacity} in sum; device {index} loses most, \
+         {lost} units"
+    )]
+    BeyondLimits {
+        /// Units to divide.
+        total: u64,
+        /// The most units that are allowed.
+        capacity: u64,
+        /// Index of the device whose limits cost most.
+        index: usize,
+        /// Units that its limits cost.
+        lost: u64,
+    },
+    /// No possible sizes have that sum.
+    #[error("{total} units are no sum of possible sizes; the nearest below is {below} units")]
+    NotASum {
+        /// Units to divide.
+        total: u64,
+        /// The largest possible amount below.
+        below: u64,
+    },
+    /// An exact solution would need too much memory.
+    #[error("{bytes} bytes would be needed to tell all sums of sizes apart: use a larger granule")]
+    TooLarge {
+        /// Bytes that would be needed, at least.
+        bytes: u128,
     },
 }
 

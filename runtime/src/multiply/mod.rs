@@ -218,6 +218,7 @@ impl Summa<'_> {
             progress,
         ) {
             Ok(times) => {
+                tracing::trace!(?times, "updated");
                 for (busy_s, time) in self.busy_s.iter_mut().zip(times) {
                     *busy_s += time.busy_s;
                 }

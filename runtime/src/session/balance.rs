@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::Operands;
-use isochron_devices::{DeviceTeam, MeasureConfig, leading_dimension, measure_team};
+use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, leading_dimension, measure_team};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
 };
@@ -97,7 +97,8 @@ impl Balancer<'_> {
         serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
     }
 
-    /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
+    /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's. Then the devices go on until the
+    /// last node is done: while they compute together is how they will share what they share.
     ///
     /// # Collective
     /// All ranks, each with its own extent.
@@ -106,7 +107,16 @@ impl Balancer<'_> {
         let width = self.problem.block().min(self.problem.k());
         let bytes = 8 * (leading_dimension(rows) * cols + width * (rows + cols)) as u64;
         memory::check(self.comm, bytes.saturating_sub(self.operands.held_bytes()))?;
-        let outcome = self.balance_devices(rows, cols, width, memory.prior.as_deref());
+        let size = (rows, cols, width);
+        let prepared = self.operands.prepare(rows, cols, width);
+        agree(self.comm, prepared.map_err(Error::from))?;
+        let prior = memory.prior.as_deref();
+        let outcome = self.balance_devices(size, prior);
+        let mut arrival = self.comm.arrive();
+        let mut others_measure = || !arrival.is_complete();
+        let outcome =
+            outcome.and_then(|balance| self.accompany(size, balance, &mut others_measure));
+        drop(arrival);
         let balance = agree(self.comm, outcome)?;
         let observed = balance.observation();
         if cols > 0 && rows > 0 {
@@ -114,6 +124,27 @@ impl Balancer<'_> {
             memory.found.insert((extent.rows, extent.cols), balance);
         }
         Ok(observed)
+    }
+
+    /// Repeats the slices that IDPA found until the other nodes are done too.
+    fn accompany(
+        &mut self,
+        (rows, cols, width): (usize, usize, usize),
+        balance: DeviceBalance,
+        others_measure: &mut dyn FnMut() -> bool,
+    ) -> Result<DeviceBalance, Error> {
+        if rows == 0 || cols == 0 || self.config.strategy == Strategy::Homogeneous {
+            return Ok(balance);
+        }
+        let once = MeasureConfig {
+            max_seconds: f64::MIN_POSITIVE,
+            ..self.measure
+        };
+        if !others_measure() {
+            return Ok(balance);
+        }
+        let times = self.measure((rows, width), &balance.slices, &once, others_measure)?;
+        Ok(balance.refined(&times))
     }
 
     /// Rows and columns of a sub-matrix in elements.
@@ -131,42 +162,50 @@ impl Balancer<'_> {
 
     fn balance_devices(
         &mut self,
-        rows: usize,
-        cols: usize,
-        width: usize,
+        (rows, cols, width): (usize, usize, usize),
         prior: Option<&[f64]>,
     ) -> Result<DeviceBalance, Error> {
         let span = tracing::info_span!("balance devices", rows, cols);
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
         let mut machine = Idpa::new(self.config, self.team.len(), columns, prior);
+        let config = self.measure;
         loop {
             match machine.step() {
                 Step::Done(balance) => return Ok(balance),
                 Step::Measure(columns) => {
-                    let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
-                    let measured = measure_team(
-                        self.team,
-                        rows,
-                        &slices,
-                        width,
-                        &self.measure,
-                        &mut self.operands,
-                        &mut || {},
-                    )?;
-                    let observed: Vec<_> = measured
-                        .iter()
-                        .map(|m| Observation {
-                            t_s: m.t_s,
-                            reps: m.reps,
-                            ci_s: m.ci_s,
-                        })
-                        .collect();
-                    tracing::debug!(?slices, times_s = ?observed, "measured");
-                    machine.observe(&observed)?;
+                    let times = self.measure((rows, width), &columns, &config, &mut || false)?;
+                    machine.observe(&times)?;
                 }
             }
         }
+    }
+
+    /// Measures the devices together, each on its columns.
+    fn measure(
+        &mut self,
+        (rows, width): (usize, usize),
+        columns: &[u64],
+        config: &MeasureConfig,
+        others_measure: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Observation>, Error> {
+        let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
+        let measured = measure_team(
+            self.team,
+            rows,
+            &slices,
+            width,
+            config,
+            &mut self.operands,
+            others_measure,
+        )?;
+        tracing::debug!(?slices, times = ?measured, "measured");
+        let observation = |m: &Measurement| Observation {
+            t_s: m.t_s,
+            reps: m.reps,
+            ci_s: m.ci_s,
+        };
+        Ok(measured.iter().map(observation).collect())
     }
 
     /// Every node's time on the head rank (and all others).

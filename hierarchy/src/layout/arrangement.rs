@@ -1,0 +1,251 @@
+//! Given columns of nodes.
+
+use std::collections::BTreeMap;
+
+use super::columns::check_areas;
+use super::{Layout, LayoutError, Rect};
+use crate::partition::apportion;
+
+/// Arranges rectangles of areas in proportion to `areas` in the given `columns`, from left to right,
+/// each with its nodes from top to bottom, over a matrix of `rows × cols` blocks.
+///
+/// A column is as wide as its share of the matrix, a node as high as its share of the column. Widths
+/// and then the heights within each column are rounded to whole blocks by [`apportion()`], which keeps
+/// the largest excess over the exact share smallest at either stage. So with `q` columns, and `p`
+/// nodes in the column, a node whose exact rectangle is `h × w` gets more than
+/// `(h - 1) · (w - 1)` and less than `h · w · (1 + p / rows) · (1 + q / cols)` blocks.
+///
+/// A balancing loop that keeps the columns it has measured, by [`Layout::columns`], moves as few blocks
+/// as possible while the areas change little; [`half_perimeters_in()`] says what it loses against
+/// [`br()`](super::br()).
+///
+/// A node of area 0 need not be in a column.
+///
+/// # Errors
+/// [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoSuchNode`],
+/// [`LayoutError::Repeated`], and [`LayoutError::NotArranged`] for a node of positive area, if the
+/// columns do not hold every node once; [`LayoutError::NoArea`] if there are blocks and no area is
+/// positive; [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::layout::{br, br_in};
+///
+/// let measured = br(&[4.0, 2.0, 1.0, 1.0], 16, 16)?;
+/// let columns = measured.columns().unwrap_or_default();
+/// assert_eq!(columns, [vec![2, 3, 1], vec![0]]);
+/// // The new areas would be sorted differently.
+/// let kept = br_in(&columns, &[4.0, 1.0, 1.0, 2.0], 16, 16)?;
+/// assert_eq!(kept.columns(), Some(columns));
+/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
+/// ```
+pub fn br_in(
+    columns: &[Vec<usize>],
+    areas: &[f64],
+    rows: u64,
+    cols: u64,
+) -> Result<Layout, LayoutError> {
+    check(columns, areas)?;
+    let mut rects = vec![Rect::default(); areas.len()];
+    if rows == 0 || cols == 0 || areas.is_empty() {
+        return Layout::new(rows, cols, rects);
+    }
+    if areas.iter().all(|&area| area == 0.0) {
+        return Err(LayoutError::NoArea { rows, cols });
+    }
+    let widths = apportion(cols, &weights(columns, areas));
+    let heights = columns.iter().map(|column| {
+        let areas: Vec<f64> = column.iter().map(|&node| areas[node]).collect();
+        apportion(rows, &areas)
+    });
+    let heights: Vec<Vec<u64>> = heights.collect();
+    place(columns, &widths, &heights, &mut rects);
+    Layout::new(rows, cols, rects)
+}
+
+/// The sum of half-perimeters that `areas` have in `columns` before rounding to whole blocks:
+/// `Σ_j rows + p_j · w_j` over the columns, of `p_j` nodes of positive area and width `w_j` each. In
+/// blocks. With the columns of [`br_columns()`](super::br_columns()) it is the least possible.
+///
+/// # Errors
+/// [`LayoutError::InvalidArea`], [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`] and
+/// [`LayoutError::NotArranged`] as [`br_in()`].
+pub fn half_perimeters_in(
+    columns: &[Vec<usize>],
+    areas: &[f64],
+    rows: u64,
+    cols: u64,
+) -> Result<f64, LayoutError> {
+    check(columns, areas)?;
+    let weights = weights(columns, areas);
+    let all: f64 = weights.iter().sum();
+    let sums = columns.iter().zip(&weights).map(|(column, weight)| {
+        match column.iter().filter(|&&node| areas[node] > 0.0).count() {
+            0 => 0.0,
+            nodes => rows as f64 + nodes as f64 * (weight / all * cols as f64),
+        }
+    });
+    Ok(sums.sum())
+}
+
+impl Layout {
+    /// The columns that the rectangles lie in, from left to right, each with its nodes from top to
+    /// bottom: what [`br_in()`] arranges other areas in. `None` if they do not lie in columns over the
+    /// whole height.
+    ///
+    /// A node with an empty rectangle is in the column that its rectangle has the place and the width
+    /// of, if there is one, and else in none.
+    #[must_use]
+    pub fn columns(&self) -> Option<Vec<Vec<usize>>> {
+        let rects = self.rects();
+        let mut columns: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (node, rect) in rects.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
+            columns.entry(rect.col).or_default().push(node);
+        }
+        for column in columns.values() {
+            let alike = column
+                .iter()
+                .all(|&node| rects[node].cols == rects[column[0]].cols);
+            let height: u64 = column.iter().map(|&node| rects[node].rows).sum();
+            if !alike || height != self.rows() {
+                return None;
+            }
+        }
+        for (node, rect) in rects.iter().enumerate().filter(|(_, r)| r.is_empty()) {
+            if let Some(column) = columns.get_mut(&rect.col)
+                && rects[column[0]].cols == rect.cols
+            {
+                column.push(node);
+            }
+        }
+        let sorted = columns.into_values().map(|mut column| {
+            column.sort_by_key(|&node| (rects[node].row, rects[node].rows, node));
+            column
+        });
+        Some(sorted.collect())
+    }
+}
+
+/// Puts columns of these widths beside each other, nodes of these heights below each other.
+pub(super) fn place(
+    columns: &[Vec<usize>],
+    widths: &[u64],
+    heights: &[Vec<u64>],
+    rects: &mut [Rect],
+) {
+    let mut col = 0;
+    for ((column, &width), heights) in columns.iter().zip(widths).zip(heights) {
+        let mut row = 0;
+        for (&node, &height) in column.iter().zip(heights) {
+            rects[node] = Rect {
+                row,
+                col,
+                rows: height,
+                cols: width,
+            };
+            row += height;
+        }
+        col += width;
+    }
+}
+
+/// Refuses columns that name a node of `nodes` twice, or one that does not exist. Whether each node is
+/// named.
+pub(super) fn check_nodes(columns: &[Vec<usize>], nodes: usize) -> Result<Vec<bool>, LayoutError> {
+    let mut named = vec![false; nodes];
+    for &index in columns.iter().flatten() {
+        match named.get_mut(index) {
+            None => return Err(LayoutError::NoSuchNode { index, nodes }),
+            Some(true) => return Err(LayoutError::Repeated { index }),
+            Some(name) => *name = true,
+        }
+    }
+    Ok(named)
+}
+
+/// `area` in relation to the largest, so that sums cannot overflow.
+pub(super) fn relative(area: f64, largest: f64) -> f64 {
+    if largest > 0.0 { area / largest } else { 0.0 }
+}
+
+fn check(columns: &[Vec<usize>], areas: &[f64]) -> Result<(), LayoutError> {
+    check_areas(areas)?;
+    let named = check_nodes(columns, areas.len())?;
+    match (0..areas.len()).find(|&node| areas[node] > 0.0 && !named[node]) {
+        Some(index) => Err(LayoutError::NotArranged { index }),
+        None => Ok(()),
+    }
+}
+
+/// What the columns' widths are in proportion to.
+fn weights(columns: &[Vec<usize>], areas: &[f64]) -> Vec<f64> {
+    let largest = areas.iter().copied().fold(0.0, f64::max);
+    let weight = |column: &Vec<usize>| {
+        column
+            .iter()
+            .map(|&node| relative(areas[node], largest))
+            .sum()
+    };
+    columns.iter().map(weight).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{br, br_columns};
+
+    #[test]
+    fn columns_must_hold_every_node_once() {
+        let areas = [1.0, 2.0, 0.0];
+        let refused = |columns: &[Vec<usize>]| br_in(columns, &areas, 4, 4).expect_err("refused");
+        assert_eq!(refused(&[vec![0]]), LayoutError::NotArranged { index: 1 });
+        assert_eq!(
+            refused(&[vec![0, 1], vec![0]]),
+            LayoutError::Repeated { index: 0 }
+        );
+        assert_eq!(
+            refused(&[vec![0, 3]]),
+            LayoutError::NoSuchNode { index: 3, nodes: 3 }
+        );
+        let layout = br_in(&[vec![], vec![1, 0]], &areas, 3, 4).expect("valid");
+        assert_eq!(layout.areas(), [4, 8, 0]);
+        assert_eq!(layout.columns(), Some(vec![vec![1, 0]]));
+        assert_eq!(
+            br_in(&[], &[0.0], 1, 1),
+            Err(LayoutError::NoArea { rows: 1, cols: 1 })
+        );
+    }
+
+    #[test]
+    fn a_node_too_small_for_a_block_keeps_its_place() {
+        let areas = [1e-9, 1.0, 1.0];
+        let layout = br_in(&[vec![1], vec![2, 0]], &areas, 4, 4).expect("valid");
+        assert_eq!(layout.areas(), [0, 8, 8]);
+        assert_eq!(layout.columns(), Some(vec![vec![1], vec![2, 0]]));
+    }
+
+    #[test]
+    fn what_lies_in_rows_lies_in_no_columns() {
+        let rect = |row, col, cols| Rect {
+            row,
+            col,
+            rows: 1,
+            cols,
+        };
+        let layout = Layout::new(2, 3, vec![rect(0, 0, 3), rect(1, 0, 1), rect(1, 1, 2)]);
+        assert_eq!(layout.expect("tiles").columns(), None);
+        assert_eq!(br(&[1.0], 0, 5).expect("no blocks").columns(), Some(vec![]));
+    }
+
+    #[test]
+    fn a_kept_arrangement_costs_what_it_should() {
+        let areas = [1.0, 1.0, 2.0];
+        let best = br_columns(&areas, 100, 100).expect("areas");
+        let sum =
+            |columns: &[Vec<usize>]| half_perimeters_in(columns, &areas, 100, 100).expect("valid");
+        assert_eq!(sum(&best), 100.0 + 2.0 * 50.0 + 150.0);
+        assert_eq!(sum(&[vec![0, 1, 2]]), 400.0);
+        let kept = br_in(&best, &areas, 100, 100).expect("valid");
+        assert_eq!(kept.half_perimeter_sum() as f64, sum(&best));
+    }
+}

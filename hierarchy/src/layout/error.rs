@@ -1,0 +1,144 @@
+//! What makes a layout impossible.
+
+use super::Rect;
+use crate::partition::PartitionError;
+
+/// Why rectangles are not a layout, or areas cannot be laid out.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// A layout needs at least one node.
+    #[error("a layout of {rows} x {cols} blocks without nodes")]
+    NoNodes {
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+    /// The number of blocks exceeds 63 bits.
+    #[error("{rows} x {cols} blocks are too many to count")]
+    TooLarge {
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+    /// A rectangle reaches outside the matrix.
+    #[error("node {index}: {rect:?} does not lie within {rows} x {cols} blocks")]
+    OutOfBounds {
+        /// Index of the node.
+        index: usize,
+        /// Its rectangle.
+        rect: Rect,
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+    /// Two rectangles share blocks.
+    #[error("nodes {first} and {second} share blocks")]
+    Overlap {
+        /// Index of one node.
+        first: usize,
+        /// Index of the other.
+        second: usize,
+    },
+    /// Some blocks belong to nobody.
+    #[error("{covered} of {total} blocks have an owner")]
+    Gap {
+        /// Blocks that some rectangle covers.
+        covered: u64,
+        /// Blocks of the matrix.
+        total: u64,
+    },
+    /// An area that is negative or not a number.
+    #[error("node {index}: area {area} is not a finite number of at least 0")]
+    InvalidArea {
+        /// Index of the node.
+        index: usize,
+        /// The area asked for.
+        area: f64,
+    },
+    /// There are blocks, and no node has a positive area.
+    #[error("{rows} x {cols} blocks to lay out and every area is 0")]
+    NoArea {
+        /// Height of the matrix in blocks.
+        rows: u64,
+        /// Width of the matrix in blocks.
+        cols: u64,
+    },
+    /// A zone of more rectangles than an L needs.
+    #[error("node {index}: a zone of {rects} rectangles; at most 2 are possible")]
+    TooManyRects {
+        /// Index of the node.
+        index: usize,
+        /// How many rectangles its zone has.
+        rects: usize,
+    },
+    /// A zone that no single rectangle is.
+    #[error("node {index}: its zone is not one rectangle")]
+    NotOneRect {
+        /// Index of the node.
+        index: usize,
+    },
+    /// An arrangement names a node that does not exist.
+    #[error("the arrangement names node {index} of {nodes}")]
+    NoSuchNode {
+        /// The index it names.
+        index: usize,
+        /// How many nodes there are.
+        nodes: usize,
+    },
+    /// An arrangement names a node twice.
+    #[error("the arrangement names node {index} twice")]
+    Repeated {
+        /// Index of the node.
+        index: usize,
+    },
+    /// An arrangement leaves out a node of positive area.
+    #[error("node {index}: the arrangement has no place for it")]
+    NotArranged {
+        /// Index of the node.
+        index: usize,
+    },
+    /// The columns of a grid have unlike numbers of nodes.
+    #[error("column {column} of the grid has {nodes} nodes and the first column {expected}")]
+    Ragged {
+        /// Index of the column.
+        column: usize,
+        /// How many nodes it has.
+        nodes: usize,
+        /// How many nodes the first column has.
+        expected: usize,
+    },
+    /// A node without speed in a grid, where its row or its column would have to stand still with it.
+    #[error("node {index} has speed 0 and cannot hold a place in a grid")]
+    IdleInGrid {
+        /// Index of the node.
+        index: usize,
+    },
+    /// The rectangles do not lie in columns.
+    #[error("the rectangles do not lie in columns over the whole height")]
+    NotColumns,
+    /// A time that is negative or not a number.
+    #[error("node {index}: {rows} x {cols} blocks take {time_s} s, which is not a time")]
+    InvalidTime {
+        /// Index of the node.
+        index: usize,
+        /// Height of its rectangle in blocks.
+        rows: u64,
+        /// Width of its rectangle in blocks.
+        cols: u64,
+        /// The time in seconds.
+        time_s: f64,
+    },
+    /// The nodes' models cannot be partitioned; a device of this error is a node.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
+    /// A method name that nobody knows.
+    #[error("there is no layout method {name:?}")]
+    UnknownMethod {
+        /// The name.
+        name: String,
+    },
+}

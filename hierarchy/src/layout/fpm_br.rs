@@ -1,0 +1,91 @@
+//! The 1.5D matrix partitioning algorithm.
+
+use super::{Layout, LayoutError, br};
+use crate::model::SpeedModel;
+use crate::partition::{PartitionError, gpa};
+
+/// Divides a matrix of `rows × cols` blocks so that all nodes finish at the same time by their speed
+/// functions of the *area*, and arranges the areas so that the sum of half-perimeters is minimal
+/// (FPM-BR, 1.5D).
+///
+/// Height and width are one problem size, `d = rows_i · cols_i` blocks, so that a one-dimensional
+/// model, measured on squares, describes a node. [`gpa()`] finds the areas and [`br()`] their places.
+/// Since [`br()`] makes nearly squares, the models hold for the rectangles they lead to.
+///
+/// # Errors
+/// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
+/// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::layout::fpm_br;
+/// use isochron_hierarchy::model::{Cpm, SpeedModel};
+///
+/// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
+/// let models: [&dyn SpeedModel; 3] = [&slow, &fast, &fast];
+/// assert_eq!(fpm_br(&models, 16, 14)?.areas(), [32, 96, 96]);
+/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
+/// ```
+///
+/// # References
+/// Clarke's thesis, section 5.1.4.
+pub fn fpm_br(models: &[&dyn SpeedModel], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
+    let total = rows
+        .checked_mul(cols)
+        .filter(|&total| total <= i64::MAX as u64);
+    let total = total.ok_or(LayoutError::TooLarge { rows, cols })?;
+    let partition = gpa(models, total).map_err(|error| match error {
+        PartitionError::NoDevices { .. } => LayoutError::NoNodes { rows, cols },
+        error => LayoutError::Partition(error),
+    })?;
+    let areas: Vec<f64> = partition.units.iter().map(|&d| d as f64).collect();
+    br(&areas, rows, cols)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cpm, PiecewiseFpm, Point};
+
+    #[test]
+    fn a_node_gets_what_fits_into_its_memory() {
+        let mut paging = PiecewiseFpm::new();
+        // 100 blocks/s up to 400 blocks, then 40 times slower for each further block.
+        for (d, t_s) in [(100, 1.0), (400, 4.0), (420, 12.0), (600, 84.0)] {
+            paging
+                .add(Point {
+                    d,
+                    t_s,
+                    reps: 3,
+                    ci_s: 0.0,
+                })
+                .expect("valid");
+        }
+        let steady = Cpm { speed: 100.0 };
+        let layout = fpm_br(&[&paging, &steady], 40, 40).expect("valid");
+        let areas = layout.areas();
+        assert!((400..=430).contains(&areas[0]), "{areas:?}");
+    }
+
+    #[test]
+    fn impossible_requests_are_refused() {
+        let (good, empty) = (Cpm { speed: 1.0 }, PiecewiseFpm::new());
+        assert_eq!(
+            fpm_br(&[], 2, 3),
+            Err(LayoutError::NoNodes { rows: 2, cols: 3 })
+        );
+        assert!(matches!(
+            fpm_br(&[&good, &empty], 2, 3),
+            Err(LayoutError::Partition(PartitionError::InvalidModel {
+                index: 1,
+                ..
+            }))
+        ));
+        let huge = 1 << 33;
+        assert!(matches!(
+            fpm_br(&[&good], huge, huge),
+            Err(LayoutError::TooLarge { .. })
+        ));
+        assert_eq!(fpm_br(&[&good], 0, 3).expect("no blocks").areas(), [0]);
+    }
+}

@@ -1,0 +1,100 @@
+//! Columns of nodes as they come, by constant speeds.
+
+use super::arrangement::br_in;
+use super::columns::check_areas;
+use super::{Layout, LayoutError};
+use crate::partition::even;
+
+/// Arranges rectangles in proportion to the nodes' constant `speeds` in a given grid: `columns`, from
+/// left to right, each with its nodes from top to bottom.
+///
+/// The matrix is cut into columns in proportion to the total speed of their nodes, and each column into
+/// rectangles in proportion to the speeds; see [`br_in()`] for the rounding. The columns may hold
+/// unlike numbers of nodes. Where the nodes stand is the caller's choice, and with it the volume of
+/// communication: that is what [`br()`](super::br()) improves.
+///
+/// # Errors
+/// As [`br_in()`], the speeds being its areas.
+///
+/// # Example
+/// The example of the report: nine nodes on 6 × 6 blocks.
+/// ```
+/// use isochron_hierarchy::layout::kl;
+///
+/// let speeds = [0.11, 0.17, 0.05, 0.25, 0.09, 0.17, 0.05, 0.08, 0.03];
+/// let layout = kl(&speeds, &[vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]], 6, 6)?;
+/// assert_eq!(layout.areas(), [4, 6, 2, 9, 3, 6, 2, 3, 1]);
+/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
+/// ```
+///
+/// # References
+/// Kalinov and Lastovetsky, "Heterogeneous distribution of computations solving linear algebra problems
+/// on networks of heterogeneous computers", Journal of Parallel and Distributed Computing 61(4), 2001;
+/// Clarke's thesis, section 5.1.1.
+pub fn kl(
+    speeds: &[f64],
+    columns: &[Vec<usize>],
+    rows: u64,
+    cols: u64,
+) -> Result<Layout, LayoutError> {
+    br_in(columns, speeds, rows, cols)
+}
+
+/// A grid for [`kl()`]: the nodes of positive speed, in node order, in columns of as equal numbers of
+/// nodes as possible. With `p` nodes there are `√(p · cols / rows)` columns, rounded and at least one,
+/// so that rectangles of average area are nearly square.
+///
+/// # Errors
+/// [`LayoutError::InvalidArea`] for a negative or non-finite speed.
+pub fn kl_columns(speeds: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>, LayoutError> {
+    check_areas(speeds)?;
+    let mut nodes = (0..speeds.len()).filter(|&node| speeds[node] > 0.0);
+    let p = nodes.clone().count();
+    if p == 0 {
+        return Ok(Vec::new());
+    }
+    // Without rows the ratio is infinite or, without columns too, not a number; both are clamped.
+    let squares = (p as f64 * cols as f64 / rows as f64).sqrt().round();
+    let n_columns = squares.max(1.0).min(p as f64) as usize;
+    let counts = even(n_columns, p as u64);
+    let columns = counts
+        .iter()
+        .map(|&count| nodes.by_ref().take(count as usize).collect());
+    Ok(columns.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_suit_the_matrix() {
+        let lengths = |p: usize, rows, cols| -> Vec<usize> {
+            let columns = kl_columns(&vec![1.0; p], rows, cols).expect("speeds");
+            columns.iter().map(Vec::len).collect()
+        };
+        assert_eq!(lengths(9, 6, 6), [3, 3, 3]);
+        assert_eq!(lengths(7, 6, 6), [3, 2, 2]);
+        assert_eq!(lengths(8, 10, 20), [2, 2, 2, 2]);
+        assert_eq!(lengths(3, 1, 100), [1, 1, 1]);
+        assert_eq!(lengths(3, 100, 1), [3]);
+        assert_eq!(lengths(2, 0, 5), [1, 1]);
+        assert_eq!(lengths(2, 0, 0), [2]);
+    }
+
+    #[test]
+    fn idle_nodes_have_no_place() {
+        let speeds = [0.0, 1.0, 0.0, 3.0];
+        let columns = kl_columns(&speeds, 4, 4).expect("speeds");
+        assert_eq!(columns, [[1, 3]]);
+        assert_eq!(
+            kl(&speeds, &columns, 4, 4).expect("valid").areas(),
+            [0, 4, 0, 12]
+        );
+        assert_eq!(kl_columns(&[0.0], 4, 4), Ok(vec![]));
+        assert!(matches!(
+            kl_columns(&[1.0, f64::NAN], 4, 4),
+            Err(LayoutError::InvalidArea { index: 1, .. })
+        ));
+    }
+}

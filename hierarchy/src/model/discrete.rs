@@ -1,0 +1,331 @@
+//! Time as a discrete function of the problem size, of any shape.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ModelError, Point, SpeedModel};
+
+/// The most points that [`TimeFunction::sample`] takes from a model.
+pub const MAX_SAMPLES: u64 = 1 << 24;
+
+/// A discrete time function: seconds for some of the sizes `g, 2g, 3g, …`, where `g` is the granule.
+///
+/// Nothing is assumed about its shape: more units may take less time, and sizes may be missing, which
+/// means that they are impossible. A size of 0 takes 0 s and is never listed.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::model::TimeFunction;
+///
+/// let function = TimeFunction::new(32, vec![(64, 0.5), (32, 0.75)])?;
+/// assert_eq!(function.time_s(32), Some(0.75));
+/// assert_eq!(function.time_s(0), Some(0.0));
+/// assert_eq!(function.time_s(96), None);
+/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
+/// ```
+///
+/// # References
+/// Khaleghzadeh, Reddy and Lastovetsky, supplement, sections 6 and 8.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked", into = "Unchecked")]
+pub struct TimeFunction {
+    granule: u64,
+    /// Ascending in units.
+    points: Vec<(u64, f64)>,
+}
+
+/// What a serialised function holds before it is checked.
+#[derive(Serialize, Deserialize)]
+struct Unchecked {
+    granule: u64,
+    points: Vec<(u64, f64)>,
+}
+
+impl TryFrom<Unchecked> for TimeFunction {
+    type Error = ModelError;
+
+    fn try_from(raw: Unchecked) -> Result<Self, ModelError> {
+        Self::new(raw.granule, raw.points)
+    }
+}
+
+impl From<TimeFunction> for Unchecked {
+    fn from(function: TimeFunction) -> Self {
+        Self {
+            granule: function.granule,
+            points: function.points,
+        }
+    }
+}
+
+/// Which time a measured point stands for.
+///
+/// The optimum over functions of any shape likes to sit on a single narrow dip of the time. If that
+/// dip is noise, so is the gain; with [`Upper`](Self::Upper) a dip counts only as far as its
+/// confidence interval backs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Estimate {
+    /// The mean time.
+    #[default]
+    Mean,
+    /// The upper end of the mean's confidence interval.
+    Upper,
+}
+
+impl Estimate {
+    /// All estimates.
+    pub const ALL: [Self; 2] = [Self::Mean, Self::Upper];
+
+    /// The name in text: `mean` or `upper`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Upper => "upper",
+        }
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Estimate {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|estimate| estimate.name() == name)
+            .ok_or_else(|| format!("unknown estimate '{name}': mean or upper"))
+    }
+}
+
+impl TimeFunction {
+    /// A function of these points `(units, seconds)`, in any order.
+    ///
+    /// # Errors
+    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units, or if the time or the
+    /// speed is not finite and positive; [`ModelError::NotAMultiple`] of the granule;
+    /// [`ModelError::RepeatedSize`].
+    pub fn new(granule: u64, mut points: Vec<(u64, f64)>) -> Result<Self, ModelError> {
+        if granule == 0 {
+            return Err(ModelError::ZeroGranule);
+        }
+        for &(units, time_s) in &points {
+            check(granule, units, time_s)?;
+        }
+        points.sort_unstable_by_key(|&(units, _)| units);
+        if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(ModelError::RepeatedSize { d: pair[0].0 });
+        }
+        Ok(Self { granule, points })
+    }
+
+    /// A function of points that are known to be valid, ascending in units.
+    pub(crate) fn of_sorted(granule: u64, points: Vec<(u64, f64)>) -> Self {
+        debug_assert!(points.is_sorted_by(|a, b| a.0 < b.0));
+        Self { granule, points }
+    }
+
+    /// A function of measured points, in any order. Repeated measurements of one size are averaged,
+    /// weighted by their repetitions (at least 1); their intervals, being independent, combine to
+    /// `√Σ(w·ci)² / Σw`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), without `RepeatedSize`; [`ModelError::InvalidInterval`] for a bad
+    /// confidence interval.
+    pub fn from_points(
+        granule: u64,
+        points: &[Point],
+        estimate: Estimate,
+    ) -> Result<Self, ModelError> {
+        let mut sorted = points.to_vec();
+        sorted.iter().try_for_each(Point::check)?;
+        sorted.sort_by_key(|point| point.d);
+        let average = |same: &[Point]| (same[0].d, average(same, estimate));
+        Self::new(
+            granule,
+            sorted.chunk_by(|a, b| a.d == b.d).map(average).collect(),
+        )
+    }
+
+    /// The times of `model` at `granule, 2·granule, …`, up to `max` units.
+    ///
+    /// # Errors
+    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] where the model has no finite positive
+    /// time; [`ModelError::TooManyPoints`] above [`MAX_SAMPLES`].
+    pub fn sample(model: &dyn SpeedModel, granule: u64, max: u64) -> Result<Self, ModelError> {
+        let Some(points) = max.checked_div(granule) else {
+            return Err(ModelError::ZeroGranule);
+        };
+        if points > MAX_SAMPLES {
+            return Err(ModelError::TooManyPoints {
+                points,
+                limit: MAX_SAMPLES,
+            });
+        }
+        let sizes = (1..=points).map(|i| i * granule);
+        Self::new(
+            granule,
+            sizes.map(|d| (d, model.time_s(d as f64))).collect(),
+        )
+    }
+
+    /// Units of which every size is a multiple.
+    #[must_use]
+    pub fn granule(&self) -> u64 {
+        self.granule
+    }
+
+    /// The points `(units, seconds)`, ascending in units.
+    #[must_use]
+    pub fn points(&self) -> &[(u64, f64)] {
+        &self.points
+    }
+
+    /// The largest possible size in units; 0 without points.
+    #[must_use]
+    pub fn max_units(&self) -> u64 {
+        self.points.last().map_or(0, |&(units, _)| units)
+    }
+
+    /// Seconds that `units` take, or none if that size is impossible.
+    #[must_use]
+    pub fn time_s(&self, units: u64) -> Option<f64> {
+        if units == 0 {
+            return Some(0.0);
+        }
+        let at = self.points.binary_search_by_key(&units, |&(d, _)| d).ok()?;
+        Some(self.points[at].1)
+    }
+}
+
+fn check(granule: u64, d: u64, t_s: f64) -> Result<(), ModelError> {
+    let point = Point {
+        d,
+        t_s,
+        reps: 1,
+        ci_s: 0.0,
+    };
+    point.check()?;
+    if d.is_multiple_of(granule) {
+        Ok(())
+    } else {
+        Err(ModelError::NotAMultiple { d, granule })
+    }
+}
+
+/// One time from measurements of one size.
+fn average(same: &[Point], estimate: Estimate) -> f64 {
+    let weight = |point: &Point| f64::from(point.reps.max(1));
+    let sum: f64 = same.iter().map(weight).sum();
+    // Divided before they are added up: the sum of long times may overflow.
+    let mean: f64 = same.iter().map(|p| p.t_s * (weight(p) / sum)).sum();
+    match estimate {
+        Estimate::Mean => mean,
+        Estimate::Upper => {
+            let ci = |all: f64, p: &Point| all.hypot(p.ci_s * (weight(p) / sum));
+            mean + same.iter().fold(0.0, ci)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cpm, PiecewiseFpm};
+
+    fn point(d: u64, t_s: f64, reps: u32, ci_s: f64) -> Point {
+        Point { d, t_s, reps, ci_s }
+    }
+
+    #[test]
+    fn bad_points_are_refused_by_name() {
+        let new = TimeFunction::new;
+        assert_eq!(new(0, vec![]), Err(ModelError::ZeroGranule));
+        assert_eq!(
+            new(4, vec![(4, 1.0), (6, 1.0)]),
+            Err(ModelError::NotAMultiple { d: 6, granule: 4 })
+        );
+        assert_eq!(
+            new(4, vec![(8, 1.0), (4, 1.0), (8, 2.0)]),
+            Err(ModelError::RepeatedSize { d: 8 })
+        );
+        for (d, t_s) in [
+            (0, 1.0),
+            (4, 0.0),
+            (4, -1.0),
+            (4, f64::NAN),
+            (4, f64::INFINITY),
+        ] {
+            assert!(matches!(
+                new(4, vec![(d, t_s)]),
+                Err(ModelError::InvalidPoint { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn repeated_sizes_are_averaged_and_the_upper_bound_adds_their_interval() {
+        let points = [
+            point(8, 3.0, 1, 0.0),
+            point(4, 1.0, 3, 0.4),
+            point(4, 5.0, 1, 0.0),
+        ];
+        let mean = TimeFunction::from_points(4, &points, Estimate::Mean).expect("valid");
+        assert_eq!(mean.points(), [(4, 2.0), (8, 3.0)]);
+        let upper = TimeFunction::from_points(4, &points, Estimate::Upper).expect("valid");
+        assert!((upper.time_s(4).expect("there") - 2.3).abs() < 1e-12);
+        let bad = [point(4, 1.0, 1, -1.0)];
+        assert_eq!(
+            TimeFunction::from_points(4, &bad, Estimate::Mean),
+            Err(ModelError::InvalidInterval { ci_s: -1.0 })
+        );
+    }
+
+    #[test]
+    fn a_model_is_sampled_at_every_granule() {
+        let model = Cpm { speed: 2.0 };
+        let sampled = TimeFunction::sample(&model, 4, 11).expect("valid");
+        assert_eq!(sampled.points(), [(4, 2.0), (8, 4.0)]);
+        let none = TimeFunction::sample(&model, 4, 3).expect("valid");
+        assert_eq!((none.points().len(), none.max_units()), (0, 0));
+        assert_eq!(
+            TimeFunction::sample(&model, 0, 3),
+            Err(ModelError::ZeroGranule)
+        );
+        assert!(matches!(
+            TimeFunction::sample(&model, 1, u64::MAX),
+            Err(ModelError::TooManyPoints {
+                points: u64::MAX,
+                ..
+            })
+        ));
+        assert!(matches!(
+            TimeFunction::sample(&PiecewiseFpm::new(), 1, 3),
+            Err(ModelError::InvalidPoint { d: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn text_and_names_are_read_back() {
+        let function = TimeFunction::new(2, vec![(4, 1.5)]).expect("valid");
+        let json = serde_json::to_string(&function).expect("serialises");
+        assert_eq!(json, r#"{"granule":2,"points":[[4,1.5]]}"#);
+        assert_eq!(
+            serde_json::from_str::<TimeFunction>(&json).expect("reads"),
+            function
+        );
+        assert!(serde_json::from_str::<TimeFunction>(&json.replace('2', "3")).is_err());
+        for estimate in Estimate::ALL {
+            assert_eq!(estimate.to_string().parse(), Ok(estimate));
+        }
+        assert!("median".parse::<Estimate>().is_err());
+    }
+}

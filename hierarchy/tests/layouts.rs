@@ -1,0 +1,427 @@
+//! Properties of the layout methods.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on panics"
+)]
+
+use isochron_hierarchy::layout::{
+    FpmKlConfig, Layout, LayoutError, Method, SpeedSurface, Zones, arrange, br, br_columns, br_in,
+    cartesian_columns, corner, fpm_br, fpm_kl, half_perimeters_in, kl, kl_columns, lower_bound,
+    recursive, repair,
+};
+use isochron_hierarchy::model::{Cpm, SpeedModel};
+use proptest::prelude::*;
+
+/// Each block's owner, by counting; fails where a block has none or several.
+fn owners(zones: &Zones) -> Vec<Vec<usize>> {
+    let mut owners = vec![vec![usize::MAX; zones.cols() as usize]; zones.rows() as usize];
+    for (node, zone) in zones.zones().iter().enumerate() {
+        for rect in zone {
+            for row in rect.row..rect.row + rect.rows {
+                for col in rect.col..rect.col + rect.cols {
+                    let owner = &mut owners[row as usize][col as usize];
+                    assert_eq!(*owner, usize::MAX, "block ({row}, {col}) has two owners");
+                    *owner = node;
+                }
+            }
+        }
+    }
+    for row in &owners {
+        assert!(!row.contains(&usize::MAX), "a block has no owner");
+    }
+    owners
+}
+
+/// Rows and columns that each node has blocks in, counted.
+fn projections(owners: &[Vec<usize>], nodes: usize) -> u64 {
+    let n_cols = owners.first().map_or(0, Vec::len);
+    let in_rows = |node| owners.iter().filter(|row| row.contains(&node)).count();
+    let in_cols = |node| {
+        (0..n_cols)
+            .filter(|&col| owners.iter().any(|row| row[col] == node))
+            .count()
+    };
+    (0..nodes)
+        .map(|node| (in_rows(node) + in_cols(node)) as u64)
+        .sum()
+}
+
+/// The grid's cells, block by block.
+fn expand(zones: &Zones) -> Vec<Vec<usize>> {
+    let grid = zones.grid();
+    let mut rows = Vec::new();
+    for (height, owners) in grid.heights.iter().zip(&grid.owners) {
+        let cells = grid.widths.iter().zip(owners);
+        let row: Vec<usize> = cells
+            .flat_map(|(&width, &owner)| vec![owner; width as usize])
+            .collect();
+        rows.extend(vec![row; *height as usize]);
+    }
+    rows
+}
+
+fn any_method() -> impl Strategy<Value = Method> {
+    prop::sample::select(Method::ALL.to_vec())
+}
+
+/// Areas of ratios up to 10⁶, some of them 0, at least one positive.
+fn any_areas(most: usize) -> impl Strategy<Value = Vec<f64>> {
+    let area = prop_oneof![1 => Just(0.0), 2 => Just(1.0), 6 => (-3.0..3.0_f64).prop_map(|e| 10_f64.powf(e))];
+    prop::collection::vec(area, 1..most).prop_filter("something to lay out", |areas| {
+        areas.iter().any(|&a| a > 0.0)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn every_method_tiles_exactly(
+        method in any_method(),
+        areas in any_areas(30),
+        rows in 0..20_u64,
+        cols in 0..20_u64,
+    ) {
+        let zones = arrange(method, &areas, rows, cols).unwrap();
+        prop_assert_eq!((zones.rows(), zones.cols()), (rows, cols));
+        let owners = owners(&zones);
+        prop_assert_eq!(expand(&zones), owners.clone());
+        prop_assert_eq!(zones.cost(), projections(&owners, areas.len()));
+        prop_assert!(zones.cost() as f64 >= zones.lower_bound() * (1.0 - 1e-12));
+        for (zone, &area) in zones.zones().iter().zip(&areas) {
+            prop_assert!(area > 0.0 || zone.is_empty());
+        }
+        if method != Method::Corner {
+            let layout = Layout::try_from(zones.clone()).unwrap();
+            prop_assert_eq!(layout.half_perimeter_sum(), zones.cost());
+            prop_assert_eq!(Zones::from(layout), zones);
+        }
+    }
+
+    #[test]
+    fn thin_matrices_and_many_nodes_tile(
+        method in any_method(),
+        areas in any_areas(60),
+        length in 1..40_u64,
+        upright in any::<bool>(),
+    ) {
+        let (rows, cols) = if upright { (length, 1) } else { (1, length) };
+        let zones = arrange(method, &areas, rows, cols).unwrap();
+        owners(&zones);
+    }
+
+    #[test]
+    fn the_culprit_is_named(
+        method in any_method(),
+        areas in any_areas(10),
+        victim in any::<prop::sample::Index>(),
+        bad in prop::sample::select(vec![f64::NAN, f64::INFINITY, -1.0]),
+    ) {
+        let mut areas = areas;
+        let index = victim.index(areas.len());
+        areas[index] = bad;
+        let found = match arrange(method, &areas, 5, 5) {
+            Err(LayoutError::InvalidArea { index, .. }) => Some(index),
+            _ => None,
+        };
+        prop_assert_eq!(found, Some(index));
+    }
+}
+
+/// What a column-based layout's rectangle may be, from its exact height and width.
+fn check_rounding(columns: &[Vec<usize>], layout: &Layout, areas: &[f64]) {
+    let all: f64 = areas.iter().sum();
+    let (rows, cols) = (layout.rows() as f64, layout.cols() as f64);
+    for column in columns {
+        let sum: f64 = column.iter().map(|&node| areas[node]).sum();
+        let w = sum / all * cols;
+        for &node in column {
+            let h = areas[node] / sum * rows;
+            let rect = layout.rects()[node];
+            let room = 1.0 + 1e-9;
+            let most_h = h * (1.0 + column.len() as f64 / rows) * room;
+            let most_w = w * (1.0 + columns.len() as f64 / cols) * room;
+            assert!((rect.rows as f64) > h - 1.0 - 1e-6 && rect.rows as f64 <= most_h);
+            assert!((rect.cols as f64) > w - 1.0 - 1e-6 && rect.cols as f64 <= most_w);
+        }
+    }
+}
+
+/// Largest time of a layout.
+fn slowest(layout: &Layout, time_s: &dyn Fn(usize, u64, u64) -> f64) -> f64 {
+    let rects = layout
+        .rects()
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| !r.is_empty());
+    rects
+        .map(|(node, r)| time_s(node, r.rows, r.cols))
+        .fold(0.0, f64::max)
+}
+
+/// All ways to put nodes `0 .. n` into columns.
+fn all_columns(n: usize) -> Vec<Vec<Vec<usize>>> {
+    let mut all = vec![vec![]];
+    for node in 0..n {
+        let mut longer = Vec::new();
+        for columns in all {
+            for column in 0..columns.len() {
+                let mut next: Vec<Vec<usize>> = columns.clone();
+                next[column].push(node);
+                longer.push(next);
+            }
+            let mut next = columns;
+            next.push(vec![node]);
+            longer.push(next);
+        }
+        all = longer;
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn columns_round_within_their_bounds(
+        areas in prop::collection::vec(1e-2..1e2_f64, 1..30),
+        rows in 1..200_u64,
+        cols in 1..200_u64,
+    ) {
+        for columns in [br_columns(&areas, rows, cols).unwrap(), kl_columns(&areas, rows, cols).unwrap()] {
+            let layout = kl(&areas, &columns, rows, cols).unwrap();
+            check_rounding(&columns, &layout, &areas);
+        }
+    }
+
+    #[test]
+    fn cuts_round_within_their_bounds(
+        areas in prop::collection::vec(0.1..10.0_f64, 1..9),
+        rows in 50..2000_u64,
+        cols in 50..2000_u64,
+    ) {
+        let layout = recursive(&areas, rows, cols).unwrap();
+        let all: f64 = areas.iter().sum();
+        // No side is shorter before the last cut than after it, and none is divided into more parts
+        // than this length goes into it.
+        let sides = layout.rects().iter().map(|rect| rect.rows.min(rect.cols));
+        let shortest = sides.min().unwrap() as f64;
+        let cuts = areas.len() as i32 - 1;
+        for (rect, area) in layout.rects().iter().zip(&areas) {
+            let ratio = rect.area() as f64 * all / (area * (rows * cols) as f64);
+            prop_assert!(ratio < (1.0 + 1.0 / shortest).powi(cuts) * (1.0 + 1e-9));
+            prop_assert!(ratio > (1.0 + 1.0 / shortest).powi(-cuts) * (1.0 - 1e-9));
+        }
+    }
+
+    #[test]
+    fn what_columns_give_is_what_they_were_laid_out_in(
+        areas in any_areas(20),
+        rows in 1..40_u64,
+        cols in 1..40_u64,
+    ) {
+        let columns = br_columns(&areas, rows, cols).unwrap();
+        let layout = br(&areas, rows, cols).unwrap();
+        prop_assert_eq!(&br_in(&columns, &areas, rows, cols).unwrap(), &layout);
+        let lost = |node: usize| areas[node] > 0.0 && layout.rects()[node].is_empty();
+        if !(0..areas.len()).any(lost) {
+            let seen = layout.columns().unwrap();
+            prop_assert_eq!(&br_in(&seen, &areas, rows, cols).unwrap(), &layout);
+            let (a, b) = (
+                half_perimeters_in(&seen, &areas, rows, cols).unwrap(),
+                half_perimeters_in(&columns, &areas, rows, cols).unwrap(),
+            );
+            prop_assert!((a - b).abs() <= 1e-9 * b);
+        }
+    }
+
+    #[test]
+    fn repair_never_makes_it_slower_and_ends(
+        areas in any_areas(9),
+        speeds in prop::collection::vec((0.5..20.0_f64, 1..200_u64), 9),
+        rows in 1..25_u64,
+        cols in 1..25_u64,
+    ) {
+        let time_s = |node: usize, rows: u64, cols: u64| {
+            let (speed, memory) = speeds[node];
+            let blocks = rows * cols;
+            let granule = if rows.is_multiple_of(4) { 1.0 } else { 1.3 };
+            if blocks > 2 * memory { f64::INFINITY } else { blocks as f64 * granule / speed }
+        };
+        let layout = br(&areas, rows, cols).unwrap();
+        let repaired = repair(&layout, &time_s).unwrap();
+        owners(&Zones::from(repaired.clone()));
+        prop_assert!(slowest(&repaired, &time_s) <= slowest(&layout, &time_s));
+        prop_assert_eq!(repair(&repaired, &time_s).unwrap().areas(), repaired.areas());
+    }
+
+    #[test]
+    fn functional_partitioners_follow_constant_speeds(
+        speeds in prop::collection::vec(1.0..20.0_f64, 1..12),
+        rows in 1..60_u64,
+        cols in 1..60_u64,
+    ) {
+        let surfaces: Vec<Flat> = speeds.iter().map(|&speed| Flat(speed)).collect();
+        let surfaces: Vec<&dyn SpeedSurface> = surfaces.iter().map(|s| s as _).collect();
+        let columns = kl_columns(&speeds, rows, cols).unwrap();
+        let config = FpmKlConfig { epsilon: 0.0, ..FpmKlConfig::default() };
+        let found = fpm_kl(&surfaces, &columns, rows, cols, &config).unwrap();
+        owners(&Zones::from(found.layout.clone()));
+        let time_s = |node: usize, rows: u64, cols: u64| (rows * cols) as f64 / speeds[node];
+        let slowest_found = slowest(&found.layout, &time_s);
+        let largest = found.times_s.iter().copied().fold(0.0, f64::max);
+        prop_assert!((slowest_found - largest).abs() <= 1e-9 * largest);
+        // The second iteration of constant speeds is KL, unless rounding made the first one better.
+        let reference = slowest(&kl(&speeds, &columns, rows, cols).unwrap(), &time_s);
+        let share = 1.0 + 1e-9 + 2.0 * speeds.len() as f64 / rows.min(cols) as f64;
+        prop_assert!(slowest_found <= reference * share, "{} {}", slowest_found, reference);
+        let cpms: Vec<Cpm> = speeds.iter().map(|&speed| Cpm { speed }).collect();
+        let models: Vec<&dyn SpeedModel> = cpms.iter().map(|cpm| cpm as _).collect();
+        owners(&Zones::from(fpm_br(&models, rows, cols).unwrap()));
+    }
+}
+
+/// As many blocks per second at every height and width.
+struct Flat(f64);
+
+impl SpeedSurface for Flat {
+    fn section(&self, width: u64) -> Box<dyn SpeedModel + '_> {
+        Box::new(Cpm {
+            speed: self.0 / width as f64,
+        })
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_arrangement_in_columns_is_better_than_br(
+        areas in prop::collection::vec(prop_oneof![Just(1.0), 1e-2..1e2_f64], 1..=7),
+        rows in 1..1000_u64,
+        cols in 1..1000_u64,
+    ) {
+        let sum = |columns: &[Vec<usize>]| half_perimeters_in(columns, &areas, rows, cols).unwrap();
+        let found = sum(&br_columns(&areas, rows, cols).unwrap());
+        let least = all_columns(areas.len()).iter().map(|columns| sum(columns)).fold(f64::INFINITY, f64::min);
+        prop_assert!(found <= least * (1.0 + 1e-12), "{} > {}", found, least);
+    }
+
+    #[test]
+    fn cartesian_nodes_have_one_neighbour_to_each_side(
+        speeds in any_areas(40),
+        rows in 40..200_u64,
+        cols in 40..200_u64,
+    ) {
+        let columns = cartesian_columns(&speeds, rows, cols).unwrap();
+        let layout: Layout = arrange(Method::Cartesian, &speeds, rows, cols).unwrap().try_into().unwrap();
+        let rect = |j: usize, i: usize| layout.rects()[columns[j][i]];
+        for j in 0..columns.len() {
+            for i in 0..columns[0].len() {
+                // Empty rectangles have lost their places.
+                let full = |r: isochron_hierarchy::layout::Rect| !r.is_empty();
+                if full(rect(j, i)) && full(rect(0, i)) {
+                    prop_assert_eq!((rect(j, i).row, rect(j, i).rows), (rect(0, i).row, rect(0, i).rows));
+                }
+                if full(rect(j, i)) && full(rect(j, 0)) {
+                    prop_assert_eq!((rect(j, i).col, rect(j, i).cols), (rect(j, 0).col, rect(j, 0).cols));
+                }
+            }
+        }
+    }
+}
+
+/// A sequence of numbers that look random (splitmix64).
+struct Numbers(u64);
+
+impl Numbers {
+    /// In `[0, 1)`.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// 2 to 24 areas: even over an interval, even over the logarithm, or one that dominates, of ratios
+    /// up to 1000.
+    fn areas(&mut self) -> Vec<f64> {
+        let p = 2 + (self.next() * 23.0) as usize;
+        let ratio = 1000_f64.powf(self.next());
+        let kind = (self.next() * 3.0) as u32;
+        let mut areas: Vec<f64> = (0..p)
+            .map(|_| match kind {
+                0 => 1.0 + (ratio - 1.0) * self.next(),
+                1 => ratio.powf(self.next()),
+                _ => 1.0 + self.next(),
+            })
+            .collect();
+        if kind == 2 {
+            areas[0] = ratio;
+        }
+        areas
+    }
+}
+
+#[test]
+fn cuts_beat_columns_and_corners_stay_near_the_bound() {
+    // So many blocks that rounding does not matter.
+    let side = 1 << 24;
+    let mut numbers = Numbers(1);
+    let (mut columns, mut cuts) = (0.0, 0.0);
+    for _ in 0..40_000 {
+        let areas = numbers.areas();
+        let bound = lower_bound(&areas, side, side);
+        columns += br(&areas, side, side).unwrap().half_perimeter_sum() as f64 / bound;
+        cuts += recursive(&areas, side, side).unwrap().half_perimeter_sum() as f64 / bound;
+        let zones = corner(&areas, side, side).unwrap();
+        let ratio = zones.cost() as f64 / bound;
+        assert!((0.999..=1.16).contains(&ratio), "{ratio} for {areas:?}");
+    }
+    assert!(
+        cuts <= columns,
+        "{} > {}",
+        cuts / 40_000.0,
+        columns / 40_000.0
+    );
+}
+
+#[test]
+fn ten_thousand_nodes_are_laid_out_by_every_method() {
+    let mut numbers = Numbers(2);
+    let areas: Vec<f64> = (0..10_000).map(|_| 10_f64.powf(numbers.next())).collect();
+    for method in Method::ALL {
+        let zones = arrange(method, &areas, 100_000, 100_000).unwrap();
+        let idle = zones.zones().iter().filter(|zone| zone.is_empty()).count();
+        assert!(method == Method::Cartesian || idle == 0, "{method}: {idle}");
+        assert!(zones.cost() as f64 >= zones.lower_bound());
+    }
+}
+
+#[test]
+fn one_node_gets_the_whole_matrix() {
+    for method in Method::ALL {
+        let zones = arrange(method, &[0.0, 5.0], 3, 7).unwrap();
+        assert_eq!(zones.areas(), [0, 21], "{method}");
+        assert_eq!(
+            arrange(method, &[0.0], 3, 7),
+            Err(LayoutError::NoArea { rows: 3, cols: 7 })
+        );
+        assert_eq!(
+            arrange(method, &[], 3, 7),
+            Err(LayoutError::NoNodes { rows: 3, cols: 7 })
+        );
+        assert_eq!(arrange(method, &[0.0], 0, 7).unwrap().areas(), [0]);
+        let huge = 1 << 40;
+        assert_eq!(
+            arrange(method, &[1.0], huge, huge),
+            Err(LayoutError::TooLarge {
+                rows: huge,
+                cols: huge
+            })
+        );
+    }
+}
