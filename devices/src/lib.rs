@@ -17,6 +17,7 @@ pub mod blas;
 pub mod conformance;
 pub mod measure;
 pub mod topology;
+mod turns;
 
 mod cpu;
 mod discover;

@@ -1,5 +1,6 @@
 //! A worker that is slower than its hardware on purpose: one machine plays an unlike cluster.
 
+use crate::turns::Turns;
 use crate::worker::{DeviceInfo, DeviceKind, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
@@ -91,12 +92,14 @@ pub(crate) fn model_time_s(
 ///
 /// The results are those of the worker inside, bit by bit. [`UpdateTime::busy_s`] is the time that the pace prescribes,
 /// not the wall time, so that what the balancer sees does not depend on how busy the machine is; the wall time follows
-/// it in the long run. Waiting is sleeping: the core belongs to the other emulated nodes meanwhile.
+/// it in the long run. Waiting is sleeping: the core belongs to the other emulated nodes meanwhile. Paced devices that
+/// share a core take turns on it, so that none is slowed down by what another leaves in the caches.
 pub struct PacedWorker {
     inner: Box<dyn Worker>,
     info: DeviceInfo,
     pace: Pace,
     clock: PaceClock,
+    turns: Turns,
 }
 
 impl PacedWorker {
@@ -109,6 +112,7 @@ impl PacedWorker {
         pace.check(&info.name)?;
         info.paced = Some(pace.describe());
         Ok(Self {
+            turns: Turns::new(&info.cores),
             inner,
             info,
             pace,
@@ -138,7 +142,9 @@ impl Worker for PacedWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         let start = Instant::now();
+        let turn = self.turns.take();
         let time = self.inner.update(alpha, a, b, c)?;
+        drop(turn);
         // The CPU clock stands still while other programs have the core; a GPU has no such clock.
         let used_s = match self.info.kind {
             DeviceKind::Cpu => time.cpu_s,
