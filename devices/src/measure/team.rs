@@ -3,7 +3,7 @@
 use super::{MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
-use crate::{DeviceError, View, ViewMut, leading_dimension};
+use crate::{DeviceError, View, ViewMut, leading_dimension, try_reserve_matrix};
 
 /// The operands of a measured update. Kept from one measurement to the next, so that most measurements find their
 /// memory in place.
@@ -136,7 +136,7 @@ fn missing(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
 /// some processors compute a hundred times slower. `None` when there is no memory for them.
 fn fill(values: &mut Vec<f64>, count: usize) -> Option<()> {
     values.truncate(count);
-    values.try_reserve_exact(count - values.len()).ok()?;
+    try_reserve_matrix(values, count - values.len()).ok()?;
     values.extend((values.len()..count).map(|at| (at % 16 + 1) as f64 / 32.0));
     Some(())
 }

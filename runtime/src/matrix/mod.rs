@@ -4,7 +4,7 @@ mod distribution;
 pub mod file;
 mod generate;
 
-use isochron_devices::{View, ViewMut, leading_dimension};
+use isochron_devices::{View, ViewMut, leading_dimension, try_reserve_matrix};
 
 pub(crate) use distribution::intersect;
 pub use distribution::{Distribution, Part};
@@ -109,12 +109,10 @@ impl Matrix {
 /// A vector of zeros, or an error where the memory cannot be had.
 pub(crate) fn try_zeros(len: usize, what: &'static str) -> Result<Vec<f64>, Error> {
     let mut values = Vec::new();
-    values
-        .try_reserve_exact(len)
-        .map_err(|_| Error::Allocation {
-            what,
-            bytes: 8 * len as u64,
-        })?;
+    try_reserve_matrix(&mut values, len).map_err(|_| Error::Allocation {
+        what,
+        bytes: 8 * len as u64,
+    })?;
     values.resize(len, 0.0);
     Ok(values)
 }

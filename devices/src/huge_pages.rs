@@ -1,0 +1,108 @@
+//! Memory for matrices.
+
+use std::collections::TryReserveError;
+
+/// Allocations from this size on ask for huge pages: a few of the 2 MiB that they have on most processors.
+const WORTHWHILE_BYTES: usize = 8 << 20;
+
+/// Makes room for `additional` more elements, as [`Vec::try_reserve_exact`], in huge pages where the system has them
+/// and the room is large enough to matter.
+///
+/// A blocked update touches every column of C, each on other pages; with pages of 4 KiB the processor then waits for
+/// address translation. Linux grants huge pages only to memory that asks for them (`madvise`, the usual setting), and
+/// only to what is not written to yet. Memory of equal kind for what is measured and what is multiplied is also what
+/// makes one time predict the other.
+///
+/// # Errors
+/// When there is no such memory.
+pub fn try_reserve_matrix(values: &mut Vec<f64>, additional: usize) -> Result<(), TryReserveError> {
+    values.try_reserve_exact(additional)?;
+    let unused = values.spare_capacity_mut();
+    let room = unused.as_mut_ptr_range();
+    if size_of_val(unused) >= WORTHWHILE_BYTES {
+        ask_for_huge_pages(room.start as usize, room.end as usize);
+    }
+    Ok(())
+}
+
+/// Asks for huge pages for the whole pages between two addresses, which belong to the caller.
+#[cfg(target_os = "linux")]
+fn ask_for_huge_pages(start: usize, end: usize) {
+    // SAFETY: sysconf has no preconditions.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let Ok(page) = usize::try_from(page) else {
+        return;
+    };
+    let (start, end) = (start.next_multiple_of(page), end / page * page);
+    if start < end {
+        // SAFETY: the pages lie within one allocation of the caller. The advice changes neither what they hold nor
+        // who may use them; a kernel without huge pages refuses it, which changes nothing either.
+        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_huge_pages(_start: usize, _end: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_made_and_what_was_there_stays() {
+        let mut values = vec![1.0, 2.0];
+        try_reserve_matrix(&mut values, WORTHWHILE_BYTES / 8).unwrap();
+        assert!(values.capacity() >= 2 + WORTHWHILE_BYTES / 8);
+        values.resize(WORTHWHILE_BYTES / 8, 3.0);
+        assert_eq!((values[0], values[1], values[2]), (1.0, 2.0, 3.0));
+        assert_eq!(values.last(), Some(&3.0));
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        assert!(try_reserve_matrix(&mut Vec::new(), usize::MAX / 16).is_err());
+    }
+
+    /// Huge pages of this process's memory in KiB, as the kernel counts them.
+    #[cfg(target_os = "linux")]
+    fn huge_kib(address: usize) -> Option<u64> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let mut inside = false;
+        for line in maps.lines() {
+            let range = line
+                .split(' ')
+                .next()
+                .and_then(|range| range.split_once('-'));
+            let range = range.and_then(|(a, b)| {
+                let parse = |hex| usize::from_str_radix(hex, 16).ok();
+                Some(parse(a)?..parse(b)?)
+            });
+            if let Some(range) = range {
+                inside = range.contains(&address);
+            } else if inside && let Some(kib) = line.strip_prefix("AnonHugePages:") {
+                return kib.split_whitespace().next()?.parse().ok();
+            }
+        }
+        None
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn large_matrices_lie_in_huge_pages_where_the_system_grants_them() {
+        let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+        let granted = setting.is_ok_and(|s| s.contains("[madvise]") || s.contains("[always]"));
+        let mut values = Vec::new();
+        try_reserve_matrix(&mut values, 8 << 20).unwrap();
+        values.resize(8 << 20, 1.0);
+        // Fragmented memory may leave none: then the kernel has said so, and there is nothing to assert.
+        let free = std::fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
+        let large_blocks = |line: &str| {
+            let counts = line.split_whitespace().rev().take(2);
+            counts.filter_map(|n| n.parse::<u64>().ok()).sum::<u64>()
+        };
+        if granted && free.lines().map(large_blocks).sum::<u64>() > 64 {
+            let kib = huge_kib(values.as_ptr() as usize + (32 << 20));
+            assert!(kib.is_some_and(|kib| kib > 0), "{kib:?}");
+        }
+    }
+}
