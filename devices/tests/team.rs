@@ -242,7 +242,7 @@ fn real_devices_are_measured() {
         8,
         &config,
         &mut Operands::default(),
-        &mut || false,
+        &mut isochron_devices::measure::alone,
     )
     .unwrap();
     assert!(found[0].t_s > 0.0 && (3..=5).contains(&found[0].reps));

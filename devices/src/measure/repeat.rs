@@ -3,6 +3,7 @@
 use super::stats::{Sample, median};
 use crate::DeviceError;
 use serde::{Deserialize, Serialize};
+use std::time::Instant;
 
 /// A time beyond this multiple of the median is a disturbance: measured again, and not averaged in.
 const SPIKE: f64 = 1.25;
@@ -26,7 +27,8 @@ pub struct MeasureConfig {
     pub min_reps: u32,
     /// Repetitions that are averaged, at most; with spikes, up to half as many more are made.
     pub max_reps: u32,
-    /// Time after which no further repetition starts, above 0: seconds of the busiest device.
+    /// Time after which no further repetition is needed, above 0: seconds of the busiest device or, if that is more,
+    /// by the clock on the wall.
     pub max_seconds: f64,
 }
 
@@ -83,6 +85,14 @@ pub struct Measurement {
     pub reached: bool,
 }
 
+/// Whether there is to be another repetition, given whether this node needs one.
+pub type InStep<'a> = dyn FnMut(bool) -> bool + 'a;
+
+/// [`InStep`] for a node that measures by itself.
+pub fn alone(needed: bool) -> bool {
+    needed
+}
+
 /// Repeats `sample`, which returns the time of each of `n_devices` devices in one common repetition, until the mean of
 /// every device is known to the precision, or the repetitions or the time are used up.
 ///
@@ -90,7 +100,8 @@ pub struct Measurement {
 /// is not averaged in, and so measured again. Where more than a third of the times are so long, they are the device's
 /// own, and all count. Without devices nothing is repeated.
 ///
-/// After that, repetitions go on as long as `others_measure` says, and count as well.
+/// `in_step` has the last word on every repetition, so that several nodes can repeat in step, for as long as any of
+/// them needs to; with [`alone`] this node's need decides. What is repeated for the others counts as well.
 ///
 /// Two deviations from the paper: the precision counts from `min_reps` repetitions on, not from one more; and the
 /// time limit holds from the first repetition, so that an update which alone exceeds it is not repeated. Then
@@ -105,33 +116,31 @@ pub fn repeat_until_confident(
     n_devices: usize,
     config: &MeasureConfig,
     sample: &mut dyn FnMut() -> Result<Vec<f64>, DeviceError>,
-    others_measure: &mut dyn FnMut() -> bool,
+    in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); n_devices];
     if n_devices == 0 {
         return Ok(Vec::new());
     }
-    let mut repeat = |times: &mut Vec<Vec<f64>>| {
+    let start = Instant::now();
+    let most = config.max_reps.saturating_add(config.max_reps.div_ceil(2)) as usize;
+    loop {
+        let busy_s = times.iter().map(|t| t.iter().sum()).fold(0.0, f64::max);
+        let spent_s = start.elapsed().as_secs_f64().max(busy_s);
+        let over =
+            times[0].len() >= most || (spent_s >= config.max_seconds && !times[0].is_empty());
+        let enough = |m: Measurement| m.reached || m.reps >= config.max_reps;
+        let needed = !over && !times.iter().all(|t| enough(evaluate(t, config)));
+        if !in_step(needed) {
+            break;
+        }
         let repetition = sample()?;
         tracing::trace!(times_s = ?repetition, "repetition");
         assert_eq!(repetition.len(), n_devices, "one time for each device");
         for (device, t_s) in times.iter_mut().zip(repetition) {
             device.push(t_s);
         }
-        Ok(())
-    };
-    let most = config.max_reps.saturating_add(config.max_reps.div_ceil(2));
-    for _ in 0..most {
-        repeat(&mut times)?;
-        let spent_s = times.iter().map(|t| t.iter().sum()).fold(0.0, f64::max);
-        let enough = |m: Measurement| m.reached || m.reps >= config.max_reps;
-        if spent_s >= config.max_seconds || times.iter().all(|t| enough(evaluate(t, config))) {
-            break;
-        }
-    }
-    while others_measure() {
-        repeat(&mut times)?;
     }
     Ok(times.iter().map(|t| evaluate(t, config)).collect())
 }
@@ -168,7 +177,7 @@ mod tests {
             asked += 1;
             Ok(reps[(asked - 1).min(reps.len() - 1)].to_vec())
         };
-        let found = repeat_until_confident(reps[0].len(), config, &mut sample, &mut || false);
+        let found = repeat_until_confident(reps[0].len(), config, &mut sample, &mut alone);
         (found.unwrap(), asked)
     }
 
@@ -205,7 +214,7 @@ mod tests {
             Ok(vec![if odd { 0.125 } else { 0.375 }])
         };
         let config = MeasureConfig::default();
-        let found = repeat_until_confident(1, &config, &mut sample, &mut || false).unwrap();
+        let found = repeat_until_confident(1, &config, &mut sample, &mut alone).unwrap();
         assert_eq!(asked, 20);
         assert!(!found[0].reached);
         assert_eq!((found[0].t_s, found[0].reps), (0.25, 20));
@@ -245,26 +254,34 @@ mod tests {
             })
         };
         let config = MeasureConfig::default();
-        assert!(repeat_until_confident(1, &config, &mut sample, &mut || true).is_err());
+        assert!(repeat_until_confident(1, &config, &mut sample, &mut alone).is_err());
         assert_eq!(asked, 1);
     }
 
     #[test]
-    fn what_is_repeated_while_others_measure_counts() {
+    fn what_is_repeated_for_others_counts() {
         let mut asked = 0;
         let mut sample = || {
             asked += 1;
             Ok(vec![if asked <= 3 { 1.0 } else { 1.125 }])
         };
-        let mut others = 3;
-        let mut others_measure = || {
-            others -= 1;
-            others >= 0
+        let mut needs = Vec::new();
+        let mut in_step = |needed| {
+            needs.push(needed);
+            needs.len() <= 6
         };
         let config = MeasureConfig::default();
-        let found = repeat_until_confident(1, &config, &mut sample, &mut others_measure).unwrap();
+        let found = repeat_until_confident(1, &config, &mut sample, &mut in_step).unwrap();
         assert_eq!((found[0].reps, found[0].t_s), (6, 1.0625));
-        assert_eq!(asked, 6);
+        assert_eq!(needs[..4], [true, true, true, false]);
+    }
+
+    #[test]
+    fn nobody_needs_a_repetition() {
+        let mut sample = || panic!("nobody asked for it");
+        let config = MeasureConfig::default();
+        let found = repeat_until_confident(1, &config, &mut sample, &mut |_| false).unwrap();
+        assert_eq!(found, [Measurement::default()]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Measuring the devices of a node together.
 
-use super::{MeasureConfig, Measurement, repeat_until_confident};
+use super::{InStep, MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
 use crate::{DeviceError, View, ViewMut, leading_dimension, try_reserve_matrix};
@@ -21,9 +21,8 @@ pub struct Operands {
 ///
 /// Every element of the operands is written before, so that no page fault is timed; an update of a few columns of each
 /// device warms the devices up; then whole-team updates are repeated as [`repeat_until_confident`] says. A device with 0 columns
-/// is not measured: its [`Measurement`] is the default, all zero. Once the means are known well enough, the updates go
-/// on for as long as `others_measure` says: nodes that measure side by side load what they share until the last of
-/// them is done, and the time that they would wait makes their own means surer.
+/// is not measured: its [`Measurement`] is the default, all zero. `in_step` decides about every repetition, as there; it
+/// is asked about the first one after warming up.
 ///
 /// # Errors
 /// [`DeviceError::Memory`] when the operands do not fit into the memory that is left; [`DeviceError::Measure`] for a
@@ -39,7 +38,7 @@ pub fn measure_team(
     k: usize,
     config: &MeasureConfig,
     operands: &mut Operands,
-    others_measure: &mut dyn FnMut() -> bool,
+    in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
     operands.prepare(rows, slices.iter().sum(), k)?;
@@ -56,7 +55,7 @@ pub fn measure_team(
         let times = operands.update(team, slices)?;
         Ok(active.iter().map(|&i| times[i]).collect())
     };
-    let found = repeat_until_confident(active.len(), config, &mut sample, others_measure)?;
+    let found = repeat_until_confident(active.len(), config, &mut sample, in_step)?;
     team.finish(operands.c(slices), slices)?;
     let mut measurements = vec![Measurement::default(); slices.len()];
     for (i, measurement) in active.into_iter().zip(found) {
@@ -144,6 +143,7 @@ fn fill(values: &mut Vec<f64>, count: usize) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::alone;
     use crate::recorded::RecordedWorker;
     use crate::worker::{DeviceKind, Worker};
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
@@ -175,7 +175,7 @@ mod tests {
             4,
             &config,
             &mut Operands::default(),
-            &mut || false,
+            &mut alone,
         )
         .unwrap();
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
@@ -196,7 +196,7 @@ mod tests {
             64,
             &config,
             &mut Operands::default(),
-            &mut || false,
+            &mut alone,
         )
         .unwrap_err();
         let DeviceError::Memory {

@@ -1,6 +1,6 @@
 //! One rank, no MPI.
 
-use super::{Arrival, Comm, Incoming, Meanwhile, Outgoing};
+use super::{Comm, Incoming, Meanwhile, Outgoing};
 
 /// The communicator of a single rank: collectives return at once.
 #[derive(Debug)]
@@ -40,10 +40,6 @@ impl Comm for LocalComm {
 
     fn barrier(&self) {}
 
-    fn arrive(&self) -> Box<dyn Arrival + '_> {
-        Box::new(Alone)
-    }
-
     fn broadcast(&self, root: usize, _data: &mut Vec<u8>) {
         assert_eq!(root, 0, "the local communicator has rank 0 only");
     }
@@ -71,15 +67,6 @@ impl Comm for LocalComm {
 
     fn abort(&self, status: i32) -> ! {
         std::process::exit(status)
-    }
-}
-
-/// The arrival of the only rank.
-struct Alone;
-
-impl Arrival for Alone {
-    fn is_complete(&mut self) -> bool {
-        true
     }
 }
 

@@ -64,12 +64,6 @@ pub trait Comm {
     /// All ranks.
     fn barrier(&self);
 
-    /// A barrier that does not wait: tells the others that this rank is here, and returns at once.
-    ///
-    /// # Collective
-    /// All ranks. The arrival is dropped before the next collective call.
-    fn arrive(&self) -> Box<dyn Arrival + '_>;
-
     /// Replaces `data` on every rank by `root`'s.
     ///
     /// # Collective
@@ -107,12 +101,6 @@ pub trait Comm {
 
     /// Ends every rank of the job at once.
     fn abort(&self, status: i32) -> !;
-}
-
-/// A barrier under way, from [`Comm::arrive`]. Dropping it waits for the others.
-pub trait Arrival {
-    /// Whether every rank has arrived; once true it stays true.
-    fn is_complete(&mut self) -> bool;
 }
 
 /// An exchange with nothing to do while the messages travel.

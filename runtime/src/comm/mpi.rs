@@ -13,7 +13,7 @@ use mpi::ffi;
 use mpi::raw::AsRaw;
 use mpi::topology::{Communicator, SimpleCommunicator};
 
-use super::{Arrival, Comm, Incoming, Meanwhile, Outgoing};
+use super::{Comm, Incoming, Meanwhile, Outgoing};
 use crate::error::Error;
 
 /// Longest message that is sent in one piece, in elements: MPI 3 counts are 32-bit.
@@ -125,16 +125,12 @@ impl Comm for MpiComm {
     }
 
     fn barrier(&self) {
-        drop(self.arrive());
-    }
-
-    fn arrive(&self) -> Box<dyn Arrival + '_> {
         let mut request = null_request();
-        // SAFETY: a live communicator; `Requests` completes the request when it is dropped.
+        // SAFETY: a live communicator; the request is completed below.
         check("MPI_Ibarrier", unsafe {
             ffi::MPI_Ibarrier(self.raw(), &mut request)
         });
-        Box::new(Requests(vec![request]))
+        Self::complete(&mut [request]);
     }
 
     fn broadcast(&self, root: usize, data: &mut Vec<u8>) {
@@ -290,12 +286,6 @@ impl Summable for u64 {
 
 /// Requests that are complete when this is dropped, so that no borrowed buffer is left to MPI, whatever happens.
 struct Requests(Vec<ffi::MPI_Request>);
-
-impl Arrival for Requests {
-    fn is_complete(&mut self) -> bool {
-        test_all(&mut self.0)
-    }
-}
 
 impl Drop for Requests {
     fn drop(&mut self) {

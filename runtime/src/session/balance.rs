@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron_devices::measure::Operands;
+use isochron_devices::measure::{InStep, Operands};
 use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, leading_dimension, measure_team};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
@@ -38,6 +38,16 @@ pub(super) struct Balancer<'a> {
     pub config: BalanceConfig,
     pub problem: Problem,
     pub operands: Operands,
+}
+
+/// Whether any node needs another repetition.
+///
+/// # Collective
+/// All ranks.
+fn anyone(comm: &dyn Comm, needed: bool) -> bool {
+    let mut needing = [u64::from(needed)];
+    comm.sum_u64(&mut needing);
+    needing[0] > 0
 }
 
 /// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
@@ -97,8 +107,11 @@ impl Balancer<'_> {
         serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
     }
 
-    /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's. Then the devices go on until the
-    /// last node is done: while they compute together is how they will share what they share.
+    /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
+    ///
+    /// All nodes repeat their updates in step, as the multiplication will: a node that is done goes on until the last
+    /// one is. So what nodes share (a host's memory bandwidth and caches) is loaded as it will be, and the
+    /// time that the fast ones would wait makes their means surer.
     ///
     /// # Collective
     /// All ranks, each with its own extent.
@@ -107,16 +120,14 @@ impl Balancer<'_> {
         let width = self.problem.block().min(self.problem.k());
         let bytes = 8 * (leading_dimension(rows) * cols + width * (rows + cols)) as u64;
         memory::check(self.comm, bytes.saturating_sub(self.operands.held_bytes()))?;
-        let size = (rows, cols, width);
+        // Writing matrices would disturb whoever measures already.
         let prepared = self.operands.prepare(rows, cols, width);
         agree(self.comm, prepared.map_err(Error::from))?;
-        let prior = memory.prior.as_deref();
-        let outcome = self.balance_devices(size, prior);
-        let mut arrival = self.comm.arrive();
-        let mut others_measure = || !arrival.is_complete();
-        let outcome =
-            outcome.and_then(|balance| self.accompany(size, balance, &mut others_measure));
-        drop(arrival);
+        let size = (rows, cols, width);
+        let outcome = self.balance_devices(size, memory.prior.as_deref());
+        let outcome = outcome.and_then(|balance| self.accompany(size, balance));
+        // A node without work, or one that failed, keeps step too.
+        while anyone(self.comm, false) {}
         let balance = agree(self.comm, outcome)?;
         let observed = balance.observation();
         if cols > 0 && rows > 0 {
@@ -126,24 +137,20 @@ impl Balancer<'_> {
         Ok(observed)
     }
 
-    /// Repeats the slices that IDPA found until the other nodes are done too.
+    /// Repeats the slices that IDPA found for as long as any node measures.
     fn accompany(
         &mut self,
         (rows, cols, width): (usize, usize, usize),
         balance: DeviceBalance,
-        others_measure: &mut dyn FnMut() -> bool,
     ) -> Result<DeviceBalance, Error> {
-        if rows == 0 || cols == 0 || self.config.strategy == Strategy::Homogeneous {
+        let comm = self.comm;
+        if rows == 0 || cols == 0 || !anyone(comm, false) {
             return Ok(balance);
         }
-        let once = MeasureConfig {
-            max_seconds: f64::MIN_POSITIVE,
-            ..self.measure
-        };
-        if !others_measure() {
-            return Ok(balance);
-        }
-        let times = self.measure((rows, width), &balance.slices, &once, others_measure)?;
+        let mut granted = true;
+        let times = self.measure((rows, width), &balance.slices, &mut |_| {
+            std::mem::take(&mut granted) || anyone(comm, false)
+        })?;
         Ok(balance.refined(&times))
     }
 
@@ -169,12 +176,14 @@ impl Balancer<'_> {
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
         let mut machine = Idpa::new(self.config, self.team.len(), columns, prior);
-        let config = self.measure;
+        let comm = self.comm;
         loop {
             match machine.step() {
                 Step::Done(balance) => return Ok(balance),
                 Step::Measure(columns) => {
-                    let times = self.measure((rows, width), &columns, &config, &mut || false)?;
+                    // Once this measurement is done another one may follow, so nobody is told yet.
+                    let mut in_step = |needed| needed && anyone(comm, true);
+                    let times = self.measure((rows, width), &columns, &mut in_step)?;
                     machine.observe(&times)?;
                 }
             }
@@ -186,8 +195,7 @@ impl Balancer<'_> {
         &mut self,
         (rows, width): (usize, usize),
         columns: &[u64],
-        config: &MeasureConfig,
-        others_measure: &mut dyn FnMut() -> bool,
+        in_step: &mut InStep<'_>,
     ) -> Result<Vec<Observation>, Error> {
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
         let measured = measure_team(
@@ -195,9 +203,9 @@ impl Balancer<'_> {
             rows,
             &slices,
             width,
-            config,
+            &self.measure,
             &mut self.operands,
-            others_measure,
+            in_step,
         )?;
         tracing::debug!(?slices, times = ?measured, "measured");
         let observation = |m: &Measurement| Observation {
