@@ -1,8 +1,8 @@
 //! `isochron topology`: what this host has.
 
 use clap::Args;
-use isochron_devices::topology::Topology;
-use isochron_devices::{blas, memory_available_bytes};
+use isochron_devices::{Topology, TopologySummary, blas, memory_available_bytes};
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -14,23 +14,38 @@ pub struct Arguments {
     json: bool,
 }
 
+#[derive(Serialize)]
+struct Host {
+    #[serde(flatten)]
+    topology: TopologySummary,
+    /// What this process can still allocate; `null` where the system does not tell.
+    memory_available_bytes: Option<u64>,
+    /// The libraries that can be called, the preferred one first.
+    blas: Vec<String>,
+}
+
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let topology = Topology::discover().map_err(Failure::run)?;
-    let summary = topology.summary();
+    let host = Host {
+        topology: topology.summary(),
+        memory_available_bytes: memory_available_bytes(),
+        blas: blas::available()
+            .iter()
+            .map(|blas| blas.name().to_owned())
+            .collect(),
+    };
     if arguments.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&summary).map_err(Failure::run)?
-        );
+        let json = serde_json::to_string_pretty(&host).map_err(Failure::run)?;
+        println!("{json}");
         return Ok(());
     }
-    print!("{summary}");
-    if let Some(bytes) = memory_available_bytes() {
+    print!("{}", host.topology);
+    if let Some(bytes) = host.memory_available_bytes {
         println!("available   {:.1} GiB", bytes as f64 / f64::from(1 << 30));
     }
     println!("BLAS");
-    for name in blas::available() {
+    for name in host.blas {
         println!("  {name}");
     }
     Ok(())

@@ -62,47 +62,4 @@ mod tests {
     fn too_much_is_an_error() {
         assert!(try_reserve_matrix(&mut Vec::new(), usize::MAX / 16).is_err());
     }
-
-    /// Huge pages of this process's memory in KiB, as the kernel counts them.
-    #[cfg(target_os = "linux")]
-    fn huge_kib(address: usize) -> Option<u64> {
-        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
-        let mut inside = false;
-        for line in maps.lines() {
-            let range = line
-                .split(' ')
-                .next()
-                .and_then(|range| range.split_once('-'));
-            let range = range.and_then(|(a, b)| {
-                let parse = |hex| usize::from_str_radix(hex, 16).ok();
-                Some(parse(a)?..parse(b)?)
-            });
-            if let Some(range) = range {
-                inside = range.contains(&address);
-            } else if inside && let Some(kib) = line.strip_prefix("AnonHugePages:") {
-                return kib.split_whitespace().next()?.parse().ok();
-            }
-        }
-        None
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn large_matrices_lie_in_huge_pages_where_the_system_grants_them() {
-        let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-        let granted = setting.is_ok_and(|s| s.contains("[madvise]") || s.contains("[always]"));
-        let mut values = Vec::new();
-        try_reserve_matrix(&mut values, 8 << 20).unwrap();
-        values.resize(8 << 20, 1.0);
-        // Fragmented memory may leave none: then the kernel has said so, and there is nothing to assert.
-        let free = std::fs::read_to_string("/proc/buddyinfo").unwrap_or_default();
-        let large_blocks = |line: &str| {
-            let counts = line.split_whitespace().rev().take(2);
-            counts.filter_map(|n| n.parse::<u64>().ok()).sum::<u64>()
-        };
-        if granted && free.lines().map(large_blocks).sum::<u64>() > 64 {
-            let kib = huge_kib(values.as_ptr() as usize + (32 << 20));
-            assert!(kib.is_some_and(|kib| kib > 0), "{kib:?}");
-        }
-    }
 }

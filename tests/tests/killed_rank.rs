@@ -7,8 +7,9 @@
 )]
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use isochron_tests::launch::{Running, SOON, cluster_configs, libraries, processes};
+use isochron_tests::launch::{Mpi, Running, SOON, cluster_configs, libraries, processes};
 
 #[test]
 fn a_killed_rank_ends_the_job_without_an_output_file() {
@@ -35,12 +36,7 @@ fn a_killed_rank_ends_the_job_without_an_output_file() {
         command.env("ISOCHRON_LOG", "isochron=info");
         let mut job = Running::start(command);
         job.wait_for("multiplying");
-        let ranks = processes(&mpi.isochron, out_name);
-        assert_eq!(ranks.len(), 3, "{}: all ranks run", mpi.name);
-        let killed = Command::new("kill")
-            .args(["-KILL", &ranks[victim].to_string()])
-            .status();
-        assert!(killed.is_ok_and(|status| status.success()));
+        kill(&mpi, out_name, victim);
         let outcome = job.wait(SOON);
         assert_ne!(outcome.status, Some(0), "{}: {outcome:#?}", mpi.name);
         let all = outcome.stdout + &outcome.stderr;
@@ -60,4 +56,52 @@ fn a_killed_rank_ends_the_job_without_an_output_file() {
             mpi.name
         );
     }
+}
+
+#[test]
+fn a_rank_killed_while_it_writes_leaves_no_file_under_the_final_name() {
+    for mpi in libraries() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("out.npy");
+        let out_name = out.to_str().expect("a name");
+        // A large result of little work: writing it is what takes the time.
+        let shape = ["--m", "8192", "--n", "8192", "--k", "16"];
+        let how = [
+            "--strategy",
+            "homogeneous",
+            "--verify",
+            "none",
+            "--out",
+            out_name,
+        ];
+        let arguments = [&["mxm"], &shape[..], &how[..]].concat();
+        let job = Running::start(mpi.command(2, &mpi.isochron, &arguments));
+        let begun = |entry: std::io::Result<std::fs::DirEntry>| {
+            let size = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |file| file.len());
+            entry.is_ok_and(|entry| size(entry) > 1 << 20)
+        };
+        let start = Instant::now();
+        while !folder.path().read_dir().expect("a folder").any(begun) {
+            assert!(
+                start.elapsed() < 6 * SOON,
+                "{}: nothing is written",
+                mpi.name
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        kill(&mpi, out_name, 0);
+        let outcome = job.wait(SOON);
+        assert_ne!(outcome.status, Some(0), "{}: {outcome:#?}", mpi.name);
+        assert!(!out.exists(), "{}: half a result under its name", mpi.name);
+    }
+}
+
+/// Kills a rank of a job of the command that has `marker` among its arguments.
+fn kill(mpi: &Mpi, marker: &str, victim: usize) {
+    let ranks = processes(&mpi.isochron, marker);
+    assert!(ranks.len() > victim, "{}: all ranks run", mpi.name);
+    let killed = Command::new("kill")
+        .args(["-KILL", &ranks[victim].to_string()])
+        .status();
+    assert!(killed.is_ok_and(|status| status.success()));
 }

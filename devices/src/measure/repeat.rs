@@ -25,10 +25,10 @@ pub struct MeasureConfig {
     pub precision: f64,
     /// Repetitions at least, 2 or more.
     pub min_reps: u32,
-    /// Repetitions that are averaged, at most; with spikes, up to half as many more are made.
+    /// Repetitions that are needed, at most; with spikes, up to half as many more.
     pub max_reps: u32,
     /// Time after which no further repetition is needed, above 0: seconds of the busiest device or, if that is more,
-    /// by the clock on the wall.
+    /// by the clock on the wall, waiting for nodes in step included.
     pub max_seconds: f64,
 }
 

@@ -68,9 +68,14 @@ pub fn measure_team(
 const WARM_UP_COLUMNS: usize = 32;
 
 impl Operands {
-    /// Bytes that are allocated already.
-    pub fn held_bytes(&self) -> u64 {
-        8 * (self.a.capacity() + self.b.capacity() + self.c.capacity()) as u64
+    /// Bytes that updates of `rows × cols` with inner dimension `k` need beyond what is allocated already; the largest
+    /// number when they are beyond counting.
+    pub fn missing_bytes(&self, rows: usize, cols: usize, k: usize) -> u64 {
+        let held = [&self.a, &self.b, &self.c].map(Vec::capacity);
+        let missing = |(needed, held): (u128, usize)| needed.saturating_sub(held as u128);
+        let elements = lengths(rows, cols, k).into_iter().zip(held).map(missing);
+        let bytes = elements.fold(0, u128::saturating_add).saturating_mul(8);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     /// Allocates and writes the operands for updates of `rows × cols` with inner dimension `k`. [`measure_team`] does
@@ -80,17 +85,16 @@ impl Operands {
     /// # Errors
     /// [`DeviceError::Memory`] when they do not fit into the memory that is left.
     pub fn prepare(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
-        let needed = needed_bytes(rows, cols, k).saturating_sub(self.held_bytes());
+        let needed = self.missing_bytes(rows, cols, k);
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
         if needed > available {
             return Err(missing(needed, needed - available));
         }
-        for (values, count) in [
-            (&mut self.a, rows * k),
-            (&mut self.b, k * cols),
-            (&mut self.c, leading_dimension(rows) * cols),
-        ] {
+        let operands = [&mut self.a, &mut self.b, &mut self.c];
+        for (values, count) in operands.into_iter().zip(lengths(rows, cols, k)) {
+            // A length beyond counting is beyond memory, which was just found out.
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
             fill(values, count).ok_or_else(|| missing(needed, needed))?;
         }
         (self.rows, self.cols, self.k) = (rows, cols, k);
@@ -114,14 +118,11 @@ impl Operands {
     }
 }
 
-/// Bytes of A, B and C; the largest number when they are beyond counting.
-fn needed_bytes(rows: usize, cols: usize, k: usize) -> u64 {
+/// Elements of A, B and C.
+fn lengths(rows: usize, cols: usize, k: usize) -> [u128; 3] {
+    let ld = leading_dimension(rows) as u128;
     let [rows, cols, k] = [rows as u128, cols as u128, k as u128];
-    let elements = (rows * k)
-        .saturating_add(k * cols)
-        .saturating_add(rows * cols);
-    let bytes = elements.saturating_mul(8);
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+    [rows * k, k * cols, ld * cols]
 }
 
 fn missing(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
@@ -132,10 +133,13 @@ fn missing(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
 }
 
 /// Ordinary numbers between 1/32 and 1/2: sums of their products stay far from overflow, and none is denormal, which
-/// some processors compute a hundred times slower. `None` when there is no memory for them.
+/// some processors compute a hundred times slower. What was written stays, so that a smaller update costs nothing.
+/// `None` when there is no memory for them.
 fn fill(values: &mut Vec<f64>, count: usize) -> Option<()> {
-    values.truncate(count);
-    try_reserve_matrix(values, count - values.len()).ok()?;
+    let Some(more) = count.checked_sub(values.len()).filter(|&more| more > 0) else {
+        return Some(());
+    };
+    try_reserve_matrix(values, more).ok()?;
     values.extend((values.len()..count).map(|at| (at % 16 + 1) as f64 / 32.0));
     Some(())
 }
@@ -206,13 +210,36 @@ mod tests {
         else {
             panic!("{error}");
         };
-        assert_eq!(needed_bytes, 8 * ((1 << 60) + 2 * (1 << 36)));
+        let ld = leading_dimension(huge) as u64;
+        assert_eq!(needed_bytes, 8 * (ld * huge as u64 + 2 * (1 << 36)));
         assert!(missing_bytes > needed_bytes / 2 && missing_bytes < needed_bytes);
     }
 
     #[test]
     fn sizes_beyond_counting_saturate() {
-        assert_eq!(needed_bytes(usize::MAX, usize::MAX, usize::MAX), u64::MAX);
+        let most = usize::MAX;
+        assert_eq!(
+            Operands::default().missing_bytes(most, most, most),
+            u64::MAX
+        );
+    }
+
+    #[test]
+    fn what_is_held_is_not_missing() {
+        let mut operands = Operands::default();
+        operands.prepare(100, 50, 10).unwrap();
+        assert_eq!(operands.missing_bytes(100, 50, 10), 0);
+        // A large C is of no use to A.
+        assert_eq!(
+            operands.missing_bytes(200, 25, 10),
+            8 * (200 * 10 - 100 * 10)
+        );
+        operands.prepare(100, 20, 10).unwrap();
+        assert_eq!(
+            operands.c.len(),
+            100 * 50,
+            "a smaller update keeps what there is"
+        );
     }
 
     #[test]

@@ -225,16 +225,12 @@ impl Dpa {
             });
         }
         self.add_points(units, times)?;
-        let times_s: Vec<f64> = units
-            .iter()
-            .zip(times)
-            .map(|(&d, time)| if d == 0 { 0.0 } else { time.t_s })
-            .collect();
+        let times_s = busy(units, times, |time| time.t_s);
         let imbalance = imbalance(&times_s);
         self.history.push(Iteration {
             units: units.to_vec(),
             times_s,
-            errors_s: times.iter().map(Observation::standard_error_s).collect(),
+            errors_s: busy(units, times, Observation::standard_error_s),
             measuring_s: measuring_s(times),
             imbalance,
         });
@@ -480,6 +476,12 @@ fn busy_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (us
         .enumerate()
         .filter(|(_, (d, _))| **d > 0)
         .map(point)
+}
+
+/// A number of each part that has units, 0 of the others.
+fn busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) -> Vec<f64> {
+    let number = |(&d, time): (&u64, &Observation)| if d == 0 { 0.0 } else { of(time) };
+    units.iter().zip(times).map(number).collect()
 }
 
 /// Seconds that measuring together took: of the part that took longest.

@@ -58,8 +58,10 @@ pub struct DeviceBalance {
     pub imbalance: f64,
     /// Number of measured divisions.
     pub iterations: u32,
-    /// Whether the returned slices were measured to be balanced (or there was no work).
+    /// Whether the search ended with slices that it had measured to be balanced (or there was no work).
     pub converged: bool,
+    /// Whether these slices were measured.
+    pub measured: bool,
     /// Why balancing ended.
     pub why: Outcome,
     /// Every measured division, in order.
@@ -69,19 +71,24 @@ pub struct DeviceBalance {
 }
 
 impl DeviceBalance {
-    /// The same slices, measured once more: the times of both measurements together, and the speeds that
-    /// follow from them.
+    /// The same slices, measured once more: the times of both measurements together (those of this one, if
+    /// the slices were not measured before), and the speeds that follow from them.
     ///
     /// # Panics
     /// If there is not one time for each device.
     #[must_use]
     pub fn refined(self, times: &[Observation]) -> Self {
         assert_eq!(times.len(), self.slices.len(), "one time for each device");
+        let measured = self.measured || times.iter().any(|time| time.reps > 0);
         let times: Vec<Observation> = self
             .times
             .iter()
             .zip(times)
-            .map(|(before, again)| before.merge(again))
+            .map(|(before, again)| match (self.measured, again.reps) {
+                (true, _) => before.merge(again),
+                (false, 0) => *before,
+                (false, _) => *again,
+            })
             .collect();
         let mut prior = self.prior;
         for ((speed, &columns), time) in prior.iter_mut().zip(&self.slices).zip(&times) {
@@ -98,6 +105,7 @@ impl DeviceBalance {
             imbalance: imbalance(&times_s),
             times,
             prior,
+            measured,
             ..self
         }
     }
@@ -207,6 +215,7 @@ impl Idpa {
             imbalance: balanced.imbalance,
             iterations: balanced.iterations,
             converged: balanced.converged,
+            measured: balanced.measured.is_some(),
             why: balanced.why,
             history: balanced.history,
             prior: balanced.prior,

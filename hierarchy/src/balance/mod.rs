@@ -170,10 +170,11 @@ impl Observation {
 fn student_t(reps: u32) -> f64 {
     const BY_FREEDOM: [f64; 9] = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26];
     let freedom = reps.saturating_sub(1) as usize;
-    // From ten degrees of freedom on the quantile is within a tenth of the normal distribution's.
-    freedom
-        .checked_sub(1)
-        .map_or(BY_FREEDOM[0], |i| BY_FREEDOM.get(i).copied().unwrap_or(2.0))
+    // Beyond the table this is within a hundredth of it.
+    let beyond = || 1.96 + 2.6 / freedom as f64;
+    freedom.checked_sub(1).map_or(BY_FREEDOM[0], |i| {
+        BY_FREEDOM.get(i).copied().unwrap_or_else(beyond)
+    })
 }
 
 /// What a step machine wants next.

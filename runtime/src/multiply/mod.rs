@@ -191,6 +191,8 @@ impl Summa<'_> {
             add(operands.fetch(0, now, &mut memory, &mut |_progress| {}));
         }
         for step in 0..steps {
+            let span = tracing::trace_span!("step", step);
+            let _entered = span.enter();
             if step + 1 < steps {
                 add(
                     operands.fetch(step + 1, next, &mut memory, &mut |progress| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::{InStep, Operands};
-use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, leading_dimension, measure_team};
+use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, measure_team};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
 };
@@ -40,14 +40,51 @@ pub(super) struct Balancer<'a> {
     pub operands: Operands,
 }
 
-/// Whether any node needs another repetition.
+/// Takes the nodes' times into their models and divides anew, on the head rank.
+fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error> {
+    let Some(machine) = head else {
+        return Ok(());
+    };
+    let span = tracing::info_span!("partition");
+    let _entered = span.enter();
+    tracing::debug!(?times, "the nodes' times");
+    Ok(machine.observe(times)?)
+}
+
+/// The update `C += A·B` that a node measures, in elements: C is `rows × cols`, A has `width` columns.
+#[derive(Debug, Clone, Copy)]
+struct Update {
+    rows: usize,
+    cols: usize,
+    width: usize,
+}
+
+/// The repetitions that all nodes make in step.
 ///
-/// # Collective
-/// All ranks.
-fn anyone(comm: &dyn Comm, needed: bool) -> bool {
-    let mut needing = [u64::from(needed)];
-    comm.sum_u64(&mut needing);
-    needing[0] > 0
+/// Before each one every rank asks, once, and says whether it needs it; there is one as long as anybody does. When
+/// nobody does the rounds are over, which all ranks learn from the same question, and none asks again.
+struct Rounds<'a> {
+    comm: &'a dyn Comm,
+    over: bool,
+}
+
+impl<'a> Rounds<'a> {
+    fn new(comm: &'a dyn Comm) -> Self {
+        Self { comm, over: false }
+    }
+
+    /// Whether there is another round.
+    ///
+    /// # Collective
+    /// All ranks, until it is false.
+    fn another(&mut self, needed: bool) -> bool {
+        if !self.over {
+            let mut needing = [u64::from(needed)];
+            self.comm.sum_u64(&mut needing);
+            self.over = needing[0] == 0;
+        }
+        !self.over
+    }
 }
 
 /// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
@@ -78,11 +115,7 @@ impl Balancer<'_> {
                     let extent = extents[self.comm.rank()];
                     let mine = self.node_time(extent, &mut memory)?;
                     let all = self.gather(&mine);
-                    let observed = match &mut head {
-                        Some(machine) => machine.observe(&all).map_err(Error::from),
-                        None => Ok(()),
-                    };
-                    agree(self.comm, observed)?;
+                    agree(self.comm, partition(head.as_mut(), &all))?;
                 }
             }
         };
@@ -90,8 +123,18 @@ impl Balancer<'_> {
         // The matrices are to have this memory.
         drop(std::mem::take(&mut self.operands));
         let plan = Plan::balanced(self.problem, balance, slices, start.elapsed().as_secs_f64());
-        memory::check(self.comm, plan.memory_bytes(self.comm.rank()))?;
+        let needed = self.memory_needed(&plan);
+        let needed = agree(self.comm, needed)?;
+        memory::check(self.comm, needed)?;
         Ok(plan)
+    }
+
+    /// Bytes that this rank needs for a plan: its own and its devices'.
+    fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
+        let width = self.problem.block().min(self.problem.k());
+        let rows = plan.c().part(self.comm.rank()).rows;
+        let devices = self.team.memory_needed(rows, plan.slices(), width)?;
+        Ok(plan.memory_bytes(self.comm.rank()).saturating_add(devices))
     }
 
     /// The head machine's next step, on every rank.
@@ -118,16 +161,17 @@ impl Balancer<'_> {
     fn node_time(&mut self, extent: Extent, memory: &mut NodeMemory) -> Result<Observation, Error> {
         let (rows, cols) = self.elements(extent);
         let width = self.problem.block().min(self.problem.k());
-        let bytes = 8 * (leading_dimension(rows) * cols + width * (rows + cols)) as u64;
-        memory::check(self.comm, bytes.saturating_sub(self.operands.held_bytes()))?;
+        memory::check(self.comm, self.operands.missing_bytes(rows, cols, width))?;
         // Writing matrices would disturb whoever measures already.
         let prepared = self.operands.prepare(rows, cols, width);
         agree(self.comm, prepared.map_err(Error::from))?;
-        let size = (rows, cols, width);
-        let outcome = self.balance_devices(size, memory.prior.as_deref());
-        let outcome = outcome.and_then(|balance| self.accompany(size, balance));
-        // A node without work, or one that failed, keeps step too.
-        while anyone(self.comm, false) {}
+        let update = Update { rows, cols, width };
+        let mut rounds = Rounds::new(self.comm);
+        let outcome = self
+            .balance_devices(update, memory.prior.as_deref(), &mut rounds)
+            .and_then(|balance| self.accompany(update, balance, &mut rounds));
+        // A node without work, or one that failed, takes part too.
+        while rounds.another(false) {}
         let balance = agree(self.comm, outcome)?;
         let observed = balance.observation();
         if cols > 0 && rows > 0 {
@@ -140,17 +184,15 @@ impl Balancer<'_> {
     /// Repeats the slices that IDPA found for as long as any node measures.
     fn accompany(
         &mut self,
-        (rows, cols, width): (usize, usize, usize),
+        update: Update,
         balance: DeviceBalance,
+        rounds: &mut Rounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        let comm = self.comm;
-        if rows == 0 || cols == 0 || !anyone(comm, false) {
+        if update.rows == 0 || update.cols == 0 || self.config.strategy == Strategy::Homogeneous {
             return Ok(balance);
         }
-        let mut granted = true;
-        let times = self.measure((rows, width), &balance.slices, &mut |_| {
-            std::mem::take(&mut granted) || anyone(comm, false)
-        })?;
+        let mut in_step = |_needed| rounds.another(false);
+        let times = self.measure(update, &balance.slices, &mut in_step)?;
         Ok(balance.refined(&times))
     }
 
@@ -169,21 +211,22 @@ impl Balancer<'_> {
 
     fn balance_devices(
         &mut self,
-        (rows, cols, width): (usize, usize, usize),
+        update: Update,
         prior: Option<&[f64]>,
+        rounds: &mut Rounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        let span = tracing::info_span!("balance devices", rows, cols);
+        let Update { rows, cols, .. } = update;
+        let span = tracing::info_span!("model", rows, cols);
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
         let mut machine = Idpa::new(self.config, self.team.len(), columns, prior);
-        let comm = self.comm;
         loop {
             match machine.step() {
                 Step::Done(balance) => return Ok(balance),
                 Step::Measure(columns) => {
-                    // Once this measurement is done another one may follow, so nobody is told yet.
-                    let mut in_step = |needed| needed && anyone(comm, true);
-                    let times = self.measure((rows, width), &columns, &mut in_step)?;
+                    // Another measurement may follow this one: its end is no end of the rounds.
+                    let mut in_step = |needed| needed && rounds.another(true);
+                    let times = self.measure(update, &columns, &mut in_step)?;
                     machine.observe(&times)?;
                 }
             }
@@ -193,10 +236,12 @@ impl Balancer<'_> {
     /// Measures the devices together, each on its columns.
     fn measure(
         &mut self,
-        (rows, width): (usize, usize),
+        Update { rows, width, .. }: Update,
         columns: &[u64],
         in_step: &mut InStep<'_>,
     ) -> Result<Vec<Observation>, Error> {
+        let span = tracing::info_span!("measure", rows, ?columns);
+        let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
         let measured = measure_team(
             self.team,
@@ -207,7 +252,7 @@ impl Balancer<'_> {
             &mut self.operands,
             in_step,
         )?;
-        tracing::debug!(?slices, times = ?measured, "measured");
+        tracing::debug!(times = ?measured, "measured");
         let observation = |m: &Measurement| Observation {
             t_s: m.t_s,
             reps: m.reps,

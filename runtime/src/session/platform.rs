@@ -85,7 +85,10 @@ struct SavedModel {
 
 /// Which cores a device computes on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "cores must be a number of cores or a list of logical core numbers"
+)]
 pub enum Cores {
     /// All that the rank has.
     #[default]
@@ -262,6 +265,10 @@ mod tests {
             (
                 "schema = 1\n[[node]]\n[[node.device]]\npoints = \"no-such.points\"\n",
                 "no-such.points",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = \"all\"\n",
+                "a number of cores or a list",
             ),
             ("schema = 1\n[[node\n", "line 2"),
         ];

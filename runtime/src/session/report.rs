@@ -117,10 +117,12 @@ pub struct BalanceReport {
     pub converged: bool,
     /// Why balancing ended.
     pub why: Outcome,
-    /// Imbalance of the nodes' times when it ended, as measured before the multiplication.
-    pub imbalance: f64,
-    /// Predicted wall time without communication: steps times the slowest node's update.
-    pub predicted_s: f64,
+    /// Imbalance of the nodes' times when it ended, as measured or predicted before the multiplication; `null` where
+    /// nothing was measured.
+    pub imbalance: Option<f64>,
+    /// Predicted wall time without communication: steps times the slowest node's update; `null` where nothing was
+    /// measured.
+    pub predicted_s: Option<f64>,
     /// Sum of the half perimeters of the nodes' rectangles, in blocks.
     pub half_perimeters: u64,
 }
@@ -252,13 +254,14 @@ impl DeviceReport {
 impl BalanceReport {
     fn new(plan: &Plan, balance: &NodeBalance, config: &BalanceConfig) -> Self {
         let slowest = balance.times_s.iter().copied().fold(0.0, f64::max);
+        let measured = slowest > 0.0;
         Self {
             epsilon: config.epsilon,
             iterations: balance.iterations,
             converged: balance.converged,
             why: balance.why,
-            imbalance: balance.imbalance,
-            predicted_s: slowest * plan.problem().steps() as f64,
+            imbalance: measured.then_some(balance.imbalance),
+            predicted_s: measured.then(|| slowest * plan.problem().steps() as f64),
             half_perimeters: plan.layout().half_perimeter_sum(),
         }
     }

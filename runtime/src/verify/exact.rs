@@ -94,6 +94,7 @@ impl Exact {
     /// # Collective
     /// All ranks, with their parts of the same matrices.
     pub fn finish(self, comm: &dyn Comm, operands: (&Matrix, &Matrix), c: &Matrix) -> Verdict {
+        let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let (a, b) = operands;
         let (n, k) = (b.distribution().cols(), b.distribution().rows());
         let x = vector(self.seed, n);

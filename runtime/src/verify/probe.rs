@@ -56,6 +56,7 @@ impl Probe {
     /// # Collective
     /// All ranks, with their parts of the same matrices.
     pub fn finish(self, comm: &dyn Comm, operands: (&Matrix, &Matrix), c: &Matrix) -> Verdict {
+        let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let (a, b) = operands;
         let (n, k) = (b.distribution().cols(), b.distribution().rows());
         let x = signs(self.seed, n);
