@@ -54,7 +54,7 @@ pub struct DeviceBalance {
     pub ci_s: f64,
     /// That device's repetitions.
     pub reps: u32,
-    /// The [`imbalance`](super::imbalance) of the times.
+    /// The [`imbalance`] of the times.
     pub imbalance: f64,
     /// Number of measured divisions.
     pub iterations: u32,
