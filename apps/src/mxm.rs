@@ -13,6 +13,9 @@ use isochron::session::{Report, Session, SessionConfig, VerifyReport};
 use isochron::verify::{Exact, Probe, Verdict};
 use isochron_devices::blas::BlasChoice;
 use isochron_hierarchy::balance::{BalanceConfig, Outcome, Strategy};
+use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::model::Fit;
+use isochron_hierarchy::partition::Partitioner;
 
 use crate::failure::Failure;
 use crate::table::Table;
@@ -65,6 +68,15 @@ pub struct Arguments {
     /// How often all nodes are measured at most
     #[arg(long, default_value_t = 10)]
     max_iterations: u32,
+    /// What fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
+    #[arg(long, default_value_t = Fit::default())]
+    fit: Fit,
+    /// What fpm divides by those models with: gpa, npa or hpopta
+    #[arg(long, default_value_t = Partitioner::default())]
+    partitioner: Partitioner,
+    /// How the nodes' areas are laid out: kl, br, cartesian, recursive, row-slices or column-slices
+    #[arg(long, default_value_t = Method::default())]
+    layout: Method,
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     blas: BlasChoice,
@@ -117,6 +129,9 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         strategy: arguments.strategy,
         epsilon: arguments.epsilon,
         max_iterations: arguments.max_iterations,
+        fit: arguments.fit,
+        partitioner: arguments.partitioner,
+        layout: arguments.layout,
         ..Default::default()
     };
     let plan = session.plan(problem, &balance)?;

@@ -10,8 +10,9 @@ use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, Balanced, DeviceBalance, Dpa, Extent, Idpa, Inpa, NodeBalance,
     Observation, Outcome, Start, Step, Strategy as How,
 };
-use isochron_hierarchy::layout::Layout;
-use isochron_hierarchy::model::Point;
+use isochron_hierarchy::layout::{Layout, Method};
+use isochron_hierarchy::model::{Fit, Point};
+use isochron_hierarchy::partition::Partitioner;
 use proptest::prelude::*;
 
 /// Columns and rows of a matrix in one block.
@@ -475,5 +476,84 @@ proptest! {
         prop_assert_eq!(balanced.units.iter().sum::<u64>(), total);
         prop_assert!(balanced.history.iter().all(|it| it.units.iter().sum::<u64>() == total));
         prop_assert_eq!(balanced.history.len(), balanced.iterations as usize);
+    }
+}
+
+/// Balances parts of constant speeds, of which part 0 is disturbed in its second measurement.
+fn disturbed(steps: u64) -> Balanced {
+    let config = BalanceConfig {
+        steps,
+        start: Start::Even,
+        ..BalanceConfig::default()
+    };
+    let mut dpa = Dpa::new(config, 2, 1000);
+    for (part, speed) in [(0, 300.0), (1, 100.0)] {
+        for d in [10, 1000] {
+            let (t_s, reps, ci_s) = (d as f64 / speed, 3, 0.0);
+            dpa.seed(part, Point { d, t_s, reps, ci_s }).unwrap();
+        }
+    }
+    let mut measured = 0;
+    loop {
+        match dpa.step() {
+            Step::Done(balanced) => return balanced,
+            Step::Measure(units) => {
+                measured += 1;
+                let slowness = if measured == 1 { 8.0 } else { 1.0 };
+                let times = [units[0] as f64 / 300.0 * slowness, units[1] as f64 / 100.0];
+                dpa.observe(&units, &times.map(observation)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_time_that_contradicts_its_neighbours_is_measured_again() {
+    let balanced = disturbed(0);
+    let units: Vec<_> = balanced.history.iter().map(|it| it.units.clone()).collect();
+    assert_eq!(units[0], [500, 500]);
+    assert_eq!(units[1], units[0]);
+    assert_ne!(units[2], units[0]);
+    // Where the run is short, what measuring costs decides.
+    assert_ne!(
+        disturbed(10).history.get(1).map(|it| it.units.clone()),
+        Some(vec![500, 500])
+    );
+}
+
+#[test]
+fn every_fit_partitioner_and_layout_balances() {
+    for fit in [
+        Fit::PiecewiseSpeed,
+        Fit::PiecewiseTime,
+        Fit::Akima,
+        Fit::RawPiecewise,
+    ] {
+        for partitioner in Partitioner::ALL {
+            for layout in Method::ALL
+                .into_iter()
+                .filter(|method| method.is_rectangular())
+            {
+                let config = BalanceConfig {
+                    fit,
+                    partitioner,
+                    layout,
+                    epsilon: 0.1,
+                    max_iterations: 20,
+                    ..BalanceConfig::default()
+                };
+                let mut nodes = small_cluster();
+                let balance = run_inpa(config, &mut nodes, 400, 400, || 1.0);
+                let areas = balance.layout.areas();
+                assert_eq!(areas.iter().sum::<u64>(), 400 * 400);
+                // A grid cannot give every node what it wants, nor slices of a few whole rows.
+                let exact = matches!(layout, Method::Br | Method::Kl | Method::Recursive);
+                assert!(
+                    balance.imbalance <= if exact { 0.15 } else { 4.0 },
+                    "{fit} {partitioner} {layout}: {areas:?} {}",
+                    balance.imbalance
+                );
+            }
+        }
     }
 }

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     BalanceConfig, BalanceError, Iteration, Observation, Outcome, Step, Strategy, imbalance,
 };
-use crate::model::{Cpm, PiecewiseFpm, Point, SpeedModel};
-use crate::partition::{Partition, apportion, even, gpa, proportional};
+use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel};
+use crate::partition::{Partition, apportion, even, proportional};
 
 /// Dynamic partitioning algorithm: divides `total` units over `n` parts whose speeds it learns from
 /// one measured division to the next.
 ///
 /// Each iteration measures a division, ends if its times are balanced, adds the measured points to
-/// the parts' models and computes the next division from them: by [`gpa()`] with
+/// the parts' models and computes the next division from them: by the configured [`Partitioner`](crate::partition::Partitioner) with
 /// [`Strategy::Fpm`], by [`proportional()`] to the last measured speeds with the CPM strategies.
 ///
 /// Beyond the thesis:
@@ -22,6 +22,8 @@ use crate::partition::{Partition, apportion, even, gpa, proportional};
 ///   noise is the standard error of the slowest part's time, four times that once measuring has
 ///   taken a twentieth of the run, and nothing after a first division that was no more than a guess:
 ///   what a division only seems to lose, another one cannot win back;
+/// * a division is measured a second time before it is believed if a part's time contradicts the others of
+///   that part ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run;
 /// * it returns the best measured division, since convergence need not be monotone; or, when it
 ///   ends early, the next one unmeasured, where the models promise that it is faster and know its
 ///   speeds well ([`PiecewiseFpm::supports`]). A measured time is one sample: within two standard
@@ -70,6 +72,8 @@ pub struct Dpa {
     prior: Vec<f64>,
     /// Whether the first division was more than a guess.
     informed: bool,
+    /// Whether the division to measure next was measured before, and is in doubt.
+    again: bool,
     /// The division to measure next.
     wanted: Vec<u64>,
     /// Every division asked for so far, which the measured ones may differ from by rounding.
@@ -121,6 +125,7 @@ impl Dpa {
             speeds: vec![None; n],
             prior: vec![1.0; n],
             informed: false,
+            again: false,
             wanted: even(n, total),
             asked: Vec::new(),
             history: Vec::new(),
@@ -261,6 +266,11 @@ impl Dpa {
         let Some(now) = self.history.last() else {
             return Ok(());
         };
+        self.again = self.is_doubtful(now);
+        if self.again {
+            self.wanted.clone_from(&now.units);
+            return Ok(());
+        }
         let next = self.next_partition()?;
         let (now_s, next_s) = (now.max_time_s(), next.max_time_s());
         let epsilon = self.config.epsilon;
@@ -287,6 +297,35 @@ impl Dpa {
             self.end(why);
         }
         Ok(())
+    }
+
+    /// Whether a division is worth measuring once more: a time contradicts what its part's other times
+    /// allow, and was measured once.
+    fn is_doubtful(&self, now: &Iteration) -> bool {
+        let once = self
+            .history
+            .iter()
+            .filter(|it| it.units == now.units)
+            .count()
+            == 1;
+        let affordable = self.history.len() < self.config.max_iterations as usize
+            && (self.config.steps == 0 || self.is_cheap_so_far());
+        let flagged = |(model, &d): (&PiecewiseFpm, &u64)| {
+            d > 0 && model.flags().iter().any(|flag| flag.d == d)
+        };
+        let fpm = self.config.strategy == Strategy::Fpm;
+        fpm && once && affordable && self.models.iter().zip(&now.units).any(flagged)
+    }
+
+    /// Whether measuring has taken less than its share of the run.
+    fn is_cheap_so_far(&self) -> bool {
+        let spent_s: f64 = self.history.iter().map(|it| it.measuring_s).sum();
+        spent_s <= MEASURING_SHARE * self.config.steps as f64 * self.best_s(0.0)
+    }
+
+    /// Whether the division wanted is one to be measured again.
+    pub(super) fn is_again(&self) -> bool {
+        self.again
     }
 
     /// Seconds of the best measured division, less `noise` standard errors of its slowest part.
@@ -320,11 +359,9 @@ impl Dpa {
     /// How many standard errors of a loss count as noise: none after a first division that was no
     /// more than a guess; about a confidence interval once measuring has had its share of the run.
     fn noise_factor(&self) -> f64 {
-        let spent_s: f64 = self.history.iter().map(|it| it.measuring_s).sum();
-        let run_s = self.config.steps as f64 * self.best_s(0.0);
         match self.history.len() {
             0 | 1 if !self.informed => 0.0,
-            _ if spent_s <= MEASURING_SHARE * run_s => 1.0,
+            _ if self.is_cheap_so_far() => 1.0,
             _ => 4.0,
         }
     }
@@ -337,16 +374,33 @@ impl Dpa {
     }
 
     fn next_partition(&self) -> Result<Partition, BalanceError> {
-        let speeds = self.speeds_or_assumed();
         if self.config.strategy != Strategy::Fpm {
-            return Ok(proportional(&speeds, self.total)?);
+            return Ok(proportional(&self.speeds_or_assumed(), self.total)?);
         }
-        let assumed: Vec<Cpm> = speeds.into_iter().map(|speed| Cpm { speed }).collect();
-        let mut models: Vec<&dyn SpeedModel> = Vec::with_capacity(assumed.len());
-        for (fpm, cpm) in self.models.iter().zip(&assumed) {
-            models.push(if fpm.is_empty() { cpm } else { fpm });
-        }
-        Ok(gpa(&models, self.total)?)
+        let functions = self.functions();
+        let functions: Vec<&dyn SpeedModel> = functions.iter().map(AsRef::as_ref).collect();
+        Ok(self.config.partitioner.divide(&functions, self.total)?)
+    }
+
+    /// Each part's speed as a function: the fit of its points, or without any the speed that is assumed.
+    #[allow(
+        clippy::expect_used,
+        reason = "the invariant is explained where it is used"
+    )]
+    fn functions(&self) -> Vec<Box<dyn SpeedModel + '_>> {
+        let function = |(fpm, speed): (_, f64)| -> Box<dyn SpeedModel + '_> {
+            let fpm: &PiecewiseFpm = fpm;
+            match self.config.fit {
+                _ if self.config.strategy != Strategy::Fpm || fpm.is_empty() => {
+                    Box::new(Cpm { speed })
+                }
+                Fit::PiecewiseSpeed => Box::new(fpm),
+                // The points were checked when they were added, and there are some.
+                fit => fit.model(fpm.points()).expect("valid points have a model"),
+            }
+        };
+        let speeds = self.speeds_or_assumed();
+        self.models.iter().zip(speeds).map(function).collect()
     }
 
     /// Each part's last measured speed; of a part without one, its prior in the same measure.
@@ -368,20 +422,10 @@ impl Dpa {
 
     /// Seconds that `units` take by what is known of the parts.
     pub(super) fn predicted_times(&self, units: &[u64]) -> Vec<f64> {
-        let time = |((model, speed), &d): ((&PiecewiseFpm, f64), &u64)| {
-            let known = self.config.strategy == Strategy::Fpm && !model.is_empty();
-            if known {
-                model.time_s(d as f64)
-            } else {
-                d as f64 / speed
-            }
-        };
-        let speeds = self.speeds_or_assumed();
-        self.models
+        self.functions()
             .iter()
-            .zip(speeds)
             .zip(units)
-            .map(time)
+            .map(|(function, &d)| function.time_s(d as f64))
             .collect()
     }
 
@@ -442,18 +486,11 @@ impl Dpa {
     }
 
     fn prior_at(&self, units: &[u64]) -> Vec<f64> {
-        let mut prior = self.speeds_or_assumed();
-        if self.config.strategy == Strategy::Fpm {
-            for (part, model) in self
-                .models
-                .iter()
-                .enumerate()
-                .filter(|(_, m)| !m.is_empty())
-            {
-                prior[part] = model.speed(units[part] as f64);
-            }
-        }
-        prior
+        self.functions()
+            .iter()
+            .zip(units)
+            .map(|(function, &d)| function.speed(d as f64))
+            .collect()
     }
 }
 

@@ -6,7 +6,7 @@ use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy, imbalance,
 };
-use crate::layout::{Layout, Rect, br, br_in};
+use crate::layout::{Layout, Method, Rect, arrange, br_in};
 
 /// Inter-node partitioning algorithm: lays a matrix of `rows × cols` blocks out over nodes so that
 /// all of them take equally long. One unit is one block; there are `W = rows · cols`.
@@ -14,7 +14,7 @@ use crate::layout::{Layout, Rect, br, br_in};
 /// 1. Every node measures a small sub-matrix, by its own IDPA.
 /// 2. The times become the first point of each node's model.
 /// 3. The initial division follows.
-/// 4. The CMA ([`br`]) arranges it: node i gets `m_i × n_i` blocks.
+/// 4. The CMA ([`br`](crate::layout::br()), or the configured [`Method`]) arranges it: node i gets `m_i × n_i` blocks.
 /// 5. Every node measures its sub-matrix, by its own IDPA.
 /// 6. If the times differ by at most `epsilon`, this is the solution; otherwise the points
 ///    `(m_i · n_i, t_i)` are added to the models.
@@ -63,6 +63,7 @@ use crate::layout::{Layout, Rect, br, br_in};
 #[derive(Debug, Clone)]
 pub struct Inpa {
     start: Start,
+    method: Method,
     n_nodes: usize,
     rows: u64,
     cols: u64,
@@ -142,9 +143,15 @@ impl Inpa {
     /// A balancing of `rows × cols` blocks over `n_nodes` nodes.
     ///
     /// # Panics
-    /// If `n_nodes` is 0, or if `rows · cols` exceeds 63 bits.
+    /// If `n_nodes` is 0, if `rows · cols` exceeds 63 bits, or if the configured layout gives a node more
+    /// than one rectangle ([`Method::is_rectangular`]): what a node measures is one.
     #[must_use]
     pub fn new(config: BalanceConfig, n_nodes: usize, rows: u64, cols: u64) -> Self {
+        let method = config.layout;
+        assert!(
+            method.is_rectangular(),
+            "{method} is no layout of rectangles"
+        );
         let total = rows
             .checked_mul(cols)
             .filter(|&total| total <= i64::MAX as u64);
@@ -155,6 +162,7 @@ impl Inpa {
         let first_points = config.strategy == Strategy::Fpm && n_nodes > 1 && total > 0;
         let mut inpa = Self {
             start: config.start,
+            method: config.layout,
             n_nodes,
             rows,
             cols,
@@ -205,6 +213,10 @@ impl Inpa {
 
     /// Lays out what the DPA wants next, or ends.
     fn advance(&mut self) {
+        if let (true, Some(layout)) = (self.dpa.is_again(), self.layouts.last()) {
+            self.phase = Phase::Measure(layout.clone());
+            return;
+        }
         if let Step::Measure(units) = self.dpa.step() {
             let layout = self.arrange(&units);
             if !self.dpa.is_known(&layout.areas()) {
@@ -245,23 +257,29 @@ impl Inpa {
     }
 
     /// Step 4: the CMA, in the columns that were measured last as long as those cost little more.
-    #[allow(
-        clippy::expect_used,
-        reason = "the invariant is explained where it is used"
-    )]
     fn arrange(&self, units: &[u64]) -> Layout {
         let areas: Vec<f64> = units.iter().map(|&d| d as f64).collect();
-        // A division has as many finite areas as there are nodes, and sums to rows · cols, which fits
-        // in 63 bits: that leaves the CMA nothing to refuse.
-        let best =
-            br(&areas, self.rows, self.cols).expect("a division of the blocks can be laid out");
-        let measured = self.layouts.last().and_then(Layout::columns);
-        let kept = measured.and_then(|columns| br_in(&columns, &areas, self.rows, self.cols).ok());
+        let best = self.arrange_anew(&areas);
+        let measured = self.layouts.last().filter(|_| self.method == Method::Br);
+        let columns = measured.and_then(Layout::columns);
+        let kept = columns.and_then(|columns| br_in(&columns, &areas, self.rows, self.cols).ok());
         let cost = |layout: &Layout| layout.half_perimeter_sum() as f64;
         match kept {
             Some(kept) if cost(&kept) <= KEEP * cost(&best) => kept,
             _ => best,
         }
+    }
+
+    #[allow(
+        clippy::expect_used,
+        reason = "the invariant is explained where it is used"
+    )]
+    fn arrange_anew(&self, areas: &[f64]) -> Layout {
+        // A division has as many finite areas as there are nodes, and sums to rows · cols, which fits
+        // in 63 bits: that leaves no method anything to refuse. The method's zones are rectangles.
+        arrange(self.method, areas, self.rows, self.cols)
+            .and_then(Layout::try_from)
+            .expect("a division of the blocks can be laid out")
     }
 }
 

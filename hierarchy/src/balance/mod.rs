@@ -9,8 +9,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::ModelError;
-use crate::partition::PartitionError;
+use crate::layout::Method;
+use crate::model::{Fit, ModelError};
+use crate::partition::{PartitionError, Partitioner};
 
 pub mod dpa;
 pub mod idpa;
@@ -107,10 +108,17 @@ pub struct BalanceConfig {
     pub reps: u32,
     /// What [`Strategy::Fpm`] measures first.
     pub start: Start,
+    /// What [`Strategy::Fpm`] makes of each part's points.
+    pub fit: Fit,
+    /// What [`Strategy::Fpm`] divides by those models with.
+    pub partitioner: Partitioner,
+    /// How [`Inpa`] lays areas out: a method whose zones are rectangles.
+    pub layout: Method,
 }
 
 impl Default for BalanceConfig {
-    /// FPM to 5 % in at most 10 iterations, 3 repetitions a measurement, the number of steps unknown.
+    /// FPM to 5 % in at most 10 iterations, 3 repetitions a measurement, the number of steps unknown;
+    /// piecewise linear speeds, GPA and BR, as in the papers.
     fn default() -> Self {
         Self {
             strategy: Strategy::Fpm,
@@ -119,6 +127,9 @@ impl Default for BalanceConfig {
             steps: 0,
             reps: 3,
             start: Start::FirstPoints,
+            fit: Fit::default(),
+            partitioner: Partitioner::default(),
+            layout: Method::default(),
         }
     }
 }

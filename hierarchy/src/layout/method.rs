@@ -57,6 +57,12 @@ impl Method {
             Self::ColumnSlices => "column-slices",
         }
     }
+
+    /// Whether every node gets one rectangle.
+    #[must_use]
+    pub fn is_rectangular(self) -> bool {
+        self != Self::Corner
+    }
 }
 
 impl fmt::Display for Method {

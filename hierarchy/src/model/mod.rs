@@ -71,6 +71,28 @@ pub trait SpeedModel: Debug {
     fn units_within(&self, t_s: f64) -> f64;
 }
 
+impl<M: SpeedModel + ?Sized> SpeedModel for &M {
+    fn speed(&self, d: f64) -> f64 {
+        (**self).speed(d)
+    }
+
+    fn time_s(&self, d: f64) -> f64 {
+        (**self).time_s(d)
+    }
+
+    fn speed_derivative(&self, d: f64) -> f64 {
+        (**self).speed_derivative(d)
+    }
+
+    fn time_derivative(&self, d: f64) -> f64 {
+        (**self).time_derivative(d)
+    }
+
+    fn units_within(&self, t_s: f64) -> f64 {
+        (**self).units_within(t_s)
+    }
+}
+
 /// What makes a measurement or a points file unusable.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]

@@ -9,6 +9,8 @@
 //! [`hpopta()`] minimises the largest time, [`popta()`] does so for identical devices, [`hipopta()`] for
 //! identical nodes of unlike devices, under the [`Limits`] of each; [`hpopta_search()`] is the algorithm
 //! as published, to compare with.
+//!
+//! [`Partitioner`] chooses between those that divide by speed functions.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,7 @@ pub mod hybrid;
 pub mod jacobian;
 pub mod limits;
 pub mod npa;
+pub mod partitioner;
 pub mod popta;
 pub mod proportional;
 mod stages;
@@ -37,6 +40,7 @@ pub use hpopta::hpopta;
 pub use hpopta_search::{Search, hpopta_search};
 pub use limits::{Limits, Memory};
 pub use npa::{Guess, NpaSolution, SharesOf, npa, npa_from};
+pub use partitioner::Partitioner;
 pub use popta::popta;
 pub use proportional::proportional;
 
@@ -77,6 +81,12 @@ pub fn even(n: usize, total: u64) -> Vec<u64> {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
+    /// The name of a partitioner that does not exist.
+    #[error("partitioner \"{name}\" is none of gpa, npa, hpopta")]
+    UnknownPartitioner {
+        /// The name given.
+        name: String,
+    },
     /// There is nobody to give the work to.
     #[error("{total} units and no device to give them to")]
     NoDevices {

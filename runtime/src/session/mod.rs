@@ -128,12 +128,20 @@ impl<'c> Session<'c> {
     /// Measures and partitions: who computes what.
     ///
     /// # Errors
-    /// On every rank: [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or
+    /// On every rank: [`Error::Parameter`] for a layout that is not one of rectangles, [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or
     /// [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
+        if !config.layout.is_rectangular() {
+            return Err(Error::Parameter {
+                name: "layout",
+                value: config.layout.to_string(),
+                reason: "a node multiplies one rectangle; choose a layout of rectangles"
+                    .to_string(),
+            });
+        }
         memory::check_total(self.comm, problem.matrix_bytes())?;
         let mut config = *config;
         config.steps = problem.steps() as u64;

@@ -2,6 +2,9 @@
 
 use isochron_devices::{DeviceInfo, DeviceKind};
 use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
+use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::model::Fit;
+use isochron_hierarchy::partition::Partitioner;
 use serde::{Deserialize, Serialize};
 
 use super::Session;
@@ -109,6 +112,12 @@ pub struct DeviceReport {
 /// How a [`Report`]'s balance was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BalanceReport {
+    /// What the measured points were made into, where the strategy is `fpm`.
+    pub fit: Fit,
+    /// What divided by those models.
+    pub partitioner: Partitioner,
+    /// How the nodes' areas were laid out.
+    pub layout: Method,
     /// The wanted imbalance.
     pub epsilon: f64,
     /// How often all nodes were measured.
@@ -256,6 +265,9 @@ impl BalanceReport {
         let slowest = balance.times_s.iter().copied().fold(0.0, f64::max);
         let measured = slowest > 0.0;
         Self {
+            fit: config.fit,
+            partitioner: config.partitioner,
+            layout: config.layout,
             epsilon: config.epsilon,
             iterations: balance.iterations,
             converged: balance.converged,

@@ -1,0 +1,160 @@
+//! The choice of a partitioner by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Partition, PartitionError, gpa, hpopta, npa};
+use crate::model::{SpeedModel, TimeFunction};
+
+/// Sizes at which HPOPTA looks at each model.
+const SIZES: u64 = 1000;
+
+/// How work is divided by speed functions.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::model::{Cpm, SpeedModel};
+/// use isochron_hierarchy::partition::Partitioner;
+///
+/// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
+/// let models: [&dyn SpeedModel; 2] = [&slow, &fast];
+/// for partitioner in Partitioner::ALL {
+///     assert_eq!(partitioner.divide(&models, 100)?.units, [25, 75]);
+/// }
+/// # Ok::<(), isochron_hierarchy::partition::PartitionError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Partitioner {
+    /// The geometric partitioning algorithm, [`gpa()`]: equal times, for times that increase.
+    #[default]
+    Gpa,
+    /// The numerical partitioning algorithm, [`npa()`]: equal times, for smooth models.
+    Npa,
+    /// [`hpopta()`]: the least largest time, for models of any shape; equal or not.
+    Hpopta,
+}
+
+impl Partitioner {
+    /// All partitioners.
+    pub const ALL: [Self; 3] = [Self::Gpa, Self::Npa, Self::Hpopta];
+
+    /// The name in text: `gpa`, `npa` or `hpopta`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpa => "gpa",
+            Self::Npa => "npa",
+            Self::Hpopta => "hpopta",
+        }
+    }
+
+    /// Divides `total` units over the devices of these models.
+    ///
+    /// HPOPTA needs discrete times: the models are read at the multiples of a thousandth of `total`,
+    /// rounded up to whole units. What remains of `total` goes to the device that then finishes first.
+    ///
+    /// # Errors
+    /// Those of [`gpa()`], [`npa()`] or [`hpopta()`]; [`PartitionError::InvalidModel`] for a model without
+    /// a finite positive time at one of those multiples.
+    pub fn divide(
+        self,
+        models: &[&dyn SpeedModel],
+        total: u64,
+    ) -> Result<Partition, PartitionError> {
+        match self {
+            Self::Gpa => gpa(models, total),
+            Self::Npa => npa(models, total).map(|solution| solution.partition),
+            Self::Hpopta => discrete(models, total),
+        }
+    }
+}
+
+fn discrete(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, PartitionError> {
+    let granule = total.div_ceil(SIZES).max(1);
+    let rest = total % granule;
+    let sampled = |(index, model): (usize, &&dyn SpeedModel)| {
+        TimeFunction::sample(*model, granule, total - rest).map_err(|_| {
+            let d = granule as f64;
+            let time_s = model.time_s(d);
+            PartitionError::InvalidModel { index, d, time_s }
+        })
+    };
+    let functions: Vec<TimeFunction> = models
+        .iter()
+        .enumerate()
+        .map(sampled)
+        .collect::<Result<_, _>>()?;
+    let mut partition = hpopta(&functions, &[], total - rest)?;
+    let with_rest = |device: usize| models[device].time_s((partition.units[device] + rest) as f64);
+    let first = (0..models.len()).min_by(|&a, &b| with_rest(a).total_cmp(&with_rest(b)));
+    if let Some(device) = first.filter(|_| rest > 0) {
+        partition.times_s[device] = with_rest(device);
+        partition.units[device] += rest;
+    }
+    Ok(partition)
+}
+
+impl fmt::Display for Partitioner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Partitioner {
+    type Err = PartitionError;
+
+    fn from_str(text: &str) -> Result<Self, PartitionError> {
+        Self::ALL
+            .into_iter()
+            .find(|partitioner| partitioner.name() == text)
+            .ok_or_else(|| PartitionError::UnknownPartitioner {
+                name: text.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cpm, PiecewiseFpm};
+
+    #[test]
+    fn what_no_granule_holds_is_divided_too() {
+        let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
+        for total in [0, 1, 999, 1000, 1001, 123_457] {
+            let partition = Partitioner::Hpopta
+                .divide(&[&slow, &fast], total)
+                .expect("valid");
+            assert_eq!(partition.units.iter().sum::<u64>(), total);
+            let exact_s = total as f64 / 40.0;
+            let granule_s = total.div_ceil(SIZES) as f64 / 10.0;
+            assert!(
+                partition.max_time_s() <= exact_s + 2.0 * granule_s,
+                "{total}"
+            );
+            for (units, (time_s, model)) in partition
+                .units
+                .iter()
+                .zip(partition.times_s.iter().zip([slow, fast]))
+            {
+                assert_eq!(*time_s, model.time_s(*units as f64));
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_names_and_empty_models_are_refused() {
+        assert!("geometric".parse::<Partitioner>().is_err());
+        let (good, empty) = (Cpm { speed: 1.0 }, PiecewiseFpm::new());
+        for partitioner in Partitioner::ALL {
+            assert_eq!(partitioner.to_string().parse(), Ok(partitioner));
+            assert!(matches!(
+                partitioner.divide(&[&good, &empty], 4),
+                Err(PartitionError::InvalidModel { index: 1, .. })
+            ));
+        }
+    }
+}
