@@ -1,0 +1,189 @@
+//! The `isochron` command: its results as JSON, and its report.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod layout;
+mod model;
+mod partition;
+
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
+use serde_json::Value;
+
+fn isochron(arguments: &[&str]) -> isochron_tests::launch::Outcome {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.args(arguments);
+    run(command, HANGS)
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A points file that comes with the platform files.
+fn points(name: &str) -> String {
+    let path = cluster_configs().join("models").join(name);
+    path.to_str().expect("a name").to_string()
+}
+
+/// Files of one test.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path = self.0.path().join(name);
+        path.to_str().expect("a name").to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a writable folder");
+        path
+    }
+}
+
+/// Runs the command with the words of `line` and then `files`, and expects one message that holds `parts`.
+fn refused(line: &str, files: &[&str], parts: &[&str]) {
+    let words: Vec<&str> = line
+        .split_whitespace()
+        .chain(files.iter().copied())
+        .collect();
+    let stderr = isochron(&words).failure(2);
+    for part in parts {
+        assert!(stderr.contains(part), "{part:?} in {stderr:?} of {words:?}");
+    }
+}
+
+/// The command's JSON; the words of `line` follow `files`.
+fn answer(command: &[&str], files: &[&str], line: &str) -> Value {
+    let rest = line.split_whitespace().chain(["--json"]);
+    let words: Vec<&str> = command.iter().chain(files).copied().chain(rest).collect();
+    json(&isochron(&words).success())
+}
+
+fn total(numbers: &Value) -> u64 {
+    let numbers = numbers.as_array().expect("a list");
+    numbers
+        .iter()
+        .map(|number| number.as_u64().expect("a number"))
+        .sum()
+}
+
+#[test]
+fn topology_shows_the_cores() {
+    let summary = json(&isochron(&["topology", "--json"]).success());
+    assert!(
+        summary["cores"]
+            .as_array()
+            .is_some_and(|cores| !cores.is_empty()),
+        "{summary}"
+    );
+    isochron(&["topology"]).success();
+}
+
+/// The keys that scripts depend on.
+const KEYS: [&str; 13] = [
+    "schema",
+    "m",
+    "n",
+    "k",
+    "block",
+    "strategy",
+    "wall_s",
+    "balance_s",
+    "ideal_s",
+    "gflops",
+    "imbalance",
+    "verified",
+    "nodes",
+];
+
+#[test]
+fn the_report_has_its_keys_in_order() {
+    let platform = cluster_configs().join("emulated-4.toml");
+    let platform = platform.to_str().expect("a name");
+    for mpi in libraries() {
+        let arguments = [
+            "mxm",
+            "--m",
+            "300",
+            "--n",
+            "200",
+            "--k",
+            "250",
+            "--block",
+            "32",
+            "--platform",
+            platform,
+            "--json",
+        ];
+        let text = mpi.isochron(4, &arguments).success();
+        let report = json(&text);
+        let places: Vec<_> = KEYS
+            .iter()
+            .map(|key| text.find(&format!("\n  \"{key}\":")).expect(key))
+            .collect();
+        assert!(
+            places.is_sorted(),
+            "the fixed keys come first and in order: {text}"
+        );
+        assert_eq!(report["schema"], 1);
+        assert_eq!(report["verified"], true);
+        let nodes = report["nodes"].as_array().expect("nodes");
+        assert_eq!(nodes.len(), 4);
+        assert_eq!(nodes[3]["devices"].as_array().map(Vec::len), Some(2));
+        let area: u64 = nodes
+            .iter()
+            .map(|node| node["rows"].as_u64().expect("rows") * node["cols"].as_u64().expect("cols"))
+            .sum();
+        assert_eq!(area, 300 * 200);
+        assert_eq!(
+            nodes[0]["devices"][0]["paced"], "slowdown 2",
+            "{}",
+            nodes[0]
+        );
+    }
+}
+
+#[test]
+fn one_process_is_one_node() {
+    let report =
+        json(&isochron(&["mxm", "--size", "200", "--verify", "exact", "--json"]).success());
+    assert_eq!(
+        (
+            &report["verified"],
+            report["nodes"].as_array().map(Vec::len)
+        ),
+        (&Value::Bool(true), Some(1))
+    );
+    let laptop = cluster_configs().join("laptop.toml");
+    isochron(&[
+        "mxm",
+        "--size",
+        "100",
+        "--platform",
+        laptop.to_str().expect("a name"),
+    ])
+    .success();
+}
+
+#[test]
+fn a_program_of_another_mpi_library_is_told_so() {
+    let [openmpi, mpich] = libraries();
+    let stderr = run(
+        mpich.command(2, &openmpi.isochron, &["mxm", "--size", "10"]),
+        HANGS,
+    )
+    .failure(2);
+    assert!(stderr.contains("linked with"), "{stderr}");
+}
