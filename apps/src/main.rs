@@ -8,8 +8,11 @@
 
 mod failure;
 mod layout;
+mod model;
 mod mxm;
 mod partition;
+mod plot;
+mod points;
 mod table;
 mod topology;
 
@@ -36,8 +39,11 @@ enum Command {
     Topology(topology::Arguments),
     /// Split units of work over devices whose models are in points files
     Partition(partition::Arguments),
-    /// Arrange areas as rectangles with a small sum of half-perimeters
+    /// Arrange areas, or nodes whose models are in files, as zones of a matrix that need little
+    /// communication
     Layout(layout::Arguments),
+    /// Show what points files say about speed and time, and the models made of them
+    Model(model::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +76,7 @@ fn run(command: &Command) -> u8 {
         Command::Topology(arguments) => topology::run(arguments),
         Command::Partition(arguments) => partition::run(arguments),
         Command::Layout(arguments) => layout::run(arguments),
+        Command::Model(arguments) => model::run(arguments),
     };
     outcome.map_or_else(|failure| failure.tell(), |()| 0)
 }

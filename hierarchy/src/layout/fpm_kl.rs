@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrangement::{check_nodes, place};
 use super::{Layout, LayoutError, Rect};
-use crate::model::SpeedModel;
+use crate::model::{SpeedModel, Surface};
 use crate::partition::{Partition, PartitionError, apportion, even, gpa};
 
 /// A speed function of two sizes, the height and the width of a rectangle: a surface over both.
@@ -14,6 +14,19 @@ pub trait SpeedSurface {
     /// The section at `width` columns of blocks, `width ≥ 1`: a model of which the units are rows of
     /// blocks, so that its time at `m` is that of `m × width` blocks.
     fn section(&self, width: u64) -> Box<dyn SpeedModel + '_>;
+}
+
+impl SpeedSurface for Surface {
+    /// The section [at that width](Surface::at_width).
+    ///
+    /// # Panics
+    /// If `width` is 0.
+    fn section(&self, width: u64) -> Box<dyn SpeedModel + '_> {
+        match self.at_width(width as f64) {
+            Ok(section) => Box::new(section),
+            Err(error) => panic!("a section at width {width}: {error}"),
+        }
+    }
 }
 
 /// When [`fpm_kl()`] stops.
@@ -352,5 +365,28 @@ mod tests {
             fpm_kl(&[&good], &[vec![0]], 0, 4, &config).map(|f| f.converged),
             Ok(true)
         );
+    }
+
+    #[test]
+    fn measured_surfaces_have_sections() {
+        use crate::model::SurfacePoint;
+        let flat = |speed: f64| {
+            let point = |m: u64, n: u64| SurfacePoint {
+                m,
+                n,
+                t_s: (m * n) as f64 / speed,
+                reps: 1,
+                ci_s: 0.0,
+            };
+            Surface::from_points(vec![point(4, 4), point(8, 4), point(4, 8), point(8, 8)])
+                .expect("valid")
+        };
+        let (slow, fast) = (flat(10.0), flat(30.0));
+        assert_eq!(slow.section(5).time_s(6.0), 3.0);
+        let surfaces: [&dyn SpeedSurface; 4] = [&slow, &slow, &fast, &fast];
+        let columns = [vec![0, 1], vec![2, 3]];
+        let found = fpm_kl(&surfaces, &columns, 8, 8, &FpmKlConfig::default()).expect("valid");
+        assert_eq!(found.layout.areas(), [8, 8, 24, 24]);
+        assert!(found.converged);
     }
 }

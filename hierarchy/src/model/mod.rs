@@ -3,8 +3,8 @@
 //! [`Point`] is one measurement, [`Cpm`] the constant model, [`PiecewiseFpm`] the functional model
 //! built from points, [`ModelFile`] the points file on disk. [`PiecewiseTime`], [`AkimaFpm`] and
 //! [`Polyline`] are other fits of the same points, [`Fit`] chooses between them by name; [`Surface`] is
-//! the functional model in two dimensions. Partitioners see [`SpeedModel`] only, or, where functions
-//! may have any shape, [`TimeFunction`].
+//! the functional model in two dimensions, [`SurfaceFile`] its points on disk. Partitioners see
+//! [`SpeedModel`] only, or, where functions may have any shape, [`TimeFunction`].
 
 use std::fmt::Debug;
 
@@ -21,6 +21,7 @@ pub mod point;
 pub mod polyline;
 mod shape;
 pub mod surface;
+pub mod surface_text;
 pub mod text;
 
 pub use akima::AkimaFpm;
@@ -33,6 +34,7 @@ pub use piecewise_time::{PiecewiseTime, TimeKnot};
 pub use point::Point;
 pub use polyline::{Knot, Polyline};
 pub use surface::{Surface, SurfacePoint};
+pub use surface_text::SurfaceFile;
 pub use text::ModelFile;
 
 /// A speed function `s(d)` in computational units per second, and the time `t(d) = d / s(d)`.

@@ -28,7 +28,7 @@ impl SurfacePoint {
         self.m as f64 * self.n as f64 / self.t_s
     }
 
-    fn check(&self) -> Result<(), ModelError> {
+    pub(super) fn check(&self) -> Result<(), ModelError> {
         let Self { m, n, t_s, .. } = *self;
         if m == 0 || n == 0 || !TIMES_S.contains(&t_s) {
             return Err(ModelError::InvalidSurfacePoint { m, n, t_s });

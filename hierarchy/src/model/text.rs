@@ -59,65 +59,30 @@ impl ModelFile {
     /// [`FORMAT`], a line that is not two to four numbers, a point without a usable speed or confidence
     /// interval, a `d` below the line before it, or a carriage return inside a line.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
-        let mut file = Self::default();
-        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        for (index, content) in text.lines().enumerate() {
-            file.read_line(content.trim())
-                .map_err(|reason| ModelError::Syntax {
-                    line: index + 1,
-                    reason,
-                })?;
-        }
-        Ok(file)
-    }
-
-    fn read_line(&mut self, content: &str) -> Result<(), String> {
-        if content.contains('\r') {
-            // Read as white space, it would make one point of two lines that only it separates.
-            return Err("carriage return without line feed".to_owned());
-        }
-        if let Some(comment) = content.strip_prefix('#') {
-            return self.read_comment(comment);
-        }
-        if content.is_empty() {
-            return Ok(());
-        }
-        let point = read_point(content)?;
-        if let Some(last) = self.points.last()
-            && point.d < last.d
-        {
-            return Err(format!(
-                "d = {} after d = {}: sizes must ascend",
-                point.d, last.d
-            ));
-        }
-        self.points.push(point);
-        Ok(())
-    }
-
-    fn read_comment(&mut self, comment: &str) -> Result<(), String> {
-        let Some((key, value)) = comment.split_once(':') else {
-            return Ok(());
-        };
-        let (key, value) = (key.trim(), value.trim());
-        if key == FORMAT_KEY {
-            return if value == FORMAT {
-                Ok(())
-            } else {
-                Err(format!("format \"{value}\" is not \"{FORMAT}\""))
-            };
-        }
-        self.headers.insert(key.to_owned(), value.to_owned());
-        Ok(())
+        let mut points: Vec<Point> = Vec::new();
+        let headers = read_lines(text, FORMAT, |_, content| {
+            let point = read_point(content)?;
+            if let Some(last) = points.last()
+                && point.d < last.d
+            {
+                return Err(format!(
+                    "d = {} after d = {}: sizes must ascend",
+                    point.d, last.d
+                ));
+            }
+            points.push(point);
+            Ok(())
+        })?;
+        Ok(Self {
+            headers: headers.values,
+            points,
+        })
     }
 }
 
 impl fmt::Display for ModelFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# {FORMAT_KEY}: {FORMAT}")?;
-        for (key, value) in self.headers.iter().filter(|(key, _)| *key != FORMAT_KEY) {
-            writeln!(f, "# {key}: {value}")?;
-        }
+        write_headers(f, FORMAT, &self.headers)?;
         let mut points = self.points.clone();
         points.sort_by_key(|point| point.d);
         for Point { d, t_s, reps, ci_s } in points {
@@ -128,31 +93,129 @@ impl fmt::Display for ModelFile {
     }
 }
 
+/// The header comments of a text.
+#[derive(Default)]
+pub(super) struct Headers {
+    /// Those other than `format`.
+    pub values: BTreeMap<String, String>,
+    /// Whether the format has been named.
+    pub has_format: bool,
+}
+
+/// Reads a text of this format line by line. Lines that are neither empty nor comments are left to
+/// `read_point`, which is also told the headers above.
+///
+/// # Errors
+/// [`ModelError::Syntax`].
+pub(super) fn read_lines(
+    text: &str,
+    format: &str,
+    mut read_point: impl FnMut(&Headers, &str) -> Result<(), String>,
+) -> Result<Headers, ModelError> {
+    let mut headers = Headers::default();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    for (index, content) in text.lines().enumerate() {
+        let content = content.trim();
+        let read = if content.contains('\r') {
+            // Read as white space, it would make one point of two lines that only it separates.
+            Err("carriage return without line feed".to_owned())
+        } else if let Some(comment) = content.strip_prefix('#') {
+            headers.read_comment(format, comment)
+        } else if content.is_empty() {
+            Ok(())
+        } else {
+            read_point(&headers, content)
+        };
+        read.map_err(|reason| ModelError::Syntax {
+            line: index + 1,
+            reason,
+        })?;
+    }
+    Ok(headers)
+}
+
+impl Headers {
+    fn read_comment(&mut self, format: &str, comment: &str) -> Result<(), String> {
+        let Some((key, value)) = comment.split_once(':') else {
+            return Ok(());
+        };
+        let (key, value) = (key.trim(), value.trim());
+        if key != FORMAT_KEY {
+            self.values.insert(key.to_owned(), value.to_owned());
+            return Ok(());
+        }
+        self.has_format = true;
+        if value == format {
+            Ok(())
+        } else {
+            Err(format!("format \"{value}\" is not \"{format}\""))
+        }
+    }
+}
+
+/// Writes the header comments.
+pub(super) fn write_headers(
+    f: &mut fmt::Formatter<'_>,
+    format: &str,
+    headers: &BTreeMap<String, String>,
+) -> fmt::Result {
+    writeln!(f, "# {FORMAT_KEY}: {format}")?;
+    for (key, value) in headers.iter().filter(|(key, _)| *key != FORMAT_KEY) {
+        writeln!(f, "# {key}: {value}")?;
+    }
+    Ok(())
+}
+
+/// The fields of a line, of which there must be `required` to `required + 2`.
+///
+/// # Errors
+/// The reason, which names what is `expected`.
+pub(super) fn fields<'a>(
+    numbers: &'a str,
+    required: usize,
+    expected: &str,
+) -> Result<Vec<&'a str>, String> {
+    let fields: Vec<&str> = numbers.split_whitespace().collect();
+    if (required..=required + 2).contains(&fields.len()) {
+        Ok(fields)
+    } else {
+        Err(format!(
+            "{} fields in \"{numbers}\": expected {expected}",
+            fields.len()
+        ))
+    }
+}
+
+/// Repetitions and confidence interval in seconds, from what stands after the time.
+///
+/// # Errors
+/// The reason, which names the field.
+pub(super) fn read_precision(fields: &[&str]) -> Result<(u32, f64), String> {
+    let reps = fields
+        .first()
+        .map_or(Ok(1), |reps| read_number("reps", reps, "a whole number"))?;
+    let ci_s = fields
+        .get(1)
+        .map_or(Ok(0.0), |ci| read_number("ci", ci, "seconds"))?;
+    Ok((reps, ci_s))
+}
+
 /// Reads `d t [reps [ci]]`.
 fn read_point(numbers: &str) -> Result<Point, String> {
-    let fields: Vec<&str> = numbers.split_whitespace().collect();
-    if !(2..=4).contains(&fields.len()) {
-        return Err(format!(
-            "{} fields in \"{}\": expected d t [reps [ci]]",
-            fields.len(),
-            numbers
-        ));
-    }
-    let point = Point {
-        d: read_number("d", fields[0], "a whole number of units")?,
-        t_s: read_number("t", fields[1], "seconds")?,
-        reps: fields
-            .get(2)
-            .map_or(Ok(1), |reps| read_number("reps", reps, "a whole number"))?,
-        ci_s: fields
-            .get(3)
-            .map_or(Ok(0.0), |ci| read_number("ci", ci, "seconds"))?,
-    };
+    let fields = fields(numbers, 2, "d t [reps [ci]]")?;
+    let d = read_number("d", fields[0], "a whole number of units")?;
+    let t_s = read_number("t", fields[1], "seconds")?;
+    let (reps, ci_s) = read_precision(&fields[2..])?;
+    let point = Point { d, t_s, reps, ci_s };
     point.check().map_err(|error| error.to_string())?;
     Ok(point)
 }
 
-fn read_number<N: std::str::FromStr>(name: &str, field: &str, wanted: &str) -> Result<N, String> {
+pub(super) fn read_number<N: std::str::FromStr>(
+    name: &str,
+    field: &str,
+    wanted: &str,
+) -> Result<N, String> {
     field
         .parse()
         .map_err(|_| format!("{name} = \"{field}\" is not {wanted}"))

@@ -6,6 +6,10 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+mod layout;
+mod model;
+mod partition;
+
 use std::process::Command;
 
 use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
@@ -22,103 +26,57 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-#[test]
-fn partition_prints_units_and_times() {
-    let model = |name: &str| {
-        cluster_configs()
-            .join("models")
-            .join(name)
-            .to_str()
-            .expect("a name")
-            .to_string()
-    };
-    let (fast, slow) = (model("cliff-60k.points"), model("cliff-30k.points"));
-    for algorithm in ["cpm", "gpa"] {
-        let arguments = [
-            "partition",
-            "--units",
-            "9000",
-            "--models",
-            &fast,
-            &slow,
-            "--algorithm",
-            algorithm,
-            "--json",
-        ];
-        let answer = json(&isochron(&arguments).success());
-        assert_eq!(answer["algorithm"], algorithm);
-        assert_eq!(answer["units"], json("[6000, 3000]"));
-        let max_time_s = answer["max_time_s"].as_f64().expect("a number");
-        assert!((max_time_s - 0.1).abs() < 1e-6, "{answer}");
-        assert_eq!(answer["times_s"].as_array().map(Vec::len), Some(2));
+/// A points file that comes with the platform files.
+fn points(name: &str) -> String {
+    let path = cluster_configs().join("models").join(name);
+    path.to_str().expect("a name").to_string()
+}
+
+/// Files of one test.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        let path = self.0.path().join(name);
+        path.to_str().expect("a name").to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a writable folder");
+        path
     }
 }
 
-#[test]
-fn partition_follows_the_cliff_where_a_constant_cannot() {
-    let model = |name: &str| {
-        cluster_configs()
-            .join("models")
-            .join(name)
-            .to_str()
-            .expect("a name")
-            .to_string()
-    };
-    let (paging, steady) = (model("cliff-paging.points"), model("cliff-60k.points"));
-    let time = |algorithm| {
-        let arguments = [
-            "partition",
-            "--units",
-            "9000",
-            "--models",
-            &paging,
-            &steady,
-            "--algorithm",
-            algorithm,
-            "--json",
-        ];
-        json(&isochron(&arguments).success())["max_time_s"]
-            .as_f64()
-            .expect("a number")
-    };
-    assert!(time("gpa") < 0.8 * time("cpm"));
+/// Runs the command with the words of `line` and then `files`, and expects one message that holds `parts`.
+fn refused(line: &str, files: &[&str], parts: &[&str]) {
+    let words: Vec<&str> = line
+        .split_whitespace()
+        .chain(files.iter().copied())
+        .collect();
+    let stderr = isochron(&words).failure(2);
+    for part in parts {
+        assert!(stderr.contains(part), "{part:?} in {stderr:?} of {words:?}");
+    }
 }
 
-#[test]
-fn broken_models_are_named_with_the_line() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("broken.points");
-    std::fs::write(
-        &path,
-        "# format: isochron-points 1\n1 0.5 3 0\n2 minus 3 0\n",
-    )
-    .expect("a writable folder");
-    let name = path.to_str().expect("a name");
-    let stderr = isochron(&["partition", "--units", "10", "--models", name]).failure(2);
-    assert!(
-        stderr.contains("broken.points") && stderr.contains("line 3"),
-        "{stderr}"
-    );
+/// The command's JSON; the words of `line` follow `files`.
+fn answer(command: &[&str], files: &[&str], line: &str) -> Value {
+    let rest = line.split_whitespace().chain(["--json"]);
+    let words: Vec<&str> = command.iter().chain(files).copied().chain(rest).collect();
+    json(&isochron(&words).success())
 }
 
-#[test]
-fn layout_tiles_the_matrix() {
-    let answer = json(
-        &isochron(&[
-            "layout", "4", "2", "1", "1", "--rows", "40", "--cols", "40", "--json",
-        ])
-        .success(),
-    );
-    let rects = answer["rects"].as_array().expect("rectangles");
-    let area: u64 = rects
+fn total(numbers: &Value) -> u64 {
+    let numbers = numbers.as_array().expect("a list");
+    numbers
         .iter()
-        .map(|rect| rect["rows"].as_u64().expect("rows") * rect["cols"].as_u64().expect("cols"))
-        .sum();
-    assert_eq!((rects.len(), area), (4, 1600));
-    let half_perimeters = answer["half_perimeters"].as_f64().expect("a number");
-    assert!(half_perimeters >= answer["lower_bound"].as_f64().expect("a number"));
-    let picture = isochron(&["layout", "4", "2", "1", "1"]).success();
-    assert!(picture.contains("sum of half-perimeters"), "{picture}");
+        .map(|number| number.as_u64().expect("a number"))
+        .sum()
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! `isochron layout`.
+
+use serde_json::Value;
+
+use super::{Folder, answer, isochron, json, points, refused};
+
+#[test]
+fn layout_tiles_the_matrix() {
+    let answer = json(
+        &isochron(&[
+            "layout", "4", "2", "1", "1", "--rows", "40", "--cols", "40", "--json",
+        ])
+        .success(),
+    );
+    let rects = answer["rects"].as_array().expect("rectangles");
+    let area: u64 = rects
+        .iter()
+        .map(|rect| rect["rows"].as_u64().expect("rows") * rect["cols"].as_u64().expect("cols"))
+        .sum();
+    assert_eq!((rects.len(), area), (4, 1600));
+    let half_perimeters = answer["half_perimeters"].as_f64().expect("a number");
+    assert!(half_perimeters >= answer["lower_bound"].as_f64().expect("a number"));
+    let picture = isochron(&["layout", "4", "2", "1", "1"]).success();
+    assert!(picture.contains("sum of half-perimeters"), "{picture}");
+}
+
+#[test]
+fn every_method_tiles_and_draws() {
+    let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
+    for method in [
+        "kl",
+        "br",
+        "cartesian",
+        "recursive",
+        "corner",
+        "row-slices",
+        "column-slices",
+    ] {
+        let answer = answer(
+            &["layout"],
+            &["4", "2", "1", "1"],
+            &format!("--method {method}"),
+        );
+        let zones = answer["zones"].as_array().expect("zones");
+        let areas = zones.iter().flat_map(|zone| zone.as_array().unwrap());
+        assert_eq!(
+            (zones.len(), areas.map(area).sum::<u64>()),
+            (4, 64_u64 * 64)
+        );
+        assert_eq!(answer["method"], method);
+        assert!(answer["cost"].is_u64(), "{answer}");
+        if answer["rects"].is_array() {
+            assert_eq!(answer["half_perimeters"], answer["cost"]);
+        }
+        let text = isochron(&["layout", "4", "2", "1", "1", "--method", method]).success();
+        assert!(
+            text.contains('┌') && text.contains("sum of half-perimeters"),
+            "{text}"
+        );
+    }
+    let l_shaped = answer(&["layout"], &["30", "1"], "--method corner");
+    assert_eq!(l_shaped["zones"][0].as_array().map(Vec::len), Some(2));
+    assert!(l_shaped["rects"].is_null() && l_shaped["half_perimeters"].is_null());
+    let text = isochron(&["layout", "30", "1", "--method", "corner"]).success();
+    let lines = text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("0  "));
+    assert_eq!(lines.count(), 2, "{text}");
+}
+
+#[test]
+fn layout_goes_by_models() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    let command = ["layout", "--models"];
+    for method in ["", "--method fpm-br", "--method row-slices"] {
+        let line = format!("--rows 30 --cols 30 {method}");
+        let answer = answer(&command, &[&fast, &slow], &line);
+        let rects = answer["rects"].as_array().expect("rectangles");
+        let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
+        assert_eq!(rects.iter().map(area).collect::<Vec<_>>(), [600, 300]);
+        let max_time_s = answer["max_time_s"].as_f64().expect("a number");
+        assert!((max_time_s - 0.01).abs() < 1e-8, "{answer}");
+    }
+    let folder = Folder::new();
+    let surface = |name: &str, speed: f64| {
+        let point = |(m, n)| format!("{m} {n} {:?}\n", f64::from(m * n) / speed);
+        let points = [(4, 4), (8, 4), (4, 8), (8, 8)].map(point).concat();
+        folder.write(name, &format!("# format: isochron-surface 1\n{points}"))
+    };
+    let (slow, fast) = (surface("slow", 10.0), surface("fast", 30.0));
+    let files = [slow.as_str(), &slow, &fast, &fast];
+    let answer = answer(&command, &files, "--rows 8 --cols 8 --method fpm-kl");
+    let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
+    let rects = answer["rects"].as_array().expect("rectangles");
+    assert_eq!(rects.iter().map(area).collect::<Vec<_>>(), [8, 8, 24, 24]);
+    assert_eq!(answer["converged"], true);
+    let words = ["layout", "--method", "fpm-kl", "--models", &slow, &fast];
+    let text = isochron(&words).success();
+    assert!(
+        text.contains("time s") && text.contains("iterations"),
+        "{text}"
+    );
+
+    let kl = "layout --method fpm-kl --models";
+    let points = points("cliff-60k.points");
+    refused(kl, &[&points], &[&points, "line 1: format"]);
+    let bad = folder.write("bad", "# format: isochron-surface 1\n4 4 1\n4 0 1\n");
+    refused(kl, &[&bad], &[&bad, "line 3: point m = 4, n = 0"]);
+    let headless = folder.write("headless", "4 4 1\n");
+    refused(kl, &[&headless], &[&headless, "line 1: no line \"# format"]);
+    let empty = folder.write("empty", "");
+    refused(kl, &[&empty], &[&empty, "holds no points"]);
+    refused(
+        &kl.replace("--models", "--fit cpm --models"),
+        &[&slow],
+        &["--fit"],
+    );
+}
+
+#[test]
+fn what_cannot_be_arranged_is_refused_by_flag() {
+    let cases = [
+        ("layout", "AREA"),
+        ("layout nan 1", "area NaN"),
+        ("layout 0 0", "every area is 0"),
+        ("layout inf", "area inf"),
+        ("layout 1 --method spiral", "--method"),
+        ("layout 1 --method fpm-br", "--method: fpm-br"),
+        ("layout 1 --method fpm-kl", "--method: fpm-br and fpm-kl"),
+        ("layout 1 --fit cpm", "--models"),
+        ("layout 1 --models file", "--models"),
+        (
+            "layout 1 --rows 18446744073709551615 --cols 3",
+            "18446744073709551615",
+        ),
+    ];
+    for (line, message) in cases {
+        refused(line, &[], &[message]);
+    }
+}

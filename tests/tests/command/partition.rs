@@ -1,0 +1,323 @@
+//! `isochron partition`.
+
+use super::{Folder, answer, isochron, json, points, refused, total};
+
+#[test]
+fn partition_prints_units_and_times() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    for algorithm in ["cpm", "gpa"] {
+        let arguments = [
+            "partition",
+            "--units",
+            "9000",
+            "--models",
+            &fast,
+            &slow,
+            "--algorithm",
+            algorithm,
+            "--json",
+        ];
+        let answer = json(&isochron(&arguments).success());
+        assert_eq!(answer["algorithm"], algorithm);
+        assert_eq!(answer["units"], json("[6000, 3000]"));
+        let max_time_s = answer["max_time_s"].as_f64().expect("a number");
+        assert!((max_time_s - 0.1).abs() < 1e-6, "{answer}");
+        assert_eq!(answer["times_s"].as_array().map(Vec::len), Some(2));
+    }
+}
+
+#[test]
+fn partition_follows_the_cliff_where_a_constant_cannot() {
+    let (paging, steady) = (points("cliff-paging.points"), points("cliff-60k.points"));
+    let time = |algorithm| {
+        let arguments = [
+            "partition",
+            "--units",
+            "9000",
+            "--models",
+            &paging,
+            &steady,
+            "--algorithm",
+            algorithm,
+            "--json",
+        ];
+        json(&isochron(&arguments).success())["max_time_s"]
+            .as_f64()
+            .expect("a number")
+    };
+    assert!(time("gpa") < 0.8 * time("cpm"));
+}
+
+#[test]
+fn broken_models_are_named_with_the_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("broken.points");
+    std::fs::write(
+        &path,
+        "# format: isochron-points 1\n1 0.5 3 0\n2 minus 3 0\n",
+    )
+    .expect("a writable folder");
+    let name = path.to_str().expect("a name");
+    let stderr = isochron(&["partition", "--units", "10", "--models", name]).failure(2);
+    assert!(
+        stderr.contains("broken.points") && stderr.contains("line 3"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn every_algorithm_partitions() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    let partition = |algorithm: &str, files: &[&str]| {
+        let command = ["partition", "--models"];
+        let answer = answer(
+            &command,
+            files,
+            &format!("--units 3000 --algorithm {algorithm}"),
+        );
+        assert_eq!(answer["algorithm"], algorithm.split(' ').next().unwrap());
+        assert_eq!(total(&answer["units"]), 3000, "{answer}");
+        let max_time_s = answer["max_time_s"].as_f64().expect("a number");
+        (answer, (max_time_s * 1e5).round())
+    };
+    let both = [fast.as_str(), slow.as_str()];
+    assert_eq!(partition("even", &both).1, 5000.0);
+    for algorithm in ["cpm", "gpa", "npa", "hpopta", "hpopta-search"] {
+        let (answer, time) = partition(algorithm, &both);
+        assert_eq!(answer["units"], json("[2000, 1000]"), "{answer}");
+        assert_eq!((time, &answer["active"]), (3333.0, &json("2")));
+        let searches = ["npa", "hpopta-search"].contains(&algorithm);
+        assert_eq!(answer["converged"] == true, searches, "{answer}");
+        assert_eq!(answer["iterations"].is_u64(), algorithm == "npa");
+        assert_eq!(answer["granule"] == 1, algorithm.starts_with("hpopta"));
+    }
+    for fit in [
+        "cpm",
+        "piecewise-speed",
+        "piecewise-time",
+        "akima",
+        "raw-piecewise",
+    ] {
+        let (answer, _) = partition(&format!("gpa --fit {fit}"), &both);
+        assert_eq!(answer["fit"], fit);
+    }
+    let equal = [fast.as_str(); 2];
+    for files in [&equal[..1], &equal] {
+        let devices = if files.len() == 1 { "--devices 2" } else { "" };
+        let (answer, time) = partition(&format!("popta {devices}"), files);
+        assert_eq!((&answer["units"], time), (&json("[1500, 1500]"), 2500.0));
+    }
+    let (answer, time) = partition("hipopta --nodes 1", &both);
+    assert_eq!((&answer["units"], time), (&json("[2000, 1000]"), 3333.0));
+    let arguments = [
+        "partition",
+        "--units",
+        "6000",
+        "--algorithm",
+        "hipopta",
+        "--nodes",
+        "2",
+        "--models",
+        &fast,
+        &slow,
+    ];
+    let text = isochron(&arguments).success();
+    assert!(
+        text.contains("4 of 4 active") && text.lines().count() == 7,
+        "{text}"
+    );
+    let answer = json(&isochron(&[&arguments[..], &["--json"]].concat()).success());
+    assert_eq!(answer["units"], json("[2000, 1000, 2000, 1000]"));
+    assert_eq!(answer["nodes"][1]["units"], 3000);
+    assert_eq!(answer["nodes"][1]["devices"]["units"], json("[2000, 1000]"));
+}
+
+#[test]
+fn partition_keeps_to_limits_and_estimates() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    let units = |line: &str| {
+        let command = ["partition", "--algorithm", "hpopta", "--models"];
+        answer(&command, &[&fast, &slow], &format!("--units 3000 {line}"))["units"].clone()
+    };
+    assert_eq!(units("--caps 1000,none"), json("[1000, 2000]"));
+    assert_eq!(
+        units("--caps none,1000 --forbid 0:1,1:64"),
+        json("[2000, 1000]")
+    );
+    assert_eq!(units("--forbid 0:2000"), json("[1500, 1500]"));
+    assert_eq!(units("--forbid 2000"), json("[1500, 1500]"));
+    assert_eq!(units("--caps 1500"), json("[1500, 1500]"));
+
+    let folder = Folder::new();
+    let noisy = folder.write("noisy.points", "32 1.5 3 0\n64 1 3 2\n");
+    let steady = folder.write("steady.points", "32 1.5 3 0\n64 4 3 0\n");
+    let command = ["partition", "--algorithm", "hpopta", "--models"];
+    let estimated = |estimate: &str| {
+        let line = format!("--units 64 --estimate {estimate}");
+        answer(&command, &[&noisy, &steady], &line)
+    };
+    let (mean, upper) = (estimated("mean"), estimated("upper"));
+    assert_eq!(
+        (&mean["units"], &mean["active"]),
+        (&json("[64, 0]"), &json("1"))
+    );
+    assert_eq!(
+        (&upper["units"], &upper["granule"]),
+        (&json("[32, 32]"), &json("32"))
+    );
+}
+
+#[test]
+fn fewer_units_than_devices_leave_some_idle() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    for algorithm in ["even", "cpm", "gpa", "npa", "hpopta", "hpopta-search"] {
+        let line = format!("--units 1 --algorithm {algorithm}");
+        let answer = answer(&["partition", "--models"], &[&fast, &slow], &line);
+        assert_eq!(answer["units"], json("[1, 0]"), "{answer}");
+        assert_eq!(answer["active"], 1);
+    }
+}
+
+#[test]
+fn what_cannot_be_partitioned_is_refused_by_flag() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    let cases = [
+        ("--units 0", "--units"),
+        ("--units -1", "--units"),
+        ("--units many", "--units"),
+        ("--units 9 --algorithm best", "--algorithm"),
+        ("--units 9 --fit spline", "unknown model \"spline\""),
+        (
+            "--units 9 --algorithm hpopta --estimate median",
+            "--estimate",
+        ),
+        (
+            "--units 9 --algorithm hpopta --fit akima",
+            "--fit: does not go with",
+        ),
+        ("--units 9 --algorithm hpopta --granule 0", "--granule"),
+        ("--units 9 --granule 1", "--granule: does not go with"),
+        ("--units 9 --estimate upper", "--estimate: does not go with"),
+        (
+            "--units 9 --caps 3",
+            "--caps: does not go with --algorithm gpa",
+        ),
+        ("--units 9 --forbid 3", "--forbid: does not go with"),
+        ("--units 9 --nodes 2", "--nodes: does not go with"),
+        (
+            "--units 9 --algorithm hpopta --devices 2",
+            "--devices: does not go with",
+        ),
+        (
+            "--units 9 --algorithm hpopta --work-limit 2",
+            "--work-limit: does not",
+        ),
+        ("--units 9 --algorithm hipopta", "--nodes: missing"),
+        ("--units 9 --algorithm hipopta --nodes 0", "--nodes"),
+        ("--units 9 --algorithm popta", "cliff-30k.points: differs"),
+        (
+            "--units 9 --algorithm popta --devices 2",
+            "--devices: the number",
+        ),
+        ("--units 9 --algorithm hpopta --caps some", "--caps"),
+        (
+            "--units 9 --algorithm hpopta --caps 1,2,3",
+            "--caps: 3 caps for 2 devices",
+        ),
+        (
+            "--units 9 --algorithm hpopta --forbid 2:1",
+            "--forbid 2:1: there are 2 devices",
+        ),
+        ("--units 9 --algorithm hpopta --forbid 0", "--forbid"),
+        (
+            "--units 500 --algorithm hpopta --caps 64",
+            "--caps: 500 units",
+        ),
+        (
+            "--units 18432 --algorithm hpopta --forbid 0:9216",
+            "--forbid: 18432 units",
+        ),
+        (
+            "--units 3 --algorithm hpopta",
+            "--units: 3 units are no sum",
+        ),
+        ("--units 99999 --algorithm hpopta", "--units: 99999 units"),
+        (
+            "--units 500 --algorithm hpopta --granule 64",
+            "--granule: point d = 1",
+        ),
+    ];
+    for (line, message) in cases {
+        refused(
+            &format!("partition {line} --models"),
+            &[&fast, &slow],
+            &[message],
+        );
+    }
+    let line = "partition --units 2 --algorithm popta --caps 1,2 --models";
+    refused(
+        line,
+        &[&fast, &fast],
+        &["--caps, --forbid: device 1 differs"],
+    );
+    // Half of 2500 is no size, and the search ends before it finds any division.
+    let line = "partition --units 2500 --algorithm hpopta-search --work-limit 1 --models";
+    let words: Vec<&str> = line.split(' ').chain([fast.as_str(), &slow]).collect();
+    assert!(isochron(&words).failure(1).contains("--work-limit"));
+    let line = "--units 3000 --algorithm hpopta-search --work-limit 1";
+    let even = answer(&["partition", "--models"], &[&fast, &slow], line);
+    assert_eq!(
+        (&even["units"], &even["converged"]),
+        (&json("[1500, 1500]"), &json("false"))
+    );
+}
+
+#[test]
+fn broken_points_are_refused_by_file_and_line() {
+    let folder = Folder::new();
+    let cases = [
+        ("empty", "", "holds no points"),
+        ("comments", "# device: none\n", "holds no points"),
+        ("unsorted", "1 1\n9 1\n8 1\n", "line 3: d = 8 after d = 9"),
+        ("nan", "1 1\n2 nan\n", "line 2: point d = 2, t = NaN s"),
+        ("infinite", "1 inf\n", "line 1: point d = 1"),
+        ("zero", "0 1\n", "line 1: point d = 0"),
+        ("negative", "1 -1\n", "line 1: point d = 1"),
+        ("interval", "1 1 3 -1\n", "line 1: confidence interval"),
+        ("words", "one 1\n", "line 1: d = \"one\""),
+        ("short", "1\n", "line 1: 1 fields"),
+        (
+            "version",
+            "# format: isochron-points 9\n1 1\n",
+            "line 1: format",
+        ),
+        (
+            "surface",
+            "# format: isochron-surface 1\n1 1 1\n",
+            "line 1: format",
+        ),
+    ];
+    for (name, text, message) in cases {
+        let file = folder.write(name, text);
+        let parts = [file.as_str(), message];
+        refused("partition --units 9 --models", &[&file], &parts);
+        refused(
+            "partition --units 9 --algorithm hpopta --models",
+            &[&file],
+            &parts,
+        );
+        refused("layout --models", &[&file], &parts);
+        refused("model", &[&file], &parts);
+    }
+    let missing = folder.path("missing");
+    for line in ["partition --units 9 --models", "layout --models", "model"] {
+        refused(line, &[&missing], &[&missing]);
+    }
+    // One point is a constant speed.
+    let single = folder.write("single", "100 2\n");
+    let answer = answer(&["partition", "--models"], &[&single], "--units 9");
+    assert_eq!(
+        (&answer["units"], &answer["max_time_s"]),
+        (&json("[9]"), &json("0.18"))
+    );
+}
