@@ -174,9 +174,9 @@ pub struct Cluster {
 impl Cluster {
     /// `n_nodes` nodes of `n_devices` devices each, and a matrix of `side × side` blocks.
     ///
-    /// The devices' peak speeds differ by a factor of up to 20, and up to a twentieth of the time that
-    /// the matrix takes them passes before they reach half of it. A fifth of them run out of memory
-    /// somewhere between three tenths and one and a half of what would be their share.
+    /// The devices' peak speeds differ by a factor of up to 20, and each starts up for up to a twentieth of
+    /// the time that all of them take for the matrix. A fifth of them run out of memory somewhere between
+    /// three tenths and one and a half of what would be their share.
     #[must_use]
     pub fn new(n_nodes: usize, n_devices: usize, side: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
