@@ -7,9 +7,11 @@
 // A campaign tells how it goes.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod algorithms;
 mod balance;
 mod launch;
 mod markdown;
+mod plot;
 mod statistics;
 
 use clap::{Parser, Subcommand};
@@ -25,10 +27,13 @@ struct Arguments {
 enum Campaign {
     /// The four balancing strategies on emulated unlike nodes, and on nodes with a memory cliff
     Balance(balance::Arguments),
+    /// Time and growth of the models' partitioners, layouts and balancing machines, on one core
+    Algorithms(algorithms::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().campaign {
         Campaign::Balance(arguments) => balance::run(&arguments),
+        Campaign::Algorithms(arguments) => algorithms::run(&arguments),
     }
 }

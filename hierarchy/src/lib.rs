@@ -47,6 +47,50 @@
 //! # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
 //! ```
 //!
+//! # When to use which
+//! Notation: `k` points of a model or sizes of a time function, `p` devices or nodes, `D` units.
+//!
+//! **Models**, of measured points. A speed costs `O(log k)` where nothing else is said.
+//!
+//! | model | assumes | when |
+//! |---|---|---|
+//! | [`Cpm`](model::Cpm) | one speed at every size; costs `O(1)` | one measurement is all there is, or sizes hardly change |
+//! | [`PiecewiseFpm`](model::PiecewiseFpm) | the speed rises concavely, then falls; points that contradict it are left out | the default: balancing by few and noisy points, cliffs included |
+//! | [`PiecewiseTime`](model::PiecewiseTime) | the time increases | speeds with valleys and steps, start-up costs |
+//! | [`AkimaFpm`](model::AkimaFpm) | a smooth speed of any shape | [`npa`](partition::npa()), which needs slopes; little noise |
+//! | [`Polyline`](model::Polyline) | nothing: a line through every point | to replay, plot and compare |
+//! | [`TimeFunction`](model::TimeFunction) | nothing, and nothing between its sizes, of which some may be missing | load imbalancing |
+//! | [`Surface`](model::Surface) | speed is linear along either side of a cell; `O(log k)` on a grid, else `O(k)` | height and width of a rectangle matter, not only its area |
+//!
+//! **Partitioners.** The first five make all devices finish together.
+//!
+//! | partitioner | input | assumes | cost | when |
+//! |---|---|---|---|---|
+//! | [`even`](partition::even()) | nothing | like devices | `O(p)` | nothing is known |
+//! | [`proportional`](partition::proportional()) | a speed each | constant speeds | `O(p log p)` | speeds hardly depend on the size |
+//! | [`gpa`](partition::gpa()) | speed functions | times increase | a few evaluations of every model, `O(p log p)` | the default; the exact optimum of whole units |
+//! | [`npa`](partition::npa()) | speed functions with slopes | smooth functions; else `gpa` decides | a few evaluations of every model and of its slope, `O(p log p)` | splines, whose times may also fall |
+//! | [`continuous`](partition::continuous()) | speed functions | times increase | a few evaluations of every model | real-valued shares: a bound for all the others |
+//! | [`hpopta`](partition::hpopta()) | time functions, limits | nothing | `O(p k²)` bit operations, 64 at once, where sizes are dense; at worst `O(p k D)`, a few times over | rugged functions: the optimum need not be balanced |
+//! | [`popta`](partition::popta()) | one time function | like devices | as `hpopta`, the function sorted once | the same for like devices |
+//! | [`hipopta`](partition::hipopta()) | the time functions of one node | like nodes of unlike devices | for the node's own function `O(c k M)`, `c` its devices and `M` its largest load; then as `popta` | the same for like nodes |
+//! | [`hpopta_search`](partition::hpopta_search()) | as `hpopta` | nothing | grows exponentially at worst; ends at a limit | only to compare with the published algorithm |
+//!
+//! **Layouts** of `p` areas, unless something else is said. What communicates less has a smaller sum of
+//! half-perimeters.
+//!
+//! | layout | input | assumes | cost | when |
+//! |---|---|---|---|---|
+//! | [`br`](layout::br()) | areas | rectangles in columns | `O(p log p)` | the default: the least communication that columns allow |
+//! | [`kl`](layout::kl()) | areas, a given grid | the grid is good | `O(p log p)` | nodes have places that must be kept |
+//! | [`cartesian`](layout::cartesian()) | areas | one neighbour to each side; areas are approximate | `O(p)` a turn for each grid compared | a library that wants a grid |
+//! | [`recursive`](layout::recursive()) | areas | rectangles | `O(p log² p)` unless areas fall off fast | areas of unlike sizes, where columns are long and thin |
+//! | [`corner`](layout::corner()) | areas | zones may be L-shaped | as `recursive` | a node is several times as fast as others together |
+//! | [`slice_cols`](layout::slice_cols()), [`slice_rows`](layout::slice_rows()) | whole sizes | one dimension | `O(p)` | the devices of a node |
+//! | [`fpm_br`](layout::fpm_br()) | speed functions of the area | the shape hardly matters | `gpa` and `br` | models and a matrix, nothing else |
+//! | [`fpm_kl`](layout::fpm_kl()) | speed functions of height and width, a given grid | sections as `gpa` wants them; need not settle | a `gpa` for each column in each iteration | speed depends on the shape |
+//! | [`repair`](layout::repair()) | a layout in columns, times | nothing | `O(p)` evaluations a block moved | afterwards, where one block more or less matters |
+//!
 //! # References
 //! The papers that the documentation cites:
 //! * *Clarke's thesis*: D. Clarke, "Design and Implementation of Parallel Algorithms for Modern

@@ -22,6 +22,7 @@ mod bench;
 mod build;
 mod check;
 mod demo;
+mod fuzz;
 mod install;
 mod mpi;
 mod needs;
@@ -63,10 +64,16 @@ enum Task {
         #[arg(last = true)]
         filter: Vec<String>,
     },
-    /// What a change must pass: `lint`, then `test`
+    /// What a change must pass: `lint`, then `test`, then a minute of `fuzz`
     Ci,
     /// Formatting, clippy, dependency rules and documentation
     Lint,
+    /// Run the properties that take any input with new cases until the time is used up
+    Fuzz {
+        /// How long
+        #[arg(long, default_value_t = FUZZ_SECONDS)]
+        seconds: u64,
+    },
     /// Build in release and run one campaign of isochron-bench
     Bench {
         /// The campaign
@@ -76,6 +83,9 @@ enum Task {
         args: Vec<String>,
     },
 }
+
+/// How long `ci` fuzzes.
+const FUZZ_SECONDS: u64 = 60;
 
 fn main() -> ExitCode {
     let task = Arguments::parse().command;
@@ -98,9 +108,11 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Test { filter } => test::run(&workspace, steps, &filter),
         Task::Ci => {
             check::run(&workspace, steps)?;
-            test::run(&workspace, steps, &[])
+            test::run(&workspace, steps, &[])?;
+            fuzz::run(&workspace, steps, FUZZ_SECONDS)
         }
         Task::Lint => check::run(&workspace, steps),
+        Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
     }
 }

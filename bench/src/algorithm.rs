@@ -1,0 +1,205 @@
+//! The algorithms that are timed, each with its instances.
+
+use std::hint::black_box;
+
+use anyhow::Context;
+use isochron_hierarchy::layout::br;
+use isochron_hierarchy::model::{SpeedModel, TimeFunction};
+use isochron_hierarchy::partition::{
+    Partition, PartitionError, Search, gpa, hpopta, hpopta_search, npa,
+};
+
+use crate::instances;
+use crate::simulated::Cluster;
+
+/// Units of each device on average, where the models have no end.
+const UNITS_EACH: u64 = 10_000;
+
+/// Sizes of each time function in the load imbalancing, and its largest instance: devices and units.
+const SIZES: u64 = 1000;
+const DEVICES: usize = 768;
+const UNITS: u64 = 100_000;
+
+/// Kinds of devices, where there are few.
+const KINDS: usize = 4;
+
+/// Steps after which the published search gives up.
+const WORK_LIMIT: u64 = 20_000_000;
+
+/// Devices of each node in the simulation.
+const DEVICES_EACH: usize = 5;
+
+/// An algorithm, and what it is to solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// The geometric partitioning algorithm, on piecewise linear speed functions.
+    Gpa,
+    /// The numerical partitioning algorithm, on splines.
+    Npa,
+    /// The arrangement in columns.
+    Br,
+    /// Exact load imbalancing of rugged functions, all different.
+    Hpopta,
+    /// The same with four kinds of devices.
+    HpoptaKinds,
+    /// The published search, on the same functions, all different.
+    HpoptaSearch,
+    /// INPA over IDPA on a simulated cluster, the simulation included.
+    Inpa,
+}
+
+/// Something to solve, again and again.
+pub struct Instance(Box<dyn Fn() -> anyhow::Result<bool>>);
+
+impl Instance {
+    fn new(solve: impl Fn() -> anyhow::Result<bool> + 'static) -> Self {
+        Self(Box::new(solve))
+    }
+
+    /// Solves it once. False if the algorithm gave up: at the work limit, or without a balance.
+    ///
+    /// # Errors
+    /// Those of the algorithm.
+    pub fn solve(&self) -> anyhow::Result<bool> {
+        (self.0)()
+    }
+}
+
+impl Algorithm {
+    /// All algorithms.
+    pub const ALL: [Self; 7] = [
+        Self::Gpa,
+        Self::Npa,
+        Self::Br,
+        Self::Hpopta,
+        Self::HpoptaKinds,
+        Self::HpoptaSearch,
+        Self::Inpa,
+    ];
+
+    /// The name in text.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gpa => "gpa",
+            Self::Npa => "npa",
+            Self::Br => "br",
+            Self::Hpopta => "hpopta",
+            Self::HpoptaKinds => "hpopta-kinds",
+            Self::HpoptaSearch => "hpopta-search",
+            Self::Inpa => "inpa",
+        }
+    }
+
+    /// The algorithm of that name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn named(name: &str) -> anyhow::Result<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|algorithm| algorithm.name() == name)
+            .with_context(|| format!("no algorithm is named {name}"))
+    }
+
+    /// What is solved, for readers of the results.
+    #[must_use]
+    pub fn describe(self) -> String {
+        match self {
+            Self::Gpa => format!(
+                "GPA: {} points a device, piecewise linear, {UNITS_EACH} units a device",
+                instances::POINTS
+            ),
+            Self::Npa => format!(
+                "NPA: {} points a device, Akima splines, {UNITS_EACH} units a device",
+                instances::POINTS
+            ),
+            Self::Br => "BR: areas that differ by up to 100".to_owned(),
+            Self::Hpopta => format!(
+                "HPOPTA, exact: {SIZES} sizes a device, rugged, all different, {UNITS} units at {DEVICES} devices"
+            ),
+            Self::HpoptaKinds => format!("HPOPTA, exact: the same of {KINDS} kinds"),
+            Self::HpoptaSearch => {
+                format!("HPOPTA, published search: all different, at most {WORK_LIMIT} steps")
+            }
+            Self::Inpa => format!(
+                "INPA over IDPA: nodes of {DEVICES_EACH} devices, cliffs and noise, the simulation included"
+            ),
+        }
+    }
+
+    /// The sizes of its instances, ascending: devices, or nodes for [`Br`](Self::Br) and [`Inpa`](Self::Inpa).
+    #[must_use]
+    pub fn sizes(self) -> &'static [usize] {
+        match self {
+            Self::Gpa | Self::Npa | Self::Br => &[10, 100, 1_000, 10_000, 100_000],
+            Self::Hpopta | Self::HpoptaKinds => &[3, 6, 12, 24, 48, 96, 192, 384, DEVICES],
+            Self::HpoptaSearch => &[3, 6, 12, 24, 48, 96, 192],
+            Self::Inpa => &[10, 100, 1_000, 10_000],
+        }
+    }
+
+    /// The instance of one size.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn instance(self, size: usize) -> anyhow::Result<Instance> {
+        Ok(match self {
+            Self::Gpa => by_speed(instances::piecewise(size)?, |models, total| {
+                gpa(models, total)
+            }),
+            Self::Npa => by_speed(instances::splines(size)?, |models, total| {
+                npa(models, total).map(|solution| solution.partition)
+            }),
+            Self::Br => {
+                let (areas, side) = (instances::areas(size), side(size));
+                Instance::new(move || {
+                    black_box(br(&areas, side, side)?);
+                    Ok(true)
+                })
+            }
+            Self::Hpopta | Self::HpoptaKinds => {
+                let (functions, total) = self.imbalancing(size)?;
+                Instance::new(move || {
+                    black_box(hpopta(&functions, &[], total)?);
+                    Ok(true)
+                })
+            }
+            Self::HpoptaSearch => {
+                let (functions, total) = self.imbalancing(size)?;
+                Instance::new(move || {
+                    let search = black_box(hpopta_search(&functions, &[], total, WORK_LIMIT)?);
+                    Ok(matches!(search, Search::Optimal(_)))
+                })
+            }
+            Self::Inpa => {
+                let cluster = Cluster::new(size, DEVICES_EACH, side(size), 1);
+                Instance::new(move || Ok(black_box(cluster.clone().balance()?).converged))
+            }
+        })
+    }
+
+    /// Rugged functions for `n` devices, and the units to divide between them.
+    fn imbalancing(self, n: usize) -> anyhow::Result<(Vec<TimeFunction>, u64)> {
+        let kinds = if self == Self::HpoptaKinds { KINDS } else { n };
+        let total = UNITS * n as u64 / DEVICES as u64;
+        Ok((instances::rugged(n, kinds, SIZES)?, total))
+    }
+}
+
+/// A division of as many units for each of `models` by `partitioner`.
+fn by_speed<M: SpeedModel + 'static>(
+    models: Vec<M>,
+    partitioner: fn(&[&dyn SpeedModel], u64) -> Result<Partition, PartitionError>,
+) -> Instance {
+    let total = models.len() as u64 * UNITS_EACH;
+    Instance::new(move || {
+        let models: Vec<&dyn SpeedModel> = models.iter().map(|model| model as _).collect();
+        black_box(partitioner(&models, total)?);
+        Ok(true)
+    })
+}
+
+/// Blocks in a side of a square matrix that leaves each of `n` nodes 300 × 300 on average.
+fn side(n: usize) -> u64 {
+    (300.0 * (n as f64).sqrt()) as u64
+}

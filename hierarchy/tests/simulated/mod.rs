@@ -1,0 +1,270 @@
+//! A made-up cluster of unlike nodes and devices, and INPA over IDPA on it, driven as a session does.
+
+use isochron_hierarchy::balance::{
+    BalanceConfig, BalanceError, Extent, Idpa, Inpa, NodeBalance, Observation, Step,
+};
+use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::partition::apportion;
+
+/// Columns of the matrix in one block.
+const BLOCK: u64 = 64;
+
+/// Every measured time is wrong by up to this part of it, in either direction.
+const NOISE: f64 = 0.02;
+
+/// Repetitions that a measured time stands for.
+const REPS: u32 = 3;
+
+/// Half-width of the 95 % confidence interval, as a part of the time: the standard deviation of uniform
+/// noise, times Student's t for three repetitions.
+const INTERVAL: f64 = 4.30 * NOISE * 0.577;
+
+/// Imbalance to which the nodes are balanced, and the devices of each.
+const NODES_EPSILON: f64 = 0.1;
+const DEVICES_EPSILON: f64 = 0.05;
+
+/// Divisions measured at most, on either level. Behind a cliff, balancing comes closer from one side only.
+const MAX_ITERATIONS: u32 = 20;
+
+/// One device in so many runs out of memory.
+const CLIFFS: f64 = 5.0;
+
+/// Numbers that look random and are the same in every run: `SplitMix64`.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// Another sequence for each `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform from `low` up to `high`.
+    pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * ((self.bits() >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    /// From `low` up to `high`, the logarithm uniform.
+    pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
+        low * (high / low).powf(self.uniform(0.0, 1.0))
+    }
+}
+
+/// A device that takes `(d + half) / peak` seconds for `d` blocks, as long as they fit its memory. Each
+/// block beyond takes ten times as long.
+#[derive(Debug, Clone, Copy)]
+struct Device {
+    peak: f64,
+    half: f64,
+    /// In blocks.
+    memory: f64,
+}
+
+impl Device {
+    fn time_s(&self, blocks: f64) -> f64 {
+        if blocks > 0.0 {
+            (blocks + self.half + 9.0 * (blocks - self.memory).max(0.0)) / self.peak
+        } else {
+            0.0
+        }
+    }
+
+    /// The most blocks that take at most `t_s`.
+    fn blocks_within(&self, t_s: f64) -> f64 {
+        let in_memory = (t_s * self.peak - self.half).max(0.0);
+        if in_memory <= self.memory {
+            in_memory
+        } else {
+            self.memory + (in_memory - self.memory) / 10.0
+        }
+    }
+}
+
+/// A node's devices, and what its IDPA learnt about them.
+#[derive(Debug, Clone)]
+struct Node {
+    devices: Vec<Device>,
+    random: Random,
+    /// Relative speeds of the devices in the last sub-matrix.
+    prior: Option<Vec<f64>>,
+    /// The slices that IDPA found for each sub-matrix.
+    found: Vec<(Extent, Vec<u64>)>,
+}
+
+impl Node {
+    /// The time of a sub-matrix, divided by IDPA.
+    fn balance(
+        &mut self,
+        config: BalanceConfig,
+        extent: Extent,
+    ) -> Result<Observation, BalanceError> {
+        let columns = extent.cols * BLOCK;
+        let mut idpa = Idpa::new(config, self.devices.len(), columns, self.prior.as_deref());
+        loop {
+            match idpa.step() {
+                Step::Measure(slices) => {
+                    let times = self.measure(extent.rows, &slices);
+                    idpa.observe(&times)?;
+                }
+                Step::Done(balance) => {
+                    let observed = balance.observation();
+                    if columns > 0 {
+                        self.prior = Some(balance.prior);
+                        self.found.push((extent, balance.slices));
+                    }
+                    return Ok(observed);
+                }
+            }
+        }
+    }
+
+    fn measure(&mut self, rows: u64, slices: &[u64]) -> Vec<Observation> {
+        let mut times = Vec::with_capacity(slices.len());
+        for (device, &columns) in self.devices.iter().zip(slices) {
+            let noise = self.random.uniform(1.0 - NOISE, 1.0 + NOISE);
+            let t_s = device.time_s(blocks(rows, columns)) * noise;
+            times.push(Observation {
+                t_s,
+                reps: REPS,
+                ci_s: INTERVAL * t_s,
+            });
+        }
+        times
+    }
+
+    /// What a sub-matrix really takes: with the slices last found for it, or, where it was never
+    /// measured, with those that the devices' last speeds suggest.
+    fn time_s(&self, extent: Extent) -> f64 {
+        let known = self.found.iter().rev().find(|(found, _)| *found == extent);
+        let slices = match (known, &self.prior) {
+            (Some((_, slices)), _) => slices.clone(),
+            (None, Some(speeds)) => apportion(extent.cols * BLOCK, speeds),
+            (None, None) => apportion(extent.cols * BLOCK, &vec![1.0; self.devices.len()]),
+        };
+        let time =
+            |(device, &columns): (&Device, &u64)| device.time_s(blocks(extent.rows, columns));
+        self.devices
+            .iter()
+            .zip(&slices)
+            .map(time)
+            .fold(0.0, f64::max)
+    }
+}
+
+/// Blocks of a slice of `columns` matrix columns, `rows` blocks high.
+fn blocks(rows: u64, columns: u64) -> f64 {
+    rows as f64 * columns as f64 / BLOCK as f64
+}
+
+/// Nodes of unlike devices, and a square matrix for them.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    nodes: Vec<Node>,
+    side: u64,
+}
+
+impl Cluster {
+    /// `n_nodes` nodes of `n_devices` devices each, and a matrix of `side × side` blocks.
+    ///
+    /// The devices' peak speeds differ by a factor of up to 20, and each starts up for up to a twentieth of
+    /// the time that all of them take for the matrix. A fifth of them run out of memory somewhere between
+    /// three tenths and one and a half of what would be their share.
+    #[must_use]
+    pub fn new(n_nodes: usize, n_devices: usize, side: u64, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let n = n_nodes * n_devices;
+        let peaks: Vec<f64> = (0..n).map(|_| random.log_uniform(1.0, 20.0)).collect();
+        let even_s = (side * side) as f64 / peaks.iter().sum::<f64>();
+        let mut device = |&peak: &f64| {
+            let share = peak * even_s;
+            let memory = random.uniform(0.3, 1.5) * share;
+            Device {
+                peak,
+                half: random.uniform(0.0, 0.05) * share,
+                memory: if random.uniform(0.0, CLIFFS) < 1.0 {
+                    memory
+                } else {
+                    f64::INFINITY
+                },
+            }
+        };
+        let devices: Vec<Device> = peaks.iter().map(&mut device).collect();
+        let node = |devices: &[Device]| Node {
+            devices: devices.to_vec(),
+            random: Random::new(random.bits()),
+            prior: None,
+            found: Vec::new(),
+        };
+        Self {
+            nodes: devices.chunks(n_devices).map(node).collect(),
+            side,
+        }
+    }
+
+    /// Balances the matrix over the nodes, and each node's part over its devices.
+    ///
+    /// The devices' tolerance is the smaller one: a node's time says how well its devices happen to be
+    /// balanced, and many nodes differ by as much as that leaves open.
+    ///
+    /// # Errors
+    /// Those of [`Inpa::observe`] and [`Idpa::observe`].
+    pub fn balance(&mut self) -> Result<NodeBalance, BalanceError> {
+        let to = |epsilon| BalanceConfig {
+            epsilon,
+            max_iterations: MAX_ITERATIONS,
+            ..BalanceConfig::default()
+        };
+        let mut inpa = Inpa::new(to(NODES_EPSILON), self.nodes.len(), self.side, self.side);
+        loop {
+            match inpa.step() {
+                Step::Done(balance) => return Ok(balance),
+                Step::Measure(extents) => {
+                    let nodes = self.nodes.iter_mut().zip(extents);
+                    let times: Result<Vec<_>, _> = nodes
+                        .map(|(node, extent)| node.balance(to(DEVICES_EPSILON), extent))
+                        .collect();
+                    inpa.observe(&times?)?;
+                }
+            }
+        }
+    }
+
+    /// Seconds that each node really takes in `layout`, without noise.
+    #[must_use]
+    pub fn times_s(&self, layout: &Layout) -> Vec<f64> {
+        let extents = layout.rects().iter().map(Extent::from);
+        let nodes = self.nodes.iter().zip(extents);
+        nodes.map(|(node, extent)| node.time_s(extent)).collect()
+    }
+
+    /// Seconds that the matrix takes if all devices of all nodes finish together.
+    #[must_use]
+    pub fn ideal_s(&self) -> f64 {
+        let blocks = (self.side * self.side) as f64;
+        let devices: Vec<Device> = self.nodes.iter().flat_map(|n| n.devices.clone()).collect();
+        let within = |t_s: f64| devices.iter().map(|d| d.blocks_within(t_s)).sum::<f64>();
+        let slowest = devices
+            .iter()
+            .map(|device| device.peak)
+            .fold(f64::INFINITY, f64::min);
+        // Even the slowest device could do it all in the higher of these times.
+        let (mut low, mut high) = (0.0, 11.0 * blocks / slowest);
+        for _ in 0..50 {
+            let middle = f64::midpoint(low, high);
+            if within(middle) <= blocks {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}

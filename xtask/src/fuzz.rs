@@ -1,0 +1,93 @@
+//! `cargo xtask fuzz`: arbitrary input for the parser, the models and the partitioners, for as long as one likes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::mpi::Library;
+use crate::steps::{Steps, execute};
+use crate::workspace::Workspace;
+
+/// A file in `hierarchy/tests`, the properties in it that take whatever comes, and the cases of each in one
+/// round: about a second. Every round has other cases.
+const PROPERTIES: [(&str, &[&str], &str); 4] = [
+    (
+        "points_file",
+        &["any_text_is_refused_by_line_or_reads_back_as_written"],
+        "50000",
+    ),
+    (
+        "fits",
+        &[
+            "models_of_few_points_can_be_partitioned_by",
+            "extreme_points_make_finite_models",
+        ],
+        "8000",
+    ),
+    (
+        "npa",
+        &["nasty_models_and_totals_are_divided_or_refused"],
+        "3000",
+    ),
+    (
+        "hpopta",
+        &["nothing_panics_and_what_is_found_is_sound"],
+        "300",
+    ),
+];
+
+/// Runs rounds of cases until `seconds` have passed, at least one.
+///
+/// # Errors
+/// When a case fails; the test names it, and keeps its seed in a file beside the test.
+pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()> {
+    // The profile of tests: optimised, with the checks of arithmetic left on.
+    let test = |file, rest: &[&str]| {
+        let arguments = [
+            "test",
+            "--quiet",
+            "-p",
+            "isochron-hierarchy",
+            "--test",
+            file,
+        ];
+        workspace.cargo(Library::OpenMpi, &[&arguments, rest].concat())
+    };
+    steps.run("build the properties", || {
+        PROPERTIES
+            .iter()
+            .try_for_each(|(file, ..)| execute(&mut test(file, &["--no-run"])))
+    })?;
+    steps.run(&format!("fuzz for {seconds} s"), || {
+        let start = Instant::now();
+        loop {
+            for (file, properties, cases) in PROPERTIES {
+                let mut command = test(file, &[&["--", "--exact"], properties].concat());
+                execute(command.env("PROPTEST_CASES", cases))?;
+            }
+            if start.elapsed() >= Duration::from_secs(seconds) {
+                return Ok(());
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_property_is_where_it_is_looked_for() {
+        let tests = Workspace::locate().unwrap().root().join("hierarchy/tests");
+        for (file, properties, _) in PROPERTIES {
+            let path = tests.join(file).with_extension("rs");
+            let text = std::fs::read_to_string(path).unwrap();
+            for property in properties {
+                assert!(
+                    text.contains(&format!("fn {property}(")),
+                    "{file}: {property}"
+                );
+            }
+        }
+    }
+}
