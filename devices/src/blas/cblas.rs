@@ -64,7 +64,7 @@ impl CblasLibrary {
         // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
         // any library that a program links to.
         let library = unsafe { Library::new(file) }.map_err(|e| error(e.to_string()))?;
-        let raw = Raw { library };
+        let raw = Raw { opened: library };
         let (dgemm, name) = raw.prepare(file).map_err(error)?;
         std::mem::forget(raw);
         Ok(Self { name, dgemm })
@@ -119,7 +119,7 @@ fn as_c_ints(dims: [usize; 6]) -> Option<[c_int; 6]> {
 
 /// An open library, of which nothing is known yet.
 struct Raw {
-    library: Library,
+    opened: Library,
 }
 
 impl Raw {
@@ -225,7 +225,7 @@ impl Raw {
 
     fn has(&self, name: &str) -> bool {
         // SAFETY: the symbol is only looked up, never called or read.
-        unsafe { self.library.get::<*const ()>(name) }.is_ok()
+        unsafe { self.opened.get::<*const ()>(name) }.is_ok()
     }
 
     /// The function `name`, if the library has it.
@@ -234,7 +234,7 @@ impl Raw {
     /// `F` must be the function pointer type of that symbol, and must not be called once the library is closed.
     unsafe fn symbol<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller's obligation, passed on.
-        unsafe { self.library.get::<F>(name) }.ok().map(|f| *f)
+        unsafe { self.opened.get::<F>(name) }.ok().map(|f| *f)
     }
 
     /// The string that the function `name` returns, or nothing.

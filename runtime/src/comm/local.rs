@@ -34,7 +34,7 @@ impl Comm for LocalComm {
         &self.host
     }
 
-    fn library(&self) -> &str {
+    fn implementation(&self) -> &str {
         "none (one process)"
     }
 

@@ -43,7 +43,7 @@ pub type Meanwhile<'a> = dyn FnMut(&mut dyn FnMut()) + 'a;
 /// How the ranks of a session talk to each other.
 ///
 /// An MPI error ends the whole job (the library's default handler): no method reports one. Every method but
-/// [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`library`](Comm::library),
+/// [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`implementation`](Comm::implementation),
 /// [`exchange`](Comm::exchange) and [`abort`](Comm::abort) is collective: all ranks call it, in the same order.
 pub trait Comm {
     /// This rank, `0 <= rank < size`.
@@ -56,7 +56,7 @@ pub trait Comm {
     fn host(&self) -> &str;
 
     /// Name and version of the message-passing library.
-    fn library(&self) -> &str;
+    fn implementation(&self) -> &str;
 
     /// Returns when every rank has called it.
     ///
@@ -177,7 +177,7 @@ fn connect_mpi(launched: usize) -> Result<Box<dyn Comm>, Error> {
     if comm.size() == 1 && launched > 1 {
         return Err(Error::Launcher {
             launched,
-            library: comm.library().to_string(),
+            library: comm.implementation().to_string(),
         });
     }
     Ok(Box::new(comm))

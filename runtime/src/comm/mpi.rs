@@ -27,7 +27,7 @@ pub struct MpiComm {
     // Declared before the universe: the communicator is freed before MPI is finalised.
     comm: SimpleCommunicator,
     host: String,
-    library: String,
+    implementation: String,
     _universe: Option<Universe>,
 }
 
@@ -68,7 +68,7 @@ impl MpiComm {
         Self {
             comm,
             host,
-            library: short_version(&version),
+            implementation: short_version(&version),
             _universe: universe,
         }
     }
@@ -120,8 +120,8 @@ impl Comm for MpiComm {
         &self.host
     }
 
-    fn library(&self) -> &str {
-        &self.library
+    fn implementation(&self) -> &str {
+        &self.implementation
     }
 
     fn barrier(&self) {
@@ -374,7 +374,7 @@ mod tests {
     use super::short_version;
 
     #[test]
-    fn library_names_are_one_short_line() {
+    fn implementation_names_are_one_short_line() {
         assert_eq!(
             short_version("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"),
             "Open MPI v4.1.4"

@@ -198,7 +198,7 @@ impl Report {
             messages: nodes.iter().map(|node| node.messages).sum(),
             bytes: nodes.iter().map(|node| node.bytes).sum(),
             nodes,
-            mpi: comm.library().to_string(),
+            mpi: comm.implementation().to_string(),
             version: env!("CARGO_PKG_VERSION").to_string(),
         }
     }

@@ -17,7 +17,7 @@ fn main() {
             println!(
                 "{group}: {count} cases on {} ranks, {}",
                 comm.size(),
-                comm.library()
+                comm.implementation()
             );
         }
     };
