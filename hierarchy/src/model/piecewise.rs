@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::means::{Mean, average};
 use super::shape::restrict;
-use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, flags};
+use super::{Flag, Knot, ModelError, Piece, Point, Polyline, SpeedModel, flags};
 
 /// Functional performance model built point by point: linear in speed between its knots, constant to
 /// the left of the first and to the right of the last.
@@ -160,6 +160,10 @@ impl SpeedModel for PiecewiseFpm {
 
     fn units_within(&self, t_s: f64) -> f64 {
         self.fit.units_within(t_s)
+    }
+
+    fn piece_within(&self, t_s: f64) -> Option<Piece> {
+        self.fit.piece_within(t_s)
     }
 }
 

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub mod apportion;
 mod choices;
 pub mod continuous;
+mod devices;
 mod exact;
 pub mod gpa;
 pub mod hipopta;
