@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::means::average;
+use super::means::means;
 use super::{ModelError, Point, SpeedModel};
 
 /// Constant performance model: `s(d) = speed` at every problem size.
@@ -30,7 +30,7 @@ impl Cpm {
             return Err(ModelError::NoPoints);
         }
         points.iter().try_for_each(Point::check)?;
-        let means = average(points);
+        let means = means(points);
         let units: f64 = means.iter().map(|mean| mean.knot.d).sum();
         let t_s: f64 = means.iter().map(|mean| mean.knot.time_s()).sum();
         Ok(Self { speed: units / t_s })

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::means::average;
+use super::means::{Mean, means};
 use super::{ModelError, Piece, Point, SpeedModel};
 
 /// A corner of a piecewise linear speed function.
@@ -69,8 +69,7 @@ impl Polyline {
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        let means = average(points);
-        Ok(Self::through(means.iter().map(|mean| mean.knot).collect()))
+        Ok(Self::of(&means(points)))
     }
 
     /// The line through these corners; without any, the speed is 0 everywhere.
@@ -90,6 +89,11 @@ impl Polyline {
         Ok(Self::through(knots))
     }
 
+    /// The line through the means of measured sizes.
+    pub(super) fn of(means: &[Mean]) -> Self {
+        Self::through(means.iter().map(|mean| mean.knot).collect())
+    }
+
     /// The line through corners known to be good.
     pub(super) fn through(knots: Vec<Knot>) -> Self {
         let least_s = suffix_minima(knots.iter().map(Knot::time_s));
@@ -100,6 +104,11 @@ impl Polyline {
     #[must_use]
     pub fn knots(&self) -> &[Knot] {
         &self.knots
+    }
+
+    /// Whether there are no corners.
+    pub(super) fn is_empty(&self) -> bool {
+        self.knots.is_empty()
     }
 
     /// The straight piece whose right end is the knot `right`; beyond the last one the flat end. `None`
