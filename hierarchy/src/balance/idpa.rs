@@ -54,6 +54,9 @@ pub struct DeviceBalance {
     pub ci_s: f64,
     /// That device's repetitions.
     pub reps: u32,
+    /// Whether measuring a device was given up: `time_s` is the least that the node takes.
+    #[serde(default)]
+    pub cut_off: bool,
     /// The [`imbalance`] of the times.
     pub imbalance: f64,
     /// Number of measured divisions.
@@ -102,6 +105,7 @@ impl DeviceBalance {
             time_s: last.t_s,
             ci_s: last.ci_s,
             reps: last.reps,
+            cut_off: last.is_floor,
             imbalance: imbalance(&times_s),
             times,
             prior,
@@ -117,6 +121,7 @@ impl DeviceBalance {
             t_s: self.time_s,
             reps: self.reps,
             ci_s: self.ci_s,
+            is_floor: self.cut_off,
         }
     }
 }
@@ -200,7 +205,11 @@ impl Idpa {
                 let last = self.observations.last();
                 let predicted = |(device, &t_s): (usize, &f64)| {
                     let measured = last.map(|times| times[device]).unwrap_or_default();
-                    Observation { t_s, ..measured }
+                    Observation {
+                        t_s,
+                        is_floor: false,
+                        ..measured
+                    }
                 };
                 balanced.times_s.iter().enumerate().map(predicted).collect()
             }
@@ -212,6 +221,7 @@ impl Idpa {
             time_s: last.t_s,
             ci_s: last.ci_s,
             reps: last.reps,
+            cut_off: last.is_floor,
             imbalance: balanced.imbalance,
             iterations: balanced.iterations,
             converged: balanced.converged,
@@ -223,8 +233,11 @@ impl Idpa {
     }
 }
 
-/// The time of the device that finishes last.
+/// The time of the device that finishes last; a floor if that of any device is one, for then another may.
 fn slowest(times: &[Observation]) -> Observation {
     let last = times.iter().copied().max_by(|a, b| a.t_s.total_cmp(&b.t_s));
-    last.unwrap_or_default()
+    Observation {
+        is_floor: times.iter().any(|time| time.is_floor),
+        ..last.unwrap_or_default()
+    }
 }

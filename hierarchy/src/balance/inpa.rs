@@ -45,10 +45,8 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in};
 ///         Step::Done(balance) => break balance,
 ///         Step::Measure(extents) => {
 ///             // The second node is three times as fast.
-///             let time = |(e, speed): (&Extent, f64)| Observation {
-///                 t_s: (e.rows * e.cols) as f64 / speed,
-///                 reps: 3,
-///                 ci_s: 0.0,
+///             let time = |(e, speed): (&Extent, f64)| {
+///                 Observation::measured((e.rows * e.cols) as f64 / speed, 3, 0.0)
 ///             };
 ///             inpa.observe(&extents.iter().zip([50.0, 150.0]).map(time).collect::<Vec<_>>())?;
 ///         }

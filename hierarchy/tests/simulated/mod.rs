@@ -131,11 +131,7 @@ impl Node {
         for (device, &columns) in self.devices.iter().zip(slices) {
             let noise = self.random.uniform(1.0 - NOISE, 1.0 + NOISE);
             let t_s = device.time_s(blocks(rows, columns)) * noise;
-            times.push(Observation {
-                t_s,
-                reps: REPS,
-                ci_s: INTERVAL * t_s,
-            });
+            times.push(Observation::measured(t_s, REPS, INTERVAL * t_s));
         }
         times
     }

@@ -253,22 +253,14 @@ impl Balancer<'_> {
             in_step,
         )?;
         tracing::debug!(times = ?measured, "measured");
-        let observation = |m: &Measurement| Observation {
-            t_s: m.t_s,
-            reps: m.reps,
-            ci_s: m.ci_s,
-        };
+        let observation = |m: &Measurement| Observation::measured(m.t_s, m.reps, m.ci_s);
         Ok(measured.iter().map(observation).collect())
     }
 
     /// Every node's time on the head rank (and all others).
     fn gather(&self, mine: &Observation) -> Vec<Observation> {
         let bytes = serde_json::to_vec(mine).unwrap_or_default();
-        let nothing = Observation {
-            t_s: f64::NAN,
-            reps: 0,
-            ci_s: 0.0,
-        };
+        let nothing = Observation::measured(f64::NAN, 0, 0.0);
         let all = self.comm.all_gather(&bytes);
         // What cannot be read becomes a time that INPA refuses.
         all.iter()
