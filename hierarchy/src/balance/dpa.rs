@@ -38,6 +38,14 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 ///   it is tried. While a part is idle, equal times of the others count as balanced only if
 ///   the models promise nothing better.
 ///
+/// # Two uses
+/// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application starts
+/// with the result. In *dynamic load balancing* the application's own iterations answer: it runs the next
+/// one on the units requested and hands over its times, or runs it on the result once there is one. A
+/// balancing ends for good; when the application later finds its times apart, another one starts from
+/// what the devices show then ([`with_prior`](Self::with_prior)), as the example
+/// `dynamic_load_balancing` does.
+///
 /// # Example
 /// ```
 /// use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, Step};

@@ -26,6 +26,25 @@ use super::{
 /// * the few columns are a sixteenth of an even share, where the paper measures one column;
 /// * a single device is measured once and that is all.
 ///
+/// # Example
+/// ```
+/// use isochron_hierarchy::balance::{BalanceConfig, Idpa, Observation, Step};
+///
+/// let mut idpa = Idpa::new(BalanceConfig::default(), 2, 640, None);
+/// let balance = loop {
+///     match idpa.step() {
+///         Step::Done(balance) => break balance,
+///         Step::Measure(columns) => {
+///             // A few cores, and a GPU that is seven times as fast.
+///             let time = |(&d, speed): (&u64, f64)| Observation::measured(d as f64 / speed, 3, 0.0);
+///             idpa.observe(&columns.iter().zip([100.0, 700.0]).map(time).collect::<Vec<_>>())?;
+///         }
+///     }
+/// };
+/// assert_eq!(balance.slices, [80, 560]);
+/// # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
+/// ```
+///
 /// # References
 /// Clarke et al. 2012, section 3 (IDPA); Clarke's thesis, section 5.2.2.
 #[derive(Debug, Clone)]

@@ -197,6 +197,16 @@ impl TimeFunction {
         self.points.last().map_or(0, |&(units, _)| units)
     }
 
+    /// The largest possible size that takes at most `t_s` seconds, in units; 0 if none does. `O(n)` for
+    /// `n` points, since times need not rise.
+    #[must_use]
+    pub fn units_within(&self, t_s: f64) -> u64 {
+        let mut descending = self.points.iter().rev();
+        descending
+            .find(|point| point.1 <= t_s)
+            .map_or(0, |&(units, _)| units)
+    }
+
     /// Seconds that `units` take, or none if that size is impossible.
     #[must_use]
     pub fn time_s(&self, units: u64) -> Option<f64> {

@@ -29,7 +29,7 @@ pub use akima::AkimaFpm;
 pub use cpm::Cpm;
 pub use discrete::{Estimate, TimeFunction};
 pub use fit::Fit;
-pub use flags::{Flag, Reason};
+pub use flags::{Flag, Reason, contradictions};
 pub use piece::Piece;
 pub use piecewise::PiecewiseFpm;
 pub use piecewise_time::{PiecewiseTime, TimeKnot};

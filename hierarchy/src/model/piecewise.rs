@@ -57,7 +57,7 @@ impl PiecewiseFpm {
     /// A model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] as [`add`](Self::add).
+    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] as [`add`](Self::add).
     pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         let mut model = Self {
@@ -71,8 +71,9 @@ impl PiecewiseFpm {
     /// Adds a measured point and derives the approximation anew.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] if `d = 0`, or if the time or the speed is not finite and
-    /// positive; the model is then unchanged.
+    /// [`ModelError::InvalidPoint`] if `d = 0` or the time is not within 1e-100 to 1e100 s;
+    /// [`ModelError::InvalidInterval`] if the half-width is not within 0 to 1e100 s. The model is then
+    /// unchanged.
     pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
         point.check()?;
         self.points.push(point);
@@ -138,10 +139,11 @@ impl PiecewiseFpm {
 
     /// The measured sizes that contradict their neighbours, ascending in `d`: to be measured again
     /// before they are believed. Nothing is taken from the model on their account. See [`Flag`] for
-    /// what a contradiction is. `O(n log n)` for `n` points.
+    /// what a contradiction is, and [`contradictions`](super::contradictions()) for points without this
+    /// model. `O(n log n)` for `n` points.
     #[must_use]
     pub fn flags(&self) -> Vec<Flag> {
-        flags::contradictions(&measured(&self.points))
+        flags::among(&measured(&self.points))
     }
 
     fn approximate(&mut self) {
