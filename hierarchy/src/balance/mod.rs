@@ -112,7 +112,7 @@ pub struct BalanceConfig {
     pub fit: Fit,
     /// What [`Strategy::Fpm`] divides by those models with.
     pub partitioner: Partitioner,
-    /// How [`Inpa`] lays areas out: a method whose zones are rectangles.
+    /// How [`Inpa`] lays areas out.
     pub layout: Method,
 }
 

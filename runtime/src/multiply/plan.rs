@@ -113,11 +113,11 @@ pub struct Plan {
 impl Plan {
     pub(crate) fn balanced(
         problem: Problem,
+        layout: Arc<Layout>,
         balance: NodeBalance,
         slices: Vec<usize>,
         balance_s: f64,
     ) -> Self {
-        let layout = Arc::new(balance.layout.clone());
         Self {
             problem,
             layout,

@@ -12,6 +12,7 @@ use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, measure_team};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
 };
+use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::partition::apportion;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ use crate::multiply::{Plan, Problem};
 /// What the head rank tells the others to do next.
 #[derive(Serialize, Deserialize)]
 enum Order {
-    /// Balance your devices on a sub-matrix of this size and tell how long its update takes.
+    /// Balance your devices on a sub-matrix of this size, `0 × 0` for no work, and tell how long its update takes.
     Measure(Vec<Extent>),
     /// The nodes are balanced.
     Done(Box<NodeBalance>),
@@ -49,6 +50,11 @@ fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error
     let _entered = span.enter();
     tracing::debug!(?times, "the nodes' times");
     Ok(machine.observe(times)?)
+}
+
+/// The rectangle of a node: sessions refuse layouts that give it two.
+fn only(zone: &[Extent]) -> Extent {
+    zone.first().copied().unwrap_or_default()
 }
 
 /// The update `C += A·B` that a node measures, in elements: C is `rows × cols`, A has `width` columns.
@@ -119,10 +125,13 @@ impl Balancer<'_> {
                 }
             }
         };
-        let slices = self.slices(&balance, &memory);
+        let layout = Layout::try_from(balance.zones.clone());
+        let layout = Arc::new(layout.map_err(|error| Error::Message(error.to_string()))?);
+        let slices = self.slices(&layout, &memory);
         // The matrices are to have this memory.
         drop(std::mem::take(&mut self.operands));
-        let plan = Plan::balanced(self.problem, balance, slices, start.elapsed().as_secs_f64());
+        let took_s = start.elapsed().as_secs_f64();
+        let plan = Plan::balanced(self.problem, layout, balance, slices, took_s);
         let needed = self.memory_needed(&plan);
         let needed = agree(self.comm, needed)?;
         memory::check(self.comm, needed)?;
@@ -141,7 +150,9 @@ impl Balancer<'_> {
     fn next_order(&self, head: Option<&Inpa>) -> Result<Order, Error> {
         let mut bytes = head.map_or_else(Vec::new, |machine| {
             let order = match machine.step() {
-                Step::Measure(extents) => Order::Measure(extents),
+                Step::Measure(zones) => {
+                    Order::Measure(zones.iter().map(|zone| only(zone)).collect())
+                }
                 Step::Done(balance) => Order::Done(Box::new(balance)),
             };
             serde_json::to_vec(&order).unwrap_or_default()
@@ -270,11 +281,11 @@ impl Balancer<'_> {
 
     /// The device slices for this node's final rectangle, in elements: as measured, or, where its size was not
     /// measured, in proportion to the devices' speeds in the last sub-matrix.
-    fn slices(&self, balance: &NodeBalance, memory: &NodeMemory) -> Vec<usize> {
-        let layout = Arc::new(balance.layout.clone());
+    fn slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
         let rect = layout.rects()[self.comm.rank()];
         let problem = &self.problem;
-        let distribution = Distribution::new(problem.m(), problem.n(), problem.block(), layout);
+        let distribution =
+            Distribution::new(problem.m(), problem.n(), problem.block(), layout.clone());
         let weights = match (memory.found.get(&(rect.rows, rect.cols)), &memory.prior) {
             (Some(found), _) => found.slices.iter().map(|&columns| columns as f64).collect(),
             (None, Some(speeds)) if self.config.strategy != Strategy::Homogeneous => speeds.clone(),

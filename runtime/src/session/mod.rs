@@ -128,8 +128,8 @@ impl<'c> Session<'c> {
     /// Measures and partitions: who computes what.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for a layout that is not one of rectangles, [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or
-    /// [`Error::Balance`] when measuring fails.
+    /// On every rank: [`Error::Parameter`] for a layout that is not one of rectangles, [`Error::Memory`] when the
+    /// matrices or a measurement do not fit, [`Error::Device`] or [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
     /// All ranks, with the same arguments.
