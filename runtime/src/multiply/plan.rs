@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isochron_devices::leading_dimension;
+use isochron_devices::{MeasureTally, leading_dimension};
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, columns};
 
@@ -108,6 +108,7 @@ pub struct Plan {
     slices: Vec<usize>,
     balance: Option<NodeBalance>,
     balance_s: f64,
+    measured: MeasureTally,
 }
 
 impl Plan {
@@ -116,6 +117,7 @@ impl Plan {
         balance: NodeBalance,
         slices: Vec<usize>,
         balance_s: f64,
+        measured: MeasureTally,
     ) -> Self {
         let layout = Arc::new(balance.layout.clone());
         Self {
@@ -124,6 +126,7 @@ impl Plan {
             slices,
             balance: Some(balance),
             balance_s,
+            measured,
         }
     }
 
@@ -151,6 +154,7 @@ impl Plan {
             slices,
             balance: None,
             balance_s: 0.0,
+            measured: MeasureTally::default(),
         };
         let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.c().part(rank).cols);
         if found != wanted {
@@ -184,6 +188,11 @@ impl Plan {
     /// Seconds that measuring and partitioning took.
     pub fn balance_s(&self) -> f64 {
         self.balance_s
+    }
+
+    /// How the measurements of this rank's devices went that the plan is made from.
+    pub fn measured(&self) -> &MeasureTally {
+        &self.measured
     }
 
     /// How C is spread: one rectangle a rank.

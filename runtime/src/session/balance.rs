@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::{InStep, Operands};
-use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, measure_team};
+use isochron_devices::{
+    DeviceTeam, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team,
+};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
 };
@@ -38,6 +40,57 @@ pub(super) struct Balancer<'a> {
     pub config: BalanceConfig,
     pub problem: Problem,
     pub operands: Operands,
+    /// How the measurements of this node went.
+    pub measured: MeasureTally,
+}
+
+/// A measurement as the balancing machines take it: the one place where it changes hands.
+///
+/// A bound, a time that the slice takes at least, is handed over as that time, with no repetitions; the machines
+/// do not know that it is none.
+fn observation(measurement: &Measurement) -> Observation {
+    Observation {
+        t_s: measurement.t_s,
+        reps: measurement.reps,
+        ci_s: measurement.ci_s,
+    }
+}
+
+/// Logs a measurement, and what is wrong with it more loudly.
+fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
+    let Measurement {
+        t_s,
+        ci_s,
+        reps,
+        outliers,
+        normal,
+        outcome,
+    } = *measurement;
+    tracing::debug!(device, rows, columns, t_s, ci_s, reps, outliers, ?normal, %outcome, "measured");
+    match outcome {
+        MeasureOutcome::Bounded => {
+            tracing::warn!(
+                device,
+                rows,
+                columns,
+                at_least_s = t_s,
+                "hopeless: not measured"
+            );
+        }
+        MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime => {
+            tracing::info!(device, rows, columns, t_s, ci_s, %outcome, "the precision was not reached");
+        }
+        MeasureOutcome::Idle | MeasureOutcome::Precise => {}
+    }
+    if normal == Some(false) {
+        tracing::info!(
+            device,
+            rows,
+            columns,
+            reps,
+            "the times are not normally distributed"
+        );
+    }
 }
 
 /// Takes the nodes' times into their models and divides anew, on the head rank.
@@ -122,7 +175,8 @@ impl Balancer<'_> {
         let slices = self.slices(&balance, &memory);
         // The matrices are to have this memory.
         drop(std::mem::take(&mut self.operands));
-        let plan = Plan::balanced(self.problem, balance, slices, start.elapsed().as_secs_f64());
+        let balance_s = start.elapsed().as_secs_f64();
+        let plan = Plan::balanced(self.problem, balance, slices, balance_s, self.measured);
         let needed = self.memory_needed(&plan);
         let needed = agree(self.comm, needed)?;
         memory::check(self.comm, needed)?;
@@ -252,12 +306,10 @@ impl Balancer<'_> {
             &mut self.operands,
             in_step,
         )?;
-        tracing::debug!(times = ?measured, "measured");
-        let observation = |m: &Measurement| Observation {
-            t_s: m.t_s,
-            reps: m.reps,
-            ci_s: m.ci_s,
-        };
+        for (device, (measurement, &columns)) in measured.iter().zip(columns).enumerate() {
+            self.measured.count(measurement);
+            tell(&self.team.infos()[device].name, rows, columns, measurement);
+        }
         Ok(measured.iter().map(observation).collect())
     }
 
