@@ -8,7 +8,7 @@ use serde::Serialize;
 /// hardware, which no program can read: clock rates change while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peak {
-    /// The speed in 10⁹ flop/s.
+    /// The speed in 10⁹ flop/s; 0 for a device too slow to finish any of them in seconds.
     pub gflops: f64,
     /// Rows of A and inner dimension of the product that showed it; every thread had as many columns.
     pub size: usize,

@@ -121,11 +121,15 @@ fn cells(device: &DeviceMeasured, size: &SizeMeasured, found: Option<&Measuremen
         return ["-", "-", "-", "-"].map(str::to_owned);
     };
     let gflops = size.gflops(found);
-    let percent = 100.0 * gflops / device.peak.gflops;
+    // A device too slow for the squares has shown no peak.
+    let peak = Some(device.peak.gflops).filter(|&peak| peak > 0.0);
+    let percent = peak.map_or("-".to_owned(), |peak| {
+        format!("{:.1}", 100.0 * gflops / peak)
+    });
     if found.bounded() {
         return [
             format!("<{gflops:.2}"),
-            format!("<{percent:.1}"),
+            format!("<{percent}"),
             "-".to_owned(),
             "0".to_owned(),
         ];
@@ -133,7 +137,7 @@ fn cells(device: &DeviceMeasured, size: &SizeMeasured, found: Option<&Measuremen
     let mark = if found.reached() { "" } else { "!" };
     [
         format!("{gflops:.2}"),
-        format!("{percent:.1}"),
+        percent,
         format!("{:.1}{mark}", 100.0 * found.ci_s / found.t_s),
         found.reps.to_string(),
     ]
