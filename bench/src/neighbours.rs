@@ -22,9 +22,6 @@ use crate::statistics::Spread;
 
 const RESULTS: &str = "bench/results/neighbours.json";
 
-/// Block size: with so small an inner dimension an update moves a byte of C for every four flop.
-const BLOCK: usize = 32;
-
 /// Sizes n of the update `C (n×n) += A (n×b) · B (b×n)`: from what a second-level cache holds to what none does.
 const SIZES: [usize; 4] = [256, 1024, 2048, 4096];
 
@@ -43,6 +40,9 @@ pub struct Arguments {
     /// Rounds; in each, every size alone and beside the neighbour
     #[arg(long, default_value_t = 7)]
     rounds: usize,
+    /// Block size b: an update reads and writes 8 bytes of C each for every 2·b flop
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    block: u32,
     /// Only make the table from the results that are there
     #[arg(long)]
     table_only: bool,
@@ -51,7 +51,7 @@ pub struct Arguments {
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if !arguments.table_only {
-        let results = measure(arguments.rounds)?;
+        let results = measure(arguments.rounds, arguments.block as usize)?;
         std::fs::create_dir_all("bench/results")?;
         std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
     }
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// The first half of the cores is the device, a neighbour is on each of the others.
-fn measure(rounds: usize) -> anyhow::Result<Value> {
+fn measure(rounds: usize, block: usize) -> anyhow::Result<Value> {
     let topology = Arc::new(Topology::discover()?);
     let mut device = topology.cores();
     ensure!(
@@ -82,18 +82,26 @@ fn measure(rounds: usize) -> anyhow::Result<Value> {
     let neighbours = Neighbours::default();
     std::thread::scope(|scope| {
         let threads = neighbours.start(scope, &topology, &others);
-        let outcome = threads
-            .and_then(|threads| alternate(rounds, &mut team, &neighbours, &threads, &mut samples));
+        let outcome = threads.and_then(|threads| {
+            alternate(
+                rounds,
+                block,
+                &mut team,
+                &neighbours,
+                &threads,
+                &mut samples,
+            )
+        });
         // The scope waits for its threads, so they have to be told in any case.
         neighbours.over.store(true, Ordering::Release);
         outcome
     })?;
     Ok(json!({
         "schema": 1,
-        "command": format!("cargo xtask bench neighbours --rounds {rounds}"),
+        "command": format!("cargo xtask bench neighbours --rounds {rounds} --block {block}"),
         "machine": machine(),
         "library": name,
-        "block": BLOCK,
+        "block": block,
         "cores": n_cores,
         "neighbours": others.len(),
         "samples": samples,
@@ -102,6 +110,7 @@ fn measure(rounds: usize) -> anyhow::Result<Value> {
 
 fn alternate(
     rounds: usize,
+    block: usize,
     team: &mut DeviceTeam,
     neighbours: &Neighbours,
     threads: &[Thread],
@@ -119,7 +128,7 @@ fn alternate(
             // Every other round begins alone.
             for beside in [round % 2 == 1, round % 2 == 0] {
                 let before = beside.then(|| neighbours.feed(threads));
-                let found = measure_team(team, n, &[n], BLOCK, &config, &mut operands, &mut alone);
+                let found = measure_team(team, n, &[n], block, &config, &mut operands, &mut alone);
                 let bytes = before.map(|before| neighbours.starve() - before);
                 let found: Measurement = found?[0];
                 let how = if beside { "beside" } else { "alone" };
@@ -219,7 +228,7 @@ fn times(results: &Value, n: usize, beside: bool) -> Vec<f64> {
 /// The model of the medians.
 fn model(results: &Value, beside: bool) -> anyhow::Result<PiecewiseFpm> {
     let point = |n: usize| Point {
-        d: units(n),
+        d: units(results, n),
         t_s: Spread::of(times(results, n, beside)).median,
         reps: 1,
         ci_s: 0.0,
@@ -229,8 +238,12 @@ fn model(results: &Value, beside: bool) -> anyhow::Result<PiecewiseFpm> {
     )?)
 }
 
-fn units(n: usize) -> u64 {
-    ((n / BLOCK) as u64).pow(2)
+fn block(results: &Value) -> u64 {
+    results["block"].as_u64().unwrap_or(1)
+}
+
+fn units(results: &Value, n: usize) -> u64 {
+    (n as u64 / block(results)).pow(2)
 }
 
 /// For each size the ratio of speeds, as measured in the same round and as the two models say.
@@ -244,12 +257,12 @@ fn summary(results: &Value) -> anyhow::Result<Value> {
                 .zip(&with)
                 .map(|(alone, beside)| alone / beside),
         );
-        let d = units(n) as f64;
+        let d = units(results, n) as f64;
         let modelled = beset.speed(d) / lonely.speed(d);
-        let flop = 2.0 * (n * n * BLOCK) as f64;
+        let flop = 2.0 * (n * n) as f64 * block(results) as f64;
         let gflops = |times: &[f64]| Spread::of(times.iter().map(|t_s| flop / t_s / 1e9)).json();
         json!({
-            "n": n, "units": units(n), "alone_gflops": gflops(&without), "beside_gflops": gflops(&with),
+            "n": n, "units": units(results, n), "alone_gflops": gflops(&without), "beside_gflops": gflops(&with),
             "ratio": ratio.json(), "ratio_of_models": modelled,
             "slower": ratio.median < 1.0 && modelled < 1.0,
         })
@@ -268,13 +281,14 @@ fn table(results: &Value) -> String {
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         text,
-        "Measured by `{}` on {} of {} cores ({}), {}, b = {BLOCK}; a thread that streams through {} MiB on each other \
+        "Measured by `{}` on {} of {} cores ({}), {}, b = {}; a thread that streams through {} MiB on each other \
          core; median (smallest to largest) over the rounds, raw samples in [`{RESULTS}`](results/neighbours.json).\n",
         word("/command"),
         results["cores"],
         results["machine"]["cores"],
         word("/machine/cpu"),
         word("/library"),
+        block(results),
         HUNGER_BYTES >> 20,
     );
     text.push_str(

@@ -11,6 +11,7 @@ use isochron_devices::MeasureConfig;
 use isochron_devices::blas::BlasChoice;
 
 use super::measured::{self, Measured};
+use super::points;
 use super::report;
 use super::sizes::Sizes;
 use crate::failure::Failure;
@@ -66,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .transpose()?;
     let measured = measure(arguments, &sizes, &config)?;
     if let Some(folder) = &arguments.out {
-        for (name, text) in report::points_files(&measured, arguments.block) {
+        for (name, text) in points::files(&measured, arguments.block) {
             write(
                 PartialFile::create(&folder.join(&name))?,
                 &text,

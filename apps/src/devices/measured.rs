@@ -101,3 +101,43 @@ pub fn measure(
     }
     Ok(Measured { devices })
 }
+
+/// Two devices that were never measured, for tests: as fast together as half alone, and too slow for the last size.
+#[cfg(test)]
+pub fn made_up() -> Measured {
+    use isochron_devices::{DeviceKind, MeasureOutcome};
+    let precise = |t_s: f64| Measurement {
+        t_s,
+        ci_s: 0.01 * t_s,
+        reps: 5,
+        outcome: MeasureOutcome::Precise,
+        ..Measurement::default()
+    };
+    let size = |n: usize, alone, together| SizeMeasured {
+        n,
+        flop: 2.0 * (n * n * 64) as f64,
+        alone,
+        together: Some(together),
+    };
+    let device = |name: &str| DeviceMeasured {
+        info: DeviceInfo {
+            name: name.to_owned(),
+            kind: DeviceKind::Cpu,
+            blas: "made up".to_owned(),
+            paced: None,
+            cores: vec![0, 2],
+            pinned: true,
+        },
+        peak: Peak {
+            gflops: 1.0,
+            size: 256,
+        },
+        sizes: vec![
+            size(64, precise(2.0_f64.powi(-10)), precise(2.0_f64.powi(-9))),
+            size(128, precise(2.0_f64.powi(-8)), Measurement::bound(10.0)),
+        ],
+    };
+    Measured {
+        devices: vec![device("fast/one"), device("slow")],
+    }
+}

@@ -3,6 +3,7 @@
 mod bench;
 mod measured;
 mod peak;
+mod points;
 mod report;
 mod sizes;
 

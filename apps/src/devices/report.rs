@@ -1,10 +1,8 @@
 //! The measurements as a table, as JSON, as points files and as a plot.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
-use isochron_hierarchy::model::{ModelFile, Point};
 use serde_json::json;
 
 use super::measured::{DeviceMeasured, Measured, SizeMeasured};
@@ -33,7 +31,7 @@ pub fn json(measured: &Measured, block: usize) -> Result<String, Failure> {
 }
 
 /// What the peak is.
-const PEAK: &str = "measured: the best speed of the device's own library on products of squares";
+const PEAK: &str = "measured: the best speed of the device's own library on products of squares, in one repetition";
 
 fn tally(measured: &Measured) -> MeasureTally {
     let mut tally = MeasureTally::default();
@@ -80,7 +78,8 @@ fn describe(info: &DeviceInfo) -> String {
     )
 }
 
-fn cores(info: &DeviceInfo) -> String {
+/// The cores of a device.
+pub fn cores(info: &DeviceInfo) -> String {
     let list: Vec<String> = info.cores.iter().map(ToString::to_string).collect();
     format!("cores {}", list.join(" "))
 }
@@ -178,138 +177,6 @@ pub fn remarks(tally: &MeasureTally) -> String {
     }
 }
 
-/// Names and contents of the points files, one or two a device.
-pub fn points_files(measured: &Measured, block: usize) -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    let names: Vec<&str> = measured
-        .devices
-        .iter()
-        .map(|device| device.info.name.as_str())
-        .collect();
-    for (index, device) in measured.devices.iter().enumerate() {
-        let others: Vec<&str> = names
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| *i != index)
-            .map(|(_, name)| *name)
-            .collect();
-        let beside = others.join(", ");
-        let mut add = |word: &str, beside: &str, points: Vec<(u64, Measurement)>| {
-            if !points.is_empty() {
-                let name = format!("{}-{word}.points", file_name(&device.info.name));
-                files.push((name, points_file(&device.info, block, beside, &points)));
-            }
-        };
-        let units = |n: usize| ((n / block) as u64).pow(2);
-        let alone = device.sizes.iter().map(|size| (units(size.n), size.alone));
-        add("alone", "nothing", alone.collect());
-        let together = device
-            .sizes
-            .iter()
-            .filter_map(|size| Some((units(size.n), size.together?)));
-        add("together", &beside, together.collect());
-    }
-    files
-}
-
-/// A name without characters that mean something in a path.
-fn file_name(name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    name.chars().map(plain).collect()
-}
-
-fn points_file(
-    info: &DeviceInfo,
-    block: usize,
-    beside: &str,
-    found: &[(u64, Measurement)],
-) -> String {
-    let mut headers = BTreeMap::from([
-        ("device", info.name.clone()),
-        ("host", host()),
-        ("kernel", "rank-b update of n×n, dgemm".to_owned()),
-        ("block", block.to_string()),
-        ("element", "f64".to_owned()),
-        ("library", info.blas.clone()),
-        ("cores", cores(info).replacen("cores ", "", 1)),
-        ("pinned", info.pinned.to_string()),
-        ("measured-beside", beside.to_owned()),
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("date", today()),
-    ]);
-    if let Some(paced) = &info.paced {
-        headers.insert("paced", paced.clone());
-    }
-    // A bound is no point: a model would take it for a time.
-    let bounds = found
-        .iter()
-        .filter(|(_, measurement)| measurement.bounded());
-    let bounds: Vec<String> = bounds
-        .map(|(d, m)| format!("{d} units take at least {} s", m.t_s))
-        .collect();
-    if !bounds.is_empty() {
-        headers.insert("bounds", bounds.join("; "));
-    }
-    let point = |(d, m): &(u64, Measurement)| Point {
-        d: *d,
-        t_s: m.t_s,
-        reps: m.reps,
-        ci_s: m.ci_s,
-    };
-    let file = ModelFile {
-        headers: headers
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value.replace(['\n', '\r'], " ")))
-            .collect(),
-        points: found
-            .iter()
-            .filter(|(_, m)| !m.bounded())
-            .map(point)
-            .collect(),
-    };
-    file.to_string()
-}
-
-fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() {
-        "unknown".to_owned()
-    } else {
-        name.to_owned()
-    }
-}
-
-/// Today's date, in UTC, as `2026-01-31`.
-fn today() -> String {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    date(since.as_secs() / 86_400)
-}
-
-/// The date so many days after the first of January 1970. Years begin in March here, so that leap days end them.
-fn date(days: u64) -> String {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
 /// Speed against size, a plot for each device.
 pub fn plots(measured: &Measured) -> Vec<Plot> {
     measured.devices.iter().map(plot).collect()
@@ -383,79 +250,11 @@ fn mark(size: &SizeMeasured, m: &Measurement) -> Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::peak::Peak;
-    use isochron_devices::{DeviceKind, MeasureOutcome};
-
-    fn found(t_s: f64) -> Measurement {
-        Measurement {
-            t_s,
-            ci_s: 0.01 * t_s,
-            reps: 5,
-            outcome: MeasureOutcome::Precise,
-            ..Measurement::default()
-        }
-    }
-
-    fn measured() -> Measured {
-        let size = |n: usize, alone, together| SizeMeasured {
-            n,
-            flop: 2.0 * (n * n * 64) as f64,
-            alone,
-            together: Some(together),
-        };
-        let device = |name: &str| DeviceMeasured {
-            info: DeviceInfo {
-                name: name.to_owned(),
-                kind: DeviceKind::Cpu,
-                blas: "made up".to_owned(),
-                paced: None,
-                cores: vec![0, 2],
-                pinned: true,
-            },
-            peak: Peak {
-                gflops: 1.0,
-                size: 256,
-            },
-            sizes: vec![
-                size(64, found(2.0_f64.powi(-10)), found(2.0_f64.powi(-9))),
-                size(128, found(2.0_f64.powi(-8)), Measurement::bound(10.0)),
-            ],
-        };
-        Measured {
-            devices: vec![device("fast/one"), device("slow")],
-        }
-    }
-
-    #[test]
-    fn points_files_are_read_back_and_a_bound_is_no_point() {
-        let files = points_files(&measured(), 64);
-        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(
-            names,
-            [
-                "fast_one-alone.points",
-                "fast_one-together.points",
-                "slow-alone.points",
-                "slow-together.points"
-            ]
-        );
-        let read = |i: usize| ModelFile::parse(&files[i].1).expect("a points file");
-        let alone = read(0);
-        assert_eq!(
-            alone.points.iter().map(|point| point.d).collect::<Vec<_>>(),
-            [1, 4]
-        );
-        assert_eq!(alone.headers["measured-beside"], "nothing");
-        assert_eq!(alone.headers["block"], "64");
-        let together = read(1);
-        assert_eq!(together.points.len(), 1);
-        assert_eq!(together.headers["measured-beside"], "slow");
-        assert_eq!(together.headers["bounds"], "4 units take at least 10 s");
-    }
+    use crate::devices::measured::made_up;
 
     #[test]
     fn speeds_parts_of_the_peak_and_ratios_are_shown() {
-        let text = text(&measured(), 64);
+        let text = text(&made_up(), 64);
         // 2·64³ flop in 2⁻¹⁰ s.
         assert!(text.contains("0.54") && text.contains("53.7"), "{text}");
         assert!(text.contains("0.500"), "half as fast together: {text}");
@@ -463,7 +262,7 @@ mod tests {
             text.contains("<0.00") && text.contains("2 sizes take too long"),
             "{text}"
         );
-        let plots = plots(&measured());
+        let plots = plots(&made_up());
         assert_eq!(plots[0].curves.len(), 3);
         assert_eq!(plots[0].marks.len(), 3, "a bound is not drawn");
     }
@@ -471,24 +270,11 @@ mod tests {
     #[test]
     fn json_holds_every_measurement() {
         let document: serde_json::Value =
-            serde_json::from_str(&json(&measured(), 64).expect("JSON")).expect("JSON");
+            serde_json::from_str(&json(&made_up(), 64).expect("JSON")).expect("JSON");
         let sizes = &document["devices"][1]["sizes"];
         assert_eq!(sizes[1]["together"]["outcome"], "bounded");
         assert_eq!(sizes[0]["alone"]["reps"], 5);
         assert_eq!(document["measured"]["bounds"], 2);
         assert_eq!(document["devices"][0]["name"], "fast/one");
-    }
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        let days = [
-            (0, "1970-01-01"),
-            (11_016, "2000-02-29"),
-            (11_017, "2000-03-01"),
-            (20_818, "2026-12-31"),
-        ];
-        for (day, name) in days {
-            assert_eq!(date(day), name);
-        }
     }
 }

@@ -13,6 +13,9 @@ const GROWTH: usize = 4;
 /// each column than their parts, never twice as fast once the columns have grown.
 const HOPELESS: f64 = 2.0;
 
+/// An update of these columns of each device; returns their times in seconds.
+pub(super) type Update<'a> = dyn FnMut(&[usize]) -> Result<Vec<f64>, DeviceError> + 'a;
+
 /// How much of a device's slice can be measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reach {
@@ -37,13 +40,13 @@ pub(super) struct Reach {
 /// so rather certain.
 ///
 /// # Errors
-/// Those of `update`, which takes the columns of each device and returns their times.
+/// Those of `update`.
 pub(super) fn reach(
     slices: &[usize],
     mut times_s: Vec<f64>,
     mut widths: Vec<usize>,
     deadline_s: f64,
-    update: &mut dyn FnMut(&[usize]) -> Result<Vec<f64>, DeviceError>,
+    update: &mut Update<'_>,
 ) -> Result<Vec<Reach>, DeviceError> {
     let mut parts: Vec<Part> = slices.iter().map(|&whole| Part::new(whole)).collect();
     let worrying = |times_s: &[f64], widths: &[usize]| {

@@ -50,6 +50,8 @@ pub struct Measurement {
     /// Half-width of its confidence interval in seconds; `t_s` itself when one repetition was all there was time for,
     /// 0 for a bound.
     pub ci_s: f64,
+    /// The fastest repetition in seconds; 0 for a bound.
+    pub fastest_s: f64,
     /// Repetitions that were averaged; 0 for a bound.
     pub reps: u32,
     /// Repetitions that were disturbed: measured again, and not averaged in.
@@ -228,6 +230,7 @@ impl<'a> Repetitions<'a> {
             } else {
                 sample.mean()
             },
+            fastest_s: sorted.own.iter().copied().fold(f64::INFINITY, f64::min),
             reps: count(sorted.own.len()),
             outliers: count(sorted.outliers),
             normal: looks_normal(&sorted.own),
@@ -295,7 +298,7 @@ mod tests {
             (found[0].t_s, found[0].reps, found[0].outliers),
             (0.25, 20, 0)
         );
-        assert_eq!(found[0].normal, Some(false));
+        assert_eq!((found[0].normal, found[0].fastest_s), (Some(false), 0.125));
     }
 
     #[test]
@@ -370,6 +373,7 @@ mod tests {
         let once = |t_s| Measurement {
             t_s,
             ci_s: t_s,
+            fastest_s: t_s,
             reps: 1,
             outcome: MeasureOutcome::OutOfTime,
             ..Measurement::default()

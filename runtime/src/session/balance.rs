@@ -65,6 +65,7 @@ fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
         outliers,
         normal,
         outcome,
+        ..
     } = *measurement;
     tracing::debug!(device, rows, columns, t_s, ci_s, reps, outliers, ?normal, %outcome, "measured");
     match outcome {
