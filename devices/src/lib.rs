@@ -35,7 +35,7 @@ pub use cpu::{CpuWorker, thread_cpu_time_s};
 pub use discover::{CoreGroup, default_groups};
 pub use error::DeviceError;
 pub use huge_pages::try_reserve_matrix;
-pub use measure::{MeasureConfig, Measurement, measure_team};
+pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
 pub use memory::memory_available_bytes;
 pub use paced::{Pace, PacedWorker};
 pub use recorded::RecordedWorker;

@@ -245,6 +245,11 @@ fn real_devices_are_measured() {
         &mut isochron_devices::measure::alone,
     )
     .unwrap();
-    assert!(found[0].t_s > 0.0 && (3..=5).contains(&found[0].reps));
+    // Half as many more where times were disturbed.
+    let repetitions = found[0].reps + found[0].outliers;
+    assert!(
+        found[0].t_s > 0.0 && (3..=8).contains(&repetitions),
+        "{found:?}"
+    );
     assert_eq!(found[1].reps, 0);
 }

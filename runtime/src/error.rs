@@ -123,7 +123,8 @@ impl Error {
                 DeviceError::UnknownBlas { .. }
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
-                | DeviceError::Config { .. },
+                | DeviceError::Config { .. }
+                | DeviceError::Measure { .. },
             ) => ErrorClass::Input,
             Error::Device(_)
             | Error::Output { .. }

@@ -17,6 +17,7 @@ use std::time::Instant;
 use isochron_devices::DeviceTeam;
 use isochron_devices::ViewMut;
 
+pub(crate) use plan::Found;
 pub use plan::{Plan, Problem};
 
 use crate::comm::{Comm, agree};

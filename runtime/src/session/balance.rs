@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::{InStep, Operands};
-use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, measure_team};
+use isochron_devices::{
+    DeviceTeam, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team,
+};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
 };
@@ -20,7 +22,7 @@ use super::memory;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Distribution;
-use crate::multiply::{Plan, Problem};
+use crate::multiply::{Found, Plan, Problem};
 
 /// What the head rank tells the others to do next.
 #[derive(Serialize, Deserialize)]
@@ -39,6 +41,57 @@ pub(super) struct Balancer<'a> {
     pub config: BalanceConfig,
     pub problem: Problem,
     pub operands: Operands,
+    /// How the measurements of this node went.
+    pub measured: MeasureTally,
+}
+
+/// A measurement as the balancing machines take it: the one place where it changes hands.
+///
+/// A measurement that was cut off is handed over as a floor.
+fn observation(measurement: &Measurement) -> Observation {
+    if measurement.bounded() {
+        Observation::at_least(measurement.t_s)
+    } else {
+        Observation::measured(measurement.t_s, measurement.reps, measurement.ci_s)
+    }
+}
+
+/// Logs a measurement, and what is wrong with it more loudly.
+fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
+    let Measurement {
+        t_s,
+        ci_s,
+        reps,
+        outliers,
+        normal,
+        outcome,
+        ..
+    } = *measurement;
+    tracing::debug!(device, rows, columns, t_s, ci_s, reps, outliers, ?normal, %outcome, "measured");
+    match outcome {
+        MeasureOutcome::Bounded => {
+            tracing::warn!(
+                device,
+                rows,
+                columns,
+                at_least_s = t_s,
+                "hopeless: not measured"
+            );
+        }
+        MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime => {
+            tracing::info!(device, rows, columns, t_s, ci_s, %outcome, "the precision was not reached");
+        }
+        MeasureOutcome::Idle | MeasureOutcome::Precise => {}
+    }
+    if normal == Some(false) {
+        tracing::info!(
+            device,
+            rows,
+            columns,
+            reps,
+            "the times are not normally distributed"
+        );
+    }
 }
 
 /// Takes the nodes' times into their models and divides anew, on the head rank.
@@ -130,8 +183,15 @@ impl Balancer<'_> {
         let slices = self.slices(&layout, &memory);
         // The matrices are to have this memory.
         drop(std::mem::take(&mut self.operands));
-        let took_s = start.elapsed().as_secs_f64();
-        let plan = Plan::balanced(self.problem, layout, balance, slices, took_s);
+        let balance_s = start.elapsed().as_secs_f64();
+        let found = Found {
+            layout,
+            slices,
+            balance,
+            balance_s,
+            measured: self.measured,
+        };
+        let plan = Plan::balanced(self.problem, found);
         let needed = self.memory_needed(&plan);
         let needed = agree(self.comm, needed)?;
         memory::check(self.comm, needed)?;
@@ -263,8 +323,10 @@ impl Balancer<'_> {
             &mut self.operands,
             in_step,
         )?;
-        tracing::debug!(times = ?measured, "measured");
-        let observation = |m: &Measurement| Observation::measured(m.t_s, m.reps, m.ci_s);
+        for (device, (measurement, &columns)) in measured.iter().zip(columns).enumerate() {
+            self.measured.count(measurement);
+            tell(&self.team.infos()[device].name, rows, columns, measurement);
+        }
         Ok(measured.iter().map(observation).collect())
     }
 

@@ -13,6 +13,7 @@ use isochron_devices::BlasChoice;
 use isochron_devices::DeviceInfo;
 use isochron_devices::DeviceTeam;
 use isochron_devices::MeasureConfig;
+use isochron_devices::MeasureTally;
 use isochron_devices::blas;
 use isochron_devices::measure::Operands;
 use isochron_devices::topology::Topology;
@@ -115,6 +116,11 @@ impl<'c> Session<'c> {
         self.team.infos()
     }
 
+    /// This rank's devices at work: to measure them outside of a multiplication.
+    pub fn team(&mut self) -> &mut DeviceTeam {
+        &mut self.team
+    }
+
     /// Name of this rank's node in the platform file; empty without one.
     pub fn node_name(&self) -> &str {
         &self.node_name
@@ -159,6 +165,7 @@ impl<'c> Session<'c> {
             config,
             problem,
             operands: Operands::default(),
+            measured: MeasureTally::default(),
         }
         .plan()
     }

@@ -1,6 +1,6 @@
 //! What a run did, as one JSON document.
 
-use isochron_devices::{DeviceInfo, DeviceKind};
+use isochron_devices::{DeviceInfo, DeviceKind, MeasureTally};
 use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
@@ -86,6 +86,9 @@ pub struct NodeReport {
     pub messages: u64,
     /// Bytes it sent.
     pub bytes: u64,
+    /// How the measurements of its devices went.
+    #[serde(default)]
+    pub measured: MeasureTally,
 }
 
 /// One device of a [`NodeReport`].
@@ -233,6 +236,7 @@ impl NodeReport {
             name: session.node_name().to_string(),
             messages: execution.messages,
             bytes: execution.bytes,
+            measured: *plan.measured(),
         }
     }
 }
