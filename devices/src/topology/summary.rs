@@ -137,10 +137,10 @@ impl fmt::Display for TopologySummary {
             writeln!(f, "core kind {kind:<2}{count} cores")?;
         }
         let nodes = self.numa_nodes.len();
-        let memory = size(self.memory_total_bytes);
+        let memory = size_text(self.memory_total_bytes);
         writeln!(f, "memory      {memory} in {nodes} NUMA nodes")?;
         for cache in &self.caches {
-            let size = size(cache.size_bytes);
+            let size = size_text(cache.size_bytes);
             writeln!(f, "L{} cache    {} of {size}", cache.level, cache.count)?;
         }
         if !self.this_system {
@@ -159,8 +159,8 @@ fn count<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     counts
 }
 
-/// A number of bytes in the largest binary unit that leaves at least 1.
-fn size(bytes: u64) -> String {
+/// A number of bytes in the largest binary unit that leaves at least 1, such as `1.5 MiB`.
+pub fn size_text(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
@@ -178,7 +178,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Level and size of a cache that holds data; `None` for any other object, or when the size is not known.
-fn level_and_size(object: &TopologyObject) -> Option<(u32, u64)> {
+pub(super) fn level_and_size(object: &TopologyObject) -> Option<(u32, u64)> {
     match object.attributes()? {
         ObjectAttributes::Cache(cache) if cache.cache_type() != CacheType::Instruction => {
             Some((small(cache.depth()), cache.size()?.get()))
@@ -223,9 +223,9 @@ mod tests {
 
     #[test]
     fn sizes_are_readable() {
-        assert_eq!(size(512), "512 B");
-        assert_eq!(size(1 << 20), "1 MiB");
-        assert_eq!(size(3 << 39), "1536 GiB");
-        assert_eq!(size(1_600_000), "1.5 MiB");
+        assert_eq!(size_text(512), "512 B");
+        assert_eq!(size_text(1 << 20), "1 MiB");
+        assert_eq!(size_text(3 << 39), "1536 GiB");
+        assert_eq!(size_text(1_600_000), "1.5 MiB");
     }
 }
