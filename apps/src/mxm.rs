@@ -1,5 +1,6 @@
 //! `isochron mxm`: a multiplication, balanced, run and checked.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,7 @@ use isochron_hierarchy::partition::Partitioner;
 
 use crate::failure::Failure;
 use crate::table::Table;
+use crate::topology::ranges;
 
 /// What to multiply, and how.
 #[derive(Args)]
@@ -364,7 +366,21 @@ fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<
     println!("{picture}");
     println!("{}", device_table(report));
     println!("{}", summary(report));
+    for (notice, ranks) in notices(report) {
+        println!("note: {notice} (rank {})", ranges(&ranks));
+    }
     Ok(())
+}
+
+/// What is unusual about the ranks' hosts, each with the ranks that say so.
+fn notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
+    let mut notices: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (rank, node) in (0..).zip(&report.nodes) {
+        for notice in &node.notices {
+            notices.entry(notice).or_default().push(rank);
+        }
+    }
+    notices
 }
 
 fn device_table(report: &Report) -> Table {

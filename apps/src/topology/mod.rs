@@ -12,6 +12,7 @@ use isochron_devices::{Grouping, Topology, blas};
 
 use crate::failure::Failure;
 use host::Host;
+pub use host::ranges;
 
 /// Which host to show, and how.
 #[derive(Args)]

@@ -79,6 +79,12 @@ pub(super) fn make_team(
         }
     }
     let mut share = Share::new(topology, place.0, place.1);
+    // What a device asks for by number is not for those that ask for a count, before or after it.
+    for device in &node.devices {
+        if let Cores::List(list) = &device.cores {
+            share.cores.retain(|core| !list.contains(&core.core));
+        }
+    }
     for (index, device) in node.devices.iter().enumerate() {
         workers.push(make_worker(device, index, &mut share, topology, blas)?);
     }
@@ -99,10 +105,7 @@ fn make_worker(
             pace.is_some(),
         )?,
         Cores::Count(count) => share.take(*count, pace.is_some())?,
-        Cores::List(list) => {
-            share.cores.retain(|core| !list.contains(&core.core));
-            (listed(topology, list)?, topology.is_this_system())
-        }
+        Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
     };
     let name = if device.name.is_empty() {
         format!("cpu{index}")

@@ -68,6 +68,7 @@ pub struct Session<'c> {
     team: DeviceTeam,
     measure: MeasureConfig,
     node_name: String,
+    notices: Vec<String>,
     place: (usize, usize),
 }
 
@@ -93,8 +94,9 @@ impl<'c> Session<'c> {
             .unwrap_or_default();
         let topology = Topology::discover().map(Arc::new).map_err(Error::from);
         let topology = agree(comm, topology)?;
-        for notice in topology.notices() {
-            tracing::warn!(host = comm.host(), "{notice}");
+        let notices = topology.notices();
+        for notice in &notices {
+            tracing::info!(host = comm.host(), "{notice}");
         }
         let place = place_on_host(comm, &topology);
         let made = (|| {
@@ -110,6 +112,7 @@ impl<'c> Session<'c> {
             team,
             measure: config.measure,
             node_name,
+            notices,
             place,
         })
     }
@@ -132,6 +135,12 @@ impl<'c> Session<'c> {
     /// Name of this rank's node in the platform file; empty without one.
     pub fn node_name(&self) -> &str {
         &self.node_name
+    }
+
+    /// What is unusual about this rank's host and what it means, one line each, as
+    /// [`Topology::notices`].
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// This rank's index among the ranks of its host that share its cores, and their number.
