@@ -150,7 +150,7 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         alpha: arguments.alpha,
         beta,
     };
-    let (a, b, mut c) = matrices(comm, arguments, &plan, scalars)?;
+    let (a, b, mut c) = matrices(&mut session, arguments, &plan, scalars)?;
     let check = Check::begin(comm, arguments, scalars, (&a, &b), &c)?;
     let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
     let verdict = check.finish(comm, (&a, &b), &c);
@@ -245,11 +245,12 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
 }
 
 fn matrices(
-    comm: &dyn Comm,
+    session: &mut Session<'_>,
     arguments: &Arguments,
     plan: &Plan,
     scalars: Scalars,
 ) -> Result<(Matrix, Matrix, Matrix), Error> {
+    let comm = session.comm();
     let generator = |which: u64| {
         let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
         match arguments.verify {
@@ -267,7 +268,7 @@ fn matrices(
     let a = make(&arguments.a, plan.a(), 0)?;
     let b = make(&arguments.b, plan.b(), 1)?;
     let c = match &arguments.c {
-        _ if scalars.beta == 0.0 => agree(comm, Matrix::zeros(plan.c(), comm.rank()))?,
+        _ if scalars.beta == 0.0 => agree(comm, session.zeros(plan))?,
         path => make(path, plan.c(), 2)?,
     };
     Ok((a, b, c))

@@ -58,7 +58,7 @@ pub struct SessionConfig {
 /// let plan = session.plan(problem, &BalanceConfig::default())?;
 /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
 /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
-/// let mut c = Matrix::zeros(plan.c(), 0)?;
+/// let mut c = session.zeros(&plan)?;
 /// let execution = session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut c)?;
 /// assert!(execution.wall_s > 0.0);
 /// # Ok::<(), isochron::Error>(())
@@ -184,6 +184,19 @@ impl<'c> Session<'c> {
             operands: Operands::default(),
         }
         .plan()
+    }
+
+    /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the
+    /// memory next to it; of [`Matrix::zeros`] they would come to lie there while the multiplication is timed.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`] when the memory cannot be had; [`Error::Device`] when the plan is another session's.
+    pub fn zeros(&mut self, plan: &Plan) -> Result<Matrix, Error> {
+        let mut c = Matrix::zeros(plan.c(), self.comm.rank())?;
+        if !c.part().is_empty() {
+            self.team.scale(0.0, c.local_mut(), plan.slices())?;
+        }
+        Ok(c)
     }
 
     /// Multiplies as planned: `C = alpha·A·B + beta·C`.
