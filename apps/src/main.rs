@@ -5,7 +5,6 @@
 
 // Printing is what this program is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
-// Tests unwrap what their own inputs make certain; the message of a failed unwrap is the report.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod devices;
@@ -39,7 +38,7 @@ struct Arguments {
 enum Command {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
     Mxm(Box<mxm::Arguments>),
-    /// Show what this host has
+    /// Show what a host has, and the devices that would be made of it
     Topology(topology::Arguments),
     /// Measure what the devices of this host can do
     Devices(devices::Arguments),

@@ -1,5 +1,6 @@
 //! `isochron mxm`: a multiplication, balanced, run and checked.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::output::PartialFile;
 use isochron::session::{Report, Session, SessionConfig, VerifyReport};
 use isochron::verify::{Exact, Probe, Verdict};
+use isochron_devices::Grouping;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{BalanceConfig, Outcome, Strategy};
@@ -21,6 +23,7 @@ use isochron_hierarchy::partition::Partitioner;
 use crate::failure::Failure;
 use crate::measuring::Measuring;
 use crate::table::Table;
+use crate::topology::ranges;
 
 /// What to multiply, and how.
 #[derive(Args)]
@@ -61,6 +64,10 @@ pub struct Arguments {
     /// Platform file; without one every rank uses what it finds on its host
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
+    /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node; in place
+    /// of what the platform file says
+    #[arg(long)]
+    group: Option<Grouping>,
     /// How work is balanced: homogeneous, single-cpm, multi-cpm or fpm
     #[arg(long, default_value_t = Strategy::Fpm)]
     strategy: Strategy,
@@ -125,6 +132,7 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
     check_outputs(comm, arguments)?;
     let config = SessionConfig {
         platform: arguments.platform.clone(),
+        grouping: arguments.group,
         blas: arguments.blas.clone(),
         measure: arguments.measuring.or(MeasureConfig::default()),
     };
@@ -146,7 +154,7 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         alpha: arguments.alpha,
         beta,
     };
-    let (a, b, mut c) = matrices(comm, arguments, &plan, scalars)?;
+    let (a, b, mut c) = matrices(&mut session, arguments, &plan, scalars)?;
     let check = Check::begin(comm, arguments, scalars, (&a, &b), &c)?;
     let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
     let verdict = check.finish(comm, (&a, &b), &c);
@@ -241,11 +249,12 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
 }
 
 fn matrices(
-    comm: &dyn Comm,
+    session: &mut Session<'_>,
     arguments: &Arguments,
     plan: &Plan,
     scalars: Scalars,
 ) -> Result<(Matrix, Matrix, Matrix), Error> {
+    let comm = session.comm();
     let generator = |which: u64| {
         let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
         match arguments.verify {
@@ -263,7 +272,7 @@ fn matrices(
     let a = make(&arguments.a, plan.a(), 0)?;
     let b = make(&arguments.b, plan.b(), 1)?;
     let c = match &arguments.c {
-        _ if scalars.beta == 0.0 => agree(comm, Matrix::zeros(plan.c(), comm.rank()))?,
+        _ if scalars.beta == 0.0 => agree(comm, session.zeros(plan))?,
         path => make(path, plan.c(), 2)?,
     };
     Ok((a, b, c))
@@ -362,7 +371,21 @@ fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<
     println!("{picture}");
     println!("{}", device_table(report));
     println!("{}", summary(report));
+    for (notice, ranks) in notices(report) {
+        println!("note: {notice} (rank {})", ranges(&ranks));
+    }
     Ok(())
+}
+
+/// What is unusual about the ranks' hosts, each with the ranks that say so.
+fn notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
+    let mut notices: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (rank, node) in (0..).zip(&report.nodes) {
+        for notice in &node.notices {
+            notices.entry(notice).or_default().push(rank);
+        }
+    }
+    notices
 }
 
 fn device_table(report: &Report) -> Table {

@@ -2,7 +2,7 @@
 
 use crate::turns::Turns;
 use crate::worker::{DeviceInfo, DeviceKind, UpdateTime, Worker};
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
 
@@ -128,6 +128,14 @@ impl Worker for PacedWorker {
 
     fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64 {
         self.inner.memory_needed(rows, cols, k_max)
+    }
+
+    fn scale(&mut self, beta: f64, c: ViewMut<'_, f64>) {
+        self.inner.scale(beta, c);
+    }
+
+    fn threads(&self) -> Vec<ThreadPlace> {
+        self.inner.threads()
     }
 
     fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {

@@ -7,8 +7,8 @@ use isochron_devices::DeviceTeam;
 use isochron_devices::PacedWorker;
 use isochron_devices::Worker;
 use isochron_devices::blas::Blas;
-use isochron_devices::default_groups;
 use isochron_devices::topology::{CoreInfo, Topology};
+use isochron_devices::{Grouping, default_groups, share_cores};
 
 use super::platform::{Cores, DeviceSpec, NodeSpec};
 use crate::error::Error;
@@ -17,24 +17,20 @@ use crate::error::Error;
 struct Share {
     cores: Vec<CoreInfo>,
     taken: usize,
-    /// Whether each core belongs to this rank alone.
+    /// Whether each core belongs to this rank alone, and threads may be bound to it.
     exclusive: bool,
 }
 
 impl Share {
-    /// Deals the cores of the host to `count` ranks in turn; where there are more ranks than cores, ranks share.
+    /// The cores of the host that rank `index` of `count` gets, by [`share_cores`]; where there are more ranks than cores,
+    /// ranks share.
     fn new(topology: &Topology, index: usize, count: usize) -> Self {
-        let all = topology.cores();
-        let exclusive = count <= all.len();
-        let mine = all.len().min(count).max(1);
-        let cores = all
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| i % mine == index % mine);
+        let all = topology.affordable_cores();
+        let mut shares = share_cores(&all, count);
         Self {
-            cores: cores.map(|(_, core)| core.clone()).collect(),
+            exclusive: count <= all.len() && topology.should_pin(),
+            cores: shares.swap_remove(index),
             taken: 0,
-            exclusive,
         }
     }
 
@@ -57,7 +53,7 @@ impl Share {
     }
 }
 
-/// Makes the devices of a node. `place` is this rank's index among the ranks of its host, and their number.
+/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`. `place` is this rank's index among the ranks of its host, and their number.
 ///
 /// # Errors
 /// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device wants cores
@@ -65,12 +61,13 @@ impl Share {
 pub(super) fn make_team(
     node: &NodeSpec,
     place: (usize, usize),
+    grouping: Grouping,
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<DeviceTeam, Error> {
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     if node.devices.is_empty() {
-        for group in default_groups(topology, place) {
+        for group in default_groups(topology, place, grouping) {
             let (topology, blas) = (topology.clone(), blas.clone());
             workers.push(Box::new(CpuWorker::new(
                 topology,
@@ -82,6 +79,12 @@ pub(super) fn make_team(
         }
     }
     let mut share = Share::new(topology, place.0, place.1);
+    // What a device asks for by number is not for those that ask for a count, before or after it.
+    for device in &node.devices {
+        if let Cores::List(list) = &device.cores {
+            share.cores.retain(|core| !list.contains(&core.core));
+        }
+    }
     for (index, device) in node.devices.iter().enumerate() {
         workers.push(make_worker(device, index, &mut share, topology, blas)?);
     }
@@ -102,10 +105,7 @@ fn make_worker(
             pace.is_some(),
         )?,
         Cores::Count(count) => share.take(*count, pace.is_some())?,
-        Cores::List(list) => {
-            share.cores.retain(|core| !list.contains(&core.core));
-            (listed(topology, list)?, true)
-        }
+        Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
     };
     let name = if device.name.is_empty() {
         format!("cpu{index}")

@@ -12,8 +12,10 @@ use std::sync::Arc;
 use isochron_devices::BlasChoice;
 use isochron_devices::DeviceInfo;
 use isochron_devices::DeviceTeam;
+use isochron_devices::Grouping;
 use isochron_devices::MeasureConfig;
 use isochron_devices::MeasureTally;
+use isochron_devices::ThreadPlace;
 use isochron_devices::blas;
 use isochron_devices::measure::Operands;
 use isochron_devices::topology::Topology;
@@ -33,6 +35,9 @@ use balance::Balancer;
 pub struct SessionConfig {
     /// The platform file; without one every rank uses what it finds on its host.
     pub platform: Option<PathBuf>,
+    /// Which cores of a rank form one device; without it what the platform file says of the node, or
+    /// [`Grouping::Auto`].
+    pub grouping: Option<Grouping>,
     /// Which BLAS the CPU devices call.
     pub blas: BlasChoice,
     /// How often a measurement is repeated.
@@ -54,7 +59,7 @@ pub struct SessionConfig {
 /// let plan = session.plan(problem, &BalanceConfig::default())?;
 /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
 /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
-/// let mut c = Matrix::zeros(plan.c(), 0)?;
+/// let mut c = session.zeros(&plan)?;
 /// let execution = session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut c)?;
 /// assert!(execution.wall_s > 0.0);
 /// # Ok::<(), isochron::Error>(())
@@ -64,6 +69,7 @@ pub struct Session<'c> {
     team: DeviceTeam,
     measure: MeasureConfig,
     node_name: String,
+    notices: Vec<String>,
     place: (usize, usize),
 }
 
@@ -89,11 +95,16 @@ impl<'c> Session<'c> {
             .unwrap_or_default();
         let topology = Topology::discover().map(Arc::new).map_err(Error::from);
         let topology = agree(comm, topology)?;
+        let notices = topology.notices();
+        for notice in &notices {
+            tracing::info!(host = comm.host(), "{notice}");
+        }
         let place = place_on_host(comm, &topology);
         let made = (|| {
             config.measure.validate()?;
             let blas = blas::choose(&config.blas)?;
-            devices::make_team(&node, place, &topology, &blas)
+            let grouping = config.grouping.or(node.group).unwrap_or_default();
+            devices::make_team(&node, place, grouping, &topology, &blas)
         })();
         let team = agree(comm, made)?;
         let node_name = std::mem::take(&mut node.name);
@@ -102,6 +113,7 @@ impl<'c> Session<'c> {
             team,
             measure: config.measure,
             node_name,
+            notices,
             place,
         })
     }
@@ -121,9 +133,20 @@ impl<'c> Session<'c> {
         &mut self.team
     }
 
+    /// Where the threads of each device are bound, and where they ran so far.
+    pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
+        self.team.threads()
+    }
+
     /// Name of this rank's node in the platform file; empty without one.
     pub fn node_name(&self) -> &str {
         &self.node_name
+    }
+
+    /// What is unusual about this rank's host and what it means, one line each, as
+    /// [`Topology::notices`].
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// This rank's index among the ranks of its host that share its cores, and their number.
@@ -168,6 +191,19 @@ impl<'c> Session<'c> {
             measured: MeasureTally::default(),
         }
         .plan()
+    }
+
+    /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the
+    /// memory next to it; of [`Matrix::zeros`] they would come to lie there while the multiplication is timed.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`] when the memory cannot be had; [`Error::Device`] when the plan is another session's.
+    pub fn zeros(&mut self, plan: &Plan) -> Result<Matrix, Error> {
+        let mut c = Matrix::zeros(plan.c(), self.comm.rank())?;
+        if !c.part().is_empty() {
+            self.team.scale(0.0, c.local_mut(), plan.slices())?;
+        }
+        Ok(c)
     }
 
     /// Multiplies as planned: `C = alpha·A·B + beta·C`.

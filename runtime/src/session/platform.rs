@@ -7,6 +7,9 @@
 //! name = "fast"
 //!
 //! [[node]]
+//! group = "numa"            # its devices: auto (default), package, numa, kind or node
+//!
+//! [[node]]
 //! [[node.device]]           # no device: what is found on the host
 //! name = "slow cores"
 //! cores = 2                 # how many of the rank's cores, or a list of logical core numbers
@@ -18,9 +21,10 @@
 //! points = "models/old.points"  # emulation: as fast as this saved model says
 //! ```
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use isochron_devices::Pace;
+use isochron_devices::{Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +54,9 @@ pub struct NodeSpec {
     /// What the node is called.
     #[serde(default)]
     pub name: String,
+    /// Which cores form one device, where no devices are given.
+    #[serde(default)]
+    pub group: Option<Grouping>,
     /// Its devices; none: those that are found on the host.
     #[serde(default, rename = "device")]
     pub devices: Vec<DeviceSpec>,
@@ -99,6 +106,20 @@ pub enum Cores {
     List(Vec<u32>),
 }
 
+impl NodeSpec {
+    /// A core that two real devices list; emulated ones may share, since their pace comes from CPU time.
+    fn core_of_two_devices(&self) -> Option<u32> {
+        let real = self.devices.iter();
+        let real = real.filter(|device| device.pace.is_none() && device.points.is_none());
+        let lists = real.filter_map(|device| match &device.cores {
+            Cores::List(list) => Some(list.iter().copied().collect::<BTreeSet<u32>>()),
+            _ => None,
+        });
+        let all: Vec<u32> = lists.flatten().collect();
+        repeated(&all)
+    }
+}
+
 impl DeviceSpec {
     /// How the device is slowed down, if it is.
     ///
@@ -137,9 +158,19 @@ impl DeviceSpec {
             Cores::List(list) if list.is_empty() => {
                 Err("cores = []: a device needs at least one core".to_string())
             }
+            Cores::List(list) => match repeated(list) {
+                Some(core) => Err(format!("cores: {core} is listed twice")),
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }
+}
+
+/// A number that occurs twice.
+fn repeated(list: &[u32]) -> Option<u32> {
+    let mut seen = BTreeSet::new();
+    list.iter().copied().find(|&core| !seen.insert(core))
 }
 
 impl Platform {
@@ -156,6 +187,16 @@ impl Platform {
             ));
         }
         for (rank, node) in platform.nodes.iter_mut().enumerate() {
+            if node.group.is_some() && !node.devices.is_empty() {
+                return Err(format!(
+                    "node {rank} has either `group` or devices of its own, not both"
+                ));
+            }
+            if let Some(core) = node.core_of_two_devices() {
+                return Err(format!(
+                    "node {rank}: core {core} is listed for two devices, which would halve each other's speed"
+                ));
+            }
             for (index, device) in node.devices.iter_mut().enumerate() {
                 let at = |reason: String| format!("node {rank}, device {index}: {reason}");
                 device.check().map_err(at)?;
@@ -243,6 +284,8 @@ mod tests {
         assert_eq!(platform.nodes[0].devices[0].cores, Cores::Count(2));
         assert_eq!(platform.nodes[0].devices[0].pace, Some(4.0));
         assert!(platform.nodes[1].devices.is_empty());
+        let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
+        assert_eq!(grouped.nodes[0].group, Some(Grouping::Numa));
     }
 
     #[test]
@@ -269,6 +312,22 @@ mod tests {
             (
                 "schema = 1\n[[node]]\n[[node.device]]\ncores = \"all\"\n",
                 "a number of cores or a list",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = [1, 0, 1]\n",
+                "1 is listed twice",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = [1]\n[[node.device]]\ncores = [0, 1]\n",
+                "core 1 is listed for two devices",
+            ),
+            (
+                "schema = 1\n[[node]]\ngroup = \"socket\"\n",
+                "unknown variant `socket`",
+            ),
+            (
+                "schema = 1\n[[node]]\ngroup = \"numa\"\n[[node.device]]\n",
+                "either `group` or devices",
             ),
             ("schema = 1\n[[node\n", "line 2"),
         ];

@@ -1,6 +1,6 @@
 //! What a run did, as one JSON document.
 
-use isochron_devices::{DeviceInfo, DeviceKind, MeasureTally};
+use isochron_devices::{DeviceInfo, DeviceKind, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
@@ -89,6 +89,9 @@ pub struct NodeReport {
     /// How the measurements of its devices went.
     #[serde(default)]
     pub measured: MeasureTally,
+    /// What is unusual about its host and what it means, one line each.
+    #[serde(default)]
+    pub notices: Vec<String>,
 }
 
 /// One device of a [`NodeReport`].
@@ -110,6 +113,9 @@ pub struct DeviceReport {
     pub cores: Vec<u32>,
     /// Whether its threads were pinned to them.
     pub pinned: bool,
+    /// Where its threads were bound, as the system says, and where they ran; empty for a GPU.
+    #[serde(default)]
+    pub threads: Vec<ThreadPlace>,
 }
 
 /// How a [`Report`]'s balance was found.
@@ -212,8 +218,10 @@ impl NodeReport {
         let comm = session.comm();
         let part = plan.c().part(comm.rank());
         let block_len = (plan.problem().block() as f64).powi(2);
-        let device = |((info, &cols), &busy_s): ((&DeviceInfo, &usize), &f64)| {
-            DeviceReport::new(info.clone(), (part.rows * cols) as f64 / block_len, busy_s)
+        let mut threads = session.threads().into_iter();
+        let device = |((info, &cols), &busy_s): ((&DeviceInfo, &usize), &f64)| DeviceReport {
+            threads: threads.next().unwrap_or_default(),
+            ..DeviceReport::new(info.clone(), (part.rows * cols) as f64 / block_len, busy_s)
         };
         let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
         Self {
@@ -237,6 +245,7 @@ impl NodeReport {
             messages: execution.messages,
             bytes: execution.bytes,
             measured: *plan.measured(),
+            notices: session.notices().to_vec(),
         }
     }
 }
@@ -260,6 +269,7 @@ impl DeviceReport {
             busy_s,
             cores,
             pinned,
+            threads: Vec::new(),
         }
     }
 }
