@@ -10,6 +10,7 @@
 mod algorithms;
 mod balance;
 mod direct;
+mod hybrid;
 mod launch;
 mod markdown;
 mod neighbours;
@@ -34,6 +35,8 @@ enum Campaign {
     Algorithms(algorithms::Arguments),
     /// The update of a CPU device against the BLAS called directly with its own threads
     Update(update::Arguments),
+    /// Two unlike cores balanced by IDPA, against an even split over them
+    Hybrid(hybrid::Arguments),
     /// A device alone and beside a neighbour that is hungry for memory
     Neighbours(neighbours::Arguments),
 }
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<()> {
         Campaign::Balance(arguments) => balance::run(&arguments),
         Campaign::Algorithms(arguments) => algorithms::run(&arguments),
         Campaign::Update(arguments) => update::run(&arguments),
+        Campaign::Hybrid(arguments) => hybrid::run(&arguments),
         Campaign::Neighbours(arguments) => neighbours::run(&arguments),
     }
 }
