@@ -18,6 +18,7 @@ use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::table::Table;
 
 /// What to multiply, and how.
@@ -108,7 +109,7 @@ enum Verify {
 pub fn run(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Failure> {
     let report = multiply(comm, arguments)?;
     if comm.rank() == 0 {
-        print(&report, arguments)?;
+        output::write(&text(&report, arguments)?)?;
     }
     match report.0.verified {
         Some(false) => Err(Failure::run("the result is wrong: it failed its check")),
@@ -230,7 +231,7 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
         file::check_writable(comm, path)?;
     }
     let outcome = match &arguments.report {
-        Some(path) if comm.rank() == 0 => PartialFile::create(path).map(drop),
+        Some(path) if comm.rank() == 0 => PartialFile::check(path),
         _ => Ok(()),
     };
     agree(comm, outcome)
@@ -332,13 +333,10 @@ fn write_json(path: &Path, report: &Report) -> Result<(), Error> {
     partial.publish()
 }
 
-fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<(), Failure> {
+fn text((report, picture): &(Report, String), arguments: &Arguments) -> Result<String, Failure> {
     if arguments.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(report).map_err(Failure::run)?
-        );
-        return Ok(());
+        let json = serde_json::to_string_pretty(report).map_err(Failure::run)?;
+        return Ok(json + "\n");
     }
     let Report {
         m,
@@ -349,16 +347,14 @@ fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<
         ..
     } = report;
     let n_nodes = report.nodes.len();
-    println!("C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, strategy {strategy}");
-    println!(
-        "{n_nodes} node{}, MPI {}\n",
-        if n_nodes == 1 { "" } else { "s" },
-        report.mpi
-    );
-    println!("{picture}");
-    println!("{}", device_table(report));
-    println!("{}", summary(report));
-    Ok(())
+    let plural = if n_nodes == 1 { "" } else { "s" };
+    Ok(format!(
+        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, strategy {strategy}\n\
+         {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
+        report.mpi,
+        device_table(report),
+        summary(report)
+    ))
 }
 
 fn device_table(report: &Report) -> Table {

@@ -24,8 +24,8 @@ struct Host {
     blas: Vec<String>,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Runs the command; what it prints.
+pub fn run(arguments: &Arguments) -> Result<String, Failure> {
     let topology = Topology::discover().map_err(Failure::run)?;
     let host = Host {
         topology: topology.summary(),
@@ -37,16 +37,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     if arguments.json {
         let json = serde_json::to_string_pretty(&host).map_err(Failure::run)?;
-        println!("{json}");
-        return Ok(());
+        return Ok(json + "\n");
     }
-    print!("{}", host.topology);
+    let mut text = host.topology.to_string();
     if let Some(bytes) = host.memory_available_bytes {
-        println!("available   {:.1} GiB", bytes as f64 / f64::from(1 << 30));
+        let gib = bytes as f64 / f64::from(1 << 30);
+        text += &format!("available   {gib:.1} GiB\n");
     }
-    println!("BLAS");
+    text += "BLAS\n";
     for name in host.blas {
-        println!("  {name}");
+        text += &format!("  {name}\n");
     }
-    Ok(())
+    Ok(text)
 }

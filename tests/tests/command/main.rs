@@ -8,6 +8,7 @@
 
 mod layout;
 mod model;
+mod output;
 mod partition;
 
 use std::process::Command;
