@@ -1,5 +1,7 @@
 //! Why a command ends, and with which status.
 
+use std::io::Write as _;
+
 use isochron::ErrorClass;
 
 /// A message for the user and the exit status.
@@ -22,7 +24,8 @@ impl Failure {
 
     /// Prints the message; the exit status.
     pub fn tell(&self) -> u8 {
-        eprintln!("isochron: {}", self.message);
+        // Where nobody listens the status has to say it all.
+        let _ = writeln!(std::io::stderr(), "isochron: {}", self.message);
         self.status
     }
 

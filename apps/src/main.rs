@@ -3,8 +3,6 @@
 //! Exit status: 0 success, 1 the run failed, 2 bad usage or input. With `--json`, standard output holds the
 //! machine-readable result and nothing else. Under `mpirun` only the head rank prints.
 
-// Printing is what this program is for.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod devices;
@@ -13,6 +11,7 @@ mod layout;
 mod measuring;
 mod model;
 mod mxm;
+mod output;
 mod partition;
 mod plot;
 mod points;
@@ -57,14 +56,12 @@ fn main() -> ExitCode {
         Ok(arguments) => run(&arguments.command),
         // Help and version are no failures, and go to standard output.
         Err(message) if !message.use_stderr() => {
-            tell_once(|| {
-                let _ = message.print();
-            });
-            0
+            tell_once(|| status(output::told(message.print())))
         }
         Err(mistake) => {
             tell_once(|| {
                 let _ = mistake.print();
+                2
             });
             2
         }
@@ -74,16 +71,21 @@ fn main() -> ExitCode {
 
 /// Runs a command; its exit status.
 fn run(command: &Command) -> u8 {
-    let outcome = match command {
+    let answer = match command {
         Command::Mxm(arguments) => return run_on_ranks(arguments),
         // The other commands are for one process; of several, the first one does it.
-        _ if launched_rank() != 0 => Ok(()),
+        _ if launched_rank() != 0 => Ok(String::new()),
         Command::Topology(arguments) => topology::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Partition(arguments) => partition::run(arguments),
         Command::Layout(arguments) => layout::run(arguments),
         Command::Model(arguments) => model::run(arguments),
     };
+    status(answer.and_then(|answer| output::write(&answer)))
+}
+
+/// Tells a failure; the exit status.
+fn status(outcome: Result<(), Failure>) -> u8 {
     outcome.map_or_else(|failure| failure.tell(), |()| 0)
 }
 
@@ -109,15 +111,18 @@ fn run_on_ranks(arguments: &mxm::Arguments) -> u8 {
     status
 }
 
-/// Runs `tell` on the head rank, before any rank leaves. All ranks find the same mistake; one tells.
-fn tell_once(tell: impl FnOnce()) {
+/// Runs `tell` on the head rank, before any rank leaves; the exit status that it gives, 0 on other ranks. All
+/// ranks find the same to tell; one tells it.
+fn tell_once(tell: impl FnOnce() -> u8) -> u8 {
     let comm = connect().ok();
-    if comm.as_ref().map_or(launched_rank(), |comm| comm.rank()) == 0 {
-        tell();
-    }
+    let status = match comm.as_ref().map_or(launched_rank(), |comm| comm.rank()) {
+        0 => tell(),
+        _ => 0,
+    };
     if let Some(comm) = comm {
         comm.barrier();
     }
+    status
 }
 
 /// Events go to standard error when `ISOCHRON_LOG` asks for them (`info`, `isochron=debug`, ...).

@@ -1,6 +1,7 @@
 //! `isochron mxm`: a multiplication, balanced, run and checked.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,7 @@ use isochron_hierarchy::partition::Partitioner;
 
 use crate::failure::Failure;
 use crate::measuring::Measuring;
+use crate::output;
 use crate::table::Table;
 use crate::topology::ranges;
 
@@ -119,7 +121,7 @@ enum Verify {
 pub fn run(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Failure> {
     let report = multiply(comm, arguments)?;
     if comm.rank() == 0 {
-        print(&report, arguments)?;
+        output::write(&text(&report, arguments)?)?;
     }
     match report.0.verified {
         Some(false) => Err(Failure::run("the result is wrong: it failed its check")),
@@ -242,7 +244,7 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
         file::check_writable(comm, path)?;
     }
     let outcome = match &arguments.report {
-        Some(path) if comm.rank() == 0 => PartialFile::create(path).map(drop),
+        Some(path) if comm.rank() == 0 => PartialFile::check(path),
         _ => Ok(()),
     };
     agree(comm, outcome)
@@ -345,13 +347,10 @@ fn write_json(path: &Path, report: &Report) -> Result<(), Error> {
     partial.publish()
 }
 
-fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<(), Failure> {
+fn text((report, picture): &(Report, String), arguments: &Arguments) -> Result<String, Failure> {
     if arguments.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(report).map_err(Failure::run)?
-        );
-        return Ok(());
+        let json = serde_json::to_string_pretty(report).map_err(Failure::run)?;
+        return Ok(json + "\n");
     }
     let Report {
         m,
@@ -362,19 +361,18 @@ fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<
         ..
     } = report;
     let n_nodes = report.nodes.len();
-    println!("C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, strategy {strategy}");
-    println!(
-        "{n_nodes} node{}, MPI {}\n",
-        if n_nodes == 1 { "" } else { "s" },
-        report.mpi
+    let plural = if n_nodes == 1 { "" } else { "s" };
+    let mut text = format!(
+        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, strategy {strategy}\n\
+         {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
+        report.mpi,
+        device_table(report),
+        summary(report)
     );
-    println!("{picture}");
-    println!("{}", device_table(report));
-    println!("{}", summary(report));
     for (notice, ranks) in notices(report) {
-        println!("note: {notice} (rank {})", ranges(&ranks));
+        let _ = writeln!(text, "note: {notice} (rank {})", ranges(&ranks));
     }
-    Ok(())
+    Ok(text)
 }
 
 /// What is unusual about the ranks' hosts, each with the ranks that say so.

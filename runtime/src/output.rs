@@ -1,36 +1,63 @@
 //! Files that carry their final name only once they are complete.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
 /// A file being written under a temporary name beside its final one (`.NAME.partial-PID`). It is removed unless it
 /// is published; only a process that is killed leaves it behind.
+///
+/// Symbolic links stay: the file that they lead to is the one that is replaced. A pipe or a terminal cannot be
+/// replaced, and is written straight into.
 #[derive(Debug)]
 pub struct PartialFile {
+    /// As the user named it.
     path: PathBuf,
-    partial: PathBuf,
+    place: Place,
     file: File,
 }
 
+/// Where the bytes go.
+#[derive(Debug)]
+enum Place {
+    /// Under the name `partial` until they have the name `end`.
+    Beside { end: PathBuf, partial: PathBuf },
+    /// Into what is there already.
+    Straight,
+}
+
 impl PartialFile {
-    /// Creates the file under its temporary name.
+    /// Creates the file under its temporary name. A named pipe is opened, which waits for its reader.
     ///
     /// # Errors
     /// [`Error::File`] when `path` cannot be a file or its folder cannot be written.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let name = name
-            .filter(|_| !path.is_dir())
-            .ok_or_else(|| Error::file(path, "is no name for a file"))?;
-        let partial = path.with_file_name(format!(".{name}.partial-{}", std::process::id()));
-        let file = File::create(&partial).map_err(|error| Error::file(path, error))?;
+        let place = Place::of(path)?;
+        let file = match &place {
+            Place::Beside { partial, .. } => File::create(partial),
+            // What stands in a file that is open already, such as standard output, is not overwritten.
+            Place::Straight => OpenOptions::new().append(true).open(path),
+        };
         Ok(Self {
             path: path.to_path_buf(),
-            partial,
-            file,
+            place,
+            file: file.map_err(|error| Error::file(path, error))?,
         })
+    }
+
+    /// Finds out whether the file can be created, and leaves nothing behind. A pipe is not opened: its reader would
+    /// take that for the whole content.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn check(path: &Path) -> Result<(), Error> {
+        match Place::of(path)? {
+            Place::Straight => Ok(()),
+            Place::Beside { .. } => Self::create(path).map(drop),
+        }
     }
 
     /// The file, to be written.
@@ -43,18 +70,69 @@ impl PartialFile {
     /// # Errors
     /// [`Error::Output`].
     pub fn publish(self) -> Result<(), Error> {
-        let renamed = self
-            .file
-            .sync_all()
-            .and_then(|()| std::fs::rename(&self.partial, &self.path));
+        let renamed = match &self.place {
+            Place::Beside { end, partial } => self
+                .file
+                .sync_all()
+                .and_then(|()| std::fs::rename(partial, end)),
+            // Pipes and terminals keep nothing that could be brought to a disk.
+            Place::Straight => Ok(()),
+        };
         renamed.map_err(|error| Error::output(&self.path, error))
     }
 }
 
+impl Place {
+    fn of(path: &Path) -> Result<Self, Error> {
+        let refused = |reason: &str| Err(Error::file(path, reason));
+        if let Ok(there) = std::fs::metadata(path).map(|metadata| metadata.file_type()) {
+            if there.is_dir() {
+                return refused("is a folder, and no name for a file");
+            }
+            if there.is_block_device() || there.is_socket() {
+                return refused("is a device or a socket, which no file is written into");
+            }
+            if !there.is_file() {
+                return Ok(Self::Straight);
+            }
+        }
+        let end = behind_links(path).map_err(|error| Error::file(path, error))?;
+        if end.starts_with("/proc") {
+            return Ok(Self::Straight);
+        }
+        let Some(name) = end.file_name().and_then(|name| name.to_str()) else {
+            return refused("is no name for a file");
+        };
+        let partial = end.with_file_name(format!(".{name}.partial-{}", std::process::id()));
+        Ok(Self::Beside { end, partial })
+    }
+}
+
+/// Where the symbolic links at `path` lead, whether there is a file or not; a link in `/proc`, which stands for a
+/// file that is open, is not followed.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    // As many as the system follows.
+    const LINKS: u32 = 40;
+    let mut end = path.to_path_buf();
+    for _ in 0..LINKS {
+        if end.starts_with("/proc") {
+            return Ok(end);
+        }
+        match std::fs::read_link(&end) {
+            // A relative link starts from the folder that it is in; an absolute one replaces all of it.
+            Ok(link) => end = end.parent().unwrap_or(Path::new("")).join(link),
+            Err(_) => return Ok(end),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        // After `publish` there is nothing under this name; before it, nothing that anyone wants.
-        let _ = std::fs::remove_file(&self.partial);
+        if let Place::Beside { partial, .. } = &self.place {
+            // After `publish` there is nothing under this name; before it, nothing that anyone wants.
+            let _ = std::fs::remove_file(partial);
+        }
     }
 }
 
@@ -79,5 +157,59 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"whole");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(PartialFile::create(folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("inner")).unwrap();
+        std::fs::write(at("inner/old"), b"old").unwrap();
+        std::os::unix::fs::symlink("inner/old", at("one")).unwrap();
+        std::os::unix::fs::symlink(at("one"), at("two")).unwrap();
+        std::os::unix::fs::symlink("inner/new", at("dangling")).unwrap();
+        for (link, end) in [("two", "inner/old"), ("dangling", "inner/new")] {
+            let mut file = PartialFile::create(&at(link)).unwrap();
+            file.file().write_all(b"whole").unwrap();
+            file.publish().unwrap();
+            assert_eq!(std::fs::read(at(end)).unwrap(), b"whole");
+            assert!(at(link).is_symlink() && !at(end).is_symlink(), "{link}");
+        }
+        assert_eq!(std::fs::read_dir(at("inner")).unwrap().count(), 2);
+        std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+        assert!(PartialFile::create(&at("loop")).is_err());
+    }
+
+    #[test]
+    fn a_pipe_is_written_straight_into() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe.npy");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        // Checking opens nothing: without a reader that would never end.
+        PartialFile::check(&path).unwrap();
+        std::thread::scope(|threads| {
+            let reader = threads.spawn(|| std::fs::read(&path));
+            let mut file = PartialFile::create(&path).unwrap();
+            file.file().write_all(b"whole").unwrap();
+            file.publish().unwrap();
+            assert_eq!(reader.join().unwrap().unwrap(), b"whole");
+        });
+        let kind = std::fs::symlink_metadata(&path).unwrap().file_type();
+        assert!(kind.is_fifo());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_socket_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        for outcome in [
+            PartialFile::create(&path).map(drop),
+            PartialFile::check(&path),
+        ] {
+            assert!(matches!(outcome, Err(Error::File { .. })), "{outcome:?}");
+        }
     }
 }

@@ -179,7 +179,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_work() {
 fn unknown_options_are_refused() {
     refused(
         &["--size", "64", "--strategy", "best"],
-        "is none of homogeneous",
+        "expected one of homogeneous",
         None,
     );
     refused(&["--sise", "64"], "unexpected argument", None);

@@ -1,7 +1,7 @@
 //! `isochron devices bench`: speed over sizes, alone and together.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use isochron::comm::LocalComm;
@@ -16,6 +16,7 @@ use super::report;
 use super::sizes::Sizes;
 use crate::failure::Failure;
 use crate::measuring::Measuring;
+use crate::output;
 use crate::plot::svg;
 
 /// What to measure, and where to put it.
@@ -49,7 +50,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments) -> Result<String, Failure> {
     let sizes = arguments.sizes.list(arguments.block)?;
     let config = |n: usize| arguments.measuring.or(MeasureConfig::thorough(n));
     for &n in &sizes {
@@ -68,22 +69,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let measured = measure(arguments, &sizes, &config)?;
     if let Some(folder) = &arguments.out {
         for (name, text) in points::files(&measured, arguments.block) {
-            write(
-                PartialFile::create(&folder.join(&name))?,
-                &text,
-                &folder.join(&name),
-            )?;
+            output::file(&folder.join(&name), &text)?;
         }
     }
     if let (Some(partial), Some(path)) = (plot, &arguments.svg) {
-        write(partial, &svg(&report::plots(&measured)), path)?;
+        output::fill(partial, path, &svg(&report::plots(&measured)))?;
     }
     if arguments.json {
-        println!("{}", report::json(&measured, arguments.block)?);
+        output::json(&report::document(&measured, arguments.block))
     } else {
-        print!("{}", report::text(&measured, arguments.block));
+        Ok(report::text(&measured, arguments.block))
     }
-    Ok(())
 }
 
 fn measure(
@@ -101,7 +97,7 @@ fn measure(
     let mut progress = |what: &str| {
         if std::io::stderr().is_terminal() {
             // To the start of the line, which is cleared: progress is no part of what is left to read.
-            eprint!("\r\x1b[Kmeasuring {what}");
+            let _ = write!(std::io::stderr(), "\r\x1b[Kmeasuring {what}");
         }
     };
     let found = measured::measure(
@@ -112,14 +108,7 @@ fn measure(
         &mut progress,
     );
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     Ok(found.map_err(isochron::Error::from)?)
-}
-
-/// Writes a file that has its name only when it is complete.
-fn write(mut partial: PartialFile, text: &str, path: &Path) -> Result<(), Failure> {
-    let written = partial.file().write_all(text.as_bytes());
-    written.map_err(|error| Failure::run(format!("cannot write {}: {error}", path.display())))?;
-    Ok(partial.publish()?)
 }

@@ -25,7 +25,7 @@ enum Command {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments) -> Result<String, Failure> {
     match &arguments.command {
         Command::Bench(arguments) => bench::run(arguments),
     }

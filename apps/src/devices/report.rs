@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::measured::{DeviceMeasured, Measured, SizeMeasured};
-use crate::failure::Failure;
 use crate::plot::{Curve, Mark, Plot};
 use crate::table::Table;
 
@@ -14,11 +13,8 @@ use crate::table::Table;
 const SCHEMA: u32 = 1;
 
 /// The document for scripts.
-///
-/// # Errors
-/// None in practice: numbers that JSON lacks become `null`.
-pub fn json(measured: &Measured, block: usize) -> Result<String, Failure> {
-    let document = json!({
+pub fn document(measured: &Measured, block: usize) -> Value {
+    json!({
         "schema": SCHEMA,
         "block": block,
         "kernel": "rank-b update",
@@ -26,8 +22,7 @@ pub fn json(measured: &Measured, block: usize) -> Result<String, Failure> {
         "peak": PEAK,
         "devices": measured.devices,
         "measured": tally(measured),
-    });
-    serde_json::to_string_pretty(&document).map_err(Failure::run)
+    })
 }
 
 /// What the peak is.
@@ -198,8 +193,8 @@ fn plot(device: &DeviceMeasured) -> Plot {
             .collect()
     };
     let end = device.sizes.last().map_or(1.0, |size| size.n as f64);
-    let curve = |name, symbol, color, dashed, points| Curve {
-        name,
+    let curve = |name: &str, symbol, color, dashed, points| Curve {
+        name: name.to_owned(),
         symbol,
         color,
         dashed,
@@ -269,8 +264,7 @@ mod tests {
 
     #[test]
     fn json_holds_every_measurement() {
-        let document: serde_json::Value =
-            serde_json::from_str(&json(&made_up(), 64).expect("JSON")).expect("JSON");
+        let document = document(&made_up(), 64);
         let sizes = &document["devices"][1]["sizes"];
         assert_eq!(sizes[1]["together"]["outcome"], "bounded");
         assert_eq!(sizes[0]["alone"]["reps"], 5);

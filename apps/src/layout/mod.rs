@@ -1,15 +1,20 @@
 //! `isochron layout`: a matrix in zones, by areas or by models.
 
+mod choice;
 mod measured;
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use isochron_hierarchy::layout::{Layout, Method, Rect, Zones, arrange, columns};
+use clap::Args;
+use isochron_hierarchy::layout::{Layout, LayoutError, Method, Rect, Zones, arrange, kl};
 use isochron_hierarchy::model::Fit;
+use isochron_hierarchy::partition::{PartitionError, Partitioner};
 use serde::Serialize;
 
+use self::choice::{Columns, How};
 use crate::failure::Failure;
+use crate::output;
+use crate::points;
 use crate::table::Table;
 
 /// What to arrange.
@@ -27,13 +32,24 @@ pub struct Arguments {
     /// `m n t [reps [ci]]`: seconds for m rows and n columns of blocks)
     #[arg(long, num_args = 1.., value_name = "FILE")]
     models: Vec<PathBuf>,
-    /// How [default: br, with --models fpm-br]
-    #[arg(long, value_enum)]
+    /// How: kl (columns of equally many nodes as they come), br (columns of the least sum of
+    /// half-perimeters), cartesian (a grid, by approximate areas), recursive (rectangles by cuts), corner
+    /// (rectangles and L-shaped zones), row-slices or column-slices, by areas or by models of them; with
+    /// --models also fpm-br (1.5D: equal times, arranged as br) or fpm-kl (by models of height and width,
+    /// in columns) [default: br, with --models fpm-br]
+    #[arg(long)]
     method: Option<How>,
+    /// Columns for kl and fpm-kl, from left to right, each with its nodes from top to bottom, counted
+    /// from 0: 0,1/2,3 [default: equally many nodes as they come]
+    #[arg(long, value_name = "I,.../...")]
+    columns: Option<Columns>,
     /// Model made of the points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
     /// [default: piecewise-speed]
     #[arg(long)]
     fit: Option<Fit>,
+    /// Partitioner that finds areas of equal times by points files: gpa, npa or hpopta [default: gpa]
+    #[arg(long, visible_alias = "partitioner", value_name = "PARTITIONER")]
+    dividing: Option<Partitioner>,
     /// Rows of the matrix, in blocks
     #[arg(long, default_value_t = 64)]
     rows: u64,
@@ -43,45 +59,6 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum How {
-    /// Columns of equally many nodes as they come
-    Kl,
-    /// Columns of the least sum of half-perimeters
-    Br,
-    /// A grid, by approximate areas
-    Cartesian,
-    /// Rectangles by recursive cuts
-    Recursive,
-    /// Rectangles and L-shaped zones
-    Corner,
-    /// Horizontal slices
-    RowSlices,
-    /// Vertical slices
-    ColumnSlices,
-    /// By models of the area (1.5D): equal times, arranged as br
-    FpmBr,
-    /// By models of height and width, in columns
-    FpmKl,
-}
-
-impl How {
-    /// The method that arranges the areas; `None` for fpm-kl, which makes its own.
-    fn of_areas(self) -> Option<Method> {
-        match self {
-            Self::Kl => Some(Method::Kl),
-            Self::Br | Self::FpmBr => Some(Method::Br),
-            Self::Cartesian => Some(Method::Cartesian),
-            Self::Recursive => Some(Method::Recursive),
-            Self::Corner => Some(Method::Corner),
-            Self::RowSlices => Some(Method::RowSlices),
-            Self::ColumnSlices => Some(Method::ColumnSlices),
-            Self::FpmKl => None,
-        }
-    }
 }
 
 /// Zones, and what they were made from.
@@ -97,6 +74,8 @@ struct Arranged {
 struct Times {
     times_s: Vec<f64>,
     max_time_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dividing: Option<Partitioner>,
     #[serde(skip_serializing_if = "Option::is_none")]
     imbalance: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,70 +101,111 @@ struct Answer<'a> {
     times: Option<&'a Times>,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Runs the command; what it prints.
+pub fn run(arguments: &Arguments) -> Result<String, Failure> {
     let by_models = !arguments.models.is_empty();
-    let default = if by_models { How::FpmBr } else { How::Br };
+    let default = if by_models {
+        How::FpmBr
+    } else {
+        How::Of(Method::default())
+    };
     let method = arguments.method.unwrap_or(default);
+    if arguments.columns.is_some() && !method.takes_columns() {
+        return Err(Failure::input(format!(
+            "--columns: goes with --method kl and fpm-kl, and this is {method}"
+        )));
+    }
     let arranged = if by_models {
         measured::arranged(arguments, method)?
     } else {
         by_areas(arguments, method)?
     };
-    let lower_bound = columns::lower_bound(&arranged.areas, arguments.rows, arguments.cols);
     if arguments.json {
-        return print_json(method, &arranged, lower_bound);
+        json(method, &arranged)
+    } else {
+        Ok(text(&arranged))
     }
-    let zones = &arranged.zones;
-    println!("{}", zones.picture(40));
-    println!("{}", table(&arranged));
-    let cost = zones.cost();
-    println!("sum of half-perimeters {cost} blocks; squares of such areas have {lower_bound:.1}");
-    if let Some(times) = &arranged.times {
-        println!("longest {:.6} s", times.max_time_s);
-        if let (Some(imbalance), Some(iterations)) = (times.imbalance, times.iterations) {
-            let imbalance = 100.0 * imbalance;
-            println!("imbalance {imbalance:.1} % after {iterations} iterations");
-        }
+}
+
+impl Arguments {
+    /// The failure of a layout, with the file or the flag that it comes from.
+    fn refused(&self, error: &LayoutError) -> Failure {
+        let flag = match error {
+            LayoutError::Partition(error @ PartitionError::TooLarge { .. }) => {
+                return points::refused(&self.models, "--dividing", error);
+            }
+            LayoutError::Partition(error) => {
+                return points::refused(&self.models, "--rows, --cols", error);
+            }
+            LayoutError::NoSuchNode { .. }
+            | LayoutError::Repeated { .. }
+            | LayoutError::NotArranged { .. } => "--columns",
+            LayoutError::TooLarge { .. } => "--rows, --cols",
+            _ if self.models.is_empty() => "AREA",
+            _ => "--models",
+        };
+        Failure::input(format!("{flag}: {error}"))
     }
-    Ok(())
 }
 
 fn by_areas(arguments: &Arguments, method: How) -> Result<Arranged, Failure> {
     let (areas, rows, cols) = (&arguments.areas, arguments.rows, arguments.cols);
-    if method == How::FpmBr || method == How::FpmKl {
+    let How::Of(method) = method else {
         return Err(Failure::input(
             "--method: fpm-br and fpm-kl need models of the nodes; give --models in place of areas",
         ));
+    };
+    let flags = [
+        ("--fit", arguments.fit.is_some()),
+        ("--dividing", arguments.dividing.is_some()),
+    ];
+    if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
+        return Err(Failure::input(format!("{flag}: goes with --models")));
     }
-    if arguments.fit.is_some() {
-        return Err(Failure::input("--fit: goes with --models"));
-    }
-    let by = method.of_areas().unwrap_or_default();
-    let zones = arrange(by, areas, rows, cols);
+    let zones = match &arguments.columns {
+        Some(columns) => kl(areas, &columns.0, rows, cols).map(Zones::from),
+        None => arrange(method, areas, rows, cols),
+    };
     Ok(Arranged {
-        zones: zones.map_err(Failure::input)?,
+        zones: zones.map_err(|error| arguments.refused(&error))?,
         areas: areas.clone(),
         times: None,
     })
 }
 
-fn print_json(method: How, arranged: &Arranged, lower_bound: f64) -> Result<(), Failure> {
+fn json(method: How, arranged: &Arranged) -> Result<String, Failure> {
     let zones = &arranged.zones;
     let layout = Layout::try_from(zones.clone()).ok();
-    let answer = Answer {
+    output::json(&Answer {
         rows: zones.rows(),
         cols: zones.cols(),
         rects: layout.as_ref().map(Layout::rects),
         half_perimeters: layout.as_ref().map(Layout::half_perimeter_sum),
-        lower_bound,
+        lower_bound: zones.lower_bound(),
         method,
         zones: zones.zones(),
         cost: zones.cost(),
         times: arranged.times.as_ref(),
-    };
-    println!("{}", serde_json::to_string(&answer).map_err(Failure::run)?);
-    Ok(())
+    })
+}
+
+fn text(arranged: &Arranged) -> String {
+    let zones = &arranged.zones;
+    let mut text = format!(
+        "{}\n{}\nsum of half-perimeters {} blocks; squares of such areas have {:.1}\n",
+        zones.picture(40),
+        table(arranged),
+        zones.cost(),
+        zones.lower_bound()
+    );
+    if let Some(times) = &arranged.times {
+        text += &format!("longest {:.6} s\n", times.max_time_s);
+        if let (Some(imbalance), Some(iterations)) = (times.imbalance, times.iterations) {
+            let imbalance = 100.0 * imbalance;
+            text += &format!("imbalance {imbalance:.1} % after {iterations} iterations\n");
+        }
+    }
+    text
 }
 
 /// A line for each rectangle; an L has two, and a node without blocks an empty one.

@@ -15,7 +15,7 @@ pub fn plots(device: &Device, time: bool) -> Vec<Plot> {
         x_name: "size, units",
         y_name: "speed, units/s",
         curves: curves(device, |model, d| model.speed(d)),
-        marks: device.points.iter().map(speed_mark).collect(),
+        marks: marks(device, speed_mark),
     }];
     if time {
         plots.push(Plot {
@@ -23,18 +23,20 @@ pub fn plots(device: &Device, time: bool) -> Vec<Plot> {
             x_name: "size, units",
             y_name: "time, s",
             curves: curves(device, |model, d| model.time_s(d)),
-            marks: device.points.iter().map(time_mark).collect(),
+            marks: marks(device, time_mark),
         });
     }
     plots
 }
 
 fn curves(device: &Device, value: impl Fn(&dyn SpeedModel, f64) -> f64) -> Vec<Curve> {
-    let places = places(device);
+    // Curves may have corners where there are points.
+    let measured = device.points.iter().map(|point| point.d);
+    let places = among(measured.chain(device.sizes.iter().copied()));
     let curve = |(fit, model): &(Fit, Box<dyn SpeedModel>)| {
         let (symbol, color, dashed) = look(*fit);
         Curve {
-            name: fit.name(),
+            name: fit.name().to_owned(),
             symbol,
             color,
             dashed,
@@ -45,19 +47,6 @@ fn curves(device: &Device, value: impl Fn(&dyn SpeedModel, f64) -> f64) -> Vec<C
     // A constant is the least of what there is to see.
     curves.sort_by_key(|curve| curve.name == Fit::Cpm.name());
     curves
-}
-
-/// Sizes at which the curves are evaluated: evenly from 0 to beyond the last one that matters, and where
-/// they may have corners.
-fn places(device: &Device) -> Vec<f64> {
-    let measured = device.points.iter().map(|point| point.d);
-    let sizes = || measured.clone().chain(device.sizes.iter().copied());
-    let end = 1.05 * sizes().max().unwrap_or(1) as f64;
-    let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
-    let mut places: Vec<f64> = even.chain(sizes().map(|d| d as f64)).collect();
-    places.sort_unstable_by(f64::total_cmp);
-    places.dedup();
-    places
 }
 
 /// Character, colour (of a palette that the colour-blind can tell apart) and whether the line is
@@ -72,27 +61,43 @@ fn look(fit: Fit) -> (char, &'static str, bool) {
     }
 }
 
-fn time_mark(point: &Point) -> Mark {
+fn marks(device: &Device, mark: fn(f64, f64, f64, f64) -> Mark) -> Vec<Mark> {
+    let points = device.points.iter();
+    let mark = |&Point { d, t_s, ci_s, .. }: &Point| mark(d as f64, d as f64, t_s, ci_s);
+    points.map(mark).collect()
+}
+
+/// At `x` the time of so many units, whose number it does not depend on.
+pub fn time_mark(x: f64, _units: f64, t_s: f64, ci_s: f64) -> Mark {
     Mark {
-        x: point.d as f64,
-        y: point.t_s,
-        low: (point.t_s - point.ci_s).max(0.0),
-        high: point.t_s + point.ci_s,
+        x,
+        y: t_s,
+        low: (t_s - ci_s).max(0.0),
+        high: t_s + ci_s,
     }
 }
 
-/// The interval of the time, as speeds.
-fn speed_mark(point: &Point) -> Mark {
-    let d = point.d as f64;
-    let least_s = point.t_s - point.ci_s;
+/// At `x` the speed of so many units, and the interval of their time as speeds.
+pub fn speed_mark(x: f64, units: f64, t_s: f64, ci_s: f64) -> Mark {
+    let least_s = t_s - ci_s;
     Mark {
-        x: d,
-        y: point.speed(),
-        low: d / (point.t_s + point.ci_s),
+        x,
+        y: units / t_s,
+        low: units / (t_s + ci_s),
         high: if least_s > 0.0 {
-            d / least_s
+            units / least_s
         } else {
             f64::INFINITY
         },
     }
+}
+
+/// `places` with as many more evenly between 0 and somewhat beyond the last.
+pub fn among(places: impl Iterator<Item = u64> + Clone) -> Vec<f64> {
+    let end = 1.05 * places.clone().max().unwrap_or(1) as f64;
+    let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
+    let mut places: Vec<f64> = even.chain(places.map(|d| d as f64)).collect();
+    places.sort_unstable_by(f64::total_cmp);
+    places.dedup();
+    places
 }

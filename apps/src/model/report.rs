@@ -6,14 +6,9 @@ use serde::Serialize;
 use super::Device;
 use crate::table::Table;
 
-/// All devices as JSON.
+/// A device as JSON.
 #[derive(Serialize)]
-pub struct Report {
-    models: Vec<Model>,
-}
-
-#[derive(Serialize)]
-struct Model {
+pub struct Model {
     file: String,
     points: Vec<Measured>,
     flags: Vec<Flag>,
@@ -41,16 +36,8 @@ struct Value {
     time_s: f64,
 }
 
-impl Report {
-    pub fn of(devices: &[Device]) -> Self {
-        Self {
-            models: devices.iter().map(Model::of).collect(),
-        }
-    }
-}
-
 impl Model {
-    fn of(device: &Device) -> Self {
+    pub fn of(device: &Device) -> Self {
         let fitted = |(fit, model): &(Fit, Box<dyn SpeedModel>)| Fitted {
             fit: *fit,
             at: device.sizes.iter().map(|&d| value(&**model, d)).collect(),
@@ -76,21 +63,19 @@ fn value(model: &dyn SpeedModel, d: u64) -> Value {
     }
 }
 
-/// Prints the points, what is wrong with them, and what the models say.
-pub fn print(device: &Device) {
-    println!("{}", device.file);
+/// The points, what is wrong with them, and what the models say.
+pub fn text(device: &Device) -> String {
     let flags = device.measured.flags();
-    println!("{}", points(&device.points, &flags));
+    let mut text = format!("{}\n{}\n", device.file, points(&device.points, &flags));
     for flag in &flags {
-        println!("{flag}");
+        text += &format!("{flag}\n");
     }
     if !flags.is_empty() {
-        println!();
+        text.push('\n');
     }
-    println!("speed, units/s");
-    println!("{}", values(device, |value| value.speed));
-    println!("time, s");
-    print!("{}", values(device, |value| value.time_s));
+    let speeds = values(device, |value| value.speed);
+    let times = values(device, |value| value.time_s);
+    text + &format!("speed, units/s\n{speeds}\ntime, s\n{times}")
 }
 
 fn points(points: &[Point], flags: &[Flag]) -> Table {
@@ -128,7 +113,7 @@ fn values(device: &Device, number: impl Fn(Value) -> f64) -> Table {
 }
 
 /// Six digits.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

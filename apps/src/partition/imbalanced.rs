@@ -6,41 +6,45 @@ use isochron_hierarchy::partition::{
     popta,
 };
 
-use super::{Algorithm, Answer, Arguments, Division, Node, Search};
+use super::{Algorithm, Answer, Arguments, Node, Parts, Search};
 use crate::failure::Failure;
 use crate::points::{failed, read};
 
 /// Steps of the published search; each may add some forty bytes to its memory.
 const WORK_LIMIT: u64 = 10_000_000;
 
+/// What an algorithm found, device by device; of several nodes, node by node.
+#[derive(Default)]
+struct Division {
+    partition: Partition,
+    nodes: Option<Vec<Node>>,
+    search: Option<Search>,
+}
+
 pub fn answer(arguments: &Arguments) -> Result<Answer, Failure> {
     let points: Vec<Vec<Point>> = arguments
         .models
         .iter()
-        .map(|path| Ok(read(path)?.points))
-        .collect::<Result<_, Failure>>()?;
+        .map(|path| read(path))
+        .collect::<Result<_, _>>()?;
     let sizes = points.iter().flatten().map(|point| point.d);
     // Sizes are at least 1, and so is their divisor.
     let granule = arguments.granule.unwrap_or_else(|| sizes.fold(0, gcd));
     let estimate = arguments.estimate.unwrap_or_default();
     let functions = functions(arguments, granule, &points, estimate)?;
-    let limits = super::limits::of_devices(&arguments.caps, &arguments.forbid, functions.len())?;
+    let limits = arguments.limits.of_devices(functions.len())?;
     let Division {
         partition,
         nodes,
         search,
     } = divide(arguments, &functions, &limits)?;
+    let Partition { units, times_s } = partition;
     Ok(Answer {
-        algorithm: arguments.algorithm,
-        max_time_s: partition.max_time_s(),
-        active: partition.active(),
-        units: partition.units,
-        times_s: partition.times_s,
-        fit: None,
         granule: Some(granule),
         estimate: Some(estimate),
         search,
         nodes,
+        ..Answer::new(arguments.algorithm, Parts::Whole { units }, times_s)
     })
 }
 
@@ -91,7 +95,14 @@ fn divide(
                 .map(hierarchical)
                 .map_err(refused)
         }
-        _ => hpopta(functions, limits, total).map(found).map_err(refused),
+        Algorithm::Hpopta => hpopta(functions, limits, total).map(found).map_err(refused),
+        Algorithm::Even
+        | Algorithm::Cpm
+        | Algorithm::Gpa
+        | Algorithm::Npa
+        | Algorithm::Continuous => {
+            unreachable!("{} divides by models", arguments.algorithm.name())
+        }
     }
 }
 
@@ -101,7 +112,8 @@ fn searched(search: Found, work_limit: u64) -> Result<Division, Failure> {
         Found::Unfinished(Some(partition)) => (partition, false),
         Found::Unfinished(None) => {
             return Err(Failure::run(format!(
-                "--work-limit: no division found within {work_limit} steps"
+                "--work-limit: the search was given up after {work_limit} steps without having found any \
+                 division: allow more, or use --algorithm hpopta, which finds the optimum without a limit"
             )));
         }
     };
@@ -110,7 +122,7 @@ fn searched(search: Found, work_limit: u64) -> Result<Division, Failure> {
         nodes: None,
         search: Some(Search {
             converged,
-            iterations: None,
+            ..Search::default()
         }),
     })
 }
@@ -133,9 +145,10 @@ fn identical(
         return Err(failed(&arguments.models[other], reason));
     }
     if let Some(other) = (1..limits.len()).find(|&i| limits[i] != limits[0]) {
+        let flags = arguments.limits.names();
         return Err(Failure::input(format!(
-            "--caps, --forbid: device {other} differs from device 0: popta is for identical devices, \
-             hpopta for unlike"
+            "{flags}: device {other} differs from device 0: popta is for identical devices, hpopta for \
+             unlike"
         )));
     }
     Ok(arguments

@@ -1,8 +1,10 @@
 //! What devices must not be given.
 
+use std::ops::Range;
 use std::str::FromStr;
 
-use isochron_hierarchy::partition::Limits;
+use clap::Args;
+use isochron_hierarchy::partition::{Limits, Memory};
 
 use crate::failure::Failure;
 
@@ -26,7 +28,7 @@ impl FromStr for Cap {
 /// A size that must not be given out: `DEVICE:SIZE`, or `SIZE` to any device.
 #[derive(Clone, Copy)]
 pub struct Forbidden {
-    device: Option<usize>,
+    device: Option<u64>,
     size: u64,
 }
 
@@ -34,50 +36,136 @@ impl FromStr for Forbidden {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (device, size) = match text.split_once(':') {
-            Some((device, size)) => (Some(device), size),
-            None => (None, text),
+        let parsed = match numbers(text).as_deref() {
+            Some(&[size]) => Some((None, size)),
+            Some(&[device, size]) => Some((Some(device), size)),
+            _ => None,
         };
-        let parse = || {
-            let device = device.map(str::parse).transpose().ok()?;
-            let size = size.parse().ok().filter(|&size| size > 0)?;
-            Some(Self { device, size })
-        };
-        parse().ok_or_else(|| "expected SIZE or DEVICE:SIZE, whole numbers, SIZE from 1".to_owned())
+        match parsed {
+            Some((device, size)) if size > 0 => Ok(Self { device, size }),
+            _ => Err("expected SIZE or DEVICE:SIZE, whole numbers, SIZE from 1".to_owned()),
+        }
     }
 }
 
-/// The limits of each of `n` devices.
-pub fn of_devices(caps: &[Cap], forbidden: &[Forbidden], n: usize) -> Result<Vec<Limits>, Failure> {
-    let mut limits = vec![Limits::default(); n];
-    match caps {
-        [] => {}
-        [Cap(cap)] => limits.iter_mut().for_each(|limits| limits.cap = *cap),
-        _ if caps.len() == n => {
-            for (limits, Cap(cap)) in limits.iter_mut().zip(caps) {
-                limits.cap = *cap;
-            }
-        }
-        _ => {
-            return Err(Failure::input(format!(
-                "--caps: {} caps for {n} devices: give one each, or one for all",
-                caps.len()
-            )));
-        }
+/// The memory of a device and what units need of it: `DEVICE:PER_UNIT:FIXED:AVAILABLE`, in bytes, or
+/// without a device that of each.
+#[derive(Clone, Copy)]
+pub struct Bytes {
+    device: Option<u64>,
+    memory: Memory,
+}
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (device, [bytes_per_unit, fixed_bytes, available_bytes]) =
+            match numbers(text).as_deref() {
+                Some(&[device, per_unit, fixed, available]) => {
+                    (Some(device), [per_unit, fixed, available])
+                }
+                Some(&[per_unit, fixed, available]) => (None, [per_unit, fixed, available]),
+                _ => {
+                    return Err("expected BYTES_PER_UNIT:FIXED:AVAILABLE or \
+                            DEVICE:BYTES_PER_UNIT:FIXED:AVAILABLE, whole numbers"
+                        .to_owned());
+                }
+            };
+        Ok(Self {
+            device,
+            memory: Memory {
+                bytes_per_unit,
+                fixed_bytes,
+                available_bytes,
+            },
+        })
     }
-    for &Forbidden { device, size } in forbidden {
-        let devices = match device {
-            None => 0..n,
-            Some(device) if device < n => device..device + 1,
-            Some(device) => {
+}
+
+/// Whole numbers with colons between them.
+fn numbers(text: &str) -> Option<Vec<u64>> {
+    text.split(':').map(|number| number.parse().ok()).collect()
+}
+
+/// What limits devices, as it was given.
+#[derive(Args)]
+pub struct Given {
+    /// Most units of each device in order, `none` for no limit, or one value for all: 100,none,50
+    /// (hpopta family)
+    #[arg(long, value_delimiter = ',', value_name = "CAP,...")]
+    caps: Vec<Cap>,
+    /// Sizes that must not be given out, to device I or to any: I:SIZE or SIZE (hpopta family)
+    #[arg(long, value_delimiter = ',', value_name = "[I:]SIZE,...")]
+    forbid: Vec<Forbidden>,
+    /// Memory of device I or of each, of which so many bytes are left for units once the fixed ones are
+    /// taken: I:BYTES_PER_UNIT:FIXED:AVAILABLE or BYTES_PER_UNIT:FIXED:AVAILABLE; of several for one
+    /// device the last counts (hpopta family)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "[I:]PER_UNIT:FIXED:AVAILABLE,..."
+    )]
+    memory: Vec<Bytes>,
+}
+
+impl Given {
+    /// The flags, each with whether it was given.
+    pub fn flags(&self) -> [(&'static str, bool); 3] {
+        [
+            ("--caps", !self.caps.is_empty()),
+            ("--forbid", !self.forbid.is_empty()),
+            ("--memory", !self.memory.is_empty()),
+        ]
+    }
+
+    /// The flags that were given.
+    pub fn names(&self) -> String {
+        let given = self.flags().into_iter().filter(|(_, given)| *given);
+        let names: Vec<&str> = given.map(|(flag, _)| flag).collect();
+        names.join(", ")
+    }
+
+    /// The limits of each of `n` devices.
+    pub fn of_devices(&self, n: usize) -> Result<Vec<Limits>, Failure> {
+        let mut limits = vec![Limits::default(); n];
+        match &self.caps[..] {
+            [] => {}
+            [Cap(cap)] => limits.iter_mut().for_each(|limits| limits.cap = *cap),
+            caps if caps.len() == n => {
+                for (limits, Cap(cap)) in limits.iter_mut().zip(caps) {
+                    limits.cap = *cap;
+                }
+            }
+            caps => {
                 return Err(Failure::input(format!(
-                    "--forbid {device}:{size}: there are {n} devices, counted from 0"
+                    "--caps: {} caps for {n} devices: give one each, or one for all",
+                    caps.len()
                 )));
             }
-        };
-        for limits in &mut limits[devices] {
-            limits.forbidden.insert(size);
         }
+        for &Forbidden { device, size } in &self.forbid {
+            for limits in &mut limits[devices("--forbid", device, n)?] {
+                limits.forbidden.insert(size);
+            }
+        }
+        for &Bytes { device, memory } in &self.memory {
+            for limits in &mut limits[devices("--memory", device, n)?] {
+                limits.memory = Some(memory);
+            }
+        }
+        Ok(limits)
     }
-    Ok(limits)
+}
+
+/// One device, or all.
+fn devices(flag: &str, device: Option<u64>, n: usize) -> Result<Range<usize>, Failure> {
+    match device {
+        None => Ok(0..n),
+        // Less than `n`, it is an index.
+        Some(device) if device < n as u64 => Ok(device as usize..device as usize + 1),
+        Some(device) => Err(Failure::input(format!(
+            "{flag}: device {device}: there are {n} devices, counted from 0"
+        ))),
+    }
 }

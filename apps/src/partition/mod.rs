@@ -8,18 +8,19 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use isochron_hierarchy::model::{Estimate, Fit};
-use isochron_hierarchy::partition::{Partition, PartitionError};
+use isochron_hierarchy::partition::{Guess, Partition, PartitionError, SharesOf};
 use serde::Serialize;
 
-use self::limits::{Cap, Forbidden};
 use crate::failure::Failure;
+use crate::output;
+use crate::points;
 use crate::table::Table;
 
 /// What to partition.
 #[derive(Args)]
 pub struct Arguments {
-    /// Units of work to distribute, at least 1
-    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Units of work to distribute
+    #[arg(long, value_name = "D")]
     units: u64,
     /// Points files (lines `d t [reps [ci]]`), one a device; the devices count from 0
     #[arg(long, num_args = 1.., required = true, value_name = "FILE")]
@@ -27,10 +28,13 @@ pub struct Arguments {
     /// How
     #[arg(long, value_enum, default_value_t = Algorithm::Gpa)]
     algorithm: Algorithm,
-    /// Model made of the points for even, cpm, gpa and npa: cpm, piecewise-speed, piecewise-time,
-    /// akima or raw-piecewise [default: piecewise-speed]
+    /// Model made of the points for even, cpm, gpa, npa and continuous: cpm, piecewise-speed,
+    /// piecewise-time, akima or raw-piecewise [default: piecewise-speed]
     #[arg(long)]
     fit: Option<Fit>,
+    /// Where npa starts: even, or in proportion to the speeds at an even share [default: proportional]
+    #[arg(long, value_name = "even|proportional")]
+    guess: Option<Guess>,
     /// Units that all sizes of the hpopta family are multiples of [default: the largest possible]
     #[arg(long, value_name = "G", value_parser = clap::value_parser!(u64).range(1..))]
     granule: Option<u64>,
@@ -38,13 +42,8 @@ pub struct Arguments {
     /// interval [default: mean]
     #[arg(long, value_name = "mean|upper")]
     estimate: Option<Estimate>,
-    /// Most units of each device in order, `none` for no limit, or one value for all: 100,none,50
-    /// (hpopta family)
-    #[arg(long, value_delimiter = ',', value_name = "CAP,...")]
-    caps: Vec<Cap>,
-    /// Sizes that must not be given out, to device I or to any: I:SIZE or SIZE (hpopta family)
-    #[arg(long, value_delimiter = ',', value_name = "[I:]SIZE,...")]
-    forbid: Vec<Forbidden>,
+    #[command(flatten)]
+    limits: limits::Given,
     /// Identical devices of the one points file (popta)
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     devices: Option<u32>,
@@ -70,6 +69,8 @@ enum Algorithm {
     Gpa,
     /// The numerical partitioning algorithm on the functional models
     Npa,
+    /// Equal times in real numbers, which no division of whole units can be faster than
+    Continuous,
     /// The least largest time for measured times of any shape, exactly
     Hpopta,
     /// The same by the published tree search
@@ -93,20 +94,41 @@ impl Algorithm {
     }
 }
 
-/// What an algorithm found, device by device; of several nodes, node by node.
-#[derive(Default)]
-struct Division {
-    partition: Partition,
-    nodes: Option<Vec<Node>>,
-    search: Option<Search>,
+/// What each device gets.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Parts {
+    Whole { units: Vec<u64> },
+    Real { shares: Vec<f64> },
+}
+
+impl Parts {
+    fn amounts(&self) -> Vec<f64> {
+        match self {
+            Self::Whole { units } => units.iter().map(|&units| units as f64).collect(),
+            Self::Real { shares } => shares.clone(),
+        }
+    }
+
+    /// The amounts in words.
+    fn texts(&self) -> Vec<String> {
+        match self {
+            Self::Whole { units } => units.iter().map(u64::to_string).collect(),
+            Self::Real { shares } => shares.iter().map(|share| format!("{share:.6}")).collect(),
+        }
+    }
 }
 
 /// How an algorithm that searches ended.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Default, Serialize)]
 struct Search {
     converged: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     iterations: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shares_of: Option<SharesOf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    residual: Option<f64>,
 }
 
 /// One of several identical nodes.
@@ -120,7 +142,8 @@ struct Node {
 #[derive(Serialize)]
 struct Answer {
     algorithm: Algorithm,
-    units: Vec<u64>,
+    #[serde(flatten)]
+    parts: Parts,
     times_s: Vec<f64>,
     max_time_s: f64,
     active: usize,
@@ -136,8 +159,25 @@ struct Answer {
     nodes: Option<Vec<Node>>,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+impl Answer {
+    fn new(algorithm: Algorithm, parts: Parts, times_s: Vec<f64>) -> Self {
+        Self {
+            algorithm,
+            max_time_s: times_s.iter().copied().fold(0.0, f64::max),
+            active: parts.amounts().iter().filter(|&&d| d > 0.0).count(),
+            parts,
+            times_s,
+            fit: None,
+            granule: None,
+            estimate: None,
+            search: None,
+            nodes: None,
+        }
+    }
+}
+
+/// Runs the command; what it prints.
+pub fn run(arguments: &Arguments) -> Result<String, Failure> {
     arguments.check()?;
     let answer = if arguments.algorithm.takes_sizes() {
         imbalanced::answer(arguments)?
@@ -145,11 +185,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         balanced::answer(arguments)?
     };
     if arguments.json {
-        println!("{}", serde_json::to_string(&answer).map_err(Failure::run)?);
+        output::json(&answer)
     } else {
-        print(arguments, &answer);
+        Ok(text(arguments, &answer))
     }
-    Ok(())
 }
 
 impl Arguments {
@@ -159,10 +198,9 @@ impl Arguments {
         let is = |algorithm| self.algorithm == algorithm;
         let flags = [
             ("--fit", self.fit.is_some(), !sizes),
+            ("--guess", self.guess.is_some(), is(Algorithm::Npa)),
             ("--granule", self.granule.is_some(), sizes),
             ("--estimate", self.estimate.is_some(), sizes),
-            ("--caps", !self.caps.is_empty(), sizes),
-            ("--forbid", !self.forbid.is_empty(), sizes),
             ("--devices", self.devices.is_some(), is(Algorithm::Popta)),
             ("--nodes", self.nodes.is_some(), is(Algorithm::Hipopta)),
             (
@@ -171,7 +209,11 @@ impl Arguments {
                 is(Algorithm::HpoptaSearch),
             ),
         ];
-        for (flag, given, fits) in flags {
+        let limits = self
+            .limits
+            .flags()
+            .map(|(flag, given)| (flag, given, sizes));
+        for (flag, given, fits) in flags.into_iter().chain(limits) {
             if given && !fits {
                 let name = self.algorithm.name();
                 return Err(Failure::input(format!(
@@ -184,58 +226,43 @@ impl Arguments {
 
     /// The failure of a partitioner, with the file or the flag that it comes from.
     fn refused(&self, error: &PartitionError) -> Failure {
-        match error {
-            PartitionError::InvalidModel { index, .. }
-            | PartitionError::InvalidSpeed { index, .. } => match self.models.get(*index) {
-                Some(path) => crate::points::failed(path, error),
-                None => Failure::input(error),
-            },
-            PartitionError::BeyondLimits { .. } if self.forbid.is_empty() => {
-                Failure::input(format!("--caps: {error}"))
-            }
-            PartitionError::BeyondLimits { .. } if self.caps.is_empty() => {
-                Failure::input(format!("--forbid: {error}"))
-            }
-            PartitionError::BeyondLimits { .. } => {
-                Failure::input(format!("--caps, --forbid: {error}"))
-            }
-            _ => Failure::input(format!("--units: {error}")),
-        }
+        let limits = self.limits.names();
+        let flag = match error {
+            PartitionError::BeyondLimits { .. } => &limits,
+            PartitionError::TooLarge { copies: None, .. } => "--granule",
+            PartitionError::TooLarge { .. } if self.nodes.is_some() => "--nodes",
+            PartitionError::TooLarge { .. } if self.devices.is_some() => "--devices",
+            PartitionError::TooLarge { .. } => "--models",
+            _ => "--units",
+        };
+        points::refused(&self.models, flag, error)
     }
 }
 
-fn print(arguments: &Arguments, answer: &Answer) {
+fn text(arguments: &Arguments, answer: &Answer) -> String {
     let mut table = match answer.nodes {
         Some(_) => Table::new(1, &["model", "node", "units", "time s"]),
         None => Table::new(1, &["model", "units", "time s"]),
     };
     // A file stands for the devices of every node, or for several identical ones.
     let files = arguments.models.iter().cycle();
-    let devices = files.zip(&answer.units).zip(&answer.times_s).enumerate();
-    for (device, ((path, units), time_s)) in devices {
+    let parts = answer.parts.texts();
+    let n = parts.len();
+    let devices = files.zip(parts).zip(&answer.times_s).enumerate();
+    for (device, ((path, part), time_s)) in devices {
         let mut row = vec![path.display().to_string()];
         if answer.nodes.is_some() {
             row.push((device / arguments.models.len()).to_string());
         }
-        row.extend([units.to_string(), format!("{time_s:.6}")]);
+        row.extend([part, format!("{time_s:.6}")]);
         table.row(row);
     }
-    print!("{table}");
-    println!("longest {:.6} s", answer.max_time_s);
-    println!("{} of {} active", answer.active, answer.units.len());
-    if let Some(Search {
-        converged,
-        iterations,
-    }) = answer.search
-    {
-        let how = if converged {
-            "converged"
-        } else {
-            "not converged"
-        };
-        match iterations {
-            Some(iterations) => println!("{how} after {iterations} iterations"),
-            None => println!("{how}"),
-        }
+    let mut text = format!(
+        "{table}longest {:.6} s\n{} of {n} active\n",
+        answer.max_time_s, answer.active
+    );
+    if let Some(search) = &answer.search {
+        text += &format!("{}\n", balanced::ending(search));
     }
+    text
 }

@@ -26,7 +26,7 @@ pub struct Plot {
 /// A function.
 pub struct Curve {
     /// Its name in the legend.
-    pub name: &'static str,
+    pub name: String,
     /// Its character in a terminal.
     pub symbol: char,
     /// Its colour in SVG.

@@ -45,7 +45,7 @@ fn draw(plot: &Plot) -> String {
         }
         let style = style(curve);
         text += &format!("<polyline points=\"{}\" {style}/>\n", line.trim_end());
-        text += &legend(index, curve.name, &format!("<line x2=\"24\" {style}/>"));
+        text += &legend(index, &curve.name, &format!("<line x2=\"24\" {style}/>"));
     }
     for mark in &plot.marks {
         let (px, py) = at((mark.x, mark.y));
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn every_curve_and_measurement_is_drawn_and_names_are_no_markup() {
         let curve = |dashed| Curve {
-            name: "fit",
+            name: "fit".to_owned(),
             symbol: '*',
             color: "#123456",
             dashed,

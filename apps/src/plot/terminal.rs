@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_rising_line_goes_from_corner_to_corner() {
         let curve = |symbol, y| Curve {
-            name: "line",
+            name: "line".to_owned(),
             symbol,
             color: "#000",
             dashed: false,

@@ -5,12 +5,13 @@ mod host;
 mod picture;
 mod tree;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use isochron_devices::{Grouping, Topology, blas};
 
 use crate::failure::Failure;
+use crate::output;
 use host::Host;
 pub use host::ranges;
 
@@ -39,7 +40,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments) -> Result<String, Failure> {
     let topology = topology(arguments)?;
     let ranks = usize::from(arguments.ranks_per_host);
     let mut host = Host::new(&topology, arguments.group, ranks);
@@ -51,15 +52,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .collect();
     }
     if let Some(path) = &arguments.svg {
-        write(path, &picture::svg(&host))?;
+        output::file(path, &picture::svg(&host))?;
     }
     if arguments.json {
-        let json = serde_json::to_string_pretty(&host).map_err(Failure::run)?;
-        println!("{json}");
-        return Ok(());
+        return output::json(&host);
     }
-    print!("{}", tree::text(&host));
-    Ok(())
+    Ok(tree::text(&host))
 }
 
 fn topology(arguments: &Arguments) -> Result<Topology, Failure> {
@@ -73,9 +71,4 @@ fn topology(arguments: &Arguments) -> Result<Topology, Failure> {
         Some(text) => Topology::from_synthetic(text).map_err(Failure::input),
         None => Topology::discover().map_err(Failure::run),
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::run(format!("cannot write {}: {error}", path.display()));
-    std::fs::write(path, text).map_err(failed)
 }

@@ -318,7 +318,7 @@ pub fn imbalance(times_s: &[f64]) -> f64 {
 #[non_exhaustive]
 pub enum BalanceError {
     /// The name of a strategy that does not exist.
-    #[error("strategy \"{name}\" is none of homogeneous, single-cpm, multi-cpm, fpm")]
+    #[error("unknown strategy \"{name}\": expected one of {}", Strategy::ALL.map(Strategy::name).join(", "))]
     UnknownStrategy {
         /// The name given.
         name: String,

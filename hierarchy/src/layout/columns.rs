@@ -77,10 +77,10 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
 pub fn lower_bound(areas: &[f64], rows: u64, cols: u64) -> f64 {
     let matrix = rows as f64 * cols as f64;
     let positive = areas.iter().copied().filter(|&area| area > 0.0);
-    shares(positive)
-        .iter()
-        .map(|share| 2.0 * (share * matrix).sqrt())
-        .sum()
+    let shares = shares(positive);
+    let half_perimeters = shares.iter().map(|share| 2.0 * (share * matrix).sqrt());
+    // A sum of nothing would be -0.
+    half_perimeters.fold(0.0, |sum, each| sum + each)
 }
 
 /// Refuses areas that are negative or not finite.

@@ -1,6 +1,6 @@
 //! What makes a layout impossible.
 
-use super::Rect;
+use super::{Method, Rect};
 use crate::partition::PartitionError;
 
 /// Why rectangles are not a layout, or areas cannot be laid out.
@@ -136,7 +136,10 @@ pub enum LayoutError {
     #[error(transparent)]
     Partition(#[from] PartitionError),
     /// A method name that nobody knows.
-    #[error("there is no layout method {name:?}")]
+    #[error(
+        "unknown layout method \"{name}\": expected one of {}",
+        Method::names()
+    )]
     UnknownMethod {
         /// The name.
         name: String,

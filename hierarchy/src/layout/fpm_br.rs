@@ -1,16 +1,18 @@
 //! The 1.5D matrix partitioning algorithm.
 
-use super::{Layout, LayoutError, br};
+use super::{Layout, LayoutError, Method, by_models};
 use crate::model::SpeedModel;
-use crate::partition::{PartitionError, gpa};
+use crate::partition::Partitioner;
 
 /// Divides a matrix of `rows × cols` blocks so that all nodes finish at the same time by their speed
 /// functions of the *area*, and arranges the areas so that the sum of half-perimeters is minimal
 /// (FPM-BR, 1.5D).
 ///
 /// Height and width are one problem size, `d = rows_i · cols_i` blocks, so that a one-dimensional
-/// model, measured on squares, describes a node. [`gpa()`] finds the areas and [`br()`] their places.
-/// Since [`br()`] makes nearly squares, the models hold for the rectangles they lead to.
+/// model, measured on squares, describes a node. [`gpa()`](crate::partition::gpa()) finds the areas and
+/// [`br()`](super::br()) their places. Since the latter makes nearly squares, the models hold for the
+/// rectangles they lead to. Then single rows and columns of blocks move away from the slowest node: this
+/// is [`by_models()`] of [`Method::Br`].
 ///
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
@@ -30,22 +32,14 @@ use crate::partition::{PartitionError, gpa};
 /// # References
 /// Clarke's thesis, section 5.1.4.
 pub fn fpm_br(models: &[&dyn SpeedModel], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
-    let total = rows
-        .checked_mul(cols)
-        .filter(|&total| total <= i64::MAX as u64);
-    let total = total.ok_or(LayoutError::TooLarge { rows, cols })?;
-    let partition = gpa(models, total).map_err(|error| match error {
-        PartitionError::NoDevices { .. } => LayoutError::NoNodes { rows, cols },
-        error => LayoutError::Partition(error),
-    })?;
-    let areas: Vec<f64> = partition.units.iter().map(|&d| d as f64).collect();
-    br(&areas, rows, cols)
+    by_models(Method::Br, Partitioner::Gpa, models, rows, cols)?.try_into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{Cpm, PiecewiseFpm, Point};
+    use crate::partition::PartitionError;
 
     #[test]
     fn a_node_gets_what_fits_into_its_memory() {

@@ -58,6 +58,10 @@ impl Method {
         }
     }
 
+    pub(super) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
     /// Whether every node gets one rectangle.
     #[must_use]
     pub fn is_rectangular(self) -> bool {
@@ -140,6 +144,10 @@ mod tests {
             assert_eq!(json, format!("{:?}", method.name()));
         }
         let error = "columns".parse::<Method>().expect_err("unknown");
-        assert_eq!(error.to_string(), r#"there is no layout method "columns""#);
+        assert_eq!(
+            error.to_string(),
+            "unknown layout method \"columns\": expected one of kl, br, cartesian, recursive, corner, \
+             row-slices, column-slices"
+        );
     }
 }

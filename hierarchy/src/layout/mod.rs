@@ -5,7 +5,8 @@
 //! * areas, by [`Method`]: [`kl()`] and [`br()`] (the communication minimising algorithm) in columns,
 //!   [`cartesian()`] in a grid, [`recursive()`] by cuts, [`corner()`] by cuts and corners,
 //!   [`slice_cols()`] and [`slice_rows()`] in one dimension;
-//! * models: [`fpm_br()`] from speed functions of the area, [`fpm_kl()`] from those of both sides.
+//! * models: [`fpm_br()`] from speed functions of the area, and by any method [`by_models()`];
+//!   [`fpm_kl()`] from those of both sides.
 //!
 //! [`br_in()`] keeps an arrangement while areas change, and [`repair()`] moves single blocks until the
 //! slowest node cannot be helped that way.
@@ -13,6 +14,7 @@
 use serde::{Deserialize, Serialize};
 
 pub mod arrangement;
+pub mod by_models;
 pub mod cartesian;
 pub mod columns;
 pub mod corner;
@@ -31,6 +33,7 @@ mod tiling;
 pub mod zones;
 
 pub use arrangement::{br_in, half_perimeters_in};
+pub use by_models::{by_models, by_models_in};
 pub use cartesian::{cartesian, cartesian_columns, cartesian_in};
 pub use columns::{br, br_columns, lower_bound};
 pub use corner::corner;

@@ -37,11 +37,33 @@ pub fn repair(
     layout: &Layout,
     time_s: &dyn Fn(usize, u64, u64) -> f64,
 ) -> Result<Layout, LayoutError> {
+    repair_within(layout, time_s, usize::MAX)
+}
+
+/// As [`repair()`], in so many steps at most: after rounding each cut is off by less than a block, and
+/// where more would help it is not rounding that was bad.
+///
+/// # Errors
+/// As [`repair()`].
+pub(super) fn repair_within(
+    layout: &Layout,
+    time_s: &dyn Fn(usize, u64, u64) -> f64,
+    steps: usize,
+) -> Result<Layout, LayoutError> {
     let mut state = State::new(layout, time_s)?;
-    while state.step()? {}
+    for _ in 0..steps {
+        if !state.step()? {
+            break;
+        }
+    }
     let mut rects = vec![Rect::default(); layout.rects().len()];
     place(&state.columns, &state.widths, &state.heights, &mut rects);
     Layout::new(layout.rows(), layout.cols(), rects)
+}
+
+/// The time that a model gives, infinite if that is none: what a model knows no time for does not fit.
+pub(super) fn time_or_never(time_s: f64) -> f64 {
+    if time_s >= 0.0 { time_s } else { f64::INFINITY }
 }
 
 /// A layout in columns on the way to a better one.

@@ -88,6 +88,10 @@ impl Estimate {
             Self::Upper => "upper",
         }
     }
+
+    pub(super) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
 }
 
 impl fmt::Display for Estimate {
@@ -97,13 +101,15 @@ impl fmt::Display for Estimate {
 }
 
 impl FromStr for Estimate {
-    type Err = String;
+    type Err = ModelError;
 
-    fn from_str(name: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, ModelError> {
         Self::ALL
             .into_iter()
             .find(|estimate| estimate.name() == name)
-            .ok_or_else(|| format!("unknown estimate '{name}': mean or upper"))
+            .ok_or_else(|| ModelError::UnknownEstimate {
+                name: name.to_owned(),
+            })
     }
 }
 
@@ -332,6 +338,10 @@ mod tests {
         for estimate in Estimate::ALL {
             assert_eq!(estimate.to_string().parse(), Ok(estimate));
         }
-        assert!("median".parse::<Estimate>().is_err());
+        let error = "median".parse::<Estimate>().expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "unknown estimate \"median\": expected one of mean, upper"
+        );
     }
 }

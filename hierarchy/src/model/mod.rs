@@ -120,6 +120,12 @@ pub enum ModelError {
         /// The name.
         name: String,
     },
+    /// A name that is not that of an [`Estimate`].
+    #[error("unknown estimate \"{name}\": expected one of {}", Estimate::names())]
+    UnknownEstimate {
+        /// The name.
+        name: String,
+    },
     /// A point that has no usable speed.
     #[error(
         "point d = {d}, t = {t_s} s: d must be at least 1 and t finite and positive, \

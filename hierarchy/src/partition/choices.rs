@@ -128,6 +128,19 @@ impl Problem {
     }
 }
 
+/// Refuses `copies` identical devices or nodes of which each takes so many bytes.
+///
+/// # Errors
+/// [`PartitionError::TooLarge`] for more than [`MAX_BYTES`].
+pub(super) fn check_copies(copies: usize, bytes_each: u128) -> Result<(), PartitionError> {
+    let bytes = bytes_each.saturating_mul(copies as u128);
+    if bytes > MAX_BYTES {
+        let copies = Some(copies);
+        return Err(PartitionError::TooLarge { bytes, copies });
+    }
+    Ok(())
+}
+
 /// The points that the limits and the whole amount leave.
 fn allowed(function: &TimeFunction, limits: &Limits, total: u64) -> Vec<Choice> {
     let max = total.min(limits.max_units());

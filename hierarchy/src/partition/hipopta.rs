@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::choices::{Choice, Choices, MAX_BYTES, Problem};
+use super::choices::{Choice, Choices, MAX_BYTES, Problem, check_copies};
 use super::exact::{divide, not_a_sum};
 use super::limits::one_each;
+use super::stages::Stages;
 use super::{Limits, Partition, PartitionError};
 use crate::model::TimeFunction;
 
@@ -46,7 +47,8 @@ impl HierarchicalPartition {
 /// `limits` holds one entry for each device of a node, or none at all.
 ///
 /// # Errors
-/// As [`hpopta`](super::hpopta()); device indices are those inside a node.
+/// As [`hpopta`](super::hpopta()); device indices are those inside a node. [`PartitionError::TooLarge`]
+/// also for so many nodes that their parts do not fit into memory.
 ///
 /// # Example
 /// ```
@@ -72,6 +74,9 @@ pub fn hipopta(
     total: u64,
 ) -> Result<HierarchicalPartition, PartitionError> {
     let problem = Problem::new(devices, &one_each(devices, limits)?, n_nodes, total)?;
+    // The units and seconds of the node and of its devices, besides what the search needs.
+    let parts = (1 + devices.len()) * size_of::<(u64, f64)>() + size_of::<Partition>();
+    check_copies(n_nodes, Stages::BYTES + parts as u128)?;
     let mut partition = HierarchicalPartition {
         nodes: idle(n_nodes),
         devices: vec![idle(devices.len()); n_nodes],
@@ -150,7 +155,8 @@ fn node_choices(problem: &Problem) -> Result<Vec<Choice>, PartitionError> {
     let max = max.min(problem.target.into());
     let bytes = max.saturating_mul(2 * size_of::<Choice>() as u128);
     if bytes > MAX_BYTES {
-        return Err(PartitionError::TooLarge { bytes });
+        let copies = None;
+        return Err(PartitionError::TooLarge { bytes, copies });
     }
     let mut times = vec![f64::INFINITY; max as usize + 1];
     times[0] = 0.0;
@@ -194,4 +200,35 @@ fn inside(problem: &Problem, load: Choice) -> Result<Partition, PartitionError> 
         partition.times_s[index] = choice.time_s;
     }
     Ok(partition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_memory_holds_is_counted_and_refused() {
+        let dense = TimeFunction::new(1, vec![(1, 1.0), (2, 1.5)]).expect("valid");
+        let two = [dense.clone(), dense];
+        for n_nodes in [1 << 32, usize::MAX] {
+            let refused = hipopta(&two, &[], n_nodes, 60);
+            assert!(
+                matches!(
+                    refused,
+                    Err(PartitionError::TooLarge { copies: Some(n), .. }) if n == n_nodes
+                ),
+                "{refused:?}"
+            );
+        }
+        let huge = TimeFunction::new(1, vec![(u64::MAX - 1, 1.0), (u64::MAX, 1.0)]).expect("valid");
+        let refused = hipopta(&[huge], &[], 2, u64::MAX);
+        let Err(error @ PartitionError::TooLarge { copies: None, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(
+            error
+                .to_string()
+                .ends_with("measure at multiples of one size")
+        );
+    }
 }

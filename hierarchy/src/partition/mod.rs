@@ -88,8 +88,17 @@ pub fn even(n: usize, total: u64) -> Vec<u64> {
 #[non_exhaustive]
 pub enum PartitionError {
     /// The name of a partitioner that does not exist.
-    #[error("partitioner \"{name}\" is none of gpa, npa, hpopta")]
+    #[error(
+        "unknown partitioner \"{name}\": expected one of {}",
+        Partitioner::names()
+    )]
     UnknownPartitioner {
+        /// The name given.
+        name: String,
+    },
+    /// A name that is not that of a [`Guess`].
+    #[error("unknown guess \"{name}\": expected one of {}", Guess::names())]
+    UnknownGuess {
         /// The name given.
         name: String,
     },
@@ -165,11 +174,26 @@ pub enum PartitionError {
         below: u64,
     },
     /// An exact solution would need too much memory.
-    #[error("{bytes} bytes would be needed to tell all sums of sizes apart: use a larger granule")]
+    #[error("{bytes} bytes would be needed {}", too_large_for(*copies))]
     TooLarge {
         /// Bytes that would be needed, at least.
         bytes: u128,
+        /// How many identical devices or nodes need them, if it is their number that is too large; none
+        /// if it is the sums of sizes that are too many.
+        copies: Option<usize>,
     },
+}
+
+/// What memory that is too large would be needed for.
+fn too_large_for(copies: Option<usize>) -> String {
+    match copies {
+        Some(copies) => format!("to give each of {copies} identical devices or nodes its part"),
+        None => {
+            "to tell all sums of sizes apart: use a larger granule, or measure at multiples of one \
+                 size"
+                .to_owned()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The numerical partitioning algorithm.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,43 @@ pub enum Guess {
     /// nearly constant.
     #[default]
     Proportional,
+}
+
+impl Guess {
+    /// All guesses.
+    pub const ALL: [Self; 2] = [Self::Even, Self::Proportional];
+
+    /// The name in text: `even` or `proportional`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Even => "even",
+            Self::Proportional => "proportional",
+        }
+    }
+
+    pub(super) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+}
+
+impl fmt::Display for Guess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Guess {
+    type Err = PartitionError;
+
+    fn from_str(text: &str) -> Result<Self, PartitionError> {
+        Self::ALL
+            .into_iter()
+            .find(|guess| guess.name() == text)
+            .ok_or_else(|| PartitionError::UnknownGuess {
+                name: text.to_owned(),
+            })
+    }
 }
 
 /// Which shares the numerical partitioning algorithm rounded.
@@ -275,5 +313,24 @@ impl System for Balance<'_> {
 
     fn domain(&self) -> (f64, f64) {
         (0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_have_one_name_in_text_and_in_json() {
+        for guess in Guess::ALL {
+            assert_eq!(guess.to_string().parse(), Ok(guess));
+            let json = serde_json::to_string(&guess).expect("serialises");
+            assert_eq!(json, format!("\"{guess}\""));
+        }
+        let error = "best".parse::<Guess>().expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "unknown guess \"best\": expected one of even, proportional"
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::{Partition, PartitionError, gpa, hpopta, npa};
-use crate::model::{SpeedModel, TimeFunction};
+use crate::model::{ModelError, SpeedModel, TimeFunction};
 
 /// Sizes at which HPOPTA looks at each model.
 const SIZES: u64 = 1000;
@@ -51,6 +51,10 @@ impl Partitioner {
         }
     }
 
+    pub(super) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
     /// Divides `total` units over the devices of these models.
     ///
     /// HPOPTA needs discrete times: the models are read at the multiples of a thousandth of `total`,
@@ -73,13 +77,19 @@ impl Partitioner {
 }
 
 fn discrete(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, PartitionError> {
+    if models.is_empty() && total > 0 {
+        return Err(PartitionError::NoDevices { total });
+    }
     let granule = total.div_ceil(SIZES).max(1);
     let rest = total % granule;
     let sampled = |(index, model): (usize, &&dyn SpeedModel)| {
-        TimeFunction::sample(*model, granule, total - rest).map_err(|_| {
-            let d = granule as f64;
-            let time_s = model.time_s(d);
-            PartitionError::InvalidModel { index, d, time_s }
+        TimeFunction::sample(*model, granule, total - rest).map_err(|error| match error {
+            ModelError::InvalidPoint { d, t_s } => PartitionError::InvalidModel {
+                index,
+                d: d as f64,
+                time_s: t_s,
+            },
+            error => unreachable!("a thousand ascending multiples of {granule} units: {error}"),
         })
     };
     let functions: Vec<TimeFunction> = models
@@ -147,7 +157,11 @@ mod tests {
 
     #[test]
     fn unknown_names_and_empty_models_are_refused() {
-        assert!("geometric".parse::<Partitioner>().is_err());
+        let error = "geometric".parse::<Partitioner>().expect_err("unknown");
+        assert_eq!(
+            error.to_string(),
+            "unknown partitioner \"geometric\": expected one of gpa, npa, hpopta"
+        );
         let (good, empty) = (Cpm { speed: 1.0 }, PiecewiseFpm::new());
         for partitioner in Partitioner::ALL {
             assert_eq!(partitioner.to_string().parse(), Ok(partitioner));
@@ -155,6 +169,41 @@ mod tests {
                 partitioner.divide(&[&good, &empty], 4),
                 Err(PartitionError::InvalidModel { index: 1, .. })
             ));
+            assert_eq!(
+                partitioner.divide(&[], 1999),
+                Err(PartitionError::NoDevices { total: 1999 })
+            );
         }
+    }
+
+    /// A model that has no time beyond 10 units.
+    #[derive(Debug)]
+    struct Ends;
+
+    impl SpeedModel for Ends {
+        fn speed(&self, d: f64) -> f64 {
+            if d <= 10.0 { 1.0 } else { 0.0 }
+        }
+
+        fn speed_derivative(&self, _d: f64) -> f64 {
+            0.0
+        }
+
+        fn units_within(&self, t_s: f64) -> f64 {
+            t_s.min(10.0)
+        }
+    }
+
+    #[test]
+    fn the_size_that_has_no_time_is_named() {
+        let good = Cpm { speed: 1.0 };
+        assert_eq!(
+            Partitioner::Hpopta.divide(&[&good, &Ends], 3000),
+            Err(PartitionError::InvalidModel {
+                index: 1,
+                d: 12.0,
+                time_s: f64::INFINITY
+            })
+        );
     }
 }

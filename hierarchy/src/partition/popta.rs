@@ -1,7 +1,8 @@
 //! Load imbalancing between identical processors.
 
-use super::choices::{Choices, Problem};
+use super::choices::{Choices, Problem, check_copies};
 use super::exact::partition;
+use super::stages::Stages;
 use super::{Limits, Partition, PartitionError};
 use crate::model::TimeFunction;
 
@@ -18,7 +19,8 @@ use crate::model::TimeFunction;
 /// here the time is bisected as in [`hpopta`](super::hpopta()). The results take equally long.
 ///
 /// # Errors
-/// As [`hpopta`](super::hpopta()), without [`PartitionError::LimitsMismatch`].
+/// As [`hpopta`](super::hpopta()), without [`PartitionError::LimitsMismatch`];
+/// [`PartitionError::TooLarge`] also for so many devices that their parts do not fit into memory.
 ///
 /// # Example
 /// ```
@@ -41,6 +43,31 @@ pub fn popta(
 ) -> Result<Partition, PartitionError> {
     let (function, limits) = (std::slice::from_ref(function), std::slice::from_ref(limits));
     let problem = Problem::new(function, limits, n_devices, total)?;
+    // Its units and its seconds, besides what the search needs.
+    check_copies(n_devices, Stages::BYTES + size_of::<(u64, f64)>() as u128)?;
     let devices: Vec<&Choices> = vec![&problem.devices[0]; n_devices];
     partition(&problem, &devices, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_no_memory_holds_are_counted_and_refused() {
+        let function = TimeFunction::new(1, vec![(1, 1.0)]).expect("valid");
+        let limits = Limits::default();
+        for n_devices in [1 << 32, usize::MAX] {
+            let refused = popta(&function, &limits, n_devices, 60);
+            assert!(
+                matches!(
+                    refused,
+                    Err(PartitionError::TooLarge { copies: Some(n), .. }) if n == n_devices
+                ),
+                "{refused:?}"
+            );
+        }
+        let many = popta(&function, &limits, 100_000, 60).expect("possible");
+        assert_eq!((many.active(), many.units.len()), (60, 100_000));
+    }
 }

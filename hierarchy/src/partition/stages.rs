@@ -30,6 +30,10 @@ struct Device<'a> {
 pub(super) type Taken = Vec<(usize, Choice)>;
 
 impl<'a> Stages<'a> {
+    /// Bytes that each device takes in the computation of a division: its own, and those of the stages
+    /// of which the first devices, or as many as may be active, make others.
+    pub const BYTES: u128 = (size_of::<&Choices>() + 3 * size_of::<(Device, u128)>()) as u128;
+
     /// All devices that can do something within `time_s`, the threshold of which decides their order;
     /// equal ones stay in order of their index.
     pub fn new(devices: &[&'a Choices], time_s: f64, target: u64) -> Self {

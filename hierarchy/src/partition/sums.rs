@@ -165,7 +165,8 @@ impl Sums for Sparse {
     fn with(&self, choices: &[Choice], window: Window) -> Result<Self, PartitionError> {
         let bytes = |sums: usize, each: usize| {
             let bytes = (sums as u128) * (each as u128) * size_of::<(u64, u32)>() as u128;
-            (bytes, PartitionError::TooLarge { bytes })
+            let copies = None;
+            (bytes, PartitionError::TooLarge { bytes, copies })
         };
         // All sums are made before equal ones are dropped.
         let (needed, too_large) = bytes(self.0.len(), choices.len() + 1);

@@ -104,6 +104,11 @@ fn layout_goes_by_models() {
     let kl = "layout --method fpm-kl --models";
     let points = points("cliff-60k.points");
     refused(kl, &[&points], &[&points, "line 1: format"]);
+    refused(
+        "layout --method fpm-kl --dividing npa --models",
+        &[&points],
+        &["--dividing"],
+    );
     let bad = folder.write("bad", "# format: isochron-surface 1\n4 4 1\n4 0 1\n");
     refused(kl, &[&bad], &[&bad, "line 3: point m = 4, n = 0"]);
     let headless = folder.write("headless", "4 4 1\n");
@@ -118,12 +123,100 @@ fn layout_goes_by_models() {
 }
 
 #[test]
+fn the_lower_bound_is_one_after_rounding_too() {
+    let areas = ["1"; 9];
+    for line in [
+        "--rows 1 --cols 2",
+        "--rows 3 --cols 3",
+        "--rows 0",
+        "--rows 5 --cols 7",
+    ] {
+        let answer = answer(&["layout"], &areas, line);
+        let (cost, bound) = (answer["cost"].as_f64(), answer["lower_bound"].as_f64());
+        assert!(cost >= bound && bound >= Some(0.0), "{answer}");
+        assert!(!answer.to_string().contains("-0.0"), "{answer}");
+    }
+}
+
+#[test]
+fn columns_may_be_given() {
+    let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
+    let rects = |answer: &Value| answer["rects"].as_array().expect("rectangles").clone();
+    let kl = answer(
+        &["layout"],
+        &["3", "1", "1", "3"],
+        "--method kl --columns 1,2/0,3 --rows 8 --cols 8",
+    );
+    let kl = rects(&kl);
+    assert_eq!(kl.iter().map(area).collect::<Vec<_>>(), [24, 8, 8, 24]);
+    assert_eq!(
+        (&kl[1]["col"], &kl[0]["col"]),
+        (&Value::from(0), &Value::from(2))
+    );
+
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    for dividing in ["gpa", "npa", "hpopta"] {
+        let line = format!("--rows 30 --cols 30 --method kl --columns 1/0 --dividing {dividing}");
+        let answer = answer(&["layout", "--models"], &[&fast, &slow], &line);
+        assert_eq!(answer["dividing"], dividing);
+        let found = rects(&answer);
+        assert_eq!(
+            found.iter().map(area).collect::<Vec<_>>(),
+            [600, 300],
+            "{answer}"
+        );
+        assert_eq!(found[1]["col"], 0);
+    }
+
+    let folder = Folder::new();
+    let surface = |name: &str, speed: f64| {
+        let point = |(m, n)| format!("{m} {n} {:?}\n", f64::from(m * n) / speed);
+        let points = [(4, 4), (8, 4), (4, 8), (8, 8)].map(point).concat();
+        folder.write(name, &format!("# format: isochron-surface 1\n{points}"))
+    };
+    let (slow, fast) = (surface("slow", 10.0), surface("fast", 30.0));
+    let files = [slow.as_str(), &fast, &slow, &fast];
+    let line = "--rows 8 --cols 8 --method fpm-kl --columns 1,3/0,2";
+    let found = rects(&answer(&["layout", "--models"], &files, line));
+    assert_eq!(found.iter().map(area).collect::<Vec<_>>(), [8, 24, 8, 24]);
+    assert_eq!(
+        (&found[1]["col"], &found[0]["col"]),
+        (&Value::from(0), &Value::from(6))
+    );
+    refused(
+        "layout --method fpm-kl --columns 0/4 --models",
+        &files,
+        &["--columns: the arrangement names node 4 of 4"],
+    );
+}
+
+#[test]
 fn what_cannot_be_arranged_is_refused_by_flag() {
     let cases = [
         ("layout", "AREA"),
-        ("layout nan 1", "area NaN"),
-        ("layout 0 0", "every area is 0"),
-        ("layout inf", "area inf"),
+        ("layout nan 1", "AREA: node 0: area NaN"),
+        (
+            "layout 0 0",
+            "AREA: 64 x 64 blocks to lay out and every area is 0",
+        ),
+        ("layout inf", "AREA: node 0: area inf"),
+        ("layout 1 --method spiral", "column-slices, fpm-br, fpm-kl"),
+        ("layout 1 --columns 0", "--columns: goes with --method kl"),
+        ("layout 1 1 --method kl --columns 0", "--columns: node 1"),
+        (
+            "layout 1 1 --method kl --columns 0/2",
+            "--columns: the arrangement names node 2",
+        ),
+        (
+            "layout 1 1 --method kl --columns 0/1,1",
+            "--columns: the arrangement names node 1",
+        ),
+        ("layout 1 1 --method kl --columns 0;1", "--columns"),
+        ("layout 1 --dividing npa", "--dividing: goes with --models"),
+        (
+            "layout 1 --models file --dividing kl",
+            "unknown partitioner",
+        ),
         ("layout 1 --method spiral", "--method"),
         ("layout 1 --method fpm-br", "--method: fpm-br"),
         ("layout 1 --method fpm-kl", "--method: fpm-br and fpm-kl"),

@@ -9,6 +9,7 @@
 mod devices;
 mod layout;
 mod model;
+mod output;
 mod partition;
 mod topology;
 

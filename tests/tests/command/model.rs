@@ -38,6 +38,8 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
         (&last[1]["d"], &last[1]["time_s"]),
         (&json("800"), &json("8.0"))
     );
+    let once = answer("--fit cpm,akima,cpm");
+    assert_eq!(once["fits"].as_array().map(Vec::len), Some(2));
     let text = isochron(&["model", &dip, &dip]).success();
     assert!(
         text.matches("too slow").count() == 2 && text.contains("d = 200:"),
@@ -47,6 +49,59 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
         text.contains("raw-piecewise") && !text.contains("o measured"),
         "{text}"
     );
+}
+
+#[test]
+fn surfaces_are_told_in_sections() {
+    let folder = Folder::new();
+    let head = "# device: gpu\n# format: isochron-surface 1\n";
+    let text = format!("{head}10 1 2.5 3 0.5\n10 3 3.75\n20 1 1.25\n20 3 1.875\n");
+    let surface = folder.write("grid.surface", &text);
+    let steady = points("cliff-60k.points");
+    let both = answer(&["model"], &[&surface, &steady], "");
+    let told = &both["models"][0];
+    assert_eq!(
+        (&told["file"], &told["grid"]),
+        (&json(&format!("{surface:?}")), &json("true"))
+    );
+    assert_eq!(
+        told["points"][0],
+        json("{\"m\":10,\"n\":1,\"t_s\":2.5,\"reps\":3,\"ci_s\":0.5,\"speed\":4.0}")
+    );
+    assert_eq!(told["sections"].as_array().map(Vec::len), Some(2));
+    assert!(both["models"][1]["fits"].is_array());
+    let middle = answer(&["model"], &[&surface], "--width 2 --at 15");
+    assert_eq!(
+        middle["models"][0]["sections"],
+        json("[{\"n\":2,\"at\":[{\"m\":15,\"speed\":15.0,\"time_s\":2.0}]}]")
+    );
+    let svg = folder.path("plot.svg");
+    let words = ["model", &surface, "--plot", "--time", "--svg", &svg];
+    let text = isochron(&words).success();
+    assert_eq!(text.matches("* n = 1   + n = 3").count(), 2, "{text}");
+    assert!(text.contains("height, blocks") && !text.contains("not every height"));
+    let drawn = std::fs::read_to_string(&svg).expect("a plot");
+    assert_eq!(drawn.matches("<polyline").count(), 2 * 2);
+    assert_eq!(drawn.matches("<circle").count(), 2 * (4 + 1));
+    let scattered = folder.write("scattered", &format!("{head}10 1 2.5\n20 3 3.75\n"));
+    let text = isochron(&["model", &scattered]).success();
+    assert!(text.contains("not every height was measured"), "{text}");
+
+    refused(
+        "model --fit cpm --",
+        &[&surface],
+        &[&surface, "--fit: does not go"],
+    );
+    refused(
+        "model --width 2 --",
+        &[&steady],
+        &[&steady, "--width: goes with"],
+    );
+    refused("model --width 0 --", &[&surface], &["--width"]);
+    let empty = folder.write("empty", head);
+    refused("model", &[&empty], &[&empty, "holds no points"]);
+    let bad = folder.write("bad", &format!("{head}0 1 1\n"));
+    refused("model", &[&bad], &[&bad, "line 3: point m = 0"]);
 }
 
 #[test]

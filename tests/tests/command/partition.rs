@@ -147,6 +147,8 @@ fn partition_keeps_to_limits_and_estimates() {
     assert_eq!(units("--forbid 0:2000"), json("[1500, 1500]"));
     assert_eq!(units("--forbid 2000"), json("[1500, 1500]"));
     assert_eq!(units("--caps 1500"), json("[1500, 1500]"));
+    assert_eq!(units("--memory 8:100:12107"), json("[1500, 1500]"));
+    assert_eq!(units("--memory 0:8:0:8000"), json("[1000, 2000]"));
 
     let folder = Folder::new();
     let noisy = folder.write("noisy.points", "32 1.5 3 0\n64 1 3 2\n");
@@ -168,6 +170,77 @@ fn partition_keeps_to_limits_and_estimates() {
 }
 
 #[test]
+fn nothing_is_divided_too() {
+    let file = points("cliff-60k.points");
+    for algorithm in [
+        "even",
+        "cpm",
+        "gpa",
+        "npa",
+        "hpopta",
+        "hpopta-search",
+        "popta",
+        "hipopta --nodes 1",
+    ] {
+        let line = format!("--units 0 --algorithm {algorithm}");
+        let answer = answer(&["partition", "--models"], &[&file, &file], &line);
+        assert_eq!(answer["units"], json("[0, 0]"), "{answer}");
+        assert_eq!(
+            (&answer["active"], &answer["max_time_s"]),
+            (&json("0"), &json("0.0"))
+        );
+    }
+}
+
+#[test]
+fn shares_may_be_real_numbers() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    let line = "--units 1000 --algorithm continuous --fit cpm";
+    let answer = answer(&["partition", "--models"], &[&fast, &slow], line);
+    let shares: Vec<f64> = serde_json::from_value(answer["shares"].clone()).expect("numbers");
+    assert!((shares[0] - 2000.0 / 3.0).abs() < 1e-3 && answer["units"].is_null());
+    assert!((shares.iter().sum::<f64>() - 1000.0).abs() < 1e-9);
+    let words = "partition --units 1000 --algorithm continuous --models";
+    let words: Vec<&str> = words.split(' ').chain([fast.as_str(), &slow]).collect();
+    let text = isochron(&words).success();
+    assert!(
+        text.contains("  666.6") && text.contains("2 of 2 active"),
+        "{text}"
+    );
+}
+
+#[test]
+fn npa_says_whether_it_had_to_be_helped() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
+    for guess in ["even", "proportional"] {
+        let line = format!("--units 3000 --algorithm npa --fit cpm --guess {guess}");
+        let answer = answer(&["partition", "--models"], &[&fast, &slow], &line);
+        assert_eq!(answer["shares_of"], "numerical", "{answer}");
+        assert!(answer["residual"].as_f64().expect("a number") <= 1e-12);
+    }
+    // A spline that swings, and a solution among its swings.
+    let folder = Folder::new();
+    let valley = folder.write(
+        "valley",
+        "1 0.01\n10 0.011\n11 5\n60 5.01\n61 90\n100 90.1\n",
+    );
+    let steady = folder.write("steady", "1 1\n");
+    let line = "--units 15 --algorithm npa --fit akima";
+    let files = [valley.as_str(), &steady];
+    let answer = answer(&["partition", "--models"], &files, line);
+    assert_eq!(
+        (&answer["converged"], &answer["shares_of"]),
+        (&json("false"), &json("\"geometrical\"")),
+        "{answer}"
+    );
+    let words = format!("partition {line} --models");
+    let words: Vec<&str> = words.split(' ').chain(files).collect();
+    let text = isochron(&words).success();
+    let message = "not converged; divided by the geometric algorithm";
+    assert!(text.contains(message), "{text}");
+}
+
+#[test]
 fn fewer_units_than_devices_leave_some_idle() {
     let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
     for algorithm in ["even", "cpm", "gpa", "npa", "hpopta", "hpopta-search"] {
@@ -182,7 +255,7 @@ fn fewer_units_than_devices_leave_some_idle() {
 fn what_cannot_be_partitioned_is_refused_by_flag() {
     let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
     let cases = [
-        ("--units 0", "--units"),
+        ("--units", "--units"),
         ("--units -1", "--units"),
         ("--units many", "--units"),
         ("--units 9 --algorithm best", "--algorithm"),
@@ -226,12 +299,31 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
         ),
         (
             "--units 9 --algorithm hpopta --forbid 2:1",
-            "--forbid 2:1: there are 2 devices",
+            "--forbid: device 2: there are 2 devices",
+        ),
+        (
+            "--units 9 --algorithm hpopta --memory 2:1:1:1",
+            "--memory: device 2: there are 2 devices",
+        ),
+        ("--units 9 --algorithm hpopta --memory 1:1", "--memory"),
+        ("--units 9 --memory 1:1:1", "--memory: does not go with"),
+        ("--units 9 --guess even", "--guess: does not go with"),
+        (
+            "--units 9 --algorithm npa --guess best",
+            "unknown guess \"best\": expected one of even, proportional",
         ),
         ("--units 9 --algorithm hpopta --forbid 0", "--forbid"),
         (
             "--units 500 --algorithm hpopta --caps 64",
             "--caps: 500 units",
+        ),
+        (
+            "--units 500 --algorithm hpopta --memory 8:0:600 --forbid 9",
+            "--forbid, --memory: 500 units",
+        ),
+        (
+            "--units 60 --algorithm hipopta --nodes 4000000000",
+            "--nodes: ",
         ),
         (
             "--units 18432 --algorithm hpopta --forbid 0:9216",
@@ -254,16 +346,32 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
             &[message],
         );
     }
+}
+
+#[test]
+fn what_is_too_much_is_refused_by_flag() {
+    let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
     let line = "partition --units 2 --algorithm popta --caps 1,2 --models";
+    refused(line, &[&fast, &fast], &["--caps: device 1 differs"]);
+    let line = "partition --units 60 --algorithm popta --devices 4000000000 --models";
+    let reason = "4000000000 identical devices or nodes";
+    refused(line, &[&fast], &["--devices: ", "bytes", reason]);
+    let folder = Folder::new();
+    let far = folder.write("far", "18446744073709551614 1\n18446744073709551615 1\n");
     refused(
-        line,
-        &[&fast, &fast],
-        &["--caps, --forbid: device 1 differs"],
+        "partition --units 18446744073709551615 --algorithm hipopta --nodes 2 --models",
+        &[&far],
+        &["--granule: ", "measure at multiples of one size"],
     );
     // Half of 2500 is no size, and the search ends before it finds any division.
     let line = "partition --units 2500 --algorithm hpopta-search --work-limit 1 --models";
     let words: Vec<&str> = line.split(' ').chain([fast.as_str(), &slow]).collect();
-    assert!(isochron(&words).failure(1).contains("--work-limit"));
+    let message = isochron(&words).failure(1);
+    assert!(
+        message.contains("--work-limit: the search was given up after 1 steps")
+            && message.contains("allow more, or use --algorithm hpopta"),
+        "{message}"
+    );
     let line = "--units 3000 --algorithm hpopta-search --work-limit 1";
     let even = answer(&["partition", "--models"], &[&fast, &slow], line);
     assert_eq!(
@@ -293,7 +401,7 @@ fn broken_points_are_refused_by_file_and_line() {
         ),
         (
             "surface",
-            "# format: isochron-surface 1\n1 1 1\n",
+            "# format: isochron-surface 9\n1 1 1\n",
             "line 1: format",
         ),
     ];

@@ -340,7 +340,7 @@ pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<(), Error>
 /// All ranks.
 pub fn check_writable(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
     let outcome = if comm.rank() == HEAD {
-        Output::create(path, 0, 0).map(drop)
+        Format::of(path).and_then(|_| PartialFile::check(path))
     } else {
         Ok(())
     };

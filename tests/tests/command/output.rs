@@ -1,0 +1,101 @@
+//! Where answers go: standard output that fails, and files that are none.
+
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::process::{Command, Output, Stdio};
+
+use isochron_tests::launch::libraries;
+
+use super::{Folder, isochron, points};
+
+/// The command with this standard output.
+fn into(stdout: Stdio, arguments: &[&str]) -> Output {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(stdout).stderr(Stdio::piped());
+    let child = command.spawn().expect("starts");
+    child.wait_with_output().expect("ends")
+}
+
+#[test]
+fn standard_output_that_fails_makes_no_panic() {
+    let file = points("cliff-60k.points");
+    let commands: [&[&str]; 8] = [
+        &["model", &file],
+        &["model", &file, "--json"],
+        &["partition", "--units", "9", "--models", &file],
+        &["partition", "--units", "9", "--models", &file, "--json"],
+        &["layout", "4", "2", "1"],
+        &["layout", "4", "2", "1", "--json"],
+        &["topology"],
+        &["mxm", "--size", "50"],
+    ];
+    for command in commands {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = into(writer.into(), command);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{command:?}: {stderr}");
+        assert_eq!(stderr, "", "{command:?}");
+
+        let full = OpenOptions::new().write(true).open("/dev/full");
+        let output = into(full.expect("a full device").into(), command);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");
+        let message = "isochron: cannot write to standard output: ";
+        assert!(stderr.starts_with(message), "{command:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{command:?}: {stderr}");
+    }
+}
+
+#[test]
+fn plots_go_through_links_and_into_pipes() {
+    let folder = Folder::new();
+    let file = points("cliff-60k.points");
+    let (plot, link) = (folder.write("plot.svg", "old"), folder.path("link.svg"));
+    std::os::unix::fs::symlink("plot.svg", &link).expect("a link");
+    isochron(&["model", &file, "--svg", &link]).success();
+    assert!(
+        std::fs::read_to_string(&plot)
+            .expect("a plot")
+            .ends_with("</svg>\n")
+    );
+    assert!(std::path::Path::new(&link).is_symlink());
+
+    let pipe = folder.path("pipe.svg");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| std::fs::read_to_string(&pipe));
+        isochron(&["model", &file, "--svg", &pipe]).success();
+        let drawn = reader.join().expect("no panic").expect("a plot");
+        assert!(drawn.ends_with("</svg>\n"), "{drawn}");
+    });
+    // Standard output, being a pipe here, gets the plot before the table.
+    let text = isochron(&["model", &file, "--svg", "/dev/stdout"]).success();
+    assert!(
+        text.starts_with("<svg ") && text.contains("units/s"),
+        "{text}"
+    );
+    let files = std::fs::read_dir(folder.0.path()).expect("a folder");
+    assert_eq!(files.count(), 3, "nothing else is left behind");
+}
+
+#[test]
+fn a_product_goes_into_a_pipe() {
+    let folder = Folder::new();
+    let pipe = folder.path("product.npy");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| {
+            let mut bytes = Vec::new();
+            let mut file = std::fs::File::open(&pipe).expect("a pipe");
+            file.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        isochron(&["mxm", "--size", "50", "--out", &pipe]).success();
+        let bytes = reader.join().expect("no panic").expect("a matrix");
+        assert!(bytes.starts_with(b"\x93NUMPY") && bytes.len() > 50 * 50 * 8);
+    });
+}
