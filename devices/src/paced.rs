@@ -130,6 +130,10 @@ impl Worker for PacedWorker {
         self.inner.memory_needed(rows, cols, k_max)
     }
 
+    fn updates_per_visit(&self, rows: usize, cols: usize, k_max: usize) -> usize {
+        self.inner.updates_per_visit(rows, cols, k_max)
+    }
+
     fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
         self.inner.begin(c, k_max)
     }
