@@ -223,9 +223,9 @@ const FAILURES: [(&str, u32, bool); 4] = [
 
 /// Every call in turn fails, in each of these ways: the result is exact or there is an error, and nothing is left.
 pub fn failures(control: &Control) -> usize {
-    let case = Case::new((40, 36, 12), 3);
+    let case = Case::new((60, 56, 12), 3);
     let mut runs = 0;
-    for limit in [None, Some(9_000)] {
+    for limit in [None, Some(20_000)] {
         for failure in FAILURES {
             let mut number = 0;
             loop {

@@ -3,11 +3,11 @@
 use crate::call::{Class, driver, initialised};
 use crate::codes::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE};
 use crate::memory::POISON;
-use crate::schedule::{drain, drain_event, enqueue, serve};
+use crate::schedule::{drain, drain_event, enqueue, quiesce, serve};
 use crate::settings::Schedule;
 use crate::state::{CHANGED, Event, Stream, lock, set_current};
 use crate::work::{Copy, End, Work, span};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// Writes `text`, cut to fit and ended by 0.
@@ -234,6 +234,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> u32 {
     driver("cuMemFree_v2", Class::Releases, || {
+        quiesce();
         let mut emulator = lock();
         if address == 0 {
             return Ok(());
@@ -266,6 +267,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
     driver("cuMemFreeHost", Class::Releases, || {
+        quiesce();
         let mut emulator = lock();
         let start = address as usize;
         let bytes = emulator.pinned.get(&start).ok_or(INVALID_VALUE)?.bytes;
@@ -465,7 +467,7 @@ pub unsafe extern "C" fn cuEventCreate(event: *mut u64, _flags: c_uint) -> u32 {
         let new = Event {
             device: index,
             recorded: 0,
-            reached: 0,
+            ahead: BTreeSet::new(),
         };
         emulator.events.insert(id, new);
         Ok(())
@@ -490,6 +492,7 @@ pub extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
             emulator.stream(stream)?;
             let state = emulator.events.get_mut(&event).ok_or(INVALID_HANDLE)?;
             state.recorded += 1;
+            state.ahead.insert(state.recorded);
             state.recorded
         };
         enqueue(stream, Work::Record(event, number))

@@ -67,8 +67,20 @@ pub fn drain_event(event: u64) -> Result<(), u32> {
         (state.device, state.recorded)
     };
     let owner = emulator.recorder(event, recorded);
-    let reached = |e: &Emulator| e.events.get(&event).is_none_or(|s| s.reached >= recorded);
+    let reached = |e: &Emulator| !e.is_ahead(event, recorded);
     settle(emulator, owner, reached).alive(device)
+}
+
+/// Waits until nothing runs on devices that are lost: the driver ends their work before it frees their memory.
+pub fn quiesce() {
+    let mut emulator = lock();
+    let busy = |e: &Emulator| {
+        let mut streams = e.streams.values();
+        streams.any(|s| s.running.is_some() && e.devices[s.device].lost.is_some())
+    };
+    while busy(&emulator) {
+        emulator = wait(emulator);
+    }
 }
 
 /// Lets work run as the schedule says until `done`; `wanted` is the stream that is waited for.
@@ -121,7 +133,7 @@ fn step(mut emulator: Guard, stream: u64) -> Guard {
         (Err(code), _) => emulator.lose(device, code),
         (Ok(()), Work::Record(event, number)) => {
             if let Some(event) = emulator.events.get_mut(&event) {
-                event.reached = event.reached.max(number);
+                event.ahead.remove(&number);
             }
         }
         _ => {}
@@ -147,9 +159,15 @@ impl Emulator {
         let Work::Wait(event, number) = work else {
             return false;
         };
-        // An event that was destroyed holds nothing back: the driver keeps it until it is reached, and it is reached
-        // in the order of its own stream.
-        self.events.get(event).is_some_and(|e| e.reached < *number)
+        self.is_ahead(*event, *number)
+    }
+
+    /// Whether the event has not been reached for the `number`-th time. What is recorded later has no say in that. An event
+    /// that was destroyed holds nothing back: the driver keeps it until it is reached, and streams that wait for it are
+    /// settled before.
+    fn is_ahead(&self, event: u64, number: u64) -> bool {
+        let event = self.events.get(&event);
+        event.is_some_and(|e| e.ahead.contains(&number))
     }
 
     /// A stream other than `except` that can go on.
@@ -176,7 +194,7 @@ impl Emulator {
     /// The stream that is to reach the event for the `number`-th time.
     fn recorder(&self, event: u64, number: u64) -> Option<u64> {
         let records = |queued: &Queued| match queued.work {
-            Work::Record(e, n) => e == event && n >= number,
+            Work::Record(e, n) => e == event && n == number,
             _ => false,
         };
         let mut streams = self.streams.iter();

@@ -5,7 +5,7 @@ use crate::memory::{Block, Pinned};
 use crate::settings::{Failure, Settings};
 use crate::work::Queued;
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// One emulated GPU.
@@ -33,9 +33,10 @@ pub struct Stream {
 #[derive(Debug)]
 pub struct Event {
     pub device: usize,
-    /// How many times it was recorded, and the last of them that was reached.
+    /// How many times it was recorded.
     pub recorded: u64,
-    pub reached: u64,
+    /// Which of these were not reached yet. They may be on several streams, in any order.
+    pub ahead: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
@@ -152,7 +153,7 @@ impl Emulator {
             stream.queue.clear();
         }
         for event in self.events.values_mut().filter(|e| e.device == device) {
-            event.reached = event.recorded;
+            event.ahead.clear();
         }
         CHANGED.notify_all();
     }
