@@ -35,7 +35,7 @@ struct Arguments {
 enum Command {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
     Mxm(Box<mxm::Arguments>),
-    /// Show what this host has
+    /// Show what a host has, and the devices that would be made of it
     Topology(topology::Arguments),
     /// Split units of work over devices whose models are in points files
     Partition(partition::Arguments),

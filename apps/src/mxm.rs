@@ -11,6 +11,7 @@ use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::output::PartialFile;
 use isochron::session::{Report, Session, SessionConfig, VerifyReport};
 use isochron::verify::{Exact, Probe, Verdict};
+use isochron_devices::Grouping;
 use isochron_devices::blas::BlasChoice;
 use isochron_hierarchy::balance::{BalanceConfig, Outcome, Strategy};
 use isochron_hierarchy::layout::Method;
@@ -59,6 +60,10 @@ pub struct Arguments {
     /// Platform file; without one every rank uses what it finds on its host
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
+    /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node; in place
+    /// of what the platform file says
+    #[arg(long)]
+    group: Option<Grouping>,
     /// How work is balanced: homogeneous, single-cpm, multi-cpm or fpm
     #[arg(long, default_value_t = Strategy::Fpm)]
     strategy: Strategy,
@@ -121,6 +126,7 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
     check_outputs(comm, arguments)?;
     let config = SessionConfig {
         platform: arguments.platform.clone(),
+        grouping: arguments.group,
         blas: arguments.blas.clone(),
         ..Default::default()
     };

@@ -33,6 +33,7 @@ pub fn run(make: Make<'_>) {
             results_are_exact(make().as_mut(), shape, alpha, pad);
         }
     }
+    scaling_is_exact(make().as_mut());
     job_without_updates_keeps_c(make().as_mut());
     fewer_than_k_max_is_fine(make().as_mut());
     nan_propagates(make().as_mut());
@@ -193,6 +194,23 @@ fn results_are_exact(
             .assert_is(&format!("alpha = {alpha}, k = {k}"), |i, j| {
                 c_at(i, j) + updates * alpha * product_at(i, j, k)
             });
+    }
+}
+
+/// `beta = 0` overwrites whatever C holds, and no beta touches what lies between the columns.
+fn scaling_is_exact(worker: &mut dyn Worker) {
+    fn before(i: usize, j: usize) -> f64 {
+        if i > j { f64::NAN } else { c_at(i, j) }
+    }
+    for &(rows, cols, _) in SHAPES {
+        for beta in [0.0, 1.0, -2.0] {
+            let mut c = Matrix::new(rows, cols, 3, before);
+            worker.scale(beta, c.view_mut());
+            c.assert_is("beta times C", |i, j| match beta {
+                0.0 => 0.0,
+                _ => beta * before(i, j),
+            });
+        }
     }
 }
 

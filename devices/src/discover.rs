@@ -1,59 +1,139 @@
 //! The devices that a node has when nobody says otherwise.
 
-use crate::topology::{CoreInfo, Topology};
-use std::collections::BTreeMap;
+use crate::grouping::Grouping;
+use crate::host_cores::{Distances, HostCores, deal_gpus, reserve_hosts};
+use crate::share::share_cores;
+use crate::topology::{BusId, CoreInfo, Topology};
 
 /// Cores that form one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreGroup {
     /// Name of the device: `cpu0`, `cpu1`, …
     pub name: String,
-    /// The kind that all its cores have.
+    /// The kind that all its cores have; `None` where kinds are not known, or it has several.
     pub kind: Option<u32>,
     /// The cores, by logical index.
     pub cores: Vec<CoreInfo>,
-    /// Whether to pin the threads: not where several ranks share a core.
+    /// Whether to pin the threads: not where several ranks share a core, or a CPU quota leaves only some.
     pub pin: bool,
 }
 
-/// The default devices of a node: one group of cores for each core kind, so that fast and slow cores are balanced
-/// against each other, and identical ones are not.
+/// A GPU and the core that feeds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuHost {
+    /// Index of the GPU in the list that was given.
+    pub gpu: usize,
+    /// Its host core, which belongs to no group.
+    pub core: CoreInfo,
+    /// Whether to pin the thread that drives it.
+    pub pin: bool,
+}
+
+/// What one rank of a host drives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RankDevices {
+    /// Its groups of cores.
+    pub groups: Vec<CoreGroup>,
+    /// Its GPUs.
+    pub gpus: Vec<GpuHost>,
+}
+
+/// The devices of a host, by rank: its cores shared among `ranks` ranks as [`share_cores`] does, `gpus` (by address) dealt
+/// to the ranks beside their buses, a host core for each taken from its rank's cores, and the rest of these grouped by
+/// `grouping`.
 ///
-/// `share = (index, count)` deals the cores among `count` ranks that may use the *same* cores of one host
-/// (ranks whose [`Topology::allowed_pus`] are equal; a rank that the launcher bound to its own cores has the share
-/// `(0, 1)`). Rank `index` gets a contiguous part, so neighbours in the hierarchy of caches stay together; parts differ
-/// by at most one core. With more ranks than cores, core `index mod n` is shared, and nothing is pinned.
-///
-/// Pinning is off as well where the topology is not this machine's.
+/// The ranks must be allowed the *same* cores (those whose [`Topology::allowed_pus`] are equal; a rank that the launcher
+/// bound to its own cores is alone). With more ranks than cores they share them, and nothing is pinned; nor is it where
+/// [`Topology::should_pin`] says no.
 ///
 /// # Panics
-/// When `index >= count`.
-pub fn default_groups(topology: &Topology, share: (usize, usize)) -> Vec<CoreGroup> {
-    let (index, count) = share;
-    assert!(index < count, "share {index} of {count}");
-    let cores = topology.cores();
-    let n = cores.len();
-    let (mine, pin) = if n >= count {
-        let (first, last) = (n * index / count, n * (index + 1) / count);
-        (cores[first..last].to_vec(), topology.is_this_system())
-    } else {
-        let shared = cores.into_iter().skip(index.checked_rem(n).unwrap_or(0));
-        (shared.take(1).collect(), false)
+/// When `ranks` is 0.
+pub fn host_devices(
+    topology: &Topology,
+    ranks: usize,
+    grouping: Grouping,
+    gpus: &[BusId],
+) -> Vec<RankDevices> {
+    let cores = topology.affordable_cores();
+    let pin = cores.len() >= ranks && topology.should_pin();
+    let shares = share_cores(&cores, ranks);
+    let distances: Vec<Distances> = gpus.iter().map(|id| topology.pci_distances(id)).collect();
+    let drivers = deal_gpus(&shares, &distances);
+    let rank_devices = |(rank, share): (usize, Vec<CoreInfo>)| {
+        let mine: Vec<usize> = (0..gpus.len())
+            .filter(|&gpu| drivers[gpu] == rank)
+            .collect();
+        let near: Vec<Distances> = mine.iter().map(|&gpu| distances[gpu].clone()).collect();
+        let HostCores { hosts, rest } = reserve_hosts(&share, &near);
+        let gpus = mine.into_iter().zip(hosts);
+        RankDevices {
+            groups: groups(&rest, grouping, pin),
+            gpus: gpus.map(|(gpu, core)| GpuHost { gpu, core, pin }).collect(),
+        }
     };
-    let mut kinds: BTreeMap<Option<u32>, Vec<CoreInfo>> = BTreeMap::new();
-    for core in mine {
-        kinds.entry(core.kind).or_default().push(core);
-    }
-    // The fastest kind first.
-    let groups = kinds.into_iter().rev().enumerate();
+    shares.into_iter().enumerate().map(rank_devices).collect()
+}
+
+fn groups(cores: &[CoreInfo], grouping: Grouping, pin: bool) -> Vec<CoreGroup> {
+    let groups = grouping.apply(cores).into_iter().enumerate();
     groups
-        .map(|(i, (kind, cores))| CoreGroup {
+        .map(|(i, cores)| CoreGroup {
             name: format!("cpu{i}"),
-            kind,
+            kind: common_kind(&cores),
             cores,
             pin,
         })
         .collect()
+}
+
+/// The kind that all cores have.
+fn common_kind(cores: &[CoreInfo]) -> Option<u32> {
+    let kind = cores.first()?.kind;
+    kind.filter(|_| cores.iter().all(|core| core.kind == kind))
+}
+
+/// The devices of rank `index` among `count` ranks that share their cores, in `share = (index, count)`, when it is known
+/// which GPUs are its own: its share of the cores, a host core taken from it for each of `gpus` (by address), and the rest
+/// grouped by `grouping`, as in [`host_devices`].
+///
+/// # Panics
+/// When `index >= count`.
+pub fn rank_devices(
+    topology: &Topology,
+    share: (usize, usize),
+    grouping: Grouping,
+    gpus: &[BusId],
+) -> RankDevices {
+    let (index, count) = share;
+    assert!(index < count, "share {index} of {count}");
+    let cores = topology.affordable_cores();
+    let pin = cores.len() >= count && topology.should_pin();
+    let mine = share_cores(&cores, count).swap_remove(index);
+    let near: Vec<Distances> = gpus.iter().map(|id| topology.pci_distances(id)).collect();
+    let HostCores { hosts, rest } = reserve_hosts(&mine, &near);
+    let hosts = hosts.into_iter().enumerate();
+    RankDevices {
+        groups: groups(&rest, grouping, pin),
+        gpus: hosts
+            .map(|(gpu, core)| GpuHost { gpu, core, pin })
+            .collect(),
+    }
+}
+
+/// The default devices of a rank without GPUs: [`host_devices`] of rank `index` among `count` in `share = (index, count)`.
+///
+/// # Panics
+/// When `index >= count`.
+pub fn default_groups(
+    topology: &Topology,
+    share: (usize, usize),
+    grouping: Grouping,
+) -> Vec<CoreGroup> {
+    let (index, count) = share;
+    assert!(index < count, "share {index} of {count}");
+    host_devices(topology, count, grouping, &[])
+        .swap_remove(index)
+        .groups
 }
 
 #[cfg(test)]
@@ -71,28 +151,46 @@ mod tests {
     fn shares_are_contiguous_and_cover_the_host() {
         let topology = Topology::from_synthetic("pack:2 core:5 pu:2").unwrap();
         let dealt: Vec<Vec<u32>> = (0..4)
-            .map(|i| logical(&default_groups(&topology, (i, 4))))
+            .map(|i| logical(&default_groups(&topology, (i, 4), Grouping::Auto)))
             .collect();
         assert_eq!(dealt.concat(), (0..10).collect::<Vec<u32>>());
         assert!(dealt.iter().all(|cores| (2..=3).contains(&cores.len())));
     }
 
     #[test]
+    fn a_rank_gives_each_of_its_gpus_a_core_of_its_own() {
+        let topology = Topology::from_synthetic("pack:2 core:4 pu:1").unwrap();
+        let bus = |text: &str| text.parse::<BusId>().unwrap();
+        let gpus = [bus("0000:17:00.0"), bus("0000:18:00.0")];
+        let found = rank_devices(&topology, (1, 2), Grouping::Node, &gpus);
+        let hosts: Vec<u32> = found.gpus.iter().map(|host| host.core.core).collect();
+        let mut all = [logical(&found.groups), hosts].concat();
+        all.sort_unstable();
+        assert_eq!(all, [4, 5, 6, 7]);
+        assert_eq!((found.gpus.len(), found.gpus[1].gpu), (2, 1));
+        let without = rank_devices(&topology, (1, 2), Grouping::Node, &[]);
+        assert_eq!(
+            without.groups,
+            default_groups(&topology, (1, 2), Grouping::Node)
+        );
+    }
+
+    #[test]
     fn more_ranks_than_cores_share_without_pinning() {
         let topology = Topology::from_synthetic("core:2 pu:1").unwrap();
         let dealt: Vec<u32> = (0..5)
-            .flat_map(|i| logical(&default_groups(&topology, (i, 5))))
+            .flat_map(|i| logical(&default_groups(&topology, (i, 5), Grouping::Auto)))
             .collect();
         assert_eq!(dealt, [0, 1, 0, 1, 0]);
-        assert!(!default_groups(&topology, (4, 5))[0].pin);
+        assert!(!default_groups(&topology, (4, 5), Grouping::Auto)[0].pin);
     }
 
     #[test]
     fn this_machine_is_one_pinned_group_for_each_kind() {
         let topology = Topology::discover().unwrap();
-        let groups = default_groups(&topology, (0, 1));
-        assert_eq!(logical(&groups).len(), topology.cores().len());
-        assert!(groups.iter().all(|g| g.pin == topology.is_this_system()));
+        let groups = default_groups(&topology, (0, 1), Grouping::Auto);
+        assert_eq!(logical(&groups).len(), topology.affordable_cores().len());
+        assert!(groups.iter().all(|g| g.pin == topology.should_pin()));
         assert_eq!(groups[0].name, "cpu0");
     }
 }

@@ -29,11 +29,31 @@ pub enum DeviceError {
         /// What hwloc said.
         reason: String,
     },
+    /// Memory could not be moved to a NUMA node.
+    #[error("cannot move memory to NUMA node {numa}: {reason}")]
+    MemoryPlace {
+        /// The operating system's index of the node.
+        numa: u32,
+        /// Why.
+        reason: String,
+    },
     /// The text does not name a BLAS.
     #[error(
         "`{text}` is not a BLAS: use auto, embedded, openblas, mkl, blis or the path of a CBLAS library"
     )]
     UnknownBlas {
+        /// The text that was read.
+        text: String,
+    },
+    /// The text does not name a grouping of cores.
+    #[error("`{text}` is no grouping of cores: use auto, package, numa, kind or node")]
+    UnknownGrouping {
+        /// The text that was read.
+        text: String,
+    },
+    /// The text is not the address of a device on a PCI bus.
+    #[error("`{text}` is no PCI bus id: it looks like 0000:3b:00.0")]
+    BusId {
         /// The text that was read.
         text: String,
     },

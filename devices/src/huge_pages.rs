@@ -1,5 +1,6 @@
 //! Memory for matrices.
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::collections::TryReserveError;
 
 /// Allocations from this size on ask for huge pages: a few of the 2 MiB that they have on most processors.
@@ -23,6 +24,31 @@ pub fn try_reserve_matrix(values: &mut Vec<f64>, additional: usize) -> Result<()
         ask_for_huge_pages(room.start as usize, room.end as usize);
     }
     Ok(())
+}
+
+/// A matrix of `len` zeros, in huge pages where the system has them and it is large enough to matter; `None` where there
+/// is no memory for it.
+///
+/// A large one is not written: the system makes each of its pages when somebody first writes there, next to the processor
+/// that does. So its devices should (see [`Worker::scale`](crate::Worker::scale)), and until then the memory counts as
+/// available.
+pub fn try_zeroed_matrix(len: usize) -> Option<Vec<f64>> {
+    let layout = Layout::array::<f64>(len).ok()?;
+    if layout.size() == 0 {
+        return Some(Vec::new());
+    }
+    // SAFETY: the layout is not empty.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        return None;
+    }
+    if layout.size() >= WORTHWHILE_BYTES {
+        let address = start as usize;
+        ask_for_huge_pages(address, address + layout.size());
+    }
+    // SAFETY: the memory comes from the global allocator with the layout of `len` f64, all of them written (zero bits are
+    // the number 0), and nothing else owns it.
+    Some(unsafe { Vec::from_raw_parts(start.cast(), len, len) })
 }
 
 /// Asks for huge pages for the whole pages between two addresses, which belong to the caller.
@@ -59,7 +85,20 @@ mod tests {
     }
 
     #[test]
+    fn zeros_are_zeros() {
+        assert!(try_zeroed_matrix(0).unwrap().is_empty());
+        for len in [1, WORTHWHILE_BYTES / 8 + 1] {
+            let mut values = try_zeroed_matrix(len).unwrap();
+            assert_eq!(values.len(), len);
+            assert!(values.iter().all(|value| value.to_bits() == 0));
+            values.push(1.0);
+        }
+    }
+
+    #[test]
     fn too_much_is_an_error() {
+        assert!(try_zeroed_matrix(usize::MAX / 16).is_none());
+        assert!(try_zeroed_matrix(usize::MAX).is_none());
         assert!(try_reserve_matrix(&mut Vec::new(), usize::MAX / 16).is_err());
     }
 }

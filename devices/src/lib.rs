@@ -1,6 +1,7 @@
 //! The devices of a node: what they are, how they compute, and how fast they really are.
 //!
-//! * [`Topology`] describes the host's hardware and binds threads to it; [`default_groups`] makes devices of it.
+//! * [`Topology`] describes the host's hardware and binds threads to it; [`host_devices`] makes devices of it, grouped as
+//!   [`Grouping`] says.
 //! * A [`Worker`] is a device: it updates `C += alpha·A·B`. [`CpuWorker`] is a pinned group of cores over a [`Blas`]
 //!   that is chosen at run time; [`CudaWorker`] is a GPU with its host core; [`PacedWorker`] slows another worker down, to emulate an unlike cluster;
 //!   [`RecordedWorker`] replays a model on a virtual clock. [`conformance`] is the suite that they all pass.
@@ -20,28 +21,37 @@ pub mod measure;
 pub mod topology;
 mod turns;
 
+mod cgroup;
 mod cpu;
+mod cpu_quota;
 mod discover;
 mod error;
+mod grouping;
+mod host_cores;
 mod huge_pages;
 mod memory;
 mod paced;
 mod recorded;
+mod share;
 mod team;
 mod view;
 mod worker;
 
 pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas};
-pub use cpu::{CpuWorker, thread_cpu_time_s};
+pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
+pub use cpu_quota::cpu_quota_cores;
 pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
-pub use discover::{CoreGroup, default_groups};
+pub use discover::{CoreGroup, GpuHost, RankDevices, default_groups, host_devices, rank_devices};
 pub use error::DeviceError;
-pub use huge_pages::try_reserve_matrix;
+pub use grouping::Grouping;
+pub use host_cores::{Distances, HostCores, deal_gpus, reserve_hosts};
+pub use huge_pages::{try_reserve_matrix, try_zeroed_matrix};
 pub use measure::{MeasureConfig, Measurement, measure_team};
 pub use memory::memory_available_bytes;
 pub use paced::{Pace, PacedWorker};
 pub use recorded::RecordedWorker;
+pub use share::share_cores;
 pub use team::DeviceTeam;
-pub use topology::{CoreInfo, Topology, TopologySummary};
+pub use topology::{BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary};
 pub use view::{View, ViewMut, leading_dimension};
 pub use worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};

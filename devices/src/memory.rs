@@ -6,19 +6,26 @@
 //! that looked sound.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::cgroup::{Group, groups};
 
 /// Bytes that this process can still allocate; `None` where the system does not tell (other than Linux).
 pub fn memory_available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
 }
 
-/// The same for a file system whose root is `root`.
+/// Memory of the host in bytes as the kernel counts it; `None` where the system does not tell.
+pub(crate) fn memory_installed_bytes() -> Option<u64> {
+    field_kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+/// [`memory_available_bytes`] for a file system whose root is `root`.
 fn available_below(root: &Path) -> Option<u64> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let address_space = free_address_space(&read("proc/self/limits"), &read("proc/self/status"));
-    let groups = group_folders(&read("proc/self/cgroup"), &read("proc/self/mountinfo"));
-    let groups = groups.iter().filter_map(|group| group.free_bytes(root));
+    let groups = groups(root, "memory");
+    let groups = groups.iter().filter_map(|group| free_bytes(group, root));
     field_kib(&read("proc/meminfo"), "MemAvailable:")
         .into_iter()
         .chain(address_space)
@@ -42,18 +49,7 @@ fn free_address_space(limits: &str, status: &str) -> Option<u64> {
     Some(limit.saturating_sub(field_kib(status, "VmSize:")?))
 }
 
-/// The folder of a memory control group, and how its files are called.
-#[derive(Debug, PartialEq, Eq)]
-struct Group {
-    /// Path of the file system's mount point, without the leading `/`.
-    mount: PathBuf,
-    /// Path of the group below it.
-    below: PathBuf,
-    names: &'static Names,
-}
-
 /// The file names of one version of control groups.
-#[derive(Debug, PartialEq, Eq)]
 struct Names {
     limit: &'static str,
     usage: &'static str,
@@ -73,15 +69,11 @@ const V2: Names = Names {
     reclaimable: "inactive_file ",
 };
 
-impl Group {
-    /// The least that this group and those above it leave; `None` when none has a limit.
-    fn free_bytes(&self, root: &Path) -> Option<u64> {
-        let mount = root.join(&self.mount);
-        self.below
-            .ancestors()
-            .filter_map(|below| self.names.free_bytes(&mount.join(below)))
-            .min()
-    }
+/// The least that a group and those above it leave, in bytes; `None` when none has a limit.
+fn free_bytes(group: &Group, root: &Path) -> Option<u64> {
+    let names = if group.version == 2 { &V2 } else { &V1 };
+    let folders = group.folders(root);
+    folders.iter().filter_map(|f| names.free_bytes(f)).min()
 }
 
 impl Names {
@@ -99,71 +91,10 @@ impl Names {
     }
 }
 
-/// The memory groups of a process, from its `cgroup` and `mountinfo` files.
-fn group_folders(cgroup: &str, mountinfo: &str) -> Vec<Group> {
-    let mut groups = Vec::new();
-    for line in cgroup.lines() {
-        // `4:memory:/job/1` in version 1, `0::/job/1` in version 2.
-        let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
-        else {
-            continue;
-        };
-        let names = match controllers {
-            "" => &V2,
-            list if list.split(',').any(|c| c == "memory") => &V1,
-            _ => continue,
-        };
-        groups.extend(
-            mountinfo
-                .lines()
-                .filter_map(|mount| mounted_group(mount, path, names)),
-        );
-    }
-    groups
-}
-
-/// The folder of the group `path` below the mount that a line of `mountinfo` describes, if it is of that version.
-fn mounted_group(line: &str, path: &str, names: &'static Names) -> Option<Group> {
-    // `36 31 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
-    let (left, right) = line.split_once(" - ")?;
-    let mut right = right.split(' ');
-    let (kind, options) = (right.next()?, right.nth(1)?);
-    let matches = match kind {
-        "cgroup2" => *names == V2,
-        "cgroup" => *names == V1 && options.split(',').any(|o| o == "memory"),
-        _ => false,
-    };
-    if !matches {
-        return None;
-    }
-    let mut left = left.split(' ').skip(3);
-    let (mount_root, mount) = (left.next()?, left.next()?);
-    // In a container the mount shows a part of the hierarchy only; a group outside it is seen from its top.
-    let below = Path::new(path)
-        .strip_prefix(mount_root)
-        .unwrap_or(Path::new(""));
-    Some(Group {
-        mount: Path::new(mount).strip_prefix("/").ok()?.to_owned(),
-        below: below.to_owned(),
-        names,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Writes files of a made-up `/proc` and `/sys`.
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, content) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-        root
-    }
+    use crate::cgroup::tree;
 
     const MEMINFO: (&str, &str) = (
         "proc/meminfo",
@@ -228,16 +159,5 @@ mod tests {
             ("sys/fs/cgroup/slurm/memory.current", "0\n"),
         ]);
         assert_eq!(available_below(root.path()), Some(0));
-    }
-
-    #[test]
-    fn groups_of_other_controllers_do_not_count() {
-        let mounts = "33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n\
-                      41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(group_folders("2:cpuacct:/a\n4:memory:/a\n", mounts), []);
-        let unified = group_folders("0::/a/b\n", mounts);
-        assert_eq!(unified.len(), 1);
-        assert_eq!(unified[0].mount, Path::new("sys/fs/cgroup/unified"));
-        assert_eq!(unified[0].below, Path::new("a/b"));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::turns::Turns;
 use crate::worker::{DeviceInfo, DeviceKind, UpdateTime, Worker};
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
 
@@ -132,6 +132,14 @@ impl Worker for PacedWorker {
 
     fn updates_per_visit(&self, rows: usize, cols: usize, k_max: usize) -> usize {
         self.inner.updates_per_visit(rows, cols, k_max)
+    }
+
+    fn scale(&mut self, beta: f64, c: ViewMut<'_, f64>) {
+        self.inner.scale(beta, c);
+    }
+
+    fn threads(&self) -> Vec<ThreadPlace> {
+        self.inner.threads()
     }
 
     fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {

@@ -1,7 +1,7 @@
 //! The devices of one node, driven together.
 
 use crate::worker::{DeviceInfo, UpdateTime, Worker};
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,6 +82,48 @@ impl DeviceTeam {
                 .memory_needed(rows, cols, k_max)
         });
         Ok(needed.sum())
+    }
+
+    /// Where the threads of each device are bound, and where they ran, as [`Worker::threads`].
+    pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
+        let devices = self.devices.iter();
+        devices.map(|device| lock(device).threads()).collect()
+    }
+
+    /// `C = beta·C` by all devices at the same time, as [`Worker::scale`].
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn scale(
+        &mut self,
+        beta: f64,
+        c: ViewMut<'_, f64>,
+        slices: &[usize],
+    ) -> Result<(), DeviceError> {
+        self.check(slices, c.cols())?;
+        let tasks = c.split_columns(slices.iter().copied());
+        self.drive(tasks, &mut || {}, |worker, c| {
+            worker.scale(beta, c);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// How many consecutive updates belong together, as [`Worker::updates_per_visit`] of the device with the most: all are
+    /// powers of two, so that this is a multiple of each.
+    ///
+    /// # Errors
+    /// [`DeviceError::Slices`] when there are more or fewer slices than devices.
+    pub fn updates_per_visit(
+        &self,
+        rows: usize,
+        slices: &[usize],
+        k_max: usize,
+    ) -> Result<usize, DeviceError> {
+        self.check(slices, slices.iter().sum())?;
+        let devices = self.devices.iter().zip(slices);
+        let most = devices.map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, k_max));
+        Ok(most.max().unwrap_or(1))
     }
 
     /// Starts a job on every device, as [`Worker::begin`].

@@ -282,6 +282,20 @@ impl<'a, T> ViewMut<'a, T> {
     }
 }
 
+impl ViewMut<'_, f64> {
+    /// `C = beta·C`; with `beta = 0` C is overwritten, whatever it holds. What lies between the columns is not touched.
+    pub fn scale(&mut self, beta: f64) {
+        if beta == 1.0 {
+            return;
+        }
+        for j in 0..self.cols {
+            for value in self.col_mut(j) {
+                *value = if beta == 0.0 { 0.0 } else { beta * *value };
+            }
+        }
+    }
+}
+
 /// Splits `n` columns into `parts` contiguous ranges whose sizes differ by at most one.
 pub(crate) fn even_widths(n: usize, parts: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(move |i| n / parts + usize::from(i < n % parts))

@@ -1,6 +1,6 @@
 //! The contract of a device, and what a device says about itself.
 
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use serde::{Deserialize, Serialize};
 
 /// What a device is made of.
@@ -57,6 +57,19 @@ pub trait Worker: Send {
     /// it computes has a speed over so many, and not over one. A power of two; 1 for most devices.
     fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
         1
+    }
+
+    /// `C = beta·C` between jobs, by the threads that will update C; with `beta = 0` C is overwritten, whatever it holds.
+    ///
+    /// The system places a page of memory where the thread runs that writes it first, so this puts a C that nobody has
+    /// written yet next to the cores that will work on it.
+    fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
+        c.scale(beta);
+    }
+
+    /// Where the threads that compute are bound, and where they ran; empty for a device without such threads.
+    fn threads(&self) -> Vec<ThreadPlace> {
+        Vec::new()
     }
 
     /// Starts a job on `c`, whose updates have an inner dimension of at most `k_max`.

@@ -121,6 +121,7 @@ impl Error {
             Error::Rank { class, .. } => *class,
             Error::Device(
                 DeviceError::UnknownBlas { .. }
+                | DeviceError::UnknownGrouping { .. }
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
                 | DeviceError::Config { .. },

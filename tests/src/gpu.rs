@@ -8,6 +8,8 @@ use isochron_devices::{
 };
 use num_complex::{Complex32, Complex64};
 
+use std::sync::Arc;
+
 use crate::emulator::Control;
 
 /// The first GPU.
@@ -24,10 +26,10 @@ fn config(memory_limit_bytes: Option<u64>) -> CudaConfig {
 
 /// A worker with the memory limit given, on threads that are not bound.
 fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
-    let topology = Topology::from_synthetic("core:2 pu:1")?;
+    let topology = Arc::new(Topology::from_synthetic("core:2 pu:1")?);
     let cores = topology.cores();
     CudaWorker::new(
-        &topology,
+        topology,
         "cuda0",
         &first()?,
         (&cores, false),

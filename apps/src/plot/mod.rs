@@ -4,7 +4,7 @@ mod axis;
 mod svg;
 mod terminal;
 
-pub use svg::svg;
+pub use svg::{svg, words};
 pub use terminal::terminal;
 
 use axis::Axis;

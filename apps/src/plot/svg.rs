@@ -111,7 +111,8 @@ fn legend(index: usize, name: &str, sample: &str) -> String {
     )
 }
 
-fn words(x: f64, y: f64, anchor: &str, text: &str) -> String {
+/// A line of text; `anchor` is `start`, `middle` or `end`: what of it lies at `(x, y)`.
+pub fn words(x: f64, y: f64, anchor: &str, text: &str) -> String {
     let text = escaped(text);
     format!("<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\">{text}</text>\n")
 }

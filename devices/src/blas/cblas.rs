@@ -50,7 +50,8 @@ pub struct CblasLibrary {
 impl CblasLibrary {
     /// Opens `file`, a path or a name that the system's loader finds.
     ///
-    /// OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and made sequential. Any other
+    /// It is loaded on a thread of its own that is bound to one processing unit, since a library may start a thread for each
+    /// unit that it sees as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and made sequential. Any other
     /// library is used as it is: its own settings must keep it to one thread. The library stays loaded until the
     /// process ends, because such libraries keep threads and thread-local buffers that do not survive unloading.
     ///
@@ -61,15 +62,61 @@ impl CblasLibrary {
             library: file.to_owned(),
             reason,
         };
-        // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
-        // any library that a program links to.
-        let library = unsafe { Library::new(file) }.map_err(|e| error(e.to_string()))?;
-        let raw = Raw { opened: library };
-        let (dgemm, name) = raw.prepare(file).map_err(error)?;
-        std::mem::forget(raw);
+        let opened = on_one_unit(|| {
+            // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
+            // any library that a program links to.
+            let library = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
+            let raw = Raw { opened: library };
+            let prepared = raw.prepare(file)?;
+            std::mem::forget(raw);
+            Ok(prepared)
+        });
+        let (dgemm, name) = opened.map_err(error)?;
         Ok(Self { name, dgemm })
     }
 }
+
+/// Runs `open` on a thread that may use one processing unit only, and returns its result.
+///
+/// OpenBLAS starts a thread for each unit that it may use as soon as it is loaded, before it can be told to be
+/// sequential, and they stay. Loaded on such a thread it starts none.
+fn on_one_unit<R: Send>(open: impl FnOnce() -> Result<R, String> + Send) -> Result<R, String> {
+    std::thread::scope(|scope| {
+        let opener = scope.spawn(|| {
+            use_one_unit();
+            open()
+        });
+        let panicked = |_| Err("it panicked while it was loaded".to_owned());
+        opener.join().unwrap_or_else(panicked)
+    })
+}
+
+/// Binds the calling thread to the first processing unit that it may use. Where that fails, nothing changes.
+#[cfg(target_os = "linux")]
+fn use_one_unit() {
+    // SAFETY: cpu_set_t is a plain array of bits, for which all zeros is a value.
+    let mut units: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: `units` is valid for writes of the size that is passed, and thread 0 is the calling one.
+    if unsafe { libc::sched_getaffinity(0, size, &raw mut units) } != 0 {
+        // A host with more units than the set has room for.
+        return;
+    }
+    let count = libc::CPU_SETSIZE as usize;
+    // SAFETY: CPU_ISSET and CPU_SET index the set by numbers below CPU_SETSIZE.
+    let first = (0..count).find(|&unit| unsafe { libc::CPU_ISSET(unit, &units) });
+    if let Some(unit) = first {
+        // SAFETY: as above; the set that is passed is valid for reads of its size.
+        unsafe {
+            libc::CPU_ZERO(&mut units);
+            libc::CPU_SET(unit, &mut units);
+            libc::sched_setaffinity(0, size, &raw const units);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn use_one_unit() {}
 
 impl Blas for CblasLibrary {
     fn name(&self) -> &str {

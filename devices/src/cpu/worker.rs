@@ -1,6 +1,7 @@
 //! The worker of a group of CPU cores.
 
 use crate::blas::Blas;
+use crate::cpu::place::{Seen, ThreadPlace, columns_by_domain};
 use crate::cpu::thread_cpu_time_s;
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
@@ -13,8 +14,10 @@ use std::time::Instant;
 /// A group of CPU cores: one thread for each, which updates its own contiguous columns of C.
 ///
 /// The threads are ours and the BLAS under them is sequential, so that a group computes on its own cores and on
-/// no others. Thread `i` always has the columns of share `i`, so its data stay in its caches and, after a first touch
-/// by the same split, in its NUMA node.
+/// no others. Thread `i` always has the columns of share `i`, so its data stay in its caches and in its NUMA domain:
+/// [`Worker::scale`] writes them first by that thread, and where the host has several domains [`Worker::begin`] moves the
+/// pages that lie elsewhere, because other threads wrote them first (a matrix read from a file) or the slices have changed
+/// since. A page that holds columns of two threads lies with one of them.
 ///
 /// ```
 /// use isochron_devices::{CpuWorker, EmbeddedBlas, Topology, View, ViewMut, Worker};
@@ -37,6 +40,12 @@ pub struct CpuWorker {
     blas: Arc<dyn Blas>,
     /// `None`: one thread that is not pinned, so the calling thread does the work itself.
     pool: Option<ThreadPool>,
+    topology: Arc<Topology>,
+    cores: Vec<CoreInfo>,
+    /// Where each thread was seen.
+    seen: Vec<Seen>,
+    /// Whether memory has more than one place to lie in, and the threads stay beside theirs.
+    has_domains: bool,
     job: Job,
 }
 
@@ -82,10 +91,33 @@ impl CpuWorker {
             info,
             blas,
             pool,
+            seen: cores.iter().map(|_| Seen::default()).collect(),
+            has_domains: pin && topology.numa_nodes().len() > 1,
+            topology,
+            cores,
             job: Job::default(),
         })
     }
+
+    /// Moves the pages of C next to the threads that update them. Where the system refuses, they stay: that costs time
+    /// and no results.
+    fn settle(&self, c: &mut ViewMut<'_, f64>) {
+        let (ld, len) = (c.ld(), c.data().len());
+        if !self.has_domains || size_of_val(c.data()) < WORTH_MOVING_BYTES {
+            return;
+        }
+        for (columns, numa) in columns_by_domain(&self.cores, c.cols()) {
+            let end = columns.end.saturating_mul(ld).min(len);
+            let area = &mut c.data_mut()[columns.start * ld..end];
+            if let Err(error) = self.topology.move_to_numa(area, numa) {
+                tracing::debug!(device = self.info.name, %error, "memory stays where it is");
+            }
+        }
+    }
 }
+
+/// A C smaller than this fits the caches, and shares its pages with other data.
+const WORTH_MOVING_BYTES: usize = 8 << 20;
 
 impl Worker for CpuWorker {
     fn info(&self) -> &DeviceInfo {
@@ -98,8 +130,38 @@ impl Worker for CpuWorker {
         0
     }
 
-    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
+    fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
+        let Some(pool) = &self.pool else {
+            return c.scale(beta);
+        };
+        let widths = even_widths(c.cols(), pool.current_num_threads());
+        let shares = c.split_columns(widths);
+        let shares: Vec<_> = shares.into_iter().map(Mutex::new).collect();
+        pool.broadcast(|thread| {
+            let share = shares[thread.index()].lock();
+            share.unwrap_or_else(PoisonError::into_inner).scale(beta);
+        });
+    }
+
+    fn threads(&self) -> Vec<ThreadPlace> {
+        let binding = || self.topology.current_binding().unwrap_or_default();
+        let bound = match &self.pool {
+            Some(pool) => pool.broadcast(|_| binding()),
+            None => vec![binding()],
+        };
+        let places = self.cores.iter().zip(&self.seen).zip(bound);
+        places
+            .map(|((core, seen), bound_to)| ThreadPlace {
+                core: core.core,
+                bound_to,
+                ran_on: seen.units(),
+            })
+            .collect()
+    }
+
+    fn begin(&mut self, mut c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
         self.job.begin(&c, k_max);
+        self.settle(&mut c);
         Ok(())
     }
 
@@ -113,8 +175,8 @@ impl Worker for CpuWorker {
         self.job.update(&a, &b, &c)?;
         let start = Instant::now();
         let cpu_s = match &self.pool {
-            None => timed_gemm(self.blas.as_ref(), alpha, a, b, c),
-            Some(pool) => shared_gemm(pool, self.blas.as_ref(), alpha, a, b, c),
+            None => timed_gemm(self.blas.as_ref(), &self.seen[0], alpha, a, b, c),
+            Some(pool) => shared_gemm(pool, self.blas.as_ref(), &self.seen, alpha, a, b, c),
         };
         Ok(UpdateTime {
             busy_s: start.elapsed().as_secs_f64(),
@@ -142,14 +204,18 @@ fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError> {
 /// One thread's update; returns the CPU time that it took.
 fn timed_gemm(
     blas: &dyn Blas,
+    seen: &Seen,
     alpha: f64,
     a: View<'_, f64>,
     b: View<'_, f64>,
     c: ViewMut<'_, f64>,
 ) -> f64 {
+    seen.note();
     let start_s = thread_cpu_time_s();
     blas.gemm(alpha, a, b, c);
-    thread_cpu_time_s() - start_s
+    let cpu_s = thread_cpu_time_s() - start_s;
+    seen.note();
+    cpu_s
 }
 
 /// The update with the columns dealt to the threads of the pool; returns the largest CPU time among them.
@@ -158,6 +224,7 @@ fn timed_gemm(
 fn shared_gemm(
     pool: &ThreadPool,
     blas: &dyn Blas,
+    seen: &[Seen],
     alpha: f64,
     a: View<'_, f64>,
     b: View<'_, f64>,
@@ -179,7 +246,8 @@ fn shared_gemm(
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        share.map_or(0.0, |(b, c)| timed_gemm(blas, alpha, a, b, c))
+        let seen = &seen[thread.index()];
+        share.map_or(0.0, |(b, c)| timed_gemm(blas, seen, alpha, a, b, c))
     });
     times.into_iter().fold(0.0, f64::max)
 }

@@ -3,6 +3,7 @@
 use super::check::{CallError, Outcome, check};
 use super::raw::{self, CUdevice_attribute as Attribute, Missing};
 use crate::DeviceError;
+use crate::topology::DriverGpu;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char};
 
@@ -39,6 +40,23 @@ pub struct CudaInfo {
     pub is_slice: bool,
 }
 
+impl TryFrom<&CudaInfo> for DriverGpu {
+    type Error = DeviceError;
+
+    /// What joins with the host's view of its buses.
+    ///
+    /// # Errors
+    /// [`DeviceError::BusId`] when the driver's address is none.
+    fn try_from(gpu: &CudaInfo) -> Result<Self, DeviceError> {
+        Ok(Self {
+            ordinal: u32::try_from(gpu.ordinal).unwrap_or(u32::MAX),
+            bus_id: gpu.pci_bus_id.parse()?,
+            name: gpu.name.clone(),
+            memory_bytes: gpu.memory_bytes,
+        })
+    }
+}
+
 /// The GPUs that this process may use; none where there is no driver, or the driver sees none.
 ///
 /// # Errors
@@ -65,6 +83,9 @@ pub struct Survey {
     pub devices: Vec<CudaInfo>,
     /// The line.
     pub finding: String,
+    /// Whether there is something that could be used and cannot: a driver without a GPU, one that fails or is too old, or
+    /// no cuBLAS. Where there is no driver at all, nothing is wrong.
+    pub is_broken: bool,
 }
 
 /// Looks for the driver, GPUs and cuBLAS. Never fails: what is wrong is said in the line.
@@ -72,9 +93,13 @@ pub fn survey() -> Survey {
     let none = |finding: String| Survey {
         devices: Vec::new(),
         finding: format!("{finding}; GPUs are not used"),
+        is_broken: true,
     };
     if raw::driver() == Err(Missing::Library) {
-        return none("no CUDA driver: libcuda was not found".to_owned());
+        return Survey {
+            is_broken: false,
+            ..none("no CUDA driver: libcuda was not found".to_owned())
+        };
     }
     let devices = match devices() {
         Ok(devices) => devices,
@@ -96,6 +121,7 @@ pub fn survey() -> Survey {
         .collect();
     Survey {
         finding: format!("a CUDA driver{version}, and {}", names.join(", ")),
+        is_broken: false,
         devices,
     }
 }

@@ -4,12 +4,12 @@ use super::CudaConfig;
 use super::engine::Engine;
 use super::find::CudaInfo;
 use super::plan::TilePlan;
-use crate::cpu::thread_cpu_time_s;
+use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
 use crate::topology::{CoreInfo, Topology};
 use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// A GPU and the host cores that drive it, which are one device.
@@ -29,6 +29,9 @@ pub struct CudaWorker {
     job: Job,
     engine: Engine<f64>,
     hands: ThreadPool,
+    topology: Arc<Topology>,
+    /// Where the thread that drives the GPU was seen.
+    seen: Seen,
 }
 
 impl CudaWorker {
@@ -40,7 +43,7 @@ impl CudaWorker {
     /// [`DeviceError::Config`] when a thread cannot be started or the configuration makes no sense;
     /// [`DeviceError::Binding`] when a thread cannot be bound.
     pub fn new(
-        topology: &Topology,
+        topology: Arc<Topology>,
         name: &str,
         gpu: &CudaInfo,
         (cores, pin): (&[CoreInfo], bool),
@@ -71,6 +74,8 @@ impl CudaWorker {
             job: Job::default(),
             engine,
             hands,
+            topology,
+            seen: Seen::default(),
         })
     }
 
@@ -102,6 +107,28 @@ impl Worker for CudaWorker {
             .map_or(1, |plan| plan.updates_per_visit)
     }
 
+    fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
+        on_first(&self.hands, || c.scale(beta));
+    }
+
+    fn threads(&self) -> Vec<ThreadPlace> {
+        let topology = &self.topology;
+        let binding = || topology.current_binding().unwrap_or_default();
+        let bound = self.hands.broadcast(|_| binding());
+        let cores = self.info.cores.iter().zip(bound).enumerate();
+        cores
+            .map(|(i, (&core, bound_to))| ThreadPlace {
+                core,
+                bound_to,
+                ran_on: match i {
+                    0 => self.seen.units(),
+                    // The others only help to copy.
+                    _ => Vec::new(),
+                },
+            })
+            .collect()
+    }
+
     fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
         self.job.begin(&c, k_max);
         let engine = &mut self.engine;
@@ -117,11 +144,12 @@ impl Worker for CudaWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
-        let engine = &mut self.engine;
+        let (engine, seen) = (&mut self.engine, &self.seen);
         let start = Instant::now();
         let updated = on_first(&self.hands, || {
             let start_s = thread_cpu_time_s();
             engine.update(alpha, a, b, c)?;
+            seen.note();
             Ok(thread_cpu_time_s() - start_s)
         });
         let busy_s = start.elapsed().as_secs_f64();

@@ -5,16 +5,29 @@
 //! ranks of one host that are bound differently call a core by the same number.
 
 mod binding;
+mod kinds;
+mod link;
+mod memory;
+mod notices;
+mod parts;
+mod pci;
 mod summary;
 
-pub use summary::{CacheInfo, NumaInfo, PackageInfo, TopologySummary};
+pub use kinds::KindInfo;
+pub use link::PciLink;
+pub use parts::{MemoryInfo, Part, PartKind};
+pub use pci::{BusId, DriverGpu, GpuInfo, PciGpu};
+pub use summary::{CacheInfo, NumaInfo, PackageInfo, TopologySummary, size_text};
 
 use crate::DeviceError;
+use crate::cpu_quota::cpu_quota_cores;
+use crate::memory::memory_installed_bytes;
 use hwlocality::Topology as Hwloc;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
+use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
 use serde::{Deserialize, Serialize};
 
 /// One core that this process may use.
@@ -28,7 +41,8 @@ pub struct CoreInfo {
     pub package: u32,
     /// The operating system's index of the NUMA node next to it.
     pub numa: u32,
-    /// Rank of its kind by speed per core, 0 the most frugal; `None` when the system does not tell kinds apart.
+    /// Its kind, by speed per core where the system ranks them, 0 the most frugal; `None` when all cores are of one
+    /// kind, as far as the system tells.
     pub kind: Option<u32>,
 }
 
@@ -46,6 +60,8 @@ pub struct Topology {
     hwloc: Hwloc,
     /// Processing units that this process may use.
     allowed: CpuSet,
+    /// CPU time that the control groups leave, in cores.
+    quota: Option<f64>,
 }
 
 impl Topology {
@@ -57,9 +73,11 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] when hwloc cannot read it.
     pub fn discover() -> Result<Self, DeviceError> {
-        Hwloc::new()
-            .map(Self::new)
-            .map_err(|e| topology_error("this machine", e))
+        let origin = "this machine";
+        let error = |reason| topology_error(origin, reason);
+        let topology = Self::build(builder(origin)?).map_err(error)?;
+        let quota = cpu_quota_cores().filter(|_| topology.is_this_system());
+        Ok(Self { quota, ..topology })
     }
 
     /// A machine described in hwloc's synthetic notation, such as `pack:2 core:4 pu:2`, for tests and planning.
@@ -70,12 +88,8 @@ impl Topology {
         let error = |e: &dyn std::fmt::Display| {
             topology_error(&format!("the synthetic description `{description}`"), e)
         };
-        Hwloc::builder()
-            .from_synthetic(description)
-            .map_err(|e| error(&e))?
-            .build()
-            .map(Self::new)
-            .map_err(|e| error(&e))
+        let builder = builder("a synthetic description")?.from_synthetic(description);
+        Self::build(builder.map_err(|e| error(&e))?).map_err(|e| error(&e))
     }
 
     /// A machine that was saved in hwloc's XML format (`lstopo machine.xml`).
@@ -83,16 +97,14 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] when the text is not such a description.
     pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
-        Hwloc::builder()
-            .from_xml(xml)
-            .map_err(|e| topology_error("XML", e))?
-            .build()
-            .map(Self::new)
+        let builder = builder("XML")?.from_xml(xml);
+        Self::build(builder.map_err(|e| topology_error("XML", e))?)
             .map_err(|e| topology_error("XML", e))
     }
 
-    fn new(hwloc: Hwloc) -> Self {
-        let mut allowed = hwloc.cpuset().clone_target();
+    fn build(builder: TopologyBuilder) -> Result<Self, String> {
+        let hwloc = builder.build().map_err(|e| e.to_string())?;
+        let mut allowed = hwloc.allowed_cpuset().clone_target();
         // Elsewhere the binding is that of a machine which is not there.
         if hwloc.is_this_system()
             && let Ok(bound) = hwloc.cpu_binding(CpuBindingFlags::PROCESS)
@@ -100,7 +112,35 @@ impl Topology {
         {
             allowed &= bound;
         }
-        Self { hwloc, allowed }
+        Ok(Self {
+            hwloc,
+            allowed,
+            quota: None,
+        })
+    }
+
+    /// The CPU quota of this process in cores, as [`cpu_quota_cores`](crate::cpu_quota_cores); `None` without one, and on
+    /// another machine's topology.
+    pub fn cpu_quota_cores(&self) -> Option<f64> {
+        self.quota
+    }
+
+    /// The cores to compute on: [`cores`](Self::cores), or, under a CPU quota, as many of them as it pays for, rounded down
+    /// and at least one. More threads than that would be stopped in every period, all at once and at any moment, and no
+    /// time measured on them would say anything.
+    pub fn affordable_cores(&self) -> Vec<CoreInfo> {
+        let mut cores = self.cores();
+        if let Some(quota) = self.quota {
+            // A float that is too large for an integer becomes the largest one.
+            cores.truncate((quota as usize).max(1));
+        }
+        cores
+    }
+
+    /// Whether threads should be bound to these cores: not on another machine's topology, and not when a CPU quota leaves
+    /// only some of the cores, since neighbours with a quota of their own would bind to the same first ones.
+    pub fn should_pin(&self) -> bool {
+        self.is_this_system() && self.affordable_cores().len() == self.cores().len()
     }
 
     /// Whether this is the machine that the program runs on, so that threads can be bound to its cores.
@@ -132,7 +172,11 @@ impl Topology {
 
     /// Memory of the host in bytes: what is installed, not what is free.
     pub fn memory_total_bytes(&self) -> u64 {
-        self.hwloc.root_object().total_memory()
+        match self.hwloc.root_object().total_memory() {
+            // hwloc reads it below `/sys`, which some containers do not have.
+            0 if self.is_this_system() => memory_installed_bytes().unwrap_or(0),
+            bytes => bytes,
+        }
     }
 
     /// `object` as a core; `None` when no processing unit of it may be used.
@@ -147,19 +191,27 @@ impl Topology {
             .nodeset()
             .and_then(|nodes| nodes.first_set())
             .map_or(0, |node| small(usize::from(node)));
-        let kind = self
-            .hwloc
-            .cpu_kind_from_set(&usable)
-            .ok()
-            .and_then(|kind| kind.efficiency);
+        let kind = self.kind_of(&usable);
         Some(CoreInfo {
             core: small(object.logical_index()),
             pus,
             package: package.map_or(0, |p| small(p.logical_index())),
             numa,
-            kind: kind.map(small),
+            kind,
         })
     }
+}
+
+/// What all topologies are built with.
+///
+/// Cores that the process may not use are kept, so that those it may use have the same numbers in every process of the
+/// host; of the devices on the buses those that compute or communicate are kept.
+fn builder(origin: &str) -> Result<TopologyBuilder, DeviceError> {
+    TopologyBuilder::new()
+        .with_flags(BuildFlags::INCLUDE_DISALLOWED)
+        .map_err(|e| topology_error(origin, e))?
+        .with_io_type_filter(TypeFilter::KeepImportant)
+        .map_err(|e| topology_error(origin, e))
 }
 
 /// hwloc counts in C's unsigned integers; an index that is larger than that does not exist.

@@ -6,7 +6,6 @@ use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// A package: what plugs into a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,40 +115,6 @@ impl Topology {
     }
 }
 
-impl fmt::Display for TopologySummary {
-    /// One line for each sort of hardware, with a final line break.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for package in &self.packages {
-            let model = package.model.as_deref().unwrap_or("unknown model");
-            writeln!(
-                f,
-                "package {:<4}{model}, {} cores",
-                package.package, package.cores
-            )?;
-        }
-        let pus: usize = self.cores.iter().map(|core| core.pus.len()).sum();
-        writeln!(
-            f,
-            "cores       {} with {pus} hardware threads",
-            self.cores.len()
-        )?;
-        for (kind, count) in count(self.cores.iter().filter_map(|core| core.kind)) {
-            writeln!(f, "core kind {kind:<2}{count} cores")?;
-        }
-        let nodes = self.numa_nodes.len();
-        let memory = size(self.memory_total_bytes);
-        writeln!(f, "memory      {memory} in {nodes} NUMA nodes")?;
-        for cache in &self.caches {
-            let size = size(cache.size_bytes);
-            writeln!(f, "L{} cache    {} of {size}", cache.level, cache.count)?;
-        }
-        if !self.this_system {
-            writeln!(f, "This is not the machine that the program runs on.")?;
-        }
-        Ok(())
-    }
-}
-
 /// How often each item occurs, in ascending order.
 fn count<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counts = BTreeMap::new();
@@ -159,8 +124,8 @@ fn count<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     counts
 }
 
-/// A number of bytes in the largest binary unit that leaves at least 1.
-fn size(bytes: u64) -> String {
+/// A number of bytes in the largest binary unit that leaves at least 1, such as `1.5 MiB`.
+pub fn size_text(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
@@ -178,7 +143,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Level and size of a cache that holds data; `None` for any other object, or when the size is not known.
-fn level_and_size(object: &TopologyObject) -> Option<(u32, u64)> {
+pub(super) fn level_and_size(object: &TopologyObject) -> Option<(u32, u64)> {
     match object.attributes()? {
         ObjectAttributes::Cache(cache) if cache.cache_type() != CacheType::Instruction => {
             Some((small(cache.depth()), cache.size()?.get()))
@@ -210,22 +175,13 @@ mod tests {
         };
         assert_eq!(summary.caches, [cache(2, 1024, 4), cache(3, 4096, 2)]);
         assert_eq!(summary.cores.len(), 4);
-        let text = summary.to_string();
-        for line in [
-            "cores       4 with 8 hardware threads",
-            "memory      2 MiB in 2 NUMA nodes",
-            "L2 cache    4 of 1 KiB",
-            "This is not the machine that the program runs on.",
-        ] {
-            assert!(text.lines().any(|l| l == line), "{text}");
-        }
     }
 
     #[test]
     fn sizes_are_readable() {
-        assert_eq!(size(512), "512 B");
-        assert_eq!(size(1 << 20), "1 MiB");
-        assert_eq!(size(3 << 39), "1536 GiB");
-        assert_eq!(size(1_600_000), "1.5 MiB");
+        assert_eq!(size_text(512), "512 B");
+        assert_eq!(size_text(1 << 20), "1 MiB");
+        assert_eq!(size_text(3 << 39), "1536 GiB");
+        assert_eq!(size_text(1_600_000), "1.5 MiB");
     }
 }

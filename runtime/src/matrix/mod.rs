@@ -4,7 +4,7 @@ mod distribution;
 pub mod file;
 mod generate;
 
-use isochron_devices::{View, ViewMut, leading_dimension, try_reserve_matrix};
+use isochron_devices::{View, ViewMut, leading_dimension, try_zeroed_matrix};
 
 pub(crate) use distribution::intersect;
 pub use distribution::{Distribution, Part};
@@ -26,6 +26,9 @@ pub struct Matrix {
 
 impl Matrix {
     /// A matrix of zeros.
+    ///
+    /// Its pages come to lie next to whoever writes them first. A C for `beta = 0` is best made here and multiplied into:
+    /// [`multiply`](crate::multiply::multiply) lets each device write its own columns.
     ///
     /// # Errors
     /// [`Error::Allocation`] when the memory cannot be had.
@@ -108,11 +111,8 @@ impl Matrix {
 
 /// A vector of zeros, or an error where the memory cannot be had.
 pub(crate) fn try_zeros(len: usize, what: &'static str) -> Result<Vec<f64>, Error> {
-    let mut values = Vec::new();
-    try_reserve_matrix(&mut values, len).map_err(|_| Error::Allocation {
+    try_zeroed_matrix(len).ok_or(Error::Allocation {
         what,
         bytes: 8 * len as u64,
-    })?;
-    values.resize(len, 0.0);
-    Ok(values)
+    })
 }

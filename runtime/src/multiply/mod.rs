@@ -15,7 +15,6 @@ mod step;
 use std::time::Instant;
 
 use isochron_devices::DeviceTeam;
-use isochron_devices::ViewMut;
 
 pub use plan::{Plan, Problem};
 
@@ -69,11 +68,11 @@ pub fn multiply(
     let width = plan.problem().block().min(plan.problem().k());
     let buffers = (|| Ok([panels(c, width)?, panels(c, width)?]))();
     let mut buffers = agree(comm, buffers)?;
+    agree(comm, place(team, plan, c, &mut buffers))?;
 
     comm.barrier();
     tracing::info!(steps = plan.problem().steps(), "multiplying");
     let start = Instant::now();
-    scale(c.local_mut(), scalars.beta);
     let schedule = Schedule::new(plan, comm.rank());
     let origin = (c.part().row, c.part().col);
     let operands = Operands {
@@ -91,6 +90,7 @@ pub fn multiply(
         failure: None,
     };
     summa.busy_s.resize(plan.slices().len(), 0.0);
+    summa.guard(|team, slices| team.scale(scalars.beta, c.local_mut(), slices));
     summa.guard(|team, slices| team.begin(c.local_mut(), slices, width));
     let steps = if scalars.alpha == 0.0 {
         0
@@ -123,6 +123,22 @@ fn panels(c: &Matrix, width: usize) -> Result<Panels, Error> {
     Panels::new(rows, cols, width)
 }
 
+/// Lets each device write its own columns of the panels of B first, so that they lie next to it.
+fn place(
+    team: &mut DeviceTeam,
+    plan: &Plan,
+    c: &Matrix,
+    buffers: &mut [Panels; 2],
+) -> Result<(), Error> {
+    if c.part().is_empty() {
+        return Ok(());
+    }
+    for panels in buffers {
+        team.scale(0.0, panels.b_room(), plan.slices())?;
+    }
+    Ok(())
+}
+
 fn check_parts(
     comm: &dyn Comm,
     plan: &Plan,
@@ -146,18 +162,6 @@ fn check_parts(
         }
     }
     Ok(())
-}
-
-/// `C = beta·C`; with `beta = 0` C is overwritten, whatever it holds.
-fn scale(mut c: ViewMut<'_, f64>, beta: f64) {
-    if beta == 1.0 {
-        return;
-    }
-    for col in 0..c.cols() {
-        for value in c.col_mut(col) {
-            *value = if beta == 0.0 { 0.0 } else { beta * *value };
-        }
-    }
 }
 
 /// The arithmetic of all steps.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use isochron_devices::View;
+use isochron_devices::{View, ViewMut};
 
 use super::schedule::{Schedule, Segment, Transfers};
 use crate::comm::{Comm, Incoming, Meanwhile, Outgoing};
@@ -29,6 +29,12 @@ impl Panels {
             cols,
             width: 0,
         })
+    }
+
+    /// The room for the widest panel of B.
+    pub(super) fn b_room(&mut self) -> ViewMut<'_, f64> {
+        let width = self.b.len() / self.cols.max(1);
+        ViewMut::new(&mut self.b, width, self.cols, width.max(1))
     }
 
     pub(super) fn a(&self) -> View<'_, f64> {

@@ -2,6 +2,7 @@
 
 mod balance;
 mod devices;
+mod gpus;
 mod memory;
 mod platform;
 mod report;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 use isochron_devices::BlasChoice;
 use isochron_devices::DeviceInfo;
 use isochron_devices::DeviceTeam;
+use isochron_devices::Grouping;
 use isochron_devices::MeasureConfig;
+use isochron_devices::ThreadPlace;
 use isochron_devices::blas;
 use isochron_devices::measure::Operands;
 use isochron_devices::topology::Topology;
@@ -32,6 +35,9 @@ use balance::Balancer;
 pub struct SessionConfig {
     /// The platform file; without one every rank uses what it finds on its host.
     pub platform: Option<PathBuf>,
+    /// Which cores of a rank form one device; without it what the platform file says of the node, or
+    /// [`Grouping::Auto`].
+    pub grouping: Option<Grouping>,
     /// Which BLAS the CPU devices call.
     pub blas: BlasChoice,
     /// How often a measurement is repeated.
@@ -88,11 +94,16 @@ impl<'c> Session<'c> {
             .unwrap_or_default();
         let topology = Topology::discover().map(Arc::new).map_err(Error::from);
         let topology = agree(comm, topology)?;
+        for notice in topology.notices() {
+            tracing::warn!(host = comm.host(), "{notice}");
+        }
         let place = place_on_host(comm, &topology);
+        let gpus = gpus::mine(comm, &topology, node.devices.is_empty());
         let made = (|| {
             config.measure.validate()?;
             let blas = blas::choose(&config.blas)?;
-            devices::make_team(&node, place, &topology, &blas)
+            let grouping = config.grouping.or(node.group).unwrap_or_default();
+            devices::make_team(&node, place, grouping, &gpus, &topology, &blas)
         })();
         let team = agree(comm, made)?;
         let node_name = std::mem::take(&mut node.name);
@@ -113,6 +124,11 @@ impl<'c> Session<'c> {
     /// This rank's devices.
     pub fn devices(&self) -> &[DeviceInfo] {
         self.team.infos()
+    }
+
+    /// Where the threads of each device are bound, and where they ran so far.
+    pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
+        self.team.threads()
     }
 
     /// Name of this rank's node in the platform file; empty without one.

@@ -1,6 +1,6 @@
 //! What a run did, as one JSON document.
 
-use isochron_devices::{DeviceInfo, DeviceKind};
+use isochron_devices::{DeviceInfo, DeviceKind, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
@@ -107,6 +107,9 @@ pub struct DeviceReport {
     pub cores: Vec<u32>,
     /// Whether its threads were pinned to them.
     pub pinned: bool,
+    /// Where its threads were bound, as the system says, and where they ran; empty for a GPU.
+    #[serde(default)]
+    pub threads: Vec<ThreadPlace>,
 }
 
 /// How a [`Report`]'s balance was found.
@@ -209,8 +212,10 @@ impl NodeReport {
         let comm = session.comm();
         let part = plan.c().part(comm.rank());
         let block_len = (plan.problem().block() as f64).powi(2);
-        let device = |((info, &cols), &busy_s): ((&DeviceInfo, &usize), &f64)| {
-            DeviceReport::new(info.clone(), (part.rows * cols) as f64 / block_len, busy_s)
+        let mut threads = session.threads().into_iter();
+        let device = |((info, &cols), &busy_s): ((&DeviceInfo, &usize), &f64)| DeviceReport {
+            threads: threads.next().unwrap_or_default(),
+            ..DeviceReport::new(info.clone(), (part.rows * cols) as f64 / block_len, busy_s)
         };
         let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
         Self {
@@ -256,6 +261,7 @@ impl DeviceReport {
             busy_s,
             cores,
             pinned,
+            threads: Vec::new(),
         }
     }
 }

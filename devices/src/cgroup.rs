@@ -1,0 +1,112 @@
+//! Where the control groups of this process are mounted, in versions 1 and 2.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The folder of a control group.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Path of the file system's mount point, without the leading `/`.
+    mount: PathBuf,
+    /// Path of the group below it.
+    below: PathBuf,
+    /// Version of control groups, 1 or 2.
+    pub(crate) version: u32,
+}
+
+impl Group {
+    /// The group's folder and those of the groups above it that are visible, the group's own first, on a file system
+    /// whose root is `root`.
+    pub(crate) fn folders(&self, root: &Path) -> Vec<PathBuf> {
+        let mount = root.join(&self.mount);
+        self.below.ancestors().map(|b| mount.join(b)).collect()
+    }
+}
+
+/// The groups of this process that `controller` (`memory`, `cpu`) confines, on a file system whose root is `root`;
+/// empty where the system has none.
+pub(crate) fn groups(root: &Path, controller: &str) -> Vec<Group> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    parse(
+        &read("proc/self/cgroup"),
+        &read("proc/self/mountinfo"),
+        controller,
+    )
+}
+
+/// The same from the contents of the process's `cgroup` and `mountinfo` files.
+fn parse(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for line in cgroup.lines() {
+        // `4:memory:/job/1` in version 1, `0::/job/1` in version 2.
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
+        let version = match controllers {
+            "" => 2,
+            list if list.split(',').any(|c| c == controller) => 1,
+            _ => continue,
+        };
+        let mounts = mountinfo.lines();
+        groups.extend(mounts.filter_map(|mount| mounted(mount, path, version, controller)));
+    }
+    groups
+}
+
+/// The group `path` below the mount that a line of `mountinfo` describes, if it is of that version.
+fn mounted(line: &str, path: &str, version: u32, controller: &str) -> Option<Group> {
+    // `36 31 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
+    let (left, right) = line.split_once(" - ")?;
+    let mut right = right.split(' ');
+    let (kind, options) = (right.next()?, right.nth(1)?);
+    let matches = match kind {
+        "cgroup2" => version == 2,
+        "cgroup" => version == 1 && options.split(',').any(|o| o == controller),
+        _ => false,
+    };
+    if !matches {
+        return None;
+    }
+    let mut left = left.split(' ').skip(3);
+    let (mount_root, mount) = (left.next()?, left.next()?);
+    // In a container the mount shows a part of the hierarchy only; a group outside it is seen from its top.
+    let below = Path::new(path)
+        .strip_prefix(mount_root)
+        .unwrap_or(Path::new(""));
+    Some(Group {
+        mount: Path::new(mount).strip_prefix("/").ok()?.to_owned(),
+        below: below.to_owned(),
+        version,
+    })
+}
+
+/// A made-up `/proc` and `/sys`: paths and contents.
+#[cfg(test)]
+pub(crate) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_other_controllers_do_not_count() {
+        let mounts = "33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n\
+                      41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(parse("2:cpuacct:/a\n4:memory:/a\n", mounts, "memory"), []);
+        let unified = parse("0::/a/b\n", mounts, "memory");
+        assert_eq!(unified.len(), 1);
+        let folders = unified[0].folders(Path::new("/r"));
+        assert_eq!(folders[0], Path::new("/r/sys/fs/cgroup/unified/a/b"));
+        assert_eq!(folders.len(), 3);
+    }
+}

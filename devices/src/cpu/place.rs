@@ -1,0 +1,96 @@
+//! Where the threads of a device run, and where the memory of their columns lies.
+
+use crate::topology::CoreInfo;
+use crate::view::even_widths;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// A thread of a device: where it should run, where it may, and where it did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadPlace {
+    /// Logical index of its core.
+    pub core: u32,
+    /// The processing units that the system lets it run on, read back from the system; empty where it does not tell.
+    pub bound_to: Vec<u32>,
+    /// The processing units that it was seen on when its parts of the updates began and ended.
+    pub ran_on: Vec<u32>,
+}
+
+/// The processing units that one thread was seen on.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    units: Mutex<BTreeSet<u32>>,
+}
+
+impl Seen {
+    /// Notes where the calling thread runs now.
+    pub(crate) fn note(&self) {
+        if let Some(unit) = current_unit() {
+            let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
+            units.insert(unit);
+        }
+    }
+
+    /// What was noted, ascending.
+    pub(crate) fn units(&self) -> Vec<u32> {
+        let units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
+        units.iter().copied().collect()
+    }
+}
+
+/// The processing unit that the calling thread runs on, by the operating system's index.
+#[cfg(target_os = "linux")]
+fn current_unit() -> Option<u32> {
+    // SAFETY: sched_getcpu has no preconditions; it returns -1 where the kernel cannot tell.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn current_unit() -> Option<u32> {
+    None
+}
+
+/// The columns of each run of threads whose cores lie in one NUMA domain, with that domain: thread `i` has the columns of
+/// share `i`.
+pub(super) fn columns_by_domain(cores: &[CoreInfo], cols: usize) -> Vec<(Range<usize>, u32)> {
+    let mut domains: Vec<(Range<usize>, u32)> = Vec::new();
+    let mut first = 0;
+    for (core, width) in cores.iter().zip(even_widths(cols, cores.len())) {
+        let columns = first..first + width;
+        first = columns.end;
+        match domains.last_mut() {
+            Some((before, numa)) if *numa == core.numa => before.end = columns.end,
+            _ => domains.push((columns, core.numa)),
+        }
+    }
+    domains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Topology;
+
+    #[test]
+    fn columns_lie_in_the_domains_of_their_threads() {
+        let topology = Topology::from_synthetic("pack:2 [numa] core:3 pu:1").unwrap();
+        let cores = topology.cores();
+        assert_eq!(columns_by_domain(&cores[1..5], 10), [(0..6, 0), (6..10, 1)]);
+        assert_eq!(columns_by_domain(&cores[..2], 5), [(0..5, 0)]);
+        assert_eq!(columns_by_domain(&cores, 0), [(0..0, 0), (0..0, 1)]);
+        let back: Vec<_> = [0, 5, 1].map(|i| cores[i].clone()).into();
+        assert_eq!(
+            columns_by_domain(&back, 3),
+            [(0..1, 0), (1..2, 1), (2..3, 0)]
+        );
+    }
+
+    #[test]
+    fn a_thread_is_seen_where_it_runs() {
+        let seen = Seen::default();
+        seen.note();
+        assert_eq!(seen.units().len(), usize::from(cfg!(target_os = "linux")));
+    }
+}

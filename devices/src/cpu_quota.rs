@@ -1,0 +1,96 @@
+//! How much CPU time the control groups of this process leave it: the quota of a container.
+
+use std::fs;
+use std::path::Path;
+
+use crate::cgroup::{Group, groups};
+
+/// The CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second), the least over
+/// all its control groups (versions 1 and 2, every level up to the root); `None` without a quota.
+///
+/// A quota is no set of cores: the threads may run on every core that is allowed, and once they have used up their
+/// time together the kernel stops them all until the next period.
+pub fn cpu_quota_cores() -> Option<f64> {
+    quota_below(Path::new("/"))
+}
+
+/// The same for a file system whose root is `root`.
+fn quota_below(root: &Path) -> Option<f64> {
+    let quotas = groups(root, "cpu").into_iter();
+    quotas
+        .filter_map(|group| group_quota(&group, root))
+        .reduce(f64::min)
+}
+
+/// The least quota of a group and those above it.
+fn group_quota(group: &Group, root: &Path) -> Option<f64> {
+    let quota = |folder: &Path| {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+        if group.version == 2 {
+            // `max 100000` without a quota.
+            let text = read("cpu.max")?;
+            let (quota, period) = text.trim().split_once(' ')?;
+            return ratio(quota, period);
+        }
+        // -1 without a quota.
+        ratio(&read("cpu.cfs_quota_us")?, &read("cpu.cfs_period_us")?)
+    };
+    let folders = group.folders(root);
+    folders
+        .iter()
+        .filter_map(|folder| quota(folder))
+        .reduce(f64::min)
+}
+
+fn ratio(quota_us: &str, period_us: &str) -> Option<f64> {
+    let quota_us: f64 = quota_us.trim().parse().ok()?;
+    let period_us: f64 = period_us.trim().parse().ok()?;
+    (quota_us > 0.0 && period_us > 0.0).then(|| quota_us / period_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::tree;
+
+    #[test]
+    fn version_2_counts_every_level() {
+        let mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+        let root = tree(&[
+            ("proc/self/cgroup", "0::/pod/box\n"),
+            ("proc/self/mountinfo", mounts),
+            ("sys/fs/cgroup/pod/box/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/pod/cpu.max", "250000 100000\n"),
+        ]);
+        assert_eq!(quota_below(root.path()), Some(2.5));
+    }
+
+    #[test]
+    fn version_1_has_two_files() {
+        let mounts = "35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        let with = |quota| {
+            tree(&[
+                ("proc/self/cgroup", "5:cpu:/job\n4:memory:/job\n"),
+                ("proc/self/mountinfo", mounts),
+                ("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", quota),
+                ("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n"),
+            ])
+        };
+        assert_eq!(quota_below(with("50000\n").path()), Some(0.5));
+        assert_eq!(quota_below(with("-1\n").path()), None);
+    }
+
+    #[test]
+    fn no_control_groups_no_quota() {
+        assert_eq!(quota_below(tree(&[]).path()), None);
+        let garbage = tree(&[
+            ("proc/self/cgroup", "0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "1 2 3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            ),
+            ("sys/fs/cgroup/cpu.max", "?"),
+        ]);
+        assert_eq!(quota_below(garbage.path()), None);
+    }
+}

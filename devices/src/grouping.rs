@@ -1,0 +1,137 @@
+//! Which cores form one device.
+
+use crate::DeviceError;
+use crate::topology::CoreInfo;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// What the cores of one device have in common.
+///
+/// The device is the unit that is measured and balanced, so cores belong together when they are alike and share
+/// what slows them down. Cores beside one memory contend for it: a core measured alone, or beside cores of another
+/// memory, shows a speed that it will not have. And a slice of C lies in one memory only when the device that
+/// updates it does.
+///
+/// # References
+/// Clarke's thesis, section 3.1.4 (cores that contend for memory are grouped to be measured) and 5.2.3 (the
+/// devices of a node).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grouping {
+    /// Both the NUMA domain and the kind of core: each device has one speed a core, and its matrices in its own memory.
+    /// Where there is one domain and one kind, as on most small machines, it is one device.
+    #[default]
+    Auto,
+    /// The package (socket), whatever kinds and NUMA domains it has.
+    Package,
+    /// The NUMA domain, whatever kinds of cores it has.
+    Numa,
+    /// The kind of core, wherever it is: fast cores apart from frugal ones.
+    Kind,
+    /// The node: one device of all cores.
+    Node,
+}
+
+impl Grouping {
+    /// Every grouping, in the order of the documentation.
+    pub const ALL: [Self; 5] = [
+        Self::Auto,
+        Self::Package,
+        Self::Numa,
+        Self::Kind,
+        Self::Node,
+    ];
+
+    /// The cores of each device: by package or NUMA domain, ascending, and the fastest kind first. A core keeps its
+    /// hardware threads together, so that its SMT siblings are used once.
+    pub fn apply(self, cores: &[CoreInfo]) -> Vec<Vec<CoreInfo>> {
+        let mut groups: BTreeMap<(u32, Reverse<Option<u32>>), Vec<CoreInfo>> = BTreeMap::new();
+        for core in cores {
+            let place = match self {
+                Self::Auto | Self::Numa => core.numa,
+                Self::Package => core.package,
+                Self::Kind | Self::Node => 0,
+            };
+            let kind = match self {
+                Self::Auto | Self::Kind => core.kind,
+                Self::Package | Self::Numa | Self::Node => None,
+            };
+            let group = groups.entry((place, Reverse(kind))).or_default();
+            group.push(core.clone());
+        }
+        groups.into_values().collect()
+    }
+}
+
+impl fmt::Display for Grouping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Auto => "auto",
+            Self::Package => "package",
+            Self::Numa => "numa",
+            Self::Kind => "kind",
+            Self::Node => "node",
+        })
+    }
+}
+
+impl FromStr for Grouping {
+    type Err = DeviceError;
+
+    /// Reads `auto`, `package`, `numa`, `kind` or `node`.
+    fn from_str(text: &str) -> Result<Self, DeviceError> {
+        let known = Self::ALL.into_iter().find(|g| g.to_string() == text);
+        known.ok_or_else(|| DeviceError::UnknownGrouping {
+            text: text.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::arbitrary_cores;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_are_read_and_written_back() {
+        for grouping in Grouping::ALL {
+            assert_eq!(grouping.to_string().parse::<Grouping>().unwrap(), grouping);
+        }
+        let error = "socket".parse::<Grouping>().unwrap_err().to_string();
+        assert!(
+            error.contains("socket") && error.contains("numa"),
+            "{error}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_core_is_in_one_group_of_its_like(cores in arbitrary_cores()) {
+            for grouping in Grouping::ALL {
+                let groups = grouping.apply(&cores);
+                let mut all: Vec<u32> = groups.iter().flatten().map(|c| c.core).collect();
+                all.sort_unstable();
+                prop_assert_eq!(all, (0..cores.len() as u32).collect::<Vec<_>>());
+                for group in &groups {
+                    prop_assert!(!group.is_empty());
+                    let alike = |same: fn(&CoreInfo) -> Option<u32>| {
+                        group.iter().all(|c| same(c) == same(&group[0]))
+                    };
+                    match grouping {
+                        Grouping::Auto => {
+                            prop_assert!(alike(|c| Some(c.numa)) && alike(|c| c.kind));
+                        }
+                        Grouping::Package => prop_assert!(alike(|c| Some(c.package))),
+                        Grouping::Numa => prop_assert!(alike(|c| Some(c.numa))),
+                        Grouping::Kind => prop_assert!(alike(|c| c.kind)),
+                        Grouping::Node => prop_assert_eq!(groups.len(), 1),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The link between a PCI device and the host, as Linux describes it.
+
+use super::BusId;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// Width and rate of a PCI Express link.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PciLink {
+    /// Lanes in use.
+    pub width: u32,
+    /// Transfers per second and lane in use, in 10⁹; an idle GPU lowers it to save power.
+    pub gt_per_s: f64,
+    /// The most lanes that the device can use.
+    pub max_width: u32,
+    /// The most transfers per second and lane that the device can use, in 10⁹.
+    pub max_gt_per_s: f64,
+}
+
+impl PciLink {
+    /// The link of a device on a file system whose root is `root`; `None` where the system does not tell.
+    pub(super) fn read(root: &Path, bus_id: &BusId) -> Option<Self> {
+        let folder = root.join("sys/bus/pci/devices").join(bus_id.to_string());
+        let first = |name: &str| {
+            let text = fs::read_to_string(folder.join(name)).ok()?;
+            Some(text.split_whitespace().next()?.to_owned())
+        };
+        let width = |name: &str| first(name)?.parse().ok();
+        // `16.0 GT/s PCIe`, or `Unknown`.
+        let rate = |name: &str| first(name)?.parse().ok();
+        Some(Self {
+            width: width("current_link_width")?,
+            gt_per_s: rate("current_link_speed")?,
+            max_width: width("max_link_width")?,
+            max_gt_per_s: rate("max_link_speed")?,
+        })
+    }
+
+    /// The most that the device's link can move in one direction, in GB/s: lanes times rate, less the line code (8 bits in
+    /// 10 up to 5 GT/s, 128 in 130 above). Headers of packets take another part.
+    pub fn max_gb_per_s(&self) -> f64 {
+        let code = if self.max_gt_per_s > 5.0 {
+            128.0 / 130.0
+        } else {
+            0.8
+        };
+        f64::from(self.max_width) * self.max_gt_per_s * code / 8.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::tree;
+
+    #[test]
+    fn the_kernels_files_are_read() {
+        let folder = "sys/bus/pci/devices/0000:3b:00.0/";
+        let files = [
+            ("current_link_width", "8\n"),
+            ("current_link_speed", "2.5 GT/s PCIe\n"),
+            ("max_link_width", "16\n"),
+            ("max_link_speed", "16.0 GT/s PCIe\n"),
+        ];
+        let files = files.map(|(name, text)| (format!("{folder}{name}"), text));
+        let files: Vec<_> = files
+            .iter()
+            .map(|(name, text)| (name.as_str(), *text))
+            .collect();
+        let root = tree(&files);
+        let bus_id: BusId = "3b:00.0".parse().unwrap();
+        let link = PciLink::read(root.path(), &bus_id).unwrap();
+        assert_eq!((link.width, link.max_width), (8, 16));
+        assert_eq!((link.gt_per_s, link.max_gt_per_s), (2.5, 16.0));
+        assert!((link.max_gb_per_s() - 31.5).abs() < 0.02);
+        assert_eq!(PciLink::read(tree(&files[..3]).path(), &bus_id), None);
+        let unknown = [&files[..3], &[(files[3].0, "Unknown\n")]].concat();
+        assert_eq!(PciLink::read(tree(&unknown).path(), &bus_id), None);
+    }
+}

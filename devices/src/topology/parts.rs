@@ -1,0 +1,191 @@
+//! A host as a tree of parts, for pictures.
+
+use super::pci::gpu_address;
+use super::summary::level_and_size;
+use super::{BusId, Topology, small};
+use hwlocality::object::TopologyObject;
+use hwlocality::object::types::ObjectType;
+use serde::{Deserialize, Serialize};
+
+/// What a part of a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "part", rename_all = "kebab-case")]
+pub enum PartKind {
+    /// The whole host.
+    Host,
+    /// What plugs into a socket.
+    Package,
+    /// A piece of silicon in a package.
+    Die,
+    /// Cores that something groups which has no name here, such as a NUMA domain within a package.
+    Group,
+    /// A data or unified cache.
+    Cache {
+        /// Level, 1 the nearest to the core.
+        level: u32,
+        /// Its size in bytes.
+        size_bytes: u64,
+    },
+    /// A core.
+    Core,
+}
+
+/// Memory of a NUMA node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryInfo {
+    /// The operating system's index of the node.
+    pub numa: u32,
+    /// Its size in bytes.
+    pub memory_bytes: u64,
+}
+
+/// A part of a host, and what lies in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: PartKind,
+    /// Its logical index among its like.
+    pub index: u32,
+    /// The processor's model, for a package whose system tells it.
+    pub name: Option<String>,
+    /// The memory next to it.
+    pub memory: Vec<MemoryInfo>,
+    /// The GPUs whose bus hangs on it.
+    pub gpus: Vec<BusId>,
+    /// The cores in it that this process may use, by logical index.
+    pub cores: Vec<u32>,
+    /// The parts in it, without those that have neither a core that this process may use nor memory nor a GPU.
+    pub parts: Vec<Part>,
+}
+
+impl Topology {
+    /// The host as a tree, down to the cores.
+    pub fn tree(&self) -> Part {
+        self.part(self.hwloc.root_object(), PartKind::Host)
+    }
+
+    /// Cores of the host, also those that this process may not use.
+    pub(super) fn all_cores(&self) -> usize {
+        let count = |ty| self.hwloc.objects_with_type(ty).count();
+        match count(ObjectType::Core) {
+            0 => count(ObjectType::PU),
+            cores => cores,
+        }
+    }
+
+    fn part(&self, object: &TopologyObject, kind: PartKind) -> Part {
+        let mut part = Part {
+            kind,
+            index: small(object.logical_index()),
+            name: object
+                .info("CPUModel")
+                .map(|model| model.to_string_lossy().trim().to_owned())
+                .filter(|_| kind == PartKind::Package),
+            memory: Vec::new(),
+            gpus: Vec::new(),
+            cores: Vec::new(),
+            parts: Vec::new(),
+        };
+        memory(object, &mut part.memory);
+        gpus(object, &mut part.gpus);
+        if kind == PartKind::Core {
+            let core = self.core(object);
+            part.cores.extend(core.map(|core| core.core));
+            return part;
+        }
+        for child in object.normal_children() {
+            self.add(child, &mut part);
+        }
+        part
+    }
+
+    /// Adds a part of the host and what lies in it to `parent`; a part that is not shown leaves what lies in it.
+    fn add(&self, object: &TopologyObject, parent: &mut Part) {
+        let is_core = |object: &TopologyObject| match object.object_type() {
+            ObjectType::Core => true,
+            ObjectType::PU => object.first_ancestor_with_type(ObjectType::Core).is_none(),
+            _ => false,
+        };
+        let kind = match object.object_type() {
+            ObjectType::Package => Some(PartKind::Package),
+            ObjectType::Die => Some(PartKind::Die),
+            ObjectType::Group => Some(PartKind::Group),
+            _ if is_core(object) => Some(PartKind::Core),
+            _ => level_and_size(object)
+                .map(|(level, size_bytes)| PartKind::Cache { level, size_bytes }),
+        };
+        let mut part = self.part(object, kind.unwrap_or(PartKind::Group));
+        parent.cores.append(&mut part.cores.clone());
+        if kind.is_none() {
+            parent.memory.append(&mut part.memory);
+            parent.gpus.append(&mut part.gpus);
+            parent.parts.append(&mut part.parts);
+        } else if !(part.cores.is_empty() && part.gpus.is_empty() && part.parts.is_empty())
+            || !part.memory.is_empty()
+        {
+            parent.parts.push(part);
+        }
+    }
+}
+
+/// The memory that hangs on `object` itself, also behind a cache of its own.
+fn memory(object: &TopologyObject, found: &mut Vec<MemoryInfo>) {
+    for child in object.memory_children() {
+        if child.object_type() == ObjectType::NUMANode {
+            found.push(MemoryInfo {
+                numa: small(child.os_index().unwrap_or(child.logical_index())),
+                memory_bytes: child.total_memory(),
+            });
+        }
+        memory(child, found);
+    }
+}
+
+/// The GPUs that hang on `object` itself, behind any number of bridges.
+fn gpus(object: &TopologyObject, found: &mut Vec<BusId>) {
+    for child in object.io_children() {
+        found.extend(gpu_address(child));
+        gpus(child, found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_holds_everything_once() {
+        let description =
+            "pack:2 [numa(memory=1048576)] l3:1(size=4096) l2:2(size=1024) core:1 pu:2";
+        let tree = Topology::from_synthetic(description).unwrap().tree();
+        assert_eq!(
+            (tree.kind, tree.cores.as_slice()),
+            (PartKind::Host, &[0, 1, 2, 3][..])
+        );
+        let package = &tree.parts[1];
+        assert_eq!((package.kind, package.index), (PartKind::Package, 1));
+        let memory = MemoryInfo {
+            numa: 1,
+            memory_bytes: 1 << 20,
+        };
+        assert_eq!(package.memory, [memory]);
+        let l3 = &package.parts[0];
+        let cache = |level, size_bytes| PartKind::Cache { level, size_bytes };
+        assert_eq!(l3.kind, cache(3, 4096));
+        assert_eq!(l3.parts[1].kind, cache(2, 1024));
+        let core = &l3.parts[1].parts[0];
+        assert_eq!(
+            (core.kind, core.cores.as_slice()),
+            (PartKind::Core, &[3][..])
+        );
+    }
+
+    #[test]
+    fn units_without_cores_are_shown_as_cores() {
+        let tree = Topology::from_synthetic("pack:1 pu:3").unwrap().tree();
+        let package = &tree.parts[0];
+        assert_eq!(package.parts.len(), 3);
+        assert!(package.parts.iter().all(|part| part.kind == PartKind::Core));
+    }
+}

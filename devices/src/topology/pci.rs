@@ -1,0 +1,388 @@
+//! GPUs on the buses of a host, and the cores near them.
+
+use super::{CoreInfo, PciLink, Topology, small};
+use crate::DeviceError;
+use crate::host_cores::Distances;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::{ObjectAttributes, PCIDeviceAttributes};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// The address of a device on the PCI buses of a host, by which what hwloc knows and what a driver knows are joined.
+///
+/// ```
+/// use isochron_devices::BusId;
+/// // Drivers write it in several ways.
+/// let bus_id: BusId = "00000000:3B:00.0".parse()?;
+/// assert_eq!(bus_id, "3b:00.0".parse()?);
+/// assert_eq!(bus_id.to_string(), "0000:3b:00.0");
+/// # Ok::<(), isochron_devices::DeviceError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct BusId {
+    domain: u32,
+    bus: u8,
+    device: u8,
+    function: u8,
+}
+
+impl fmt::Display for BusId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            domain,
+            bus,
+            device,
+            function,
+        } = self;
+        f.pad(&format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
+    }
+}
+
+impl FromStr for BusId {
+    type Err = DeviceError;
+
+    /// Reads `domain:bus:device.function` in hexadecimal digits; the domain may be missing.
+    fn from_str(text: &str) -> Result<Self, DeviceError> {
+        parse(text).ok_or_else(|| DeviceError::BusId {
+            text: text.to_owned(),
+        })
+    }
+}
+
+fn parse(text: &str) -> Option<BusId> {
+    let (rest, function) = text.trim().rsplit_once('.')?;
+    let (rest, device) = rest.rsplit_once(':')?;
+    let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
+    let byte = |text| u8::from_str_radix(text, 16).ok();
+    Some(BusId {
+        domain: u32::from_str_radix(domain, 16).ok()?,
+        bus: byte(bus)?,
+        device: byte(device)?,
+        function: byte(function)?,
+    })
+}
+
+impl From<BusId> for String {
+    fn from(bus_id: BusId) -> Self {
+        bus_id.to_string()
+    }
+}
+
+impl TryFrom<String> for BusId {
+    type Error = DeviceError;
+
+    fn try_from(text: String) -> Result<Self, DeviceError> {
+        text.parse()
+    }
+}
+
+/// A GPU as the host sees it on its buses, whether or not a driver can use it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PciGpu {
+    /// Its address.
+    pub bus_id: BusId,
+    /// The maker's number.
+    pub vendor_id: u16,
+    /// The product's number.
+    pub device_id: u16,
+    /// The maker's name, where the host has a list of them.
+    pub vendor: Option<String>,
+    /// The product's name, where the host has a list of them.
+    pub name: Option<String>,
+    /// What its link moves in one direction as it is set now, in GB/s; an idle GPU lowers it to save power.
+    pub link_gb_per_s: Option<f64>,
+    /// Width and rate of its link; `None` on another machine's topology.
+    pub link: Option<PciLink>,
+    /// Its memory in bytes, where hwloc asked its driver.
+    pub memory_bytes: Option<u64>,
+    /// The operating system's index of the NUMA node that its bus hangs on; `None` where the host does not tell, or the bus
+    /// hangs on several.
+    pub numa: Option<u32>,
+    /// The nearest cores that this process may use, by logical index.
+    pub near_cores: Vec<u32>,
+}
+
+impl PciGpu {
+    /// Whether it is NVIDIA's, and CUDA may drive it.
+    pub fn is_nvidia(&self) -> bool {
+        self.vendor_id == NVIDIA
+    }
+}
+
+/// A GPU as its driver sees it. Slices of one GPU (MIG) are several, on one bus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverGpu {
+    /// The driver's number of it.
+    pub ordinal: u32,
+    /// Its address.
+    pub bus_id: BusId,
+    /// What the driver calls it.
+    pub name: String,
+    /// Its memory in bytes.
+    pub memory_bytes: u64,
+}
+
+/// A GPU with all that is known about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GpuInfo {
+    /// Its address.
+    pub bus_id: BusId,
+    /// What the host sees; `None` where it does not show its buses, as in some containers.
+    pub pci: Option<PciGpu>,
+    /// What the driver says; `None` where there is no driver, or it does not show this GPU.
+    pub driver: Option<DriverGpu>,
+}
+
+impl GpuInfo {
+    /// Joins what the host sees with what the driver says, by address: first the driver's GPUs in its order, then those
+    /// that it does not show.
+    pub fn join(pci: Vec<PciGpu>, driver: Vec<DriverGpu>) -> Vec<Self> {
+        let seen = |bus_id| pci.iter().find(|gpu| gpu.bus_id == bus_id).cloned();
+        let driven: Vec<Self> = driver
+            .into_iter()
+            .map(|gpu| Self {
+                bus_id: gpu.bus_id,
+                pci: seen(gpu.bus_id),
+                driver: Some(gpu),
+            })
+            .collect();
+        let is_driven = |gpu: &PciGpu| driven.iter().any(|d| d.bus_id == gpu.bus_id);
+        let others: Vec<Self> = pci
+            .iter()
+            .filter(|gpu| !is_driven(gpu))
+            .map(|gpu| Self {
+                bus_id: gpu.bus_id,
+                pci: Some(gpu.clone()),
+                driver: None,
+            })
+            .collect();
+        driven.into_iter().chain(others).collect()
+    }
+
+    /// Its name: the driver's, or that of the product.
+    pub fn name(&self) -> &str {
+        let driver = self.driver.as_ref().map(|gpu| gpu.name.as_str());
+        let pci = || self.pci.as_ref()?.name.as_deref();
+        driver.or_else(pci).unwrap_or("unknown GPU")
+    }
+
+    /// Its memory in bytes, where the driver or hwloc tells.
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let driver = self.driver.as_ref().map(|gpu| gpu.memory_bytes);
+        driver.or_else(|| self.pci.as_ref()?.memory_bytes)
+    }
+
+    /// Whether CUDA drives it, or might if its driver were there: such a GPU gets a host core.
+    pub fn is_cuda(&self) -> bool {
+        self.driver.is_some() || self.pci.as_ref().is_some_and(PciGpu::is_nvidia)
+    }
+}
+
+/// Numbers of makers of GPUs. Boards have video controllers of other makers, which only drive a screen.
+const NVIDIA: u16 = 0x10de;
+const GPU_MAKERS: [u16; 3] = [NVIDIA, 0x1002, 0x8086];
+
+/// PCI classes: VGA controller, 3D controller, other display controller, processing accelerator.
+const GPU_CLASSES: [u16; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
+
+impl Topology {
+    /// The GPUs on the buses of the host, by address; empty where it does not show its buses.
+    pub fn gpus(&self) -> Vec<PciGpu> {
+        let gpu = |object| self.gpu(object, is_gpu(object)?);
+        let mut gpus: Vec<PciGpu> = self.hwloc.pci_devices().filter_map(gpu).collect();
+        gpus.sort_by_key(|gpu| gpu.bus_id);
+        gpus
+    }
+
+    /// The cores that this process may use, those nearest to the device with this address first and, of equally near ones,
+    /// by logical index. Where the host does not show the device, all cores are equally near.
+    pub fn near_pci(&self, bus_id: &str) -> Vec<CoreInfo> {
+        let distances = bus_id.parse().map(|id| self.pci_distances(&id));
+        let distances = distances.unwrap_or_default();
+        let mut cores = self.cores();
+        cores.sort_by_key(|core| distances.get(&core.core).copied().unwrap_or(u32::MAX));
+        cores
+    }
+
+    /// How far the cores that this process may use are from a device: 0 below the same part of the host (a NUMA domain, a
+    /// package), 1 below the next larger part, and so on. Empty where the host does not show the device.
+    pub fn pci_distances(&self, bus_id: &BusId) -> Distances {
+        let mut devices = self.hwloc.pci_devices();
+        let device = devices.find(|object| address(object) == Some(*bus_id));
+        device.map_or_else(Distances::new, |object| self.distances(object))
+    }
+
+    fn distances(&self, device: &TopologyObject) -> Distances {
+        let (cores, mut found) = (self.cores(), Distances::new());
+        let near = device.first_non_io_ancestor();
+        let parts = near
+            .into_iter()
+            .chain(near.into_iter().flat_map(TopologyObject::ancestors));
+        let mut distance = 0;
+        for part in parts {
+            let Some(set) = part.cpuset() else { continue };
+            let before = found.len();
+            for core in &cores {
+                let inside = core.pus.iter().any(|&pu| set.is_set(pu as usize));
+                if inside {
+                    found.entry(core.core).or_insert(distance);
+                }
+            }
+            // Where this process may use no core of a part, the next larger one is the nearest.
+            distance += u32::from(found.len() > before);
+        }
+        found
+    }
+
+    fn gpu(&self, object: &TopologyObject, pci: &PCIDeviceAttributes) -> Option<PciGpu> {
+        let bus_id = address(object)?;
+        let text = |key: &str| Some(object.info(key)?.to_string_lossy().trim().to_owned());
+        let distances = self.distances(object).into_iter();
+        let speed = f64::from(pci.link_speed());
+        let link = self
+            .is_this_system()
+            .then(|| PciLink::read(Path::new("/"), &bus_id));
+        Some(PciGpu {
+            bus_id,
+            vendor_id: pci.vendor_id(),
+            device_id: pci.device_id(),
+            vendor: text("PCIVendor"),
+            name: text("PCIDevice"),
+            link_gb_per_s: Some(speed).filter(|&speed| speed > 0.0),
+            link: link.flatten(),
+            memory_bytes: object.io_children().find_map(memory_bytes),
+            numa: numa(object),
+            near_cores: distances
+                .filter(|(_, d)| *d == 0)
+                .map(|(core, _)| core)
+                .collect(),
+        })
+    }
+}
+
+/// The attributes of a PCI device that is a GPU.
+fn is_gpu(object: &TopologyObject) -> Option<&PCIDeviceAttributes> {
+    match object.attributes()? {
+        ObjectAttributes::PCIDevice(pci) => {
+            let known = GPU_MAKERS.contains(&pci.vendor_id());
+            (known && GPU_CLASSES.contains(&pci.class_id())).then_some(pci)
+        }
+        _ => None,
+    }
+}
+
+/// The address of a GPU; `None` for any other object.
+pub(super) fn gpu_address(object: &TopologyObject) -> Option<BusId> {
+    is_gpu(object)?;
+    address(object)
+}
+
+fn address(object: &TopologyObject) -> Option<BusId> {
+    match object.attributes()? {
+        ObjectAttributes::PCIDevice(pci) => Some(BusId {
+            domain: pci.domain().into(),
+            bus: pci.bus_id(),
+            device: pci.bus_device(),
+            function: pci.function(),
+        }),
+        _ => None,
+    }
+}
+
+/// The one NUMA node of the part that the device's bus hangs on.
+fn numa(device: &TopologyObject) -> Option<u32> {
+    let near = device.first_non_io_ancestor()?.nodeset()?;
+    let mut nodes = near.iter_set();
+    match (nodes.next(), nodes.next()) {
+        (Some(node), None) => Some(small(usize::from(node))),
+        _ => None,
+    }
+}
+
+/// The memory of a GPU as hwloc learnt it from its driver, for which it has a device of the operating system's.
+fn memory_bytes(os_device: &TopologyObject) -> Option<u64> {
+    let keys = [
+        "CUDAGlobalMemorySize",
+        "OpenCLGlobalMemorySize",
+        "RSMIVRAMSize",
+    ];
+    let value = keys.iter().find_map(|key| os_device.info(key))?;
+    let kib: u64 = value.to_str().ok()?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written() {
+        for (text, written) in [
+            ("0000:3b:00.0", "0000:3b:00.0"),
+            ("3B:1f.7", "0000:3b:1f.7"),
+            ("10000:00:02.1", "10000:00:02.1"),
+        ] {
+            let bus_id: BusId = text.parse().unwrap();
+            assert_eq!(bus_id.to_string(), written);
+        }
+        for text in [
+            "",
+            "3b",
+            "3b:00",
+            "0:3b:00:0.0",
+            "0000:3b:zz.0",
+            "0000:1ff:00.0",
+        ] {
+            let error = text.parse::<BusId>().unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    fn pci(bus_id: &str) -> PciGpu {
+        PciGpu {
+            bus_id: bus_id.parse().unwrap(),
+            vendor_id: NVIDIA,
+            device_id: 1,
+            vendor: None,
+            name: Some("product".to_owned()),
+            link_gb_per_s: None,
+            link: None,
+            memory_bytes: None,
+            numa: None,
+            near_cores: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn drivers_and_buses_are_joined_by_address() {
+        let driver = |ordinal, bus_id: &str| DriverGpu {
+            ordinal,
+            bus_id: bus_id.parse().unwrap(),
+            name: format!("driver's {ordinal}"),
+            memory_bytes: 5,
+        };
+        let driven = vec![
+            driver(0, "0:2:0.0"),
+            driver(1, "0:2:0.0"),
+            driver(2, "0:9:0.0"),
+        ];
+        let joined = GpuInfo::join(vec![pci("0:1:0.0"), pci("0:2:0.0")], driven);
+        let names: Vec<&str> = joined.iter().map(GpuInfo::name).collect();
+        assert_eq!(names, ["driver's 0", "driver's 1", "driver's 2", "product"]);
+        let buses: Vec<bool> = joined.iter().map(|gpu| gpu.pci.is_some()).collect();
+        assert_eq!(buses, [true, true, false, true]);
+        assert_eq!(joined[3].memory_bytes(), None);
+        assert!(joined.iter().all(GpuInfo::is_cuda));
+    }
+
+    #[test]
+    fn without_buses_all_cores_are_equally_near() {
+        let topology = Topology::from_synthetic("pack:2 core:2 pu:1").unwrap();
+        assert!(topology.gpus().is_empty());
+        assert_eq!(topology.near_pci("0000:3b:00.0"), topology.cores());
+        assert_eq!(topology.near_pci("nonsense"), topology.cores());
+    }
+}
