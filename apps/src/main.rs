@@ -5,6 +5,7 @@
 
 // Printing is what this program is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod failure;
 mod layout;

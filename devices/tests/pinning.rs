@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     reason = "a failed unwrap is the report of a test"
 )]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use isochron_devices::blas::available;
 use isochron_devices::{
@@ -206,7 +207,6 @@ fn no_blas_starts_threads_or_moves_ours() {
     assert_eq!(task_names(), before, "loading a BLAS started threads");
     assert_eq!(masks(), mask, "loading a BLAS moved a thread");
     for blas in libraries {
-        eprintln!("{blas}");
         let before = task_names().len();
         let cores = topology.cores();
         let n_threads = cores.len();

@@ -9,7 +9,7 @@ const GAP: f64 = 6.0;
 
 /// Pixels from one line of text to the next, and of a character of average width.
 const LINE: f64 = 15.0;
-const CHARACTER: f64 = 6.2;
+const CHARACTER: f64 = 6.4;
 
 /// How much wider than high a box with many parts should be.
 const ASPECT: f64 = 1.6;
@@ -130,11 +130,9 @@ fn placed(part: &Labelled, colors: &Colors) -> Placed {
         lines.push(part.role.clone());
     }
     let head = LINE * lines.len() as f64 + GAP;
-    let own = lines
-        .iter()
-        .map(|line| text_width(line))
-        .fold(0.0, f64::max)
-        + 2.0 * GAP;
+    let titles = lines.iter().map(|line| text_width(line) + 2.0 * GAP);
+    let bars = part.memory.iter().map(|line| text_width(line) + 4.0 * GAP);
+    let own = titles.chain(bars).fold(0.0, f64::max);
     let children = part.parts.iter().map(|child| placed(child, colors));
     let (mut children, width, height) = arranged(children.collect(), own);
     let bars = memory_bars(&part.memory, width - 2.0 * GAP, head);
@@ -228,8 +226,11 @@ mod tests {
         Host::new(&topology, Grouping::Auto, ranks)
     }
 
-    /// Checks that no box sticks out of the one around it, or lies on a neighbour.
+    /// Checks that no text and no box sticks out of the box around it, and that none lies on a neighbour.
     fn check(part: &Placed) {
+        for line in &part.lines {
+            assert!(text_width(line) + GAP <= part.width, "{line}");
+        }
         for (i, a) in part.parts.iter().enumerate() {
             let (right, bottom) = (a.x + a.width, a.y + a.height);
             assert!(

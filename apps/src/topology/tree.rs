@@ -54,19 +54,18 @@ fn add(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, String
 }
 
 fn devices(host: &Host) -> Table {
-    let mut table = Table::new(3, &["device", "cores", "threads", "number"]);
+    let mut table = Table::new(3, &["device", "cores", "threads"]);
     for (rank, devices) in host.ranks.iter().enumerate() {
         for device in &devices.devices {
-            let pinned = if device.pinned {
-                "pinned"
-            } else {
-                "not pinned"
+            let pinned = match (host.topology.this_system, device.pinned) {
+                (false, _) => "",
+                (true, true) => ", pinned",
+                (true, false) => ", not pinned",
             };
             table.row(vec![
                 host.device_name(rank, &device.name),
                 ranges(&device.cores),
-                pinned.to_owned(),
-                device.cores.len().to_string(),
+                format!("{}{pinned}", device.cores.len()),
             ]);
         }
         let mine = host.gpus.iter().filter_map(|gpu| Some((gpu, gpu.driven?)));
@@ -75,8 +74,7 @@ fn devices(host: &Host) -> Table {
             table.row(vec![
                 host.device_name(rank, &name),
                 driven.host_core.to_string(),
-                "host core".to_owned(),
-                "1".to_owned(),
+                "1, host core".to_owned(),
             ]);
         }
     }
@@ -100,17 +98,17 @@ mod tests {
 host 256 GiB
 ├─ package 0, NUMA 0 128 GiB, Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz
 │  └─ L3 48 MiB
-│     └─ cores 0-7, 2 threads, L2 1.2 MiB                               rank 0 cpu0
+│     └─ cores 0-7, 2 threads, L2 1.25 MiB                              rank 0 cpu0
 └─ package 1, NUMA 1 128 GiB, Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz
    ├─ L3 48 MiB
-   │  ├─ core 8, 2 threads, L2 1.2 MiB                                  host of GPU 0000:81:00.0
-   │  └─ cores 9-15, 2 threads, L2 1.2 MiB                              rank 1 cpu0
+   │  ├─ core 8, 2 threads, L2 1.25 MiB                                 host of GPU 0000:81:00.0
+   │  └─ cores 9-15, 2 threads, L2 1.25 MiB                             rank 1 cpu0
    └─ GPU 0000:81:00.0, GA100 [A100 PCIe 80GB], 31.5 GB/s               rank 1 host core 8
 
-device                   cores  threads     number
-rank 0 cpu0              0-7    not pinned       8
-rank 1 cpu0              9-15   not pinned       7
-rank 1 GPU 0000:81:00.0  8      host core        1
+device                   cores  threads
+rank 0 cpu0              0-7    8
+rank 1 cpu0              9-15   7
+rank 1 GPU 0000:81:00.0  8      1, host core
 note: another machine's topology: nothing of it can be bound to or measured
 ";
         assert_eq!(shown(xml, 2), expected);
@@ -123,7 +121,7 @@ note: another machine's topology: nothing of it can be bound to or measured
             1,
         );
         for line in [
-            "cores 0-3, IntelCore, 2 threads, L2 1.2 MiB",
+            "cores 0-3, IntelCore, 2 threads, L2 1.25 MiB",
             "cores 4-7, IntelAtom ",
             "cpu1    4-11",
         ] {

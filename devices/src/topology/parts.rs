@@ -59,6 +59,20 @@ pub struct Part {
     pub parts: Vec<Part>,
 }
 
+impl Part {
+    /// Whether there is nothing in it that this process may use.
+    fn is_empty(&self) -> bool {
+        let Self {
+            memory,
+            gpus,
+            cores,
+            parts,
+            ..
+        } = self;
+        memory.is_empty() && gpus.is_empty() && cores.is_empty() && parts.is_empty()
+    }
+}
+
 impl Topology {
     /// The host as a tree, down to the cores.
     pub fn tree(&self) -> Part {
@@ -121,9 +135,7 @@ impl Topology {
             parent.memory.append(&mut part.memory);
             parent.gpus.append(&mut part.gpus);
             parent.parts.append(&mut part.parts);
-        } else if !(part.cores.is_empty() && part.gpus.is_empty() && part.parts.is_empty())
-            || !part.memory.is_empty()
-        {
+        } else if !part.is_empty() {
             parent.parts.push(part);
         }
     }

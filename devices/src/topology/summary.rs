@@ -135,8 +135,8 @@ pub fn size_text(bytes: u64) -> String {
         value /= 1024.0;
         unit = larger;
     }
-    // Whole numbers of a unit, as cache sizes are, without decimals.
-    if value.fract() == 0.0 {
+    // Whole numbers and quarters of a unit, as cache sizes are, in full.
+    if (4.0 * value).fract() == 0.0 {
         return format!("{value} {unit}");
     }
     format!("{value:.1} {unit}")
@@ -181,6 +181,7 @@ mod tests {
     fn sizes_are_readable() {
         assert_eq!(size_text(512), "512 B");
         assert_eq!(size_text(1 << 20), "1 MiB");
+        assert_eq!(size_text(5 << 18), "1.25 MiB");
         assert_eq!(size_text(3 << 39), "1536 GiB");
         assert_eq!(size_text(1_600_000), "1.5 MiB");
     }

@@ -1,0 +1,132 @@
+//! `isochron topology`, and where the ranks of a host run.
+
+use std::collections::BTreeSet;
+
+use isochron_tests::launch::libraries;
+use serde_json::Value;
+
+use crate::{Folder, isochron, json, refused};
+
+/// A saved host of the device layer's tests.
+fn saved(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../devices/tests/topologies");
+    format!("{folder}/{name}.xml")
+}
+
+fn numbers(list: &Value) -> Vec<u64> {
+    let list = list.as_array().expect("a list");
+    list.iter().map(|n| n.as_u64().expect("a number")).collect()
+}
+
+#[test]
+fn this_host_is_shown() {
+    let host = json(&isochron(&["topology", "--json"]).success());
+    let cores = host["cores"].as_array().expect("a list");
+    assert!(!cores.is_empty(), "{host}");
+    assert_eq!(host["group"], "auto");
+    assert!(host["blas"].as_array().is_some_and(|blas| !blas.is_empty()));
+    let devices = host["ranks"][0]["devices"].as_array().expect("a list");
+    assert!(!devices.is_empty(), "{host}");
+    assert_eq!(host["tree"]["part"], "host");
+    let text = isochron(&["topology"]).success();
+    assert!(text.starts_with("host ") && text.contains("cpu0"), "{text}");
+}
+
+#[test]
+fn a_saved_host_is_shown_with_its_gpu() {
+    let file = saved("gpu-on-second-socket");
+    let folder = Folder::new();
+    let svg = folder.path("host.svg");
+    let words = [
+        "topology",
+        "--file",
+        &file,
+        "--svg",
+        &svg,
+        "--json",
+        "--ranks-per-host",
+        "2",
+    ];
+    let host = json(&isochron(&words).success());
+    let gpu = &host["gpus"][0];
+    assert_eq!(gpu["bus_id"], "0000:81:00.0");
+    assert_eq!(gpu["driven"]["rank"], 1);
+    assert_eq!(gpu["driven"]["host_core"], 8);
+    assert_eq!(gpu["pci"]["numa"], 1);
+    assert!((gpu["pci"]["link_gb_per_s"].as_f64().expect("a number") - 31.5).abs() < 0.1);
+    let cores = numbers(&host["ranks"][1]["devices"][0]["cores"]);
+    assert_eq!(cores, (9..16).collect::<Vec<u64>>());
+    assert_eq!(host["tree"]["parts"][1]["gpus"][0], "0000:81:00.0");
+    assert_eq!(host["this_system"], false);
+    let drawn = std::fs::read_to_string(&svg).expect("a picture");
+    assert!(drawn.starts_with("<svg") && drawn.contains("GPU 0000:81:00.0"));
+}
+
+#[test]
+fn groups_are_as_asked() {
+    let file = saved("hybrid");
+    for (group, devices) in [
+        ("auto", 2),
+        ("kind", 2),
+        ("numa", 1),
+        ("package", 1),
+        ("node", 1),
+    ] {
+        let words = ["topology", "--file", &file, "--group", group, "--json"];
+        let host = json(&isochron(&words).success());
+        let found = host["ranks"][0]["devices"].as_array().expect("a list");
+        assert_eq!(
+            (found.len(), &host["group"]),
+            (devices, &Value::from(group))
+        );
+    }
+}
+
+#[test]
+fn a_host_that_cannot_be_read_is_bad_input() {
+    refused("topology --file", &["no-such.xml"], &["no-such.xml"]);
+    let folder = Folder::new();
+    let file = folder.write("host.xml", "<topology");
+    refused("topology --file", &[&file], &["host.xml"]);
+    refused("topology --synthetic socks:2", &[], &["socks:2"]);
+    refused("topology --group socket", &[], &["socket", "numa"]);
+    refused("topology --ranks-per-host 0", &[], &["0"]);
+}
+
+#[test]
+fn threads_of_ranks_run_on_cores_of_their_own() {
+    let here = json(&isochron(&["topology", "--json"]).success());
+    let n_cores = here["cores"].as_array().expect("a list").len();
+    for mpi in libraries() {
+        for ranks in [1, 2] {
+            let words = [
+                "mxm", "--size", "200", "--block", "32", "--group", "node", "--json",
+            ];
+            let report = json(&mpi.isochron(ranks, &words).success());
+            let mut used = BTreeSet::new();
+            for node in report["nodes"].as_array().expect("a list") {
+                for device in node["devices"].as_array().expect("a list") {
+                    let cores = numbers(&device["cores"]);
+                    let threads = device["threads"].as_array().expect("a list");
+                    assert_eq!(threads.len(), cores.len(), "{device}");
+                    if device["pinned"] != true {
+                        continue;
+                    }
+                    for core in cores {
+                        assert!(used.insert(core), "core {core} is two devices' of {report}");
+                    }
+                    for thread in threads {
+                        let bound = numbers(&thread["bound_to"]);
+                        let ran = numbers(&thread["ran_on"]);
+                        assert!(ran.iter().all(|unit| bound.contains(unit)), "{thread}");
+                    }
+                }
+            }
+            let pinned = here["ranks"][0]["devices"][0]["pinned"] == true && ranks <= n_cores;
+            assert!(
+                !pinned || used.len() == n_cores,
+                "{used:?} of {n_cores} cores"
+            );
+        }
+    }
+}
