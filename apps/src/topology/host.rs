@@ -76,7 +76,9 @@ impl Host {
         let here = topology.is_this_system();
         let cuda_finding = here.then(cuda::survey);
         let driven = cuda_finding.iter().flat_map(|survey| &survey.devices);
-        let driven = driven.filter_map(|gpu| DriverGpu::try_from(gpu).ok()).collect();
+        let driven = driven
+            .filter_map(|gpu| DriverGpu::try_from(gpu).ok())
+            .collect();
         let gpus = GpuInfo::join(topology.gpus(), driven);
         let cuda: Vec<usize> = (0..gpus.len()).filter(|&i| gpus[i].is_cuda()).collect();
         let addresses: Vec<BusId> = cuda.iter().map(|&i| gpus[i].bus_id).collect();

@@ -56,7 +56,10 @@ impl Share {
     fn take_near(&mut self, topology: &Topology, gpu: &CudaInfo) -> (Vec<CoreInfo>, bool) {
         let near = topology.near_pci(&gpu.pci_bus_id);
         let left = self.taken.min(self.cores.len())..self.cores.len();
-        let order = |i: &usize| near.iter().position(|core| core.core == self.cores[*i].core);
+        let order = |i: &usize| {
+            near.iter()
+                .position(|core| core.core == self.cores[*i].core)
+        };
         let Some(nearest) = left.min_by_key(|i| order(i).unwrap_or(usize::MAX)) else {
             return (Vec::new(), false);
         };

@@ -74,8 +74,17 @@ fn distance(topology: &Topology, gpu: &CudaInfo) -> u32 {
 /// A GPU goes to the rank with the fewest so far, of these to the nearest, then to the first. Those that fewer ranks see are
 /// dealt first, since nobody else can drive them.
 fn deal(ranks: &[Vec<Offer>]) -> Vec<Vec<String>> {
-    let seen_by = |uuid: &str| ranks.iter().filter(|gpus| sees(gpus, uuid).is_some()).count();
-    let uuids: BTreeSet<&str> = ranks.iter().flatten().map(|gpu| gpu.uuid.as_str()).collect();
+    let seen_by = |uuid: &str| {
+        ranks
+            .iter()
+            .filter(|gpus| sees(gpus, uuid).is_some())
+            .count()
+    };
+    let uuids: BTreeSet<&str> = ranks
+        .iter()
+        .flatten()
+        .map(|gpu| gpu.uuid.as_str())
+        .collect();
     let mut uuids: Vec<&str> = uuids.into_iter().collect();
     uuids.sort_by_key(|uuid| seen_by(uuid));
     let mut dealt = vec![Vec::new(); ranks.len()];

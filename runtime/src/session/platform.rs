@@ -288,7 +288,12 @@ mod tests {
         assert_eq!(platform.nodes[0].devices[0].pace, Some(4.0));
         assert!(platform.nodes[1].devices.is_empty());
         let gpu = "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = 1\nmemory_limit = 1000\n";
-        let device = parse(gpu).unwrap().nodes.swap_remove(0).devices.swap_remove(0);
+        let device = parse(gpu)
+            .unwrap()
+            .nodes
+            .swap_remove(0)
+            .devices
+            .swap_remove(0);
         assert_eq!(device.kind, DeviceKind::Cuda);
         assert_eq!((device.gpu, device.memory_limit), (Some(1), Some(1000)));
         let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
