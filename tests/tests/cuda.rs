@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::emulator::{emulate, replace_driver};
-use isochron_tests::launch::{HANGS, Outcome, run};
+use isochron_tests::launch::{HANGS, Outcome, libraries, run};
 
 fn cases(case: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_isochron-cuda-cases"));
@@ -171,4 +171,77 @@ fn a_machine_without_cuda_is_told_so() {
             eprintln!("{case} on a real GPU: {output}");
         }
     }
+}
+
+/// The report of a multiplication on emulated GPUs.
+fn multiplied(ranks: usize, gpus: &str, arguments: &[&str]) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mpi, _] = libraries();
+    let arguments: Vec<&str> = "mxm --size 500 --block 64 --verify exact --json"
+        .split(' ')
+        .chain(arguments.iter().copied())
+        .collect();
+    let mut command = mpi.command(ranks, &mpi.isochron, &arguments);
+    emulate(&mut command, folder.path());
+    command
+        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", gpus)
+        .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
+    let text = run(command, HANGS).success();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The devices of a kind in a report.
+fn devices<'r>(report: &'r serde_json::Value, kind: &str) -> Vec<&'r serde_json::Value> {
+    let nodes = report["nodes"].as_array().expect("nodes");
+    let devices = nodes.iter().flat_map(|node| node["devices"].as_array().expect("devices"));
+    devices.filter(|device| device["kind"] == kind).collect()
+}
+
+#[test]
+fn ranks_multiply_on_the_gpus_of_their_host() {
+    for (ranks, gpus, expected) in [(1, "1", 1), (2, "2", 2), (2, "1", 1), (1, "2", 2)] {
+        let report = multiplied(ranks, gpus, &[]);
+        assert_eq!(report["verified"], true, "{report}");
+        let found = devices(&report, "cuda");
+        let mut names: Vec<&str> = found.iter().filter_map(|gpu| gpu["name"].as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names.len(), expected, "{ranks} ranks: {report}");
+        names.dedup();
+        assert_eq!(names.len(), expected, "a GPU has one rank: {report}");
+        let says_so = |gpu: &&serde_json::Value| gpu["blas"].as_str().is_some_and(|b| b.contains("Emulated CUDA"));
+        assert!(found.iter().all(says_so), "{report}");
+    }
+}
+
+#[test]
+fn a_platform_file_names_gpus() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let platform = folder.path().join("gpu.toml");
+    let text = "schema = 1\n[[node]]\n[[node.device]]\ncores = 1\npace = 50.0\n[[node.device]]\nkind = \"cuda\"\nmemory_limit = 300000\n";
+    std::fs::write(&platform, text).expect("a writable folder");
+    let report = multiplied(1, "1", &["--platform", platform.to_str().expect("a name")]);
+    assert_eq!(report["verified"], true, "{report}");
+    assert_eq!((devices(&report, "cpu").len(), devices(&report, "cuda").len()), (1, 1));
+    // Where there is no GPU, that is said.
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.args(["mxm", "--size", "100", "--platform"]).arg(&platform);
+    let empty = tempfile::tempdir().expect("a folder");
+    emulate(&mut command, empty.path());
+    command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "0");
+    let stderr = run(command, HANGS).failure(2);
+    assert!(stderr.contains("no GPU"), "{stderr}");
+}
+
+#[test]
+fn a_gpu_that_is_lost_ends_the_run_with_its_name_and_the_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mpi, _] = libraries();
+    let mut command = mpi.command(2, &mpi.isochron, &["mxm", "--size", "300", "--block", "64"]);
+    emulate(&mut command, folder.path());
+    command
+        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
+        .env("ISOCHRON_CUDA_EMULATOR_FAIL", "cublasDgemm_v2:4=719");
+    let stderr = run(command, HANGS).failure(1);
+    assert!(stderr.contains("cublasDgemm_v2 on cuda") && stderr.contains("was lost"), "{stderr}");
 }

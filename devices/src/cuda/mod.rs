@@ -2,7 +2,8 @@
 //!
 //! Both libraries are opened at run time: the same program runs where there is no GPU. [`devices`] lists what there is,
 //! [`survey`] says in one line what was found and what it means, [`CudaWorker`] makes a device of a GPU and its host
-//! cores, and [`Engine`] is its arithmetic for single, double and complex numbers.
+//! cores, and [`Engine`] is its arithmetic for single, double and complex numbers. [`plan`] says when C stays on the GPU, and
+//! how large tiles are when it does not.
 //!
 //! Three layers, one above the other: the foreign functions and whether they are there (`raw`); result codes checked, and
 //! what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
@@ -13,7 +14,7 @@ mod context;
 mod engine;
 mod find;
 mod memory;
-mod plan;
+pub mod plan;
 mod raw;
 mod staging;
 mod stream;
@@ -23,7 +24,7 @@ mod worker;
 pub use blas::Element;
 pub use engine::Engine;
 pub use find::{CudaInfo, Survey, devices, survey};
-pub use plan::{Limits, Placement, Shape, TilePlan, plan};
+pub use plan::{Placement, TilePlan};
 pub use worker::CudaWorker;
 
 use crate::DeviceError;

@@ -15,7 +15,7 @@ use std::time::Instant;
 /// A GPU and the host cores that drive it, which are one device.
 ///
 /// C is on the GPU from `begin` to `finish` where it fits, and streams through it in tiles where it does not
-/// (see [`TilePlan`]). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
+/// (see [`plan`](mod@super::plan)). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
 /// wall time with all transfers of the update, and the times of `begin`, of the updates and of `finish` sum up to the
 /// job's: nothing runs in between. Within an update, transfer hides behind arithmetic. (An update that returned with its
 /// arithmetic under way would hide the next one's transfer too, but report a time that is not its own: the first sample
