@@ -1,5 +1,6 @@
 //! `isochron mxm`: a multiplication, balanced, run and checked.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,7 @@ use isochron_hierarchy::partition::Partitioner;
 
 use crate::failure::Failure;
 use crate::table::Table;
+use crate::topology::ranges;
 
 /// What to multiply, and how.
 #[derive(Args)]
@@ -148,7 +150,7 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         alpha: arguments.alpha,
         beta,
     };
-    let (a, b, mut c) = matrices(comm, arguments, &plan, scalars)?;
+    let (a, b, mut c) = matrices(&mut session, arguments, &plan, scalars)?;
     let check = Check::begin(comm, arguments, scalars, (&a, &b), &c)?;
     let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
     let verdict = check.finish(comm, (&a, &b), &c);
@@ -243,11 +245,12 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
 }
 
 fn matrices(
-    comm: &dyn Comm,
+    session: &mut Session<'_>,
     arguments: &Arguments,
     plan: &Plan,
     scalars: Scalars,
 ) -> Result<(Matrix, Matrix, Matrix), Error> {
+    let comm = session.comm();
     let generator = |which: u64| {
         let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
         match arguments.verify {
@@ -265,7 +268,7 @@ fn matrices(
     let a = make(&arguments.a, plan.a(), 0)?;
     let b = make(&arguments.b, plan.b(), 1)?;
     let c = match &arguments.c {
-        _ if scalars.beta == 0.0 => agree(comm, Matrix::zeros(plan.c(), comm.rank()))?,
+        _ if scalars.beta == 0.0 => agree(comm, session.zeros(plan))?,
         path => make(path, plan.c(), 2)?,
     };
     Ok((a, b, c))
@@ -364,7 +367,21 @@ fn print((report, picture): &(Report, String), arguments: &Arguments) -> Result<
     println!("{picture}");
     println!("{}", device_table(report));
     println!("{}", summary(report));
+    for (notice, ranks) in notices(report) {
+        println!("note: {notice} (rank {})", ranges(&ranks));
+    }
     Ok(())
+}
+
+/// What is unusual about the ranks' hosts, each with the ranks that say so.
+fn notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
+    let mut notices: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (rank, node) in (0..).zip(&report.nodes) {
+        for notice in &node.notices {
+            notices.entry(notice).or_default().push(rank);
+        }
+    }
+    notices
 }
 
 fn device_table(report: &Report) -> Table {

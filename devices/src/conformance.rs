@@ -186,8 +186,15 @@ fn memory_is_counted(worker: &mut dyn Worker) {
         let needed = worker.memory_needed(rows, cols, k);
         let together = worker.updates_per_visit(rows, cols, k);
         Case::new((rows, cols, k), 0).job(worker, 1.0, 1);
-        assert_eq!(worker.memory_needed(rows, cols, k), needed, "memory of {rows}x{cols}");
-        assert!(together.is_power_of_two(), "{rows}x{cols}: {together} updates");
+        assert_eq!(
+            worker.memory_needed(rows, cols, k),
+            needed,
+            "memory of {rows}x{cols}"
+        );
+        assert!(
+            together.is_power_of_two(),
+            "{rows}x{cols}: {together} updates"
+        );
         assert!(needed == 0 || rows * cols > 0, "memory for nothing");
     }
     // A size beyond counting is no panic.

@@ -110,6 +110,7 @@ fn a_gpu_is_found_on_its_socket() {
     assert_eq!(gpu.near_cores, (8..16).collect::<Vec<u32>>());
     assert!((gpu.link_gb_per_s.unwrap() - 31.5).abs() < 0.1);
     assert_eq!(gpu.link, None);
+    assert_eq!(gpu.memory_bytes, Some(80 << 30));
     let near: Vec<u32> = topology
         .near_pci("81:00.0")
         .iter()

@@ -193,7 +193,9 @@ fn multiplied(ranks: usize, gpus: &str, arguments: &[&str]) -> serde_json::Value
 /// The devices of a kind in a report.
 fn devices<'r>(report: &'r serde_json::Value, kind: &str) -> Vec<&'r serde_json::Value> {
     let nodes = report["nodes"].as_array().expect("nodes");
-    let devices = nodes.iter().flat_map(|node| node["devices"].as_array().expect("devices"));
+    let devices = nodes
+        .iter()
+        .flat_map(|node| node["devices"].as_array().expect("devices"));
     devices.filter(|device| device["kind"] == kind).collect()
 }
 
@@ -203,12 +205,19 @@ fn ranks_multiply_on_the_gpus_of_their_host() {
         let report = multiplied(ranks, gpus, &[]);
         assert_eq!(report["verified"], true, "{report}");
         let found = devices(&report, "cuda");
-        let mut names: Vec<&str> = found.iter().filter_map(|gpu| gpu["name"].as_str()).collect();
+        let mut names: Vec<&str> = found
+            .iter()
+            .filter_map(|gpu| gpu["name"].as_str())
+            .collect();
         names.sort_unstable();
         assert_eq!(names.len(), expected, "{ranks} ranks: {report}");
         names.dedup();
         assert_eq!(names.len(), expected, "a GPU has one rank: {report}");
-        let says_so = |gpu: &&serde_json::Value| gpu["blas"].as_str().is_some_and(|b| b.contains("Emulated CUDA"));
+        let says_so = |gpu: &&serde_json::Value| {
+            gpu["blas"]
+                .as_str()
+                .is_some_and(|b| b.contains("Emulated CUDA"))
+        };
         assert!(found.iter().all(says_so), "{report}");
     }
 }
@@ -221,11 +230,19 @@ fn a_platform_file_names_gpus() {
     std::fs::write(&platform, text).expect("a writable folder");
     let report = multiplied(1, "1", &["--platform", platform.to_str().expect("a name")]);
     assert_eq!(report["verified"], true, "{report}");
-    assert_eq!((devices(&report, "cpu").len(), devices(&report, "cuda").len()), (1, 1));
+    assert_eq!(
+        (
+            devices(&report, "cpu").len(),
+            devices(&report, "cuda").len()
+        ),
+        (1, 1)
+    );
     // Where there is no GPU, that is said.
     let [mpi, _] = libraries();
     let mut command = Command::new(&mpi.isochron);
-    command.args(["mxm", "--size", "100", "--platform"]).arg(&platform);
+    command
+        .args(["mxm", "--size", "100", "--platform"])
+        .arg(&platform);
     let empty = tempfile::tempdir().expect("a folder");
     emulate(&mut command, empty.path());
     command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "0");
@@ -243,5 +260,8 @@ fn a_gpu_that_is_lost_ends_the_run_with_its_name_and_the_call() {
         .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
         .env("ISOCHRON_CUDA_EMULATOR_FAIL", "cublasDgemm_v2:4=719");
     let stderr = run(command, HANGS).failure(1);
-    assert!(stderr.contains("cublasDgemm_v2 on cuda") && stderr.contains("was lost"), "{stderr}");
+    assert!(
+        stderr.contains("cublasDgemm_v2 on cuda") && stderr.contains("was lost"),
+        "{stderr}"
+    );
 }

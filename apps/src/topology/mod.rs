@@ -12,6 +12,7 @@ use isochron_devices::{Grouping, Topology, blas};
 
 use crate::failure::Failure;
 use host::Host;
+pub use host::ranges;
 
 /// Which host to show, and how.
 #[derive(Args)]
@@ -26,7 +27,7 @@ pub struct Arguments {
     /// Show the host that was saved in this file (hwloc's XML, as of `lstopo host.xml`)
     #[arg(long, value_name = "FILE", conflicts_with = "synthetic")]
     file: Option<PathBuf>,
-    /// Show a made-up host, in hwloc's notation: "pack:2 [numa] l3:1 core:8 pu:2"
+    /// Show a made-up host, in hwloc's notation: "pack:2 numa:2 l3:1 core:8 pu:2"
     #[arg(long, value_name = "TEXT")]
     synthetic: Option<String>,
     /// Draw the host into this file (SVG)

@@ -103,7 +103,7 @@ host 256 GiB
    ├─ L3 48 MiB
    │  ├─ core 8, 2 threads, L2 1.25 MiB                                 host of GPU 0000:81:00.0
    │  └─ cores 9-15, 2 threads, L2 1.25 MiB                             rank 1 cpu0
-   └─ GPU 0000:81:00.0, GA100 [A100 PCIe 80GB], 31.5 GB/s               rank 1 host core 8
+   └─ GPU 0000:81:00.0, GA100 [A100 PCIe 80GB], 80 GiB, 31.5 GB/s       rank 1 host core 8
 
 device                   cores  threads
 rank 0 cpu0              0-7    8

@@ -251,3 +251,39 @@ fn shared_gemm(
     });
     times.into_iter().fold(0.0, f64::max)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EmbeddedBlas;
+
+    /// On a host with one NUMA domain the pages are where they should be; the calls are the same.
+    #[test]
+    fn moving_pages_changes_no_element_and_may_fail() {
+        let topology = Arc::new(Topology::discover().unwrap());
+        let core = topology.cores()[0].clone();
+        let nowhere = CoreInfo {
+            numa: 63,
+            ..core.clone()
+        };
+        let blas = Arc::new(EmbeddedBlas);
+        let cores = vec![core, nowhere];
+        let mut worker = CpuWorker::new(topology, "cpu0", cores, false, blas).unwrap();
+        worker.has_domains = true;
+        let (rows, cols) = (1024, 1025);
+        let value = |place: usize| place as f64;
+        let mut c: Vec<f64> = (0..rows * cols).map(value).collect();
+        assert!(size_of_val(c.as_slice()) >= WORTH_MOVING_BYTES);
+        worker
+            .begin(ViewMut::new(&mut c, rows, cols, rows), 1)
+            .unwrap();
+        assert!(
+            c.iter()
+                .enumerate()
+                .all(|(place, &found)| found == value(place))
+        );
+        worker
+            .finish(ViewMut::new(&mut c, rows, cols, rows))
+            .unwrap();
+    }
+}

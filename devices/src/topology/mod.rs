@@ -119,8 +119,8 @@ impl Topology {
         })
     }
 
-    /// The CPU quota of this process in cores, as [`cpu_quota_cores`](crate::cpu_quota_cores); `None` without one, and on
-    /// another machine's topology.
+    /// The CPU quota of this process in cores, as [`cpu_quota_cores`]; `None` without one, and on another machine's
+    /// topology.
     pub fn cpu_quota_cores(&self) -> Option<f64> {
         self.quota
     }

@@ -27,8 +27,8 @@ pub struct Matrix {
 impl Matrix {
     /// A matrix of zeros.
     ///
-    /// Its pages come to lie next to whoever writes them first. A C for `beta = 0` is best made here and multiplied into:
-    /// [`multiply`](crate::multiply::multiply) lets each device write its own columns.
+    /// It is not written yet: its pages come to lie next to whoever writes them first.
+    /// [`Session::zeros`](crate::session::Session::zeros) makes a C whose devices have written it.
     ///
     /// # Errors
     /// [`Error::Allocation`] when the memory cannot be had.

@@ -67,19 +67,6 @@ impl Share {
         self.taken += 1;
         (vec![self.cores[self.taken - 1].clone()], self.exclusive)
     }
-
-    /// The cores with these logical numbers, which are not dealt again.
-    fn take_listed(
-        &mut self,
-        topology: &Topology,
-        list: &[u32],
-    ) -> Result<(Vec<CoreInfo>, bool), Error> {
-        let taken = self.cores.drain(..self.taken.min(self.cores.len()));
-        let taken = taken.count();
-        self.taken -= taken;
-        self.cores.retain(|core| !list.contains(&core.core));
-        Ok((listed(topology, list)?, topology.is_this_system()))
-    }
 }
 
 /// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`, beside these `gpus`. `place` is this rank's index among the ranks of its host, and their number.
@@ -100,6 +87,12 @@ pub(super) fn make_team(
         return Ok(DeviceTeam::new(workers)?);
     }
     let mut share = Share::new(topology, place.0, place.1);
+    // What a device asks for by number is not for those that ask for a count, before or after it.
+    for device in &node.devices {
+        if let Cores::List(list) = &device.cores {
+            share.cores.retain(|core| !list.contains(&core.core));
+        }
+    }
     // GPUs take their host cores first: a device of all cores has what is left.
     let mut gpus = Gpus::find(node)?;
     let mut workers: Vec<Option<Box<dyn Worker>>> = Vec::new();
@@ -186,7 +179,7 @@ impl Gpus {
         let (cores, pin) = match &device.cores {
             Cores::All => share.take_near(topology, gpu),
             Cores::Count(count) => share.take(*count, false)?,
-            Cores::List(list) => share.take_listed(topology, list)?,
+            Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
         };
         let name = if device.name.is_empty() {
             format!("cuda{number}")
@@ -224,7 +217,7 @@ fn make_worker(
             emulated,
         )?,
         Cores::Count(count) => share.take(*count, emulated)?,
-        Cores::List(list) => share.take_listed(topology, list)?,
+        Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
     };
     let name = if device.name.is_empty() {
         format!("cpu{index}")

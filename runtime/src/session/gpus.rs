@@ -23,13 +23,22 @@ struct Offers {
     gpus: Vec<Offer>,
 }
 
-/// The GPUs that this rank drives when nobody says otherwise; none when it does not want any. Those of a host are dealt
+/// The GPUs that this rank drives when nobody says otherwise; none when it does not want any. What is unusual is added to `notices`. Those of a host are dealt
 /// among all ranks on it, whether or not they share their cores.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn mine(comm: &dyn Comm, topology: &Topology, wanted: bool) -> Vec<CudaInfo> {
-    let found = if wanted { visible(comm) } else { Vec::new() };
+pub(super) fn mine(
+    comm: &dyn Comm,
+    topology: &Topology,
+    wanted: bool,
+    notices: &mut Vec<String>,
+) -> Vec<CudaInfo> {
+    let found = if wanted {
+        visible(comm, notices)
+    } else {
+        Vec::new()
+    };
     let offer = |gpu: &CudaInfo| Offer {
         uuid: gpu.uuid.clone(),
         distance: distance(topology, gpu),
@@ -52,13 +61,12 @@ pub(super) fn mine(comm: &dyn Comm, topology: &Topology, wanted: bool) -> Vec<Cu
     found.into_iter().filter(is_mine).collect()
 }
 
-/// The GPUs that this process may use. What is wrong with them is said, and does not keep the CPUs from working.
-fn visible(comm: &dyn Comm) -> Vec<CudaInfo> {
+/// The GPUs that this process may use. What is wrong with them is noted, and does not keep the CPUs from working.
+fn visible(comm: &dyn Comm, notices: &mut Vec<String>) -> Vec<CudaInfo> {
     let survey = cuda::survey();
+    tracing::info!(host = comm.host(), "{}", survey.finding);
     if survey.is_broken {
-        tracing::warn!(host = comm.host(), "{}", survey.finding);
-    } else {
-        tracing::info!(host = comm.host(), "{}", survey.finding);
+        notices.push(survey.finding);
     }
     survey.devices
 }

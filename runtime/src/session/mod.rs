@@ -59,7 +59,7 @@ pub struct SessionConfig {
 /// let plan = session.plan(problem, &BalanceConfig::default())?;
 /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
 /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
-/// let mut c = Matrix::zeros(plan.c(), 0)?;
+/// let mut c = session.zeros(&plan)?;
 /// let execution = session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut c)?;
 /// assert!(execution.wall_s > 0.0);
 /// # Ok::<(), isochron::Error>(())
@@ -69,6 +69,7 @@ pub struct Session<'c> {
     team: DeviceTeam,
     measure: MeasureConfig,
     node_name: String,
+    notices: Vec<String>,
     place: (usize, usize),
 }
 
@@ -94,11 +95,12 @@ impl<'c> Session<'c> {
             .unwrap_or_default();
         let topology = Topology::discover().map(Arc::new).map_err(Error::from);
         let topology = agree(comm, topology)?;
-        for notice in topology.notices() {
-            tracing::warn!(host = comm.host(), "{notice}");
+        let mut notices = topology.notices();
+        for notice in &notices {
+            tracing::info!(host = comm.host(), "{notice}");
         }
         let place = place_on_host(comm, &topology);
-        let gpus = gpus::mine(comm, &topology, node.devices.is_empty());
+        let gpus = gpus::mine(comm, &topology, node.devices.is_empty(), &mut notices);
         let made = (|| {
             config.measure.validate()?;
             let blas = blas::choose(&config.blas)?;
@@ -112,6 +114,7 @@ impl<'c> Session<'c> {
             team,
             measure: config.measure,
             node_name,
+            notices,
             place,
         })
     }
@@ -134,6 +137,12 @@ impl<'c> Session<'c> {
     /// Name of this rank's node in the platform file; empty without one.
     pub fn node_name(&self) -> &str {
         &self.node_name
+    }
+
+    /// What is unusual about this rank's host and what it means, one line each: [`Topology::notices`], and why GPUs that
+    /// may be there are not used.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// This rank's index among the ranks of its host that share its cores, and their number.
@@ -177,6 +186,19 @@ impl<'c> Session<'c> {
             operands: Operands::default(),
         }
         .plan()
+    }
+
+    /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the
+    /// memory next to it; of [`Matrix::zeros`] they would come to lie there while the multiplication is timed.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`] when the memory cannot be had; [`Error::Device`] when the plan is another session's.
+    pub fn zeros(&mut self, plan: &Plan) -> Result<Matrix, Error> {
+        let mut c = Matrix::zeros(plan.c(), self.comm.rank())?;
+        if !c.part().is_empty() {
+            self.team.scale(0.0, c.local_mut(), plan.slices())?;
+        }
+        Ok(c)
     }
 
     /// Multiplies as planned: `C = alpha·A·B + beta·C`.

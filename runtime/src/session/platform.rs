@@ -125,6 +125,20 @@ pub enum Cores {
     List(Vec<u32>),
 }
 
+impl NodeSpec {
+    /// A core that two real devices list; emulated ones may share, since their pace comes from CPU time.
+    fn core_of_two_devices(&self) -> Option<u32> {
+        let real = self.devices.iter();
+        let real = real.filter(|device| device.pace.is_none() && device.points.is_none());
+        let lists = real.filter_map(|device| match &device.cores {
+            Cores::List(list) => Some(list.iter().copied().collect::<BTreeSet<u32>>()),
+            _ => None,
+        });
+        let all: Vec<u32> = lists.flatten().collect();
+        repeated(&all)
+    }
+}
+
 impl DeviceSpec {
     /// How the device is slowed down, if it is.
     ///
@@ -198,6 +212,11 @@ impl Platform {
             if node.group.is_some() && !node.devices.is_empty() {
                 return Err(format!(
                     "node {rank} has either `group` or devices of its own, not both"
+                ));
+            }
+            if let Some(core) = node.core_of_two_devices() {
+                return Err(format!(
+                    "node {rank}: core {core} is listed for two devices, which would halve each other's speed"
                 ));
             }
             for (index, device) in node.devices.iter_mut().enumerate() {
@@ -328,6 +347,10 @@ mod tests {
             (
                 "schema = 1\n[[node]]\n[[node.device]]\ncores = [1, 0, 1]\n",
                 "1 is listed twice",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = [1]\n[[node.device]]\ncores = [0, 1]\n",
+                "core 1 is listed for two devices",
             ),
             (
                 "schema = 1\n[[node]]\ngroup = \"socket\"\n",

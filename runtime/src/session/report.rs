@@ -86,6 +86,9 @@ pub struct NodeReport {
     pub messages: u64,
     /// Bytes it sent.
     pub bytes: u64,
+    /// What is unusual about its host and what it means, one line each.
+    #[serde(default)]
+    pub notices: Vec<String>,
 }
 
 /// One device of a [`NodeReport`].
@@ -238,6 +241,7 @@ impl NodeReport {
             name: session.node_name().to_string(),
             messages: execution.messages,
             bytes: execution.bytes,
+            notices: session.notices().to_vec(),
         }
     }
 }
