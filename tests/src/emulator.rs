@@ -72,11 +72,11 @@ fn library() -> &'static Path {
         let messages = text
             .lines()
             .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let files = messages
+        let mut files = messages
             .filter(|message| message["target"]["name"] == "isochron_cuda_emulator")
             .filter_map(|message| message["filenames"][0].as_str().map(PathBuf::from));
         files
-            .last()
+            .next()
             .unwrap_or_else(|| panic!("the emulator was not built: {errors}"))
     })
 }
