@@ -7,8 +7,10 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod devices;
 mod failure;
 mod layout;
+mod measuring;
 mod model;
 mod mxm;
 mod partition;
@@ -38,6 +40,8 @@ enum Command {
     Mxm(Box<mxm::Arguments>),
     /// Show what a host has, and the devices that would be made of it
     Topology(topology::Arguments),
+    /// Measure what the devices of this host can do
+    Devices(devices::Arguments),
     /// Split units of work over devices whose models are in points files
     Partition(partition::Arguments),
     /// Arrange areas, or nodes whose models are in files, as zones of a matrix that need little
@@ -75,6 +79,7 @@ fn run(command: &Command) -> u8 {
         // The other commands are for one process; of several, the first one does it.
         _ if launched_rank() != 0 => Ok(()),
         Command::Topology(arguments) => topology::run(arguments),
+        Command::Devices(arguments) => devices::run(arguments),
         Command::Partition(arguments) => partition::run(arguments),
         Command::Layout(arguments) => layout::run(arguments),
         Command::Model(arguments) => model::run(arguments),

@@ -14,12 +14,14 @@ use isochron::session::{Report, Session, SessionConfig, VerifyReport};
 use isochron::verify::{Exact, Probe, Verdict};
 use isochron_devices::Grouping;
 use isochron_devices::blas::BlasChoice;
+use isochron_devices::{MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{BalanceConfig, Outcome, Strategy};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
 
 use crate::failure::Failure;
+use crate::measuring::Measuring;
 use crate::table::Table;
 use crate::topology::ranges;
 
@@ -99,6 +101,8 @@ pub struct Arguments {
     /// Print the report (JSON) instead of the summary
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    measuring: Measuring,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -130,7 +134,7 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         platform: arguments.platform.clone(),
         grouping: arguments.group,
         blas: arguments.blas.clone(),
-        ..Default::default()
+        measure: arguments.measuring.or(MeasureConfig::default()),
     };
     let mut session = Session::new(comm, &config)?;
     let balance = BalanceConfig {
@@ -457,7 +461,7 @@ fn summary(report: &Report) -> String {
     format!(
         "balanced in {:.3} s ({share:.1} % of the run), {iterations} iterations: {why}\n\
          multiplied in {:.3} s, {:.2} × ideal ({:.3} s), {:.2} GFLOP/s, imbalance {:.1} %\n\
-         sent {:.1} MiB in {} messages\n{check}",
+         sent {:.1} MiB in {} messages\n{}{check}",
         report.balance_s,
         report.wall_s,
         ratio,
@@ -466,6 +470,27 @@ fn summary(report: &Report) -> String {
         100.0 * report.imbalance,
         report.bytes as f64 / f64::from(1 << 20),
         report.messages,
+        measured(report),
+    )
+}
+
+/// What of the measurements is not as it should be.
+fn measured(report: &Report) -> String {
+    let nodes = report.nodes.iter().map(|node| node.measured);
+    let tally = nodes.fold(MeasureTally::default(), |all, node| all.and(&node));
+    let MeasureTally {
+        measurements,
+        outliers,
+        imprecise,
+        bounds,
+        ..
+    } = tally;
+    if imprecise + bounds == 0 {
+        return String::new();
+    }
+    format!(
+        "of {measurements} measurements {imprecise} did not reach their precision and {bounds} were given up; \
+         {outliers} repetitions were disturbed\n"
     )
 }
 

@@ -18,12 +18,13 @@ const RESULTS: &str = "bench/results/algorithms.json";
 const PLOT: &str = "bench/results/algorithms.svg";
 
 /// Largest times in seconds.
-const TIME_GOALS: [(Algorithm, usize, f64); 5] = [
+const TIME_GOALS: [(Algorithm, usize, f64); 6] = [
     (Algorithm::Gpa, 100_000, 0.1),
     (Algorithm::Npa, 1_000, 0.1),
     (Algorithm::Br, 10_000, 1.0),
     (Algorithm::Hpopta, 768, 2.0),
     (Algorithm::HpoptaKinds, 768, 2.0),
+    (Algorithm::Inpa, 10_000, 10.0),
 ];
 
 /// Largest memory of a whole process in megabytes.

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::launch::{Launcher, machine};
+use crate::launch::{Launcher, machine, number};
 use crate::markdown::replace_section;
 use crate::statistics::Spread;
 
@@ -125,13 +125,6 @@ impl Setting {
         .map(str::to_string)
         .to_vec()
     }
-}
-
-fn number(value: &Value, pointer: &str) -> f64 {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_f64)
-        .unwrap_or(f64::NAN)
 }
 
 /// The reports of one platform and strategy.

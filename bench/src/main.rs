@@ -9,10 +9,14 @@
 
 mod algorithms;
 mod balance;
+mod direct;
+mod hybrid;
 mod launch;
 mod markdown;
+mod neighbours;
 mod plot;
 mod statistics;
+mod update;
 
 use clap::{Parser, Subcommand};
 
@@ -29,11 +33,20 @@ enum Campaign {
     Balance(balance::Arguments),
     /// Time and growth of the models' partitioners, layouts and balancing machines, on one core
     Algorithms(algorithms::Arguments),
+    /// The update of a CPU device against the BLAS called directly with its own threads
+    Update(update::Arguments),
+    /// Two unlike cores balanced by IDPA, against an even split over them
+    Hybrid(hybrid::Arguments),
+    /// A device alone and beside a neighbour that is hungry for memory
+    Neighbours(neighbours::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().campaign {
         Campaign::Balance(arguments) => balance::run(&arguments),
         Campaign::Algorithms(arguments) => algorithms::run(&arguments),
+        Campaign::Update(arguments) => update::run(&arguments),
+        Campaign::Hybrid(arguments) => hybrid::run(&arguments),
+        Campaign::Neighbours(arguments) => neighbours::run(&arguments),
     }
 }

@@ -46,7 +46,7 @@ pub use error::DeviceError;
 pub use grouping::Grouping;
 pub use host_cores::{Distances, HostCores, deal_gpus, reserve_hosts};
 pub use huge_pages::{try_reserve_matrix, try_zeroed_matrix};
-pub use measure::{MeasureConfig, Measurement, measure_team};
+pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
 pub use memory::memory_available_bytes;
 pub use paced::{Pace, PacedWorker};
 pub use recorded::RecordedWorker;

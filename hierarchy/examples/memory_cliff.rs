@@ -48,10 +48,8 @@ pub fn balance(strategy: Strategy, n: u64) -> Result<Balanced, BalanceError> {
         match dpa.step() {
             Step::Done(balanced) => return Ok(balanced),
             Step::Measure(units) => {
-                let observe = |(machine, &rows): (usize, &u64)| Observation {
-                    t_s: time_s(machine, n, rows),
-                    reps: 3,
-                    ci_s: 0.0,
+                let observe = |(machine, &rows): (usize, &u64)| {
+                    Observation::measured(time_s(machine, n, rows), 3, 0.0)
                 };
                 let times: Vec<Observation> = units.iter().enumerate().map(observe).collect();
                 dpa.observe(&units, &times)?;

@@ -29,7 +29,7 @@
 //!         0 => d / 100.0,
 //!         _ => d / 400.0 + (d - 600.0).max(0.0) / 20.0,
 //!     };
-//!     Observation { t_s, reps: 3, ci_s: 0.0 }
+//!     Observation::measured(t_s, 3, 0.0)
 //! }
 //!
 //! let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);

@@ -12,6 +12,11 @@ use isochron_hierarchy::balance::{Balanced, Outcome, Strategy};
 #[path = "../examples/akima_npa.rs"]
 mod akima_npa;
 
+#[path = "../examples/dynamic_load_balancing.rs"]
+mod dynamic_load_balancing;
+#[path = "../examples/layout_bounds.rs"]
+mod layout_bounds;
+
 use akima_npa::memory_cliff::{MACHINES, balance};
 
 fn rows_of(balanced: &Balanced, machine: usize) -> Vec<u64> {
@@ -95,4 +100,35 @@ fn splines_and_the_numerical_algorithm_settle_within_seven_iterations() {
     // The even division is the slowest but for what the first splines promised.
     let slowest = |times: &[f64]| times.iter().copied().fold(0.0, f64::max);
     assert!(slowest(&last.times_s) < 0.2 * slowest(&history[0].times_s));
+}
+
+/// Clarke's thesis, section 4.3: the application's iterations balance it, at first and again.
+#[test]
+fn an_application_balances_itself_as_it_runs() {
+    use dynamic_load_balancing::{DISTURBED, ROWS, run};
+    let sweeps = run(DISTURBED + 8).unwrap();
+    let apart = |sweep: usize| isochron_hierarchy::balance::imbalance(&sweeps[sweep].times_s);
+    assert!(
+        sweeps
+            .iter()
+            .all(|sweep| sweep.rows.iter().sum::<u64>() == ROWS)
+    );
+    assert!(apart(0) > 3.0, "{}", apart(0));
+    assert!(apart(DISTURBED - 1) <= 0.05, "{}", apart(DISTURBED - 1));
+    assert!(apart(DISTURBED) > 1.0, "{}", apart(DISTURBED));
+    assert!(apart(DISTURBED + 7) <= 0.05, "{}", apart(DISTURBED + 7));
+}
+
+/// Recursive cuts beat columns, and with the square corner no case is far from the bound.
+#[test]
+fn cuts_beat_columns_and_corners_stay_near_the_bound() {
+    let [columns, cuts, corner] = layout_bounds::ratios(40_000).unwrap();
+    assert!(
+        cuts.mean <= columns.mean,
+        "{} > {}",
+        cuts.mean,
+        columns.mean
+    );
+    assert!(corner.mean <= cuts.mean, "{} > {}", corner.mean, cuts.mean);
+    assert!(corner.worst <= 1.16, "{}", corner.worst);
 }

@@ -53,11 +53,8 @@ fn balance(strategy: Strategy, start: Start, n: usize) -> Balanced {
         match dpa.step() {
             Step::Done(balanced) => return balanced,
             Step::Measure(units) => {
-                let observe = |(part, &d): (usize, &u64)| Observation {
-                    t_s: time_s(part, d),
-                    reps: 3,
-                    ci_s: 0.0,
-                };
+                let observe =
+                    |(part, &d): (usize, &u64)| Observation::measured(time_s(part, d), 3, 0.0);
                 let times: Vec<Observation> = units.iter().enumerate().map(observe).collect();
                 dpa.observe(&units, &times).unwrap();
             }

@@ -190,7 +190,7 @@ fn by_table(functions: &[TimeFunction], total: u64) -> Option<(f64, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn larger_optima_are_those_of_the_published_search_and_of_a_table(

@@ -51,7 +51,7 @@ fn pinwheel() -> Layout {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn br_tiles_whatever_the_areas_and_the_matrix(

@@ -8,8 +8,7 @@
 
 use isochron_hierarchy::layout::{
     FpmKlConfig, Layout, LayoutError, Method, SpeedSurface, Zones, arrange, br, br_columns, br_in,
-    cartesian_columns, corner, fpm_br, fpm_kl, half_perimeters_in, kl, kl_columns, lower_bound,
-    recursive, repair,
+    cartesian_columns, fpm_br, fpm_kl, half_perimeters_in, kl, kl_columns, recursive, repair,
 };
 use isochron_hierarchy::model::{Cpm, SpeedModel};
 use proptest::prelude::*;
@@ -295,11 +294,11 @@ impl SpeedSurface for Flat {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn no_arrangement_in_columns_is_better_than_br(
-        areas in prop::collection::vec(prop_oneof![Just(1.0), 1e-2..1e2_f64], 1..=7),
+        areas in prop::collection::vec(prop_oneof![Just(1.0), 1e-2..1e2_f64], 1..=8),
         rows in 1..1000_u64,
         cols in 1..1000_u64,
     ) {
@@ -333,66 +332,12 @@ proptest! {
     }
 }
 
-/// A sequence of numbers that look random (splitmix64).
-struct Numbers(u64);
-
-impl Numbers {
-    /// In `[0, 1)`.
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// 2 to 24 areas: even over an interval, even over the logarithm, or one that dominates, of ratios
-    /// up to 1000.
-    fn areas(&mut self) -> Vec<f64> {
-        let p = 2 + (self.next() * 23.0) as usize;
-        let ratio = 1000_f64.powf(self.next());
-        let kind = (self.next() * 3.0) as u32;
-        let mut areas: Vec<f64> = (0..p)
-            .map(|_| match kind {
-                0 => 1.0 + (ratio - 1.0) * self.next(),
-                1 => ratio.powf(self.next()),
-                _ => 1.0 + self.next(),
-            })
-            .collect();
-        if kind == 2 {
-            areas[0] = ratio;
-        }
-        areas
-    }
-}
-
-#[test]
-fn cuts_beat_columns_and_corners_stay_near_the_bound() {
-    // So many blocks that rounding does not matter.
-    let side = 1 << 24;
-    let mut numbers = Numbers(1);
-    let (mut columns, mut cuts) = (0.0, 0.0);
-    for _ in 0..40_000 {
-        let areas = numbers.areas();
-        let bound = lower_bound(&areas, side, side);
-        columns += br(&areas, side, side).unwrap().half_perimeter_sum() as f64 / bound;
-        cuts += recursive(&areas, side, side).unwrap().half_perimeter_sum() as f64 / bound;
-        let zones = corner(&areas, side, side).unwrap();
-        let ratio = zones.cost() as f64 / bound;
-        assert!((0.999..=1.16).contains(&ratio), "{ratio} for {areas:?}");
-    }
-    assert!(
-        cuts <= columns,
-        "{} > {}",
-        cuts / 40_000.0,
-        columns / 40_000.0
-    );
-}
-
 #[test]
 fn ten_thousand_nodes_are_laid_out_by_every_method() {
-    let mut numbers = Numbers(2);
-    let areas: Vec<f64> = (0..10_000).map(|_| 10_f64.powf(numbers.next())).collect();
+    // Areas from 1 to 10, spread by the golden ratio.
+    let areas: Vec<f64> = (0..10_000)
+        .map(|i| 10_f64.powf((f64::from(i) * 0.618_033_988_75).fract()))
+        .collect();
     for method in Method::ALL {
         let zones = arrange(method, &areas, 100_000, 100_000).unwrap();
         let idle = zones.zones().iter().filter(|zone| zone.is_empty()).count();

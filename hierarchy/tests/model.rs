@@ -44,7 +44,7 @@ fn assert_admissible(knots: &[Knot]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn the_shape_holds_after_every_addition_and_no_point_is_lost(

@@ -40,7 +40,7 @@ fn brute_force(models: &[PiecewiseFpm], total: u64) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
     fn gpa_is_the_optimum_of_brute_force(

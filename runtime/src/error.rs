@@ -124,7 +124,8 @@ impl Error {
                 | DeviceError::UnknownGrouping { .. }
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
-                | DeviceError::Config { .. },
+                | DeviceError::Config { .. }
+                | DeviceError::Measure { .. },
             ) => ErrorClass::Input,
             Error::Device(_)
             | Error::Output { .. }

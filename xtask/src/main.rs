@@ -20,6 +20,7 @@
 
 mod bench;
 mod build;
+mod bundle;
 mod check;
 mod demo;
 mod fuzz;
@@ -64,7 +65,7 @@ enum Task {
         #[arg(last = true)]
         filter: Vec<String>,
     },
-    /// What a change must pass: `lint`, then `test`, then a minute of `fuzz`
+    /// What a change must pass: `lint`, `test`, `bundle`, then a minute of `fuzz`
     Ci,
     /// Formatting, clippy, dependency rules and documentation
     Lint,
@@ -73,6 +74,12 @@ enum Task {
         /// How long
         #[arg(long, default_value_t = FUZZ_SECONDS)]
         seconds: u64,
+    },
+    /// Pack the program, the libraries it needs and an MPI launcher into one archive that runs anywhere
+    Bundle {
+        /// Also pack the programs of the multi-rank tests
+        #[arg(long)]
+        tests: bool,
     },
     /// Build in release and run one campaign of isochron-bench
     Bench {
@@ -109,10 +116,12 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Ci => {
             check::run(&workspace, steps)?;
             test::run(&workspace, steps, &[])?;
+            bundle::run(&workspace, steps, false)?;
             fuzz::run(&workspace, steps, FUZZ_SECONDS)
         }
         Task::Lint => check::run(&workspace, steps),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
+        Task::Bundle { tests } => bundle::run(&workspace, steps, tests),
         Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
     }
 }

@@ -50,27 +50,46 @@ pub struct CblasLibrary {
 impl CblasLibrary {
     /// Opens `file`, a path or a name that the system's loader finds.
     ///
-    /// It is loaded on a thread of its own that is bound to one processing unit, since a library may start a thread for each
-    /// unit that it sees as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and made sequential. Any other
-    /// library is used as it is: its own settings must keep it to one thread. The library stays loaded until the
-    /// process ends, because such libraries keep threads and thread-local buffers that do not survive unloading.
+    /// It is loaded on a thread of its own that is bound to one processing unit, since a library may start a thread
+    /// for each unit that it sees as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and
+    /// BLIS are recognised and made sequential. Any other library is used as it is: its own settings must keep it to
+    /// one thread. The library stays loaded until the process ends, because such libraries keep threads and
+    /// thread-local buffers that do not survive unloading.
     ///
     /// # Errors
     /// [`DeviceError::Blas`] when it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers.
     pub fn open(file: &str) -> Result<Self, DeviceError> {
+        Self::open_threaded(file, 1)
+    }
+
+    /// As [`open`](Self::open), with up to `threads` threads of the library's own: what a device is compared with, and
+    /// never what it calls. It sets the whole process's library, so each number of threads takes a process of its own.
+    ///
+    /// MKL takes the threading layer that its own settings ask for; a library that is not recognised keeps its settings.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_threaded(file: &str, threads: usize) -> Result<Self, DeviceError> {
+        // More threads than fit into an integer are as many as anybody has.
+        let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
         let error = |reason: String| DeviceError::Blas {
             library: file.to_owned(),
             reason,
         };
-        let opened = on_one_unit(|| {
+        let load = || {
             // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
             // any library that a program links to.
             let library = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
             let raw = Raw { opened: library };
-            let prepared = raw.prepare(file)?;
+            let prepared = raw.prepare(file, threads)?;
             std::mem::forget(raw);
             Ok(prepared)
-        });
+        };
+        let opened = if threads == 1 {
+            on_one_unit(load)
+        } else {
+            load()
+        };
         let (dgemm, name) = opened.map_err(error)?;
         Ok(Self { name, dgemm })
     }
@@ -170,18 +189,18 @@ struct Raw {
 }
 
 impl Raw {
-    /// Makes the library sequential; returns its `cblas_dgemm` and its name.
-    fn prepare(&self, file: &str) -> Result<(Dgemm, String), String> {
+    /// Gives the library its threads; returns its `cblas_dgemm` and its name.
+    fn prepare(&self, file: &str, threads: c_int) -> Result<(Dgemm, String), String> {
         let (prefix, product, detail) = if self.has("MKL_Get_Version_String") {
-            ("", self.prepare_mkl(), String::new())
+            ("", self.prepare_mkl(threads), String::new())
         } else if self.has("bli_thread_set_num_threads") {
-            let (product, detail) = self.prepare_blis()?;
+            let (product, detail) = self.prepare_blis(threads)?;
             ("", product, detail)
         } else if self.has("openblas_set_num_threads") {
-            let (product, detail) = self.prepare_openblas("")?;
+            let (product, detail) = self.prepare_openblas("", threads)?;
             ("", product, detail)
         } else if self.has("scipy_openblas_set_num_threads") {
-            let (product, detail) = self.prepare_openblas("scipy_")?;
+            let (product, detail) = self.prepare_openblas("scipy_", threads)?;
             ("scipy_", product, detail)
         } else {
             ("", "CBLAS".to_owned(), String::new())
@@ -200,9 +219,9 @@ impl Raw {
         Ok((dgemm, name))
     }
 
-    /// Sequential layer, 32-bit integers. The functions in capitals take their argument by value; the ones in
+    /// Sequential layer where one thread is asked for, 32-bit integers. The functions in capitals take their argument by value; the ones in
     /// small letters are the Fortran interface and take a pointer.
-    fn prepare_mkl(&self) -> String {
+    fn prepare_mkl(&self, threads: c_int) -> String {
         let mut buffer = [0u8; 256];
         // SAFETY: the signatures are those of mkl_service.h. The layers are set before any other call, as MKL
         // asks; the version string is written to a buffer of the size that is passed, one byte short so that it
@@ -211,11 +230,13 @@ impl Raw {
             if let Some(set) = self.symbol::<TakesIntGivesInt>("MKL_Set_Interface_Layer") {
                 set(MKL_LP64);
             }
-            if let Some(set) = self.symbol::<TakesIntGivesInt>("MKL_Set_Threading_Layer") {
+            if threads == 1
+                && let Some(set) = self.symbol::<TakesIntGivesInt>("MKL_Set_Threading_Layer")
+            {
                 set(MKL_SEQUENTIAL);
             }
             if let Some(set) = self.symbol::<TakesInt>("MKL_Set_Num_Threads") {
-                set(1);
+                set(threads);
             }
             if let Some(get) = self.symbol::<FillsText>("MKL_Get_Version_String") {
                 get(buffer.as_mut_ptr().cast(), 255);
@@ -226,12 +247,12 @@ impl Raw {
         mkl_product(&text)
     }
 
-    fn prepare_openblas(&self, prefix: &str) -> Result<(String, String), String> {
+    fn prepare_openblas(&self, prefix: &str, threads: c_int) -> Result<(String, String), String> {
         let named = |name: &str| format!("{prefix}openblas_{name}");
         // SAFETY: the signatures are those of OpenBLAS's cblas.h; the strings live as long as the library.
         let (config, core) = unsafe {
             if let Some(set) = self.symbol::<TakesInt>(&named("set_num_threads")) {
-                set(1);
+                set(threads);
             }
             (
                 self.text(&named("get_config")),
@@ -244,7 +265,7 @@ impl Raw {
         Ok((openblas_product(&config), core))
     }
 
-    fn prepare_blis(&self) -> Result<(String, String), String> {
+    fn prepare_blis(&self, threads: c_int) -> Result<(String, String), String> {
         // SAFETY: the signatures are those of blis.h, whose `dim_t` and `gint_t` are as wide as a pointer and whose
         // `arch_t` is a C enum; the strings are constants of the library.
         unsafe {
@@ -257,7 +278,7 @@ impl Raw {
                 }
             }
             if let Some(set) = self.symbol::<TakesLong>("bli_thread_set_num_threads") {
-                set(1);
+                set(threads as isize);
             }
             let version = self.text("bli_info_get_version_str");
             let id = self.symbol::<GivesInt>("bli_arch_query_id");

@@ -1,5 +1,6 @@
 //! Measuring the devices of a node together.
 
+use super::deadline::{Reach, reach};
 use super::{InStep, MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
@@ -24,6 +25,12 @@ pub struct Operands {
 /// is not measured: its [`Measurement`] is the default, all zero. `in_step` decides about every repetition, as there; it
 /// is asked about the first one after warming up.
 ///
+/// A slice that would take a device more than twice `max_seconds` is not measured: its measurement is a
+/// [bound](Measurement::bound). This is found out by parts of it, each 4 times as wide as the last, and only where the
+/// time of the first columns gives rise to it; a wider part is run when the narrower ones say that the whole is feasible. The
+/// other devices are then measured beside the last part of that slice. When all slices are so, there is no repetition,
+/// and `in_step` is not asked.
+///
 /// # Errors
 /// [`DeviceError::Memory`] when the operands do not fit into the memory that is left; [`DeviceError::Measure`] for a
 /// configuration out of range; [`DeviceError::Slices`]; the errors of the devices.
@@ -46,22 +53,35 @@ pub fn measure_team(
         .iter()
         .map(|&columns| columns.min(WARM_UP_COLUMNS))
         .collect();
-    team.begin(operands.c(&few), &few, k)?;
-    operands.update(team, &few)?;
-    team.finish(operands.c(&few), &few)?;
-    team.begin(operands.c(slices), slices, k)?;
-    let active: Vec<usize> = (0..slices.len()).filter(|&i| slices[i] > 0).collect();
+    let mut part = |widths: &[usize]| operands.job(team, widths);
+    let warm_s = part(&few)?;
+    let reaches = reach(slices, warm_s, few, config.max_seconds, &mut part)?;
+    let measured: Vec<usize> = (0..slices.len())
+        .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
+        .collect();
+    let mut measurements: Vec<Measurement> = reaches.iter().map(bound).collect();
+    if measured.is_empty() {
+        return Ok(measurements);
+    }
+    let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
+    team.begin(operands.c(&columns), &columns, k)?;
     let mut sample = || {
-        let times = operands.update(team, slices)?;
-        Ok(active.iter().map(|&i| times[i]).collect())
+        let times = operands.update(team, &columns)?;
+        Ok(measured.iter().map(|&i| times[i]).collect())
     };
-    let found = repeat_until_confident(active.len(), config, &mut sample, in_step)?;
-    team.finish(operands.c(slices), slices)?;
-    let mut measurements = vec![Measurement::default(); slices.len()];
-    for (i, measurement) in active.into_iter().zip(found) {
+    let found = repeat_until_confident(measured.len(), config, &mut sample, in_step)?;
+    team.finish(operands.c(&columns), &columns)?;
+    for (i, measurement) in measured.into_iter().zip(found) {
         measurements[i] = measurement;
     }
     Ok(measurements)
+}
+
+/// What is known of a device that is not measured.
+fn bound(reach: &Reach) -> Measurement {
+    reach
+        .bound_s
+        .map_or_else(Measurement::default, Measurement::bound)
 }
 
 /// Columns of each device in the update that warms it up.
@@ -105,6 +125,15 @@ impl Operands {
     fn c(&mut self, slices: &[usize]) -> ViewMut<'_, f64> {
         let ld = leading_dimension(self.rows);
         ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
+    }
+
+    /// A whole job of one update; returns the busy times of the devices in it.
+    fn job(&mut self, team: &mut DeviceTeam, slices: &[usize]) -> Result<Vec<f64>, DeviceError> {
+        let k = self.k;
+        team.begin(self.c(slices), slices, k)?;
+        let times = self.update(team, slices)?;
+        team.finish(self.c(slices), slices)?;
+        Ok(times)
     }
 
     /// One update of all devices, or the mean of those that belong together; returns their busy times.
@@ -192,7 +221,41 @@ mod tests {
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
         assert_eq!((found[0].t_s, found[2].t_s), (2.0, 1.0));
         assert_eq!(found[1], Measurement::default());
-        assert!(found[0].reached && found[2].reached);
+        assert!(found[0].reached() && found[2].reached());
+    }
+
+    #[test]
+    fn a_hopeless_device_is_bounded_and_the_others_are_measured_beside_it() {
+        // 16 × 4096 with b = 4 are 4096 units: 1 s for the fast device, 4096 s for the slow one.
+        let workers = vec![recorded("fast", 4096, 1.0), recorded("slow", 1, 1.0)];
+        let mut team = DeviceTeam::new(workers).unwrap();
+        let config = MeasureConfig::default();
+        let mut measure = |slices: &[usize], asked: &mut u32| {
+            let mut operands = Operands::default();
+            let mut in_step = |needed: bool| {
+                *asked += 1;
+                needed
+            };
+            measure_team(
+                &mut team,
+                16,
+                slices,
+                4,
+                &config,
+                &mut operands,
+                &mut in_step,
+            )
+            .unwrap()
+        };
+        let mut asked = 0;
+        let found = measure(&[4096, 4096], &mut asked);
+        assert_eq!((found[0].t_s, found[0].bounded(), asked), (1.0, false, 4));
+        // The first 32 columns took 32 s: the whole takes at least that.
+        assert_eq!(found[1], Measurement::bound(32.0));
+        let mut asked = 0;
+        let found = measure(&[0, 4096], &mut asked);
+        assert_eq!(found, [Measurement::default(), Measurement::bound(32.0)]);
+        assert_eq!(asked, 0, "there is nothing to repeat");
     }
 
     #[test]

@@ -6,13 +6,13 @@ use super::{
     BalanceConfig, BalanceError, Iteration, Observation, Outcome, Step, Strategy, imbalance,
 };
 use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel};
-use crate::partition::{Partition, apportion, even, proportional};
+use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 
 /// Dynamic partitioning algorithm: divides `total` units over `n` parts whose speeds it learns from
 /// one measured division to the next.
 ///
 /// Each iteration measures a division, ends if its times are balanced, adds the measured points to
-/// the parts' models and computes the next division from them: by the configured [`Partitioner`](crate::partition::Partitioner) with
+/// the parts' models and computes the next division from them: by the configured [`Partitioner`] with
 /// [`Strategy::Fpm`], by [`proportional()`] to the last measured speeds with the CPM strategies.
 ///
 /// Beyond the thesis:
@@ -22,6 +22,10 @@ use crate::partition::{Partition, apportion, even, proportional};
 ///   noise is the standard error of the slowest part's time, four times that once measuring has
 ///   taken a twentieth of the run, and nothing after a first division that was no more than a guess:
 ///   what a division only seems to lose, another one cannot win back;
+/// * with [`Partitioner::Hpopta`], whose optimum need not be balanced, it ends when the models promise
+///   nothing better than what was measured, whatever the times' balance;
+/// * a division that took too long to be measured ([`Observation::at_least`]) is never the result as long
+///   as there is another; its floor enters the model of the part and moves work away from it;
 /// * a division is measured a second time before it is believed if a part's time contradicts the others of
 ///   that part ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run;
 /// * it returns the best measured division, since convergence need not be monotone; or, when it
@@ -34,6 +38,14 @@ use crate::partition::{Partition, apportion, even, proportional};
 ///   it is tried. While a part is idle, equal times of the others count as balanced only if
 ///   the models promise nothing better.
 ///
+/// # Two uses
+/// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application starts
+/// with the result. In *dynamic load balancing* the application's own iterations answer: it runs the next
+/// one on the units requested and hands over its times, or runs it on the result once there is one. A
+/// balancing ends for good; when the application later finds its times apart, another one starts from
+/// what the devices show then ([`with_prior`](Self::with_prior)), as the example
+/// `dynamic_load_balancing` does.
+///
 /// # Example
 /// ```
 /// use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, Step};
@@ -44,11 +56,8 @@ use crate::partition::{Partition, apportion, even, proportional};
 ///         Step::Done(balanced) => break balanced,
 ///         Step::Measure(units) => {
 ///             // The second device is four times as fast.
-///             let time = |(&d, speed): (&u64, f64)| Observation {
-///                 t_s: d as f64 / speed,
-///                 reps: 3,
-///                 ci_s: 0.0,
-///             };
+///             let time =
+///                 |(&d, speed): (&u64, f64)| Observation::measured(d as f64 / speed, 3, 0.0);
 ///             let times: Vec<_> = units.iter().zip([100.0, 400.0]).map(time).collect();
 ///             dpa.observe(&units, &times)?;
 ///         }
@@ -97,7 +106,8 @@ pub struct Balanced {
     pub imbalance: f64,
     /// Number of measured divisions.
     pub iterations: u32,
-    /// Whether the returned division was measured to be balanced (or there was no work).
+    /// Whether the returned division was measured to be what was sought, a balanced one or, with
+    /// [`Partitioner::Hpopta`], as fast a one as the models promise (or there was no work).
     pub converged: bool,
     /// Why balancing ended.
     pub why: Outcome,
@@ -237,6 +247,10 @@ impl Dpa {
             times_s,
             errors_s: busy(units, times, Observation::standard_error_s),
             measuring_s: measuring_s(times),
+            cut_off: units
+                .iter()
+                .zip(times)
+                .any(|(&d, time)| d > 0 && time.is_floor),
             imbalance,
         });
         self.asked.push(self.wanted.clone());
@@ -272,10 +286,8 @@ impl Dpa {
             return Ok(());
         }
         let next = self.next_partition()?;
-        let (now_s, next_s) = (now.max_time_s(), next.max_time_s());
-        let epsilon = self.config.epsilon;
-        let idle = now.units.contains(&0);
-        let why = if now.imbalance <= epsilon && (!idle || next_s >= now_s * (1.0 - epsilon)) {
+        let next_s = next.max_time_s();
+        let why = if self.is_solution(now, next_s) {
             Outcome::Balanced
         } else if self.config.strategy == Strategy::SingleCpm {
             self.end_unmeasured(Outcome::Predicted, next.units, next.times_s);
@@ -291,12 +303,34 @@ impl Dpa {
             return Ok(());
         };
         let early = matches!(why, Outcome::NotWorthIt | Outcome::IterationLimit);
-        if early && next_s < self.best_s(0.0) && self.is_supported(&next.units) {
+        let best_s = self.best_s(0.0);
+        let trusted = best_s.is_infinite() || self.is_supported(&next.units);
+        if early && next_s < best_s && trusted {
             self.end_unmeasured(why, next.units, next.times_s);
         } else {
             self.end(why);
         }
         Ok(())
+    }
+
+    /// Whether a measured division is what is sought, if the models promise `next_s` of the next one.
+    ///
+    /// Equal times are, unless a part is idle that might have helped. Where the optimum need not be
+    /// balanced, nothing better promised is what counts, and the times may differ.
+    fn is_solution(&self, now: &Iteration, next_s: f64) -> bool {
+        let epsilon = self.config.epsilon;
+        let balanced = now.imbalance <= epsilon;
+        let promised = now.max_time_s() * (1.0 - epsilon) <= next_s;
+        !now.cut_off
+            && match self.seeks_balance() {
+                true => balanced && (promised || !now.units.contains(&0)),
+                false => promised,
+            }
+    }
+
+    /// Whether the division sought is the one of equal times, and not one that may be faster.
+    fn seeks_balance(&self) -> bool {
+        self.config.strategy != Strategy::Fpm || self.config.partitioner != Partitioner::Hpopta
     }
 
     /// Whether a division is worth measuring once more: a time contradicts what its part's other times
@@ -337,8 +371,12 @@ impl Dpa {
     }
 
     /// Seconds that a measured division really takes, as far as is known: of each part what its model
-    /// says, as long as that is within two standard errors of what was measured.
+    /// says, as long as that is within two standard errors of what was measured; infinity where
+    /// measuring was given up.
     fn estimate_s(&self, iteration: &Iteration) -> f64 {
+        if iteration.cut_off {
+            return f64::INFINITY;
+        }
         let measured = iteration.times_s.iter().zip(&iteration.errors_s);
         self.predicted_times(&iteration.units)
             .iter()
@@ -448,6 +486,7 @@ impl Dpa {
         let max_s: Vec<f64> = self.history.iter().map(|it| self.estimate_s(it)).collect();
         let fastest = (0..=last)
             .min_by(|&a, &b| max_s[a].total_cmp(&max_s[b]))
+            .filter(|&fastest| max_s[fastest].is_finite())
             .unwrap_or(last);
         let keep_last = why == Outcome::Balanced && max_s[last] <= max_s[fastest] * (1.0 + epsilon);
         let best = if keep_last { last } else { fastest };
@@ -455,15 +494,17 @@ impl Dpa {
             units,
             times_s,
             imbalance,
+            cut_off,
             ..
         } = self.history[best].clone();
+        let sought = imbalance <= epsilon || (keep_last && !self.seeks_balance());
         self.result = Some(Balanced {
             prior: self.prior_at(&units),
             units,
             times_s,
             imbalance,
             iterations: self.history.len() as u32,
-            converged: imbalance <= epsilon,
+            converged: sought && !cut_off,
             why,
             measured: Some(best),
             history: self.history.clone(),
@@ -502,7 +543,8 @@ fn busy_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (us
             Point {
                 d,
                 t_s: time.t_s,
-                reps: time.reps,
+                // A time of unknown repetitions is one; none is what makes a floor.
+                reps: if time.is_floor { 0 } else { time.reps.max(1) },
                 ci_s: time.ci_s,
             },
         )
@@ -525,7 +567,7 @@ fn busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) 
 fn measuring_s(times: &[Observation]) -> f64 {
     times
         .iter()
-        .map(|time| f64::from(time.reps) * time.t_s)
+        .map(|time| f64::from(time.reps.max(1)) * time.t_s)
         .fold(0.0, f64::max)
 }
 

@@ -26,6 +26,25 @@ use super::{
 /// * the few columns are a sixteenth of an even share, where the paper measures one column;
 /// * a single device is measured once and that is all.
 ///
+/// # Example
+/// ```
+/// use isochron_hierarchy::balance::{BalanceConfig, Idpa, Observation, Step};
+///
+/// let mut idpa = Idpa::new(BalanceConfig::default(), 2, 640, None);
+/// let balance = loop {
+///     match idpa.step() {
+///         Step::Done(balance) => break balance,
+///         Step::Measure(columns) => {
+///             // A few cores, and a GPU that is seven times as fast.
+///             let time = |(&d, speed): (&u64, f64)| Observation::measured(d as f64 / speed, 3, 0.0);
+///             idpa.observe(&columns.iter().zip([100.0, 700.0]).map(time).collect::<Vec<_>>())?;
+///         }
+///     }
+/// };
+/// assert_eq!(balance.slices, [80, 560]);
+/// # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
+/// ```
+///
 /// # References
 /// Clarke et al. 2012, section 3 (IDPA); Clarke's thesis, section 5.2.2.
 #[derive(Debug, Clone)]
@@ -54,6 +73,9 @@ pub struct DeviceBalance {
     pub ci_s: f64,
     /// That device's repetitions.
     pub reps: u32,
+    /// Whether measuring a device was given up: `time_s` is the least that the node takes.
+    #[serde(default)]
+    pub cut_off: bool,
     /// The [`imbalance`] of the times.
     pub imbalance: f64,
     /// Number of measured divisions.
@@ -102,6 +124,7 @@ impl DeviceBalance {
             time_s: last.t_s,
             ci_s: last.ci_s,
             reps: last.reps,
+            cut_off: last.is_floor,
             imbalance: imbalance(&times_s),
             times,
             prior,
@@ -117,6 +140,7 @@ impl DeviceBalance {
             t_s: self.time_s,
             reps: self.reps,
             ci_s: self.ci_s,
+            is_floor: self.cut_off,
         }
     }
 }
@@ -200,7 +224,11 @@ impl Idpa {
                 let last = self.observations.last();
                 let predicted = |(device, &t_s): (usize, &f64)| {
                     let measured = last.map(|times| times[device]).unwrap_or_default();
-                    Observation { t_s, ..measured }
+                    Observation {
+                        t_s,
+                        is_floor: false,
+                        ..measured
+                    }
                 };
                 balanced.times_s.iter().enumerate().map(predicted).collect()
             }
@@ -212,6 +240,7 @@ impl Idpa {
             time_s: last.t_s,
             ci_s: last.ci_s,
             reps: last.reps,
+            cut_off: last.is_floor,
             imbalance: balanced.imbalance,
             iterations: balanced.iterations,
             converged: balanced.converged,
@@ -223,8 +252,11 @@ impl Idpa {
     }
 }
 
-/// The time of the device that finishes last.
+/// The time of the device that finishes last; a floor if that of any device is one, for then another may.
 fn slowest(times: &[Observation]) -> Observation {
     let last = times.iter().copied().max_by(|a, b| a.t_s.total_cmp(&b.t_s));
-    last.unwrap_or_default()
+    Observation {
+        is_floor: times.iter().any(|time| time.is_floor),
+        ..last.unwrap_or_default()
+    }
 }

@@ -6,7 +6,7 @@ use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy, imbalance,
 };
-use crate::layout::{Layout, Method, Rect, arrange, br_in};
+use crate::layout::{Layout, Method, Rect, Zones, arrange, br_in};
 
 /// Inter-node partitioning algorithm: lays a matrix of `rows × cols` blocks out over nodes so that
 /// all of them take equally long. One unit is one block; there are `W = rows · cols`.
@@ -14,7 +14,8 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in};
 /// 1. Every node measures a small sub-matrix, by its own IDPA.
 /// 2. The times become the first point of each node's model.
 /// 3. The initial division follows.
-/// 4. The CMA ([`br`](crate::layout::br()), or the configured [`Method`]) arranges it: node i gets `m_i × n_i` blocks.
+/// 4. The CMA ([`br`](crate::layout::br()), or the configured [`Method`]) arranges it: node i gets
+///    `m_i × n_i` blocks, or with [`Method::Corner`] perhaps an L of two rectangles.
 /// 5. Every node measures its sub-matrix, by its own IDPA.
 /// 6. If the times differ by at most `epsilon`, this is the solution; otherwise the points
 ///    `(m_i · n_i, t_i)` are added to the models.
@@ -43,18 +44,17 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in};
 /// let balance = loop {
 ///     match inpa.step() {
 ///         Step::Done(balance) => break balance,
-///         Step::Measure(extents) => {
+///         Step::Measure(zones) => {
 ///             // The second node is three times as fast.
-///             let time = |(e, speed): (&Extent, f64)| Observation {
-///                 t_s: (e.rows * e.cols) as f64 / speed,
-///                 reps: 3,
-///                 ci_s: 0.0,
+///             let time = |(zone, speed): (&Vec<Extent>, f64)| {
+///                 let blocks: u64 = zone.iter().map(Extent::area).sum();
+///                 Observation::measured(blocks as f64 / speed, 3, 0.0)
 ///             };
-///             inpa.observe(&extents.iter().zip([50.0, 150.0]).map(time).collect::<Vec<_>>())?;
+///             inpa.observe(&zones.iter().zip([50.0, 150.0]).map(time).collect::<Vec<_>>())?;
 ///         }
 ///     }
 /// };
-/// assert_eq!(balance.layout.areas(), [900, 2700]);
+/// assert_eq!(balance.zones.areas(), [900, 2700]);
 /// # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
 /// ```
 ///
@@ -69,7 +69,7 @@ pub struct Inpa {
     cols: u64,
     dpa: Dpa,
     /// The layout of each iteration of `dpa`.
-    layouts: Vec<Layout>,
+    layouts: Vec<Zones>,
     phase: Phase,
 }
 
@@ -78,7 +78,7 @@ enum Phase {
     /// Step 1: this sub-matrix on each node.
     FirstPoints(Extent),
     /// Step 5: this layout.
-    Measure(Layout),
+    Measure(Zones),
     Done(NodeBalance),
 }
 
@@ -105,16 +105,20 @@ pub struct Extent {
     pub cols: u64,
 }
 
+impl Extent {
+    /// Number of blocks.
+    #[must_use]
+    pub fn area(&self) -> u64 {
+        self.rows * self.cols
+    }
+}
+
 impl From<&Rect> for Extent {
-    /// The rectangle's size; `0 × 0` if it is empty.
+    /// The rectangle's size.
     fn from(rect: &Rect) -> Self {
-        if rect.is_empty() {
-            Self::default()
-        } else {
-            Self {
-                rows: rect.rows,
-                cols: rect.cols,
-            }
+        Self {
+            rows: rect.rows,
+            cols: rect.cols,
         }
     }
 }
@@ -122,8 +126,8 @@ impl From<&Rect> for Extent {
 /// Where an [`Inpa`] ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeBalance {
-    /// The nodes' rectangles.
-    pub layout: Layout,
+    /// The nodes' zones: rectangles, or with [`Method::Corner`] perhaps L-shapes.
+    pub zones: Zones,
     /// Seconds of each node: measured, or predicted where the layout was not measured, or 0 where
     /// nothing is known.
     pub times_s: Vec<f64>,
@@ -143,15 +147,9 @@ impl Inpa {
     /// A balancing of `rows × cols` blocks over `n_nodes` nodes.
     ///
     /// # Panics
-    /// If `n_nodes` is 0, if `rows · cols` exceeds 63 bits, or if the configured layout gives a node more
-    /// than one rectangle ([`Method::is_rectangular`]): what a node measures is one.
+    /// If `n_nodes` is 0, or if `rows · cols` exceeds 63 bits.
     #[must_use]
     pub fn new(config: BalanceConfig, n_nodes: usize, rows: u64, cols: u64) -> Self {
-        let method = config.layout;
-        assert!(
-            method.is_rectangular(),
-            "{method} is no layout of rectangles"
-        );
         let total = rows
             .checked_mul(cols)
             .filter(|&total| total <= i64::MAX as u64);
@@ -176,14 +174,15 @@ impl Inpa {
         inpa
     }
 
-    /// What each node's IDPA shall measure next (`0 × 0`: nothing), or the result. Asking twice changes
-    /// nothing.
+    /// The rectangles that each node's IDPA shall measure next, or the result: none for a node without
+    /// work, one, or the two of an L, whose times add up. Asking twice changes nothing.
     #[must_use]
-    pub fn step(&self) -> Step<Vec<Extent>, NodeBalance> {
+    pub fn step(&self) -> Step<Vec<Vec<Extent>>, NodeBalance> {
         match &self.phase {
-            Phase::FirstPoints(extent) => Step::Measure(vec![*extent; self.n_nodes]),
+            Phase::FirstPoints(extent) => Step::Measure(vec![vec![*extent]; self.n_nodes]),
             Phase::Measure(layout) => {
-                Step::Measure(layout.rects().iter().map(Extent::from).collect())
+                let extents = |zone: &Vec<Rect>| zone.iter().map(Extent::from).collect();
+                Step::Measure(layout.zones().iter().map(extents).collect())
             }
             Phase::Done(balance) => Step::Done(balance.clone()),
         }
@@ -197,7 +196,7 @@ impl Inpa {
         match &self.phase {
             Phase::Done(_) => return Err(BalanceError::NotMeasuring),
             Phase::FirstPoints(extent) => {
-                self.dpa.seed_all(extent.rows * extent.cols, times)?;
+                self.dpa.seed_all(extent.area(), times)?;
                 if self.start == Start::FirstPoints {
                     self.dpa.start_from_points()?;
                 }
@@ -232,21 +231,21 @@ impl Inpa {
     }
 
     fn result(&self, balanced: Balanced) -> NodeBalance {
-        let (layout, times_s) = match balanced.measured {
+        let (zones, times_s) = match balanced.measured {
             Some(iteration) => (self.layouts[iteration].clone(), balanced.times_s),
             None => {
-                let layout = self.arrange(&balanced.units);
+                let zones = self.arrange(&balanced.units);
                 let unknown = matches!(balanced.why, Outcome::NotMeasured | Outcome::NoWork);
                 let times_s = if unknown {
                     balanced.times_s
                 } else {
-                    self.dpa.predicted_times(&layout.areas())
+                    self.dpa.predicted_times(&zones.areas())
                 };
-                (layout, times_s)
+                (zones, times_s)
             }
         };
         NodeBalance {
-            layout,
+            zones,
             imbalance: imbalance(&times_s),
             times_s,
             iterations: balanced.iterations,
@@ -257,28 +256,30 @@ impl Inpa {
     }
 
     /// Step 4: the CMA, in the columns that were measured last as long as those cost little more.
-    fn arrange(&self, units: &[u64]) -> Layout {
+    fn arrange(&self, units: &[u64]) -> Zones {
         let areas: Vec<f64> = units.iter().map(|&d| d as f64).collect();
         let best = self.arrange_anew(&areas);
-        let measured = self.layouts.last().filter(|_| self.method == Method::Br);
-        let columns = measured.and_then(Layout::columns);
-        let kept = columns.and_then(|columns| br_in(&columns, &areas, self.rows, self.cols).ok());
-        let cost = |layout: &Layout| layout.half_perimeter_sum() as f64;
-        match kept {
-            Some(kept) if cost(&kept) <= KEEP * cost(&best) => kept,
+        match self.in_last_columns(&areas) {
+            Some(kept) if kept.cost() as f64 <= KEEP * best.cost() as f64 => kept,
             _ => best,
         }
+    }
+
+    fn in_last_columns(&self, areas: &[f64]) -> Option<Zones> {
+        let measured = self.layouts.last().filter(|_| self.method == Method::Br)?;
+        let columns = Layout::try_from(measured.clone()).ok()?.columns()?;
+        let kept = br_in(&columns, areas, self.rows, self.cols).ok()?;
+        Some(kept.into())
     }
 
     #[allow(
         clippy::expect_used,
         reason = "the invariant is explained where it is used"
     )]
-    fn arrange_anew(&self, areas: &[f64]) -> Layout {
+    fn arrange_anew(&self, areas: &[f64]) -> Zones {
         // A division has as many finite areas as there are nodes, and sums to rows · cols, which fits
-        // in 63 bits: that leaves no method anything to refuse. The method's zones are rectangles.
+        // in 63 bits: that leaves no method anything to refuse.
         arrange(self.method, areas, self.rows, self.cols)
-            .and_then(Layout::try_from)
             .expect("a division of the blocks can be laid out")
     }
 }

@@ -112,7 +112,7 @@ pub struct BalanceConfig {
     pub fit: Fit,
     /// What [`Strategy::Fpm`] divides by those models with.
     pub partitioner: Partitioner,
-    /// How [`Inpa`] lays areas out: a method whose zones are rectangles.
+    /// How [`Inpa`] lays areas out.
     pub layout: Method,
 }
 
@@ -143,15 +143,43 @@ pub struct Observation {
     pub reps: u32,
     /// Half-width of the confidence interval of the mean, in seconds.
     pub ci_s: f64,
+    /// Whether measuring was given up, so that `t_s` is only the least that the part takes.
+    #[serde(default)]
+    pub is_floor: bool,
 }
 
 impl Observation {
+    /// A mean of `reps` measured times.
+    #[must_use]
+    pub fn measured(t_s: f64, reps: u32, ci_s: f64) -> Self {
+        Self {
+            t_s,
+            reps,
+            ci_s,
+            is_floor: false,
+        }
+    }
+
+    /// A measurement that was given up after `t_s` seconds.
+    #[must_use]
+    pub fn at_least(t_s: f64) -> Self {
+        Self {
+            t_s,
+            reps: 0,
+            ci_s: 0.0,
+            is_floor: true,
+        }
+    }
+
     /// Both measurements of the same work as one, as if all repetitions were of one sample. A time that
-    /// was only predicted gives way to one that was measured.
+    /// was only predicted gives way to a floor, the floor to a larger one, and either to a measured time.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         if self.reps == 0 || other.reps == 0 {
-            return if other.reps == 0 { *self } else { *other };
+            let rank = |time: &Self| (time.reps > 0, time.is_floor);
+            let larger = rank(self) == rank(other) && other.is_floor && other.t_s > self.t_s;
+            let second = rank(other) > rank(self) || larger;
+            return if second { *other } else { *self };
         }
         let [n1, n2] = [self, other].map(|observation| f64::from(observation.reps));
         let n = n1 + n2;
@@ -162,6 +190,7 @@ impl Observation {
             t_s: (n1 * self.t_s + n2 * other.t_s) / n,
             reps,
             ci_s: student_t(reps) * (squares / (n * (n - 1.0))).sqrt(),
+            is_floor: false,
         }
     }
 
@@ -209,6 +238,9 @@ pub struct Iteration {
     pub errors_s: Vec<f64>,
     /// Seconds that measuring took: of the part that took longest.
     pub measuring_s: f64,
+    /// Whether measuring a part was given up: its time is the least that it takes.
+    #[serde(default)]
+    pub cut_off: bool,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
 }
@@ -233,7 +265,8 @@ impl Iteration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The last measured division was balanced.
+    /// The last measured division was balanced; or, where the best division need not be
+    /// ([`Partitioner::Hpopta`]), as fast as the models promise of any.
     Balanced,
     /// The next division would be one that was measured already: nothing more can be learnt.
     NothingNew,
@@ -336,11 +369,8 @@ mod tests {
     #[test]
     fn measurements_of_the_same_work_merge_as_one_sample() {
         // Times 1, 2, 3 and 6 s: in halves, and as a whole.
-        let half = |t_s: f64, apart_s: f64| Observation {
-            t_s,
-            reps: 2,
-            ci_s: student_t(2) * apart_s / 2.0,
-        };
+        let half =
+            |t_s: f64, apart_s: f64| Observation::measured(t_s, 2, student_t(2) * apart_s / 2.0);
         let merged = half(1.5, 1.0).merge(&half(4.5, 3.0));
         assert_eq!((merged.t_s, merged.reps), (3.0, 4));
         let error_s = (14.0_f64 / 3.0 / 4.0).sqrt();
@@ -352,6 +382,14 @@ mod tests {
         assert_eq!(predicted.merge(&merged), merged);
         assert_eq!(merged.merge(&predicted), merged);
         assert_eq!(predicted.merge(&predicted), predicted);
+        let [low, high] = [2.0, 4.0].map(Observation::at_least);
+        for (a, b, merged) in [
+            (low, high, high),
+            (predicted, low, low),
+            (high, merged, merged),
+        ] {
+            assert_eq!((a.merge(&b), b.merge(&a)), (merged, merged));
+        }
     }
 
     #[test]

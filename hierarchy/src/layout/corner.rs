@@ -22,6 +22,11 @@ use super::{LayoutError, Zones};
 /// [`recursive()`](super::recursive()), a square's sides up or down so that the larger of the two
 /// excesses, of the node and of the others, is least.
 ///
+/// **How near the bound.** Over 40 000 random cases of 2 to 24 areas, of ratios up to 1000, the sum of
+/// half-perimeters is 1.018 times the bound `2 · Σ √area` in the mean and 1.100 times at worst; in columns
+/// ([`br()`](super::br())) it is 1.035 and 1.454 times, by straight cuts alone 1.030 and 1.454 times. The
+/// example `layout_bounds` prints these figures.
+///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there
 /// are blocks and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::cubic::Cubic;
-use super::means::average;
+use super::means::means;
 use super::polyline::suffix_minima;
 use super::{Knot, ModelError, Point, SpeedModel};
 
@@ -114,7 +114,7 @@ impl AkimaFpm {
     }
 
     fn approximate(&mut self) {
-        let means = average(&self.points);
+        let means = means(&self.points);
         self.knots = means.iter().map(|mean| mean.knot).collect();
         let slopes = positive(&self.knots, akima_slopes(&self.knots));
         self.pieces = (self.knots.windows(2).zip(slopes.windows(2)))

@@ -2,10 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::means::average;
+use super::means::means;
 use super::{ModelError, Point, SpeedModel};
 
-/// Constant performance model: `s(d) = speed` at every problem size.
+/// Constant performance model: `s(d) = speed` at every problem size. It keeps the constant only, not the
+/// points that it came from.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::model::{Cpm, Point, SpeedModel};
+///
+/// let points = [(100, 1.0), (300, 3.0)].map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
+/// let model = Cpm::from_points(&points)?;
+/// assert_eq!((model.speed(5.0), model.time_s(50.0)), (100.0, 0.5));
+/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
+/// ```
 ///
 /// # References
 /// Clarke's thesis, section 2.3.
@@ -30,7 +41,7 @@ impl Cpm {
             return Err(ModelError::NoPoints);
         }
         points.iter().try_for_each(Point::check)?;
-        let means = average(points);
+        let means = means(points);
         let units: f64 = means.iter().map(|mean| mean.knot.d).sum();
         let t_s: f64 = means.iter().map(|mean| mean.knot.time_s()).sum();
         Ok(Self { speed: units / t_s })

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::means::mean_time;
 use super::{ModelError, Point, SpeedModel};
 
 /// The most points that [`TimeFunction::sample`] takes from a model.
@@ -134,8 +135,8 @@ impl TimeFunction {
     }
 
     /// A function of measured points, in any order. Repeated measurements of one size are averaged,
-    /// weighted by their repetitions (at least 1); their intervals, being independent, combine to
-    /// `√Σ(w·ci)² / Σw`.
+    /// weighted by their repetitions; their intervals, being independent, combine to `√Σ(w·ci)² / Σw`. A
+    /// size that was given up ([`Point`] with `reps = 0`) and never measured is impossible.
     ///
     /// # Errors
     /// As [`new`](Self::new), without `RepeatedSize`; [`ModelError::InvalidInterval`] for a bad
@@ -147,6 +148,7 @@ impl TimeFunction {
     ) -> Result<Self, ModelError> {
         let mut sorted = points.to_vec();
         sorted.iter().try_for_each(Point::check)?;
+        sorted.retain(|point| point.reps > 0);
         sorted.sort_by_key(|point| point.d);
         let average = |same: &[Point]| (same[0].d, average(same, estimate));
         Self::new(
@@ -195,6 +197,16 @@ impl TimeFunction {
         self.points.last().map_or(0, |&(units, _)| units)
     }
 
+    /// The largest possible size that takes at most `t_s` seconds, in units; 0 if none does. `O(n)` for
+    /// `n` points, since times need not rise.
+    #[must_use]
+    pub fn units_within(&self, t_s: f64) -> u64 {
+        let mut descending = self.points.iter().rev();
+        descending
+            .find(|point| point.1 <= t_s)
+            .map_or(0, |&(units, _)| units)
+    }
+
     /// Seconds that `units` take, or none if that size is impossible.
     #[must_use]
     pub fn time_s(&self, units: u64) -> Option<f64> {
@@ -223,16 +235,10 @@ fn check(granule: u64, d: u64, t_s: f64) -> Result<(), ModelError> {
 
 /// One time from measurements of one size.
 fn average(same: &[Point], estimate: Estimate) -> f64 {
-    let weight = |point: &Point| f64::from(point.reps.max(1));
-    let sum: f64 = same.iter().map(weight).sum();
-    // Divided before they are added up: the sum of long times may overflow.
-    let mean: f64 = same.iter().map(|p| p.t_s * (weight(p) / sum)).sum();
+    let mean = mean_time(same.iter().map(|point| (point.t_s, point.reps, point.ci_s)));
     match estimate {
-        Estimate::Mean => mean,
-        Estimate::Upper => {
-            let ci = |all: f64, p: &Point| all.hypot(p.ci_s * (weight(p) / sum));
-            mean + same.iter().fold(0.0, ci)
-        }
+        Estimate::Mean => mean.t_s,
+        Estimate::Upper => mean.t_s + mean.ci_s,
     }
 }
 

@@ -6,9 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Knot;
-use super::means::Mean;
+use super::means::{Mean, measured};
 use super::shape::restrict;
+use super::{Knot, ModelError, Point};
 
 /// A measured size whose speed contradicts the others', by more than confidence intervals and
 /// a tolerance explain.
@@ -123,8 +123,30 @@ impl Mean {
     }
 }
 
+/// The measured sizes that contradict their neighbours, ascending in `d`, whatever model is made of the
+/// points; floors have no say. `O(n log n)` for `n` points.
+///
+/// # Errors
+/// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::model::{Point, Reason, contradictions};
+///
+/// // 10 units a second, but for one measurement that was disturbed.
+/// let times = [(10, 1.0), (20, 2.0), (30, 9.0), (40, 4.0), (50, 5.0)];
+/// let points = times.map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
+/// let flags = contradictions(&points)?;
+/// assert_eq!((flags.len(), flags[0].d, flags[0].reason), (1, 30, Reason::TooSlow));
+/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
+/// ```
+pub fn contradictions(points: &[Point]) -> Result<Vec<Flag>, ModelError> {
+    points.iter().try_for_each(Point::check)?;
+    Ok(among(&measured(points)))
+}
+
 /// The flags of `means`, ascending in `d` as those are.
-pub(super) fn contradictions(means: &[Mean]) -> Vec<Flag> {
+pub(super) fn among(means: &[Mean]) -> Vec<Flag> {
     let mut flags: Vec<Option<Flag>> = vec![None; means.len()];
     for (index, flag) in resolve(means) {
         flags[index] = Some(flag);
@@ -466,7 +488,7 @@ mod tests {
                 weight: 3.0,
             })
             .collect();
-        let flags = contradictions(&means);
+        let flags = among(&means);
         flags.iter().map(|flag| (flag.d, flag.reason)).collect()
     }
 

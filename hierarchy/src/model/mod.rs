@@ -15,6 +15,7 @@ pub mod discrete;
 pub mod fit;
 pub mod flags;
 mod means;
+pub mod piece;
 pub mod piecewise;
 pub mod piecewise_time;
 pub mod point;
@@ -28,7 +29,8 @@ pub use akima::AkimaFpm;
 pub use cpm::Cpm;
 pub use discrete::{Estimate, TimeFunction};
 pub use fit::Fit;
-pub use flags::{Flag, Reason};
+pub use flags::{Flag, Reason, contradictions};
+pub use piece::Piece;
 pub use piecewise::PiecewiseFpm;
 pub use piecewise_time::{PiecewiseTime, TimeKnot};
 pub use point::Point;
@@ -71,6 +73,12 @@ pub trait SpeedModel: Debug {
     /// The largest `d` with `time_s(d) <= t_s`: where the line of slope `1 / t_s` through the origin
     /// meets the speed function.
     fn units_within(&self, t_s: f64) -> f64;
+
+    /// The straight piece of the speed function on which `units_within(t_s)` lies, if the function is
+    /// made of such pieces. On it the piece says the same as the model.
+    fn piece_within(&self, _t_s: f64) -> Option<Piece> {
+        None
+    }
 }
 
 impl<M: SpeedModel + ?Sized> SpeedModel for &M {
@@ -92,6 +100,10 @@ impl<M: SpeedModel + ?Sized> SpeedModel for &M {
 
     fn units_within(&self, t_s: f64) -> f64 {
         (**self).units_within(t_s)
+    }
+
+    fn piece_within(&self, t_s: f64) -> Option<Piece> {
+        (**self).piece_within(t_s)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::means::{Mean, average};
+use super::means::{Mean, means, measured};
 use super::shape::restrict;
-use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, flags};
+use super::{Flag, Knot, ModelError, Piece, Point, Polyline, SpeedModel, flags};
 
 /// Functional performance model built point by point: linear in speed between its knots, constant to
 /// the left of the first and to the right of the last.
@@ -40,7 +40,7 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, flags};
 #[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
 pub struct PiecewiseFpm {
     points: Vec<Point>,
-    /// One knot per measured size: `points` with repeated measurements averaged.
+    /// One knot per size: `points` with repeated measurements averaged, and floors.
     raw: Polyline,
     /// `raw` with those knots pooled that measuring cannot tell apart, without those that break the
     /// shape.
@@ -57,7 +57,7 @@ impl PiecewiseFpm {
     /// A model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] as [`add`](Self::add).
+    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] as [`add`](Self::add).
     pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         let mut model = Self {
@@ -71,8 +71,9 @@ impl PiecewiseFpm {
     /// Adds a measured point and derives the approximation anew.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] if `d = 0`, or if the time or the speed is not finite and
-    /// positive; the model is then unchanged.
+    /// [`ModelError::InvalidPoint`] if `d = 0` or the time is not within 1e-100 to 1e100 s;
+    /// [`ModelError::InvalidInterval`] if the half-width is not within 0 to 1e100 s. The model is then
+    /// unchanged.
     pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
         point.check()?;
         self.points.push(point);
@@ -99,17 +100,19 @@ impl PiecewiseFpm {
     }
 
     /// Whether measurements back the model at `d`: one of nearly that size, or two around it with nearly
-    /// the same speed. Below the smallest size nothing bad is expected; beyond the largest, and where
-    /// the speed changes fast, there may be a cliff.
+    /// the same speed. Below the smallest size nothing bad is expected. Beyond the largest, and on the
+    /// fast side of a fall, a cliff may begin at once, so that only the measured size itself is sure.
     #[must_use]
     pub fn supports(&self, d: f64) -> bool {
-        match self.raw.around(d) {
+        match Polyline::of(&measured(&self.points)).around(d) {
             (None, next) => next.is_some(),
-            (Some(left), None) => d <= NEAR * left.d,
+            (Some(left), None) => d <= AT * left.d,
+            (Some(left), Some(right)) if left.speed > SAME_SPEED * right.speed => {
+                d <= AT * left.d || NEAR * d >= right.d
+            }
             (Some(left), Some(right)) => {
-                let near = d <= NEAR * left.d || NEAR * d >= right.d;
-                let ratio = left.speed / right.speed;
-                near || (1.0 / SAME_SPEED..=SAME_SPEED).contains(&ratio)
+                let same = right.speed <= SAME_SPEED * left.speed;
+                same || d <= NEAR * left.d || NEAR * d >= right.d
             }
         }
     }
@@ -136,15 +139,16 @@ impl PiecewiseFpm {
 
     /// The measured sizes that contradict their neighbours, ascending in `d`: to be measured again
     /// before they are believed. Nothing is taken from the model on their account. See [`Flag`] for
-    /// what a contradiction is. `O(n log n)` for `n` points.
+    /// what a contradiction is, and [`contradictions`](super::contradictions()) for points without this
+    /// model. `O(n log n)` for `n` points.
     #[must_use]
     pub fn flags(&self) -> Vec<Flag> {
-        flags::contradictions(&average(&self.points))
+        flags::among(&measured(&self.points))
     }
 
     fn approximate(&mut self) {
-        let means = average(&self.points);
-        self.raw = Polyline::through(means.iter().map(|mean| mean.knot).collect());
+        let means = means(&self.points);
+        self.raw = Polyline::of(&means);
         self.fit = Polyline::through(restrict(&pool(&means)));
     }
 }
@@ -160,6 +164,10 @@ impl SpeedModel for PiecewiseFpm {
 
     fn units_within(&self, t_s: f64) -> f64 {
         self.fit.units_within(t_s)
+    }
+
+    fn piece_within(&self, t_s: f64) -> Option<Piece> {
+        self.fit.piece_within(t_s)
     }
 }
 
@@ -180,8 +188,11 @@ impl From<PiecewiseFpm> for Vec<Point> {
 /// Sizes up to this ratio count as nearly the same.
 const SAME_SIZE: f64 = 1.25;
 
-/// Up to this ratio a measured size backs the model at another one.
+/// Up to this ratio a measured size backs the model at another one...
 const NEAR: f64 = 1.1;
+
+/// ... and up to this one if the speed may fall between them.
+const AT: f64 = 1.02;
 
 /// Speeds up to this ratio leave no room for a cliff between them.
 const SAME_SPEED: f64 = 1.25;
@@ -325,13 +336,15 @@ mod tests {
     fn the_model_is_backed_near_its_points_and_between_equal_speeds() {
         let points = vec![point(100, 1.0, 1), point(200, 2.0, 1), point(400, 40.0, 1)];
         let model = PiecewiseFpm::from_points(points).expect("valid");
-        for backed in [10.0, 105.0, 150.0, 215.0, 380.0, 430.0] {
+        for backed in [10.0, 105.0, 150.0, 203.0, 380.0, 407.0] {
             assert!(model.supports(backed), "{backed}");
         }
-        for unknown in [300.0, 500.0] {
+        for unknown in [215.0, 300.0, 430.0] {
             assert!(!model.supports(unknown), "{unknown}");
         }
         assert!(!PiecewiseFpm::new().supports(1.0));
+        let floor = PiecewiseFpm::from_points(vec![point(100, 1.0, 0)]).expect("valid");
+        assert!(!floor.supports(100.0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::means::average;
+use super::means::means;
 use super::{Knot, ModelError, Point, SpeedModel};
 
 /// Functional performance model linear in *time* between its knots: from the origin to the first knot,
@@ -202,10 +202,7 @@ impl From<PiecewiseTime> for Vec<Point> {
 }
 
 fn approximate(points: &[Point]) -> Vec<TimeKnot> {
-    let means: Vec<TimeKnot> = average(points)
-        .iter()
-        .map(|mean| mean.knot.into())
-        .collect();
+    let means: Vec<TimeKnot> = means(points).iter().map(|mean| mean.knot.into()).collect();
     increasing(&means)
 }
 

@@ -11,13 +11,17 @@ use super::ModelError;
 pub(super) const TIMES_S: RangeInclusive<f64> = 1e-100..=1e100;
 
 /// A measured point of a speed function: `d` units took `t_s` seconds.
+///
+/// Or, with `reps = 0`, a *floor*: measuring was given up, and the units take at least `t_s`. Models take
+/// a floor for the time of its size as long as their measured points say less; a measured time of that
+/// size replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Problem size in computational units.
     pub d: u64,
-    /// Mean time in seconds.
+    /// Mean time in seconds; with `reps = 0` the least that it can be.
     pub t_s: f64,
-    /// Repetitions that the mean was taken over.
+    /// Repetitions that the mean was taken over; 0 if no measurement was finished.
     pub reps: u32,
     /// Half-width of the confidence interval of the mean, in seconds; 0 if it is not known.
     pub ci_s: f64,

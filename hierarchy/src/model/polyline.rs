@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::means::average;
-use super::{ModelError, Point, SpeedModel};
+use super::means::{Mean, means};
+use super::{ModelError, Piece, Point, SpeedModel};
 
 /// A corner of a piecewise linear speed function.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -69,8 +69,7 @@ impl Polyline {
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        let means = average(points);
-        Ok(Self::through(means.iter().map(|mean| mean.knot).collect()))
+        Ok(Self::of(&means(points)))
     }
 
     /// The line through these corners; without any, the speed is 0 everywhere.
@@ -90,6 +89,11 @@ impl Polyline {
         Ok(Self::through(knots))
     }
 
+    /// The line through the means of measured sizes.
+    pub(super) fn of(means: &[Mean]) -> Self {
+        Self::through(means.iter().map(|mean| mean.knot).collect())
+    }
+
     /// The line through corners known to be good.
     pub(super) fn through(knots: Vec<Knot>) -> Self {
         let least_s = suffix_minima(knots.iter().map(Knot::time_s));
@@ -102,6 +106,31 @@ impl Polyline {
         &self.knots
     }
 
+    /// Whether there are no corners.
+    pub(super) fn is_empty(&self) -> bool {
+        self.knots.is_empty()
+    }
+
+    /// The straight piece whose right end is the knot `right`; beyond the last one the flat end. `None`
+    /// without knots.
+    fn piece(&self, right: usize) -> Option<Piece> {
+        let left = right.checked_sub(1).map(|left| self.knots[left]);
+        let next = self.knots.get(right).copied();
+        let start = left.or(next)?;
+        let slope = match (left, next) {
+            (Some(a), Some(b)) => a.slope_to(b),
+            _ => 0.0,
+        };
+        Some(Piece {
+            start: left.map_or(0.0, |knot| knot.d),
+            end: next.map_or(f64::INFINITY, |knot| knot.d),
+            speed: start.speed,
+            slope,
+            from_s: right.checked_sub(1).map_or(0.0, |left| self.least_s[left]),
+            to_s: self.least_s.get(right).copied().unwrap_or(f64::INFINITY),
+        })
+    }
+
     /// The knots at or left of `d`, and right of it.
     pub(super) fn around(&self, d: f64) -> (Option<Knot>, Option<Knot>) {
         let right = self.knots.partition_point(|knot| knot.d <= d);
@@ -112,11 +141,8 @@ impl Polyline {
 
 impl SpeedModel for Polyline {
     fn speed(&self, d: f64) -> f64 {
-        match self.around(d) {
-            (None, None) => 0.0,
-            (Some(end), None) | (None, Some(end)) => end.speed,
-            (Some(a), Some(b)) => a.toward(b, d),
-        }
+        let right = self.knots.partition_point(|knot| knot.d <= d);
+        self.piece(right).map_or(0.0, |piece| piece.speed(d))
     }
 
     fn speed_derivative(&self, d: f64) -> f64 {
@@ -127,19 +153,12 @@ impl SpeedModel for Polyline {
     }
 
     fn units_within(&self, t_s: f64) -> f64 {
-        let right = self.least_s.partition_point(|&least_s| least_s <= t_s);
-        let left = right.checked_sub(1).map(|left| self.knots[left]);
-        match (left, self.knots.get(right)) {
-            (None, None) => 0.0,
-            (Some(end), None) | (None, Some(&end)) => t_s * end.speed,
-            (Some(a), Some(b)) => {
-                // On the segment s = a.speed + m (d - a.d), solve d = t s for d.
-                let m = a.slope_to(*b);
-                let d = t_s * (a.speed - m * a.d) / (1.0 - m * t_s);
-                // Nearly equal times at both ends make this 0/0; any d between them is then right.
-                if d.is_nan() { a.d } else { d.clamp(a.d, b.d) }
-            }
-        }
+        self.piece_within(t_s)
+            .map_or(0.0, |piece| piece.units_within(t_s))
+    }
+
+    fn piece_within(&self, t_s: f64) -> Option<Piece> {
+        self.piece(self.least_s.partition_point(|&least_s| least_s <= t_s))
     }
 }
 
@@ -191,6 +210,23 @@ mod tests {
         assert!((30.0..40.0).contains(&d) && (model.time_s(d) - 4.0).abs() < 1e-12);
         assert_eq!(model.units_within(10.0), 80.0);
         assert_eq!(Polyline::default().units_within(1.0), 0.0);
+    }
+
+    #[test]
+    fn a_piece_says_the_same_as_the_line() {
+        let model = line(&[(10.0, 10.0), (20.0, 5.0), (30.0, 15.0), (40.0, 8.0)]).expect("valid");
+        for t_s in [1e-9, 0.5, 1.0, 1.7, 2.0, 3.0, 4.9, 5.0, 1e9] {
+            let piece = model.piece_within(t_s).expect("made of pieces");
+            assert!(piece.holds_time(t_s), "{t_s}: {piece:?}");
+            let d = piece.units_within(t_s);
+            assert_eq!(d, model.units_within(t_s));
+            for d in [d, piece.start, piece.start.midpoint(d)] {
+                assert!(d == piece.end || piece.holds(d), "{d}: {piece:?}");
+                assert!((piece.time_s(d) - model.time_s(d)).abs() <= 1e-12 * model.time_s(d));
+            }
+        }
+        assert_eq!(Polyline::default().piece_within(1.0), None);
+        assert!(!Piece::NONE.holds(0.0) && !Piece::NONE.holds_time(0.0));
     }
 
     #[test]

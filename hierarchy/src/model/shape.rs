@@ -10,7 +10,11 @@ use super::Knot;
 /// 2. up to the peak, a point slower than the one before it goes;
 /// 3. up to the peak, a point after which the slope grows goes, and the one before it is looked at
 ///    again;
-/// 4. after the peak, a point faster than the one before it goes.
+/// 4. after the peak, a point faster than the one before it counts as just as fast.
+///
+/// **Rule 4 is milder than the thesis**, where such a point goes. On a plateau any point may be a
+/// little faster than the one before it; were the last of them to go, the speed would seem to fall from
+/// the middle of the plateau on, where a cliff begins at its end.
 ///
 /// **One condition is added to rule 3.** The function is extended to the left by a constant, not
 /// towards the origin, so concavity between points does not yet keep `t(d) = d / s(d)` increasing: a
@@ -40,9 +44,10 @@ pub(super) fn restrict(points: &[Knot]) -> Vec<Knot> {
         }
         knots.push(point);
     }
-    for &point in &points[rising..] {
-        if knots.last().is_some_and(|last| point.speed <= last.speed) {
-            knots.push(point);
+    for &Knot { d, speed } in &points[rising..] {
+        if let Some(last) = knots.last() {
+            let speed = speed.min(last.speed);
+            knots.push(Knot { d, speed });
         }
     }
     knots
@@ -80,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dip_before_the_peak_and_a_bump_after_it_go() {
+    fn a_dip_before_the_peak_goes_and_a_bump_after_it_is_cut() {
         let points = [
             (1.0, 10.0),
             (5.0, 9.0),
@@ -90,7 +95,7 @@ mod tests {
         ];
         assert_eq!(
             restricted(&points),
-            [(1.0, 10.0), (20.0, 40.0), (30.0, 25.0)]
+            [(1.0, 10.0), (20.0, 40.0), (30.0, 25.0), (40.0, 25.0)]
         );
     }
 

@@ -1,10 +1,12 @@
 //! The functional performance model in two dimensions.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::means::mean_time;
+use super::means::{mean_time, measured};
 use super::point::{TIMES_S, check_interval};
-use super::{Knot, ModelError, Polyline};
+use super::{Flag, Knot, ModelError, Point, Polyline, flags};
 
 /// A measured point of a surface: `m × n` blocks took `t_s` seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -146,6 +148,34 @@ impl Surface {
     #[must_use]
     pub fn points(&self) -> &[SurfacePoint] {
         &self.points
+    }
+
+    /// The measured heights that contradict their neighbours at the same width, as pairs of the width in
+    /// blocks and the [`Flag`] of its section, whose unit is one row; ascending in both.
+    #[must_use]
+    pub fn flags(&self) -> Vec<(u64, Flag)> {
+        let mut widths: BTreeMap<u64, Vec<Point>> = BTreeMap::new();
+        for &SurfacePoint {
+            m,
+            n,
+            t_s,
+            reps,
+            ci_s,
+        } in &self.points
+        {
+            let point = Point {
+                d: m,
+                t_s,
+                reps,
+                ci_s,
+            };
+            widths.entry(n).or_default().push(point);
+        }
+        let flags = |(n, points): (u64, Vec<Point>)| {
+            let flags = flags::among(&measured(&points));
+            flags.into_iter().map(move |flag| (n, flag))
+        };
+        widths.into_iter().flat_map(flags).collect()
     }
 
     /// Whether every measured height was measured at every measured width.

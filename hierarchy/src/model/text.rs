@@ -24,8 +24,9 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// 200 0.025
 /// ```
 ///
-/// Each line holds `d t [reps [ci]]`: units, seconds, repetitions (1 if left out), half-width of the
-/// confidence interval in seconds (0 if left out); `d` never falls, and repeats where one size was
+/// Each line holds `d t [reps [ci]]`: units, seconds, repetitions (1 if left out; 0 if measuring
+/// was given up after `t`, which is then the least that `d` takes), half-width of the confidence
+/// interval in seconds (0 if left out); `d` never falls, and repeats where one size was
 /// measured several times. A line `# key: value` is a header, any other text after `#` is ignored, as
 /// are empty lines. The points are laid out as FuPerMod writes them, so a file without a `format`
 /// header is read as well. Lines end with a line feed or with carriage return and line feed; a byte

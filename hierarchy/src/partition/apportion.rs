@@ -19,6 +19,14 @@ use super::even;
 /// A weight that is zero, negative or not finite gets nothing; if every weight is so, the parts are
 /// [`even`]. Without weights the result is empty.
 ///
+/// # Example
+/// ```
+/// use isochron_hierarchy::partition::apportion;
+///
+/// // 9.1 and 0.9 units would be exact: rounding the slow part up would make it the last by far.
+/// assert_eq!(apportion(10, &[91.0, 9.0]), [10, 0]);
+/// ```
+///
 /// # References
 /// Balinski and Young, *Fair Representation*, 1982 (Jefferson's method). Clarke's thesis, section 4.1,
 /// rounds otherwise; see [`gpa`](super::gpa()).

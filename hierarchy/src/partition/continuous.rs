@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::PartitionError;
+use super::devices::Devices;
 use crate::model::SpeedModel;
 
 /// A division into real-valued shares that all take equally long.
@@ -62,7 +63,8 @@ pub fn continuous(models: &[&dyn SpeedModel], total: u64) -> Result<EqualTime, P
 }
 
 /// A line through the origin of the speed plot.
-pub(super) struct Line {
+pub(super) struct Line<'a> {
+    pub devices: Devices<'a>,
     pub time_s: f64,
     /// Where it meets the speed functions.
     pub shares: Vec<f64>,
@@ -70,14 +72,14 @@ pub(super) struct Line {
     pub elasticity: f64,
 }
 
-impl Line {
+impl<'a> Line<'a> {
     /// The line that gives out a number of units within `goal`; or, where the number jumps across
     /// `goal` from one representable time to the next, shares between the two lines that sum to
     /// `total`.
     ///
     /// `total` must not be 0, and `goal` must contain a positive number.
     pub fn find(
-        models: &[&dyn SpeedModel],
+        models: &'a [&'a dyn SpeedModel],
         total: u64,
         goal: RangeInclusive<f64>,
     ) -> Result<Self, PartitionError> {
@@ -90,6 +92,7 @@ impl Line {
                 time_s,
                 elasticity: search.elasticity(),
                 shares: search.shares,
+                devices: search.devices,
             },
             End::Jump => search.between(),
         })
@@ -114,7 +117,7 @@ enum End {
 /// A search for the time `T` at which `N(T) = Σ x_i(T)`, the units that fit into `T`, comes within the
 /// goal. `N` does not decrease, and is nearly a straight line where speeds change little.
 struct Search<'a> {
-    models: &'a [&'a dyn SpeedModel],
+    devices: Devices<'a>,
     total: f64,
     goal: RangeInclusive<f64>,
     start: Start,
@@ -135,7 +138,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(models: &'a [&'a dyn SpeedModel], total: f64, goal: RangeInclusive<f64>) -> Self {
         Self {
-            models,
+            devices: Devices::new(models),
             total,
             goal,
             start: Start::of(models, total),
@@ -174,7 +177,7 @@ impl<'a> Search<'a> {
     }
 
     fn evaluate(&mut self, time_s: f64) -> Verdict {
-        let given = give_out(self.models, self.total, time_s, &mut self.shares);
+        let given = self.devices.give_out(self.total, time_s, &mut self.shares);
         self.remember((time_s, given));
         if given < *self.goal.start() {
             Verdict::TooFew
@@ -198,12 +201,12 @@ impl<'a> Search<'a> {
 
     /// A model without any speed gets nothing from a line, one with an infinite speed everything.
     fn check_models(&self) -> Result<(), PartitionError> {
-        let d = self.total / self.models.len() as f64;
+        let d = self.total / self.devices.models.len() as f64;
         for (index, &share) in self.shares.iter().enumerate() {
             if share > 0.0 && share < self.total {
                 continue;
             }
-            let time_s = self.models[index].time_s(d);
+            let time_s = self.devices.models[index].time_s(d);
             if !(time_s.is_finite() && time_s > 0.0) {
                 return Err(PartitionError::InvalidModel { index, d, time_s });
             }
@@ -275,17 +278,16 @@ impl<'a> Search<'a> {
         PartitionError::InvalidModel {
             index,
             d,
-            time_s: self.models[index].time_s(d),
+            time_s: self.devices.models[index].time_s(d),
         }
     }
 
     /// The shares that sum to `total` between two lines whose times are neighbouring numbers. Some
     /// function is so steep that whole units lie between them, and all of those take equally long.
-    fn between(mut self) -> Line {
-        let mut lower = vec![0.0; self.models.len()];
-        let given = |time_s, shares: &mut Vec<f64>| {
-            give_out(self.models, self.total, time_s, shares.as_mut_slice())
-        };
+    fn between(mut self) -> Line<'a> {
+        let mut lower = vec![0.0; self.shares.len()];
+        let mut given =
+            |time_s, shares: &mut [f64]| self.devices.give_out(self.total, time_s, shares);
         let few = given(self.low_s, &mut self.shares);
         let many = given(self.high_s, &mut lower);
         let part = ((self.total - few) / (many - few)).clamp(0.0, 1.0);
@@ -296,6 +298,7 @@ impl<'a> Search<'a> {
             time_s: self.high_s,
             shares: self.shares,
             elasticity: f64::INFINITY,
+            devices: self.devices,
         }
     }
 }
@@ -361,22 +364,6 @@ impl Start {
             longest_s,
         }
     }
-}
-
-/// Writes the units that each device fits into `time_s`, at most `total`, and returns their sum.
-pub(super) fn give_out(
-    models: &[&dyn SpeedModel],
-    total: f64,
-    time_s: f64,
-    shares: &mut [f64],
-) -> f64 {
-    let mut sum = 0.0;
-    for (model, share) in models.iter().zip(shares) {
-        // The order of the two bounds turns what is not a number into no units.
-        *share = model.units_within(time_s).max(0.0).min(total);
-        sum += *share;
-    }
-    sum
 }
 
 /// How many steps from number to next number lead from `low` to `high`, both of at least 0.

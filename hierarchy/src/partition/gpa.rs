@@ -1,7 +1,8 @@
 //! The geometric partitioning algorithm.
 
 use super::apportion::{complete, floor, floors};
-use super::continuous::{Line, give_out};
+use super::continuous::Line;
+use super::devices::Devices;
 use super::{Partition, PartitionError};
 use crate::model::SpeedModel;
 
@@ -11,7 +12,8 @@ use crate::model::SpeedModel;
 /// time is the inverse of its slope. A line is sought that gives out less than `D = total` by at most
 /// `p` units; its shares are rounded down, and each unit that is left goes to the device whose time
 /// with one unit more is smallest. The result is the exact minimum of the largest time over all whole
-/// divisions. Takes a few evaluations of every model, and `O(p log p)`.
+/// divisions. Takes a few evaluations of every model, and `O(p log p)`; a model made of straight
+/// pieces is searched about once, and its [`Piece`](crate::model::Piece) answers the rest.
 ///
 /// Three deviations from the thesis:
 /// * the thesis gives what rounding leaves to the devices with the largest shares. A large share says
@@ -56,48 +58,42 @@ pub fn gpa(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, Partitio
     }
     let slack = (models.len() as u64).min(total) as f64;
     let goal = total as f64 - slack..=total as f64;
-    let line = Line::find(models, total, goal)?;
-    let shares = raise(models, total, line);
-    Ok(round(models, total, &shares))
+    let mut line = Line::find(models, total, goal)?;
+    raise(&mut line, total);
+    Ok(round(&line.devices, total, &line.shares))
 }
 
 /// Among many devices, raises the line until its shares, rounded down, sum to nearly `total` instead
 /// of half a unit less each: looking at every model once more is cheaper than giving out so many
 /// units one by one. Where that oversteps `total` (equal devices all gain a unit at the same time) the
 /// shares stay as they are.
-fn raise(models: &[&dyn SpeedModel], total: u64, line: Line) -> Vec<f64> {
+fn raise(line: &mut Line, total: u64) {
     let given = |shares: &[f64]| {
         let add = |sum: u64, &share: &f64| sum.saturating_add(floor(share));
         shares.iter().fold(0, add)
     };
-    let margin = models.len() as u64 / 64;
+    let margin = line.shares.len() as u64 / 64;
     let lacking = total
         .saturating_sub(given(&line.shares))
         .saturating_sub(margin);
     if lacking <= margin {
-        return line.shares;
+        return;
     }
     let growth = lacking as f64 / (total as f64 * line.elasticity);
-    let mut raised = vec![0.0; models.len()];
-    give_out(
-        models,
-        total as f64,
-        line.time_s * (1.0 + growth),
-        &mut raised,
-    );
-    if given(&raised) > total {
-        line.shares
-    } else {
-        raised
+    let mut raised = vec![0.0; line.shares.len()];
+    let time_s = line.time_s * (1.0 + growth);
+    line.devices.give_out(total as f64, time_s, &mut raised);
+    if given(&raised) <= total {
+        line.shares = raised;
     }
 }
 
 /// Rounds `shares` down, and gives each unit that is left to the device whose time with one unit more
 /// is smallest: the minimum of the largest time over all whole divisions, provided that none of the
 /// rounded shares takes longer than that.
-pub(super) fn round(models: &[&dyn SpeedModel], total: u64, shares: &[f64]) -> Partition {
+pub(super) fn round(devices: &Devices, total: u64, shares: &[f64]) -> Partition {
     let (units, times_s) = complete(floors(total, shares), total, |i, units| {
-        let time_s = models[i].time_s(units as f64);
+        let time_s = devices.time_s(i, units as f64);
         if time_s.is_nan() {
             f64::INFINITY
         } else {

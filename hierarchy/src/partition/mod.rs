@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub mod apportion;
 mod choices;
 pub mod continuous;
+mod devices;
 mod exact;
 pub mod gpa;
 pub mod hipopta;
@@ -69,6 +70,11 @@ impl Partition {
 
 /// `total` units in `n` parts that differ by at most one unit, the larger ones first. Empty if `n` is
 /// 0.
+///
+/// # Example
+/// ```
+/// assert_eq!(isochron_hierarchy::partition::even(3, 8), [3, 3, 2]);
+/// ```
 #[must_use]
 pub fn even(n: usize, total: u64) -> Vec<u64> {
     let parts = n as u64;

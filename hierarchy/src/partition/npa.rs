@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::continuous::continuous;
+use super::devices::Devices;
 use super::gpa::{gpa, round};
 use super::hybrid::{Limits, System, solve};
 use super::jacobian::{Arrowhead, Jacobian};
@@ -126,7 +127,7 @@ pub fn npa_from(
     }
     let even_s = even_times(models, total)?;
     if models.len() == 1 {
-        return Ok(exact(round(models, total, &[total as f64])));
+        return Ok(exact(round(&Devices::new(models), total, &[total as f64])));
     }
     let balance = Balance {
         models,
@@ -207,7 +208,7 @@ fn round_root(models: &[&dyn SpeedModel], total: u64, shares: &[f64]) -> Partiti
     let scale = total as f64 / shares.iter().sum::<f64>();
     let lower = |share: &f64| (share * scale - 0.5).max(0.0);
     let lowered: Vec<f64> = shares.iter().map(lower).collect();
-    round(models, total, &lowered)
+    round(&Devices::new(models), total, &lowered)
 }
 
 /// The equations of balance for shares `y_i = x_i / D`, with times in units of `time_s`:

@@ -10,6 +10,16 @@ use super::{Partition, PartitionError, apportion};
 /// [`PartitionError::NoDevices`] or [`PartitionError::NoSpeed`] if there are units and nobody to take
 /// them.
 ///
+/// # Example
+/// ```
+/// use isochron_hierarchy::partition::proportional;
+///
+/// let partition = proportional(&[10.0, 30.0], 100)?;
+/// assert_eq!(partition.units, [25, 75]);
+/// assert_eq!(partition.max_time_s(), 2.5);
+/// # Ok::<(), isochron_hierarchy::partition::PartitionError>(())
+/// ```
+///
 /// # References
 /// Clarke's thesis, section 2.3; Clarke et al. 2012, section 4 (the two CPM strategies).
 pub fn proportional(speeds: &[f64], total: u64) -> Result<Partition, PartitionError> {

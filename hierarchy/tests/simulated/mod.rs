@@ -3,7 +3,7 @@
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, Extent, Idpa, Inpa, NodeBalance, Observation, Step,
 };
-use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::layout::Zones;
 use isochron_hierarchy::partition::apportion;
 
 /// Columns of the matrix in one block.
@@ -131,11 +131,7 @@ impl Node {
         for (device, &columns) in self.devices.iter().zip(slices) {
             let noise = self.random.uniform(1.0 - NOISE, 1.0 + NOISE);
             let t_s = device.time_s(blocks(rows, columns)) * noise;
-            times.push(Observation {
-                t_s,
-                reps: REPS,
-                ci_s: INTERVAL * t_s,
-            });
+            times.push(Observation::measured(t_s, REPS, INTERVAL * t_s));
         }
         times
     }
@@ -226,10 +222,14 @@ impl Cluster {
         loop {
             match inpa.step() {
                 Step::Done(balance) => return Ok(balance),
-                Step::Measure(extents) => {
-                    let nodes = self.nodes.iter_mut().zip(extents);
+                Step::Measure(zones) => {
+                    let nodes = self.nodes.iter_mut().zip(zones);
                     let times: Result<Vec<_>, _> = nodes
-                        .map(|(node, extent)| node.balance(to(DEVICES_EPSILON), extent))
+                        .map(|(node, zone)| {
+                            // In columns every zone is one rectangle.
+                            let extent = zone.first().copied().unwrap_or_default();
+                            node.balance(to(DEVICES_EPSILON), extent)
+                        })
                         .collect();
                     inpa.observe(&times?)?;
                 }
@@ -237,10 +237,13 @@ impl Cluster {
         }
     }
 
-    /// Seconds that each node really takes in `layout`, without noise.
+    /// Seconds that each node really takes with its zone, without noise.
     #[must_use]
-    pub fn times_s(&self, layout: &Layout) -> Vec<f64> {
-        let extents = layout.rects().iter().map(Extent::from);
+    pub fn times_s(&self, zones: &Zones) -> Vec<f64> {
+        let extents = zones
+            .zones()
+            .iter()
+            .map(|zone| zone.first().map(Extent::from).unwrap_or_default());
         let nodes = self.nodes.iter().zip(extents);
         nodes.map(|(node, extent)| node.time_s(extent)).collect()
     }

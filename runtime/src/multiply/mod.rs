@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use isochron_devices::DeviceTeam;
 
+pub(crate) use plan::Found;
 pub use plan::{Plan, Problem};
 
 use crate::comm::{Comm, agree};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isochron_devices::leading_dimension;
+use isochron_devices::{MeasureTally, leading_dimension};
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, columns};
 
@@ -108,22 +108,30 @@ pub struct Plan {
     slices: Vec<usize>,
     balance: Option<NodeBalance>,
     balance_s: f64,
+    measured: MeasureTally,
+}
+
+/// What balancing found.
+pub(crate) struct Found {
+    /// The nodes' rectangles, in blocks.
+    pub layout: Arc<Layout>,
+    /// Columns of each of this rank's devices, in elements.
+    pub slices: Vec<usize>,
+    pub balance: NodeBalance,
+    /// Seconds that it took.
+    pub balance_s: f64,
+    pub measured: MeasureTally,
 }
 
 impl Plan {
-    pub(crate) fn balanced(
-        problem: Problem,
-        balance: NodeBalance,
-        slices: Vec<usize>,
-        balance_s: f64,
-    ) -> Self {
-        let layout = Arc::new(balance.layout.clone());
+    pub(crate) fn balanced(problem: Problem, found: Found) -> Self {
         Self {
             problem,
-            layout,
-            slices,
-            balance: Some(balance),
-            balance_s,
+            layout: found.layout,
+            slices: found.slices,
+            balance: Some(found.balance),
+            balance_s: found.balance_s,
+            measured: found.measured,
         }
     }
 
@@ -151,6 +159,7 @@ impl Plan {
             slices,
             balance: None,
             balance_s: 0.0,
+            measured: MeasureTally::default(),
         };
         let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.c().part(rank).cols);
         if found != wanted {
@@ -184,6 +193,11 @@ impl Plan {
     /// Seconds that measuring and partitioning took.
     pub fn balance_s(&self) -> f64 {
         self.balance_s
+    }
+
+    /// How the measurements of this rank's devices went that the plan is made from.
+    pub fn measured(&self) -> &MeasureTally {
+        &self.measured
     }
 
     /// How C is spread: one rectangle a rank.

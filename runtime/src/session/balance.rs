@@ -8,10 +8,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::{InStep, Operands};
-use isochron_devices::{DeviceTeam, MeasureConfig, Measurement, measure_team};
+use isochron_devices::{
+    DeviceTeam, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team,
+};
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
 };
+use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::partition::apportion;
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +22,12 @@ use super::memory;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Distribution;
-use crate::multiply::{Plan, Problem};
+use crate::multiply::{Found, Plan, Problem};
 
 /// What the head rank tells the others to do next.
 #[derive(Serialize, Deserialize)]
 enum Order {
-    /// Balance your devices on a sub-matrix of this size and tell how long its update takes.
+    /// Balance your devices on a sub-matrix of this size, `0 × 0` for no work, and tell how long its update takes.
     Measure(Vec<Extent>),
     /// The nodes are balanced.
     Done(Box<NodeBalance>),
@@ -38,6 +41,57 @@ pub(super) struct Balancer<'a> {
     pub config: BalanceConfig,
     pub problem: Problem,
     pub operands: Operands,
+    /// How the measurements of this node went.
+    pub measured: MeasureTally,
+}
+
+/// A measurement as the balancing machines take it: the one place where it changes hands.
+///
+/// A measurement that was cut off is handed over as a floor.
+fn observation(measurement: &Measurement) -> Observation {
+    if measurement.bounded() {
+        Observation::at_least(measurement.t_s)
+    } else {
+        Observation::measured(measurement.t_s, measurement.reps, measurement.ci_s)
+    }
+}
+
+/// Logs a measurement, and what is wrong with it more loudly.
+fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
+    let Measurement {
+        t_s,
+        ci_s,
+        reps,
+        outliers,
+        normal,
+        outcome,
+        ..
+    } = *measurement;
+    tracing::debug!(device, rows, columns, t_s, ci_s, reps, outliers, ?normal, %outcome, "measured");
+    match outcome {
+        MeasureOutcome::Bounded => {
+            tracing::warn!(
+                device,
+                rows,
+                columns,
+                at_least_s = t_s,
+                "hopeless: not measured"
+            );
+        }
+        MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime => {
+            tracing::info!(device, rows, columns, t_s, ci_s, %outcome, "the precision was not reached");
+        }
+        MeasureOutcome::Idle | MeasureOutcome::Precise => {}
+    }
+    if normal == Some(false) {
+        tracing::info!(
+            device,
+            rows,
+            columns,
+            reps,
+            "the times are not normally distributed"
+        );
+    }
 }
 
 /// Takes the nodes' times into their models and divides anew, on the head rank.
@@ -49,6 +103,11 @@ fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error
     let _entered = span.enter();
     tracing::debug!(?times, "the nodes' times");
     Ok(machine.observe(times)?)
+}
+
+/// The rectangle of a node: sessions refuse layouts that give it two.
+fn only(zone: &[Extent]) -> Extent {
+    zone.first().copied().unwrap_or_default()
 }
 
 /// The update `C += A·B` that a node measures, in elements: C is `rows × cols`, A has `width` columns.
@@ -119,10 +178,20 @@ impl Balancer<'_> {
                 }
             }
         };
-        let slices = self.slices(&balance, &memory);
+        let layout = Layout::try_from(balance.zones.clone());
+        let layout = Arc::new(layout.map_err(|error| Error::Message(error.to_string()))?);
+        let slices = self.slices(&layout, &memory);
         // The matrices are to have this memory.
         drop(std::mem::take(&mut self.operands));
-        let plan = Plan::balanced(self.problem, balance, slices, start.elapsed().as_secs_f64());
+        let balance_s = start.elapsed().as_secs_f64();
+        let found = Found {
+            layout,
+            slices,
+            balance,
+            balance_s,
+            measured: self.measured,
+        };
+        let plan = Plan::balanced(self.problem, found);
         let needed = self.memory_needed(&plan);
         let needed = agree(self.comm, needed)?;
         memory::check(self.comm, needed)?;
@@ -141,7 +210,9 @@ impl Balancer<'_> {
     fn next_order(&self, head: Option<&Inpa>) -> Result<Order, Error> {
         let mut bytes = head.map_or_else(Vec::new, |machine| {
             let order = match machine.step() {
-                Step::Measure(extents) => Order::Measure(extents),
+                Step::Measure(zones) => {
+                    Order::Measure(zones.iter().map(|zone| only(zone)).collect())
+                }
                 Step::Done(balance) => Order::Done(Box::new(balance)),
             };
             serde_json::to_vec(&order).unwrap_or_default()
@@ -252,23 +323,17 @@ impl Balancer<'_> {
             &mut self.operands,
             in_step,
         )?;
-        tracing::debug!(times = ?measured, "measured");
-        let observation = |m: &Measurement| Observation {
-            t_s: m.t_s,
-            reps: m.reps,
-            ci_s: m.ci_s,
-        };
+        for (device, (measurement, &columns)) in measured.iter().zip(columns).enumerate() {
+            self.measured.count(measurement);
+            tell(&self.team.infos()[device].name, rows, columns, measurement);
+        }
         Ok(measured.iter().map(observation).collect())
     }
 
     /// Every node's time on the head rank (and all others).
     fn gather(&self, mine: &Observation) -> Vec<Observation> {
         let bytes = serde_json::to_vec(mine).unwrap_or_default();
-        let nothing = Observation {
-            t_s: f64::NAN,
-            reps: 0,
-            ci_s: 0.0,
-        };
+        let nothing = Observation::measured(f64::NAN, 0, 0.0);
         let all = self.comm.all_gather(&bytes);
         // What cannot be read becomes a time that INPA refuses.
         all.iter()
@@ -278,11 +343,11 @@ impl Balancer<'_> {
 
     /// The device slices for this node's final rectangle, in elements: as measured, or, where its size was not
     /// measured, in proportion to the devices' speeds in the last sub-matrix.
-    fn slices(&self, balance: &NodeBalance, memory: &NodeMemory) -> Vec<usize> {
-        let layout = Arc::new(balance.layout.clone());
+    fn slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
         let rect = layout.rects()[self.comm.rank()];
         let problem = &self.problem;
-        let distribution = Distribution::new(problem.m(), problem.n(), problem.block(), layout);
+        let distribution =
+            Distribution::new(problem.m(), problem.n(), problem.block(), layout.clone());
         let weights = match (memory.found.get(&(rect.rows, rect.cols)), &memory.prior) {
             (Some(found), _) => found.slices.iter().map(|&columns| columns as f64).collect(),
             (None, Some(speeds)) if self.config.strategy != Strategy::Homogeneous => speeds.clone(),

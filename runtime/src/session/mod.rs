@@ -15,6 +15,7 @@ use isochron_devices::DeviceInfo;
 use isochron_devices::DeviceTeam;
 use isochron_devices::Grouping;
 use isochron_devices::MeasureConfig;
+use isochron_devices::MeasureTally;
 use isochron_devices::ThreadPlace;
 use isochron_devices::blas;
 use isochron_devices::measure::Operands;
@@ -129,6 +130,11 @@ impl<'c> Session<'c> {
         self.team.infos()
     }
 
+    /// This rank's devices at work: to measure them outside of a multiplication.
+    pub fn team(&mut self) -> &mut DeviceTeam {
+        &mut self.team
+    }
+
     /// Where the threads of each device are bound, and where they ran so far.
     pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
         self.team.threads()
@@ -153,8 +159,8 @@ impl<'c> Session<'c> {
     /// Measures and partitions: who computes what.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for a layout that is not one of rectangles, [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or
-    /// [`Error::Balance`] when measuring fails.
+    /// On every rank: [`Error::Parameter`] for a layout that is not one of rectangles, [`Error::Memory`] when the
+    /// matrices or a measurement do not fit, [`Error::Device`] or [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
     /// All ranks, with the same arguments.
@@ -184,6 +190,7 @@ impl<'c> Session<'c> {
             config,
             problem,
             operands: Operands::default(),
+            measured: MeasureTally::default(),
         }
         .plan()
     }

@@ -1,6 +1,6 @@
 //! What a run did, as one JSON document.
 
-use isochron_devices::{DeviceInfo, DeviceKind, ThreadPlace};
+use isochron_devices::{DeviceInfo, DeviceKind, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
@@ -86,6 +86,9 @@ pub struct NodeReport {
     pub messages: u64,
     /// Bytes it sent.
     pub bytes: u64,
+    /// How the measurements of its devices went.
+    #[serde(default)]
+    pub measured: MeasureTally,
     /// What is unusual about its host and what it means, one line each.
     #[serde(default)]
     pub notices: Vec<String>,
@@ -241,6 +244,7 @@ impl NodeReport {
             name: session.node_name().to_string(),
             messages: execution.messages,
             bytes: execution.bytes,
+            measured: *plan.measured(),
             notices: session.notices().to_vec(),
         }
     }

@@ -1,0 +1,147 @@
+//! Operands of an update, and a process that calls a BLAS directly, with threads of the library's own.
+//!
+//! A library keeps to the number of threads that it was given, and its waiting threads spin for a while. So it is called
+//! in a process of its own, which is asked for one burst of updates after another and idles in between.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow, ensure};
+use isochron_devices::{Blas, CblasLibrary, View, ViewMut, leading_dimension, try_reserve_matrix};
+
+/// The update `C (m×n) += A (m×k) · B (k×n)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+}
+
+/// Written matrices for updates of one shape.
+pub struct Operands {
+    shape: Shape,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    c: Vec<f64>,
+}
+
+impl Operands {
+    /// Writes the matrices, in memory of the kind that multiplications use.
+    pub fn new(shape: Shape) -> anyhow::Result<Self> {
+        let Shape { m, n, k } = shape;
+        Ok(Self {
+            shape,
+            a: filled(m * k)?,
+            b: filled(k * n)?,
+            c: filled(leading_dimension(m) * n)?,
+        })
+    }
+
+    /// A, B and C.
+    pub fn views(&mut self) -> (View<'_, f64>, View<'_, f64>, ViewMut<'_, f64>) {
+        let Shape { m, n, k } = self.shape;
+        (
+            View::new(&self.a, m, k, m),
+            View::new(&self.b, k, n, k),
+            ViewMut::new(&mut self.c, m, n, leading_dimension(m)),
+        )
+    }
+}
+
+fn filled(count: usize) -> anyhow::Result<Vec<f64>> {
+    let mut values = Vec::new();
+    try_reserve_matrix(&mut values, count)?;
+    values.extend((0..count).map(|at| (at % 16 + 1) as f64 / 32.0));
+    Ok(values)
+}
+
+/// Seconds of each of `reps` updates after one that warms up.
+pub fn burst(
+    reps: usize,
+    update: &mut dyn FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<f64>> {
+    update()?;
+    let mut times_s = Vec::with_capacity(reps);
+    for _ in 0..reps {
+        let start = Instant::now();
+        update()?;
+        times_s.push(start.elapsed().as_secs_f64());
+    }
+    Ok(times_s)
+}
+
+/// A process that calls a library directly.
+pub struct Direct {
+    child: Child,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Direct {
+    /// Starts the process; `threads` are the library's own.
+    pub fn start(library: &str, threads: usize) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([
+            "update",
+            "--library",
+            library,
+            "--serve",
+            &threads.to_string(),
+        ]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
+        let answers = child.stdout.take().context("its output")?;
+        Ok(Self {
+            requests: child.stdin.take(),
+            answers: BufReader::new(answers),
+            child,
+        })
+    }
+
+    /// Seconds of each of `reps` updates after one that warms up.
+    pub fn burst(&mut self, shape: Shape, reps: usize) -> anyhow::Result<Vec<f64>> {
+        let Shape { m, n, k } = shape;
+        let requests = self.requests.as_mut().context("its input")?;
+        writeln!(requests, "{m} {n} {k} {reps}")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        let times_s: Vec<f64> = serde_json::from_str(&line).context("the times of the library")?;
+        ensure!(times_s.len() == reps, "{} times of {reps}", times_s.len());
+        Ok(times_s)
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        // It ends when there are no more requests.
+        self.requests = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// What the process does: answers requests until there are none.
+pub fn serve(library: &str, threads: usize) -> anyhow::Result<()> {
+    let blas = CblasLibrary::open_threaded(library, threads)?;
+    let mut operands: Option<Operands> = None;
+    for line in std::io::stdin().lock().lines() {
+        let numbers: Result<Vec<usize>, _> = line?.split_whitespace().map(str::parse).collect();
+        let &[m, n, k, reps] = numbers?.as_slice() else {
+            return Err(anyhow!("a request is m n k reps"));
+        };
+        let shape = Shape { m, n, k };
+        if operands.as_ref().is_none_or(|held| held.shape != shape) {
+            // The old ones go first: two sets may not fit.
+            drop(operands.take());
+            operands = Some(Operands::new(shape)?);
+        }
+        let held = operands.as_mut().context("the operands")?;
+        let times_s = burst(reps, &mut || {
+            let (a, b, c) = held.views();
+            blas.gemm(1.0, a, b, c);
+            Ok(())
+        })?;
+        println!("{}", serde_json::to_string(&times_s)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! A hybrid processor: two unlike cores balanced by IDPA, against an even split over them.
+//!
+//! A BLAS with threads of its own gives each thread as many columns, whichever core it runs on. So does the
+//! homogeneous strategy, with the same library on the same cores, one of which is paced.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::launch::{Launcher, machine, number};
+use crate::markdown::replace_section;
+use crate::statistics::Spread;
+
+const RESULTS: &str = "bench/results/hybrid.json";
+const PLATFORM: &str = "cluster-configs/emulated-hybrid.toml";
+const STRATEGIES: [&str; 2] = ["homogeneous", "fpm"];
+
+/// How many times as long the even split is to take, at least; 1.75 is what the speeds 1 : 0.4 allow.
+const GOAL: f64 = 1.3;
+
+/// How large the campaign is.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Rounds; each runs both
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// m = n = k
+    #[arg(long, default_value_t = 3840)]
+    size: usize,
+    /// Block size
+    #[arg(long, default_value_t = 128)]
+    block: usize,
+    /// Only make the table from the results that are there
+    #[arg(long)]
+    table_only: bool,
+}
+
+/// Runs the campaign, or makes its table only.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if !arguments.table_only {
+        let results = measure(arguments)?;
+        std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
+    }
+    let mut results: Value =
+        serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
+    results["summary"] = summary(&results);
+    std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
+    let text = table(&results);
+    println!("{text}");
+    replace_section(Path::new("bench/README.md"), "bench hybrid", &text)
+}
+
+fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
+    let launcher = Launcher::from_environment()?;
+    let Arguments {
+        rounds,
+        size,
+        block,
+        ..
+    } = arguments;
+    let mut samples = Vec::new();
+    for round in 0..*rounds {
+        for turn in 0..STRATEGIES.len() {
+            // Every round starts with the other one.
+            let strategy = STRATEGIES[(round + turn) % STRATEGIES.len()];
+            let text = format!(
+                "--size {size} --block {block} --platform {PLATFORM} --strategy {strategy}"
+            );
+            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            let report = launcher.mxm(1, &words)?;
+            eprintln!(
+                "round {round} {strategy}: {:.3} s",
+                number(&report, "/wall_s")
+            );
+            samples.push(json!({ "round": round, "strategy": strategy, "report": report }));
+        }
+    }
+    Ok(json!({
+        "schema": 1,
+        "command": format!("cargo xtask bench hybrid --rounds {rounds} --size {size} --block {block}"),
+        "machine": machine(),
+        "goal": GOAL,
+        "samples": samples,
+    }))
+}
+
+/// A figure of the reports of one strategy, by round.
+fn figures(results: &Value, strategy: &str, figure: fn(&Value) -> f64) -> Vec<f64> {
+    let samples = results["samples"].as_array().into_iter().flatten();
+    let mut found: Vec<(u64, f64)> = samples
+        .filter(|sample| sample["strategy"] == strategy)
+        .map(|sample| {
+            (
+                sample["round"].as_u64().unwrap_or(0),
+                figure(&sample["report"]),
+            )
+        })
+        .collect();
+    found.sort_by_key(|&(round, _)| round);
+    found.into_iter().map(|(_, figure)| figure).collect()
+}
+
+fn wall_s(report: &Value) -> f64 {
+    number(report, "/wall_s")
+}
+
+fn with_balancing_s(report: &Value) -> f64 {
+    number(report, "/wall_s") + number(report, "/balance_s")
+}
+
+fn summary(results: &Value) -> Value {
+    let [even, fpm] = STRATEGIES;
+    let ratio = |figure| {
+        let even = figures(results, even, figure);
+        let fpm = figures(results, fpm, figure);
+        Spread::of(even.iter().zip(&fpm).map(|(even, fpm)| even / fpm))
+    };
+    let multiplication = ratio(wall_s);
+    json!({
+        "even_over_fpm": multiplication.json(),
+        "even_over_fpm_with_balancing": ratio(with_balancing_s).json(),
+        "met": multiplication.median >= GOAL,
+    })
+}
+
+fn table(results: &Value) -> String {
+    let mut text = String::new();
+    let word = |pointer: &str| {
+        results
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or("unknown")
+    };
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(
+        text,
+        "Measured by `{}` ({}); median (smallest to largest) over the rounds, raw samples in \
+         [`{RESULTS}`](results/hybrid.json). The goal is a ratio of {GOAL} at least.\n",
+        word("/command"),
+        word("/machine/cpu"),
+    );
+    text.push_str("| | wall / ideal | imbalance of busy times, % |\n|---|---|---|\n");
+    for (strategy, name) in STRATEGIES.iter().zip(["even split", "IDPA by FPM"]) {
+        let over_ideal = |report: &Value| wall_s(report) / number(report, "/ideal_s");
+        let imbalance = |report: &Value| 100.0 * number(report, "/imbalance");
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} |",
+            Spread::of(figures(results, strategy, over_ideal)).text(2),
+            Spread::of(figures(results, strategy, imbalance)).text(1),
+        );
+    }
+    let ratio = |key: &str| {
+        let of = |end: &str| number(results, &format!("/summary/{key}/{end}"));
+        let (median, min, max) = (of("median"), of("min"), of("max"));
+        Spread { median, min, max }.text(2)
+    };
+    let _ = writeln!(
+        text,
+        "\nThe even split takes {} times as long as the balanced one, {} times with the measuring counted in: \
+         the goal is {}.",
+        ratio("even_over_fpm"),
+        ratio("even_over_fpm_with_balancing"),
+        if results["summary"]["met"] == true {
+            "met"
+        } else {
+            "missed"
+        },
+    );
+    text
+}

@@ -1,0 +1,94 @@
+//! How a number of measurements went.
+
+use super::{MeasureOutcome, Measurement};
+use serde::{Deserialize, Serialize};
+
+/// How a number of measurements went: what a report says about how far they can be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MeasureTally {
+    /// Measurements, those of devices without work not among them.
+    pub measurements: u64,
+    /// Repetitions that were averaged in them.
+    pub repetitions: u64,
+    /// Repetitions that were disturbed, and measured again.
+    pub outliers: u64,
+    /// Measurements that ended before they were as precise as was asked for.
+    pub imprecise: u64,
+    /// Hopeless sizes, of which only a bound is known.
+    pub bounds: u64,
+    /// Measurements whose times do not look normally distributed, among those with enough times to tell.
+    pub not_normal: u64,
+}
+
+impl MeasureTally {
+    /// Takes in one more measurement.
+    pub fn count(&mut self, measurement: &Measurement) {
+        let outcome = measurement.outcome;
+        let imprecise = matches!(
+            outcome,
+            MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime
+        );
+        self.measurements += u64::from(outcome != MeasureOutcome::Idle);
+        self.repetitions += u64::from(measurement.reps);
+        self.outliers += u64::from(measurement.outliers);
+        self.imprecise += u64::from(imprecise);
+        self.bounds += u64::from(measurement.bounded());
+        self.not_normal += u64::from(measurement.normal == Some(false));
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            measurements: self.measurements + other.measurements,
+            repetitions: self.repetitions + other.repetitions,
+            outliers: self.outliers + other.outliers,
+            imprecise: self.imprecise + other.imprecise,
+            bounds: self.bounds + other.bounds,
+            not_normal: self.not_normal + other.not_normal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_counted_once() {
+        let noisy = Measurement {
+            t_s: 1.0,
+            ci_s: 0.5,
+            fastest_s: 0.1,
+            reps: 20,
+            outliers: 3,
+            normal: Some(false),
+            outcome: MeasureOutcome::OutOfRepetitions,
+        };
+        let precise = Measurement {
+            outcome: MeasureOutcome::Precise,
+            normal: Some(true),
+            outliers: 0,
+            ..noisy
+        };
+        let mut tally = MeasureTally::default();
+        for found in [
+            noisy,
+            precise,
+            Measurement::bound(9.0),
+            Measurement::default(),
+        ] {
+            tally.count(&found);
+        }
+        let expected = MeasureTally {
+            measurements: 3,
+            repetitions: 40,
+            outliers: 3,
+            imprecise: 1,
+            bounds: 1,
+            not_normal: 1,
+        };
+        assert_eq!(tally, expected);
+        assert_eq!(tally.and(&tally).repetitions, 80);
+    }
+}

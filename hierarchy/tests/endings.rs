@@ -1,0 +1,132 @@
+//! Balancing where a division cannot be measured to the end, and where the best one is not balanced.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on panics"
+)]
+
+use isochron_hierarchy::balance::{
+    BalanceConfig, Balanced, DeviceBalance, Dpa, Idpa, Observation, Outcome, Step,
+};
+use isochron_hierarchy::model::{Fit, Point};
+use isochron_hierarchy::partition::Partitioner;
+
+fn run(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Observation) -> Balanced {
+    loop {
+        match dpa.step() {
+            Step::Done(balanced) => return balanced,
+            Step::Measure(units) => {
+                let times: Vec<_> = (0..).zip(&units).map(|(i, &d)| observe(i, d)).collect();
+                dpa.observe(&units, &times).unwrap();
+            }
+        }
+    }
+}
+
+/// Nobody waits longer than this for one measurement.
+const DEADLINE_S: f64 = 2.0;
+
+/// What a device shows that takes `t_s` seconds.
+fn within_deadline(t_s: f64) -> Observation {
+    if t_s > DEADLINE_S {
+        Observation::at_least(DEADLINE_S)
+    } else {
+        Observation::measured(t_s, 3, 0.0)
+    }
+}
+
+/// Seconds of a fast device, and of one that pages beyond 300 units.
+fn paging_s(device: usize, d: u64) -> f64 {
+    let d = d as f64;
+    match device {
+        0 => d / 1000.0,
+        _ => d / 500.0 + (d - 300.0).max(0.0) / 5.0,
+    }
+}
+
+#[test]
+fn a_division_that_takes_too_long_is_left_behind() {
+    // An even share of 1000 units takes the second device 41 s.
+    let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
+    let balanced = run(&mut dpa, |i, d| within_deadline(paging_s(i, d)));
+    assert!(balanced.history[0].cut_off);
+    // The best there is: one unit more takes the second device another 0.2 s.
+    assert_eq!(balanced.units, [700, 300]);
+    assert_eq!(balanced.times_s, [0.7, 0.6]);
+}
+
+#[test]
+fn equal_floors_are_no_balance() {
+    // Both devices pass the deadline whatever they get: nothing is known to be balanced.
+    let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
+    let balanced = run(&mut dpa, |_, d| within_deadline(d as f64));
+    assert!(!balanced.converged);
+    assert_ne!(balanced.why, Outcome::Balanced);
+    assert_eq!(balanced.units.iter().sum::<u64>(), 1000);
+}
+
+#[test]
+fn a_node_has_a_floor_if_one_of_its_devices_has() {
+    let balance = |observe: fn(usize, u64) -> Observation| -> DeviceBalance {
+        let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[1.0, 1.0]));
+        loop {
+            match idpa.step() {
+                Step::Done(balance) => return balance,
+                Step::Measure(columns) => {
+                    let times: Vec<_> = (0..).zip(columns).map(|(i, d)| observe(i, d)).collect();
+                    idpa.observe(&times).unwrap();
+                }
+            }
+        }
+    };
+    let hopeless = balance(|device, d| match device {
+        0 => Observation::at_least(0.5 * d as f64),
+        _ => Observation::measured(d as f64, 3, 0.0),
+    });
+    assert!(hopeless.cut_off && hopeless.observation().is_floor);
+    let fine = balance(|_, d| Observation::measured(d as f64, 3, 0.0));
+    assert!(!fine.cut_off && fine.converged);
+    // What could not be measured in balancing may be measured afterwards.
+    let times = [Observation::measured(60.0, 3, 0.1); 2];
+    assert!(!hopeless.refined(&times).cut_off);
+}
+
+/// Seconds of a device whose speed halves from 25 to 49 units, and of one of constant speed.
+fn dip_s(device: usize, d: u64) -> f64 {
+    match (device, d) {
+        (0, 25..50) => d as f64 / 5.0,
+        (0, _) => d as f64 / 10.0,
+        _ => d as f64 / 5.0,
+    }
+}
+
+#[test]
+fn where_the_optimum_need_not_be_balanced_a_balanced_division_is_no_end() {
+    // Even shares take 6 s each; 50 and 10 units take 5 and 2 s.
+    let config = BalanceConfig {
+        fit: Fit::RawPiecewise,
+        partitioner: Partitioner::Hpopta,
+        ..BalanceConfig::default()
+    };
+    let mut dpa = Dpa::new(config, 2, 60);
+    for d in 1..=60 {
+        for device in 0..2 {
+            let t_s = dip_s(device, d);
+            let (reps, ci_s) = (3, 0.0);
+            dpa.seed(device, Point { d, t_s, reps, ci_s }).unwrap();
+        }
+    }
+    let balanced = run(&mut dpa, |i, d| {
+        if d == 0 {
+            Observation::default()
+        } else {
+            Observation::measured(dip_s(i, d), 3, 0.0)
+        }
+    });
+    assert_eq!(balanced.history[0].imbalance, 0.0);
+    assert_eq!(balanced.units, [50, 10]);
+    assert_eq!(balanced.times_s, [5.0, 2.0]);
+    assert!(balanced.converged);
+    assert_eq!(balanced.why, Outcome::Balanced);
+}
