@@ -49,6 +49,7 @@ pub fn run_contract(make: Make<'_>) {
     for &shape in SHAPES {
         times_are_times(make().as_mut(), shape);
     }
+    memory_is_counted(make().as_mut());
     wrong_shapes_are_errors(make().as_mut());
     wrong_order_is_an_error(make().as_mut());
 }
@@ -177,6 +178,28 @@ fn times_are_times(worker: &mut dyn Worker, shape: (usize, usize, usize)) {
             assert!(t_s.is_finite() && t_s >= 0.0, "{shape:?}: {time:?}");
         }
     }
+}
+
+/// What a job needs is known before, does not depend on the jobs before it, and is nothing where there is no C.
+fn memory_is_counted(worker: &mut dyn Worker) {
+    for &(rows, cols, k) in SHAPES {
+        let needed = worker.memory_needed(rows, cols, k);
+        let together = worker.updates_per_visit(rows, cols, k);
+        Case::new((rows, cols, k), 0).job(worker, 1.0, 1);
+        assert_eq!(
+            worker.memory_needed(rows, cols, k),
+            needed,
+            "memory of {rows}x{cols}"
+        );
+        assert!(
+            together.is_power_of_two(),
+            "{rows}x{cols}: {together} updates"
+        );
+        assert!(needed == 0 || rows * cols > 0, "memory for nothing");
+    }
+    // A size beyond counting is no panic.
+    let _ = worker.memory_needed(usize::MAX, usize::MAX, usize::MAX);
+    let _ = worker.updates_per_visit(usize::MAX, usize::MAX, usize::MAX);
 }
 
 fn results_are_exact(

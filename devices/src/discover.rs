@@ -92,6 +92,34 @@ fn common_kind(cores: &[CoreInfo]) -> Option<u32> {
     kind.filter(|_| cores.iter().all(|core| core.kind == kind))
 }
 
+/// The devices of rank `index` among `count` ranks that share their cores, in `share = (index, count)`, when it is known
+/// which GPUs are its own: its share of the cores, a host core taken from it for each of `gpus` (by address), and the rest
+/// grouped by `grouping`, as in [`host_devices`].
+///
+/// # Panics
+/// When `index >= count`.
+pub fn rank_devices(
+    topology: &Topology,
+    share: (usize, usize),
+    grouping: Grouping,
+    gpus: &[BusId],
+) -> RankDevices {
+    let (index, count) = share;
+    assert!(index < count, "share {index} of {count}");
+    let cores = topology.affordable_cores();
+    let pin = cores.len() >= count && topology.should_pin();
+    let mine = share_cores(&cores, count).swap_remove(index);
+    let near: Vec<Distances> = gpus.iter().map(|id| topology.pci_distances(id)).collect();
+    let HostCores { hosts, rest } = reserve_hosts(&mine, &near);
+    let hosts = hosts.into_iter().enumerate();
+    RankDevices {
+        groups: groups(&rest, grouping, pin),
+        gpus: hosts
+            .map(|(gpu, core)| GpuHost { gpu, core, pin })
+            .collect(),
+    }
+}
+
 /// The default devices of a rank without GPUs: [`host_devices`] of rank `index` among `count` in `share = (index, count)`.
 ///
 /// # Panics
@@ -127,6 +155,24 @@ mod tests {
             .collect();
         assert_eq!(dealt.concat(), (0..10).collect::<Vec<u32>>());
         assert!(dealt.iter().all(|cores| (2..=3).contains(&cores.len())));
+    }
+
+    #[test]
+    fn a_rank_gives_each_of_its_gpus_a_core_of_its_own() {
+        let topology = Topology::from_synthetic("pack:2 core:4 pu:1").unwrap();
+        let bus = |text: &str| text.parse::<BusId>().unwrap();
+        let gpus = [bus("0000:17:00.0"), bus("0000:18:00.0")];
+        let found = rank_devices(&topology, (1, 2), Grouping::Node, &gpus);
+        let hosts: Vec<u32> = found.gpus.iter().map(|host| host.core.core).collect();
+        let mut all = [logical(&found.groups), hosts].concat();
+        all.sort_unstable();
+        assert_eq!(all, [4, 5, 6, 7]);
+        assert_eq!((found.gpus.len(), found.gpus[1].gpu), (2, 1));
+        let without = rank_devices(&topology, (1, 2), Grouping::Node, &[]);
+        assert_eq!(
+            without.groups,
+            default_groups(&topology, (1, 2), Grouping::Node)
+        );
     }
 
     #[test]

@@ -129,6 +129,46 @@ pub enum DeviceError {
         /// Bytes lacking.
         missing_bytes: u64,
     },
+    /// A call of the CUDA driver or of cuBLAS failed.
+    #[error("{call} on {device}: {code}; {cause}")]
+    Cuda {
+        /// The function.
+        call: &'static str,
+        /// Name of the device.
+        device: String,
+        /// The library's name of the result code, and its number.
+        code: String,
+        /// What it likely means, and what to do.
+        cause: &'static str,
+    },
+    /// The CUDA driver or cuBLAS cannot be used.
+    #[error("{library} cannot be used: {reason}")]
+    CudaLibrary {
+        /// The library.
+        library: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Not even the smallest tiles of a job fit into the memory that a GPU may use.
+    #[error(
+        "device {device}: a job of {rows}x{cols} with k <= {k_max} does not fit into {device_bytes} bytes of GPU memory \
+         and {host_bytes} bytes of pinned host memory, in however small tiles: raise the memory limit or take a smaller \
+         block size"
+    )]
+    CudaMemory {
+        /// Name of the device.
+        device: String,
+        /// Rows of C.
+        rows: usize,
+        /// Columns of C.
+        cols: usize,
+        /// Largest inner dimension of an update.
+        k_max: usize,
+        /// Bytes of GPU memory that may be used.
+        device_bytes: u64,
+        /// Bytes of host memory that may be pinned.
+        host_bytes: u64,
+    },
     /// A device of a team failed; the others finished what they were doing.
     #[error("device {device} failed: {source}")]
     Device {

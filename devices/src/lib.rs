@@ -3,19 +3,20 @@
 //! * [`Topology`] describes the host's hardware and binds threads to it; [`host_devices`] makes devices of it, grouped as
 //!   [`Grouping`] says.
 //! * A [`Worker`] is a device: it updates `C += alpha·A·B`. [`CpuWorker`] is a pinned group of cores over a [`Blas`]
-//!   that is chosen at run time; [`PacedWorker`] slows another worker down, to emulate an unlike cluster;
+//!   that is chosen at run time; [`CudaWorker`] is a GPU with its host core; [`PacedWorker`] slows another worker down, to emulate an unlike cluster;
 //!   [`RecordedWorker`] replays a model on a virtual clock. [`conformance`] is the suite that they all pass.
 //! * A [`DeviceTeam`] drives all devices of a node at the same time.
 //! * [`measure::measure_team`] repeats an update until its time is known with confidence.
 //!
 //! Everything that touches hardware or foreign libraries is in this crate, each library in one module: hwloc in
-//! [`topology`], BLAS in [`blas`]. Hardware that is absent is an empty list, never an error.
+//! [`topology`], BLAS in [`blas`], CUDA in [`cuda`]. Hardware that is absent is an empty list, never an error.
 
 // Tests unwrap what their own inputs make certain; the message of a failed unwrap is the report.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod blas;
 pub mod conformance;
+pub mod cuda;
 pub mod measure;
 pub mod topology;
 mod turns;
@@ -39,7 +40,8 @@ mod worker;
 pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas};
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
 pub use cpu_quota::cpu_quota_cores;
-pub use discover::{CoreGroup, GpuHost, RankDevices, default_groups, host_devices};
+pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
+pub use discover::{CoreGroup, GpuHost, RankDevices, default_groups, host_devices, rank_devices};
 pub use error::DeviceError;
 pub use grouping::Grouping;
 pub use host_cores::{Distances, HostCores, deal_gpus, reserve_hosts};

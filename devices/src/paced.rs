@@ -130,6 +130,10 @@ impl Worker for PacedWorker {
         self.inner.memory_needed(rows, cols, k_max)
     }
 
+    fn updates_per_visit(&self, rows: usize, cols: usize, k_max: usize) -> usize {
+        self.inner.updates_per_visit(rows, cols, k_max)
+    }
+
     fn scale(&mut self, beta: f64, c: ViewMut<'_, f64>) {
         self.inner.scale(beta, c);
     }

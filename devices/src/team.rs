@@ -109,6 +109,23 @@ impl DeviceTeam {
         Ok(())
     }
 
+    /// How many consecutive updates belong together, as [`Worker::updates_per_visit`] of the device with the most: all are
+    /// powers of two, so that this is a multiple of each.
+    ///
+    /// # Errors
+    /// [`DeviceError::Slices`] when there are more or fewer slices than devices.
+    pub fn updates_per_visit(
+        &self,
+        rows: usize,
+        slices: &[usize],
+        k_max: usize,
+    ) -> Result<usize, DeviceError> {
+        self.check(slices, slices.iter().sum())?;
+        let devices = self.devices.iter().zip(slices);
+        let most = devices.map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, k_max));
+        Ok(most.max().unwrap_or(1))
+    }
+
     /// Starts a job on every device, as [`Worker::begin`].
     ///
     /// # Errors

@@ -53,6 +53,12 @@ pub trait Worker: Send {
     /// Bytes that a job of this size needs beyond the matrices in host memory.
     fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64;
 
+    /// How many consecutive updates with `k = k_max` belong together: a device that gathers the panels of several before
+    /// it computes has a speed over so many, and not over one. A power of two; 1 for most devices.
+    fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
+        1
+    }
+
     /// `C = beta·C` between jobs, by the threads that will update C; with `beta = 0` C is overwritten, whatever it holds.
     ///
     /// The system places a page of memory where the thread runs that writes it first, so this puts a C that nobody has

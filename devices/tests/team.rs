@@ -23,6 +23,7 @@ fn cpu(name: &str, threads: usize) -> Box<dyn Worker> {
 struct MadeUp<F> {
     info: DeviceInfo,
     update: F,
+    updates_per_visit: usize,
 }
 
 impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> {
@@ -32,6 +33,10 @@ impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> 
 
     fn memory_needed(&self, rows: usize, cols: usize, _k_max: usize) -> u64 {
         (rows * cols) as u64
+    }
+
+    fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
+        self.updates_per_visit
     }
 
     fn begin(&mut self, _c: ViewMut<'_, f64>, _k_max: usize) -> Result<(), DeviceError> {
@@ -59,7 +64,40 @@ fn made_up(
 ) -> Box<dyn Worker> {
     let mut info = cpu(name, 1).info().clone();
     info.name = name.to_owned();
-    Box::new(MadeUp { info, update })
+    Box::new(MadeUp {
+        info,
+        update,
+        updates_per_visit: 1,
+    })
+}
+
+#[test]
+fn updates_that_belong_together_are_measured_together() {
+    let time = |busy_s| UpdateTime { busy_s, cpu_s: 0.0 };
+    // Three updates that only gather, and one that computes for all four.
+    let mut number = 0;
+    let gathers = MadeUp {
+        info: cpu("gathers", 1).info().clone(),
+        update: move || {
+            number += 1;
+            Ok(time(if number % 4 == 0 { 7.0 } else { 1.0 }))
+        },
+        updates_per_visit: 4,
+    };
+    let plain = made_up("plain", move || Ok(time(3.0)));
+    let mut team = DeviceTeam::new(vec![Box::new(gathers), plain]).unwrap();
+    assert_eq!(team.updates_per_visit(8, &[4, 4], 2).unwrap(), 4);
+    let found = measure_team(
+        &mut team,
+        8,
+        &[4, 4],
+        2,
+        &MeasureConfig::default(),
+        &mut Operands::default(),
+        &mut isochron_devices::measure::alone,
+    )
+    .unwrap();
+    assert_eq!((found[0].t_s, found[1].t_s), (2.5, 3.0));
 }
 
 /// One update of ones on `slices`, from C = 0.

@@ -1,7 +1,10 @@
-//! Multi-rank cases: the same on the local communicator and under a real `mpirun`.
+//! Multi-rank cases: the same on the local communicator and under a real `mpirun`. Cases of the GPU path, on an emulated
+//! CUDA and on a real one.
 
 // Test code: it stops where it cannot go on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
 pub mod cases;
+pub mod emulator;
+pub mod gpu;
 pub mod launch;

@@ -1,8 +1,9 @@
 //! Everything that is known about a host, and the devices of its ranks.
 
+use isochron_devices::cuda;
 use isochron_devices::topology::{KindInfo, Part};
 use isochron_devices::{
-    BusId, GpuInfo, Grouping, RankDevices, Topology, TopologySummary, host_devices,
+    BusId, DriverGpu, GpuInfo, Grouping, RankDevices, Topology, TopologySummary, host_devices,
     memory_available_bytes,
 };
 use serde::Serialize;
@@ -20,6 +21,8 @@ pub struct Host {
     pub memory_available_bytes: Option<u64>,
     /// What is unusual, one line each.
     pub notices: Vec<String>,
+    /// What was found of CUDA, and what it means; `null` on another host.
+    pub cuda: Option<String>,
     /// The libraries that can be called, the preferred one first; none on another host.
     pub blas: Vec<String>,
     /// The GPUs, and who would drive them.
@@ -70,8 +73,13 @@ pub struct Device {
 impl Host {
     /// `topology` shared among `ranks` ranks; its BLAS libraries are not looked for.
     pub fn new(topology: &Topology, group: Grouping, ranks: usize) -> Self {
-        // What drivers say about their GPUs joins by address here; no driver is asked so far.
-        let gpus = GpuInfo::join(topology.gpus(), Vec::new());
+        let here = topology.is_this_system();
+        let cuda_finding = here.then(cuda::survey);
+        let driven = cuda_finding.iter().flat_map(|survey| &survey.devices);
+        let driven = driven
+            .filter_map(|gpu| DriverGpu::try_from(gpu).ok())
+            .collect();
+        let gpus = GpuInfo::join(topology.gpus(), driven);
         let cuda: Vec<usize> = (0..gpus.len()).filter(|&i| gpus[i].is_cuda()).collect();
         let addresses: Vec<BusId> = cuda.iter().map(|&i| gpus[i].bus_id).collect();
         let devices = host_devices(topology, ranks, group, &addresses);
@@ -82,14 +90,15 @@ impl Host {
                 driven[cuda[gpu.gpu]] = Some(Driven { rank, host_core });
             }
         }
-        let here = topology.is_this_system();
         let gpus = gpus.into_iter().zip(driven);
+        let cuda_finding = cuda_finding.map(|survey| survey.finding);
         Self {
             topology: topology.summary(),
             kinds: topology.kinds(),
             cpu_quota_cores: topology.cpu_quota_cores(),
             memory_available_bytes: memory_available_bytes().filter(|_| here),
             notices: topology.notices(),
+            cuda: cuda_finding,
             blas: Vec::new(),
             gpus: gpus.map(|(info, driven)| Gpu { info, driven }).collect(),
             group,

@@ -24,6 +24,9 @@ pub fn text(host: &Host) -> String {
     if !host.blas.is_empty() {
         text += &format!("BLAS: {}\n", host.blas.join(", "));
     }
+    if let Some(finding) = &host.cuda {
+        text += &format!("CUDA: {finding}\n");
+    }
     for notice in &host.notices {
         text += &format!("note: {notice}\n");
     }

@@ -5,5 +5,6 @@ mod place;
 mod worker;
 
 pub use clock::thread_cpu_time_s;
+pub(crate) use place::Seen;
 pub use place::ThreadPlace;
 pub use worker::CpuWorker;

@@ -20,13 +20,13 @@ pub struct ThreadPlace {
 
 /// The processing units that one thread was seen on.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     units: Mutex<BTreeSet<u32>>,
 }
 
 impl Seen {
     /// Notes where the calling thread runs now.
-    pub(super) fn note(&self) {
+    pub(crate) fn note(&self) {
         if let Some(unit) = current_unit() {
             let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
             units.insert(unit);
@@ -34,7 +34,7 @@ impl Seen {
     }
 
     /// What was noted, ascending.
-    pub(super) fn units(&self) -> Vec<u32> {
+    pub(crate) fn units(&self) -> Vec<u32> {
         let units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
         units.iter().copied().collect()
     }

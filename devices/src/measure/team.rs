@@ -136,14 +136,21 @@ impl Operands {
         Ok(times)
     }
 
-    /// One update of all devices; returns their busy times.
+    /// One update of all devices, or the mean of those that belong together; returns their busy times.
     fn update(&mut self, team: &mut DeviceTeam, slices: &[usize]) -> Result<Vec<f64>, DeviceError> {
         let (rows, cols) = (self.rows, slices.iter().sum());
         let a = View::new(&self.a, rows, self.k, rows.max(1));
         let b = View::new(&self.b, self.k, cols, self.k.max(1));
-        let c = ViewMut::new(&mut self.c, rows, cols, leading_dimension(rows));
-        let times = team.update(1.0, a, b, c, slices, &mut || {})?;
-        Ok(times.iter().map(|time| time.busy_s).collect())
+        let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension(rows));
+        let together = team.updates_per_visit(rows, slices, self.k)?;
+        let mut means_s = vec![0.0; slices.len()];
+        for _ in 0..together {
+            let times = team.update(1.0, a, b, c.reborrow(), slices, &mut || {})?;
+            for (mean_s, time) in means_s.iter_mut().zip(times) {
+                *mean_s += time.busy_s / together as f64;
+            }
+        }
+        Ok(means_s)
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use isochron_devices::CpuWorker;
 use isochron_devices::DeviceTeam;
-use isochron_devices::PacedWorker;
-use isochron_devices::Worker;
 use isochron_devices::blas::Blas;
-use isochron_devices::topology::{CoreInfo, Topology};
-use isochron_devices::{Grouping, default_groups, share_cores};
+use isochron_devices::cuda;
+use isochron_devices::topology::{BusId, CoreInfo, Topology};
+use isochron_devices::{CpuWorker, CudaConfig, CudaInfo, CudaWorker, PacedWorker, Worker};
+use isochron_devices::{DeviceKind, Grouping, rank_devices, share_cores};
 
 use super::platform::{Cores, DeviceSpec, NodeSpec};
 use crate::error::Error;
@@ -51,9 +50,26 @@ impl Share {
         self.taken += count;
         Ok((picked, self.exclusive && count <= left))
     }
+
+    /// The nearest core to a GPU that is left, for its host thread. Where none is left the thread has no core of its own, and
+    /// is not bound.
+    fn take_near(&mut self, topology: &Topology, gpu: &CudaInfo) -> (Vec<CoreInfo>, bool) {
+        let near = topology.near_pci(&gpu.pci_bus_id);
+        let left = self.taken.min(self.cores.len())..self.cores.len();
+        let order = |i: &usize| {
+            near.iter()
+                .position(|core| core.core == self.cores[*i].core)
+        };
+        let Some(nearest) = left.min_by_key(|i| order(i).unwrap_or(usize::MAX)) else {
+            return (Vec::new(), false);
+        };
+        self.cores[self.taken..=nearest].rotate_right(1);
+        self.taken += 1;
+        (vec![self.cores[self.taken - 1].clone()], self.exclusive)
+    }
 }
 
-/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`. `place` is this rank's index among the ranks of its host, and their number.
+/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`, beside these `gpus`. `place` is this rank's index among the ranks of its host, and their number.
 ///
 /// # Errors
 /// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device wants cores
@@ -62,21 +78,13 @@ pub(super) fn make_team(
     node: &NodeSpec,
     place: (usize, usize),
     grouping: Grouping,
+    gpus: &[CudaInfo],
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<DeviceTeam, Error> {
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     if node.devices.is_empty() {
-        for group in default_groups(topology, place, grouping) {
-            let (topology, blas) = (topology.clone(), blas.clone());
-            workers.push(Box::new(CpuWorker::new(
-                topology,
-                &group.name,
-                group.cores,
-                group.pin,
-                blas,
-            )?));
-        }
+        let workers = default_workers(place, grouping, gpus, topology, blas)?;
+        return Ok(DeviceTeam::new(workers)?);
     }
     let mut share = Share::new(topology, place.0, place.1);
     // What a device asks for by number is not for those that ask for a count, before or after it.
@@ -85,10 +93,114 @@ pub(super) fn make_team(
             share.cores.retain(|core| !list.contains(&core.core));
         }
     }
-    for (index, device) in node.devices.iter().enumerate() {
-        workers.push(make_worker(device, index, &mut share, topology, blas)?);
+    // GPUs take their host cores first: a device of all cores has what is left.
+    let mut gpus = Gpus::find(node)?;
+    let mut workers: Vec<Option<Box<dyn Worker>>> = Vec::new();
+    for device in &node.devices {
+        workers.push(match device.kind {
+            DeviceKind::Cuda => Some(gpus.make_worker(device, &mut share, topology)?),
+            DeviceKind::Cpu => None,
+        });
     }
-    Ok(DeviceTeam::new(workers)?)
+    for (index, (device, worker)) in node.devices.iter().zip(&mut workers).enumerate() {
+        if worker.is_none() {
+            *worker = Some(make_worker(device, index, &mut share, topology, blas)?);
+        }
+    }
+    Ok(DeviceTeam::new(workers.into_iter().flatten().collect())?)
+}
+
+/// The devices of a node that the platform file says nothing about.
+fn default_workers(
+    place: (usize, usize),
+    grouping: Grouping,
+    gpus: &[CudaInfo],
+    topology: &Arc<Topology>,
+    blas: &Arc<dyn Blas>,
+) -> Result<Vec<Box<dyn Worker>>, Error> {
+    let addresses: Vec<BusId> = gpus
+        .iter()
+        .map(|gpu| gpu.pci_bus_id.parse())
+        .collect::<Result<_, _>>()?;
+    let found = rank_devices(topology, place, grouping, &addresses);
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for group in found.groups {
+        workers.push(Box::new(CpuWorker::new(
+            topology.clone(),
+            &group.name,
+            group.cores,
+            group.pin,
+            blas.clone(),
+        )?));
+    }
+    for host in found.gpus {
+        let gpu = &gpus[host.gpu];
+        workers.push(Box::new(CudaWorker::new(
+            topology.clone(),
+            &format!("cuda{}", gpu.ordinal),
+            gpu,
+            (&[host.core], host.pin),
+            &CudaConfig::default(),
+        )?));
+    }
+    Ok(workers)
+}
+
+/// The GPUs of the process, for a platform file that names some.
+struct Gpus {
+    found: Vec<CudaInfo>,
+    /// How many devices of the file are GPUs so far.
+    named: usize,
+}
+
+impl Gpus {
+    fn find(node: &NodeSpec) -> Result<Self, Error> {
+        let wanted = node.devices.iter().any(|d| d.kind == DeviceKind::Cuda);
+        let found = if wanted { cuda::devices()? } else { Vec::new() };
+        Ok(Self { found, named: 0 })
+    }
+
+    fn make_worker(
+        &mut self,
+        device: &DeviceSpec,
+        share: &mut Share,
+        topology: &Arc<Topology>,
+    ) -> Result<Box<dyn Worker>, Error> {
+        let number = device.gpu.unwrap_or(self.named);
+        self.named += 1;
+        let gpu = self.found.get(number).ok_or_else(|| Error::Parameter {
+            name: "gpu",
+            value: number.to_string(),
+            reason: match self.found.len() {
+                0 => cuda::survey().finding,
+                n => format!("this process sees {n} GPUs, numbered from 0"),
+            },
+        })?;
+        let (cores, pin) = match &device.cores {
+            Cores::All => share.take_near(topology, gpu),
+            Cores::Count(count) => share.take(*count, false)?,
+            Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
+        };
+        let name = if device.name.is_empty() {
+            format!("cuda{number}")
+        } else {
+            device.name.clone()
+        };
+        let config = CudaConfig {
+            memory_limit_bytes: device.memory_limit,
+            ..CudaConfig::default()
+        };
+        let worker = CudaWorker::new(topology.clone(), &name, gpu, (&cores, pin), &config)?;
+        paced(Box::new(worker), device)
+    }
+}
+
+/// The worker, slowed down as the file says.
+fn paced(worker: Box<dyn Worker>, device: &DeviceSpec) -> Result<Box<dyn Worker>, Error> {
+    Ok(match device.pace()? {
+        Some(pace) => Box::new(PacedWorker::new(worker, pace)?),
+        None => worker,
+    })
 }
 
 fn make_worker(
@@ -98,13 +210,13 @@ fn make_worker(
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<Box<dyn Worker>, Error> {
-    let pace = device.pace()?;
+    let emulated = device.pace()?.is_some();
     let (cores, pin) = match &device.cores {
         Cores::All => share.take(
             share.cores.len() - share.taken.min(share.cores.len()),
-            pace.is_some(),
+            emulated,
         )?,
-        Cores::Count(count) => share.take(*count, pace.is_some())?,
+        Cores::Count(count) => share.take(*count, emulated)?,
         Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
     };
     let name = if device.name.is_empty() {
@@ -113,10 +225,7 @@ fn make_worker(
         device.name.clone()
     };
     let worker = CpuWorker::new(topology.clone(), &name, cores, pin, blas.clone())?;
-    Ok(match pace {
-        Some(pace) => Box::new(PacedWorker::new(Box::new(worker), pace)?),
-        None => Box::new(worker),
-    })
+    paced(Box::new(worker), device)
 }
 
 fn listed(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error> {

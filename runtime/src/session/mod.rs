@@ -2,6 +2,7 @@
 
 mod balance;
 mod devices;
+mod gpus;
 mod memory;
 mod platform;
 mod report;
@@ -95,16 +96,17 @@ impl<'c> Session<'c> {
             .unwrap_or_default();
         let topology = Topology::discover().map(Arc::new).map_err(Error::from);
         let topology = agree(comm, topology)?;
-        let notices = topology.notices();
+        let mut notices = topology.notices();
         for notice in &notices {
             tracing::info!(host = comm.host(), "{notice}");
         }
         let place = place_on_host(comm, &topology);
+        let gpus = gpus::mine(comm, &topology, node.devices.is_empty(), &mut notices);
         let made = (|| {
             config.measure.validate()?;
             let blas = blas::choose(&config.blas)?;
             let grouping = config.grouping.or(node.group).unwrap_or_default();
-            devices::make_team(&node, place, grouping, &topology, &blas)
+            devices::make_team(&node, place, grouping, &gpus, &topology, &blas)
         })();
         let team = agree(comm, made)?;
         let node_name = std::mem::take(&mut node.name);
@@ -143,8 +145,8 @@ impl<'c> Session<'c> {
         &self.node_name
     }
 
-    /// What is unusual about this rank's host and what it means, one line each, as
-    /// [`Topology::notices`].
+    /// What is unusual about this rank's host and what it means, one line each: [`Topology::notices`], and why GPUs that
+    /// may be there are not used.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }

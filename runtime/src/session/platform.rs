@@ -19,12 +19,17 @@
 //! [[node.device]]
 //! cores = 1
 //! points = "models/old.points"  # emulation: as fast as this saved model says
+//!
+//! [[node.device]]
+//! kind = "cuda"             # a GPU and its host cores; `cores` is one that is near, unless given
+//! gpu = 0                   # its number in the process; without it the first, second, ... of the node
+//! memory_limit = 8000000000 # bytes of its memory that may be used; without it what is free
 //! ```
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use isochron_devices::{Grouping, Pace};
+use isochron_devices::{DeviceKind, Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +74,16 @@ pub struct DeviceSpec {
     /// What the device is called.
     #[serde(default)]
     pub name: String,
-    /// The cores it computes on.
+    /// What it is made of.
+    #[serde(default = "cpu")]
+    pub kind: DeviceKind,
+    /// Number of the GPU in the process, for a device that is one; without it as many as GPUs come before it in the node.
+    #[serde(default)]
+    pub gpu: Option<usize>,
+    /// Bytes of the GPU's memory that may be used; without it what is free.
+    #[serde(default)]
+    pub memory_limit: Option<u64>,
+    /// The cores it computes on, or a GPU's host cores: one, near it, unless given.
     #[serde(default)]
     pub cores: Cores,
     /// Emulation: how many times slower than its cores the device is, at least 1.
@@ -81,6 +95,11 @@ pub struct DeviceSpec {
     /// The contents of that file, once it is loaded.
     #[serde(default, rename = "loaded-points")]
     loaded: Option<SavedModel>,
+}
+
+/// What a device is made of when nothing else is said.
+fn cpu() -> DeviceKind {
+    DeviceKind::Cpu
 }
 
 /// A model as it travels from the head rank to the others.
@@ -144,6 +163,9 @@ impl DeviceSpec {
         }
         if self.loaded.is_some() {
             return Err("unknown field `loaded-points`".to_string());
+        }
+        if self.kind == DeviceKind::Cpu && (self.gpu.is_some() || self.memory_limit.is_some()) {
+            return Err("`gpu` and `memory_limit` are for kind = \"cuda\"".to_string());
         }
         match self.pace {
             Some(pace) if !(pace.is_finite() && pace >= 1.0) => {
@@ -284,6 +306,15 @@ mod tests {
         assert_eq!(platform.nodes[0].devices[0].cores, Cores::Count(2));
         assert_eq!(platform.nodes[0].devices[0].pace, Some(4.0));
         assert!(platform.nodes[1].devices.is_empty());
+        let gpu = "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = 1\nmemory_limit = 1000\n";
+        let device = parse(gpu)
+            .unwrap()
+            .nodes
+            .swap_remove(0)
+            .devices
+            .swap_remove(0);
+        assert_eq!(device.kind, DeviceKind::Cuda);
+        assert_eq!((device.gpu, device.memory_limit), (Some(1), Some(1000)));
         let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
         assert_eq!(grouped.nodes[0].group, Some(Grouping::Numa));
     }
@@ -328,6 +359,14 @@ mod tests {
             (
                 "schema = 1\n[[node]]\ngroup = \"numa\"\n[[node.device]]\n",
                 "either `group` or devices",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ngpu = 0\n",
+                "are for kind = \"cuda\"",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\nkind = \"tpu\"\n",
+                "unknown variant `tpu`",
             ),
             ("schema = 1\n[[node\n", "line 2"),
         ];

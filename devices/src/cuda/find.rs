@@ -1,0 +1,298 @@
+//! Which GPUs there are, and what is known about each.
+
+use super::check::{CallError, Outcome, check};
+use super::raw::{self, CUdevice_attribute as Attribute, Missing};
+use crate::DeviceError;
+use crate::topology::DriverGpu;
+use serde::{Deserialize, Serialize};
+use std::ffi::{CStr, c_char};
+
+/// The oldest CUDA version whose driver has every function that is called here.
+const OLDEST: (u32, u32) = (11, 4);
+
+/// A GPU, or a slice of one, as the driver describes it.
+///
+/// `CUDA_VISIBLE_DEVICES` has its effect in the driver: what it hides is not listed, and the numbers count what is left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CudaInfo {
+    /// Number of the device in this process, from 0.
+    pub ordinal: usize,
+    /// The model, such as `NVIDIA H200`. Not unique.
+    pub name: String,
+    /// Unique in the world: `GPU-…`, or `MIG-…` for a slice.
+    pub uuid: String,
+    /// `domain:bus:device.function` in lower-case hexadecimal digits, such as `0000:17:00.0`. Slices of one GPU share it.
+    pub pci_bus_id: String,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Number of streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// The highest clock rate in hertz; `None` where the driver does not tell.
+    pub clock_hz: Option<f64>,
+    /// Double-precision peak in flop/s at the highest clock, tensor cores included, by arithmetic and not by measurement;
+    /// `None` for a compute capability that is not known here.
+    pub peak_f64_flops_per_s: Option<f64>,
+    /// The same in single precision, without tensor cores, which round more.
+    pub peak_f32_flops_per_s: Option<f64>,
+    /// Whether it is a slice of a GPU (MIG).
+    pub is_slice: bool,
+}
+
+impl TryFrom<&CudaInfo> for DriverGpu {
+    type Error = DeviceError;
+
+    /// What joins with the host's view of its buses.
+    ///
+    /// # Errors
+    /// [`DeviceError::BusId`] when the driver's address is none.
+    fn try_from(gpu: &CudaInfo) -> Result<Self, DeviceError> {
+        Ok(Self {
+            ordinal: u32::try_from(gpu.ordinal).unwrap_or(u32::MAX),
+            bus_id: gpu.pci_bus_id.parse()?,
+            name: gpu.name.clone(),
+            memory_bytes: gpu.memory_bytes,
+        })
+    }
+}
+
+/// The GPUs that this process may use; none where there is no driver, or the driver sees none.
+///
+/// # Errors
+/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] when there is a driver and it fails, or is too old.
+pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
+    match raw::driver() {
+        Err(Missing::Library) => return Ok(Vec::new()),
+        Err(missing) => return Err(too_old_or_broken(&missing)),
+        Ok(()) => {}
+    }
+    if let Some(version) = raw::driver_version().filter(|&version| version < OLDEST) {
+        return Err(too_old(version));
+    }
+    match list() {
+        Err(error) if error.is_absence() => Ok(Vec::new()),
+        listed => listed.map_err(|error| error.on("the CUDA driver")),
+    }
+}
+
+/// One line that says what was found of CUDA on this machine, and what it means.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Survey {
+    /// The GPUs that can be used.
+    pub devices: Vec<CudaInfo>,
+    /// The line.
+    pub finding: String,
+    /// Whether there is something that could be used and cannot: a driver without a GPU, one that fails or is too old, or
+    /// no cuBLAS. Where there is no driver at all, nothing is wrong.
+    pub is_broken: bool,
+}
+
+/// Looks for the driver, GPUs and cuBLAS. Never fails: what is wrong is said in the line.
+pub fn survey() -> Survey {
+    let none = |finding: String| Survey {
+        devices: Vec::new(),
+        finding: format!("{finding}; GPUs are not used"),
+        is_broken: true,
+    };
+    if raw::driver() == Err(Missing::Library) {
+        return Survey {
+            is_broken: false,
+            ..none("no CUDA driver: libcuda was not found".to_owned())
+        };
+    }
+    let devices = match devices() {
+        Ok(devices) => devices,
+        Err(error) => return none(error.to_string()),
+    };
+    let version = raw::driver_version().map_or(String::new(), |(major, minor)| {
+        format!(" for CUDA {major}.{minor}")
+    });
+    if devices.is_empty() {
+        let reason = list().err().map_or("it lists none", |error| error.cause());
+        return none(format!("a CUDA driver{version}, but no GPU: {reason}"));
+    }
+    if let Err(error) = blas() {
+        return none(format!("{} GPU(s), but {error}", devices.len()));
+    }
+    let names: Vec<_> = devices
+        .iter()
+        .map(|gpu| format!("{} at {}", gpu.name, gpu.pci_bus_id))
+        .collect();
+    Survey {
+        finding: format!("a CUDA driver{version}, and {}", names.join(", ")),
+        is_broken: false,
+        devices,
+    }
+}
+
+/// Makes sure that cuBLAS is there.
+pub(super) fn blas() -> Result<(), DeviceError> {
+    raw::blas().map_err(|missing| {
+        missing.error(
+            "cuBLAS (libcublas.so)",
+            "install the CUDA toolkit's libcublas of version 11, 12 or 13, or put its folder on LD_LIBRARY_PATH",
+        )
+    })
+}
+
+fn too_old_or_broken(missing: &Missing) -> DeviceError {
+    match raw::driver_version() {
+        Some(version) if version < OLDEST => too_old(version),
+        _ => missing.error(
+            "the CUDA driver (libcuda)",
+            "it is not a complete driver: look for another libcuda on LD_LIBRARY_PATH",
+        ),
+    }
+}
+
+fn too_old((major, minor): (u32, u32)) -> DeviceError {
+    DeviceError::CudaLibrary {
+        library: "the CUDA driver (libcuda)".to_owned(),
+        reason: format!(
+            "it is for CUDA {major}.{minor}, and {}.{} is the oldest that will do: update the driver",
+            OLDEST.0, OLDEST.1
+        ),
+    }
+}
+
+/// Asks a driver that is there.
+fn list() -> Outcome<Vec<CudaInfo>> {
+    // SAFETY: the function is there; initialising twice does no harm.
+    check("cuInit", unsafe { raw::cuInit(0) })?;
+    let mut count = 0;
+    // SAFETY: one integer is written.
+    check("cuDeviceGetCount", unsafe {
+        raw::cuDeviceGetCount(&mut count)
+    })?;
+    (0..count).map(describe).collect()
+}
+
+fn describe(ordinal: i32) -> Outcome<CudaInfo> {
+    let mut device = 0;
+    // SAFETY: one integer is written.
+    check("cuDeviceGet", unsafe {
+        raw::cuDeviceGet(&mut device, ordinal)
+    })?;
+    let name = text("cuDeviceGetName", |to, len| {
+        // SAFETY: at most `len` characters are written to `to`, which has room for them.
+        unsafe { raw::cuDeviceGetName(to, len, device) }
+    })?;
+    let pci_bus_id = text("cuDeviceGetPCIBusId", |to, len| {
+        // SAFETY: as above.
+        unsafe { raw::cuDeviceGetPCIBusId(to, len, device) }
+    })?;
+    let mut memory = 0;
+    // SAFETY: one integer is written.
+    let code = unsafe { raw::cuDeviceTotalMem_v2(&mut memory, device) };
+    check("cuDeviceTotalMem_v2", code)?;
+    let number = |what| attribute(what, device).map(|n| u32::try_from(n).unwrap_or(0));
+    let compute_capability = (
+        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    let multiprocessors = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    // Newer drivers may stop telling the clock.
+    let clock_khz = number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0);
+    let clock_hz = (clock_khz > 0).then_some(f64::from(clock_khz) * 1e3);
+    let peak = |per_cycle: Option<f64>| Some(per_cycle? * f64::from(multiprocessors) * clock_hz?);
+    let is_slice = name.contains(" MIG ");
+    Ok(CudaInfo {
+        ordinal: usize::try_from(ordinal).unwrap_or(0),
+        uuid: uuid(device, is_slice)?,
+        pci_bus_id: pci_bus_id.to_ascii_lowercase(),
+        compute_capability,
+        memory_bytes: memory as u64,
+        multiprocessors,
+        clock_hz,
+        peak_f64_flops_per_s: peak(flop_per_cycle_f64(compute_capability)),
+        peak_f32_flops_per_s: peak(flop_per_cycle_f32(compute_capability)),
+        is_slice,
+        name,
+    })
+}
+
+/// Single-precision operations that a multiprocessor begins in a cycle: twice its FMA units.
+fn flop_per_cycle_f32(compute_capability: (u32, u32)) -> Option<f64> {
+    match compute_capability {
+        (5 | 6, 0..=3) | (8 | 9, _) | (10 | 12, _) => match compute_capability {
+            (6 | 8, 0) => Some(128.0),
+            _ => Some(256.0),
+        },
+        (7, 0..=5) => Some(128.0),
+        _ => None,
+    }
+}
+
+/// Double-precision operations that a multiprocessor begins in a cycle, tensor cores included.
+fn flop_per_cycle_f64(compute_capability: (u32, u32)) -> Option<f64> {
+    match compute_capability {
+        (9 | 8, 0) => Some(if compute_capability.0 == 9 {
+            256.0
+        } else {
+            128.0
+        }),
+        (10, 0) => Some(128.0),
+        (6 | 7, 0) => Some(64.0),
+        (5 | 6, 1..=3) | (5, 0) | (7, 5) | (8, 6..=9) | (10, 3) | (12, _) => Some(4.0),
+        _ => None,
+    }
+}
+
+fn attribute(what: Attribute, device: raw::CUdevice) -> Outcome<i32> {
+    let mut value = 0;
+    // SAFETY: one integer is written.
+    let code = unsafe { raw::cuDeviceGetAttribute(&mut value, what, device) };
+    check("cuDeviceGetAttribute", code)?;
+    Ok(value)
+}
+
+/// A text that the driver writes.
+fn text(
+    call: &'static str,
+    write: impl FnOnce(*mut c_char, i32) -> raw::CUresult,
+) -> Result<String, CallError> {
+    let mut buffer = [0; 256];
+    // One character stays 0 whatever the driver writes.
+    check(call, write(buffer.as_mut_ptr(), 255))?;
+    let bytes = buffer.map(|c| c as u8);
+    let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+    Ok(text.to_string_lossy().into_owned())
+}
+
+fn uuid(device: raw::CUdevice, is_slice: bool) -> Outcome<String> {
+    let mut uuid = raw::CUuuid { bytes: [0; 16] };
+    // SAFETY: 16 bytes are written.
+    let code = unsafe { raw::cuDeviceGetUuid_v2(&mut uuid, device) };
+    check("cuDeviceGetUuid_v2", code)?;
+    let mut text = String::from(if is_slice { "MIG-" } else { "GPU-" });
+    for (i, byte) in uuid.bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{:02x}", *byte as u8));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_those_of_the_data_sheets() {
+        // Multiprocessors, boost clock, and TFLOP/s of double and single precision.
+        let sheets = [
+            ((9, 0), 132.0, 1.98e9, 66.9, 66.9),
+            ((8, 0), 108.0, 1.41e9, 19.5, 19.5),
+            ((7, 0), 80.0, 1.53e9, 7.8, 15.7),
+        ];
+        for (capability, multiprocessors, clock_hz, f64_peak, f32_peak) in sheets {
+            let tera =
+                |per_cycle: Option<f64>| per_cycle.unwrap() * multiprocessors * clock_hz / 1e12;
+            assert!((tera(flop_per_cycle_f64(capability)) - f64_peak).abs() < 0.2);
+            assert!((tera(flop_per_cycle_f32(capability)) - f32_peak).abs() < 0.2);
+        }
+        assert_eq!(flop_per_cycle_f64((99, 0)), None);
+    }
+}

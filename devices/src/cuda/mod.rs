@@ -1,0 +1,65 @@
+//! NVIDIA GPUs, through the CUDA driver and cuBLAS.
+//!
+//! Both libraries are opened at run time: the same program runs where there is no GPU. [`devices`] lists what there is,
+//! [`survey`] says in one line what was found and what it means, [`CudaWorker`] makes a device of a GPU and its host
+//! cores, and [`Engine`] is its arithmetic for single, double and complex numbers. [`plan`] says when C stays on the GPU, and
+//! how large tiles are when it does not.
+//!
+//! Three layers, one above the other: the foreign functions and whether they are there (`raw`); result codes checked, and
+//! what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
+
+mod blas;
+mod check;
+mod context;
+mod engine;
+mod find;
+mod memory;
+pub mod plan;
+mod raw;
+mod staging;
+mod stream;
+mod streamed;
+mod worker;
+
+pub use blas::Element;
+pub use engine::Engine;
+pub use find::{CudaInfo, Survey, devices, survey};
+pub use plan::{Placement, TilePlan};
+pub use worker::CudaWorker;
+
+use crate::DeviceError;
+
+/// What a GPU may use, and how its link is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CudaConfig {
+    /// The most bytes of GPU memory that jobs may use; without one, what is free when the worker is made, less a sixteenth.
+    pub memory_limit_bytes: Option<u64>,
+    /// The most bytes of host memory that jobs may pin; without one, half of C for gathered panels and a few megabytes.
+    pub host_limit_bytes: Option<u64>,
+    /// What the link between host and GPU carries in one direction, bytes/s. It decides only how much is gathered where C
+    /// does not fit on the GPU. The default is a PCI Express 4.0 link with 16 lanes.
+    pub link_bytes_per_s: f64,
+}
+
+impl Default for CudaConfig {
+    fn default() -> Self {
+        Self {
+            memory_limit_bytes: None,
+            host_limit_bytes: None,
+            link_bytes_per_s: 25e9,
+        }
+    }
+}
+
+impl CudaConfig {
+    fn check(&self, device: &str) -> Result<(), DeviceError> {
+        let link = self.link_bytes_per_s;
+        if link.is_finite() && link > 0.0 {
+            return Ok(());
+        }
+        Err(DeviceError::Config {
+            device: device.to_owned(),
+            reason: format!("link_bytes_per_s = {link}, but it must be positive"),
+        })
+    }
+}

@@ -1,0 +1,302 @@
+//! How a job is laid out in the memory of a GPU: whole, or in tiles that stream through it.
+//!
+//! # The arithmetic
+//!
+//! Elements have `s` bytes, the link carries `W` bytes/s, the GPU computes `P` flop/s, `f` flop are one multiplication
+//! with addition (2, or 8 for complex numbers). `R = s·P / (f·W)` is how many multiplications the GPU could do in the
+//! time in which the link carries one element: 4900 in `f64` for 67 Tflop/s behind 55 GB/s.
+//!
+//! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`. An update moves A (`m×k`) and B (`k×n`) and does
+//! `m·n·k` multiplications: the link keeps up while `k(m + n)·R <= m·n·k`, that is `1/m + 1/n <= 1/R`, whatever k is.
+//!
+//! **Streamed.** C stays in host memory, and its tiles (`p×q`) visit the GPU. A visit moves the tile there and back and
+//! the panels of A and B that it needs, `2pq + K(p + q)` elements, for `pqK` multiplications. The link keeps up while
+//!
+//! `2/K + 1/p + 1/q <= 1/R`.
+//!
+//! With the `K = k` of a single update, `2/K` alone is beyond `1/R`: the GPU would wait. So the panels of several updates
+//! are gathered in pinned host memory, and a visit uses all of them. Tiles are as large as the memory limit allows,
+//! three quarters of it for two of them (one comes and goes while the other one is computed), and then
+//!
+//! `K >= 2 / (1/R - 1/p - 1/q)`, but no more than `K = 8 / (1/p + 1/q)`,
+//!
+//! where the tile itself is a fifth of the traffic and more gathering would gain little: the second bound counts where
+//! the link is too slow for tiles of this size, and the panels are what holds the GPU up. What is gathered takes
+//! `K(m + n)` elements of host memory, which is kept below half of C, or below the limit that was set.
+
+use serde::{Deserialize, Serialize};
+
+/// How many tiles, panels and staging slots there are of each: one is filled or emptied while the other one is in use.
+pub const SLOTS: usize = 2;
+
+/// Bytes of a staging slot: large enough that a copy runs at the link's full speed (tens of microseconds of latency
+/// against milliseconds), small enough that the pipeline fills quickly.
+const SLOT_BYTES: usize = 8 << 20;
+/// The smallest slot, in elements.
+const MIN_SLOT: usize = 32;
+/// The smallest side of a tile.
+const MIN_TILE: usize = 16;
+/// Inner dimension of what is multiplied at once in a streamed visit: cuBLAS is at full speed from a few hundred on.
+const STEP_K: usize = 1024;
+/// The largest leading dimension in bytes that CUDA copies.
+const MAX_PITCH_BYTES: usize = i32::MAX as usize;
+
+/// What a plan may use, and how fast things are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Bytes of GPU memory.
+    pub device_bytes: u64,
+    /// Bytes of pinned host memory; `u64::MAX` for no other limit than half of C for gathered panels.
+    pub host_bytes: u64,
+    /// What the GPU computes at best, flop/s.
+    pub peak_flops_per_s: f64,
+    /// What the link carries, bytes/s.
+    pub link_bytes_per_s: f64,
+}
+
+/// A job: C is `rows × cols`, updates have `k <= k_max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of C.
+    pub rows: usize,
+    /// Columns of C.
+    pub cols: usize,
+    /// Largest inner dimension of an update.
+    pub k_max: usize,
+    /// Bytes of an element.
+    pub element_bytes: usize,
+}
+
+/// Where C is during a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// On the GPU.
+    Resident,
+    /// In host memory; tiles of this size visit the GPU.
+    Streamed {
+        /// Rows of a tile.
+        tile_rows: usize,
+        /// Columns of a tile.
+        tile_cols: usize,
+        /// Inner dimension that is gathered for a visit.
+        gather_k: usize,
+        /// Inner dimension that is on the GPU at a time.
+        step_k: usize,
+    },
+}
+
+/// How a job is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TilePlan {
+    /// Where C is.
+    pub placement: Placement,
+    /// Elements of a staging slot in pinned memory.
+    pub slot_elements: usize,
+    /// Bytes of GPU memory.
+    pub device_bytes: u64,
+    /// Bytes of pinned host memory.
+    pub host_bytes: u64,
+    /// How many updates with `k = k_max` are gathered for one visit; 1 when C is on the GPU.
+    pub updates_per_visit: usize,
+}
+
+/// Lays out a job; `None` when it does not fit in however small tiles.
+pub fn plan(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
+    let column_bytes = shape.rows.checked_mul(shape.element_bytes)?;
+    if column_bytes > MAX_PITCH_BYTES || shape.cols > i32::MAX as usize {
+        return None;
+    }
+    let slot_elements = slot(shape, limits)?;
+    resident(shape, slot_elements, limits)
+        .or_else(|| streamed(shape, slot_elements, f_flop, limits))
+}
+
+/// Elements of a staging slot: no more than there is to move, and a quarter of the host limit at most.
+fn slot(shape: Shape, limits: &Limits) -> Option<usize> {
+    let s = shape.element_bytes;
+    let most = (shape.rows.max(shape.k_max)).saturating_mul(shape.cols.max(shape.k_max));
+    let allowed = usize::try_from(limits.host_bytes / 4).unwrap_or(usize::MAX) / s;
+    let slot = (SLOT_BYTES / s).min(most).max(MIN_SLOT).min(allowed);
+    (slot >= MIN_SLOT).then_some(slot)
+}
+
+fn resident(shape: Shape, slot_elements: usize, limits: &Limits) -> Option<TilePlan> {
+    let [rows, cols, k] = [shape.rows, shape.cols, shape.k_max].map(|n| n as u128);
+    let elements = rows * cols + k * (rows + cols);
+    let s = shape.element_bytes as u128;
+    let plan = TilePlan {
+        placement: Placement::Resident,
+        slot_elements,
+        device_bytes: u64::try_from(elements * s).ok()?,
+        host_bytes: u64::try_from((SLOTS * slot_elements) as u128 * s).ok()?,
+        updates_per_visit: 1,
+    };
+    let step_fits = shape.k_max <= i32::MAX as usize / shape.element_bytes;
+    (step_fits && plan.fits(limits)).then_some(plan)
+}
+
+fn streamed(shape: Shape, slot_elements: usize, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
+    let s = shape.element_bytes;
+    let elements = usize::try_from(limits.device_bytes / s as u64).ok()?;
+    let (tile_rows, tile_cols) = tile(shape, elements)?;
+    // Two tiles, and what is left for two panels of A and of B.
+    let left = elements.checked_sub(SLOTS * tile_rows * tile_cols)?;
+    let step_k = (left / (SLOTS * (tile_rows + tile_cols))).min(STEP_K);
+    let wanted = wanted_k(tile_rows, tile_cols, shape.element_bytes, f_flop, limits);
+    let across = (shape.rows + shape.cols) as u128;
+    let half_of_c = shape.rows as u128 * shape.cols as u128 / 2;
+    let for_slots = (SLOTS * slot_elements) as u128;
+    let host = u128::from(limits.host_bytes / s as u64).checked_sub(for_slots)?;
+    let mut updates = 1;
+    while ((updates * shape.k_max) as f64) < wanted {
+        let gathered = 2 * updates as u128 * shape.k_max as u128 * across;
+        if gathered > half_of_c || gathered > host {
+            break;
+        }
+        updates *= 2;
+    }
+    let gather_k = shape.k_max.checked_mul(updates)?;
+    let step_k = step_k.min(gather_k);
+    let device = SLOTS * (tile_rows * tile_cols + step_k * (tile_rows + tile_cols));
+    let plan = TilePlan {
+        placement: Placement::Streamed {
+            tile_rows,
+            tile_cols,
+            gather_k,
+            step_k,
+        },
+        slot_elements,
+        device_bytes: (device * s) as u64,
+        host_bytes: u64::try_from((for_slots + gather_k as u128 * across) * s as u128).ok()?,
+        updates_per_visit: updates,
+    };
+    let pitch_fits = gather_k <= MAX_PITCH_BYTES / s;
+    (step_k > 0 && pitch_fits && plan.fits(limits)).then_some(plan)
+}
+
+/// The largest tile, as square as C allows, two of which take three quarters of the memory; its sides divide those of C
+/// nearly evenly.
+fn tile(shape: Shape, elements: usize) -> Option<(usize, usize)> {
+    let area = elements / 8 * 3;
+    let side = area.isqrt();
+    let rows = if shape.cols < side {
+        (area / shape.cols.max(1)).min(shape.rows)
+    } else {
+        side.min(shape.rows)
+    };
+    let cols = (area / rows.max(1)).min(shape.cols);
+    let even = |whole: usize, part: usize| whole.div_ceil(whole.div_ceil(part.max(1)).max(1));
+    let (rows, cols) = (even(shape.rows, rows), even(shape.cols, cols));
+    let large_enough = |part: usize, whole: usize| part >= MIN_TILE.min(whole) && part > 0;
+    (large_enough(rows, shape.rows) && large_enough(cols, shape.cols)).then_some((rows, cols))
+}
+
+/// The inner dimension that is to be gathered for a visit of a `p×q` tile, as the module says.
+fn wanted_k(p: usize, q: usize, element_bytes: usize, f_flop: f64, limits: &Limits) -> f64 {
+    let ratio = element_bytes as f64 * limits.peak_flops_per_s / (f_flop * limits.link_bytes_per_s);
+    let panels = 1.0 / p as f64 + 1.0 / q as f64;
+    let enough = 8.0 / panels;
+    let spare = 1.0 / ratio - panels;
+    if spare > 0.0 {
+        enough.min(2.0 / spare)
+    } else {
+        enough
+    }
+}
+
+impl TilePlan {
+    fn fits(&self, limits: &Limits) -> bool {
+        self.device_bytes <= limits.device_bytes && self.host_bytes <= limits.host_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const H200: Limits = Limits {
+        device_bytes: 140 << 30,
+        host_bytes: u64::MAX,
+        peak_flops_per_s: 67e12,
+        link_bytes_per_s: 55e9,
+    };
+
+    fn shape(rows: usize, cols: usize, k_max: usize) -> Shape {
+        Shape {
+            rows,
+            cols,
+            k_max,
+            element_bytes: 8,
+        }
+    }
+
+    #[test]
+    fn what_fits_stays_on_the_gpu() {
+        let plan = plan(shape(60_000, 60_000, 512), 2.0, &H200).unwrap();
+        assert_eq!(plan.placement, Placement::Resident);
+        assert_eq!(plan.device_bytes, 8 * (60_000 * 60_000 + 512 * 120_000));
+        assert_eq!(
+            (plan.updates_per_visit, plan.host_bytes),
+            (1, 2 * (8 << 20))
+        );
+    }
+
+    #[test]
+    fn a_streamed_job_keeps_the_link_behind_the_gpu() {
+        let plan = plan(shape(200_000, 200_000, 512), 2.0, &H200).unwrap();
+        let Placement::Streamed {
+            tile_rows: p,
+            tile_cols: q,
+            gather_k,
+            step_k,
+        } = plan.placement
+        else {
+            panic!("{plan:?}");
+        };
+        let traffic = 2.0 / gather_k as f64 + 1.0 / p as f64 + 1.0 / q as f64;
+        assert!(traffic * 8.0 * 67e12 / (2.0 * 55e9) <= 1.0, "{plan:?}");
+        assert!(plan.device_bytes <= H200.device_bytes);
+        assert!(plan.updates_per_visit.is_power_of_two() && step_k == STEP_K);
+        assert!(plan.host_bytes < 8 * 200_000 * 200_000 / 2 + (17 << 20));
+    }
+
+    #[test]
+    fn too_little_memory_is_no_plan() {
+        let little = |device_bytes, host_bytes| Limits {
+            device_bytes,
+            host_bytes,
+            ..H200
+        };
+        assert_eq!(
+            plan(shape(100, 100, 10), 2.0, &little(1000, u64::MAX)),
+            None
+        );
+        assert_eq!(plan(shape(100, 100, 10), 2.0, &little(1 << 30, 100)), None);
+        assert_eq!(plan(shape(1 << 40, 1, 1), 2.0, &H200), None);
+        assert_eq!(
+            plan(shape(usize::MAX, usize::MAX, usize::MAX), 2.0, &H200),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn plans_keep_their_limits(
+            rows in 1usize..3000, cols in 1usize..3000, k_max in 1usize..300, device in 12u32..26, host in 12u32..40,
+        ) {
+            let limits = Limits { device_bytes: 1 << device, host_bytes: 1 << host, ..H200 };
+            if let Some(plan) = plan(shape(rows, cols, k_max), 2.0, &limits) {
+                prop_assert!(plan.device_bytes <= limits.device_bytes && plan.host_bytes <= limits.host_bytes);
+                prop_assert!(plan.slot_elements >= MIN_SLOT);
+                if let Placement::Streamed { tile_rows, tile_cols, gather_k, step_k } = plan.placement {
+                    prop_assert!((1..=rows).contains(&tile_rows) && (1..=cols).contains(&tile_cols));
+                    prop_assert!((1..=gather_k).contains(&step_k));
+                    prop_assert_eq!(gather_k, k_max * plan.updates_per_visit);
+                    prop_assert!(rows * cols + k_max * (rows + cols) > (1 << device) / 8, "it would have fitted");
+                }
+            }
+        }
+    }
+}

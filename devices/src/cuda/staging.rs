@@ -1,0 +1,254 @@
+//! The way between ordinary host memory and the GPU: through slots of pinned memory, one being filled or emptied while
+//! the other one is copied.
+
+use super::blas::Element;
+use super::check::Outcome;
+use super::context::Context;
+use super::plan::SLOTS;
+use super::raw::CUdeviceptr;
+use super::stream::{Event, MatrixCopy, Stream};
+use crate::{View, ViewMut};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A matrix in device memory: its address and its leading dimension in elements.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    pub address: CUdeviceptr,
+    pub ld: usize,
+}
+
+impl Place {
+    /// The place of element `(row, col)`.
+    pub fn at<T>(self, row: usize, col: usize) -> Self {
+        let offset = (col * self.ld + row) * size_of::<T>();
+        Self {
+            address: self.address + offset as CUdeviceptr,
+            ..self
+        }
+    }
+}
+
+/// The pinned slots.
+#[derive(Debug)]
+pub struct Staging<T> {
+    start: NonNull<T>,
+    elements: usize,
+    /// Reached when the copy from or to the slot is done.
+    done: [Event; SLOTS],
+    next: usize,
+}
+
+// SAFETY: the memory belongs to the engine that owns this value, and one thread at a time uses both.
+unsafe impl<T: Send> Send for Staging<T> {}
+
+impl<T: Element> Staging<T> {
+    /// Slots that [`Staging::place`] puts into memory later; in a bound context.
+    pub fn new(context: &Arc<Context>) -> Outcome<Self> {
+        Ok(Self {
+            start: NonNull::dangling(),
+            elements: 0,
+            done: [Event::new(context)?, Event::new(context)?],
+            next: 0,
+        })
+    }
+
+    /// Uses `SLOTS` times `elements` elements of pinned memory at `start`.
+    ///
+    /// # Safety
+    /// The memory stays allocated, and nobody else uses it, until the next call or the end of all work. No copy to or
+    /// from the slots used before is under way.
+    pub unsafe fn place(&mut self, start: NonNull<T>, elements: usize) {
+        self.start = start;
+        self.elements = elements;
+    }
+
+    /// Queues copies of `from` to device memory; returns when all of it has been read.
+    pub fn upload(&mut self, stream: &Stream, from: View<'_, T>, to: Place) -> Outcome<()> {
+        for (rows, cols) in pieces(from.rows(), from.cols(), self.elements) {
+            let slot = self.turn();
+            // The last copy from or to this slot must be done before the host writes it.
+            self.done[slot].synchronize()?;
+            let piece = from.block(rows.clone(), cols.clone());
+            copy_columns(piece, self.slot(slot, rows.len(), cols.len()));
+            let copy = self.copy(slot, &rows, &cols, to, false);
+            // SAFETY: the slot is pinned and holds the piece; it is not touched again before `done` is reached. `to` holds
+            // the whole of `from`.
+            unsafe { stream.copy(&copy) }?;
+            self.done[slot].record(stream)?;
+        }
+        Ok(())
+    }
+
+    /// Copies device memory to `to`; returns when all of it has been written.
+    pub fn download(
+        &mut self,
+        stream: &Stream,
+        from: Place,
+        mut to: ViewMut<'_, T>,
+    ) -> Outcome<()> {
+        let mut waiting: Option<(usize, Range<usize>, Range<usize>)> = None;
+        for (rows, cols) in pieces(to.rows(), to.cols(), self.elements) {
+            let slot = self.turn();
+            self.done[slot].synchronize()?;
+            let copy = self.copy(slot, &rows, &cols, from, true);
+            // SAFETY: the slot is pinned and large enough; it is not touched before `done` is reached. `from` holds the
+            // whole of `to`.
+            unsafe { stream.copy(&copy) }?;
+            self.done[slot].record(stream)?;
+            // While this piece travels, the one before is unpacked.
+            if let Some(piece) = waiting.replace((slot, rows, cols)) {
+                self.unpack(piece, &mut to)?;
+            }
+        }
+        waiting.map_or(Ok(()), |piece| self.unpack(piece, &mut to))
+    }
+
+    fn unpack(
+        &mut self,
+        (slot, rows, cols): (usize, Range<usize>, Range<usize>),
+        to: &mut ViewMut<'_, T>,
+    ) -> Outcome<()> {
+        self.done[slot].synchronize()?;
+        let packed = self.slot(slot, rows.len(), cols.len());
+        copy_columns(packed.rb(), block_mut(to, rows, cols));
+        Ok(())
+    }
+
+    /// The slot whose turn it is.
+    fn turn(&mut self) -> usize {
+        self.next = (self.next + 1) % SLOTS;
+        self.next
+    }
+
+    fn slot_start(&self, slot: usize) -> *mut T {
+        self.start.as_ptr().wrapping_add(slot * self.elements)
+    }
+
+    /// A slot as a packed matrix; no copy from or to it is under way.
+    fn slot(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
+        debug_assert!(
+            rows * cols <= self.elements,
+            "a piece is larger than a slot"
+        );
+        // SAFETY: `place` was given this memory, the caller has waited for the copies of this slot, and the borrow of
+        // `self` keeps others away. Every pattern of bits is a value.
+        let data = unsafe { std::slice::from_raw_parts_mut(self.slot_start(slot), rows * cols) };
+        ViewMut::new(data, rows, cols, rows.max(1))
+    }
+
+    fn copy(
+        &self,
+        slot: usize,
+        rows: &Range<usize>,
+        cols: &Range<usize>,
+        place: Place,
+        to_host: bool,
+    ) -> MatrixCopy {
+        let size = size_of::<T>();
+        MatrixCopy {
+            host: self.slot_start(slot).cast(),
+            host_pitch: rows.len() * size,
+            device: place.at::<T>(rows.start, cols.start).address,
+            device_pitch: place.ld * size,
+            width: rows.len() * size,
+            height: cols.len(),
+            to_host,
+        }
+    }
+}
+
+/// Cuts a matrix into pieces of at most `most` elements: whole columns where they fit, else parts of one.
+fn pieces(
+    rows: usize,
+    cols: usize,
+    most: usize,
+) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let height = rows.min(most).max(1);
+    let width = (most / height).clamp(1, cols.max(1));
+    let ranges = |whole: usize, part: usize| {
+        (0..whole)
+            .step_by(part)
+            .map(move |first| first..(first + part).min(whole))
+    };
+    ranges(cols, width)
+        .flat_map(move |columns| ranges(rows, height).map(move |rows| (rows, columns.clone())))
+}
+
+/// A part of a matrix, to be changed.
+pub fn block_mut<'a, T>(
+    whole: &'a mut ViewMut<'_, T>,
+    rows: Range<usize>,
+    cols: Range<usize>,
+) -> ViewMut<'a, T> {
+    let (n_rows, n_cols, ld) = (rows.len(), cols.len(), whole.ld());
+    if n_rows == 0 || n_cols == 0 {
+        return ViewMut::new(&mut [], n_rows, n_cols, ld);
+    }
+    let first = cols.start * ld + rows.start;
+    let span = (n_cols - 1) * ld + n_rows;
+    let data = &mut whole.data_mut()[first..first + span];
+    ViewMut::new(data, n_rows, n_cols, ld)
+}
+
+/// Copies column by column, by all threads of the pool that the caller is a thread of: one core alone does not fill a
+/// fast link.
+pub fn copy_columns<T: Element>(from: View<'_, T>, to: ViewMut<'_, T>) {
+    if from.is_empty() {
+        return;
+    }
+    let threads = rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads());
+    if threads == 1 || from.cols() < threads {
+        return copy_serially(from, to);
+    }
+    rayon::scope(|scope| {
+        let mut first = 0;
+        for to in to.split_columns(crate::view::even_widths(from.cols(), threads)) {
+            let columns = first..first + to.cols();
+            first = columns.end;
+            scope.spawn(move |_| copy_serially(from.columns(columns), to));
+        }
+    });
+}
+
+fn copy_serially<T: Copy>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
+    for j in 0..from.cols() {
+        to.col_mut(j).copy_from_slice(from.col(j));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_tile_the_matrix(rows in 0usize..40, cols in 0usize..40, most in 1usize..100) {
+            let mut seen = vec![0; rows * cols];
+            for (r, c) in pieces(rows, cols, most) {
+                prop_assert!(r.len() * c.len() <= most && !r.is_empty() && !c.is_empty());
+                for j in c {
+                    for i in r.clone() {
+                        seen[j * rows + i] += 1;
+                    }
+                }
+            }
+            prop_assert!(seen.iter().all(|&n| n == 1));
+        }
+    }
+
+    #[test]
+    fn parts_are_copied_in_place() {
+        let from: Vec<f64> = (0..6).map(f64::from).collect();
+        let mut to = vec![-1.0; 5 * 4];
+        let mut whole = ViewMut::new(&mut to, 5, 4, 5);
+        let part = block_mut(&mut whole, 1..4, 2..4);
+        copy_columns(View::new(&from, 3, 2, 3), part);
+        assert_eq!(
+            &to[10..],
+            &[-1.0, 0.0, 1.0, 2.0, -1.0, -1.0, 3.0, 4.0, 5.0, -1.0]
+        );
+    }
+}

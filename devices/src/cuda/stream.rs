@@ -1,0 +1,167 @@
+//! Streams, events, and copies on streams.
+
+use super::check::{Outcome, check};
+use super::context::Context;
+use super::raw;
+use std::sync::Arc;
+
+/// Not ordered with the legacy default stream, which nobody here uses.
+const NON_BLOCKING: u32 = 1;
+/// A thread that waits for the event sleeps (1), and its time is not taken (2).
+const BLOCKING_SYNC_WITHOUT_TIMING: u32 = 1 | 2;
+
+/// A queue of work on a GPU, done in order.
+#[derive(Debug)]
+pub struct Stream {
+    handle: raw::CUstream,
+    context: Arc<Context>,
+}
+
+// SAFETY: a stream may be used from any thread in which its context is current.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// A stream in a bound context.
+    pub fn new(context: &Arc<Context>) -> Outcome<Self> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the context is current; one handle is written.
+        let code = unsafe { raw::cuStreamCreate(&mut handle, NON_BLOCKING) };
+        check("cuStreamCreate", code)?;
+        Ok(Self {
+            handle,
+            context: Arc::clone(context),
+        })
+    }
+
+    /// The driver's handle.
+    pub fn handle(&self) -> raw::CUstream {
+        self.handle
+    }
+
+    /// Waits until everything queued so far is done.
+    pub fn synchronize(&self) -> Outcome<()> {
+        // SAFETY: the stream lives.
+        check("cuStreamSynchronize", unsafe {
+            raw::cuStreamSynchronize(self.handle)
+        })
+    }
+
+    /// Work queued from now on begins after what `event` recorded last.
+    pub fn wait(&self, event: &Event) -> Outcome<()> {
+        // SAFETY: the stream and the event live; the driver keeps what it needs of the event.
+        let code = unsafe { raw::cuStreamWaitEvent(self.handle, event.handle, 0) };
+        check("cuStreamWaitEvent", code)
+    }
+
+    /// Queues a copy of a matrix part.
+    ///
+    /// # Safety
+    /// Both ends hold `height` lines of `width` bytes, `pitch` bytes apart. The host end is pinned, stays allocated, and
+    /// nobody uses it before the copy is done (other than to read what is copied from).
+    pub unsafe fn copy(&self, copy: &MatrixCopy) -> Outcome<()> {
+        if copy.width == 0 || copy.height == 0 {
+            return Ok(());
+        }
+        let mut raw = raw::CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: raw::CUmemorytype::CU_MEMORYTYPE_HOST,
+            srcHost: std::ptr::null(),
+            srcDevice: 0,
+            srcArray: std::ptr::null_mut(),
+            srcPitch: copy.host_pitch,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: raw::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstHost: std::ptr::null_mut(),
+            dstDevice: 0,
+            dstArray: std::ptr::null_mut(),
+            dstPitch: copy.device_pitch,
+            WidthInBytes: copy.width,
+            Height: copy.height,
+        };
+        if copy.to_host {
+            raw.srcMemoryType = raw::CUmemorytype::CU_MEMORYTYPE_DEVICE;
+            raw.srcDevice = copy.device;
+            raw.srcPitch = copy.device_pitch;
+            raw.dstMemoryType = raw::CUmemorytype::CU_MEMORYTYPE_HOST;
+            raw.dstHost = copy.host.cast();
+            raw.dstPitch = copy.host_pitch;
+        } else {
+            raw.srcHost = copy.host.cast();
+            raw.dstDevice = copy.device;
+        }
+        // SAFETY: by this function's contract.
+        check("cuMemcpy2DAsync_v2", unsafe {
+            raw::cuMemcpy2DAsync_v2(&raw, self.handle)
+        })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.context.bind();
+        // SAFETY: created by `new` and destroyed once.
+        let _ = unsafe { raw::cuStreamDestroy_v2(self.handle) };
+    }
+}
+
+/// A copy between pinned host memory and device memory: `height` lines of `width` bytes.
+#[derive(Debug)]
+pub struct MatrixCopy {
+    pub host: *mut u8,
+    pub host_pitch: usize,
+    pub device: raw::CUdeviceptr,
+    pub device_pitch: usize,
+    pub width: usize,
+    pub height: usize,
+    pub to_host: bool,
+}
+
+/// A mark in a stream that others can wait for.
+#[derive(Debug)]
+pub struct Event {
+    handle: raw::CUevent,
+    context: Arc<Context>,
+}
+
+// SAFETY: an event may be used from any thread in which its context is current.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// An event in a bound context; it counts as reached until it is recorded.
+    pub fn new(context: &Arc<Context>) -> Outcome<Self> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the context is current; one handle is written.
+        let code = unsafe { raw::cuEventCreate(&mut handle, BLOCKING_SYNC_WITHOUT_TIMING) };
+        check("cuEventCreate", code)?;
+        Ok(Self {
+            handle,
+            context: Arc::clone(context),
+        })
+    }
+
+    /// Marks what is queued on the stream so far.
+    pub fn record(&self, stream: &Stream) -> Outcome<()> {
+        // SAFETY: both live, in the same context.
+        check("cuEventRecord", unsafe {
+            raw::cuEventRecord(self.handle, stream.handle())
+        })
+    }
+
+    /// Waits until what was recorded last is done. The thread sleeps.
+    pub fn synchronize(&self) -> Outcome<()> {
+        // SAFETY: the event lives.
+        check("cuEventSynchronize", unsafe {
+            raw::cuEventSynchronize(self.handle)
+        })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let _ = self.context.bind();
+        // SAFETY: created by `new` and destroyed once.
+        let _ = unsafe { raw::cuEventDestroy_v2(self.handle) };
+    }
+}

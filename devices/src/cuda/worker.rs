@@ -1,0 +1,204 @@
+//! The worker of a GPU with its host cores.
+
+use super::CudaConfig;
+use super::engine::Engine;
+use super::find::CudaInfo;
+use super::plan::TilePlan;
+use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
+use crate::topology::{CoreInfo, Topology};
+use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
+use crate::{DeviceError, View, ViewMut};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// A GPU and the host cores that drive it, which are one device.
+///
+/// C is on the GPU from `begin` to `finish` where it fits, and streams through it in tiles where it does not
+/// (see [`plan`](mod@super::plan)). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
+/// wall time with all transfers of the update, and the times of `begin`, of the updates and of `finish` sum up to the
+/// job's: nothing runs in between. Within an update, transfer hides behind arithmetic. (An update that returned with its
+/// arithmetic under way would hide the next one's transfer too, but report a time that is not its own: the first sample
+/// of a measurement would be too short, and an error would come one update late.)
+///
+/// Where tiles stream, updates gather panels until a visit is worth it, and the last of
+/// [`updates_per_visit`](Worker::updates_per_visit) updates takes nearly all of their time: only the mean over that many
+/// says how fast the device is. `finish` visits with what is left.
+pub struct CudaWorker {
+    info: DeviceInfo,
+    job: Job,
+    engine: Engine<f64>,
+    hands: ThreadPool,
+    topology: Arc<Topology>,
+    /// Where the thread that drives the GPU was seen.
+    seen: Seen,
+}
+
+impl CudaWorker {
+    /// The device called `name`, of the GPU `gpu` and these host cores: one to drive it, more to copy faster. The threads
+    /// are bound to the cores when `pin` is set; without cores there is one thread, which is not bound.
+    ///
+    /// # Errors
+    /// [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] when the GPU cannot be used;
+    /// [`DeviceError::Config`] when a thread cannot be started or the configuration makes no sense;
+    /// [`DeviceError::Binding`] when a thread cannot be bound.
+    pub fn new(
+        topology: Arc<Topology>,
+        name: &str,
+        gpu: &CudaInfo,
+        (cores, pin): (&[CoreInfo], bool),
+        config: &CudaConfig,
+    ) -> Result<Self, DeviceError> {
+        config.check(name)?;
+        let hands = start_hands(name, cores.len().max(1))?;
+        let pinned = pin && !cores.is_empty();
+        if pinned {
+            hands
+                .broadcast(|thread| topology.bind_current_thread(&cores[thread.index()]))
+                .into_iter()
+                .collect::<Result<(), _>>()?;
+        }
+        // Made by its own thread, so that the driver's tables and the pinned memory are near it.
+        let engine = on_first(&hands, || Engine::new(name, gpu, config))?;
+        let version = engine.blas_version()?;
+        let info = DeviceInfo {
+            name: name.to_owned(),
+            kind: DeviceKind::Cuda,
+            blas: format!("cuBLAS {version} on {} ({})", gpu.name, gpu.pci_bus_id),
+            paced: None,
+            cores: cores.iter().map(|core| core.core).collect(),
+            pinned,
+        };
+        Ok(Self {
+            info,
+            job: Job::default(),
+            engine,
+            hands,
+            topology,
+            seen: Seen::default(),
+        })
+    }
+
+    /// How a job would be laid out; `None` when there is nothing to compute, or it does not fit in however small tiles.
+    pub fn plan(&self, rows: usize, cols: usize, k_max: usize) -> Option<TilePlan> {
+        self.engine.plan(rows, cols, k_max)
+    }
+
+    /// Bytes of GPU memory that jobs may use.
+    pub fn memory_limit_bytes(&self) -> u64 {
+        self.engine.memory_limit_bytes()
+    }
+}
+
+impl Worker for CudaWorker {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Pinned host memory: for copies, and for gathered panels where C does not fit on the GPU. The GPU's own memory is
+    /// not the host's, and never too small for a job but for tiny limits.
+    fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64 {
+        self.plan(rows, cols, k_max)
+            .map_or(0, |plan| plan.host_bytes)
+    }
+
+    fn updates_per_visit(&self, rows: usize, cols: usize, k_max: usize) -> usize {
+        self.plan(rows, cols, k_max)
+            .map_or(1, |plan| plan.updates_per_visit)
+    }
+
+    fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
+        on_first(&self.hands, || c.scale(beta));
+    }
+
+    fn threads(&self) -> Vec<ThreadPlace> {
+        let topology = &self.topology;
+        let binding = || topology.current_binding().unwrap_or_default();
+        let bound = self.hands.broadcast(|_| binding());
+        let cores = self.info.cores.iter().zip(bound).enumerate();
+        cores
+            .map(|(i, (&core, bound_to))| ThreadPlace {
+                core,
+                bound_to,
+                ran_on: match i {
+                    0 => self.seen.units(),
+                    // The others only help to copy.
+                    _ => Vec::new(),
+                },
+            })
+            .collect()
+    }
+
+    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
+        self.job.begin(&c, k_max);
+        let engine = &mut self.engine;
+        let begun = on_first(&self.hands, || engine.begin(c.rb(), k_max));
+        self.close_on_error(begun)
+    }
+
+    fn update(
+        &mut self,
+        alpha: f64,
+        a: View<'_, f64>,
+        b: View<'_, f64>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        self.job.update(&a, &b, &c)?;
+        let (engine, seen) = (&mut self.engine, &self.seen);
+        let start = Instant::now();
+        let updated = on_first(&self.hands, || {
+            let start_s = thread_cpu_time_s();
+            engine.update(alpha, a, b, c)?;
+            seen.note();
+            Ok(thread_cpu_time_s() - start_s)
+        });
+        let busy_s = start.elapsed().as_secs_f64();
+        let cpu_s = self.close_on_error(updated)?;
+        Ok(UpdateTime { busy_s, cpu_s })
+    }
+
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
+        self.job.finish(&c)?;
+        let engine = &mut self.engine;
+        on_first(&self.hands, || engine.finish(c))
+    }
+}
+
+impl CudaWorker {
+    /// After an error the job is over.
+    fn close_on_error<R>(&mut self, result: Result<R, DeviceError>) -> Result<R, DeviceError> {
+        if result.is_err() {
+            self.job = Job::default();
+        }
+        result
+    }
+}
+
+fn start_hands(name: &str, count: usize) -> Result<ThreadPool, DeviceError> {
+    let thread_name = name.to_owned();
+    ThreadPoolBuilder::new()
+        .num_threads(count)
+        .thread_name(move |i| format!("{thread_name}-{i}"))
+        .build()
+        .map_err(|error| DeviceError::Config {
+            device: name.to_owned(),
+            reason: format!("cannot start {count} host threads: {error}"),
+        })
+}
+
+/// Runs `work` on the first thread of the pool; the others are free to help it.
+///
+/// A broadcast, and not a plain job: the calling driver thread must not start another device's work while it waits.
+fn on_first<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> R {
+    let work = Mutex::new(Some(work));
+    let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let results = pool.broadcast(|thread| match thread.index() {
+        0 => take().map(|work| work()),
+        _ => None,
+    });
+    results
+        .into_iter()
+        .flatten()
+        .next()
+        .unwrap_or_else(|| unreachable!("a broadcast runs on every thread of the pool"))
+}

@@ -1,0 +1,92 @@
+//! What every call goes through: it is counted, and may be made to fail.
+
+use crate::codes::{self, NOT_INITIALIZED, SUCCESS};
+use crate::state::{Emulator, lock};
+use std::cell::Cell;
+
+/// How a call behaves when it is made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// It does nothing and returns the code.
+    Plain,
+    /// It puts work on a stream: the work, too, may be what fails.
+    Queues,
+    /// It waits for work: that it fails means that the work did, so the device is lost.
+    Waits,
+    /// It releases something: it does so and returns the code, as the driver does with errors of earlier work.
+    Releases,
+}
+
+thread_local! {
+    /// The code with which the work of the present call is to fail.
+    static FAILS_LATER: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// The code with which the work that this call queues is to fail, if it is.
+pub fn fails_later() -> Option<u32> {
+    FAILS_LATER.take()
+}
+
+/// A call of the driver.
+pub fn driver(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
+    run(name, class, body)
+}
+
+/// A call of cuBLAS, which has codes of its own.
+pub fn blas(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
+    codes::as_blas(run(name, class, body))
+}
+
+fn run(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
+    let failure = admit(name, class);
+    match (failure, class) {
+        (None, _) => body().err().unwrap_or(SUCCESS),
+        (Some((code, true)), Class::Queues) => {
+            FAILS_LATER.set(Some(code));
+            let result = body();
+            FAILS_LATER.set(None);
+            result.err().unwrap_or(SUCCESS)
+        }
+        (Some((code, _)), Class::Releases) => {
+            let _ = body();
+            code
+        }
+        (Some((code, _)), _) => code,
+    }
+}
+
+/// Counts the call; its code, and whether it is the work that fails, when it is one that is to fail.
+fn admit(name: &'static str, class: Class) -> Option<(u32, bool)> {
+    let mut emulator = lock();
+    emulator.calls += 1;
+    let all = emulator.calls;
+    let own = emulator.calls_by_name.entry(name).or_default();
+    *own += 1;
+    let own = *own;
+    let found = emulator.failures.iter().position(|failure| {
+        (failure.call == name && failure.number == own)
+            || (failure.call == "*" && failure.number == all)
+    });
+    let failure = emulator.failures.remove(found?);
+    emulator.failed = Some(name);
+    let later = failure.later && class == Class::Queues;
+    if !later && (codes::loses_device(failure.code) || class == Class::Waits) {
+        lose_current(&mut emulator, failure.code);
+    }
+    Some((failure.code, later))
+}
+
+fn lose_current(emulator: &mut Emulator, code: u32) {
+    if let Some(device) = emulator.current_even_lost() {
+        emulator.lose(device, code);
+    }
+}
+
+/// Refuses calls before `cuInit`.
+pub fn initialised() -> Result<(), u32> {
+    if lock().initialised {
+        Ok(())
+    } else {
+        Err(NOT_INITIALIZED)
+    }
+}

@@ -1,0 +1,112 @@
+//! Functions that tests call beside those of CUDA: counters, and failures to come.
+
+use crate::settings::{Failure, Schedule};
+use crate::state::lock;
+use std::ffi::{c_char, c_int};
+
+/// Contexts, memory, streams, events and cuBLAS handles that are alive.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_live() -> u64 {
+    lock().live()
+}
+
+/// Things done that no correct program does, such as freeing memory that queued work needs.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_violations() -> u64 {
+    lock().violations
+}
+
+/// Asynchronous copies from or to host memory that is not pinned.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_pageable_copies() -> u64 {
+    lock().pageable_copies
+}
+
+/// Calls so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_calls() -> u64 {
+    lock().calls
+}
+
+/// The most bytes of a device's memory that were allocated at one time since the last reset.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_device_peak_bytes(device: c_int) -> u64 {
+    let emulator = lock();
+    let device = usize::try_from(device)
+        .ok()
+        .and_then(|d| emulator.devices.get(d));
+    device.map_or(0, |d| d.peak)
+}
+
+/// The most bytes of pinned host memory that were allocated at one time since the last reset.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_pinned_peak_bytes() -> u64 {
+    lock().pinned_peak
+}
+
+/// The `number`-th call from now on returns `code`; with `later` other than 0, a call that queues work succeeds and
+/// its work fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_fail(number: u64, code: u32, later: c_int) {
+    let mut emulator = lock();
+    let failure = Failure {
+        call: "*".to_owned(),
+        number: emulator.calls + number,
+        code,
+        later: later != 0,
+    };
+    emulator.failures = vec![failure];
+    emulator.failed = None;
+}
+
+/// Writes the name of the call that was made to fail, ended by 0, to `name`, which has room for `bytes` bytes; nothing
+/// but the 0 when none was since the last reset.
+///
+/// # Safety
+/// `name` points to `bytes >= 1` bytes that may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_cuda_emulator_failed(name: *mut c_char, bytes: usize) {
+    let text = lock().failed.unwrap_or("");
+    // SAFETY: by this function's contract.
+    unsafe { crate::driver::write_text(name, bytes, text) };
+}
+
+/// How many bytes of memory a device has from now on.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_set_memory(device: c_int, bytes: u64) {
+    let mut emulator = lock();
+    let index = usize::try_from(device).unwrap_or(usize::MAX);
+    if let Some(memory) = emulator.settings.memory.get_mut(index) {
+        *memory = bytes;
+    }
+}
+
+/// When queued work runs from now on, unless streams have threads: 1 is `late`, anything else `early`. Returns 0 when
+/// they have, and nothing changes.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_set_schedule(schedule: c_int) -> c_int {
+    let mut emulator = lock();
+    if emulator.settings.schedule == Schedule::Threads {
+        return 0;
+    }
+    emulator.settings.schedule = match schedule {
+        1 => Schedule::Late,
+        _ => Schedule::Early,
+    };
+    1
+}
+
+/// Forgets failures to come, lost devices and the counters. What is alive stays.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_reset() {
+    let mut emulator = lock();
+    emulator.failures.clear();
+    emulator.failed = None;
+    emulator.violations = 0;
+    emulator.pageable_copies = 0;
+    emulator.pinned_peak = emulator.pinned_bytes;
+    for device in &mut emulator.devices {
+        device.lost = None;
+        device.peak = device.used;
+    }
+}

@@ -1,0 +1,157 @@
+//! The functions of cuBLAS.
+
+use crate::arithmetic::{Gemm, Kind};
+use crate::call::{Class, blas};
+use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
+use crate::schedule::enqueue;
+use crate::state::{Handle, lock};
+use crate::work::Work;
+use std::ffi::{c_int, c_uint};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> u32 {
+    blas("cublasCreate_v2", Class::Plain, || {
+        let mut emulator = lock();
+        let device = emulator.current()?;
+        if handle.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let id = emulator.fresh_id();
+        emulator.handles.insert(id, Handle { device, stream: 0 });
+        // SAFETY: not null, so the caller promises that it can be written.
+        unsafe { handle.write(id) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cublasDestroy_v2(handle: u64) -> u32 {
+    blas("cublasDestroy_v2", Class::Releases, || {
+        let mut emulator = lock();
+        let removed = emulator.handles.remove(&handle).ok_or(INVALID_HANDLE)?;
+        emulator.alive(removed.device)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cublasSetStream_v2(handle: u64, stream: u64) -> u32 {
+    blas("cublasSetStream_v2", Class::Plain, || {
+        let mut emulator = lock();
+        emulator.stream(stream)?;
+        let state = emulator.handles.get_mut(&handle).ok_or(INVALID_HANDLE)?;
+        state.stream = stream;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cublasGetVersion_v2(handle: u64, version: *mut c_int) -> u32 {
+    blas("cublasGetVersion_v2", Class::Plain, || {
+        if !lock().handles.contains_key(&handle) || version.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        // A version that no cuBLAS has.
+        // SAFETY: not null, so the caller promises that it can be written.
+        unsafe { version.write(0) };
+        Ok(())
+    })
+}
+
+/// The arguments of a gemm function behind its handle and its two transpositions.
+struct Arguments {
+    m: c_int,
+    n: c_int,
+    k: c_int,
+    alpha: [f64; 2],
+    a: u64,
+    lda: c_int,
+    b: u64,
+    ldb: c_int,
+    beta: [f64; 2],
+    c: u64,
+    ldc: c_int,
+}
+
+fn queue_gemm(
+    handle: u64,
+    kind: Kind,
+    transposed: [c_uint; 2],
+    arguments: &Arguments,
+) -> Result<(), u32> {
+    let x = arguments;
+    let size = |n: c_int| usize::try_from(n).map_err(|_| INVALID_VALUE);
+    let gemm = Gemm {
+        kind,
+        m: size(x.m)?,
+        n: size(x.n)?,
+        k: size(x.k)?,
+        alpha: x.alpha,
+        a: x.a,
+        lda: size(x.lda)?,
+        b: x.b,
+        ldb: size(x.ldb)?,
+        beta: x.beta,
+        c: x.c,
+        ldc: size(x.ldc)?,
+    };
+    let fits = gemm.lda >= gemm.m.max(1) && gemm.ldb >= gemm.k.max(1) && gemm.ldc >= gemm.m.max(1);
+    if !fits || transposed != [0, 0] {
+        return Err(INVALID_VALUE);
+    }
+    let stream = lock().handles.get(&handle).ok_or(INVALID_HANDLE)?.stream;
+    enqueue(stream, Work::Gemm(gemm))
+}
+
+macro_rules! gemm {
+    ($name:ident, $kind:expr, $element:ty, $scalar:expr) => {
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments, reason = "the signature is cuBLAS's")]
+        pub unsafe extern "C" fn $name(
+            handle: u64,
+            transpose_a: c_uint,
+            transpose_b: c_uint,
+            m: c_int,
+            n: c_int,
+            k: c_int,
+            alpha: *const $element,
+            a: u64,
+            lda: c_int,
+            b: u64,
+            ldb: c_int,
+            beta: *const $element,
+            c: u64,
+            ldc: c_int,
+        ) -> u32 {
+            blas(stringify!($name), Class::Queues, || {
+                if alpha.is_null() || beta.is_null() {
+                    return Err(INVALID_VALUE);
+                }
+                let scalar: fn($element) -> [f64; 2] = $scalar;
+                // SAFETY: not null, so the caller promises that it can be read.
+                let (alpha, beta) = unsafe { (scalar(alpha.read()), scalar(beta.read())) };
+                let arguments = Arguments {
+                    m,
+                    n,
+                    k,
+                    alpha,
+                    a,
+                    lda,
+                    b,
+                    ldb,
+                    beta,
+                    c,
+                    ldc,
+                };
+                queue_gemm(handle, $kind, [transpose_a, transpose_b], &arguments)
+            })
+        }
+    };
+}
+
+gemm!(cublasSgemm_v2, Kind::F32, f32, |x| [f64::from(x), 0.0]);
+gemm!(cublasDgemm_v2, Kind::F64, f64, |x| [x, 0.0]);
+gemm!(cublasCgemm_v2, Kind::C32, [f32; 2], |[re, im]| [
+    f64::from(re),
+    f64::from(im)
+]);
+gemm!(cublasZgemm_v2, Kind::C64, [f64; 2], |x| x);

@@ -1,0 +1,144 @@
+//! Device memory and pinned host memory.
+
+use crate::codes::{ILLEGAL_ADDRESS, INVALID_VALUE, OUT_OF_MEMORY};
+use crate::state::Emulator;
+use std::sync::Arc;
+
+/// Where device addresses begin: no processor lets a program dereference such an address.
+const DEVICE_SPACE: u64 = 0x0DE0_0000_0000_0000;
+/// Unused addresses behind every allocation.
+const GAP: u64 = 4096;
+/// Every byte that was never written: as `f32` or `f64` it reads as NaN.
+pub const POISON: u8 = 0xFF;
+
+/// Memory that is written through raw pointers, by whatever work is queued, as on a GPU.
+#[derive(Debug)]
+pub struct Storage {
+    words: *mut u64,
+    count: usize,
+}
+
+// SAFETY: the storage is plain memory that is freed once, when the last owner is gone. That two pieces of work do not
+// use it at the same time is what the emulated program must see to, as on a GPU.
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    fn poisoned(bytes: u64) -> Self {
+        let count = usize::try_from(bytes.div_ceil(8)).unwrap_or(usize::MAX);
+        let words = vec![u64::from_ne_bytes([POISON; 8]); count].into_boxed_slice();
+        Self {
+            words: Box::into_raw(words).cast(),
+            count,
+        }
+    }
+
+    pub fn start(&self) -> *mut u8 {
+        self.words.cast()
+    }
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        let slice = std::ptr::slice_from_raw_parts_mut(self.words, self.count);
+        // SAFETY: these are the pointer and the length that `Box::into_raw` gave, and this is the last owner.
+        drop(unsafe { Box::from_raw(slice) });
+    }
+}
+
+/// One allocation in device memory.
+#[derive(Debug)]
+pub struct Block {
+    pub device: usize,
+    pub bytes: u64,
+    pub storage: Arc<Storage>,
+}
+
+/// One allocation of pinned host memory.
+#[derive(Debug)]
+pub struct Pinned {
+    pub bytes: u64,
+    /// Freed with this entry.
+    pub _storage: Storage,
+}
+
+impl Emulator {
+    /// Allocates device memory; returns its address.
+    pub fn allocate(&mut self, device: usize, bytes: u64) -> Result<u64, u32> {
+        if bytes == 0 {
+            return Err(INVALID_VALUE);
+        }
+        let memory = self.settings.memory[device];
+        let used = self.devices[device].used;
+        if bytes > memory - used {
+            return Err(OUT_OF_MEMORY);
+        }
+        let last = self
+            .blocks
+            .range(..DEVICE_SPACE + ((device as u64 + 1) << 44));
+        let base = DEVICE_SPACE + ((device as u64) << 44);
+        // Addresses of what was freed are not used again while anything behind them lives; the counter makes sure
+        // that they are not used again at all.
+        let behind = last
+            .last()
+            .map_or(base, |(start, block)| (start + block.bytes).max(base));
+        let start = (behind + GAP + (self.fresh_id() << 20)).next_multiple_of(256);
+        let storage = Arc::new(Storage::poisoned(bytes));
+        self.blocks.insert(
+            start,
+            Block {
+                device,
+                bytes,
+                storage,
+            },
+        );
+        let device = &mut self.devices[device];
+        device.used += bytes;
+        device.peak = device.peak.max(device.used);
+        Ok(start)
+    }
+
+    /// The storage at a device address, and the place in it, where `bytes` bytes of that device must lie.
+    pub fn device_memory(
+        &self,
+        device: usize,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(Arc<Storage>, *mut u8), u32> {
+        let (start, block) = self
+            .blocks
+            .range(..=address)
+            .next_back()
+            .ok_or(ILLEGAL_ADDRESS)?;
+        let offset = address - start;
+        if block.device != device || offset + bytes > block.bytes {
+            return Err(ILLEGAL_ADDRESS);
+        }
+        let at = block.storage.start().wrapping_add(offset as usize);
+        Ok((Arc::clone(&block.storage), at))
+    }
+
+    /// Whether all of these bytes of host memory are pinned.
+    pub fn is_pinned(&self, address: usize, bytes: u64) -> bool {
+        let found = self.pinned.range(..=address).next_back();
+        found.is_some_and(|(start, pinned)| (address - start) as u64 + bytes <= pinned.bytes)
+    }
+
+    /// Allocates pinned host memory; returns its address.
+    pub fn pin(&mut self, bytes: u64) -> Result<usize, u32> {
+        if bytes == 0 {
+            return Err(INVALID_VALUE);
+        }
+        let storage = Storage::poisoned(bytes);
+        let start = storage.start() as usize;
+        let pinned = Pinned {
+            bytes,
+            _storage: storage,
+        };
+        self.pinned.insert(start, pinned);
+        self.pinned_bytes += bytes;
+        self.pinned_peak = self.pinned_peak.max(self.pinned_bytes);
+        Ok(start)
+    }
+}

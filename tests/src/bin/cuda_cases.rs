@@ -1,0 +1,36 @@
+//! Cases of the GPU path, on whatever CUDA this process finds: `isochron-cuda-cases CASE`.
+//!
+//! Prints `CASE: N runs on DEVICE` when all hold. Without a GPU it prints `skipped: ` and what was found.
+
+// A test program says what happens, and stops where it cannot go on.
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
+
+use isochron_devices::cuda;
+use isochron_tests::emulator::Control;
+use isochron_tests::gpu;
+
+fn main() {
+    let case = std::env::args().nth(1).expect("a case");
+    let survey = cuda::survey();
+    if case == "survey" {
+        println!("{}", survey.finding);
+        println!("{}", serde_json::to_string(&survey.devices).expect("JSON"));
+        return;
+    }
+    let Some(device) = survey.devices.first() else {
+        println!("skipped: {}", survey.finding);
+        return;
+    };
+    let control = Control::find();
+    let control = control.as_ref();
+    let emulated = || control.expect("this case needs the emulator");
+    let runs = match case.as_str() {
+        "conformance" => gpu::conform(control),
+        "out-of-core" => gpu::out_of_core(control),
+        "elements" => gpu::elements(control),
+        "taken-memory" => gpu::taken_memory(emulated()),
+        "failures" => gpu::failures(emulated()),
+        other => panic!("there is no case `{other}`"),
+    };
+    println!("{case}: {runs} runs on {}", device.name);
+}

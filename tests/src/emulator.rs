@@ -1,0 +1,185 @@
+//! The emulated CUDA: built, put in the way of a program, and controlled from inside it.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+/// The names by which programs look for the driver and for cuBLAS.
+const NAMES: &[&str] = &[
+    "libcuda.so",
+    "libcuda.so.1",
+    "libcublas.so",
+    "libcublas.so.12",
+    "libcublas.so.13",
+];
+
+/// Makes a program find the emulated CUDA instead of a real one: `folder` gets the libraries, and is searched first.
+///
+/// # Panics
+/// When the emulator cannot be built, or the folder cannot be written.
+pub fn emulate(command: &mut Command, folder: &Path) {
+    for name in NAMES {
+        // One file by all names is one library: driver and cuBLAS share what they know.
+        std::os::unix::fs::symlink(library(), folder.join(name)).expect("a writable folder");
+    }
+    command.env("LD_LIBRARY_PATH", search_path(folder));
+}
+
+/// Makes a program find this file instead of the CUDA driver.
+///
+/// # Panics
+/// When the folder cannot be written.
+pub fn replace_driver(command: &mut Command, folder: &Path, file: &Path) {
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        std::os::unix::fs::symlink(file, folder.join(name)).expect("a writable folder");
+    }
+    command.env("LD_LIBRARY_PATH", search_path(folder));
+}
+
+/// The folder, and behind it what is searched already.
+fn search_path(folder: &Path) -> std::ffi::OsString {
+    let rest = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut path = folder.as_os_str().to_owned();
+    if !rest.is_empty() {
+        path.push(":");
+        path.push(rest);
+    }
+    path
+}
+
+/// The emulator's file, built once.
+fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args([
+                "build",
+                "--release",
+                "--offline",
+                "--package",
+                "isochron-cuda-emulator",
+            ])
+            .arg("--message-format=json")
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("cargo starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let messages = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let mut files = messages
+            .filter(|message| message["target"]["name"] == "isochron_cuda_emulator")
+            .filter_map(|message| message["filenames"][0].as_str().map(PathBuf::from));
+        files
+            .next()
+            .unwrap_or_else(|| panic!("the emulator was not built: {errors}"))
+    })
+}
+
+/// The functions of the emulator that count, and make calls fail.
+#[derive(Debug)]
+pub struct Control {
+    library: &'static Library,
+}
+
+impl Control {
+    /// The emulator of this process; `None` where the driver is a real one, or absent.
+    pub fn find() -> Option<Self> {
+        // SAFETY: the libraries' initialisers are made to be run; it is the library that the program uses anyway.
+        let library = unsafe { Library::new("libcuda.so.1") }.ok()?;
+        // SAFETY: the emulator's function has this type, and no other library has one of this name.
+        unsafe { library.get::<unsafe extern "C" fn() -> u64>("isochron_cuda_emulator_live") }
+            .ok()?;
+        // Work may run to the end of the process, so the library is never closed.
+        Some(Self {
+            library: Box::leak(Box::new(library)),
+        })
+    }
+
+    fn count(&self, what: &str) -> u64 {
+        let name = format!("isochron_cuda_emulator_{what}");
+        // SAFETY: the emulator's counters have this type.
+        let counter = unsafe {
+            self.library
+                .get::<unsafe extern "C" fn() -> u64>(name.as_str())
+        };
+        // SAFETY: as above; counters may be called at any time.
+        unsafe { counter.expect("a counter of the emulator")() }
+    }
+
+    /// Contexts, memory, streams, events and handles that are alive.
+    pub fn live(&self) -> u64 {
+        self.count("live")
+    }
+
+    /// Things done that no correct program does.
+    pub fn violations(&self) -> u64 {
+        self.count("violations")
+    }
+
+    /// Asynchronous copies of memory that is not pinned.
+    pub fn pageable_copies(&self) -> u64 {
+        self.count("pageable_copies")
+    }
+
+    /// The most pinned bytes at one time since the last reset.
+    pub fn pinned_peak_bytes(&self) -> u64 {
+        self.count("pinned_peak_bytes")
+    }
+
+    /// The most bytes of the first device's memory in use at one time since the last reset.
+    pub fn device_peak_bytes(&self) -> u64 {
+        let name = "isochron_cuda_emulator_device_peak_bytes";
+        // SAFETY: the emulator's function has this type.
+        let peak = unsafe { self.library.get::<unsafe extern "C" fn(c_int) -> u64>(name) };
+        // SAFETY: as above.
+        unsafe { peak.expect("a counter of the emulator")(0) }
+    }
+
+    /// Gives the first device so much memory from now on.
+    pub fn set_memory(&self, bytes: u64) {
+        let name = "isochron_cuda_emulator_set_memory";
+        // SAFETY: the emulator's function has this type.
+        let set = unsafe { self.library.get::<unsafe extern "C" fn(c_int, u64)>(name) };
+        // SAFETY: as above.
+        unsafe { set.expect("a function of the emulator")(0, bytes) }
+    }
+
+    /// The `number`-th call from now on returns `code`; with `later`, the work that it queues fails instead.
+    pub fn fail(&self, number: u64, code: u32, later: bool) {
+        type Fail = unsafe extern "C" fn(u64, u32, c_int);
+        // SAFETY: the emulator's function has this type.
+        let fail = unsafe { self.library.get::<Fail>("isochron_cuda_emulator_fail") };
+        // SAFETY: as above.
+        unsafe { fail.expect("a function of the emulator")(number, code, c_int::from(later)) }
+    }
+
+    /// The call that was made to fail since the last reset; empty when none was.
+    pub fn failed(&self) -> String {
+        type Failed = unsafe extern "C" fn(*mut c_char, usize);
+        let mut name = [0; 64];
+        // SAFETY: the emulator's function has this type.
+        let failed = unsafe { self.library.get::<Failed>("isochron_cuda_emulator_failed") };
+        // SAFETY: as above; the array has room for so many characters.
+        unsafe { failed.expect("a function of the emulator")(name.as_mut_ptr(), name.len()) };
+        // SAFETY: the emulator ends the name by 0.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Forgets failures to come, lost devices and the counters.
+    pub fn reset(&self) {
+        // SAFETY: the emulator's function has this type.
+        let reset = unsafe {
+            self.library
+                .get::<unsafe extern "C" fn()>("isochron_cuda_emulator_reset")
+        };
+        // SAFETY: as above.
+        unsafe { reset.expect("a function of the emulator")() }
+    }
+}

@@ -1,0 +1,267 @@
+//! The GPU path on the emulated CUDA, and on a real GPU where there is one.
+
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking, and one that is skipped says so"
+)]
+
+use std::path::Path;
+use std::process::Command;
+
+use isochron_tests::emulator::{emulate, replace_driver};
+use isochron_tests::launch::{HANGS, Outcome, libraries, run};
+
+fn cases(case: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_isochron-cuda-cases"));
+    command.arg(case);
+    command
+}
+
+/// Runs a case on the emulator, with the settings given.
+fn emulated(case: &str, settings: &[(&str, &str)]) -> Outcome {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = cases(case);
+    emulate(&mut command, folder.path());
+    for (name, value) in settings {
+        command.env(format!("ISOCHRON_CUDA_EMULATOR_{name}"), value);
+    }
+    run(command, HANGS)
+}
+
+/// Runs a case under every schedule: a wait that is missing shows in one of them.
+fn under_every_schedule(case: &str, memory: &str) {
+    for schedule in ["threads", "late", "early"] {
+        let output = emulated(case, &[("MEMORY", memory), ("SCHEDULE", schedule)]).success();
+        assert!(
+            output.contains("on Emulated CUDA device 0"),
+            "{schedule}: {output}"
+        );
+    }
+}
+
+#[test]
+fn the_contract_holds_on_the_gpu_and_in_tiles() {
+    under_every_schedule("conformance", "1M");
+}
+
+#[test]
+fn matrices_of_eight_times_the_memory_are_exact() {
+    under_every_schedule("out-of-core", "2M");
+}
+
+#[test]
+fn every_element_type_is_exact() {
+    under_every_schedule("elements", "1M");
+}
+
+#[test]
+fn taken_memory_leads_to_smaller_tiles() {
+    under_every_schedule("taken-memory", "1M");
+}
+
+#[test]
+fn every_failing_call_ends_in_a_result_or_an_error_and_leaks_nothing() {
+    under_every_schedule("failures", "1M");
+}
+
+/// The line that says what was found.
+fn finding(output: &Outcome) -> &str {
+    assert_eq!(output.status, Some(0), "{output:#?}");
+    assert!(output.stderr.is_empty(), "{output:#?}");
+    output.stdout.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn what_was_found_is_one_line() {
+    let said = |settings: &[(&str, &str)], parts: &[&str]| {
+        let output = emulated("survey", settings);
+        let line = finding(&output);
+        for part in parts {
+            assert!(line.contains(part), "{part:?} in {line:?}");
+        }
+    };
+    let two = [("DEVICES", "2"), ("PCI", "0000:3B:00.0,0000:AF:00.0")];
+    said(
+        &two,
+        &[
+            "CUDA 13.0",
+            "Emulated CUDA device 0 at 0000:3b:00.0",
+            "device 1 at 0000:af:00.0",
+        ],
+    );
+    said(
+        &[("DEVICES", "0")],
+        &["no GPU", "CUDA_VISIBLE_DEVICES", "GPUs are not used"],
+    );
+    said(
+        &[("VERSION", "10020")],
+        &["CUDA 10.2", "11.4", "update the driver"],
+    );
+    said(
+        &[("FAIL", "cuInit:1=803")],
+        &[
+            "cuInit",
+            "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+            "restart the host",
+        ],
+    );
+    said(&[("FAIL", "cuInit:1=999")], &["CUDA_ERROR_UNKNOWN (999)"]);
+    said(
+        &[("FAIL", "cuDeviceGetName:1=214")],
+        &["CUDA_ERROR_ECC_UNCORRECTABLE"],
+    );
+    said(
+        &[("MIG", "1"), ("DEVICES", "2")],
+        &["MIG 1g slice 0", "MIG 1g slice 1 at 0000:17:00.0"],
+    );
+}
+
+#[test]
+fn a_library_that_is_no_driver_is_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Any library without the driver's functions.
+    let other = [
+        "/lib/x86_64-linux-gnu/libm.so.6",
+        "/lib/aarch64-linux-gnu/libm.so.6",
+        "/usr/lib64/libm.so.6",
+    ];
+    let Some(other) = other.map(Path::new).into_iter().find(|path| path.exists()) else {
+        eprintln!("skipped: the C library's folder is not known on this system");
+        return;
+    };
+    let mut command = cases("survey");
+    replace_driver(&mut command, folder.path(), other);
+    let output = run(command, HANGS);
+    let line = finding(&output);
+    assert!(line.contains("no function `cuDriverGetVersion`"), "{line}");
+}
+
+#[test]
+fn a_driver_without_cublas_is_told_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = cases("survey");
+    emulate(&mut command, folder.path());
+    for name in ["libcublas.so", "libcublas.so.12", "libcublas.so.13"] {
+        std::fs::remove_file(folder.path().join(name)).expect("it was there");
+    }
+    let output = run(command, HANGS);
+    let line = finding(&output);
+    // Where a real cuBLAS is installed, that one is found.
+    assert!(
+        line.contains("1 GPU(s), but cuBLAS") || line.contains("Emulated CUDA device 0 at"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_machine_without_cuda_is_told_so() {
+    let output = run(cases("survey"), HANGS);
+    let line = finding(&output).to_owned();
+    assert!(!line.is_empty());
+    // The same cases on the real one, if there is one.
+    for case in ["conformance", "out-of-core", "elements"] {
+        let output = run(cases(case), HANGS).success();
+        if output.starts_with("skipped: ") {
+            assert!(
+                std::env::var_os("ISOCHRON_REQUIRE_GPU").is_none_or(|value| value != "1"),
+                "a GPU is required: {output}"
+            );
+            eprintln!("{case} on a real GPU: {output}");
+        }
+    }
+}
+
+/// The report of a multiplication on emulated GPUs.
+fn multiplied(ranks: usize, gpus: &str, arguments: &[&str]) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mpi, _] = libraries();
+    let arguments: Vec<&str> = "mxm --size 500 --block 64 --verify exact --json"
+        .split(' ')
+        .chain(arguments.iter().copied())
+        .collect();
+    let mut command = mpi.command(ranks, &mpi.isochron, &arguments);
+    emulate(&mut command, folder.path());
+    command
+        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", gpus)
+        .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
+    let text = run(command, HANGS).success();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The devices of a kind in a report.
+fn devices<'r>(report: &'r serde_json::Value, kind: &str) -> Vec<&'r serde_json::Value> {
+    let nodes = report["nodes"].as_array().expect("nodes");
+    let devices = nodes
+        .iter()
+        .flat_map(|node| node["devices"].as_array().expect("devices"));
+    devices.filter(|device| device["kind"] == kind).collect()
+}
+
+#[test]
+fn ranks_multiply_on_the_gpus_of_their_host() {
+    for (ranks, gpus, expected) in [(1, "1", 1), (2, "2", 2), (2, "1", 1), (1, "2", 2)] {
+        let report = multiplied(ranks, gpus, &[]);
+        assert_eq!(report["verified"], true, "{report}");
+        let found = devices(&report, "cuda");
+        let mut names: Vec<&str> = found
+            .iter()
+            .filter_map(|gpu| gpu["name"].as_str())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names.len(), expected, "{ranks} ranks: {report}");
+        names.dedup();
+        assert_eq!(names.len(), expected, "a GPU has one rank: {report}");
+        let says_so = |gpu: &&serde_json::Value| {
+            gpu["blas"]
+                .as_str()
+                .is_some_and(|b| b.contains("Emulated CUDA"))
+        };
+        assert!(found.iter().all(says_so), "{report}");
+    }
+}
+
+#[test]
+fn a_platform_file_names_gpus() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let platform = folder.path().join("gpu.toml");
+    let text = "schema = 1\n[[node]]\n[[node.device]]\ncores = 1\npace = 50.0\n[[node.device]]\nkind = \"cuda\"\nmemory_limit = 300000\n";
+    std::fs::write(&platform, text).expect("a writable folder");
+    let report = multiplied(1, "1", &["--platform", platform.to_str().expect("a name")]);
+    assert_eq!(report["verified"], true, "{report}");
+    assert_eq!(
+        (
+            devices(&report, "cpu").len(),
+            devices(&report, "cuda").len()
+        ),
+        (1, 1)
+    );
+    // Where there is no GPU, that is said.
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command
+        .args(["mxm", "--size", "100", "--platform"])
+        .arg(&platform);
+    let empty = tempfile::tempdir().expect("a folder");
+    emulate(&mut command, empty.path());
+    command.env("ISOCHRON_CUDA_EMULATOR_DEVICES", "0");
+    let stderr = run(command, HANGS).failure(2);
+    assert!(stderr.contains("no GPU"), "{stderr}");
+}
+
+#[test]
+fn a_gpu_that_is_lost_ends_the_run_with_its_name_and_the_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [mpi, _] = libraries();
+    let mut command = mpi.command(2, &mpi.isochron, &["mxm", "--size", "300", "--block", "64"]);
+    emulate(&mut command, folder.path());
+    command
+        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
+        .env("ISOCHRON_CUDA_EMULATOR_FAIL", "cublasDgemm_v2:4=719");
+    let stderr = run(command, HANGS).failure(1);
+    assert!(
+        stderr.contains("cublasDgemm_v2 on cuda") && stderr.contains("was lost"),
+        "{stderr}"
+    );
+}
