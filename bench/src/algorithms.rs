@@ -1,7 +1,6 @@
 //! How fast the algorithms of `isochron-hierarchy` are and how their time grows, on one core.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -10,11 +9,15 @@ use isochron_bench::{Algorithm, Instance};
 use serde_json::{Value, json};
 
 use crate::launch::machine;
-use crate::markdown::replace_section;
 use crate::plot::{Line, log_log};
+use crate::results::Results;
 use crate::statistics::Spread;
 
-const RESULTS: &str = "bench/results/algorithms.json";
+const RESULTS: Results = Results {
+    file: "bench/results/algorithms.json",
+    page: "bench/README.md",
+    section: "bench algorithms",
+};
 const PLOT: &str = "bench/results/algorithms.svg";
 
 /// Largest times in seconds.
@@ -54,25 +57,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("{}", json!(peak_bytes()));
         return Ok(());
     }
-    if !arguments.table_only {
-        let results = measure(arguments.rounds)?;
-        std::fs::create_dir_all("bench/results")?;
-        std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    }
-    let mut results: Value =
-        serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
-    results["summary"] = summary(&results);
-    results["goals"] = goals(&results);
-    std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    std::fs::write(PLOT, plot(&results)).context(PLOT)?;
-    for goal in list(&results, "goals") {
-        println!("{goal}");
-    }
-    replace_section(
-        Path::new("bench/README.md"),
-        "bench algorithms",
-        &tables(&results),
-    )
+    let fresh = (!arguments.table_only).then(|| measure(arguments.rounds));
+    let sum_up = |results: &mut Value| {
+        results["summary"] = summary(results);
+        results["goals"] = goals(results);
+        std::fs::write(PLOT, plot(results)).context(PLOT)
+    };
+    RESULTS.publish(fresh.transpose()?, sum_up, tables)
 }
 
 /// Solves every instance once in each round, each algorithm's next one after another's: whatever disturbs the
@@ -240,6 +231,7 @@ fn plot(results: &Value) -> String {
 }
 
 fn tables(results: &Value) -> String {
+    let file = RESULTS.file;
     let mut text = String::new();
     let command = results["command"].as_str().unwrap_or_default();
     let cpu = results.pointer("/machine/cpu").and_then(Value::as_str);
@@ -247,7 +239,7 @@ fn tables(results: &Value) -> String {
     let _ = writeln!(
         text,
         "Measured by `{command}` on one core ({}); median (smallest to largest) over the rounds, raw samples in \
-         [`{RESULTS}`](results/algorithms.json). Growth is the exponent of the size from one row to the next.\n\n\
+         [`{file}`](results/algorithms.json). Growth is the exponent of the size from one row to the next.\n\n\
          ![time against size](results/algorithms.svg)\n",
         cpu.unwrap_or("unknown processor")
     );

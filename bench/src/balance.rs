@@ -4,17 +4,19 @@
 //! Clarke et al., Euro-Par 2012, section 4; Clarke's thesis, section 2.3.1 (the memory cliff).
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::launch::{Launcher, machine, number};
-use crate::markdown::replace_section;
+use crate::launch::{Launcher, machine};
+use crate::results::{Results, number};
 use crate::statistics::Spread;
 
 const STRATEGIES: [&str; 4] = ["homogeneous", "single-cpm", "multi-cpm", "fpm"];
-const RESULTS: &str = "bench/results/balance.json";
+const RESULTS: Results = Results {
+    file: "bench/results/balance.json",
+    page: "README.md",
+    section: "bench balance",
+};
 const PLATFORMS: [&str; 2] = ["emulated-4", "emulated-memory-cliff"];
 const RANKS: usize = 4;
 
@@ -44,22 +46,16 @@ struct Setting {
 
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if !arguments.table_only {
-        let results = measure(arguments)?;
-        std::fs::create_dir_all("bench/results")?;
-        std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    }
-    let mut results: Value =
-        serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
-    results["summary"] = summary(&results);
-    results["goals"] = goals(&results);
-    std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    let text = tables(&results);
-    println!("{text}");
-    for goal in results["goals"].as_array().into_iter().flatten() {
-        println!("{goal}");
-    }
-    replace_section(Path::new("README.md"), "bench balance", &text)
+    let fresh = (!arguments.table_only).then(|| measure(arguments));
+    let sum_up = |results: &mut Value| {
+        results["summary"] = summary(results);
+        results["goals"] = goals(results);
+        for goal in results["goals"].as_array().into_iter().flatten() {
+            println!("{goal}");
+        }
+        Ok(())
+    };
+    RESULTS.publish(fresh.transpose()?, sum_up, tables)
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
@@ -259,6 +255,7 @@ fn against_fpm(results: &Value, platform: &str, strategy: &str) -> Spread {
 }
 
 fn tables(results: &Value) -> String {
+    let file = RESULTS.file;
     let mut text = String::new();
     let command = results["command"].as_str().unwrap_or_default();
     let cores = number(results, "/machine/cores");
@@ -269,7 +266,7 @@ fn tables(results: &Value) -> String {
     let _ = writeln!(
         text,
         "Measured by `{command}` on {cores} cores ({cpu}); median (smallest to largest) over the rounds, raw \
-         samples in [`{RESULTS}`]({RESULTS}).\n",
+         samples in [`{file}`]({file}).\n",
     );
     for platform in PLATFORMS {
         table(&mut text, results, platform);

@@ -4,16 +4,18 @@
 //! homogeneous strategy, with the same library on the same cores, one of which is paced.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use anyhow::Context;
 use serde_json::{Value, json};
 
-use crate::launch::{Launcher, machine, number};
-use crate::markdown::replace_section;
+use crate::launch::{Launcher, machine};
+use crate::results::{Results, number, word};
 use crate::statistics::Spread;
 
-const RESULTS: &str = "bench/results/hybrid.json";
+const RESULTS: Results = Results {
+    file: "bench/results/hybrid.json",
+    page: "bench/README.md",
+    section: "bench hybrid",
+};
 const PLATFORM: &str = "cluster-configs/emulated-hybrid.toml";
 const STRATEGIES: [&str; 2] = ["homogeneous", "fpm"];
 
@@ -39,17 +41,12 @@ pub struct Arguments {
 
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if !arguments.table_only {
-        let results = measure(arguments)?;
-        std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    }
-    let mut results: Value =
-        serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
-    results["summary"] = summary(&results);
-    std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    let text = table(&results);
-    println!("{text}");
-    replace_section(Path::new("bench/README.md"), "bench hybrid", &text)
+    let fresh = (!arguments.table_only).then(|| measure(arguments));
+    let sum_up = |results: &mut Value| {
+        results["summary"] = summary(results);
+        Ok(())
+    };
+    RESULTS.publish(fresh.transpose()?, sum_up, table)
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
@@ -126,20 +123,15 @@ fn summary(results: &Value) -> Value {
 }
 
 fn table(results: &Value) -> String {
+    let file = RESULTS.file;
     let mut text = String::new();
-    let word = |pointer: &str| {
-        results
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-    };
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         text,
         "Measured by `{}` ({}); median (smallest to largest) over the rounds, raw samples in \
-         [`{RESULTS}`](results/hybrid.json). The goal is a ratio of {GOAL} at least.\n",
-        word("/command"),
-        word("/machine/cpu"),
+         [`{file}`](results/hybrid.json). The goal is a ratio of {GOAL} at least.\n",
+        word(results, "/command"),
+        word(results, "/machine/cpu"),
     );
     text.push_str("| | wall / ideal | imbalance of busy times, % |\n|---|---|---|\n");
     for (strategy, name) in STRATEGIES.iter().zip(["even split", "IDPA by FPM"]) {

@@ -61,14 +61,6 @@ impl Launcher {
     }
 }
 
-/// A number in a report; not a number if there is none.
-pub fn number(value: &Value, pointer: &str) -> f64 {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_f64)
-        .unwrap_or(f64::NAN)
-}
-
 /// What the samples were taken on.
 pub fn machine() -> Value {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

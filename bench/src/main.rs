@@ -15,6 +15,7 @@ mod launch;
 mod markdown;
 mod neighbours;
 mod plot;
+mod results;
 mod statistics;
 mod update;
 

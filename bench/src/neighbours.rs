@@ -1,7 +1,6 @@
 //! A device beside a neighbour that is hungry for memory: slower than alone, and its model says so.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, Thread};
@@ -17,10 +16,14 @@ use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel};
 use serde_json::{Value, json};
 
 use crate::launch::machine;
-use crate::markdown::replace_section;
+use crate::results::{Results, spread, word};
 use crate::statistics::Spread;
 
-const RESULTS: &str = "bench/results/neighbours.json";
+const RESULTS: Results = Results {
+    file: "bench/results/neighbours.json",
+    page: "bench/README.md",
+    section: "bench neighbours",
+};
 
 /// Sizes n of the update `C (n×n) += A (n×b) · B (b×n)`: from what a second-level cache holds to what none does.
 const SIZES: [usize; 4] = [256, 1024, 2048, 4096];
@@ -50,18 +53,13 @@ pub struct Arguments {
 
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    if !arguments.table_only {
-        let results = measure(arguments.rounds, arguments.block as usize)?;
-        std::fs::create_dir_all("bench/results")?;
-        std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    }
-    let mut results: Value =
-        serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
-    results["summary"] = summary(&results)?;
-    std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    let text = table(&results);
-    println!("{text}");
-    replace_section(Path::new("bench/README.md"), "bench neighbours", &text)
+    let fresh =
+        (!arguments.table_only).then(|| measure(arguments.rounds, arguments.block as usize));
+    let sum_up = |results: &mut Value| {
+        results["summary"] = summary(results)?;
+        Ok(())
+    };
+    RESULTS.publish(fresh.transpose()?, sum_up, table)
 }
 
 /// The first half of the cores is the device, a neighbour is on each of the others.
@@ -271,23 +269,18 @@ fn summary(results: &Value) -> anyhow::Result<Value> {
 }
 
 fn table(results: &Value) -> String {
+    let file = RESULTS.file;
     let mut text = String::new();
-    let word = |pointer: &str| {
-        results
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-    };
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         text,
         "Measured by `{}` on {} of {} cores ({}), {}, b = {}; a thread that streams through {} MiB on each other \
-         core; median (smallest to largest) over the rounds, raw samples in [`{RESULTS}`](results/neighbours.json).\n",
-        word("/command"),
+         core; median (smallest to largest) over the rounds, raw samples in [`{file}`](results/neighbours.json).\n",
+        word(results, "/command"),
         results["cores"],
         results["machine"]["cores"],
-        word("/machine/cpu"),
-        word("/library"),
+        word(results, "/machine/cpu"),
+        word(results, "/library"),
         block(results),
         HUNGER_BYTES >> 20,
     );
@@ -296,21 +289,13 @@ fn table(results: &Value) -> String {
          |---:|---|---|---|---:|---|\n",
     );
     for row in results["summary"].as_array().into_iter().flatten() {
-        let spread = |key: &str| {
-            let of = |end: &str| row[key][end].as_f64().unwrap_or(f64::NAN);
-            Spread {
-                median: of("median"),
-                min: of("min"),
-                max: of("max"),
-            }
-        };
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {:.3} | {} |",
             row["n"],
-            spread("alone_gflops").text(1),
-            spread("beside_gflops").text(1),
-            spread("ratio").text(3),
+            spread(&row["alone_gflops"]).text(1),
+            spread(&row["beside_gflops"]).text(1),
+            spread(&row["ratio"]).text(3),
             row["ratio_of_models"].as_f64().unwrap_or(f64::NAN),
             if row["slower"] == true { "yes" } else { "no" },
         );

@@ -1,20 +1,22 @@
 //! Our update on all cores against the BLAS called directly with its own threads.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use isochron_devices::{Blas, CblasLibrary, CpuWorker, Topology, Worker};
 use serde_json::{Value, json};
 
 use crate::direct::{Direct, Operands, Shape, burst, serve};
 use crate::launch::machine;
-use crate::markdown::replace_section;
+use crate::results::{Results, spread, word};
 use crate::statistics::Spread;
 
-const RESULTS: &str = "bench/results/update.json";
+const RESULTS: Results = Results {
+    file: "bench/results/update.json",
+    page: "bench/README.md",
+    section: "bench update",
+};
 
 /// What our speed is to be of the library's, at least.
 const GOAL: f64 = 0.97;
@@ -60,18 +62,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(threads) = arguments.serve {
         return serve(&arguments.library, threads);
     }
-    if !arguments.table_only {
-        let results = measure(arguments)?;
-        std::fs::create_dir_all("bench/results")?;
-        std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    }
-    let mut results: Value =
-        serde_json::from_str(&std::fs::read_to_string(RESULTS).context(RESULTS)?)?;
-    results["summary"] = summary(&results);
-    std::fs::write(RESULTS, serde_json::to_string_pretty(&results)? + "\n").context(RESULTS)?;
-    let text = table(&results);
-    println!("{text}");
-    replace_section(Path::new("bench/README.md"), "bench update", &text)
+    let fresh = (!arguments.table_only).then(|| measure(arguments));
+    let sum_up = |results: &mut Value| {
+        results["summary"] = summary(results);
+        Ok(())
+    };
+    RESULTS.publish(fresh.transpose()?, sum_up, table)
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
@@ -203,46 +199,33 @@ fn summary(results: &Value) -> Value {
 }
 
 fn table(results: &Value) -> String {
+    let file = RESULTS.file;
     let mut text = String::new();
-    let word = |pointer: &str| {
-        results
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-    };
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         text,
         "Measured by `{}` on {} cores ({}), {}; median (smallest to largest) over the rounds, raw samples in \
-         [`{RESULTS}`](results/update.json). The goal is a ratio of {GOAL} at least.\n",
-        word("/command"),
+         [`{file}`](results/update.json). The goal is a ratio of {GOAL} at least.\n",
+        word(results, "/command"),
         results["machine"]["cores"],
-        word("/machine/cpu"),
-        word("/library"),
+        word(results, "/machine/cpu"),
+        word(results, "/library"),
     );
     text.push_str(
         "| C | k | ours, GFLOP/s | the library's own threads, GFLOP/s | ours / the library's | met |\n\
          |---|---:|---|---|---|---|\n",
     );
     for row in results["summary"].as_array().into_iter().flatten() {
-        let spread = |key: &str| {
-            let of = |end: &str| row[key][end].as_f64().unwrap_or(f64::NAN);
-            Spread {
-                median: of("median"),
-                min: of("min"),
-                max: of("max"),
-            }
-        };
         let _ = writeln!(
             text,
             "| {}×{} | {} | {} | {}, {} threads | {} | {} |",
             row["m"],
             row["n"],
             row["k"],
-            spread("worker_gflops").text(1),
-            spread("library_gflops").text(1),
+            spread(&row["worker_gflops"]).text(1),
+            spread(&row["library_gflops"]).text(1),
             row["threads"],
-            spread("ratio").text(3),
+            spread(&row["ratio"]).text(3),
             if row["met"] == true { "yes" } else { "no" },
         );
     }

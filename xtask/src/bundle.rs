@@ -30,7 +30,7 @@ use crate::workspace::Workspace;
 const PROGRAMS: &[&str] = &["isochron"];
 
 /// Those that a bundle for trying out a machine holds besides.
-const TESTS: &[&str] = &["isochron-cases"];
+const TESTS: &[&str] = &["isochron-cases", "isochron-cuda-cases"];
 
 /// Libraries that belong to the C library, by the start of their names.
 const GLIBC: &[&str] = &[
@@ -55,11 +55,11 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, with_tests: bool) -> Result
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
     let packages = if with_tests {
-        build::ISOCHRON_AND_CASES
+        [build::ISOCHRON_AND_CASES, &["--bin", "isochron-cuda-cases"]].concat()
     } else {
-        build::ISOCHRON
+        build::ISOCHRON.to_vec()
     };
-    build::release(workspace, steps, &mpi, packages)?;
+    build::release(workspace, steps, &mpi, &packages)?;
     let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let name = format!("isochron-{version}-{arch}-linux");
     let folder = workspace.target(Library::OpenMpi).join("bundle");

@@ -67,7 +67,7 @@ pub(super) fn floors(total: u64, shares: &[f64]) -> Vec<u64> {
 ///
 /// A share that arithmetic has lifted just above a whole number would take a unit that is not its own.
 /// Rounding one down too far costs nothing: the unit comes back when the rest is given out.
-pub(super) fn floor(share: f64) -> u64 {
+fn floor(share: f64) -> u64 {
     const GUARD: f64 = 1.0 - 8.0 * f64::EPSILON;
     (share * GUARD).floor() as u64
 }

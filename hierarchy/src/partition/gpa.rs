@@ -1,6 +1,6 @@
 //! The geometric partitioning algorithm.
 
-use super::apportion::{complete, floor, floors};
+use super::apportion::{complete, floors};
 use super::continuous::Line;
 use super::devices::Devices;
 use super::{Partition, PartitionError};
@@ -68,8 +68,10 @@ pub fn gpa(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, Partitio
 /// units one by one. Where that oversteps `total` (equal devices all gain a unit at the same time) the
 /// shares stay as they are.
 fn raise(line: &mut Line, total: u64) {
+    // Without the guard of `floors`: too much where a share is whole, never too little. Were a line
+    // taken that gives out more than `total`, some share could be above the optimum's.
     let given = |shares: &[f64]| {
-        let add = |sum: u64, &share: &f64| sum.saturating_add(floor(share));
+        let add = |sum: u64, &share: &f64| sum.saturating_add(share.floor() as u64);
         shares.iter().fold(0, add)
     };
     let margin = line.shares.len() as u64 / 64;
@@ -106,7 +108,7 @@ pub(super) fn round(devices: &Devices, total: u64, shares: &[f64]) -> Partition 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cpm, PiecewiseFpm};
+    use crate::model::{Cpm, PiecewiseFpm, Point};
 
     #[test]
     fn impossible_requests_are_refused() {
@@ -124,6 +126,23 @@ mod tests {
                 Err(PartitionError::InvalidModel { index: 0, .. })
             ));
         }
+    }
+
+    #[test]
+    fn a_line_that_gives_one_device_everything_is_not_taken() {
+        // The slow device would get a unit that takes longer than all units take the fast one.
+        let points = [(1, 0.6329918588520183), (25, 1.4135917862959295)];
+        let point = |(d, t_s)| Point {
+            d,
+            t_s,
+            reps: 1,
+            ci_s: 0.0,
+        };
+        let slow = PiecewiseFpm::from_points(points.map(point).to_vec()).expect("valid");
+        let fast = Cpm {
+            speed: 17.479899123534775,
+        };
+        assert_eq!(gpa(&[&slow, &fast], 11).expect("valid").units, [0, 11]);
     }
 
     #[test]
