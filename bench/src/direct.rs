@@ -82,13 +82,7 @@ impl Direct {
     /// Starts the process; `threads` are the library's own.
     pub fn start(library: &str, threads: usize) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([
-            "update",
-            "--library",
-            library,
-            "--serve",
-            &threads.to_string(),
-        ]);
+        command.args(["update", "--blas", library, "--serve", &threads.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
         let answers = child.stdout.take().context("its output")?;

@@ -129,7 +129,8 @@ fn table(results: &Value) -> String {
     let _ = writeln!(
         text,
         "Measured by `{}` ({}); median (smallest to largest) over the rounds, raw samples in \
-         [`{file}`](results/hybrid.json). The goal is a ratio of {GOAL} at least.\n",
+         [`{file}`](results/hybrid.json). The even split stands for the threads of a BLAS: the same library on the \
+         same cores, one of them paced. The goal is a ratio of {GOAL} at least.\n",
         word(results, "/command"),
         word(results, "/machine/cpu"),
     );

@@ -48,7 +48,7 @@ pub struct Arguments {
     reps: usize,
     /// The library, called by both
     #[arg(long, default_value = "libopenblas.so.0")]
-    library: String,
+    blas: String,
     /// Only make the table from the results that are there
     #[arg(long)]
     table_only: bool,
@@ -60,7 +60,7 @@ pub struct Arguments {
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(threads) = arguments.serve {
-        return serve(&arguments.library, threads);
+        return serve(&arguments.blas, threads);
     }
     let fresh = (!arguments.table_only).then(|| measure(arguments));
     let sum_up = |results: &mut Value| {
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
     let topology = Arc::new(Topology::discover()?);
     let cores = topology.cores();
-    let blas = Arc::new(CblasLibrary::open(&arguments.library)?);
+    let blas = Arc::new(CblasLibrary::open(&arguments.blas)?);
     let name = blas.name().to_owned();
     // The library's best: a thread a core, or a thread a hardware thread.
     let mut threads = vec![cores.len(), topology.allowed_pus().len()];
@@ -81,7 +81,7 @@ fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
     let mut worker = CpuWorker::new(topology, "cpu0", cores, true, blas)?;
     let mut libraries = Vec::new();
     for &count in &threads {
-        libraries.push((count, Direct::start(&arguments.library, count)?));
+        libraries.push((count, Direct::start(&arguments.blas, count)?));
     }
     let mut samples = Vec::new();
     for round in 0..arguments.rounds {

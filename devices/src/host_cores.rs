@@ -48,23 +48,42 @@ fn by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
 /// When there are GPUs but no ranks.
 pub fn deal_gpus(shares: &[Vec<CoreInfo>], gpus: &[Distances]) -> Vec<usize> {
     assert!(gpus.is_empty() || !shares.is_empty(), "GPUs without ranks");
-    let most = gpus.len().div_ceil(shares.len().max(1));
     let cost = |gpu: &Distances, share: &Vec<CoreInfo>| {
         let distances = share.iter().map(|core| distance(gpu, core));
-        distances.min().unwrap_or(u32::MAX)
+        Some(distances.min().unwrap_or(u32::MAX))
     };
     let costs = gpus
         .iter()
         .map(|gpu| shares.iter().map(|share| cost(gpu, share)));
-    let costs: Vec<Vec<u32>> = costs.map(Iterator::collect).collect();
-    let (mut ranks, mut dealt) = (vec![0; gpus.len()], vec![0; shares.len()]);
-    for gpu in by_freedom(&costs) {
-        let open = (0..shares.len()).filter(|&rank| dealt[rank] < most);
-        // `most` times the ranks is at least the number of GPUs, so one is open.
-        let rank = open.min_by_key(|&rank| (costs[gpu][rank], dealt[rank], rank));
-        let rank = rank.unwrap_or(0);
-        ranks[gpu] = rank;
-        dealt[rank] += 1;
+    let costs: Vec<Vec<Option<u32>>> = costs.map(Iterator::collect).collect();
+    let ranks = deal_by_distance(&costs);
+    ranks.into_iter().map(|rank| rank.unwrap_or(0)).collect()
+}
+
+/// As [`deal_gpus`], where not every rank can drive every GPU: `distances[gpu][rank]` is how far the rank's nearest core
+/// is from the GPU's bus, if the rank sees the GPU. A GPU that nobody sees goes to nobody; where all who see one have
+/// their part already, whoever has the fewest takes it.
+pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
+    let n_ranks = distances.first().map_or(0, Vec::len);
+    let most = distances.len().div_ceil(n_ranks.max(1));
+    let mut dealt = vec![0; n_ranks];
+    let mut ranks = vec![None; distances.len()];
+    let seen: Vec<Vec<u32>> = distances
+        .iter()
+        .map(|ranks| ranks.iter().copied().flatten().collect())
+        .collect();
+    let mut order = by_freedom(&seen);
+    order.sort_by_key(|&gpu| seen[gpu].len());
+    for gpu in order {
+        let able = (0..n_ranks).filter_map(|rank| Some((rank, distances[gpu][rank]?)));
+        let best = able.min_by_key(|&(rank, distance)| {
+            let beyond = (dealt[rank] + 1_usize).saturating_sub(most);
+            (beyond, distance, dealt[rank], rank)
+        });
+        ranks[gpu] = best.map(|(rank, _)| rank);
+        if let Some((rank, _)) = best {
+            dealt[rank] += 1;
+        }
     }
     ranks
 }

@@ -44,7 +44,7 @@ pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
 pub use discover::{CoreGroup, GpuHost, RankDevices, default_groups, host_devices, rank_devices};
 pub use error::DeviceError;
 pub use grouping::Grouping;
-pub use host_cores::{Distances, HostCores, deal_gpus, reserve_hosts};
+pub use host_cores::{Distances, HostCores, deal_by_distance, deal_gpus, reserve_hosts};
 pub use huge_pages::{try_reserve_matrix, try_zeroed_matrix};
 pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
 pub use memory::memory_available_bytes;

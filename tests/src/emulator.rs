@@ -84,7 +84,7 @@ fn library() -> &'static Path {
 /// The functions of the emulator that count, and make calls fail.
 #[derive(Debug)]
 pub struct Control {
-    library: &'static Library,
+    emulator: &'static Library,
 }
 
 impl Control {
@@ -97,7 +97,7 @@ impl Control {
             .ok()?;
         // Work may run to the end of the process, so the library is never closed.
         Some(Self {
-            library: Box::leak(Box::new(library)),
+            emulator: Box::leak(Box::new(library)),
         })
     }
 
@@ -105,7 +105,7 @@ impl Control {
         let name = format!("isochron_cuda_emulator_{what}");
         // SAFETY: the emulator's counters have this type.
         let counter = unsafe {
-            self.library
+            self.emulator
                 .get::<unsafe extern "C" fn() -> u64>(name.as_str())
         };
         // SAFETY: as above; counters may be called at any time.
@@ -136,7 +136,10 @@ impl Control {
     pub fn device_peak_bytes(&self) -> u64 {
         let name = "isochron_cuda_emulator_device_peak_bytes";
         // SAFETY: the emulator's function has this type.
-        let peak = unsafe { self.library.get::<unsafe extern "C" fn(c_int) -> u64>(name) };
+        let peak = unsafe {
+            self.emulator
+                .get::<unsafe extern "C" fn(c_int) -> u64>(name)
+        };
         // SAFETY: as above.
         unsafe { peak.expect("a counter of the emulator")(0) }
     }
@@ -145,7 +148,7 @@ impl Control {
     pub fn set_memory(&self, bytes: u64) {
         let name = "isochron_cuda_emulator_set_memory";
         // SAFETY: the emulator's function has this type.
-        let set = unsafe { self.library.get::<unsafe extern "C" fn(c_int, u64)>(name) };
+        let set = unsafe { self.emulator.get::<unsafe extern "C" fn(c_int, u64)>(name) };
         // SAFETY: as above.
         unsafe { set.expect("a function of the emulator")(0, bytes) }
     }
@@ -154,7 +157,7 @@ impl Control {
     pub fn fail(&self, number: u64, code: u32, later: bool) {
         type Fail = unsafe extern "C" fn(u64, u32, c_int);
         // SAFETY: the emulator's function has this type.
-        let fail = unsafe { self.library.get::<Fail>("isochron_cuda_emulator_fail") };
+        let fail = unsafe { self.emulator.get::<Fail>("isochron_cuda_emulator_fail") };
         // SAFETY: as above.
         unsafe { fail.expect("a function of the emulator")(number, code, c_int::from(later)) }
     }
@@ -164,7 +167,7 @@ impl Control {
         type Failed = unsafe extern "C" fn(*mut c_char, usize);
         let mut name = [0; 64];
         // SAFETY: the emulator's function has this type.
-        let failed = unsafe { self.library.get::<Failed>("isochron_cuda_emulator_failed") };
+        let failed = unsafe { self.emulator.get::<Failed>("isochron_cuda_emulator_failed") };
         // SAFETY: as above; the array has room for so many characters.
         unsafe { failed.expect("a function of the emulator")(name.as_mut_ptr(), name.len()) };
         // SAFETY: the emulator ends the name by 0.
@@ -176,7 +179,7 @@ impl Control {
     pub fn reset(&self) {
         // SAFETY: the emulator's function has this type.
         let reset = unsafe {
-            self.library
+            self.emulator
                 .get::<unsafe extern "C" fn()>("isochron_cuda_emulator_reset")
         };
         // SAFETY: as above.

@@ -68,7 +68,7 @@ pub fn release(
     mpi: &Mpi,
     packages: &[&str],
 ) -> Result<()> {
-    let name = format!("build with {}", mpi.library.name());
+    let name = format!("build with {}", mpi.kind.name());
     steps.run(&name, || {
         let arguments = [&["build", "--release"], packages].concat();
         execute(&mut cargo(workspace, mpi, &arguments))
@@ -77,7 +77,7 @@ pub fn release(
 
 /// A cargo command that builds against `mpi`.
 pub fn cargo(workspace: &Workspace, mpi: &Mpi, args: &[&str]) -> Command {
-    let mut command = workspace.cargo(mpi.library, args);
+    let mut command = workspace.cargo(mpi.kind, args);
     mpi.apply(&mut command);
     command
 }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn another_compiler_or_another_version_is_another_identity() {
         let mpi = |compiler: &str| Mpi {
-            library: Library::OpenMpi,
+            kind: Library::OpenMpi,
             compiler: compiler.to_owned(),
             launcher: "mpirun".to_owned(),
         };

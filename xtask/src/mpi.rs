@@ -19,7 +19,7 @@ pub enum Library {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mpi {
     /// Which library it is.
-    pub library: Library,
+    pub kind: Library,
     /// Its C compiler wrapper, a path or a name on `PATH`.
     pub compiler: String,
     /// Its launcher, from the same installation.
@@ -98,7 +98,7 @@ impl Library {
                     self.compiles_with(compiler, probe) && self.launches_with(launcher, probe)
                 })?;
         Some(Mpi {
-            library: self,
+            kind: self,
             compiler,
             launcher,
         })
@@ -145,7 +145,7 @@ impl Mpi {
     /// Unbound, because a rank pins its own threads and must see every core.
     pub fn launch(&self, n_ranks: usize, binary: &Path) -> Command {
         let mut command = Command::new(&self.launcher);
-        if self.library == Library::OpenMpi {
+        if self.kind == Library::OpenMpi {
             command.args(["--oversubscribe", "--bind-to", "none"]);
         }
         command.arg("-n").arg(n_ranks.to_string()).arg(binary);

@@ -61,10 +61,10 @@ pub fn name_programs(
     mpi: &Mpi,
     programs: &[(&str, &str)],
 ) {
-    let suffix = mpi.library.suffix();
+    let suffix = mpi.kind.suffix();
     command.env(format!("ISOCHRON_MPIRUN_{suffix}"), &mpi.launcher);
     for (what, name) in programs {
-        let path = workspace.binary(mpi.library, name);
+        let path = workspace.binary(mpi.kind, name);
         command.env(format!("ISOCHRON_{what}_{suffix}"), path);
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     fn programs_are_named_for_their_library() {
         let workspace = Workspace::locate().unwrap();
         let mpich = Mpi {
-            library: Library::Mpich,
+            kind: Library::Mpich,
             compiler: "mpicc.mpich".to_owned(),
             launcher: "mpirun.mpich".to_owned(),
         };

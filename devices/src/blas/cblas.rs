@@ -219,8 +219,8 @@ impl Raw {
         Ok((dgemm, name))
     }
 
-    /// Sequential layer where one thread is asked for, 32-bit integers. The functions in capitals take their argument by value; the ones in
-    /// small letters are the Fortran interface and take a pointer.
+    /// Sequential layer where one thread is asked for, 32-bit integers. The functions in capitals take their argument by
+    /// value; the ones in small letters are the Fortran interface and take a pointer.
     fn prepare_mkl(&self, threads: c_int) -> String {
         let mut buffer = [0u8; 256];
         // SAFETY: the signatures are those of mkl_service.h. The layers are set before any other call, as MKL

@@ -45,7 +45,12 @@ pub fn check(call: &'static str, code: impl Into<Code>) -> Outcome<()> {
 impl CallError {
     /// Whether memory was asked for that is not there.
     pub fn is_out_of_memory(&self) -> bool {
-        self.code == Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+        match self.code {
+            Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => true,
+            // The system refused to pin as much.
+            Code::Driver(CUresult::CUDA_ERROR_OPERATING_SYSTEM) => self.call == "cuMemHostAlloc",
+            _ => false,
+        }
     }
 
     /// Whether there is no usable GPU, as opposed to one that fails.

@@ -154,10 +154,10 @@ impl<T: Element> Engine<T> {
     /// [`DeviceError::CudaMemory`] when the smallest tiles exceed the limits; [`DeviceError::Cuda`] when a call fails, with
     /// the allocation that was refused where that is the reason.
     pub fn begin(&mut self, c: View<'_, T>, k_max: usize) -> Result<(), DeviceError> {
-        // What an abandoned job left behind.
-        self.guarded(|engine| match engine.job.take() {
-            Some(_) => engine.lanes.settle(),
-            None => Ok(()),
+        // What a job left behind that was abandoned, or that a panic ended.
+        self.guarded(|engine| {
+            engine.job = None;
+            engine.lanes.settle()
         })?;
         let Some(shape) = shape::<T>(c.rows(), c.cols(), k_max) else {
             return Ok(());

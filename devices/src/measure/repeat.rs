@@ -99,7 +99,7 @@ pub fn alone(needed: bool) -> bool {
 /// every device is known to the precision, or the repetitions or the time are used up.
 ///
 /// Disturbances (a page being moved, another program) are not averaged in, and so measured again: times beyond the
-/// median of their device by more than a quarter of it and, from 4 times on, by more than 3.5 deviations as the median
+/// median of their device by more than the median itself and, from 4 times on, by more than 3.5 deviations as the median
 /// absolute deviation tells them. Where more than a third of the times are so long, they are the device's own, and all
 /// count. Few times of which some are more than twice as long as others are not believed either before the repetitions
 /// for measuring again, half of `max_reps`, are used up. Without devices nothing is repeated.

@@ -69,7 +69,8 @@ impl Share {
     }
 }
 
-/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`, beside these `gpus`. `place` is this rank's index among the ranks of its host, and their number.
+/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`, beside these
+/// `gpus`. `place` is this rank's index among the ranks of its host, and their number.
 ///
 /// # Errors
 /// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device wants cores

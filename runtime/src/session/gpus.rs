@@ -2,6 +2,7 @@
 
 use isochron_devices::CudaInfo;
 use isochron_devices::cuda;
+use isochron_devices::deal_by_distance;
 use isochron_devices::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -23,8 +24,8 @@ struct Offers {
     gpus: Vec<Offer>,
 }
 
-/// The GPUs that this rank drives when nobody says otherwise; none when it does not want any. What is unusual is added to `notices`. Those of a host are dealt
-/// among all ranks on it, whether or not they share their cores.
+/// The GPUs that this rank drives when nobody says otherwise; none when it does not want any. Those of a host are dealt
+/// among all ranks on it, whether or not they share their cores. What is unusual is added to `notices`.
 ///
 /// # Collective
 /// All ranks.
@@ -77,29 +78,17 @@ fn distance(topology: &Topology, gpu: &CudaInfo) -> u32 {
     distances.values().copied().min().unwrap_or(u32::MAX)
 }
 
-/// Deals GPUs among the ranks that see them: the UUIDs of each rank's own.
-///
-/// A GPU goes to the rank with the fewest so far, of these to the nearest, then to the first. Those that fewer ranks see are
-/// dealt first, since nobody else can drive them.
+/// Deals GPUs among the ranks that see them, as [`deal_by_distance`] does: the UUIDs of each rank's own.
 fn deal(ranks: &[Vec<Offer>]) -> Vec<Vec<String>> {
-    let seen_by = |uuid: &str| {
-        ranks
-            .iter()
-            .filter(|gpus| sees(gpus, uuid).is_some())
-            .count()
-    };
-    let uuids: BTreeSet<&str> = ranks
+    let all = ranks.iter().flatten();
+    let uuids: BTreeSet<&str> = all.map(|gpu| gpu.uuid.as_str()).collect();
+    let distances: Vec<Vec<Option<u32>>> = uuids
         .iter()
-        .flatten()
-        .map(|gpu| gpu.uuid.as_str())
+        .map(|uuid| ranks.iter().map(|gpus| sees(gpus, uuid)).collect())
         .collect();
-    let mut uuids: Vec<&str> = uuids.into_iter().collect();
-    uuids.sort_by_key(|uuid| seen_by(uuid));
     let mut dealt = vec![Vec::new(); ranks.len()];
-    for uuid in uuids {
-        let able = (0..ranks.len()).filter_map(|rank| Some((rank, sees(&ranks[rank], uuid)?)));
-        let best = able.min_by_key(|&(rank, distance)| (dealt[rank].len(), distance, rank));
-        if let Some((rank, _)) = best {
+    for (uuid, rank) in uuids.into_iter().zip(deal_by_distance(&distances)) {
+        if let Some(rank) = rank {
             dealt[rank].push(uuid.to_owned());
         }
     }
@@ -131,6 +120,12 @@ mod tests {
             offers(&[("a", 0), ("b", 1), ("c", 1), ("d", 0)]),
         ];
         assert_eq!(deal(&ranks), [["b", "c"], ["a", "d"]]);
+        // Each rank has its own two, whatever the order of the names.
+        let ranks = [
+            offers(&[("a", 0), ("b", 0), ("c", 1), ("d", 1)]),
+            offers(&[("a", 1), ("b", 1), ("c", 0), ("d", 0)]),
+        ];
+        assert_eq!(deal(&ranks), [["a", "b"], ["c", "d"]]);
         // One more rank than GPUs, and no rank at all.
         let ranks = vec![offers(&[("a", 0), ("b", 0)]); 3];
         assert_eq!(deal(&ranks).concat(), ["a", "b"]);

@@ -1,12 +1,12 @@
 # Sourced by the programs beside it, which set $here to the folder of the bundle.
 #
 # Everything comes from the bundle but the C library: the host's own is used unless it is older than the one
-# that the bundle was built with, or there is none.
+# that the bundle was built with, or there is none. The loader is told where the libraries are, and not the
+# environment: what the programs start of the host's own, such as ssh, is to have the host's libraries.
 
 built_with=@GLIBC@
 loader=@LOADER@
 
-LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # Open MPI and PMIx look for their parts here instead of where they were installed.
 OPAL_PREFIX=$here
 OPAL_BINDIR=$here/bin
@@ -18,7 +18,7 @@ OPAL_SYSCONFDIR=$here/etc
 PMIX_PREFIX=$here
 PMIX_LIBDIR=$here/lib
 PMIX_PKGLIBDIR=$here/lib/pmix
-export LD_LIBRARY_PATH OPAL_PREFIX OPAL_BINDIR OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_DATADIR OPAL_PKGDATADIR \
+export OPAL_PREFIX OPAL_BINDIR OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_DATADIR OPAL_PKGDATADIR \
     OPAL_SYSCONFDIR PMIX_PREFIX PMIX_LIBDIR PMIX_PKGLIBDIR
 
 # Whether the host's C library is as new as the bundle's.
@@ -33,8 +33,13 @@ host_is_new_enough() {
 become() {
     program=$here/libexec/$1
     shift
+    path=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     if host_is_new_enough; then
-        exec "$program" "$@"
+        for folder in /lib64 /lib /usr/lib64 /usr/lib; do
+            if [ -x "$folder/$loader" ]; then
+                exec "$folder/$loader" --library-path "$path" "$program" "$@"
+            fi
+        done
     fi
-    exec "$here/lib/glibc/$loader" --library-path "$here/lib/glibc:$LD_LIBRARY_PATH" "$program" "$@"
+    exec "$here/lib/glibc/$loader" --library-path "$here/lib/glibc:$path" "$program" "$@"
 }
