@@ -223,10 +223,12 @@ impl<'a> Bundle<'a> {
             let text = launcher
                 .replace("@PROGRAM@", name)
                 .replace("@ARGUMENTS@", arguments);
-            let path = self.root.join("bin").join(name);
-            fs::write(&path, text)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+            write_program(&self.root.join("bin").join(name), &text)
         };
+        write_program(
+            &self.root.join("etc/no-ssh"),
+            include_str!("bundle/no-ssh.sh"),
+        )?;
         write("mpirun", "--prefix \"$here\" ")?;
         write("orted", "")?;
         for name in programs(with_tests) {
@@ -289,6 +291,15 @@ impl Folders {
 fn programs(with_tests: bool) -> impl Iterator<Item = &'static str> {
     let tests = if with_tests { TESTS } else { &[] };
     PROGRAMS.iter().chain(tests).copied()
+}
+
+/// Writes a script that can be run.
+fn write_program(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text)?;
+    Ok(fs::set_permissions(
+        path,
+        fs::Permissions::from_mode(0o755),
+    )?)
 }
 
 /// Copies a file, or what a link leads to, under its own name.

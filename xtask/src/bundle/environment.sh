@@ -21,6 +21,12 @@ PMIX_PKGLIBDIR=$here/lib/pmix
 export OPAL_PREFIX OPAL_BINDIR OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_DATADIR OPAL_PKGDATADIR \
     OPAL_SYSCONFDIR PMIX_PREFIX PMIX_LIBDIR PMIX_PKGLIBDIR
 
+# Open MPI refuses to start even ranks of this host where it finds no ssh to reach others with.
+if ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
+    OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-$here/etc/no-ssh}
+    export OMPI_MCA_plm_rsh_agent
+fi
+
 # Whether the host's C library is as new as the bundle's.
 host_is_new_enough() {
     host=$(getconf GNU_LIBC_VERSION 2>/dev/null) || return 1
