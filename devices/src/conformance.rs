@@ -3,7 +3,7 @@
 //! [`run`] is for workers that compute; [`run_contract`] is the part that also holds for a worker that only pretends
 //! to, such as [`RecordedWorker`](crate::RecordedWorker). Both panic at the first promise that is broken, saying which.
 
-use crate::worker::{UpdateTime, Worker};
+use crate::worker::{Panels, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
 
 /// Shapes `(rows, cols, k)`: the smallest, odd ones, empty ones, and more columns than threads.
@@ -37,6 +37,8 @@ pub fn run(make: Make<'_>) {
     job_without_updates_keeps_c(make().as_mut());
     fewer_than_k_max_is_fine(make().as_mut());
     nan_propagates(make().as_mut());
+    announced_panels_are_used(make().as_mut());
+    announced_panels_that_do_not_come_are_forgotten(make().as_mut());
 }
 
 /// Checks what holds for a worker without arithmetic too: that it says what it is, that times are times, and that
@@ -86,6 +88,11 @@ impl Matrix {
 
     fn view_mut(&mut self) -> ViewMut<'_, f64> {
         ViewMut::new(&mut self.data, self.rows, self.cols, self.ld)
+    }
+
+    /// Multiplies what lies in the matrix, and not what lies between its columns.
+    fn scale(&mut self, factor: f64) {
+        self.view_mut().scale(factor);
     }
 
     /// Checks every element, and that the gaps are untouched.
@@ -262,6 +269,60 @@ fn nan_propagates(worker: &mut dyn Worker) {
     case.c.assert_is("a NaN in A", |i, j| match i {
         2 => f64::NAN,
         _ => c_at(i, j) + product_at(i, j, 3),
+    });
+}
+
+/// Panels with `k` columns of A and rows of B, `scale` times those of the other cases.
+fn panels((rows, cols): (usize, usize), k: usize, scale: f64) -> (Matrix, Matrix) {
+    let (mut a, b) = (Matrix::new(rows, k, 2, a_at), Matrix::new(k, cols, 1, b_at));
+    a.scale(scale);
+    (a, b)
+}
+
+fn both((a, b): &(Matrix, Matrix)) -> Panels<'_> {
+    (a.view(), b.view())
+}
+
+/// Every update but the last announces the panels of the next one, of various k.
+fn announced_panels_are_used(worker: &mut dyn Worker) {
+    let shape = (11, 6);
+    let mut c = Matrix::new(shape.0, shape.1, 3, c_at);
+    let all = [(5, 1.0), (3, 2.0), (5, 4.0), (5, 8.0)].map(|(k, scale)| panels(shape, k, scale));
+    valid(worker.begin(c.view_mut(), 5));
+    for pair in all.windows(2) {
+        let [now, next] = [both(&pair[0]), both(&pair[1])];
+        valid(worker.update_ahead(1.0, now, next, c.view_mut()));
+    }
+    let (a, b) = both(&all[3]);
+    valid(worker.update(1.0, a, b, c.view_mut()));
+    valid(worker.finish(c.view_mut()));
+    c.assert_is("announced panels", |i, j| {
+        c_at(i, j) + 13.0 * product_at(i, j, 5) + 2.0 * product_at(i, j, 3)
+    });
+}
+
+/// Others than the announced ones come, or the same memory with other numbers, or ones that do not fit.
+fn announced_panels_that_do_not_come_are_forgotten(worker: &mut dyn Worker) {
+    let shape = (8, 9);
+    let mut c = Matrix::new(shape.0, shape.1, 1, c_at);
+    let (now, other) = (panels(shape, 4, 1.0), panels(shape, 4, 2.0));
+    let mut announced = panels(shape, 4, 4.0);
+    let too_wide = panels((8, 10), 4, 1.0);
+    valid(worker.begin(c.view_mut(), 4));
+    let mut ahead = |c: &mut Matrix, next: &(Matrix, Matrix)| {
+        valid(worker.update_ahead(1.0, both(&now), both(next), c.view_mut()));
+    };
+    ahead(&mut c, &announced);
+    ahead(&mut c, &too_wide);
+    ahead(&mut c, &announced);
+    valid(worker.update(0.0, announced.0.view(), announced.1.view(), c.view_mut()));
+    announced.0.scale(2.0);
+    for (a, b) in [both(&announced), both(&other)] {
+        valid(worker.update(1.0, a, b, c.view_mut()));
+    }
+    valid(worker.finish(c.view_mut()));
+    c.assert_is("panels that were announced in vain", |i, j| {
+        c_at(i, j) + (3.0 + 8.0 + 2.0) * product_at(i, j, 4)
     });
 }
 

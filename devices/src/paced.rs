@@ -1,7 +1,7 @@
 //! A worker that is slower than its hardware on purpose: one machine plays an unlike cluster.
 
 use crate::turns::Turns;
-use crate::worker::{DeviceInfo, DeviceKind, UpdateTime, Worker};
+use crate::worker::{DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
@@ -134,6 +134,15 @@ impl Worker for PacedWorker {
         self.inner.updates_per_visit(rows, cols, k_max)
     }
 
+    fn copies_ahead(&self) -> bool {
+        self.inner.copies_ahead()
+    }
+
+    /// Of the inner worker: what its library could do, if it were not slowed down.
+    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+        self.inner.resident_peak()
+    }
+
     fn scale(&mut self, beta: f64, c: ViewMut<'_, f64>) {
         self.inner.scale(beta, c);
     }
@@ -153,26 +162,49 @@ impl Worker for PacedWorker {
         b: View<'_, f64>,
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
+        let shape = (a.rows(), b.cols(), a.cols());
+        self.paced(shape, |inner| inner.update(alpha, a, b, c))
+    }
+
+    fn update_ahead(
+        &mut self,
+        alpha: f64,
+        (a, b): Panels<'_>,
+        next: Panels<'_>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        let shape = (a.rows(), b.cols(), a.cols());
+        self.paced(shape, |inner| inner.update_ahead(alpha, (a, b), next, c))
+    }
+
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
+        self.inner.finish(c)
+    }
+}
+
+impl PacedWorker {
+    /// An update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then a pause.
+    fn paced(
+        &mut self,
+        (rows, cols, k): (usize, usize, usize),
+        update: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
+    ) -> Result<UpdateTime, DeviceError> {
         let start = Instant::now();
         let turn = self.turns.take();
-        let time = self.inner.update(alpha, a, b, c)?;
+        let time = update(self.inner.as_mut())?;
         drop(turn);
         // The CPU clock stands still while other programs have the core; a GPU has no such clock.
         let used_s = match self.info.kind {
             DeviceKind::Cpu => time.cpu_s,
             DeviceKind::Cuda => time.busy_s,
         };
-        let target_s = self.pace.target_s(used_s, a.rows(), b.cols(), a.cols());
+        let target_s = self.pace.target_s(used_s, rows, cols, k);
         sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
         self.clock.settle(start.elapsed().as_secs_f64(), target_s);
         Ok(UpdateTime {
             busy_s: target_s,
             cpu_s: time.cpu_s,
         })
-    }
-
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-        self.inner.finish(c)
     }
 }
 

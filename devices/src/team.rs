@@ -1,9 +1,10 @@
 //! The devices of one node, driven together.
 
-use crate::worker::{DeviceInfo, UpdateTime, Worker};
-use crate::{DeviceError, ThreadPlace, View, ViewMut};
+use crate::worker::{DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
+use crate::{DeviceError, ThreadPlace, ViewMut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -90,6 +91,20 @@ impl DeviceTeam {
         devices.map(|device| lock(device).threads()).collect()
     }
 
+    /// Measures one device while the others are idle, as [`Worker::resident_peak`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    ///
+    /// # Panics
+    /// When there is no device of this index.
+    pub fn resident_peak(&mut self, index: usize) -> Result<Option<ResidentPeak>, DeviceError> {
+        let device = self.devices[index].get_mut();
+        device
+            .unwrap_or_else(PoisonError::into_inner)
+            .resident_peak()
+    }
+
     /// `C = beta·C` by all devices at the same time, as [`Worker::scale`].
     ///
     /// # Errors
@@ -126,6 +141,13 @@ impl DeviceTeam {
         Ok(most.max().unwrap_or(1))
     }
 
+    /// Whether the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
+    pub fn copies_ahead(&self) -> bool {
+        self.devices
+            .iter()
+            .any(|device| lock(device).copies_ahead())
+    }
+
     /// Starts a job on every device, as [`Worker::begin`].
     ///
     /// # Errors
@@ -146,7 +168,9 @@ impl DeviceTeam {
         Ok(())
     }
 
-    /// `C += alpha·A·B` by all devices at the same time, as [`Worker::update`]; A: `rows × k`, B: `k × cols`.
+    /// `C += alpha·A·B` by all devices at the same time, as [`Worker::update`]; A: `rows × k`, B: `k × cols`. Where the
+    /// panels of the next update are here already, `next`, each device may copy its part of them meanwhile, as
+    /// [`Worker::update_ahead`].
     ///
     /// While they compute, the calling thread calls `meanwhile` again and again, for the progress of its messages,
     /// and at least once; between the calls it sleeps briefly. Returns the time of each device.
@@ -156,21 +180,23 @@ impl DeviceTeam {
     pub fn update(
         &mut self,
         alpha: f64,
-        a: View<'_, f64>,
-        b: View<'_, f64>,
+        panels: Panels<'_>,
+        next: Option<Panels<'_>>,
         c: ViewMut<'_, f64>,
         slices: &[usize],
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
-        if b.cols() != c.cols() {
-            return Err(DeviceError::Shape {
-                matrix: "B",
-                expected_rows: a.cols(),
-                expected_cols: c.cols(),
-                found_rows: b.rows(),
-                found_cols: b.cols(),
-            });
+        for (a, b) in [Some(panels), next].into_iter().flatten() {
+            if b.cols() != c.cols() {
+                return Err(DeviceError::Shape {
+                    matrix: "B",
+                    expected_rows: a.cols(),
+                    expected_cols: c.cols(),
+                    found_rows: b.rows(),
+                    found_cols: b.cols(),
+                });
+            }
         }
         let mut first = 0;
         let tasks = c
@@ -179,12 +205,14 @@ impl DeviceTeam {
             .map(|c| {
                 let columns = first..first + c.cols();
                 first = columns.end;
-                (b.columns(columns), c)
+                (columns, c)
             });
-        self.drive(tasks.collect(), meanwhile, |worker, (b, c)| {
-            match c.cols() {
-                0 => Ok(UpdateTime::default()),
-                _ => worker.update(alpha, a, b, c),
+        self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
+            let (a, b) = part(panels, &columns);
+            match next {
+                _ if c.cols() == 0 => Ok(UpdateTime::default()),
+                None => worker.update(alpha, a, b, c),
+                Some(next) => worker.update_ahead(alpha, (a, b), part(next, &columns), c),
             }
         })
     }
@@ -264,6 +292,11 @@ impl DeviceTeam {
             })
             .collect()
     }
+}
+
+/// What a device with these columns of C needs of panels.
+fn part<'p>((a, b): Panels<'p>, columns: &Range<usize>) -> Panels<'p> {
+    (a, b.columns(columns.clone()))
 }
 
 /// A lock that a panic elsewhere does not spoil: panics are caught inside, and reported.

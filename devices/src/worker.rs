@@ -39,6 +39,18 @@ pub struct UpdateTime {
     pub cpu_s: f64,
 }
 
+/// The best speed that a device's library showed with all operands in the device's own memory.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ResidentPeak {
+    /// Speed in flop/s.
+    pub flops_per_s: f64,
+    /// Side of the squares whose product showed it.
+    pub side: usize,
+}
+
+/// The A and the B of an update.
+pub type Panels<'a> = (View<'a, f64>, View<'a, f64>);
+
 /// A device: it multiplies `C += alpha·A·B` on its slice of the node's matrix.
 ///
 /// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`). In between the
@@ -57,6 +69,21 @@ pub trait Worker: Send {
     /// it computes has a speed over so many, and not over one. A power of two; 1 for most devices.
     fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
         1
+    }
+
+    /// Whether it copies the panels that [`update_ahead`](Self::update_ahead) announces: then the first update of a job takes
+    /// longer than the others, since nobody has announced it.
+    fn copies_ahead(&self) -> bool {
+        false
+    }
+
+    /// Measures, between jobs, how fast the device's library is with all operands in the device's own memory. `None` for a
+    /// device that computes in host memory: its updates show that.
+    ///
+    /// # Errors
+    /// Whatever the device reports.
+    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+        Ok(None)
     }
 
     /// `C = beta·C` between jobs, by the threads that will update C; with `beta = 0` C is overwritten, whatever it holds.
@@ -92,6 +119,24 @@ pub trait Worker: Send {
         b: View<'_, f64>,
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError>;
+
+    /// As [`update`](Self::update), where the A and B of the next update of the job are known: `next` are those views, on
+    /// memory that nobody writes until that update has returned.
+    ///
+    /// A device that copies its operands copies them while it computes, so that the time of an update is that of the
+    /// arithmetic or of the copies, whichever is longer. Other devices have no use for `next`.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update), for `a`, `b` and `c`; `next` is looked at when it is updated with.
+    fn update_ahead(
+        &mut self,
+        alpha: f64,
+        (a, b): Panels<'_>,
+        _next: Panels<'_>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        self.update(alpha, a, b, c)
+    }
 
     /// Ends the job: when it returns, `c` holds the result.
     ///

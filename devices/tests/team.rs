@@ -115,8 +115,8 @@ fn update(
     team.begin(ViewMut::new(&mut c, rows, cols, rows), slices, k)?;
     let times = team.update(
         0.5,
-        View::new(&a, rows, k, rows),
-        View::new(&b, k, cols, k),
+        (View::new(&a, rows, k, rows), View::new(&b, k, cols, k)),
+        None,
         ViewMut::new(&mut c, rows, cols, rows),
         slices,
         meanwhile,

@@ -109,10 +109,18 @@ impl Case {
             View::new(&self.b, all, cols, all),
         );
         worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.k)?;
-        for update in 0..self.updates {
+        let panels = |update: usize| {
             let k = update * self.k..(update + 1) * self.k;
-            let (a, b) = (a.columns(k.clone()), b.block(k, 0..cols));
-            worker.update(1.0, a, b, ViewMut::new(&mut c, rows, cols, rows))?;
+            (a.columns(k.clone()), b.block(k, 0..cols))
+        };
+        for update in 0..self.updates {
+            let (now, c) = (panels(update), ViewMut::new(&mut c, rows, cols, rows));
+            // Some panels come ahead of their update, and some do not.
+            if update % 3 == 2 || update + 1 == self.updates {
+                worker.update(1.0, now.0, now.1, c)?;
+            } else {
+                worker.update_ahead(1.0, now, panels(update + 1), c)?;
+            }
         }
         worker.finish(ViewMut::new(&mut c, rows, cols, rows))?;
         Ok(c)
@@ -150,7 +158,7 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
         let c_bytes = (8 * rows * cols) as u64;
         assert_eq!(
             plan.placement == Placement::Resident,
-            c_bytes + (8 * k * (rows + cols)) as u64 <= LIMIT
+            c_bytes + (2 * 8 * k * (rows + cols)) as u64 <= LIMIT
         );
         assert!(plan.device_bytes <= LIMIT);
         let found = case.run(&mut worker).expect("a result");
@@ -285,6 +293,41 @@ fn control_second_run(control: &Control, case: &Case, worker: &mut dyn Worker) {
     }
 }
 
+/// What is measured of a GPU and its link; on the emulator with every call failing in turn as well.
+pub fn speeds(control: Option<&Control>) -> usize {
+    // Room for the smallest square, and for the probe of the link beside what a job may use.
+    let config = config(Some(3 * 8 * 256 * 256));
+    let measure = || {
+        let mut engine = Engine::<f64>::new("cuda0", &first()?, &config)?;
+        let peak = engine.resident_peak()?;
+        Ok::<_, DeviceError>((engine.link_bytes_per_s(), peak))
+    };
+    let (link, peak) = measure().expect("a working GPU");
+    let peak = peak.expect("the smallest square fits");
+    assert!(link.is_finite() && link > 1e6, "{link} bytes/s");
+    assert!(peak.flops_per_s.is_finite() && peak.flops_per_s > 1e6);
+    assert_eq!(peak.side, 256);
+    let Some(control) = control else { return 1 };
+    let mut number = 0;
+    loop {
+        number += 1;
+        control.reset();
+        // Out of memory first, and then whatever else.
+        control.fail(number, [2, 801][number as usize % 2], false);
+        let outcome = measure();
+        let failed = control.failed();
+        assert_clean(Some(control), &format!("call {number}, {failed}"));
+        match outcome {
+            Ok(_) if failed.is_empty() => return number as usize,
+            Ok(_) => {}
+            Err(DeviceError::Cuda { .. }) => {
+                assert!(!failed.is_empty(), "an error without a cause")
+            }
+            Err(other) => panic!("call {number}, {failed}: {other}"),
+        }
+    }
+}
+
 /// Every element type, on the GPU and streaming.
 pub fn elements(control: Option<&Control>) -> usize {
     element::<f32>(|x| x as f32);
@@ -325,7 +368,7 @@ fn element<T: Element + std::ops::AddAssign + std::ops::Mul<Output = T>>(number:
             .begin(View::new(&c, rows, cols, rows), k)
             .expect("begin");
         let (a, b) = (View::new(&a, rows, k, rows), View::new(&b, k, cols, k));
-        let updated = engine.update(alpha, a, b, ViewMut::new(&mut c, rows, cols, rows));
+        let updated = engine.update(alpha, (a, b), None, ViewMut::new(&mut c, rows, cols, rows));
         updated.expect("update");
         engine
             .finish(ViewMut::new(&mut c, rows, cols, rows))

@@ -66,6 +66,12 @@ fn every_failing_call_ends_in_a_result_or_an_error_and_leaks_nothing() {
     under_every_schedule("failures", "1M");
 }
 
+#[test]
+fn the_link_and_the_peak_are_measured() {
+    let output = emulated("speeds", &[("MEMORY", "300M")]).success();
+    assert!(output.contains("on Emulated CUDA device 0"), "{output}");
+}
+
 /// The line that says what was found.
 fn finding(output: &Outcome) -> &str {
     assert_eq!(output.status, Some(0), "{output:#?}");
@@ -160,15 +166,18 @@ fn a_machine_without_cuda_is_told_so() {
     let output = run(cases("survey"), HANGS);
     let line = finding(&output).to_owned();
     assert!(!line.is_empty());
-    // The same cases on the real one, if there is one.
-    for case in ["conformance", "out-of-core", "elements"] {
+}
+
+#[test]
+fn the_real_gpu_conforms() {
+    for case in ["conformance", "out-of-core", "elements", "speeds"] {
         let output = run(cases(case), HANGS).success();
         if output.starts_with("skipped: ") {
             assert!(
                 std::env::var_os("ISOCHRON_REQUIRE_GPU").is_none_or(|value| value != "1"),
                 "a GPU is required: {output}"
             );
-            eprintln!("{case} on a real GPU: {output}");
+            eprintln!("{case}: {output}");
         }
     }
 }

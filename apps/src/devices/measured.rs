@@ -105,6 +105,7 @@ pub fn measure(
 /// Two devices that were never measured, for tests: as fast together as half alone, and too slow for the last size.
 #[cfg(test)]
 pub fn made_up() -> Measured {
+    use super::peak::OperandsIn;
     use isochron_devices::{DeviceKind, MeasureOutcome};
     let precise = |t_s: f64| Measurement {
         t_s,
@@ -131,6 +132,7 @@ pub fn made_up() -> Measured {
         peak: Peak {
             gflops: 1.0,
             size: 256,
+            operands: OperandsIn::HostMemory,
         },
         sizes: vec![
             size(64, precise(2.0_f64.powi(-10)), precise(2.0_f64.powi(-9))),

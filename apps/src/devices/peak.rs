@@ -1,7 +1,7 @@
 //! What a device's speed is compared with.
 
 use isochron_devices::measure::{Operands, alone};
-use isochron_devices::{DeviceError, DeviceKind, DeviceTeam, MeasureConfig, measure_team};
+use isochron_devices::{DeviceError, DeviceTeam, MeasureConfig, measure_team};
 use serde::Serialize;
 
 /// The best speed that a device's own library showed in one product of squares, as a stand-in for the peak of the
@@ -12,12 +12,22 @@ pub struct Peak {
     pub gflops: f64,
     /// Rows of A and inner dimension of the product that showed it; every thread had as many columns.
     pub size: usize,
+    /// Where the matrices were.
+    pub operands: OperandsIn,
 }
 
-/// Sides of the squares: for a core, from what a second-level cache holds to what a third-level one does; a GPU is
-/// only busy with more.
-const CPU_SIZES: [usize; 5] = [256, 384, 512, 768, 1024];
-const CUDA_SIZES: [usize; 3] = [2048, 4096, 8192];
+/// Where the matrices of a product were.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperandsIn {
+    /// In the host's memory, as those of an update.
+    HostMemory,
+    /// In the device's own memory: no transfer is part of the time.
+    DeviceMemory,
+}
+
+/// Sides of the squares: from what the second-level cache of a core holds to what a third-level one does.
+const SIZES: [usize; 5] = [256, 384, 512, 768, 1024];
 
 /// How often each is repeated: the fastest of all counts, so no mean needs to be very precise.
 const REPETITIONS: MeasureConfig = MeasureConfig {
@@ -31,23 +41,26 @@ const REPETITIONS: MeasureConfig = MeasureConfig {
 /// Measures device `index` of the team, the others idle.
 ///
 /// # Errors
-/// Those of [`measure_team`].
+/// Those of [`measure_team`] and of the device.
 pub fn measure(
     team: &mut DeviceTeam,
     index: usize,
     operands: &mut Operands,
 ) -> Result<Peak, DeviceError> {
-    let info = &team.infos()[index];
-    let threads = info.cores.len().max(1);
-    let (sizes, threads) = match info.kind {
-        DeviceKind::Cpu => (&CPU_SIZES[..], threads),
-        DeviceKind::Cuda => (&CUDA_SIZES[..], 1),
-    };
+    let threads = team.infos()[index].cores.len().max(1);
+    if let Some(found) = team.resident_peak(index)? {
+        return Ok(Peak {
+            gflops: found.flops_per_s / 1e9,
+            size: found.side,
+            operands: OperandsIn::DeviceMemory,
+        });
+    }
     let mut best = Peak {
         gflops: 0.0,
         size: 0,
+        operands: OperandsIn::HostMemory,
     };
-    for &size in sizes {
+    for size in SIZES {
         let mut slices = vec![0; team.len()];
         slices[index] = size * threads;
         let found = measure_team(
@@ -62,7 +75,7 @@ pub fn measure(
         let flop = 2.0 * (size * size) as f64 * slices[index] as f64;
         let gflops = flop / found[index].fastest_s / 1e9;
         if gflops.is_finite() && gflops > best.gflops && !found[index].bounded() {
-            best = Peak { gflops, size };
+            (best.gflops, best.size) = (gflops, size);
         }
     }
     Ok(best)

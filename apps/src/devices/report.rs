@@ -6,6 +6,7 @@ use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
 use serde_json::{Value, json};
 
 use super::measured::{DeviceMeasured, Measured, SizeMeasured};
+use super::peak::OperandsIn;
 use crate::plot::{Curve, Mark, Plot};
 use crate::table::Table;
 
@@ -49,8 +50,13 @@ pub fn text(measured: &Measured, block: usize) -> String {
         let _ = writeln!(text, "\n{}", describe(info));
         let _ = writeln!(
             text,
-            "peak {:.2} GFLOP/s (measured: best of its library on squares, at {})\n",
-            peak.gflops, peak.size
+            "peak {:.2} GFLOP/s (measured: best of its library on squares {}, at {})\n",
+            peak.gflops,
+            match peak.operands {
+                OperandsIn::HostMemory => "in host memory",
+                OperandsIn::DeviceMemory => "in its own memory, without transfers",
+            },
+            peak.size
         );
         let _ = write!(text, "{}", table(device));
     }

@@ -3,11 +3,12 @@
 use crate::blas::Blas;
 use crate::cpu::place::{Seen, ThreadPlace, columns_by_domain};
 use crate::cpu::thread_cpu_time_s;
+use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
 use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -74,10 +75,7 @@ impl CpuWorker {
             None
         };
         if let Some(pool) = pool.as_ref().filter(|_| pin) {
-            // Every thread of the pool runs this exactly once, with its own index.
-            pool.broadcast(|thread| topology.bind_current_thread(&cores[thread.index()]))
-                .into_iter()
-                .collect::<Result<(), _>>()?;
+            bind_threads(pool, &topology, &cores)?;
         }
         let info = DeviceInfo {
             name: name.to_owned(),
@@ -187,18 +185,6 @@ impl Worker for CpuWorker {
     fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
         self.job.finish(&c)
     }
-}
-
-fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError> {
-    let thread_name = name.to_owned();
-    ThreadPoolBuilder::new()
-        .num_threads(count)
-        .thread_name(move |i| format!("{thread_name}-{i}"))
-        .build()
-        .map_err(|error| DeviceError::Config {
-            device: name.to_owned(),
-            reason: format!("cannot start {count} threads: {error}"),
-        })
 }
 
 /// One thread's update; returns the CPU time that it took.

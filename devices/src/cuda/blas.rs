@@ -56,7 +56,7 @@ fn version_text(version: i32) -> String {
 
 impl Drop for BlasHandle {
     fn drop(&mut self) {
-        let _ = self.context.bind();
+        let _bound = self.context.bind();
         // SAFETY: created by `new` and destroyed once.
         let _ = unsafe { raw::cublasDestroy_v2(self.handle) };
     }
@@ -85,6 +85,9 @@ pub trait Element:
     /// Real operations that one multiplication with addition takes.
     const FLOP: f64;
 
+    /// The element with this real part, and no imaginary one.
+    fn of(real: f64) -> Self;
+
     /// The peak of a GPU in real operations of this precision, flop/s.
     fn peak_flops_per_s(info: &CudaInfo) -> Option<f64>;
 
@@ -103,12 +106,16 @@ mod sealed {
 }
 
 macro_rules! element {
-    ($element:ty, $foreign:ty, $function:ident, $one:expr, $zero:expr, $flop:expr, $peak:ident) => {
+    ($element:ty, $foreign:ty, $function:ident, $of:expr, $zero:expr, $flop:expr, $peak:ident) => {
         impl sealed::Sealed for $element {}
 
         impl Element for $element {
             const ZERO: Self = $zero;
             const FLOP: f64 = $flop;
+
+            fn of(real: f64) -> Self {
+                $of(real)
+            }
 
             fn peak_flops_per_s(info: &CudaInfo) -> Option<f64> {
                 info.$peak
@@ -117,7 +124,7 @@ macro_rules! element {
             unsafe fn multiply(blas: &BlasHandle, alpha: Self, product: &Product) -> Outcome<()> {
                 let Product { m, n, k, a, b, c } = *product;
                 let plain = raw::cublasOperation_t::CUBLAS_OP_N;
-                let one: Self = $one;
+                let one = Self::of(1.0);
                 // SAFETY: by this function's contract. The scalars are read before the call returns (host pointer
                 // mode, the default), and a complex number is laid out as cuBLAS lays it out: two reals.
                 let code = unsafe {
@@ -148,7 +155,7 @@ element!(
     f32,
     f32,
     cublasSgemm_v2,
-    1.0,
+    |real| real as f32,
     0.0,
     2.0,
     peak_f32_flops_per_s
@@ -157,7 +164,7 @@ element!(
     f64,
     f64,
     cublasDgemm_v2,
-    1.0,
+    |real| real,
     0.0,
     2.0,
     peak_f64_flops_per_s
@@ -166,7 +173,7 @@ element!(
     Complex32,
     raw::cuComplex,
     cublasCgemm_v2,
-    Complex32::new(1.0, 0.0),
+    |real| Complex32::new(real as f32, 0.0),
     Complex32::new(0.0, 0.0),
     8.0,
     peak_f32_flops_per_s
@@ -175,7 +182,7 @@ element!(
     Complex64,
     raw::cuDoubleComplex,
     cublasZgemm_v2,
-    Complex64::new(1.0, 0.0),
+    |real| Complex64::new(real, 0.0),
     Complex64::new(0.0, 0.0),
     8.0,
     peak_f64_flops_per_s

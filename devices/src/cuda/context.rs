@@ -2,11 +2,12 @@
 
 use super::check::{Outcome, check};
 use super::raw;
+use std::marker::PhantomData;
 
 /// A GPU's primary context, retained while this value lives.
 ///
 /// The driver keeps the current context per thread. Whoever uses a GPU calls [`Context::bind`] first, on the thread that
-/// does so, so that work may move between threads.
+/// does so, so that work may move between threads; the thread has its own context back afterwards.
 #[derive(Debug)]
 pub struct Context {
     device: raw::CUdevice,
@@ -32,16 +33,17 @@ impl Context {
         // SAFETY: the driver gave the device; one pointer is written.
         let code = unsafe { raw::cuDevicePrimaryCtxRetain(&mut handle, device) };
         check("cuDevicePrimaryCtxRetain", code)?;
-        let context = Self { device, handle };
-        context.bind()?;
-        Ok(context)
+        Ok(Self { device, handle })
     }
 
-    /// Makes the context current on the calling thread.
-    pub fn bind(&self) -> Outcome<()> {
-        // SAFETY: the context is retained as long as this value lives.
-        check("cuCtxSetCurrent", unsafe {
-            raw::cuCtxSetCurrent(self.handle)
+    /// Makes the context current on the calling thread, until what is returned goes out of scope.
+    pub fn bind(&self) -> Outcome<Bound<'_>> {
+        // SAFETY: the context is retained as long as this value lives, and so as long as it is bound.
+        check("cuCtxPushCurrent_v2", unsafe {
+            raw::cuCtxPushCurrent_v2(self.handle)
+        })?;
+        Ok(Bound {
+            _context: PhantomData,
         })
     }
 
@@ -58,12 +60,25 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // The context must not stay current on a thread when it is gone. Errors here are those of earlier work, which
-        // were reported, or there is nobody left to report to.
-        // SAFETY: no context at all is always a valid choice.
-        let _ = unsafe { raw::cuCtxSetCurrent(std::ptr::null_mut()) };
+        // Errors here are those of earlier work, which were reported, or there is nobody left to report to.
         // SAFETY: retained once by `new`, and released once here; streams, events and memory hold the context in an
-        // `Arc`, so that they are gone.
+        // `Arc`, so that they are gone, and it is current on no thread, since a `Bound` borrows it.
         let _ = unsafe { raw::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// A context that is current on this thread; what was current before is so again when this goes out of scope.
+#[derive(Debug)]
+#[must_use]
+pub struct Bound<'c> {
+    /// It belongs to the thread that has bound the context.
+    _context: PhantomData<(&'c Context, *const ())>,
+}
+
+impl Drop for Bound<'_> {
+    fn drop(&mut self) {
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: one pointer is written; `bind` has pushed the context on this thread, which a `Bound` does not leave.
+        let _ = unsafe { raw::cuCtxPopCurrent_v2(&mut popped) };
     }
 }

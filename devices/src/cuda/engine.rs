@@ -1,16 +1,19 @@
 //! The arithmetic of a GPU device: `C += alpha·A·B`, with C on the GPU or streaming through it.
 
-use super::blas::{BlasHandle, Element, Product};
+use super::blas::{BlasHandle, Element};
 use super::check::{CallError, Outcome};
 use super::context::Context;
 use super::find::CudaInfo;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::{self, Limits, Placement, SLOTS, Shape, TilePlan};
-use super::staging::{Place, Staging};
+use super::resident::Resident;
+use super::staging::Staging;
 use super::stream::{Event, Stream};
 use super::streamed::Gathered;
-use super::{CudaConfig, find};
+use super::{CudaConfig, find, speed};
+use crate::memory::memory_available_bytes;
 use crate::{DeviceError, View, ViewMut};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What is held of memory beyond what a job needs is given back when it is more than this, in bytes, and more than half.
@@ -60,9 +63,15 @@ pub(super) struct Lanes {
 /// A job under way.
 #[derive(Debug)]
 struct Running<T> {
-    plan: TilePlan,
     shape: Shape,
-    gathered: Option<Gathered<T>>,
+    state: State<T>,
+}
+
+/// Where C is, and what is known of the panels.
+#[derive(Debug)]
+enum State<T> {
+    Resident(Resident),
+    Streamed(Gathered<T>),
 }
 
 impl Lanes {
@@ -80,7 +89,7 @@ impl Lanes {
     }
 
     /// Waits until nothing is under way. Every stream is waited for, whatever the others say.
-    fn settle(&self) -> Outcome<()> {
+    pub fn settle(&self) -> Outcome<()> {
         let streams = [&self.compute, &self.panels, &self.upload, &self.download];
         let outcomes = streams.map(Stream::synchronize);
         outcomes.into_iter().collect()
@@ -99,22 +108,29 @@ impl<T: Element> Engine<T> {
 
     fn create(name: &str, info: &CudaInfo, config: &CudaConfig) -> Outcome<Self> {
         let context = Arc::new(Context::new(info.ordinal)?);
+        let own = Arc::clone(&context);
+        let _bound = own.bind()?;
         let lanes = Lanes::new(&context)?;
         let blas = BlasHandle::new(&context, &lanes.compute)?;
-        let staging = Staging::new(&context)?;
+        let mut staging = Staging::new(&context)?;
         // Asked for after cuBLAS has taken its share.
         let free = context.free_bytes()?;
         let allowed = free - free / LEFT_FREE;
         let peak = T::peak_flops_per_s(info);
+        let link_bytes_per_s = match config.link_bytes_per_s {
+            Some(given) => given,
+            None => speed::link_bytes_per_s(&context, &lanes, &mut staging, allowed)?,
+        };
+        tracing::info!(device = name, peak, link_bytes_per_s, "found a GPU");
         Ok(Self {
             name: name.to_owned(),
             limits: Limits {
                 device_bytes: config
                     .memory_limit_bytes
                     .map_or(allowed, |limit| limit.min(allowed)),
-                host_bytes: config.host_limit_bytes.unwrap_or(u64::MAX),
+                host_bytes: config.host_limit_bytes.unwrap_or_else(host_limit_bytes),
                 peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
-                link_bytes_per_s: config.link_bytes_per_s,
+                link_bytes_per_s,
             },
             context,
             job: None,
@@ -131,13 +147,19 @@ impl<T: Element> Engine<T> {
     /// # Errors
     /// [`DeviceError::Cuda`].
     pub fn blas_version(&self) -> Result<String, DeviceError> {
-        let version = self.context.bind().and_then(|()| self.blas.version());
+        let version = self.context.bind().and_then(|_bound| self.blas.version());
         version.map_err(|error| error.on(&self.name))
     }
 
     /// Bytes of GPU memory that jobs may use.
     pub fn memory_limit_bytes(&self) -> u64 {
         self.limits.device_bytes
+    }
+
+    /// What the link between host and GPU carries in one direction, bytes/s: measured when the engine was made, with the
+    /// copies on the host, unless the configuration says it.
+    pub fn link_bytes_per_s(&self) -> f64 {
+        self.limits.link_bytes_per_s
     }
 
     /// How a job would be laid out if every allocation succeeded; `None` when there is nothing to compute, or it does
@@ -155,18 +177,17 @@ impl<T: Element> Engine<T> {
     /// the allocation that was refused where that is the reason.
     pub fn begin(&mut self, c: View<'_, T>, k_max: usize) -> Result<(), DeviceError> {
         // What a job left behind that was abandoned, or that a panic ended.
-        self.guarded(|engine| {
-            engine.job = None;
-            engine.lanes.settle()
-        })?;
+        self.abandon()?;
         let Some(shape) = shape::<T>(c.rows(), c.cols(), k_max) else {
             return Ok(());
         };
-        let plan = self.allocate(shape)?;
-        self.guarded(|engine| engine.start(shape, plan, c))
+        let place = self.allocate(shape)?;
+        self.guarded(|engine| engine.start(shape, place, c))
     }
 
-    /// `C += alpha·A·B`. When it returns, the arithmetic is done, or the panels are gathered.
+    /// `C += alpha·A·B`. When it returns, the arithmetic is done, or the panels are gathered. `next` are the panels of the
+    /// next update, where they are known: a C on the GPU has them copied meanwhile. Nobody may write them until that update
+    /// has returned; when another one follows they are forgotten.
     ///
     /// # Errors
     /// [`DeviceError::Cuda`]; the job is over then.
@@ -176,8 +197,8 @@ impl<T: Element> Engine<T> {
     pub fn update(
         &mut self,
         alpha: T,
-        a: View<'_, T>,
-        b: View<'_, T>,
+        (a, b): (View<'_, T>, View<'_, T>),
+        next: Option<(View<'_, T>, View<'_, T>)>,
         c: ViewMut<'_, T>,
     ) -> Result<(), DeviceError> {
         let k = a.cols();
@@ -185,7 +206,7 @@ impl<T: Element> Engine<T> {
             a.rows() == c.rows() && b.rows() == k && b.cols() == c.cols(),
             "the shapes of an update do not fit"
         );
-        if c.is_empty() || k == 0 || alpha == T::ZERO {
+        if c.is_empty() {
             return Ok(());
         }
         self.guarded(|engine| {
@@ -195,9 +216,15 @@ impl<T: Element> Engine<T> {
                 fits && k <= job.shape.k_max,
                 "the update is not of this job"
             );
-            let outcome = match &mut job.gathered {
-                None => engine.update_resident(&job, alpha, a, b),
-                Some(gathered) => gathered.add(engine, alpha, (a, b), c),
+            let nothing = k == 0 || alpha == T::ZERO;
+            let outcome = match &mut job.state {
+                State::Resident(resident) if nothing => {
+                    resident.forget();
+                    Ok(())
+                }
+                State::Resident(resident) => resident.update(engine, alpha, (a, b), next),
+                State::Streamed(_) if nothing => Ok(()),
+                State::Streamed(gathered) => gathered.add(engine, alpha, (a, b), c),
             };
             engine.job = Some(job);
             outcome
@@ -214,20 +241,35 @@ impl<T: Element> Engine<T> {
         }
         self.guarded(|engine| {
             let mut job = engine.running();
-            match &mut job.gathered {
-                Some(gathered) => gathered.visit(engine, c),
-                None => {
-                    let place = engine.resident_places(&job).c;
+            match &mut job.state {
+                State::Streamed(gathered) => gathered.visit(engine, c),
+                State::Resident(resident) => {
                     let Self { staging, lanes, .. } = engine;
-                    staging.download(&lanes.download, place, c)
+                    staging.download(&lanes.download, resident.c(), c)
                 }
             }
         })
     }
 
+    /// Ends a job that is not to be finished.
+    pub(super) fn abandon(&mut self) -> Result<(), DeviceError> {
+        self.guarded(|engine| {
+            engine.job = None;
+            engine.lanes.settle()
+        })
+    }
+
     /// Runs `work` in the bound context. After a failure the job is over and nothing is under way.
-    fn guarded<R>(&mut self, work: impl FnOnce(&mut Self) -> Outcome<R>) -> Result<R, DeviceError> {
-        let outcome = self.context.bind().and_then(|()| work(self));
+    pub(super) fn guarded<R>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Outcome<R>,
+    ) -> Result<R, DeviceError> {
+        let context = Arc::clone(&self.context);
+        let bound = context.bind();
+        let outcome = match &bound {
+            Ok(_) => work(self),
+            Err(error) => Err(*error),
+        };
         outcome.map_err(|error| {
             self.job = None;
             // A device that is lost has nothing under way; there is nothing else to learn from this.
@@ -242,8 +284,9 @@ impl<T: Element> Engine<T> {
             .unwrap_or_else(|| panic!("{}: an update or a finish outside a job", self.name))
     }
 
-    /// Finds memory for a job, in smaller and smaller tiles.
-    fn allocate(&mut self, shape: Shape) -> Result<TilePlan, DeviceError> {
+    /// Finds memory for a job, in smaller and smaller tiles: how it is laid out, and where the memory begins on the GPU and
+    /// on the host.
+    fn allocate(&mut self, shape: Shape) -> Result<(TilePlan, u64, NonNull<T>), DeviceError> {
         let mut limits = self.limits;
         let mut refused: Option<CallError> = None;
         loop {
@@ -260,8 +303,8 @@ impl<T: Element> Engine<T> {
                     |error| error.on(&self.name),
                 ));
             };
-            let error = match self.hold(&plan) {
-                Ok(()) => return Ok(plan),
+            let error = match self.hold(plan.device_bytes, plan.host_bytes) {
+                Ok((device, start)) => return Ok((plan, device, start)),
                 Err(error) => error,
             };
             // What is held already is of no use to smaller tiles, and may be what the others lack.
@@ -285,179 +328,70 @@ impl<T: Element> Engine<T> {
         }
     }
 
-    /// Allocates what a plan needs, unless it is held already.
-    fn hold(&mut self, plan: &TilePlan) -> Outcome<()> {
-        self.context.bind()?;
+    /// Allocates so many bytes of GPU memory and of pinned memory, unless they are held already; where they begin.
+    pub(super) fn hold(
+        &mut self,
+        device_bytes: u64,
+        host_bytes: u64,
+    ) -> Outcome<(u64, NonNull<T>)> {
+        let context = Arc::clone(&self.context);
+        let _bound = context.bind()?;
         let suits = |held: u64, needed: u64| {
             held >= needed && (held - needed <= needed || held - needed <= WORTH_FREEING)
         };
         let allowed = self.limits.device_bytes;
-        let device = self.device.as_ref().map(DeviceMemory::bytes);
-        if !device.is_some_and(|held| suits(held, plan.device_bytes) && held <= allowed) {
-            self.device = None;
-            self.device = Some(DeviceMemory::new(&self.context, plan.device_bytes)?);
-        }
-        let pinned = self.pinned.as_ref().map(PinnedMemory::bytes);
-        if !pinned.is_some_and(|held| suits(held, plan.host_bytes)) {
-            self.pinned = None;
-            self.pinned = Some(PinnedMemory::new(&self.context, plan.host_bytes)?);
-        }
-        Ok(())
+        let device = match self.device.take() {
+            Some(held) if suits(held.bytes(), device_bytes) && held.bytes() <= allowed => held,
+            // What is too small or too large goes first.
+            other => {
+                drop(other);
+                DeviceMemory::new(&context, device_bytes)?
+            }
+        };
+        let device = self.device.insert(device).address();
+        let pinned = match self.pinned.take() {
+            Some(held) if suits(held.bytes(), host_bytes) => held,
+            other => {
+                drop(other);
+                PinnedMemory::new(&context, host_bytes)?
+            }
+        };
+        Ok((device, self.pinned.insert(pinned).start().cast()))
     }
 
-    fn start(&mut self, shape: Shape, plan: TilePlan, c: View<'_, T>) -> Outcome<()> {
-        let pinned = self.pinned.as_ref().map(PinnedMemory::start);
-        let start = pinned
-            .unwrap_or_else(|| unreachable!("memory was allocated"))
-            .cast::<T>();
+    fn start(
+        &mut self,
+        shape: Shape,
+        (plan, device, start): (TilePlan, u64, NonNull<T>),
+        c: View<'_, T>,
+    ) -> Outcome<()> {
         // SAFETY: the pinned memory holds the slots first, and the engine keeps it while a job runs; nothing is under way.
         unsafe { self.staging.place(start, plan.slot_elements) };
-        let gathered = match plan.placement {
-            Placement::Resident => None,
+        let state = match plan.placement {
+            Placement::Resident => State::Resident(Resident::new(device, shape)),
             Placement::Streamed { .. } => {
                 // SAFETY: behind the slots the plan has room for the panels.
                 let panels = unsafe { start.add(SLOTS * plan.slot_elements) };
                 // SAFETY: as above; nobody else uses that part, and it stays allocated while the job runs.
-                Some(unsafe { Gathered::new(panels, shape, &plan, self.device_start()) })
+                let gathered = unsafe { Gathered::new(panels, shape, &plan, device) };
+                State::Streamed(gathered)
             }
         };
-        let job = Running {
-            plan,
-            shape,
-            gathered,
-        };
-        if job.gathered.is_none() {
-            let place = self.resident_places(&job).c;
-            self.staging.upload(&self.lanes.upload, c, place)?;
+        if let State::Resident(resident) = &state {
+            self.staging.upload(&self.lanes.upload, c, resident.c())?;
             self.lanes.upload.synchronize()?;
         }
-        self.job = Some(job);
+        self.job = Some(Running { shape, state });
         Ok(())
-    }
-
-    fn device_start(&self) -> u64 {
-        let device = self.device.as_ref().map(DeviceMemory::address);
-        device.unwrap_or_else(|| unreachable!("memory was allocated"))
-    }
-
-    /// Where C and the panels of a resident job lie.
-    fn resident_places(&self, job: &Running<T>) -> Resident {
-        debug_assert_eq!(job.plan.placement, Placement::Resident);
-        let Shape {
-            rows, cols, k_max, ..
-        } = job.shape;
-        let at = |element: usize, ld: usize| Place {
-            address: self.device_start() + (element * size_of::<T>()) as u64,
-            ld,
-        };
-        Resident {
-            c: at(0, rows),
-            a: at(rows * cols, rows),
-            b: at(rows * cols + rows * k_max, k_max),
-        }
-    }
-
-    /// An update of a C that is on the GPU.
-    ///
-    /// The panels arrive in stripes, of A and of B in turn, and whatever a new stripe makes possible is computed while the
-    /// next one travels: after `i` stripes of A and `j` of B, the product of the first `i·j` parts of C. Work grows with the
-    /// product and traffic with the sum, so that the GPU soon has enough to do. The call waits for the arithmetic at its end:
-    /// its time is then that of this update, and an error is reported by the update that it happened in.
-    fn update_resident(
-        &mut self,
-        job: &Running<T>,
-        alpha: T,
-        a: View<'_, T>,
-        b: View<'_, T>,
-    ) -> Outcome<()> {
-        let places = self.resident_places(job);
-        let k = a.cols();
-        let stripes_of_a = stripes(a.rows());
-        let stripes_of_b = stripes(b.cols());
-        let (mut rows, mut cols) = (0, 0);
-        for i in 0..stripes_of_a.len().max(stripes_of_b.len()) {
-            if let Some(stripe) = stripes_of_a.get(i) {
-                let to = places.a.at::<T>(stripe.start, 0);
-                self.bring(a.block(stripe.clone(), 0..k), to)?;
-                self.multiply(&places, alpha, (stripe.clone(), 0..cols), k)?;
-                rows = stripe.end;
-            }
-            if let Some(stripe) = stripes_of_b.get(i) {
-                let to = places.b.at::<T>(0, stripe.start);
-                self.bring(b.columns(stripe.clone()), to)?;
-                self.multiply(&places, alpha, (0..rows, stripe.clone()), k)?;
-                cols = stripe.end;
-            }
-        }
-        let done = &self.lanes.computed[0];
-        done.record(&self.lanes.compute)?;
-        done.synchronize()
-    }
-
-    /// Copies a stripe of a panel; arithmetic that is queued from now on begins when it is there.
-    fn bring(&mut self, stripe: View<'_, T>, to: Place) -> Outcome<()> {
-        let Self { staging, lanes, .. } = self;
-        staging.upload(&lanes.upload, stripe, to)?;
-        lanes.copied.record(&lanes.upload)?;
-        lanes.compute.wait(&lanes.copied)
-    }
-
-    fn multiply(
-        &self,
-        places: &Resident,
-        alpha: T,
-        (rows, cols): (std::ops::Range<usize>, std::ops::Range<usize>),
-        k: usize,
-    ) -> Outcome<()> {
-        if rows.is_empty() || cols.is_empty() {
-            return Ok(());
-        }
-        let pair = |place: Place| (place.address, place.ld);
-        let product = Product {
-            m: rows.len(),
-            n: cols.len(),
-            k,
-            a: pair(places.a.at::<T>(rows.start, 0)),
-            b: pair(places.b.at::<T>(0, cols.start)),
-            c: pair(places.c.at::<T>(rows.start, cols.start)),
-        };
-        // SAFETY: the three lie in the memory of the job, as the plan says, which is kept until the work is done; their
-        // dimensions are below the limits that the plan keeps.
-        unsafe { T::multiply(&self.blas, alpha, &product) }
     }
 }
 
 impl<T: Element> Drop for Engine<T> {
     /// Waits for what is under way: memory must not be freed before.
     fn drop(&mut self) {
-        let _ = self.context.bind();
+        let _bound = self.context.bind();
         let _ = self.lanes.settle();
     }
-}
-
-/// Where the matrices of a resident job lie.
-struct Resident {
-    c: Place,
-    a: Place,
-    b: Place,
-}
-
-/// The smallest stripe of a panel, in rows of A or columns of B: smaller products leave a GPU half empty.
-const MIN_STRIPE: usize = 1024;
-/// The most stripes: from there on, what the first one costs is a sixteenth of the traffic.
-const MAX_STRIPES: usize = 8;
-
-/// Cuts `n` rows or columns into stripes of nearly equal size.
-fn stripes(n: usize) -> Vec<std::ops::Range<usize>> {
-    let count = (n / MIN_STRIPE).clamp(1, MAX_STRIPES);
-    let mut first = 0;
-    crate::view::even_widths(n, count)
-        .map(|width| {
-            let stripe = first..first + width;
-            first = stripe.end;
-            stripe
-        })
-        .collect()
 }
 
 /// The shape of a job; `None` when there is nothing in it.
@@ -468,4 +402,9 @@ fn shape<T>(rows: usize, cols: usize, k_max: usize) -> Option<Shape> {
         k_max: k_max.max(1),
         element_bytes: size_of::<T>(),
     })
+}
+
+/// What jobs may pin where nobody says: a quarter of what is left, since pinned memory is nobody else's.
+fn host_limit_bytes() -> u64 {
+    memory_available_bytes().map_or(u64::MAX, |bytes| bytes / 4)
 }

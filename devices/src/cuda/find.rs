@@ -192,6 +192,7 @@ fn describe(ordinal: i32) -> Outcome<CudaInfo> {
         number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
     let multiprocessors = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let f32_to_f64 = number(Attribute::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)?;
     // Newer drivers may stop telling the clock.
     let clock_khz = number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0);
     let clock_hz = (clock_khz > 0).then_some(f64::from(clock_khz) * 1e3);
@@ -205,7 +206,7 @@ fn describe(ordinal: i32) -> Outcome<CudaInfo> {
         memory_bytes: memory as u64,
         multiprocessors,
         clock_hz,
-        peak_f64_flops_per_s: peak(flop_per_cycle_f64(compute_capability)),
+        peak_f64_flops_per_s: peak(flop_per_cycle_f64(compute_capability, f32_to_f64)),
         peak_f32_flops_per_s: peak(flop_per_cycle_f32(compute_capability)),
         is_slice,
         name,
@@ -215,27 +216,20 @@ fn describe(ordinal: i32) -> Outcome<CudaInfo> {
 /// Single-precision operations that a multiprocessor begins in a cycle: twice its FMA units.
 fn flop_per_cycle_f32(compute_capability: (u32, u32)) -> Option<f64> {
     match compute_capability {
-        (5 | 6, 0..=3) | (8 | 9, _) | (10 | 12, _) => match compute_capability {
-            (6 | 8, 0) => Some(128.0),
-            _ => Some(256.0),
-        },
-        (7, 0..=5) => Some(128.0),
+        (6 | 8, 0) | (7, _) => Some(128.0),
+        (5..=6 | 8..=12, _) => Some(256.0),
         _ => None,
     }
 }
 
-/// Double-precision operations that a multiprocessor begins in a cycle, tensor cores included.
-fn flop_per_cycle_f64(compute_capability: (u32, u32)) -> Option<f64> {
-    match compute_capability {
-        (9 | 8, 0) => Some(if compute_capability.0 == 9 {
-            256.0
-        } else {
-            128.0
-        }),
-        (10, 0) => Some(128.0),
-        (6 | 7, 0) => Some(64.0),
-        (5 | 6, 1..=3) | (5, 0) | (7, 5) | (8, 6..=9) | (10, 3) | (12, _) => Some(4.0),
-        _ => None,
+/// Double-precision operations that a multiprocessor begins in a cycle, tensor cores included, where single precision is
+/// `f32_to_f64` times as fast without them: models of one compute capability differ in that.
+fn flop_per_cycle_f64(compute_capability: (u32, u32), f32_to_f64: u32) -> Option<f64> {
+    let plain = flop_per_cycle_f32(compute_capability)? / f64::from(f32_to_f64.max(1));
+    match (compute_capability, f32_to_f64) {
+        // Tensor cores that take double precision, on the models that are made for it.
+        ((8 | 9, 0), 2) => Some(2.0 * plain),
+        _ => Some(plain),
     }
 }
 
@@ -281,18 +275,22 @@ mod tests {
 
     #[test]
     fn peaks_are_those_of_the_data_sheets() {
-        // Multiprocessors, boost clock, and TFLOP/s of double and single precision.
+        // Capability, single to double precision; multiprocessors, boost clock, and TFLOP/s of double and single
+        // precision: H100, A100, V100, A40, GTX 1080.
         let sheets = [
-            ((9, 0), 132.0, 1.98e9, 66.9, 66.9),
-            ((8, 0), 108.0, 1.41e9, 19.5, 19.5),
-            ((7, 0), 80.0, 1.53e9, 7.8, 15.7),
+            ((9, 0), 2, 132.0, 1.98e9, 66.9, 66.9),
+            ((8, 0), 2, 108.0, 1.41e9, 19.5, 19.5),
+            ((7, 0), 2, 80.0, 1.53e9, 7.8, 15.7),
+            ((8, 6), 64, 84.0, 1.74e9, 0.585, 37.4),
+            ((6, 1), 32, 20.0, 1.73e9, 0.277, 8.87),
         ];
-        for (capability, multiprocessors, clock_hz, f64_peak, f32_peak) in sheets {
+        for (capability, ratio, multiprocessors, clock_hz, f64_peak, f32_peak) in sheets {
             let tera =
                 |per_cycle: Option<f64>| per_cycle.unwrap() * multiprocessors * clock_hz / 1e12;
-            assert!((tera(flop_per_cycle_f64(capability)) - f64_peak).abs() < 0.2);
-            assert!((tera(flop_per_cycle_f32(capability)) - f32_peak).abs() < 0.2);
+            let near = |found: f64, sheet: f64| (found / sheet - 1.0).abs() < 0.01;
+            assert!(near(tera(flop_per_cycle_f64(capability, ratio)), f64_peak));
+            assert!(near(tera(flop_per_cycle_f32(capability)), f32_peak));
         }
-        assert_eq!(flop_per_cycle_f64((99, 0)), None);
+        assert_eq!(flop_per_cycle_f64((99, 0), 2), None);
     }
 }

@@ -46,7 +46,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        let _ = self.context.bind();
+        let _bound = self.context.bind();
         // SAFETY: allocated by `new` and freed once. The owner has waited for all work that uses it.
         let _ = unsafe { raw::cuMemFree_v2(self.address) };
     }
@@ -95,7 +95,7 @@ impl PinnedMemory {
 
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
-        let _ = self.context.bind();
+        let _bound = self.context.bind();
         // SAFETY: allocated by `new` and freed once. The owner has waited for all copies that use it.
         let _ = unsafe { raw::cuMemFreeHost(self.start.as_ptr().cast()) };
     }

@@ -16,6 +16,8 @@ mod find;
 mod memory;
 pub mod plan;
 mod raw;
+mod resident;
+mod speed;
 mod staging;
 mod stream;
 mod streamed;
@@ -30,36 +32,26 @@ pub use worker::CudaWorker;
 use crate::DeviceError;
 
 /// What a GPU may use, and how its link is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CudaConfig {
     /// The most bytes of GPU memory that jobs may use; without one, what is free when the worker is made, less a sixteenth.
     pub memory_limit_bytes: Option<u64>,
-    /// The most bytes of host memory that jobs may pin; without one, half of C for gathered panels and a few megabytes.
+    /// The most bytes of host memory that jobs may pin: for gathered panels, which are less than half of C in any case, and
+    /// a few megabytes for copies. Without one, a quarter of what is available when the worker is made.
     pub host_limit_bytes: Option<u64>,
     /// What the link between host and GPU carries in one direction, bytes/s. It decides only how much is gathered where C
-    /// does not fit on the GPU. The default is a PCI Express 4.0 link with 16 lanes.
-    pub link_bytes_per_s: f64,
-}
-
-impl Default for CudaConfig {
-    fn default() -> Self {
-        Self {
-            memory_limit_bytes: None,
-            host_limit_bytes: None,
-            link_bytes_per_s: 25e9,
-        }
-    }
+    /// does not fit on the GPU. Without it, it is measured when the worker is made, in some milliseconds.
+    pub link_bytes_per_s: Option<f64>,
 }
 
 impl CudaConfig {
     fn check(&self, device: &str) -> Result<(), DeviceError> {
-        let link = self.link_bytes_per_s;
-        if link.is_finite() && link > 0.0 {
-            return Ok(());
+        match self.link_bytes_per_s {
+            Some(link) if !(link.is_finite() && link > 0.0) => Err(DeviceError::Config {
+                device: device.to_owned(),
+                reason: format!("link_bytes_per_s = {link}, but it must be positive"),
+            }),
+            _ => Ok(()),
         }
-        Err(DeviceError::Config {
-            device: device.to_owned(),
-            reason: format!("link_bytes_per_s = {link}, but it must be positive"),
-        })
     }
 }

@@ -6,8 +6,9 @@
 //! with addition (2, or 8 for complex numbers). `R = s·P / (f·W)` is how many multiplications the GPU could do in the
 //! time in which the link carries one element: 4900 in `f64` for 67 Tflop/s behind 55 GB/s.
 //!
-//! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`. An update moves A (`m×k`) and B (`k×n`) and does
-//! `m·n·k` multiplications: the link keeps up while `k(m + n)·R <= m·n·k`, that is `1/m + 1/n <= 1/R`, whatever k is.
+//! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`, and beside it the panels of two updates: those of
+//! the next one travel while one is computed. An update moves A (`m×k`) and B (`k×n`) and does `m·n·k` multiplications:
+//! the link keeps up while `k(m + n)·R <= m·n·k`, that is `1/m + 1/n <= 1/R`, whatever k is.
 //!
 //! **Streamed.** C stays in host memory, and its tiles (`p×q`) visit the GPU. A visit moves the tile there and back and
 //! the panels of A and B that it needs, `2pq + K(p + q)` elements, for `pqK` multiplications. The link keeps up while
@@ -123,7 +124,7 @@ fn slot(shape: Shape, limits: &Limits) -> Option<usize> {
 
 fn resident(shape: Shape, slot_elements: usize, limits: &Limits) -> Option<TilePlan> {
     let [rows, cols, k] = [shape.rows, shape.cols, shape.k_max].map(|n| n as u128);
-    let elements = rows * cols + k * (rows + cols);
+    let elements = rows * cols + SLOTS as u128 * k * (rows + cols);
     let s = shape.element_bytes as u128;
     let plan = TilePlan {
         placement: Placement::Resident,
@@ -236,7 +237,7 @@ mod tests {
     fn what_fits_stays_on_the_gpu() {
         let plan = plan(shape(60_000, 60_000, 512), 2.0, &H200).unwrap();
         assert_eq!(plan.placement, Placement::Resident);
-        assert_eq!(plan.device_bytes, 8 * (60_000 * 60_000 + 512 * 120_000));
+        assert_eq!(plan.device_bytes, 8 * (60_000 * 60_000 + 2 * 512 * 120_000));
         assert_eq!(
             (plan.updates_per_visit, plan.host_bytes),
             (1, 2 * (8 << 20))
@@ -294,7 +295,7 @@ mod tests {
                     prop_assert!((1..=rows).contains(&tile_rows) && (1..=cols).contains(&tile_cols));
                     prop_assert!((1..=gather_k).contains(&step_k));
                     prop_assert_eq!(gather_k, k_max * plan.updates_per_visit);
-                    prop_assert!(rows * cols + k_max * (rows + cols) > (1 << device) / 8, "it would have fitted");
+                    prop_assert!(rows * cols + SLOTS * k_max * (rows + cols) > (1 << device) / 8, "it would have fitted");
                 }
             }
         }

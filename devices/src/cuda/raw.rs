@@ -17,8 +17,8 @@ macro_rules! functions {
 // The version comes first: a driver that lacks another function can still say how old it is.
 functions!(driver, DRIVER_FUNCTIONS:
     cuDriverGetVersion cuInit cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetPCIBusId
-    cuDeviceGetAttribute cuDeviceTotalMem_v2 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2 cuCtxSetCurrent
-    cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuMemcpy2DAsync_v2
+    cuDeviceGetAttribute cuDeviceTotalMem_v2 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2
+    cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuMemcpy2DAsync_v2
     cuStreamCreate cuStreamDestroy_v2 cuStreamSynchronize cuStreamWaitEvent
     cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventSynchronize
 );

@@ -100,7 +100,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let _ = self.context.bind();
+        let _bound = self.context.bind();
         // SAFETY: created by `new` and destroyed once.
         let _ = unsafe { raw::cuStreamDestroy_v2(self.handle) };
     }
@@ -160,7 +160,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let _ = self.context.bind();
+        let _bound = self.context.bind();
         // SAFETY: created by `new` and destroyed once.
         let _ = unsafe { raw::cuEventDestroy_v2(self.handle) };
     }

@@ -5,10 +5,11 @@ use super::engine::Engine;
 use super::find::CudaInfo;
 use super::plan::TilePlan;
 use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
+use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
-use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
+use crate::worker::{DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -17,9 +18,10 @@ use std::time::Instant;
 /// C is on the GPU from `begin` to `finish` where it fits, and streams through it in tiles where it does not
 /// (see [`plan`](mod@super::plan)). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
 /// wall time with all transfers of the update, and the times of `begin`, of the updates and of `finish` sum up to the
-/// job's: nothing runs in between. Within an update, transfer hides behind arithmetic. (An update that returned with its
-/// arithmetic under way would hide the next one's transfer too, but report a time that is not its own: the first sample
-/// of a measurement would be too short, and an error would come one update late.)
+/// job's: nothing runs in between. Transfer hides behind arithmetic: that of the next update where
+/// [`update_ahead`](Worker::update_ahead) announces it, and else most of an update's own. (An update that returned with
+/// its arithmetic under way would hide the next one's transfer too, but report a time that is not its own: beside a slower
+/// device it would seem to take nothing, and an error would come one update late.)
 ///
 /// Where tiles stream, updates gather panels until a visit is worth it, and the last of
 /// [`updates_per_visit`](Worker::updates_per_visit) updates takes nearly all of their time: only the mean over that many
@@ -50,13 +52,10 @@ impl CudaWorker {
         config: &CudaConfig,
     ) -> Result<Self, DeviceError> {
         config.check(name)?;
-        let hands = start_hands(name, cores.len().max(1))?;
+        let hands = start_threads(name, cores.len().max(1))?;
         let pinned = pin && !cores.is_empty();
         if pinned {
-            hands
-                .broadcast(|thread| topology.bind_current_thread(&cores[thread.index()]))
-                .into_iter()
-                .collect::<Result<(), _>>()?;
+            bind_threads(&hands, &topology, cores)?;
         }
         // Made by its own thread, so that the driver's tables and the pinned memory are near it.
         let engine = on_first(&hands, || Engine::new(name, gpu, config))?;
@@ -107,6 +106,16 @@ impl Worker for CudaWorker {
             .map_or(1, |plan| plan.updates_per_visit)
     }
 
+    fn copies_ahead(&self) -> bool {
+        true
+    }
+
+    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+        self.job = Job::default();
+        let engine = &mut self.engine;
+        on_first(&self.hands, || engine.resident_peak())
+    }
+
     fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
         on_first(&self.hands, || c.scale(beta));
     }
@@ -143,18 +152,17 @@ impl Worker for CudaWorker {
         b: View<'_, f64>,
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
-        self.job.update(&a, &b, &c)?;
-        let (engine, seen) = (&mut self.engine, &self.seen);
-        let start = Instant::now();
-        let updated = on_first(&self.hands, || {
-            let start_s = thread_cpu_time_s();
-            engine.update(alpha, a, b, c)?;
-            seen.note();
-            Ok(thread_cpu_time_s() - start_s)
-        });
-        let busy_s = start.elapsed().as_secs_f64();
-        let cpu_s = self.close_on_error(updated)?;
-        Ok(UpdateTime { busy_s, cpu_s })
+        self.timed_update(alpha, (a, b), None, c)
+    }
+
+    fn update_ahead(
+        &mut self,
+        alpha: f64,
+        panels: Panels<'_>,
+        next: Panels<'_>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        self.timed_update(alpha, panels, Some(next), c)
     }
 
     fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
@@ -165,6 +173,27 @@ impl Worker for CudaWorker {
 }
 
 impl CudaWorker {
+    fn timed_update(
+        &mut self,
+        alpha: f64,
+        (a, b): Panels<'_>,
+        next: Option<Panels<'_>>,
+        c: ViewMut<'_, f64>,
+    ) -> Result<UpdateTime, DeviceError> {
+        self.job.update(&a, &b, &c)?;
+        let (engine, seen) = (&mut self.engine, &self.seen);
+        let start = Instant::now();
+        let updated = on_first(&self.hands, || {
+            let start_s = thread_cpu_time_s();
+            engine.update(alpha, (a, b), next, c)?;
+            seen.note();
+            Ok(thread_cpu_time_s() - start_s)
+        });
+        let busy_s = start.elapsed().as_secs_f64();
+        let cpu_s = self.close_on_error(updated)?;
+        Ok(UpdateTime { busy_s, cpu_s })
+    }
+
     /// After an error the job is over.
     fn close_on_error<R>(&mut self, result: Result<R, DeviceError>) -> Result<R, DeviceError> {
         if result.is_err() {
@@ -172,18 +201,6 @@ impl CudaWorker {
         }
         result
     }
-}
-
-fn start_hands(name: &str, count: usize) -> Result<ThreadPool, DeviceError> {
-    let thread_name = name.to_owned();
-    ThreadPoolBuilder::new()
-        .num_threads(count)
-        .thread_name(move |i| format!("{thread_name}-{i}"))
-        .build()
-        .map_err(|error| DeviceError::Config {
-            device: name.to_owned(),
-            reason: format!("cannot start {count} host threads: {error}"),
-        })
 }
 
 /// Runs `work` on the first thread of the pool; the others are free to help it.

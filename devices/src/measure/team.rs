@@ -65,6 +65,10 @@ pub fn measure_team(
     }
     let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
     team.begin(operands.c(&columns), &columns, k)?;
+    if team.copies_ahead() {
+        // Nobody has announced its panels, so it is not like the others.
+        operands.update(team, &columns)?;
+    }
     let mut sample = || {
         let times = operands.update(team, &columns)?;
         Ok(measured.iter().map(|&i| times[i]).collect())
@@ -145,7 +149,7 @@ impl Operands {
         let together = team.updates_per_visit(rows, slices, self.k)?;
         let mut means_s = vec![0.0; slices.len()];
         for _ in 0..together {
-            let times = team.update(1.0, a, b, c.reborrow(), slices, &mut || {})?;
+            let times = team.update(1.0, (a, b), Some((a, b)), c.reborrow(), slices, &mut || {})?;
             for (mean_s, time) in means_s.iter_mut().zip(times) {
                 *mean_s += time.busy_s / together as f64;
             }

@@ -1,6 +1,6 @@
 //! `C = alpha·A·B + beta·C` on unlike nodes: blocked heterogeneous SUMMA.
 //!
-//! In named layers: `multiply` (all steps, two sets of panels) → `step` (the messages of one step) →
+//! In named layers: `multiply` (all steps, three sets of panels) → `step` (the messages of one step) →
 //! [`DeviceTeam::update`] (every device its slice) → a worker's own update.
 //!
 //! # References
@@ -24,6 +24,10 @@ use crate::error::Error;
 use crate::matrix::Matrix;
 use schedule::Schedule;
 use step::{Buffers, Operands, Panels, Volume};
+
+/// Sets of panels: one is computed with, one is here for the next step, so that devices can copy it meanwhile, and one is on
+/// its way.
+const SETS: usize = 3;
 
 /// What this rank measured while it multiplied.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +71,7 @@ pub fn multiply(
     let _entered = span.enter();
     agree(comm, check_parts(comm, plan, operands, c))?;
     let width = plan.problem().block().min(plan.problem().k());
-    let buffers = (|| Ok([panels(c, width)?, panels(c, width)?]))();
+    let buffers = (|| Ok([panels(c, width)?, panels(c, width)?, panels(c, width)?]))();
     let mut buffers = agree(comm, buffers)?;
     agree(comm, place(team, plan, c, &mut buffers))?;
 
@@ -129,7 +133,7 @@ fn place(
     team: &mut DeviceTeam,
     plan: &Plan,
     c: &Matrix,
-    buffers: &mut [Panels; 2],
+    buffers: &mut [Panels; SETS],
 ) -> Result<(), Error> {
     if c.part().is_empty() {
         return Ok(());
@@ -177,12 +181,12 @@ struct Summa<'a> {
 }
 
 impl Summa<'_> {
-    /// Runs every step; while one computes, the messages of the next travel.
+    /// Runs every step; while one computes, the panels of the next are here, and the messages of the one after travel.
     fn run(
         &mut self,
         operands: &Operands<'_>,
         steps: usize,
-        buffers: &mut [Panels; 2],
+        buffers: &mut [Panels; SETS],
         c: &mut Matrix,
     ) -> Volume {
         let mut total = Volume::default();
@@ -190,36 +194,43 @@ impl Summa<'_> {
             total.messages += volume.messages;
             total.elements += volume.elements;
         };
-        let [mut now, mut next] = buffers.each_mut();
+        let [mut now, mut next, mut coming] = buffers.each_mut();
         let mut memory = Buffers::default();
-        if steps > 0 {
-            add(operands.fetch(0, now, &mut memory, &mut |_progress| {}));
+        for (step, panels) in [&mut *now, &mut *next].into_iter().enumerate().take(steps) {
+            add(operands.fetch(step, panels, &mut memory, &mut |_progress| {}));
         }
         for step in 0..steps {
             let span = tracing::trace_span!("step", step);
             let _entered = span.enter();
-            if step + 1 < steps {
+            let ahead = (step + 1 < steps).then_some(&*next);
+            if step + 2 < steps {
                 add(
-                    operands.fetch(step + 1, next, &mut memory, &mut |progress| {
-                        self.update(now, c, progress)
+                    operands.fetch(step + 2, coming, &mut memory, &mut |progress| {
+                        self.update(now, ahead, c, progress)
                     }),
                 );
             } else {
-                self.update(now, c, &mut || {});
+                self.update(now, ahead, c, &mut || {});
             }
-            std::mem::swap(&mut now, &mut next);
+            (now, next, coming) = (next, coming, now);
         }
         total
     }
 
-    fn update(&mut self, panels: &Panels, c: &mut Matrix, progress: &mut dyn FnMut()) {
+    fn update(
+        &mut self,
+        panels: &Panels,
+        next: Option<&Panels>,
+        c: &mut Matrix,
+        progress: &mut dyn FnMut(),
+    ) {
         if self.failure.is_some() || c.part().is_empty() {
             return;
         }
         match self.team.update(
             self.alpha,
-            panels.a(),
-            panels.b(),
+            panels.both(),
+            next.map(Panels::both),
             c.local_mut(),
             self.slices,
             progress,

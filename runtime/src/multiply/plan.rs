@@ -6,6 +6,7 @@ use isochron_devices::{MeasureTally, leading_dimension};
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, columns};
 
+use super::SETS;
 use crate::error::Error;
 use crate::matrix::{Distribution, Part, intersect};
 
@@ -236,7 +237,7 @@ impl Plan {
             .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
     }
 
-    /// Bytes of host memory that `rank` needs for its parts, the panels of two steps, the messages of one, and
+    /// Bytes of host memory that `rank` needs for its parts, the panels of three steps, the messages of one, and
     /// the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         let (a, b, c) = (self.a(), self.b(), self.c());
@@ -246,8 +247,8 @@ impl Plan {
             leading_dimension(part.rows) * part.cols
         });
         let mine = c.part(rank);
-        // Two sets of panels, and rows of A on their way into one.
-        let panels = width * (3 * mine.rows + 2 * mine.cols);
+        // The sets of panels, and rows of A on their way into one.
+        let panels = width * ((SETS + 1) * mine.rows + SETS * mine.cols);
         let (my_a, my_b) = (a.part(rank), b.part(rank));
         let sent = |other: Part| {
             let rows = intersect(&my_a.row_range(), &other.row_range()).len();

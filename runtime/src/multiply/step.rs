@@ -37,22 +37,12 @@ impl Panels {
         ViewMut::new(&mut self.b, width, self.cols, width.max(1))
     }
 
-    pub(super) fn a(&self) -> View<'_, f64> {
-        View::new(
-            &self.a[..self.rows * self.width],
-            self.rows,
-            self.width,
-            self.rows.max(1),
-        )
-    }
-
-    pub(super) fn b(&self) -> View<'_, f64> {
-        View::new(
-            &self.b[..self.width * self.cols],
-            self.width,
-            self.cols,
-            self.width.max(1),
-        )
+    /// The panel of A and that of B.
+    pub(super) fn both(&self) -> isochron_devices::Panels<'_> {
+        let (rows, width, cols) = (self.rows, self.width, self.cols);
+        let a = View::new(&self.a[..rows * width], rows, width, rows.max(1));
+        let b = View::new(&self.b[..width * cols], width, cols, width.max(1));
+        (a, b)
     }
 }
 

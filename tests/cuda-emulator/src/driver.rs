@@ -5,7 +5,7 @@ use crate::codes::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE};
 use crate::memory::POISON;
 use crate::schedule::{drain, drain_event, enqueue, quiesce, serve};
 use crate::settings::Schedule;
-use crate::state::{CHANGED, Event, Stream, lock, set_current};
+use crate::state::{CHANGED, Event, Stream, lock, pop_current, push_current};
 use crate::work::{Copy, End, Work, span};
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -186,19 +186,27 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuCtxSetCurrent(context: usize) -> u32 {
-    driver("cuCtxSetCurrent", Class::Plain, || {
+pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> u32 {
+    driver("cuCtxPushCurrent_v2", Class::Plain, || {
         initialised()?;
-        let index = context.checked_sub(1);
-        if let Some(index) = index {
-            let emulator = lock();
-            let known = emulator.devices.get(index).ok_or(INVALID_VALUE)?;
-            if known.retained == 0 {
-                return Err(crate::codes::INVALID_CONTEXT);
+        let index = context.checked_sub(1).ok_or(INVALID_VALUE)?;
+        let known = lock().devices.get(index).map(|device| device.retained);
+        match known.ok_or(INVALID_VALUE)? {
+            0 => Err(crate::codes::INVALID_CONTEXT),
+            _ => {
+                push_current(index);
+                Ok(())
             }
         }
-        set_current(index);
-        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut usize) -> u32 {
+    driver("cuCtxPopCurrent_v2", Class::Releases, || {
+        let index = pop_current().ok_or(crate::codes::INVALID_CONTEXT)?;
+        // SAFETY: the caller's promise.
+        unsafe { give(context, index + 1) }
     })
 }
 

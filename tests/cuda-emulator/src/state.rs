@@ -4,7 +4,7 @@ use crate::codes::{INVALID_CONTEXT, INVALID_HANDLE, NOT_INITIALIZED};
 use crate::memory::{Block, Pinned};
 use crate::settings::{Failure, Settings};
 use crate::work::Queued;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -76,8 +76,8 @@ static STATE: OnceLock<Mutex<Emulator>> = OnceLock::new();
 pub static CHANGED: Condvar = Condvar::new();
 
 thread_local! {
-    /// The device whose context is current on this thread.
-    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The devices whose contexts this thread has made current; the last one is.
+    static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The machine, locked.
@@ -89,8 +89,17 @@ pub fn lock() -> MutexGuard<'static, Emulator> {
 }
 
 /// Makes the context of a device current on this thread.
-pub fn set_current(device: Option<usize>) {
-    CURRENT.set(device);
+pub fn push_current(device: usize) {
+    CURRENT.with_borrow_mut(|stack| stack.push(device));
+}
+
+/// What was current before is so again; the device that was, if any.
+pub fn pop_current() -> Option<usize> {
+    CURRENT.with_borrow_mut(Vec::pop)
+}
+
+fn current() -> Option<usize> {
+    CURRENT.with_borrow(|stack| stack.last().copied())
 }
 
 impl Emulator {
@@ -128,7 +137,7 @@ impl Emulator {
         if !self.initialised {
             return Err(NOT_INITIALIZED);
         }
-        let device = CURRENT.get().ok_or(INVALID_CONTEXT)?;
+        let device = current().ok_or(INVALID_CONTEXT)?;
         if self.devices[device].retained == 0 {
             return Err(INVALID_CONTEXT);
         }
@@ -138,7 +147,7 @@ impl Emulator {
 
     /// The current device whether it is lost or not: what is released is released then too.
     pub fn current_even_lost(&self) -> Option<usize> {
-        CURRENT.get()
+        current()
     }
 
     /// Refuses a lost device, with the error that ended it.

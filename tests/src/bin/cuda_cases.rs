@@ -28,6 +28,7 @@ fn main() {
         "conformance" => gpu::conform(control),
         "out-of-core" => gpu::out_of_core(control),
         "elements" => gpu::elements(control),
+        "speeds" => gpu::speeds(control),
         "taken-memory" => gpu::taken_memory(emulated()),
         "failures" => gpu::failures(emulated()),
         other => panic!("there is no case `{other}`"),

@@ -1,0 +1,166 @@
+//! How fast a GPU and the way to it are, measured.
+
+use super::blas::{Element, Product};
+use super::check::{CallError, Outcome};
+use super::context::Context;
+use super::engine::{Engine, Lanes};
+use super::memory::{DeviceMemory, PinnedMemory};
+use super::plan::SLOTS;
+use super::staging::{Place, Staging};
+use crate::worker::ResidentPeak;
+use crate::{DeviceError, View};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the link is taken for where it cannot be measured: PCI Express 4.0 with 16 lanes, in one direction, bytes/s.
+pub const ASSUMED_LINK_BYTES_PER_S: f64 = 25e9;
+
+/// What is copied to find out how fast that is: as much as several slots, and milliseconds of any link.
+const PROBE_BYTES: usize = 32 << 20;
+const PROBE_SLOT_BYTES: usize = 8 << 20;
+/// The fastest of so many counts: the first one finds cold caches and sleeping clocks.
+const PROBES: usize = 4;
+
+/// What the way from ordinary host memory to the GPU carries, bytes/s, with the copy into pinned memory that the calling
+/// thread's pool makes; in a bound context. `allowed` are the bytes of GPU memory that there are: of little memory none is
+/// taken, and the link is as [assumed](ASSUMED_LINK_BYTES_PER_S).
+pub fn link_bytes_per_s<T: Element>(
+    context: &Arc<Context>,
+    lanes: &Lanes,
+    staging: &mut Staging<T>,
+    allowed: u64,
+) -> Outcome<f64> {
+    if allowed < 8 * PROBE_BYTES as u64 {
+        return Ok(ASSUMED_LINK_BYTES_PER_S);
+    }
+    let timed = (|| {
+        let pinned = PinnedMemory::new(context, (SLOTS * PROBE_SLOT_BYTES) as u64)?;
+        let device = DeviceMemory::new(context, PROBE_BYTES as u64)?;
+        let slot = PROBE_SLOT_BYTES / size_of::<T>();
+        // SAFETY: the pinned memory is as large; it is freed below, when nothing is under way, and the next job places its
+        // own slots before it copies.
+        unsafe { staging.place(pinned.start().cast(), slot) };
+        let fastest_s = time_uploads(lanes, staging, device.address());
+        // Before the memory goes.
+        lanes.settle()?;
+        fastest_s
+    })();
+    match timed {
+        Ok(fastest_s) => Ok(PROBE_BYTES as f64 / fastest_s.max(f64::MIN_POSITIVE)),
+        Err(error) if error.is_out_of_memory() => Ok(ASSUMED_LINK_BYTES_PER_S),
+        Err(error) => Err(error),
+    }
+}
+
+/// The time of the fastest of some copies of [`PROBE_BYTES`], in seconds.
+fn time_uploads<T: Element>(lanes: &Lanes, staging: &mut Staging<T>, address: u64) -> Outcome<f64> {
+    let cols = 64;
+    let rows = PROBE_BYTES / size_of::<T>() / cols;
+    let values = numbers::<T>(rows * cols);
+    let mut fastest_s = f64::INFINITY;
+    for _ in 0..PROBES {
+        let start = Instant::now();
+        let to = Place { address, ld: rows };
+        staging.upload(&lanes.upload, View::new(&values, rows, cols, rows), to)?;
+        lanes.upload.synchronize()?;
+        fastest_s = fastest_s.min(start.elapsed().as_secs_f64());
+    }
+    Ok(fastest_s)
+}
+
+/// Sides of the squares that cuBLAS shows its speed on.
+const SIDES: [usize; 6] = [256, 512, 1024, 2048, 4096, 8192];
+/// How often each is multiplied; the fastest counts.
+const PRODUCTS: usize = 5;
+/// A square that takes longer is the last one: larger ones would show no more.
+const LONG: Duration = Duration::from_millis(200);
+
+impl<T: Element> Engine<T> {
+    /// The best speed of cuBLAS on squares that are in the GPU's memory: what is left to lose by transfers. A job under
+    /// way is abandoned, and the memory limit is kept. `None` when not even the smallest square fits.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`] when a call fails.
+    pub fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+        self.abandon()?;
+        let mut best: Option<ResidentPeak> = None;
+        for side in SIDES {
+            let bytes = (3 * side * side * size_of::<T>()) as u64;
+            if bytes > self.memory_limit_bytes() {
+                break;
+            }
+            let fastest_s = match self.guarded(|engine| engine.time_square(side, bytes)) {
+                // Others have taken the memory since the limit was set.
+                Ok(None) => break,
+                Ok(Some(fastest_s)) => fastest_s,
+                Err(error) => return Err(error),
+            };
+            let flops_per_s = T::FLOP * (side as f64).powi(3) / fastest_s;
+            if best.is_none_or(|best| flops_per_s > best.flops_per_s) {
+                best = Some(ResidentPeak { flops_per_s, side });
+            }
+            if fastest_s > LONG.as_secs_f64() {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    /// The time of the fastest of some products of squares, in seconds; `None` where there is no memory for them.
+    fn time_square(&mut self, side: usize, bytes: u64) -> Outcome<Option<f64>> {
+        let held = match self.hold_for(bytes) {
+            Err(error) if error.is_out_of_memory() => return Ok(None),
+            held => held?,
+        };
+        let of = |matrix: usize| Place {
+            address: held + (matrix * side * side * size_of::<T>()) as u64,
+            ld: side,
+        };
+        let values = numbers::<T>(side * side);
+        for matrix in 0..3 {
+            let from = View::new(&values, side, side, side);
+            self.staging.upload(&self.lanes.upload, from, of(matrix))?;
+        }
+        self.lanes.upload.synchronize()?;
+        let pair = |place: Place| (place.address, place.ld);
+        let product = Product {
+            m: side,
+            n: side,
+            k: side,
+            a: pair(of(0)),
+            b: pair(of(1)),
+            c: pair(of(2)),
+        };
+        let mut fastest_s = f64::INFINITY;
+        for _ in 0..PRODUCTS {
+            let start = Instant::now();
+            // SAFETY: the three squares lie in memory that is held until the work is done, which is waited for.
+            unsafe { T::multiply(&self.blas, T::of(1.0), &product) }?;
+            self.lanes.compute.synchronize()?;
+            fastest_s = fastest_s.min(start.elapsed().as_secs_f64());
+        }
+        Ok(Some(fastest_s))
+    }
+
+    /// Memory of the GPU for `bytes`, and staging slots; where it begins.
+    fn hold_for(&mut self, bytes: u64) -> Result<u64, CallError> {
+        let slot = PROBE_SLOT_BYTES / size_of::<T>();
+        let (device, start) = self.hold(bytes, (SLOTS * PROBE_SLOT_BYTES) as u64)?;
+        // SAFETY: the pinned memory is as large, and held until the next job places its own slots; nothing is under way.
+        unsafe { self.staging.place(start, slot) };
+        Ok(device)
+    }
+}
+
+/// Numbers in [1/2, 1) without a pattern: what a processor draws of power, and so its clock, depends on what it computes.
+fn numbers<T: Element>(count: usize) -> Vec<T> {
+    let mut state = 1_u64;
+    let next = || {
+        // The multiplier of a well-known linear congruential generator (Knuth).
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        T::of(0.5 + (state >> 11) as f64 / 2.0_f64.powi(54))
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
