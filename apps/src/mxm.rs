@@ -63,6 +63,9 @@ pub struct Arguments {
     /// Block size b: a unit of work is the update of a b×b block of C
     #[arg(long, default_value_t = 128)]
     block: usize,
+    /// Width of the panels that travel and are multiplied at a time; without it a multiple of the block that suits k
+    #[arg(long)]
+    panel: Option<usize>,
     /// Platform file; without one every rank uses what it finds on its host
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
@@ -235,7 +238,11 @@ fn problem(comm: &dyn Comm, arguments: &Arguments) -> Result<Problem, Error> {
             reason,
         });
     }
-    Problem::new(m, n, k, arguments.block)
+    let problem = Problem::new(m, n, k, arguments.block)?;
+    match arguments.panel {
+        Some(panel) => problem.with_panel(panel),
+        None => Ok(problem),
+    }
 }
 
 /// Finds out before the work that its results can be written.
@@ -357,13 +364,14 @@ fn text((report, picture): &(Report, String), arguments: &Arguments) -> Result<S
         n,
         k,
         block,
+        panel,
         strategy,
         ..
     } = report;
     let n_nodes = report.nodes.len();
     let plural = if n_nodes == 1 { "" } else { "s" };
     let mut text = format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, strategy {strategy}\n\
+        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, panels of {panel}, strategy {strategy}\n\
          {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
         report.mpi,
         device_table(report),

@@ -8,43 +8,29 @@
 
 mod agree;
 mod local;
-// The one place of this crate that calls a system library.
 #[cfg(feature = "mpi")]
-#[allow(unsafe_code)]
+#[allow(
+    unsafe_code,
+    reason = "the one place of this crate that calls a system library"
+)]
 pub mod mpi;
+#[allow(
+    unsafe_code,
+    reason = "messages in flight refer to memory that a value keeps from everybody else"
+)]
+mod transfer;
 
 pub use agree::agree;
 pub use local::LocalComm;
+pub use transfer::{InFlight, Incoming, Message, Outgoing, Span, Transfer, exchange};
 
 use crate::error::Error;
-
-/// One message to another rank.
-#[derive(Debug)]
-pub struct Outgoing<'a> {
-    /// The receiving rank; never the sender itself.
-    pub to: usize,
-    /// The elements.
-    pub data: &'a [f64],
-}
-
-/// One message from another rank; its length is known to both sides.
-#[derive(Debug)]
-pub struct Incoming<'a> {
-    /// The sending rank; never the receiver itself.
-    pub from: usize,
-    /// Where the elements go.
-    pub data: &'a mut [f64],
-}
-
-/// Work done while messages travel. It is given a closure that makes the messages progress, to be called as
-/// often as is convenient.
-pub type Meanwhile<'a> = dyn FnMut(&mut dyn FnMut()) + 'a;
 
 /// How the ranks of a session talk to each other.
 ///
 /// An MPI error ends the whole job (the library's default handler): no method reports one. Every method but
 /// [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`implementation`](Comm::implementation),
-/// [`exchange`](Comm::exchange) and [`abort`](Comm::abort) is collective: all ranks call it, in the same order.
+/// [`start`](Comm::start) and [`abort`](Comm::abort) is collective: all ranks call it, in the same order.
 pub trait Comm {
     /// This rank, `0 <= rank < size`.
     fn rank(&self) -> usize;
@@ -88,24 +74,21 @@ pub trait Comm {
     /// All ranks, with the same length.
     fn sum_u64(&self, values: &mut [u64]);
 
-    /// Posts all receives and sends, runs `meanwhile`, and returns when every message has arrived and left.
+    /// Starts to receive and to send; returns at once. Messages between one pair of ranks arrive in the order in which both
+    /// list them, call after call. Not collective. [`Transfer`] and [`exchange`] are the safe ways to it.
     ///
-    /// Messages between one pair of ranks arrive in the order in which both list them. Not collective: only
-    /// the ranks that have messages for each other need to call it.
-    fn exchange(
-        &self,
-        sends: &[Outgoing<'_>],
-        recvs: &mut [Incoming<'_>],
-        meanwhile: &mut Meanwhile<'_>,
-    );
+    /// # Safety
+    /// The memory of the messages stays allocated until they are done, which they are when the returned value says so or
+    /// has been dropped. Until then nobody writes what is sent, or touches what is received, and what is received
+    /// overlaps no other message.
+    #[allow(
+        unsafe_code,
+        reason = "memory that is lent until an event has no safe signature"
+    )]
+    unsafe fn start(&self, sends: &[Span], recvs: &[Span]) -> Box<dyn InFlight + '_>;
 
     /// Ends every rank of the job at once.
     fn abort(&self, status: i32) -> !;
-}
-
-/// An exchange with nothing to do while the messages travel.
-pub fn exchange_now(comm: &dyn Comm, sends: &[Outgoing<'_>], recvs: &mut [Incoming<'_>]) {
-    comm.exchange(sends, recvs, &mut |_progress| {});
 }
 
 /// Environment variables by which launchers tell a process how many of them there are.

@@ -3,7 +3,7 @@
 //! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of
 //! some libraries (MPICH) spin on the core for as long as they wait, which on a busy node is the time of the
 //! devices. rsmpi's safe requests cannot be held in one list with run-time lengths, so the requests are made
-//! through its `ffi` layer; each is completed before the function that made it returns.
+//! through its `ffi` layer; each is completed before the memory that it refers to is free again.
 
 use std::os::raw::{c_int, c_void};
 use std::time::Duration;
@@ -13,10 +13,12 @@ use mpi::ffi;
 use mpi::raw::AsRaw;
 use mpi::topology::{Communicator, SimpleCommunicator};
 
-use super::{Comm, Incoming, Meanwhile, Outgoing};
+use super::{Comm, InFlight, Span};
 use crate::error::Error;
 
-/// Longest message that is sent in one piece, in elements: MPI 3 counts are 32-bit.
+/// Longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
+const MAX_BYTES: usize = 1 << 30;
+/// The most elements in one piece of a collective operation.
 const MAX_MESSAGE: usize = 1 << 27;
 
 /// Exit status of a job that a panic ended.
@@ -210,54 +212,42 @@ impl Comm for MpiComm {
         self.reduce_sum(values);
     }
 
-    fn exchange(
-        &self,
-        sends: &[Outgoing<'_>],
-        recvs: &mut [Incoming<'_>],
-        meanwhile: &mut Meanwhile<'_>,
-    ) {
+    unsafe fn start(&self, sends: &[Span], recvs: &[Span]) -> Box<dyn InFlight + '_> {
         let mut requests = Requests(Vec::with_capacity(sends.len() + recvs.len()));
-        for recv in recvs.iter_mut() {
-            for chunk in recv.data.chunks_mut(MAX_MESSAGE) {
-                let mut request = null_request();
-                // SAFETY: the buffer holds `len` doubles and is borrowed exclusively until this function
-                // returns; `Requests` completes the request before that, also when `meanwhile` panics.
-                check("MPI_Irecv", unsafe {
-                    ffi::MPI_Irecv(
-                        chunk.as_mut_ptr().cast::<c_void>(),
-                        count(chunk.len()),
-                        ffi::RSMPI_DOUBLE,
-                        count(recv.from),
-                        0,
-                        self.raw(),
-                        &mut request,
-                    )
-                });
-                requests.0.push(request);
-            }
+        for (start, bytes, rank) in recvs.iter().flat_map(pieces) {
+            let mut request = null_request();
+            // SAFETY: by this function's contract the memory is there, and nobody touches it, until the request is
+            // complete; `Requests` completes it before it goes.
+            check("MPI_Irecv", unsafe {
+                ffi::MPI_Irecv(
+                    start.cast::<c_void>(),
+                    count(bytes),
+                    ffi::RSMPI_UINT8_T,
+                    count(rank),
+                    0,
+                    self.raw(),
+                    &mut request,
+                )
+            });
+            requests.0.push(request);
         }
-        for send in sends {
-            for chunk in send.data.chunks(MAX_MESSAGE) {
-                let mut request = null_request();
-                // SAFETY: as above; MPI only reads the buffer of a send.
-                check("MPI_Isend", unsafe {
-                    ffi::MPI_Isend(
-                        chunk.as_ptr().cast::<c_void>(),
-                        count(chunk.len()),
-                        ffi::RSMPI_DOUBLE,
-                        count(send.to),
-                        0,
-                        self.raw(),
-                        &mut request,
-                    )
-                });
-                requests.0.push(request);
-            }
+        for (start, bytes, rank) in sends.iter().flat_map(pieces) {
+            let mut request = null_request();
+            // SAFETY: as above; MPI only reads the memory of a send.
+            check("MPI_Isend", unsafe {
+                ffi::MPI_Isend(
+                    start.cast::<c_void>(),
+                    count(bytes),
+                    ffi::RSMPI_UINT8_T,
+                    count(rank),
+                    0,
+                    self.raw(),
+                    &mut request,
+                )
+            });
+            requests.0.push(request);
         }
-        meanwhile(&mut || {
-            test_all(&mut requests.0);
-        });
-        Self::complete(&mut requests.0);
+        Box::new(requests)
     }
 
     fn abort(&self, status: i32) -> ! {
@@ -286,6 +276,25 @@ impl Summable for u64 {
 
 /// Requests that are complete when this is dropped, so that no borrowed buffer is left to MPI, whatever happens.
 struct Requests(Vec<ffi::MPI_Request>);
+
+impl InFlight for Requests {
+    fn progress(&mut self) -> bool {
+        test_all(&mut self.0)
+    }
+
+    fn wait(&mut self) {
+        MpiComm::complete(&mut self.0);
+    }
+}
+
+/// A message in pieces that MPI can count: start, bytes and rank of each.
+fn pieces(span: &Span) -> impl Iterator<Item = (*mut u8, usize, usize)> {
+    let Span { rank, start, bytes } = *span;
+    (0..bytes).step_by(MAX_BYTES).map(move |first| {
+        let length = MAX_BYTES.min(bytes - first);
+        (start.wrapping_add(first), length, rank)
+    })
+}
 
 impl Drop for Requests {
     fn drop(&mut self) {

@@ -1,16 +1,16 @@
 //! `C = alpha·A·B + beta·C` on unlike nodes: blocked heterogeneous SUMMA.
 //!
-//! In named layers: `multiply` (all steps, three sets of panels) → `step` (the messages of one step) →
-//! [`DeviceTeam::update`] (every device its slice) → a worker's own update.
+//! In named layers: `multiply` (all steps, several sets of panels) → `panels` (what one step needs, and the messages that
+//! bring it) → [`DeviceTeam::update`] (every device its slice) → a worker's own update.
 //!
 //! # References
 //! Clarke, Ilic, Lastovetsky and Sousa, "Hierarchical partitioning algorithm for scientific computing on highly
 //! heterogeneous CPU + GPU clusters", Euro-Par 2012, section 4; van de Geijn and Watts, "SUMMA: scalable
 //! universal matrix multiplication algorithm", 1997.
 
+mod panels;
 mod plan;
 mod schedule;
-mod step;
 
 use std::time::Instant;
 
@@ -22,12 +22,14 @@ pub use plan::{Plan, Problem};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
+use panels::{Operands, Panels, Volume};
 use schedule::Schedule;
-use step::{Buffers, Operands, Panels, Volume};
 
-/// Sets of panels: one is computed with, one is here for the next step, so that devices can copy it meanwhile, and one is on
-/// its way.
-const SETS: usize = 3;
+/// Steps whose panels are here or on their way while one is computed: those of the next one should be here, so that
+/// devices can copy them meanwhile, and those of the one after travel.
+const LOOKAHEAD: usize = 2;
+/// Sets of panels: one is computed with.
+const SETS: usize = LOOKAHEAD + 1;
 
 /// What this rank measured while it multiplied.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,8 @@ pub struct Execution {
     pub wall_s: f64,
     /// Seconds each device of this rank was busy.
     pub busy_s: Vec<f64>,
+    /// Seconds that the devices waited for panels: communication that no computation hid.
+    pub exposed_s: f64,
     /// Messages this rank sent.
     pub messages: u64,
     /// Bytes this rank sent.
@@ -70,41 +74,41 @@ pub fn multiply(
     let span = tracing::info_span!("multiply", rank = comm.rank());
     let _entered = span.enter();
     agree(comm, check_parts(comm, plan, operands, c))?;
-    let width = plan.problem().block().min(plan.problem().k());
-    let buffers = (|| Ok([panels(c, width)?, panels(c, width)?, panels(c, width)?]))();
-    let mut buffers = agree(comm, buffers)?;
-    agree(comm, place(team, plan, c, &mut buffers))?;
+    let (width, steps) = (plan.panel(), plan.steps());
+    let schedule = Schedule::new(plan, comm.rank());
+    let sets = (0..SETS).map(|_| Panels::new(&c.part(), width));
+    let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
+    let mut sets = agree(comm, place(team, plan, c, sets))?;
 
     comm.barrier();
-    tracing::info!(steps = plan.problem().steps(), "multiplying");
+    tracing::info!(steps, width, "multiplying");
     let start = Instant::now();
-    let schedule = Schedule::new(plan, comm.rank());
-    let origin = (c.part().row, c.part().col);
     let operands = Operands {
         comm,
         schedule: &schedule,
         a: operands.0,
         b: operands.1,
-        origin,
+        c: c.part(),
     };
     let mut summa = Summa {
         team,
         slices: plan.slices(),
         alpha: scalars.alpha,
-        busy_s: Vec::new(),
+        busy_s: vec![0.0; plan.slices().len()],
+        exposed_s: 0.0,
         failure: None,
     };
-    summa.busy_s.resize(plan.slices().len(), 0.0);
     summa.guard(|team, slices| team.scale(scalars.beta, c.local_mut(), slices));
     summa.guard(|team, slices| team.begin(c.local_mut(), slices, width));
-    let steps = if scalars.alpha == 0.0 {
-        0
-    } else {
-        plan.problem().steps()
-    };
-    let volume = summa.run(&operands, steps, &mut buffers, c);
+    let steps = if scalars.alpha == 0.0 { 0 } else { steps };
+    let volume = summa.run(&operands, steps, &mut sets, c);
     summa.guard(|team, slices| team.finish(c.local_mut(), slices));
-    let (busy_s, failure) = (summa.busy_s, summa.failure);
+    let Summa {
+        busy_s,
+        exposed_s,
+        failure,
+        ..
+    } = summa;
     comm.barrier();
     let wall_s = start.elapsed().as_secs_f64();
 
@@ -112,36 +116,26 @@ pub fn multiply(
     Ok(Execution {
         wall_s,
         busy_s,
+        exposed_s,
         messages: volume.messages,
         bytes: 8 * volume.elements,
     })
 }
 
-fn panels(c: &Matrix, width: usize) -> Result<Panels, Error> {
-    // A rank without a part of C takes part in no update and needs no panel.
-    let part = c.part();
-    let (rows, cols) = if part.is_empty() {
-        (0, 0)
-    } else {
-        (part.rows, part.cols)
-    };
-    Panels::new(rows, cols, width)
-}
-
 /// Lets each device write its own columns of the panels of B first, so that they lie next to it.
-fn place(
+fn place<'a>(
     team: &mut DeviceTeam,
     plan: &Plan,
     c: &Matrix,
-    buffers: &mut [Panels; SETS],
-) -> Result<(), Error> {
-    if c.part().is_empty() {
-        return Ok(());
+    mut sets: Vec<Panels<'a>>,
+) -> Result<Vec<Panels<'a>>, Error> {
+    let part = c.part();
+    if !part.is_empty() {
+        for panels in &mut sets {
+            team.scale(0.0, panels.b_room(part.cols), plan.slices())?;
+        }
     }
-    for panels in buffers {
-        team.scale(0.0, panels.b_room(), plan.slices())?;
-    }
-    Ok(())
+    Ok(sets)
 }
 
 fn check_parts(
@@ -175,18 +169,20 @@ struct Summa<'a> {
     slices: &'a [usize],
     alpha: f64,
     busy_s: Vec<f64>,
+    exposed_s: f64,
     /// The first failure of a device. The messages go on without the arithmetic, since the other ranks wait
     /// for them; the ranks agree on the failure at the end.
     failure: Option<Error>,
 }
 
 impl Summa<'_> {
-    /// Runs every step; while one computes, the panels of the next are here, and the messages of the one after travel.
-    fn run(
+    /// Runs every step. While one computes, this thread sends for the step [`LOOKAHEAD`] ahead, copies what needs no
+    /// message, and makes all messages progress.
+    fn run<'a>(
         &mut self,
-        operands: &Operands<'_>,
+        operands: &Operands<'a>,
         steps: usize,
-        buffers: &mut [Panels; SETS],
+        sets: &mut [Panels<'a>],
         c: &mut Matrix,
     ) -> Volume {
         let mut total = Volume::default();
@@ -194,47 +190,64 @@ impl Summa<'_> {
             total.messages += volume.messages;
             total.elements += volume.elements;
         };
-        let [mut now, mut next, mut coming] = buffers.each_mut();
-        let mut memory = Buffers::default();
-        for (step, panels) in [&mut *now, &mut *next].into_iter().enumerate().take(steps) {
-            add(operands.fetch(step, panels, &mut memory, &mut |_progress| {}));
+        for (step, panels) in sets.iter_mut().enumerate().take(LOOKAHEAD.min(steps)) {
+            add(panels.start(operands, step));
         }
         for step in 0..steps {
             let span = tracing::trace_span!("step", step);
             let _entered = span.enter();
-            let ahead = (step + 1 < steps).then_some(&*next);
-            if step + 2 < steps {
-                add(
-                    operands.fetch(step + 2, coming, &mut memory, &mut |progress| {
-                        self.update(now, ahead, c, progress)
-                    }),
-                );
+            // The sets in the order of their steps: this one, those ahead, and the one that has become free.
+            sets.rotate_left(usize::from(step > 0));
+            let (now, ahead) = sets.split_at_mut(1);
+            self.wait_for(&mut now[0], operands);
+            let (next, later) = ahead.split_at_mut(1);
+            let next_is_here = step + 1 < steps && next[0].progress(&operands.c);
+            let mut to_send = (step + LOOKAHEAD < steps).then_some(step + LOOKAHEAD);
+            let mut duty = |next: Option<&mut Panels<'a>>| {
+                if let Some(step) = to_send.take() {
+                    add(later[LOOKAHEAD - 2].start(operands, step));
+                }
+                for panels in next.into_iter().chain(later.iter_mut()) {
+                    panels.progress(&operands.c);
+                }
+            };
+            if next_is_here {
+                let next = next[0].both(operands);
+                self.update(now[0].both(operands), Some(next), c, &mut || duty(None));
             } else {
-                self.update(now, ahead, c, &mut || {});
+                self.update(now[0].both(operands), None, c, &mut || {
+                    duty(Some(&mut next[0]))
+                });
             }
-            (now, next, coming) = (next, coming, now);
+            duty(None);
         }
         total
     }
 
+    /// Waits for the panels of a step, which they should not need to.
+    fn wait_for(&mut self, panels: &mut Panels<'_>, operands: &Operands<'_>) {
+        let start = Instant::now();
+        panels.arrive(&operands.c);
+        if !operands.c.is_empty() {
+            self.exposed_s += start.elapsed().as_secs_f64();
+        }
+    }
+
     fn update(
         &mut self,
-        panels: &Panels,
-        next: Option<&Panels>,
+        panels: isochron_devices::Panels<'_>,
+        next: Option<isochron_devices::Panels<'_>>,
         c: &mut Matrix,
-        progress: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut(),
     ) {
         if self.failure.is_some() || c.part().is_empty() {
             return;
         }
-        match self.team.update(
-            self.alpha,
-            panels.both(),
-            next.map(Panels::both),
-            c.local_mut(),
-            self.slices,
-            progress,
-        ) {
+        let (c, slices) = (c.local_mut(), self.slices);
+        match self
+            .team
+            .update(self.alpha, panels, next, c, slices, meanwhile)
+        {
             Ok(times) => {
                 tracing::trace!(?times, "updated");
                 for (busy_s, time) in self.busy_s.iter_mut().zip(times) {

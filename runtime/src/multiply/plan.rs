@@ -17,6 +17,19 @@ pub struct Problem {
     n: usize,
     k: usize,
     block: usize,
+    panel: Option<usize>,
+}
+
+/// The inner dimension from which on wider updates are hardly faster.
+const WIDE_PANEL: usize = 256;
+/// Of one rank, which copies nothing: a device that streams is fed with more at a time.
+const SINGLE_PANEL: usize = 1024;
+/// Panels are narrower where there would be fewer steps.
+const MIN_STEPS: usize = 32;
+
+/// The most blocks within `width`, in elements, and one at least.
+fn whole_blocks(width: usize, block: usize) -> usize {
+    (width / block).max(1) * block
 }
 
 impl Problem {
@@ -48,11 +61,31 @@ impl Problem {
             }
         }
         // A block larger than every dimension is that dimension's only block.
+        let block = block.min(m.max(n).max(k).max(1));
         Ok(Self {
             m,
             n,
             k,
-            block: block.min(m.max(n).max(k).max(1)),
+            block,
+            panel: None,
+        })
+    }
+
+    /// The same multiplication with panels of this width.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when `panel` is zero.
+    pub fn with_panel(self, panel: usize) -> Result<Self, Error> {
+        if panel == 0 {
+            return Err(Error::Parameter {
+                name: "panel",
+                value: "0".to_string(),
+                reason: "a panel is at least one column wide".to_string(),
+            });
+        }
+        Ok(Self {
+            panel: Some(panel),
+            ..self
         })
     }
 
@@ -76,17 +109,30 @@ impl Problem {
         self.block
     }
 
+    /// Width of the panels on so many ranks: the inner dimension of an update, and what is sent at a time. Where nobody
+    /// says, it is a multiple of the block, wide enough for the BLAS to be near its peak, and narrow enough that there are
+    /// some dozens of steps to hide communication in. One rank has nothing to hide.
+    pub fn panel(&self, ranks: usize) -> usize {
+        let by_itself = match ranks {
+            1 => whole_blocks(SINGLE_PANEL, self.block),
+            _ => whole_blocks(WIDE_PANEL.min(self.k / MIN_STEPS), self.block),
+        };
+        self.panel.unwrap_or(by_itself).min(self.k.max(1))
+    }
+
+    /// Inner dimension of the update whose time tells the devices' speeds: that of the panels, unless fewer than `steps`
+    /// of them make up k. Then it is narrower, whole blocks if it can be, so that measuring costs a small part of the
+    /// whole.
+    pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
+        whole_blocks(self.k / steps.max(1), self.block).min(self.panel(ranks))
+    }
+
     /// Rows and columns of C in blocks.
     pub fn c_blocks(&self) -> (u64, u64) {
         (
             self.m.div_ceil(self.block) as u64,
             self.n.div_ceil(self.block) as u64,
         )
-    }
-
-    /// Number of rank-`b` updates, `ceil(k/b)`.
-    pub fn steps(&self) -> usize {
-        self.k.div_ceil(self.block)
     }
 
     /// Floating-point operations, `2·m·n·k`.
@@ -110,6 +156,7 @@ pub struct Plan {
     balance: Option<NodeBalance>,
     balance_s: f64,
     measured: MeasureTally,
+    kernel_width: usize,
 }
 
 /// What balancing found.
@@ -122,6 +169,8 @@ pub(crate) struct Found {
     /// Seconds that it took.
     pub balance_s: f64,
     pub measured: MeasureTally,
+    /// Inner dimension of the updates that were measured.
+    pub kernel_width: usize,
 }
 
 impl Plan {
@@ -133,6 +182,7 @@ impl Plan {
             balance: Some(found.balance),
             balance_s: found.balance_s,
             measured: found.measured,
+            kernel_width: found.kernel_width,
         }
     }
 
@@ -161,6 +211,7 @@ impl Plan {
             balance: None,
             balance_s: 0.0,
             measured: MeasureTally::default(),
+            kernel_width: 1,
         };
         let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.c().part(rank).cols);
         if found != wanted {
@@ -189,6 +240,21 @@ impl Plan {
     /// How the nodes were balanced; `None` on a layout of the caller's own.
     pub fn balance(&self) -> Option<&NodeBalance> {
         self.balance.as_ref()
+    }
+
+    /// Width of the panels, as [`Problem::panel`].
+    pub fn panel(&self) -> usize {
+        self.problem.panel(self.layout.rects().len())
+    }
+
+    /// Number of updates, `ceil(k/panel)`.
+    pub fn steps(&self) -> usize {
+        self.problem.k.div_ceil(self.panel())
+    }
+
+    /// Inner dimension of the updates that were measured, and by whose times the plan was made.
+    pub fn kernel_width(&self) -> usize {
+        self.kernel_width
     }
 
     /// Seconds that measuring and partitioning took.
@@ -241,7 +307,7 @@ impl Plan {
     /// the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         let (a, b, c) = (self.a(), self.b(), self.c());
-        let width = self.problem.block.min(self.problem.k);
+        let width = self.panel();
         let parts = [&a, &b, &c].map(|matrix| {
             let part = matrix.part(rank);
             leading_dimension(part.rows) * part.cols

@@ -1,23 +1,24 @@
 //! Who sends what to whom in one step of SUMMA.
 //!
-//! In step `s` every rank needs the rows of its part of C from the pivot block column of A, and the columns of
-//! its part from the pivot block row of B. A piece goes from the rank that holds it straight to each rank that
-//! needs it, so the volume is what the layout says it is: per step, the half perimeters of the parts less what
-//! a rank holds itself.
+//! In step `s` every rank needs the rows of its part of C from the pivot columns of A, and the columns of its part from
+//! the pivot rows of B. A piece goes from the rank that holds it straight to each rank that needs it, so the volume is
+//! what the layout says it is: per step, the half perimeters of the parts less what a rank holds itself. The pivot is as
+//! wide as the panels, whatever the blocks are, so that several ranks may hold a part of it.
 
 use std::ops::Range;
 
 use super::plan::Plan;
 use crate::matrix::{Part, intersect};
 
-/// A stretch of the pivot column (rows of A) or the pivot row (columns of B) that goes from one rank to
-/// another, or stays where it is.
+/// A stretch of the pivot columns of A or the pivot rows of B that goes from one rank to another, or stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Segment {
     /// The other rank, or this rank itself.
     pub rank: usize,
     /// Indices in the whole matrix: rows of A, columns of B.
-    pub range: Range<usize>,
+    pub lines: Range<usize>,
+    /// Indices along k.
+    pub k: Range<usize>,
 }
 
 /// One rank's share of one step.
@@ -25,15 +26,15 @@ pub(super) struct Segment {
 pub(super) struct Transfers {
     pub sends: Vec<Segment>,
     pub recvs: Vec<Segment>,
-    /// What this rank holds itself.
-    pub own: Option<Range<usize>>,
+    /// What this rank holds itself of what it needs.
+    pub own: Option<Segment>,
 }
 
 /// One rank's transfers in every step.
 #[derive(Debug)]
 pub(super) struct Schedule {
     rank: usize,
-    block: usize,
+    width: usize,
     k: usize,
     a_parts: Vec<Part>,
     b_parts: Vec<Part>,
@@ -46,7 +47,7 @@ impl Schedule {
         let ranks = 0..c.n_ranks();
         Self {
             rank,
-            block: plan.problem().block(),
+            width: plan.panel(),
             k: plan.problem().k(),
             a_parts: ranks.clone().map(|rank| a.part(rank)).collect(),
             b_parts: ranks.clone().map(|rank| b.part(rank)).collect(),
@@ -56,63 +57,49 @@ impl Schedule {
 
     /// The indices along k of one step.
     pub(super) fn k_range(&self, step: usize) -> Range<usize> {
-        let start = step * self.block;
-        start..(start + self.block).min(self.k)
+        let start = step * self.width;
+        start..(start + self.width).min(self.k)
     }
 
     /// Rows of A in one step.
     pub(super) fn a(&self, step: usize) -> Transfers {
-        let pivot = step * self.block;
-        self.transfers(
-            |rank| {
-                self.a_parts[rank]
-                    .col_range()
-                    .contains(&pivot)
-                    .then(|| self.a_parts[rank].row_range())
-            },
-            |part| part.row_range(),
-        )
+        let held = |part: &Part| (part.row_range(), part.col_range());
+        self.transfers(step, &self.a_parts, held, Part::row_range)
     }
 
     /// Columns of B in one step.
     pub(super) fn b(&self, step: usize) -> Transfers {
-        let pivot = step * self.block;
-        self.transfers(
-            |rank| {
-                self.b_parts[rank]
-                    .row_range()
-                    .contains(&pivot)
-                    .then(|| self.b_parts[rank].col_range())
-            },
-            |part| part.col_range(),
-        )
+        let held = |part: &Part| (part.col_range(), part.row_range());
+        self.transfers(step, &self.b_parts, held, Part::col_range)
     }
 
-    /// `held`: what a rank holds of the pivot; `needed`: what a part of C needs of it.
+    /// `held`: the lines and the indices along k that a part of an operand holds; `needed`: the lines that a part of C
+    /// needs.
     fn transfers(
         &self,
-        held: impl Fn(usize) -> Option<Range<usize>>,
+        step: usize,
+        parts: &[Part],
+        held: impl Fn(&Part) -> (Range<usize>, Range<usize>),
         needed: impl Fn(&Part) -> Range<usize>,
     ) -> Transfers {
-        let needs = |rank: usize| {
-            let part = &self.c_parts[rank];
-            if part.is_empty() { 0..0 } else { needed(part) }
+        let pivot = self.k_range(step);
+        let shared = |holder: usize, reader: usize| {
+            let part = &self.c_parts[reader];
+            let (lines, k) = held(&parts[holder]);
+            let (lines, k) = (intersect(&lines, &needed(part)), intersect(&k, &pivot));
+            (!part.is_empty() && !lines.is_empty() && !k.is_empty()).then_some((lines, k))
         };
-        let shared = |holder: Option<Range<usize>>, reader: usize| {
-            holder
-                .map(|range| intersect(&range, &needs(reader)))
-                .filter(|range| !range.is_empty())
-        };
+        let segment = |rank: usize, (lines, k)| Segment { rank, lines, k };
         let others = || (0..self.c_parts.len()).filter(|&rank| rank != self.rank);
-        let segment = |rank, range| Segment { rank, range };
+        let me = self.rank;
         Transfers {
             sends: others()
-                .filter_map(|rank| shared(held(self.rank), rank).map(|range| segment(rank, range)))
+                .filter_map(|rank| Some(segment(rank, shared(me, rank)?)))
                 .collect(),
             recvs: others()
-                .filter_map(|rank| shared(held(rank), self.rank).map(|range| segment(rank, range)))
+                .filter_map(|rank| Some(segment(rank, shared(rank, me)?)))
                 .collect(),
-            own: shared(held(self.rank), self.rank),
+            own: shared(me, me).map(|what| segment(me, what)),
         }
     }
 }

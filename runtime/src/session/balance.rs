@@ -40,6 +40,8 @@ pub(super) struct Balancer<'a> {
     pub measure: MeasureConfig,
     pub config: BalanceConfig,
     pub problem: Problem,
+    /// Inner dimension of the updates that are measured.
+    pub kernel_width: usize,
     pub operands: Operands,
     /// How the measurements of this node went.
     pub measured: MeasureTally,
@@ -190,6 +192,7 @@ impl Balancer<'_> {
             balance,
             balance_s,
             measured: self.measured,
+            kernel_width: self.kernel_width,
         };
         let plan = Plan::balanced(self.problem, found);
         let needed = self.memory_needed(&plan);
@@ -200,7 +203,7 @@ impl Balancer<'_> {
 
     /// Bytes that this rank needs for a plan: its own and its devices'.
     fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
-        let width = self.problem.block().min(self.problem.k());
+        let width = plan.panel();
         let rows = plan.c().part(self.comm.rank()).rows;
         let devices = self.team.memory_needed(rows, plan.slices(), width)?;
         Ok(plan.memory_bytes(self.comm.rank()).saturating_add(devices))
@@ -231,7 +234,7 @@ impl Balancer<'_> {
     /// All ranks, each with its own extent.
     fn node_time(&mut self, extent: Extent, memory: &mut NodeMemory) -> Result<Observation, Error> {
         let (rows, cols) = self.elements(extent);
-        let width = self.problem.block().min(self.problem.k());
+        let width = self.kernel_width;
         memory::check(self.comm, self.operands.missing_bytes(rows, cols, width))?;
         // Writing matrices would disturb whoever measures already.
         let prepared = self.operands.prepare(rows, cols, width);

@@ -175,20 +175,25 @@ impl<'c> Session<'c> {
         }
         memory::check_total(self.comm, problem.matrix_bytes())?;
         let mut config = *config;
-        config.steps = problem.steps() as u64;
+        // So many of them that the fewest repetitions are a small part.
+        let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
+        let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
+        let updates = problem.k().div_ceil(kernel_width);
+        config.steps = updates as u64;
         config.reps = self.measure.min_reps;
         let alone = self.comm.size() == 1 && self.team.len() == 1;
         if problem.flop() == 0.0 || alone {
             // There is nothing to compute, or nothing to divide.
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
-        let measure = affordable(self.measure, problem.steps());
+        let measure = affordable(self.measure, updates);
         Balancer {
             comm: self.comm,
             team: &mut self.team,
             measure,
             config,
             problem,
+            kernel_width,
             operands: Operands::default(),
             measured: MeasureTally::default(),
         }

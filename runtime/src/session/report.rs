@@ -26,6 +26,9 @@ pub struct Report {
     pub k: usize,
     /// Block size b.
     pub block: usize,
+    /// Width of the panels: the inner dimension of an update.
+    #[serde(default)]
+    pub panel: usize,
     /// The balancing strategy.
     pub strategy: String,
     /// The multiplication alone: from the first rank's start to the last rank's end.
@@ -78,6 +81,9 @@ pub struct NodeReport {
     pub busy_s: f64,
     /// Wall time less busy time: communication, and waiting for the others.
     pub wait_s: f64,
+    /// Part of it in which the devices waited for the panels of a step.
+    #[serde(default)]
+    pub exposed_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
     /// Name of the node in the platform file.
@@ -193,6 +199,7 @@ impl Report {
             n: problem.n(),
             k: problem.k(),
             block: problem.block(),
+            panel: plan.panel(),
             strategy: config.strategy.to_string(),
             wall_s: execution.wall_s,
             balance_s: plan.balance_s(),
@@ -234,6 +241,7 @@ impl NodeReport {
             units: part.len() as f64 / block_len,
             busy_s,
             wait_s: (execution.wall_s - busy_s).max(0.0),
+            exposed_s: execution.exposed_s,
             devices: session
                 .devices()
                 .iter()
@@ -278,6 +286,7 @@ impl BalanceReport {
     fn new(plan: &Plan, balance: &NodeBalance, config: &BalanceConfig) -> Self {
         let slowest = balance.times_s.iter().copied().fold(0.0, f64::max);
         let measured = slowest > 0.0;
+        let updates = plan.problem().k().div_ceil(plan.kernel_width());
         Self {
             fit: config.fit,
             partitioner: config.partitioner,
@@ -287,7 +296,7 @@ impl BalanceReport {
             converged: balance.converged,
             why: balance.why,
             imbalance: measured.then_some(balance.imbalance),
-            predicted_s: measured.then(|| slowest * plan.problem().steps() as f64),
+            predicted_s: measured.then_some(slowest * updates as f64),
             half_perimeters: plan.layout().half_perimeter_sum(),
         }
     }

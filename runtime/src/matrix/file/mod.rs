@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Distribution, Matrix};
-use crate::comm::{Comm, Incoming, Outgoing, agree, exchange_now};
+use crate::comm::{Comm, Incoming, Outgoing, agree, exchange};
 use crate::error::Error;
 use crate::output::PartialFile;
 use pieces::{Order, Pieces};
@@ -176,7 +176,7 @@ fn scatter(
             .iter()
             .map(|(to, data)| Outgoing { to: *to, data })
             .collect();
-        exchange_now(comm, &sends, &mut []);
+        exchange(comm, &sends, &mut []);
         for run in pieces.runs(piece, HEAD) {
             pieces.store(&run, &buffer[run.in_piece()], matrix);
         }
@@ -186,7 +186,7 @@ fn scatter(
     if data.is_empty() {
         return;
     }
-    exchange_now(
+    exchange(
         comm,
         &[],
         &mut [Incoming {
@@ -219,7 +219,7 @@ fn gather(
     if comm.rank() != HEAD {
         let data = mine(comm.rank());
         if !data.is_empty() {
-            exchange_now(
+            exchange(
                 comm,
                 &[Outgoing {
                     to: HEAD,
@@ -244,7 +244,7 @@ fn gather(
         .iter_mut()
         .map(|(from, data)| Incoming { from: *from, data })
         .collect();
-    exchange_now(comm, &[], &mut recvs);
+    exchange(comm, &[], &mut recvs);
     parts.push((HEAD, mine(HEAD)));
     for (rank, data) in &parts {
         let mut rest = data.as_slice();
