@@ -76,7 +76,8 @@ pub fn multiply(
     agree(comm, check_parts(comm, plan, operands, c))?;
     let (width, steps) = (plan.panel(), plan.steps());
     let schedule = Schedule::new(plan, comm.rank());
-    let sets = (0..SETS).map(|_| Panels::new(&c.part(), width));
+    let needed = schedule.needs_panels();
+    let sets = (0..SETS).map(|_| Panels::new(&c.part(), width, needed));
     let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
     let mut sets = agree(comm, place(team, plan, c, sets))?;
 
@@ -130,9 +131,9 @@ fn place<'a>(
     mut sets: Vec<Panels<'a>>,
 ) -> Result<Vec<Panels<'a>>, Error> {
     let part = c.part();
-    if !part.is_empty() {
-        for panels in &mut sets {
-            team.scale(0.0, panels.b_room(part.cols), plan.slices())?;
+    for panels in &mut sets {
+        if let Some(room) = panels.b_room(part.cols) {
+            team.scale(0.0, room, plan.slices())?;
         }
     }
     Ok(sets)
@@ -211,7 +212,9 @@ impl Summa<'_> {
                     panels.progress(&operands.c);
                 }
             };
-            if next_is_here {
+            if operands.c.is_empty() {
+                // There is nothing to compute, but others need what this rank holds.
+            } else if next_is_here {
                 let next = next[0].both(operands);
                 self.update(now[0].both(operands), Some(next), c, &mut || duty(None));
             } else {
@@ -240,7 +243,7 @@ impl Summa<'_> {
         c: &mut Matrix,
         meanwhile: &mut dyn FnMut(),
     ) {
-        if self.failure.is_some() || c.part().is_empty() {
+        if self.failure.is_some() {
             return;
         }
         let (c, slices) = (c.local_mut(), self.slices);

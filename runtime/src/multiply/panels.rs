@@ -58,14 +58,12 @@ enum State<'a> {
 }
 
 impl<'a> Panels<'a> {
-    /// Room for panels of at most `width` for a part of C.
-    pub(super) fn new(c: &Part, width: usize) -> Result<Self, Error> {
-        // A rank without a part of C takes part in no update and needs no panel.
-        let (rows, cols) = if c.is_empty() {
-            (0, 0)
-        } else {
-            (c.rows, c.cols)
-        };
+    /// Room for panels of at most `width` for a part of C, of A and of B where they are needed.
+    pub(super) fn new(c: &Part, width: usize, needed: [bool; 2]) -> Result<Self, Error> {
+        let [rows, cols] = [
+            c.rows * usize::from(needed[A]),
+            c.cols * usize::from(needed[B]),
+        ];
         let a = try_zeros(rows * width, "a panel of A")?;
         let b = try_zeros(cols * width, "a panel of B")?;
         Ok(Self {
@@ -76,13 +74,13 @@ impl<'a> Panels<'a> {
         })
     }
 
-    /// The room for the widest panel of B, for a part of C with so many columns.
-    pub(super) fn b_room(&mut self, cols: usize) -> ViewMut<'_, f64> {
+    /// The room for the widest panel of B, of the columns of a part of C; `None` where none is needed.
+    pub(super) fn b_room(&mut self, cols: usize) -> Option<ViewMut<'_, f64>> {
         let State::Here(buffers) = &mut self.state else {
             panic!("panels are asked for while they travel");
         };
         let width = buffers[B].len() / cols.max(1);
-        ViewMut::new(&mut buffers[B], width, cols, width.max(1))
+        (width > 0).then(|| ViewMut::new(&mut buffers[B], width, cols, width))
     }
 
     /// Sends what others need for `step`, copies what this rank holds itself, and starts to receive the rest.

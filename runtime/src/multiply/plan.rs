@@ -7,6 +7,7 @@ use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, columns};
 
 use super::SETS;
+use super::schedule::Schedule;
 use crate::error::Error;
 use crate::matrix::{Distribution, Part, intersect};
 
@@ -303,7 +304,7 @@ impl Plan {
             .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
     }
 
-    /// Bytes of host memory that `rank` needs for its parts, the panels of three steps, the messages of one, and
+    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of three steps, and
     /// the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         let (a, b, c) = (self.a(), self.b(), self.c());
@@ -313,15 +314,16 @@ impl Plan {
             leading_dimension(part.rows) * part.cols
         });
         let mine = c.part(rank);
-        // The sets of panels, and rows of A on their way into one.
-        let panels = width * ((SETS + 1) * mine.rows + SETS * mine.cols);
+        // In each set the panels, rows of A on their way into one, and what is packed for others.
+        let [of_a, of_b] = Schedule::new(self, rank).needs_panels().map(usize::from);
+        let panels = width * (SETS * (2 * of_a * mine.rows + of_b * mine.cols));
         let (my_a, my_b) = (a.part(rank), b.part(rank));
         let sent = |other: Part| {
             let rows = intersect(&my_a.row_range(), &other.row_range()).len();
             rows + intersect(&my_b.col_range(), &other.col_range()).len()
         };
         let others = (0..c.n_ranks()).filter(|&other| other != rank);
-        let messages = width * others.map(|other| sent(c.part(other))).sum::<usize>();
+        let messages = SETS * width * others.map(|other| sent(c.part(other))).sum::<usize>();
         let vectors = 6 * (self.problem.m + self.problem.n + self.problem.k);
         8 * (parts.iter().sum::<usize>() + panels + messages + vectors) as u64
     }

@@ -55,6 +55,18 @@ impl Schedule {
         }
     }
 
+    /// Whether this rank needs panels of A, and of B, that it does not hold itself, in any step.
+    pub(super) fn needs_panels(&self) -> [bool; 2] {
+        let c = &self.c_parts[self.rank];
+        let (a, b) = (&self.a_parts[self.rank], &self.b_parts[self.rank]);
+        let whole = |lines: Range<usize>, held: Range<usize>, k: Range<usize>| {
+            intersect(&lines, &held) == lines && k == (0..self.k)
+        };
+        let a = whole(c.row_range(), a.row_range(), a.col_range());
+        let b = whole(c.col_range(), b.col_range(), b.row_range());
+        [a, b].map(|whole| !whole && !c.is_empty())
+    }
+
     /// The indices along k of one step.
     pub(super) fn k_range(&self, step: usize) -> Range<usize> {
         let start = step * self.width;
