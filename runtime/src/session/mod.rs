@@ -1,6 +1,7 @@
 //! A session: the ranks of a job, the devices of each rank's node, and what they do together.
 
 mod balance;
+mod claims;
 mod devices;
 mod gpus;
 mod memory;
@@ -79,7 +80,7 @@ impl<'c> Session<'c> {
     ///
     /// # Errors
     /// On every rank, when any rank cannot: [`Error::File`] for the platform file, [`Error::Device`] for
-    /// hardware that fails, [`Error::Parameter`] for devices that ask for what is not there.
+    /// hardware that fails, [`Error::Parameter`] for devices that ask for what is not there or another device has.
     ///
     /// # Collective
     /// All ranks, with the same configuration.
@@ -101,7 +102,7 @@ impl<'c> Session<'c> {
             tracing::info!(host = comm.host(), "{notice}");
         }
         let place = place_on_host(comm, &topology);
-        let gpus = gpus::mine(comm, &topology, node.devices.is_empty(), &mut notices);
+        let gpus = gpus::mine(comm, &topology, &node, &mut notices)?;
         let made = (|| {
             config.measure.validate()?;
             let blas = blas::choose(&config.blas)?;
