@@ -30,7 +30,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, Plan, Problem, Scalars};
-use balance::Balancer;
+use balance::{Balancer, MEASUREMENT_SHARE};
 
 /// How a session is set up.
 #[derive(Debug, Clone, Default)]
@@ -179,19 +179,17 @@ impl<'c> Session<'c> {
         // So many of them that the fewest repetitions are a small part.
         let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
         let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
-        let updates = problem.k().div_ceil(kernel_width);
-        config.steps = updates as u64;
+        config.steps = problem.k().div_ceil(kernel_width) as u64;
         config.reps = self.measure.min_reps;
         let alone = self.comm.size() == 1 && self.team.len() == 1;
         if problem.flop() == 0.0 || alone {
             // There is nothing to compute, or nothing to divide.
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
-        let measure = affordable(self.measure, updates);
         Balancer {
             comm: self.comm,
             team: &mut self.team,
-            measure,
+            measure: self.measure,
             config,
             problem,
             kernel_width,
@@ -229,19 +227,6 @@ impl<'c> Session<'c> {
         c: &mut Matrix,
     ) -> Result<Execution, Error> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
-    }
-}
-
-/// Part of the multiplication that one measurement may take: each repetition is one of its steps.
-const MEASUREMENT_SHARE: f64 = 0.035;
-
-/// Fewer repetitions where the run is too short to win back the time that more would take.
-fn affordable(measure: MeasureConfig, steps: usize) -> MeasureConfig {
-    let reps = (MEASUREMENT_SHARE * steps as f64) as u32;
-    let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
-    MeasureConfig {
-        max_reps,
-        ..measure
     }
 }
 
