@@ -3,6 +3,7 @@
 mod balance;
 mod claims;
 mod devices;
+mod find;
 mod gpus;
 mod memory;
 mod platform;
@@ -23,6 +24,7 @@ use isochron_devices::measure::Operands;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::BalanceConfig;
 
+pub use find::FoundDevices;
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
 
