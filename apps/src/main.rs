@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
-use isochron::comm::{connect, launched_rank};
+use isochron::comm::{Comm, connect, launched_rank};
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
@@ -37,7 +37,7 @@ struct Arguments {
 enum Command {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
     Mxm(Box<mxm::Arguments>),
-    /// Show what a host has, and the devices that would be made of it
+    /// Show what hosts have and the devices that would be made of it; under mpirun all hosts of the job
     Topology(topology::Arguments),
     /// Measure what the devices of this host can do
     Devices(devices::Arguments),
@@ -72,7 +72,10 @@ fn main() -> ExitCode {
 /// Runs a command; its exit status.
 fn run(command: &Command) -> u8 {
     let answer = match command {
-        Command::Mxm(arguments) => return run_on_ranks(arguments),
+        Command::Mxm(arguments) => return run_on_ranks(|comm| mxm::run(comm, arguments)),
+        Command::Topology(arguments) if arguments.is_of_job() => {
+            return run_on_ranks(|comm| topology::run_on_ranks(comm, arguments));
+        }
         // The other commands are for one process; of several, the first one does it.
         _ if launched_rank() != 0 => Ok(String::new()),
         Command::Topology(arguments) => topology::run(arguments),
@@ -89,8 +92,8 @@ fn status(outcome: Result<(), Failure>) -> u8 {
     outcome.map_or_else(|failure| failure.tell(), |()| 0)
 }
 
-/// Runs a multiplication on all ranks of the job.
-fn run_on_ranks(arguments: &mxm::Arguments) -> u8 {
+/// Runs a command on all ranks of the job.
+fn run_on_ranks(command: impl FnOnce(&dyn Comm) -> Result<(), Failure>) -> u8 {
     let comm = match connect() {
         Ok(comm) => comm,
         Err(error) if launched_rank() == 0 => return Failure::from(error).tell(),
@@ -100,7 +103,7 @@ fn run_on_ranks(arguments: &mxm::Arguments) -> u8 {
             return Failure::from(error).status;
         }
     };
-    let status = match mxm::run(comm.as_ref(), arguments) {
+    let status = match command(comm.as_ref()) {
         Ok(()) => 0,
         Err(failure) if comm.rank() == 0 => failure.tell(),
         Err(failure) => failure.status,

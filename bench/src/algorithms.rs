@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::launch::machine;
 use crate::plot::{Line, log_log};
-use crate::results::Results;
+use crate::results::{Results, list, number, spread, word, yes};
 use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
@@ -144,7 +144,7 @@ fn samples(results: &Value, algorithm: Algorithm, size: usize) -> impl Iterator<
 }
 
 fn times(results: &Value, algorithm: Algorithm, size: usize) -> Spread {
-    Spread::of(samples(results, algorithm, size).map(|s| s["time_s"].as_f64().unwrap_or(f64::NAN)))
+    Spread::of(samples(results, algorithm, size).map(|s| number(s, "/time_s")))
 }
 
 /// The sizes that there are samples of, in order of measurement.
@@ -231,27 +231,20 @@ fn plot(results: &Value) -> String {
 }
 
 fn tables(results: &Value) -> String {
-    let file = RESULTS.file;
-    let mut text = String::new();
-    let command = results["command"].as_str().unwrap_or_default();
-    let cpu = results.pointer("/machine/cpu").and_then(Value::as_str);
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(
-        text,
-        "Measured by `{command}` on one core ({}); median (smallest to largest) over the rounds, raw samples in \
-         [`{file}`](results/algorithms.json). Growth is the exponent of the size from one row to the next.\n\n\
-         ![time against size](results/algorithms.svg)\n",
-        cpu.unwrap_or("unknown processor")
+    let mut text = format!(
+        "{} Growth is the exponent of the size from one row to the next.\n\n\
+         ![time against size](results/algorithms.svg)\n\n",
+        RESULTS.origin(results, " on one core", ""),
     );
     text.push_str("| goal | found | met |\n|---|---|---|\n");
     for goal in list(results, "goals") {
         let _ = writeln!(
             text,
             "| {} | {:.3} {} | {} |",
-            word(goal, "goal"),
-            goal["found"].as_f64().unwrap_or(f64::NAN),
-            word(goal, "unit"),
-            if goal["met"] == true { "yes" } else { "no" }
+            word(goal, "/goal"),
+            number(goal, "/found"),
+            word(goal, "/unit"),
+            yes(&goal["met"])
         );
     }
     for algorithm in list(results, "algorithms") {
@@ -261,16 +254,11 @@ fn tables(results: &Value) -> String {
 }
 
 fn table(text: &mut String, results: &Value, algorithm: &Value) {
-    let (name, description) = (word(algorithm, "name"), word(algorithm, "description"));
+    let (name, description) = (word(algorithm, "/name"), word(algorithm, "/description"));
     let _ = writeln!(text, "\n`{name}`: {description}.\n");
     text.push_str("| size | time, ms | growth |\n|---:|---|---|\n");
     for row in list(results, "summary").filter(|row| row["algorithm"] == name) {
-        let ms = |key: &str| 1e3 * row["time_s"][key].as_f64().unwrap_or(f64::NAN);
-        let spread = Spread {
-            median: ms("median"),
-            min: ms("min"),
-            max: ms("max"),
-        };
+        let ms = spread(&row["time_s"]).scaled(1e3);
         let gave_up = if row["solved"] == true {
             ""
         } else {
@@ -282,15 +270,7 @@ fn table(text: &mut String, results: &Value, algorithm: &Value) {
             text,
             "| {} | {}{gave_up} | {growth} |",
             row["size"],
-            spread.text(3)
+            ms.text(3)
         );
     }
-}
-
-fn list<'a>(results: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    results[key].as_array().into_iter().flatten()
-}
-
-fn word<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
 }

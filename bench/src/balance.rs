@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::launch::{Launcher, machine};
-use crate::results::{Results, number};
+use crate::results::{Results, list, number, series};
 use crate::statistics::Spread;
 
 const STRATEGIES: [&str; 4] = ["homogeneous", "single-cpm", "multi-cpm", "fpm"];
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let sum_up = |results: &mut Value| {
         results["summary"] = summary(results);
         results["goals"] = goals(results);
-        for goal in results["goals"].as_array().into_iter().flatten() {
+        for goal in list(results, "goals") {
             println!("{goal}");
         }
         Ok(())
@@ -123,18 +123,18 @@ impl Setting {
     }
 }
 
-/// The reports of one platform and strategy.
-fn samples(results: &Value) -> impl Iterator<Item = &Value> {
-    results["samples"].as_array().into_iter().flatten()
+fn is(sample: &Value, platform: &str, strategy: &str) -> bool {
+    sample["platform"] == platform && sample["strategy"] == strategy
 }
 
+/// The reports of one platform and strategy.
 fn reports<'a>(
     results: &'a Value,
     platform: &'a str,
     strategy: &'a str,
 ) -> impl Iterator<Item = &'a Value> {
-    samples(results)
-        .filter(move |sample| sample["platform"] == platform && sample["strategy"] == strategy)
+    list(results, "samples")
+        .filter(move |sample| is(sample, platform, strategy))
         .map(|sample| &sample["report"])
 }
 
@@ -234,40 +234,15 @@ fn goals(results: &Value) -> Value {
 /// Wall times in units of FPM's in the same round.
 fn against_fpm(results: &Value, platform: &str, strategy: &str) -> Spread {
     let walls = |strategy| {
-        let mut by_round: Vec<(u64, f64)> = samples(results)
-            .filter(|sample| sample["platform"] == platform && sample["strategy"] == strategy)
-            .map(|sample| {
-                (
-                    sample["round"].as_u64().unwrap_or(0),
-                    number(&sample["report"], "/wall_s"),
-                )
-            })
-            .collect();
-        by_round.sort_by_key(|(round, _)| *round);
-        by_round
+        let is = |sample: &Value| is(sample, platform, strategy);
+        series(results, is, |sample| number(sample, "/report/wall_s"))
     };
-    Spread::of(
-        walls(strategy)
-            .into_iter()
-            .zip(walls("fpm"))
-            .map(|((_, wall), (_, fpm))| wall / fpm),
-    )
+    Spread::of_ratios(&walls(strategy), &walls("fpm"))
 }
 
 fn tables(results: &Value) -> String {
-    let file = RESULTS.file;
-    let mut text = String::new();
-    let command = results["command"].as_str().unwrap_or_default();
-    let cores = number(results, "/machine/cores");
-    let cpu = results
-        .pointer("/machine/cpu")
-        .and_then(Value::as_str)
-        .unwrap_or("unknown processor");
-    let _ = writeln!(
-        text,
-        "Measured by `{command}` on {cores} cores ({cpu}); median (smallest to largest) over the rounds, raw \
-         samples in [`{file}`]({file}).\n",
-    );
+    let cores = format!(" on {} cores", results["machine"]["cores"]);
+    let mut text = RESULTS.origin(results, &cores, "") + "\n\n";
     for platform in PLATFORMS {
         table(&mut text, results, platform);
     }

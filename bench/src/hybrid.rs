@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::launch::{Launcher, machine};
-use crate::results::{Results, number, word};
+use crate::results::{Results, number, series, spread};
 use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
@@ -85,18 +85,8 @@ fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
 
 /// A figure of the reports of one strategy, by round.
 fn figures(results: &Value, strategy: &str, figure: fn(&Value) -> f64) -> Vec<f64> {
-    let samples = results["samples"].as_array().into_iter().flatten();
-    let mut found: Vec<(u64, f64)> = samples
-        .filter(|sample| sample["strategy"] == strategy)
-        .map(|sample| {
-            (
-                sample["round"].as_u64().unwrap_or(0),
-                figure(&sample["report"]),
-            )
-        })
-        .collect();
-    found.sort_by_key(|&(round, _)| round);
-    found.into_iter().map(|(_, figure)| figure).collect()
+    let is = |sample: &Value| sample["strategy"] == strategy;
+    series(results, is, |sample| figure(&sample["report"]))
 }
 
 fn wall_s(report: &Value) -> f64 {
@@ -110,9 +100,10 @@ fn with_balancing_s(report: &Value) -> f64 {
 fn summary(results: &Value) -> Value {
     let [even, fpm] = STRATEGIES;
     let ratio = |figure| {
-        let even = figures(results, even, figure);
-        let fpm = figures(results, fpm, figure);
-        Spread::of(even.iter().zip(&fpm).map(|(even, fpm)| even / fpm))
+        Spread::of_ratios(
+            &figures(results, even, figure),
+            &figures(results, fpm, figure),
+        )
     };
     let multiplication = ratio(wall_s);
     json!({
@@ -123,16 +114,10 @@ fn summary(results: &Value) -> Value {
 }
 
 fn table(results: &Value) -> String {
-    let file = RESULTS.file;
-    let mut text = String::new();
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(
-        text,
-        "Measured by `{}` ({}); median (smallest to largest) over the rounds, raw samples in \
-         [`{file}`](results/hybrid.json). The even split stands for the threads of a BLAS: the same library on the \
-         same cores, one of them paced. The goal is a ratio of {GOAL} at least.\n",
-        word(results, "/command"),
-        word(results, "/machine/cpu"),
+    let mut text = format!(
+        "{} The even split stands for the threads of a BLAS: the same library on the same cores, one of them paced. The \
+         goal is a ratio of {GOAL} at least.\n\n",
+        RESULTS.origin(results, "", ""),
     );
     text.push_str("| | wall / ideal | imbalance of busy times, % |\n|---|---|---|\n");
     for (strategy, name) in STRATEGIES.iter().zip(["even split", "IDPA by FPM"]) {
@@ -145,11 +130,7 @@ fn table(results: &Value) -> String {
             Spread::of(figures(results, strategy, imbalance)).text(1),
         );
     }
-    let ratio = |key: &str| {
-        let of = |end: &str| number(results, &format!("/summary/{key}/{end}"));
-        let (median, min, max) = (of("median"), of("min"), of("max"));
-        Spread { median, min, max }.text(2)
-    };
+    let ratio = |key: &str| spread(&results["summary"][key]).text(2);
     let _ = writeln!(
         text,
         "\nThe even split takes {} times as long as the balanced one, {} times with the measuring counted in: \

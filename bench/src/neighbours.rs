@@ -16,7 +16,7 @@ use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel};
 use serde_json::{Value, json};
 
 use crate::launch::machine;
-use crate::results::{Results, spread, word};
+use crate::results::{Results, list, number, series, spread, word, yes};
 use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
@@ -216,11 +216,8 @@ impl Neighbours {
 
 /// Mean times of one size, by round.
 fn times(results: &Value, n: usize, beside: bool) -> Vec<f64> {
-    let samples = results["samples"].as_array().into_iter().flatten();
-    samples
-        .filter(|sample| sample["n"] == n && sample["beside"] == beside)
-        .filter_map(|sample| sample["measurement"]["t_s"].as_f64())
-        .collect()
+    let is = |sample: &Value| sample["n"] == n && sample["beside"] == beside;
+    series(results, is, |sample| number(sample, "/measurement/t_s"))
 }
 
 /// The model of the medians.
@@ -249,12 +246,7 @@ fn summary(results: &Value) -> anyhow::Result<Value> {
     let (lonely, beset) = (model(results, false)?, model(results, true)?);
     let row = |n: usize| {
         let (without, with) = (times(results, n, false), times(results, n, true));
-        let ratio = Spread::of(
-            without
-                .iter()
-                .zip(&with)
-                .map(|(alone, beside)| alone / beside),
-        );
+        let ratio = Spread::of_ratios(&without, &with);
         let d = units(results, n) as f64;
         let modelled = beset.speed(d) / lonely.speed(d);
         let flop = 2.0 * (n * n) as f64 * block(results) as f64;
@@ -269,26 +261,22 @@ fn summary(results: &Value) -> anyhow::Result<Value> {
 }
 
 fn table(results: &Value) -> String {
-    let file = RESULTS.file;
-    let mut text = String::new();
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(
-        text,
-        "Measured by `{}` on {} of {} cores ({}), {}, b = {}; a thread that streams through {} MiB on each other \
-         core; median (smallest to largest) over the rounds, raw samples in [`{file}`](results/neighbours.json).\n",
-        word(results, "/command"),
-        results["cores"],
-        results["machine"]["cores"],
-        word(results, "/machine/cpu"),
+    let cores = format!(
+        " on {} of {} cores",
+        results["cores"], results["machine"]["cores"]
+    );
+    let more = format!(
+        ", {}, b = {}; a thread that streams through {} MiB on each other core",
         word(results, "/library"),
         block(results),
         HUNGER_BYTES >> 20,
     );
+    let mut text = RESULTS.origin(results, &cores, &more) + "\n\n";
     text.push_str(
         "| n | alone, GFLOP/s | beside the neighbour, GFLOP/s | beside / alone | the models' speeds, beside / alone | slower |\n\
          |---:|---|---|---|---:|---|\n",
     );
-    for row in results["summary"].as_array().into_iter().flatten() {
+    for row in list(results, "summary") {
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {:.3} | {} |",
@@ -296,8 +284,8 @@ fn table(results: &Value) -> String {
             spread(&row["alone_gflops"]).text(1),
             spread(&row["beside_gflops"]).text(1),
             spread(&row["ratio"]).text(3),
-            row["ratio_of_models"].as_f64().unwrap_or(f64::NAN),
-            if row["slower"] == true { "yes" } else { "no" },
+            number(row, "/ratio_of_models"),
+            yes(&row["slower"]),
         );
     }
     text

@@ -39,10 +39,45 @@ impl Results {
         replace_section(Path::new(self.page), self.section, &text)
     }
 
+    /// What stands above the tables: who measured on which `cores` of the machine, with what `more`, and where the samples
+    /// are.
+    pub fn origin(&self, results: &Value, cores: &str, more: &str) -> String {
+        let folder = Path::new(self.page).parent().unwrap_or(Path::new(""));
+        let file = Path::new(self.file);
+        format!(
+            "Measured by `{}`{cores} ({}){more}; median (smallest to largest) over the rounds, raw samples in [`{}`]({}).",
+            word(results, "/command"),
+            word(results, "/machine/cpu"),
+            self.file,
+            file.strip_prefix(folder).unwrap_or(file).display(),
+        )
+    }
+
     fn write(&self, results: &Value) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(results)? + "\n";
         std::fs::write(self.file, text).context(self.file)
     }
+}
+
+/// The items of a list; none if there is no list.
+pub fn list<'a>(results: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    results[key].as_array().into_iter().flatten()
+}
+
+/// A figure of the samples that are so, by round.
+pub fn series(
+    results: &Value,
+    is: impl Fn(&Value) -> bool,
+    figure: impl Fn(&Value) -> f64,
+) -> Vec<f64> {
+    let mut samples: Vec<&Value> = list(results, "samples").filter(|s| is(s)).collect();
+    samples.sort_by_key(|sample| sample["round"].as_u64());
+    samples.into_iter().map(figure).collect()
+}
+
+/// Whether something is so, in a word.
+pub fn yes(value: &Value) -> &'static str {
+    if value == true { "yes" } else { "no" }
 }
 
 /// A number; not a number if there is none.
@@ -61,7 +96,7 @@ pub fn word<'a>(value: &'a Value, pointer: &str) -> &'a str {
         .unwrap_or("unknown")
 }
 
-/// A median with its spread, as [`Spread::json`] wrote it.
+/// A median with its range, as [`Spread::json`] wrote it.
 pub fn spread(value: &Value) -> Spread {
     Spread {
         median: number(value, "/median"),

@@ -30,6 +30,18 @@ impl Spread {
         }
     }
 
+    /// Of the ratios of two series, round by round.
+    pub fn of_ratios(above: &[f64], below: &[f64]) -> Self {
+        Self::of(above.iter().zip(below).map(|(above, below)| above / below))
+    }
+
+    /// In a unit of which there are so many in the old one.
+    pub fn scaled(self, by: f64) -> Self {
+        let Self { median, min, max } = self;
+        let [median, min, max] = [median, min, max].map(|value| by * value);
+        Self { median, min, max }
+    }
+
     /// As JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({ "median": self.median, "min": self.min, "max": self.max })

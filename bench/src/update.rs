@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::direct::{Direct, Operands, Shape, burst, serve};
 use crate::launch::machine;
-use crate::results::{Results, spread, word};
+use crate::results::{Results, list, series, spread, word, yes};
 use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
@@ -141,26 +141,21 @@ fn ours(worker: &mut CpuWorker, shape: Shape, reps: usize) -> anyhow::Result<Vec
 
 /// The median time of each round, in order.
 fn medians(results: &Value, shape: Shape, who: &str, threads: Option<u64>) -> Vec<f64> {
-    let samples = results["samples"].as_array().into_iter().flatten();
-    let of_shape = samples.filter(|sample| {
+    let is = |sample: &Value| {
         sample["m"] == shape.m
             && sample["n"] == shape.n
             && sample["k"] == shape.k
             && sample["who"] == who
-    });
-    of_shape
-        .filter(|sample| threads.is_none_or(|threads| sample["threads"] == threads))
-        .map(|sample| {
-            let times = sample["times_s"].as_array().into_iter().flatten();
-            Spread::of(times.filter_map(Value::as_f64)).median
-        })
-        .collect()
+            && threads.is_none_or(|threads| sample["threads"] == threads)
+    };
+    series(results, is, |sample| {
+        Spread::of(list(sample, "times_s").filter_map(Value::as_f64)).median
+    })
 }
 
 /// The library's threads that were fastest for a shape, over all rounds, and its times with them.
 fn best(results: &Value, shape: Shape) -> (u64, Vec<f64>) {
-    let samples = results["samples"].as_array().into_iter().flatten();
-    let mut threads: Vec<u64> = samples
+    let mut threads: Vec<u64> = list(results, "samples")
         .filter(|sample| sample["who"] == "library")
         .filter_map(|sample| sample["threads"].as_u64())
         .collect();
@@ -183,12 +178,7 @@ fn summary(results: &Value) -> Value {
         let (threads, library) = best(results, shape);
         let worker = medians(results, shape, "worker", None);
         let gflops = |times: &[f64]| Spread::of(times.iter().map(|t_s| flop / t_s / 1e9)).json();
-        let ratio = Spread::of(
-            worker
-                .iter()
-                .zip(&library)
-                .map(|(ours, theirs)| theirs / ours),
-        );
+        let ratio = Spread::of_ratios(&library, &worker);
         json!({
             "m": m, "n": n, "k": k, "threads": threads,
             "worker_gflops": gflops(&worker), "library_gflops": gflops(&library),
@@ -199,23 +189,15 @@ fn summary(results: &Value) -> Value {
 }
 
 fn table(results: &Value) -> String {
-    let file = RESULTS.file;
-    let mut text = String::new();
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(
-        text,
-        "Measured by `{}` on {} cores ({}), {}; median (smallest to largest) over the rounds, raw samples in \
-         [`{file}`](results/update.json). The goal is a ratio of {GOAL} at least.\n",
-        word(results, "/command"),
-        results["machine"]["cores"],
-        word(results, "/machine/cpu"),
-        word(results, "/library"),
-    );
+    let cores = format!(" on {} cores", results["machine"]["cores"]);
+    let library = format!(", {}", word(results, "/library"));
+    let origin = RESULTS.origin(results, &cores, &library);
+    let mut text = format!("{origin} The goal is a ratio of {GOAL} at least.\n\n");
     text.push_str(
         "| C | k | ours, GFLOP/s | the library's own threads, GFLOP/s | ours / the library's | met |\n\
          |---|---:|---|---|---|---|\n",
     );
-    for row in results["summary"].as_array().into_iter().flatten() {
+    for row in list(results, "summary") {
         let _ = writeln!(
             text,
             "| {}×{} | {} | {} | {}, {} threads | {} | {} |",
@@ -226,7 +208,7 @@ fn table(results: &Value) -> String {
             spread(&row["library_gflops"]).text(1),
             row["threads"],
             spread(&row["ratio"]).text(3),
-            if row["met"] == true { "yes" } else { "no" },
+            yes(&row["met"]),
         );
     }
     text

@@ -40,6 +40,7 @@ impl RecordedWorker {
                 paced: Some("recorded, without arithmetic".to_owned()),
                 cores: Vec::new(),
                 pinned: false,
+                bus_id: None,
             },
             model,
             block,

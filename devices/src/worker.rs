@@ -28,6 +28,9 @@ pub struct DeviceInfo {
     pub cores: Vec<u32>,
     /// Whether its threads are bound to these cores.
     pub pinned: bool,
+    /// The address of a GPU on the buses of its host, such as `0000:17:00.0`; `None` for other devices.
+    #[serde(default)]
+    pub bus_id: Option<String>,
 }
 
 /// How long one update took on one device.

@@ -7,8 +7,8 @@ use clap::Args;
 use isochron::comm::LocalComm;
 use isochron::output::PartialFile;
 use isochron::session::{Session, SessionConfig};
-use isochron_devices::MeasureConfig;
 use isochron_devices::blas::BlasChoice;
+use isochron_devices::{Grouping, MeasureConfig};
 
 use super::measured::{self, Measured};
 use super::points;
@@ -33,6 +33,10 @@ pub struct Arguments {
     /// Platform file whose first node's devices to measure; without one, those of this host
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
+    /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node; in place
+    /// of what the platform file says
+    #[arg(long)]
+    group: Option<Grouping>,
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     blas: BlasChoice,
@@ -90,6 +94,7 @@ fn measure(
     let comm = LocalComm::new();
     let session = SessionConfig {
         platform: arguments.platform.clone(),
+        grouping: arguments.group,
         blas: arguments.blas.clone(),
         ..Default::default()
     };

@@ -128,6 +128,7 @@ pub fn made_up() -> Measured {
             paced: None,
             cores: vec![0, 2],
             pinned: true,
+            bus_id: None,
         },
         peak: Peak {
             gflops: 1.0,

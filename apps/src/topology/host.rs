@@ -1,16 +1,15 @@
 //! Everything that is known about a host, and the devices of its ranks.
 
-use isochron_devices::cuda;
 use isochron_devices::topology::{KindInfo, Part};
-use isochron_devices::{
-    BusId, DriverGpu, GpuInfo, Grouping, RankDevices, Topology, TopologySummary, host_devices,
-    memory_available_bytes,
-};
-use serde::Serialize;
+use isochron_devices::{CoreGroup, CoreInfo, GpuInfo, Grouping, Topology, TopologySummary};
+use isochron_devices::{blas, memory_available_bytes};
+use serde::{Deserialize, Serialize};
 
 /// A host, as it is printed in JSON.
-#[derive(Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Host {
+    /// Its name; `null` for one that was saved or made up.
+    pub host: Option<String>,
     #[serde(flatten)]
     pub topology: TopologySummary,
     /// Kinds of cores; empty when there is one.
@@ -21,8 +20,8 @@ pub struct Host {
     pub memory_available_bytes: Option<u64>,
     /// What is unusual, one line each.
     pub notices: Vec<String>,
-    /// What was found of CUDA, and what it means; `null` on another host.
-    pub cuda: Option<String>,
+    /// What was found of CUDA, and what it means, in words; `null` on another host.
+    pub cuda_finding: Option<String>,
     /// The libraries that can be called, the preferred one first; none on another host.
     pub blas: Vec<String>,
     /// The GPUs, and who would drive them.
@@ -36,30 +35,34 @@ pub struct Host {
 }
 
 /// A GPU.
-#[derive(Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
     #[serde(flatten)]
     pub info: GpuInfo,
-    /// Who would drive it, and on which core; `null` for a GPU that CUDA does not know.
+    /// Who would drive it, and on which core; `null` for a GPU that no rank drives.
     pub driven: Option<Driven>,
 }
 
 /// Who drives a GPU.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driven {
     pub rank: usize,
+    /// The name of the rank's device.
+    pub device: String,
     /// The host core's logical index.
     pub host_core: u32,
 }
 
 /// A rank.
-#[derive(Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rank {
+    /// Its number in the job, or among those that would share the host.
+    pub rank: usize,
     pub devices: Vec<Device>,
 }
 
 /// A group of cores.
-#[derive(Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     pub name: String,
     /// The kind of all its cores.
@@ -71,40 +74,49 @@ pub struct Device {
 }
 
 impl Host {
-    /// `topology` shared among `ranks` ranks; its BLAS libraries are not looked for.
-    pub fn new(topology: &Topology, group: Grouping, ranks: usize) -> Self {
-        let here = topology.is_this_system();
-        let cuda_finding = here.then(cuda::survey);
-        let driven = cuda_finding.iter().flat_map(|survey| &survey.devices);
-        let driven = driven
-            .filter_map(|gpu| DriverGpu::try_from(gpu).ok())
-            .collect();
-        let gpus = GpuInfo::join(topology.gpus(), driven);
-        let cuda: Vec<usize> = (0..gpus.len()).filter(|&i| gpus[i].is_cuda()).collect();
-        let addresses: Vec<BusId> = cuda.iter().map(|&i| gpus[i].bus_id).collect();
-        let devices = host_devices(topology, ranks, group, &addresses);
-        let mut driven = vec![None; gpus.len()];
-        for (rank, devices) in devices.iter().enumerate() {
-            for gpu in &devices.gpus {
-                let host_core = gpu.core.core;
-                driven[cuda[gpu.gpu]] = Some(Driven { rank, host_core });
-            }
-        }
-        let gpus = gpus.into_iter().zip(driven);
-        let cuda_finding = cuda_finding.map(|survey| survey.finding);
+    /// A host that has no ranks yet. Its BLAS libraries are not looked for.
+    pub fn new(topology: &Topology, group: Grouping, gpus: Vec<GpuInfo>) -> Self {
+        let gpus = gpus.into_iter().map(|info| Gpu { info, driven: None });
         Self {
+            host: None,
             topology: topology.summary(),
             kinds: topology.kinds(),
             cpu_quota_cores: topology.cpu_quota_cores(),
-            memory_available_bytes: memory_available_bytes().filter(|_| here),
+            memory_available_bytes: memory_available_bytes().filter(|_| topology.is_this_system()),
             notices: topology.notices(),
-            cuda: cuda_finding,
+            cuda_finding: None,
             blas: Vec::new(),
-            gpus: gpus.map(|(info, driven)| Gpu { info, driven }).collect(),
+            gpus: gpus.collect(),
             group,
-            ranks: devices.into_iter().map(Rank::new).collect(),
+            ranks: Vec::new(),
             tree: topology.tree(),
         }
+    }
+
+    /// Looks for the libraries that this process can call.
+    pub fn look_for_blas(&mut self) {
+        let found = blas::available();
+        self.blas = found.iter().map(|blas| blas.name().to_owned()).collect();
+    }
+
+    /// The ranks in words, where there are several: `rank 3`, `ranks 4-7`.
+    pub fn ranks_text(&self) -> String {
+        let s = if self.ranks.len() == 1 { "" } else { "s" };
+        let numbers = self.ranks.iter();
+        let numbers = numbers.map(|rank| u32::try_from(rank.rank).unwrap_or(u32::MAX));
+        format!("rank{s} {}", ranges(&numbers.collect::<Vec<_>>()))
+    }
+
+    /// What it is called among others: its name and its ranks.
+    pub fn caption(&self) -> String {
+        let name = self.host.as_deref().unwrap_or("host");
+        format!("{name}, {}", self.ranks_text())
+    }
+
+    /// The groups of cores of all ranks, each with its rank.
+    pub fn devices(&self) -> impl Iterator<Item = (usize, &Device)> {
+        let ranks = self.ranks.iter();
+        ranks.flat_map(|Rank { rank, devices }| devices.iter().map(move |d| (*rank, d)))
     }
 
     /// The name of a rank's device, with the rank where there are several.
@@ -117,14 +129,14 @@ impl Host {
 
     /// What a core would do: compute for devices, feed GPUs, or nothing (empty).
     pub fn role(&self, core: u32) -> String {
-        let ranks = self.ranks.iter().enumerate();
-        let names = ranks.flat_map(|(rank, Rank { devices })| {
-            let mine = devices.iter().filter(|d| d.cores.contains(&core));
-            mine.map(move |device| self.device_name(rank, &device.name))
+        let names = self.devices();
+        let names = names.filter(|(_, device)| device.cores.contains(&core));
+        let names = names.map(|(rank, device)| self.device_name(rank, &device.name));
+        let driven = self.gpus.iter().filter_map(|gpu| gpu.driven.as_ref());
+        let fed = driven.filter(|driven| driven.host_core == core);
+        let fed = fed.map(|Driven { rank, device, .. }| {
+            format!("host of {}", self.device_name(*rank, device))
         });
-        let feeds = |gpu: &&Gpu| gpu.driven.is_some_and(|driven| driven.host_core == core);
-        let fed = self.gpus.iter().filter(feeds);
-        let fed = fed.map(|gpu| format!("host of GPU {}", gpu.info.bus_id));
         names.chain(fed).collect::<Vec<_>>().join(", ")
     }
 
@@ -143,17 +155,14 @@ impl Host {
     }
 }
 
-impl Rank {
-    fn new(devices: RankDevices) -> Self {
-        let groups = devices.groups.into_iter();
-        let device = |group: isochron_devices::CoreGroup| Device {
+impl From<CoreGroup> for Device {
+    fn from(group: CoreGroup) -> Self {
+        let core = |core: &CoreInfo| core.core;
+        Self {
             name: group.name,
             kind: group.kind,
-            cores: group.cores.iter().map(|core| core.core).collect(),
+            cores: group.cores.iter().map(core).collect(),
             pinned: group.pin,
-        };
-        Self {
-            devices: groups.map(device).collect(),
         }
     }
 }
@@ -182,9 +191,10 @@ impl Gpu {
 
     /// Who drives it, in words.
     pub fn driver(&self, host: &Host) -> String {
-        match self.driven {
-            Some(Driven { rank, host_core }) => {
-                host.device_name(rank, &format!("host core {host_core}"))
+        match &self.driven {
+            Some(driven) => {
+                let name = host.device_name(driven.rank, &driven.device);
+                format!("{name}, host core {}", driven.host_core)
             }
             None => "not driven".to_owned(),
         }

@@ -11,6 +11,9 @@ const GAP: f64 = 6.0;
 const LINE: f64 = 15.0;
 const CHARACTER: f64 = 6.4;
 
+/// Pixels from one entry of a legend to the next.
+const ENTRY: f64 = 1.4 * LINE;
+
 /// How much wider than high a box with many parts should be.
 const ASPECT: f64 = 1.6;
 
@@ -33,28 +36,55 @@ struct Placed {
     parts: Vec<Placed>,
 }
 
-/// The host as an SVG document.
-pub fn svg(host: &Host) -> String {
-    let colors = Colors::of(host);
-    let root = placed(&labelled(host), &colors);
-    let legend = legend(host, &colors);
-    let legend_height = LINE * 1.4 * legend.len() as f64;
-    let longest = legend
-        .iter()
-        .map(|(_, text)| text_width(text))
-        .fold(0.0, f64::max);
-    let width = (root.width + 2.0 * GAP).max(longest + 5.0 * GAP);
-    let height = root.height + 3.0 * GAP + legend_height;
+/// A host with its legend below it.
+struct Sheet {
+    root: Placed,
+    legend: Vec<(&'static str, String)>,
+    width: f64,
+    height: f64,
+}
+
+impl Sheet {
+    fn new(host: &Host, caption: Option<String>) -> Self {
+        let colors = Colors::of(host);
+        let mut labelled = labelled(host);
+        labelled.facts.extend(caption);
+        let root = placed(&labelled, &colors);
+        let legend = legend(host, &colors);
+        let entries = legend.iter().map(|(_, text)| text_width(text) + 4.0 * GAP);
+        Self {
+            width: entries.fold(root.width, f64::max),
+            height: root.height + GAP + ENTRY * legend.len() as f64,
+            root,
+            legend,
+        }
+    }
+
+    fn draw(&self, x: f64, y: f64, text: &mut String) {
+        draw(&self.root, x, y, text);
+        for (i, (color, label)) in self.legend.iter().enumerate() {
+            let y = y + self.root.height + GAP + ENTRY * i as f64;
+            *text += &rect(x, y + 3.0, 12.0, 12.0, color);
+            *text += &words(x + 20.0, y + 13.0, "start", label);
+        }
+    }
+}
+
+/// The hosts as an SVG document, each with its name and ranks where there are several.
+pub fn svg(hosts: &[Host]) -> String {
+    let caption = |host: &Host| (hosts.len() > 1).then(|| host.caption());
+    let sheets = hosts.iter().map(|host| Sheet::new(host, caption(host)));
+    let sheets: Vec<Sheet> = sheets.collect();
+    let sizes: Vec<(f64, f64)> = sheets.iter().map(|s| (s.width, s.height)).collect();
+    let (places, width, height) = in_rows(&sizes, 0.0);
+    let height = height + GAP;
     let mut text = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="sans-serif" font-size="11">
 <rect width="{width:.0}" height="{height:.0}" fill="white"/>
 "#
     );
-    draw(&root, GAP, GAP, &mut text);
-    for (i, (color, label)) in legend.iter().enumerate() {
-        let y = root.height + 2.0 * GAP + LINE * 1.4 * i as f64;
-        text += &rect(GAP, y + 3.0, 12.0, 12.0, color);
-        text += &words(GAP + 20.0, y + 13.0, "start", label);
+    for (sheet, (x, y)) in sheets.iter().zip(places) {
+        sheet.draw(x, y + GAP, &mut text);
     }
     text + "</svg>\n"
 }
@@ -66,11 +96,8 @@ struct Colors {
 
 impl Colors {
     fn of(host: &Host) -> Self {
-        let ranks = host.ranks.iter().enumerate();
-        let names = ranks.flat_map(|(rank, devices)| {
-            let names = devices.devices.iter();
-            names.map(move |device| host.device_name(rank, &device.name))
-        });
+        let names = host.devices();
+        let names = names.map(|(rank, device)| host.device_name(rank, &device.name));
         Self {
             devices: names.collect(),
         }
@@ -90,9 +117,8 @@ impl Colors {
 }
 
 fn legend(host: &Host, colors: &Colors) -> Vec<(&'static str, String)> {
-    let ranks = host.ranks.iter().enumerate();
-    let mut lines: Vec<(&str, String)> = ranks
-        .flat_map(|(rank, devices)| devices.devices.iter().map(move |device| (rank, device)))
+    let mut lines: Vec<(&str, String)> = host
+        .devices()
         .map(|(rank, device)| {
             let name = host.device_name(rank, &device.name);
             let n_cores = device.cores.len();
@@ -164,19 +190,26 @@ fn memory_bars(memory: &[String], width: f64, top: f64) -> Vec<Placed> {
     memory.iter().enumerate().map(bar).collect()
 }
 
-/// The boxes in rows of equally many, so that all together come near the wanted shape; with the width, at least `least`,
-/// and the height that they take, gaps included.
-fn arranged(boxes: Vec<Placed>, least: f64) -> (Vec<Placed>, f64, f64) {
-    if boxes.is_empty() {
-        return (boxes, least, 0.0);
+/// The boxes in rows; with the width, at least `least`, and the height that they take, gaps included.
+fn arranged(mut boxes: Vec<Placed>, least: f64) -> (Vec<Placed>, f64, f64) {
+    let sizes: Vec<(f64, f64)> = boxes.iter().map(|b| (b.width, b.height)).collect();
+    let (places, width, height) = in_rows(&sizes, least);
+    for (placed, place) in boxes.iter_mut().zip(places) {
+        (placed.x, placed.y) = place;
     }
+    (boxes, width, height)
+}
+
+/// Places for boxes of these sizes, in rows of equally many, so that all together come near the wanted shape; with the
+/// width, at least `least`, and the height that they take, gaps included.
+fn in_rows(sizes: &[(f64, f64)], least: f64) -> (Vec<(f64, f64)>, f64, f64) {
+    let row = |row: &[(f64, f64)]| {
+        let width: f64 = row.iter().map(|(width, _)| width + GAP).sum();
+        let height = row.iter().map(|(_, height)| *height).fold(0.0, f64::max);
+        (width + GAP, height + GAP)
+    };
     let size = |per_row: usize| {
-        let row = |row: &[Placed]| {
-            let width: f64 = row.iter().map(|b| b.width + GAP).sum();
-            let height = row.iter().map(|b| b.height).fold(0.0, f64::max);
-            (width + GAP, height + GAP)
-        };
-        let rows = boxes.chunks(per_row).map(row);
+        let rows = sizes.chunks(per_row).map(row);
         rows.fold((least, 0.0), |(w, h): (f64, f64), (width, height)| {
             (w.max(width), h + height)
         })
@@ -185,19 +218,19 @@ fn arranged(boxes: Vec<Placed>, least: f64) -> (Vec<Placed>, f64, f64) {
         let (width, height) = size(*per_row);
         (width / height / ASPECT).ln().abs()
     };
-    let per_row = (1..=boxes.len()).min_by(|a, b| off(a).total_cmp(&off(b)));
+    let per_row = (1..=sizes.len()).min_by(|a, b| off(a).total_cmp(&off(b)));
     let per_row = per_row.unwrap_or(1);
     let (width, height) = size(per_row);
-    let (mut boxes, mut y) = (boxes, 0.0);
-    for row in boxes.chunks_mut(per_row) {
+    let (mut places, mut y) = (Vec::new(), 0.0);
+    for chunk in sizes.chunks(per_row) {
         let mut x = GAP;
-        for placed in row.iter_mut() {
-            (placed.x, placed.y) = (x, y);
-            x += placed.width + GAP;
+        for (width, _) in chunk {
+            places.push((x, y));
+            x += width + GAP;
         }
-        y += row.iter().map(|b| b.height).fold(0.0, f64::max) + GAP;
+        y += row(chunk).1;
     }
-    (boxes, width, height)
+    (places, width, height)
 }
 
 fn draw(part: &Placed, x: f64, y: f64, text: &mut String) {
@@ -218,12 +251,13 @@ fn rect(x: f64, y: f64, width: f64, height: f64, fill: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::job::{made_up, planned};
     use super::*;
     use isochron_devices::{Grouping, Topology};
 
     fn host(xml: &str, ranks: usize) -> Host {
         let topology = Topology::from_xml(xml).expect("a topology");
-        Host::new(&topology, Grouping::Auto, ranks)
+        planned(&topology, Grouping::Auto, ranks)
     }
 
     /// Checks that no text and no box sticks out of the box around it, and that none lies on a neighbour.
@@ -266,9 +300,37 @@ mod tests {
     }
 
     #[test]
+    fn hosts_lie_beside_each_other_with_their_names() {
+        let hosts = made_up();
+        let text = svg(&hosts);
+        for words in [
+            "a, ranks 0,2",
+            "b, ranks 1,3",
+            "c, ranks 4-5",
+            "rank 3 cpu0",
+        ] {
+            assert!(text.contains(words), "{words} in {text}");
+        }
+        assert_eq!(text.matches("</svg>").count(), 1);
+        let sizes: Vec<(f64, f64)> = hosts
+            .iter()
+            .map(|host| Sheet::new(host, Some(host.caption())))
+            .map(|sheet| (sheet.width, sheet.height))
+            .collect();
+        let (places, width, height) = in_rows(&sizes, 0.0);
+        for (i, ((x, y), (w, h))) in places.iter().zip(&sizes).enumerate() {
+            assert!(x + w <= width && y + h <= height);
+            for ((x2, y2), (w2, h2)) in places.iter().zip(&sizes).skip(i + 1) {
+                let apart = *x2 >= x + w || *y2 >= y + h || x2 + w2 <= *x || y2 + h2 <= *y;
+                assert!(apart, "{places:?} {sizes:?}");
+            }
+        }
+    }
+
+    #[test]
     fn everything_is_drawn_in_the_colour_of_its_device() {
         let xml = include_str!("../../../devices/tests/topologies/gpu-on-second-socket.xml");
-        let text = svg(&host(xml, 1));
+        let text = svg(&[host(xml, 1)]);
         let count = |part: &str| text.matches(part).count();
         // Eight and seven cores, and one box each in the legend.
         assert_eq!((count(COLORS[0]), count(COLORS[1])), (9, 8));

@@ -84,6 +84,7 @@ impl CpuWorker {
             paced: None,
             cores: cores.iter().map(|core| core.core).collect(),
             pinned: pin,
+            bus_id: None,
         };
         Ok(Self {
             info,

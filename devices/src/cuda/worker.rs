@@ -67,6 +67,7 @@ impl CudaWorker {
             paced: None,
             cores: cores.iter().map(|core| core.core).collect(),
             pinned,
+            bus_id: Some(gpu.pci_bus_id.clone()),
         };
         Ok(Self {
             info,

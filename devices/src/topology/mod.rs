@@ -23,6 +23,7 @@ use crate::DeviceError;
 use crate::cpu_quota::cpu_quota_cores;
 use crate::memory::memory_installed_bytes;
 use hwlocality::Topology as Hwloc;
+use hwlocality::bitmap::BitmapIndex;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::TopologyObject;
@@ -155,6 +156,16 @@ impl Topology {
         indices(&self.allowed)
     }
 
+    /// The same host as processes see it that may use these processing units, such as all ranks on it together. What the
+    /// host does not have is left out.
+    #[must_use]
+    pub fn with_allowed_pus(mut self, pus: &[u32]) -> Self {
+        let wanted = |pu: &BitmapIndex| pus.contains(&small(usize::from(*pu)));
+        let host = self.hwloc.complete_cpuset().clone_target();
+        self.allowed = host.iter_set().filter(wanted).collect();
+        self
+    }
+
     /// The cores that this process may use, by logical index.
     ///
     /// Where the system knows no cores, as in some virtual machines, every processing unit is one.
@@ -263,6 +274,16 @@ mod tests {
         let topology = Topology::from_synthetic("pack:1 pu:3").unwrap();
         let pus: Vec<Vec<u32>> = topology.cores().into_iter().map(|c| c.pus).collect();
         assert_eq!(pus, [[0], [1], [2]]);
+    }
+
+    #[test]
+    fn the_view_of_other_processes_shows_their_cores() {
+        let topology = Topology::from_synthetic("core:4 pu:2").unwrap();
+        let topology = topology.with_allowed_pus(&[2, 3, 5, 99]);
+        let cores: Vec<u32> = topology.cores().iter().map(|c| c.core).collect();
+        assert_eq!(cores, [1, 2]);
+        assert_eq!(topology.allowed_pus(), [2, 3, 5]);
+        assert_eq!(topology.tree().cores, [1, 2]);
     }
 
     #[test]

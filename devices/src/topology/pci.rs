@@ -125,6 +125,13 @@ pub struct DriverGpu {
     pub memory_bytes: u64,
 }
 
+impl DriverGpu {
+    /// What a device of this GPU is called when nobody names it: `cuda0`, `cuda1`, …, by the driver's number.
+    pub fn device_name(&self) -> String {
+        format!("cuda{}", self.ordinal)
+    }
+}
+
 /// A GPU with all that is known about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpuInfo {

@@ -37,6 +37,7 @@ enum Order {
 pub(super) struct Balancer<'a> {
     pub comm: &'a dyn Comm,
     pub team: &'a mut DeviceTeam,
+    /// How often a measurement is repeated, as long as the run is long enough for it.
     pub measure: MeasureConfig,
     pub config: BalanceConfig,
     pub problem: Problem,
@@ -105,6 +106,20 @@ fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error
     let _entered = span.enter();
     tracing::debug!(?times, "the nodes' times");
     Ok(machine.observe(times)?)
+}
+
+/// Part of the multiplication that one measurement may take.
+pub(super) const MEASUREMENT_SHARE: f64 = 0.035;
+
+/// Fewer repetitions where the run is too short to win back the time that more would take. A repetition is one of the run's
+/// updates, or `updates` of them where the team has a device that gathers so many.
+fn affordable(measure: MeasureConfig, steps: u64, updates: usize) -> MeasureConfig {
+    let reps = (MEASUREMENT_SHARE * steps as f64 / updates as f64) as u32;
+    let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
+    MeasureConfig {
+        max_reps,
+        ..measure
+    }
 }
 
 /// The rectangle of a node: sessions refuse layouts that give it two.
@@ -317,12 +332,14 @@ impl Balancer<'_> {
         let span = tracing::info_span!("measure", rows, ?columns);
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
+        let updates = self.team.updates_per_visit(rows, &slices, width)?;
+        let config = affordable(self.measure, self.config.steps, updates);
         let measured = measure_team(
             self.team,
             rows,
             &slices,
             width,
-            &self.measure,
+            &config,
             &mut self.operands,
             in_step,
         )?;
@@ -362,5 +379,119 @@ impl Balancer<'_> {
             .into_iter()
             .map(|columns| columns as usize)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::LocalComm;
+    use isochron_devices::{
+        DeviceError, DeviceInfo, DeviceKind, UpdateTime, View, ViewMut, Worker,
+    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A device whose times never settle. It counts its updates, of which so many belong together.
+    struct Restless {
+        info: DeviceInfo,
+        together: usize,
+        updates: Arc<AtomicUsize>,
+    }
+
+    impl Worker for Restless {
+        fn info(&self) -> &DeviceInfo {
+            &self.info
+        }
+
+        fn memory_needed(&self, _rows: usize, _cols: usize, _k_max: usize) -> u64 {
+            0
+        }
+
+        fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
+            self.together
+        }
+
+        fn begin(&mut self, _c: ViewMut<'_, f64>, _k_max: usize) -> Result<(), DeviceError> {
+            Ok(())
+        }
+
+        fn update(
+            &mut self,
+            _alpha: f64,
+            _a: View<'_, f64>,
+            _b: View<'_, f64>,
+            _c: ViewMut<'_, f64>,
+        ) -> Result<UpdateTime, DeviceError> {
+            let visit = self.updates.fetch_add(1, Ordering::Relaxed) / self.together;
+            let busy_s = [1.0, 1.5][visit % 2];
+            Ok(UpdateTime { busy_s, cpu_s: 0.0 })
+        }
+
+        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
+            Ok(())
+        }
+    }
+
+    /// Updates that one measurement takes in a run of `steps` steps.
+    fn updates_measured(steps: usize, together: usize) -> usize {
+        let updates = Arc::new(AtomicUsize::new(0));
+        let worker = Restless {
+            info: DeviceInfo {
+                name: "restless".to_owned(),
+                kind: DeviceKind::Cuda,
+                blas: "none".to_owned(),
+                paced: None,
+                cores: Vec::new(),
+                pinned: false,
+                bus_id: None,
+            },
+            together,
+            updates: updates.clone(),
+        };
+        let mut balancer = Balancer {
+            comm: &LocalComm::new(),
+            team: &mut DeviceTeam::new(vec![Box::new(worker)]).unwrap(),
+            measure: MeasureConfig {
+                max_reps: 1000,
+                max_seconds: 1e9,
+                ..MeasureConfig::default()
+            },
+            config: BalanceConfig {
+                steps: steps as u64,
+                ..BalanceConfig::default()
+            },
+            problem: Problem::new(64, 64, steps, 1).unwrap(),
+            kernel_width: 1,
+            operands: Operands::default(),
+            measured: MeasureTally::default(),
+        };
+        let update = Update {
+            rows: 64,
+            cols: 64,
+            width: 1,
+        };
+        balancer
+            .measure(update, &[64], &mut |needed| needed)
+            .unwrap();
+        updates.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn repetitions_of_a_gathering_device_count_as_all_their_updates() {
+        let plain = updates_measured(1000, 1);
+        let gathering = updates_measured(1000, 8);
+        // 3.5 % of the steps, and warming up.
+        assert!((35..=37).contains(&plain), "{plain}");
+        assert!((32..=48).contains(&gathering), "{gathering}");
+    }
+
+    #[test]
+    fn short_runs_repeat_the_fewest_times() {
+        let default = MeasureConfig::default();
+        let reps = |steps, updates| affordable(default, steps, updates).max_reps;
+        assert_eq!(reps(10, 1), default.min_reps);
+        assert_eq!(reps(1000, 64), default.min_reps);
+        assert_eq!(reps(400, 2), 7);
+        assert_eq!(reps(u64::MAX, 1), default.max_reps);
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use isochron_devices::DeviceTeam;
 use isochron_devices::blas::Blas;
-use isochron_devices::cuda;
-use isochron_devices::topology::{BusId, CoreInfo, Topology};
+use isochron_devices::topology::{BusId, CoreInfo, DriverGpu, Topology};
 use isochron_devices::{CpuWorker, CudaConfig, CudaInfo, CudaWorker, PacedWorker, Worker};
-use isochron_devices::{DeviceKind, Grouping, rank_devices, share_cores};
+use isochron_devices::{DeviceKind, Grouping, RankDevices, rank_devices, share_cores};
 
+use super::gpus::Mine;
 use super::platform::{Cores, DeviceSpec, NodeSpec};
 use crate::error::Error;
 
@@ -69,8 +69,8 @@ impl Share {
     }
 }
 
-/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`, beside these
-/// `gpus`. `place` is this rank's index among the ranks of its host, and their number.
+/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`. `gpus` are this
+/// rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its host, and their number.
 ///
 /// # Errors
 /// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device wants cores
@@ -79,7 +79,7 @@ pub(super) fn make_team(
     node: &NodeSpec,
     place: (usize, usize),
     grouping: Grouping,
-    gpus: &[CudaInfo],
+    gpus: &[Mine],
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<DeviceTeam, Error> {
@@ -95,35 +95,43 @@ pub(super) fn make_team(
         }
     }
     // GPUs take their host cores first: a device of all cores has what is left.
-    let mut gpus = Gpus::find(node)?;
-    let mut workers: Vec<Option<Box<dyn Worker>>> = Vec::new();
-    for device in &node.devices {
-        workers.push(match device.kind {
-            DeviceKind::Cuda => Some(gpus.make_worker(device, &mut share, topology)?),
-            DeviceKind::Cpu => None,
-        });
+    let mut workers: Vec<Option<Box<dyn Worker>>> = node.devices.iter().map(|_| None).collect();
+    let is_gpu = |(_, device): &(usize, &DeviceSpec)| device.kind == DeviceKind::Cuda;
+    let named = node.devices.iter().enumerate().filter(is_gpu);
+    for ((index, device), gpu) in named.zip(gpus) {
+        workers[index] = Some(make_gpu(device, gpu, &mut share, topology)?);
     }
     for (index, (device, worker)) in node.devices.iter().zip(&mut workers).enumerate() {
-        if worker.is_none() {
+        if device.kind == DeviceKind::Cpu {
             *worker = Some(make_worker(device, index, &mut share, topology, blas)?);
         }
     }
     Ok(DeviceTeam::new(workers.into_iter().flatten().collect())?)
 }
 
+/// What a rank at `place` has where no file says what its devices are: cores grouped by `grouping`, beside these GPUs.
+pub(super) fn found_devices(
+    topology: &Topology,
+    place: (usize, usize),
+    grouping: Grouping,
+    gpus: &[Mine],
+) -> Result<RankDevices, Error> {
+    let addresses: Vec<BusId> = gpus
+        .iter()
+        .map(|gpu| gpu.info.pci_bus_id.parse())
+        .collect::<Result<_, _>>()?;
+    Ok(rank_devices(topology, place, grouping, &addresses))
+}
+
 /// The devices of a node that the platform file says nothing about.
 fn default_workers(
     place: (usize, usize),
     grouping: Grouping,
-    gpus: &[CudaInfo],
+    gpus: &[Mine],
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<Vec<Box<dyn Worker>>, Error> {
-    let addresses: Vec<BusId> = gpus
-        .iter()
-        .map(|gpu| gpu.pci_bus_id.parse())
-        .collect::<Result<_, _>>()?;
-    let found = rank_devices(topology, place, grouping, &addresses);
+    let found = found_devices(topology, place, grouping, gpus)?;
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for group in found.groups {
         workers.push(Box::new(CpuWorker::new(
@@ -135,10 +143,10 @@ fn default_workers(
         )?));
     }
     for host in found.gpus {
-        let gpu = &gpus[host.gpu];
+        let gpu = &gpus[host.gpu].info;
         workers.push(Box::new(CudaWorker::new(
             topology.clone(),
-            &format!("cuda{}", gpu.ordinal),
+            &DriverGpu::try_from(gpu)?.device_name(),
             gpu,
             (&[host.core], host.pin),
             &CudaConfig::default(),
@@ -147,53 +155,28 @@ fn default_workers(
     Ok(workers)
 }
 
-/// The GPUs of the process, for a platform file that names some.
-struct Gpus {
-    found: Vec<CudaInfo>,
-    /// How many devices of the file are GPUs so far.
-    named: usize,
-}
-
-impl Gpus {
-    fn find(node: &NodeSpec) -> Result<Self, Error> {
-        let wanted = node.devices.iter().any(|d| d.kind == DeviceKind::Cuda);
-        let found = if wanted { cuda::devices()? } else { Vec::new() };
-        Ok(Self { found, named: 0 })
-    }
-
-    fn make_worker(
-        &mut self,
-        device: &DeviceSpec,
-        share: &mut Share,
-        topology: &Arc<Topology>,
-    ) -> Result<Box<dyn Worker>, Error> {
-        let number = device.gpu.unwrap_or(self.named);
-        self.named += 1;
-        let gpu = self.found.get(number).ok_or_else(|| Error::Parameter {
-            name: "gpu",
-            value: number.to_string(),
-            reason: match self.found.len() {
-                0 => cuda::survey().finding,
-                n => format!("this process sees {n} GPUs, numbered from 0"),
-            },
-        })?;
-        let (cores, pin) = match &device.cores {
-            Cores::All => share.take_near(topology, gpu),
-            Cores::Count(count) => share.take(*count, false)?,
-            Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
-        };
-        let name = if device.name.is_empty() {
-            format!("cuda{number}")
-        } else {
-            device.name.clone()
-        };
-        let config = CudaConfig {
-            memory_limit_bytes: device.memory_limit,
-            ..CudaConfig::default()
-        };
-        let worker = CudaWorker::new(topology.clone(), &name, gpu, (&cores, pin), &config)?;
-        paced(Box::new(worker), device)
-    }
+fn make_gpu(
+    device: &DeviceSpec,
+    gpu: &Mine,
+    share: &mut Share,
+    topology: &Arc<Topology>,
+) -> Result<Box<dyn Worker>, Error> {
+    let (cores, pin) = match &device.cores {
+        Cores::All => share.take_near(topology, &gpu.info),
+        Cores::Count(count) => share.take(*count, false)?,
+        Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
+    };
+    let name = match device.name.as_str() {
+        "" => DriverGpu::try_from(&gpu.info)?.device_name(),
+        name => name.to_owned(),
+    };
+    let config = CudaConfig {
+        memory_limit_bytes: device.memory_limit.or(gpu.memory_part_bytes()),
+        host_limit_bytes: device.host_limit,
+        ..CudaConfig::default()
+    };
+    let worker = CudaWorker::new(topology.clone(), &name, &gpu.info, (&cores, pin), &config)?;
+    paced(Box::new(worker), device)
 }
 
 /// The worker, slowed down as the file says.

@@ -1,13 +1,16 @@
 //! Which rank of a host drives which of its GPUs.
 
-use isochron_devices::CudaInfo;
 use isochron_devices::cuda;
 use isochron_devices::deal_by_distance;
 use isochron_devices::topology::Topology;
+use isochron_devices::{CudaInfo, DeviceKind};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::comm::Comm;
+use super::claims::{Claims, Refusal, Seeker, Wish};
+use super::platform::{DeviceSpec, NodeSpec};
+use crate::comm::{Comm, agree};
+use crate::error::Error;
 
 /// A GPU that a rank could drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,28 +20,53 @@ struct Offer {
     distance: u32,
 }
 
-/// What a rank could drive, and where.
-#[derive(Serialize, Deserialize)]
+/// What a rank could drive, where, and what it wants of it.
+#[derive(Debug, Serialize, Deserialize)]
 struct Offers {
     host: String,
     gpus: Vec<Offer>,
+    /// The GPUs that its devices in the platform file name; without such devices it drives what it is dealt.
+    wishes: Option<Vec<Wish>>,
 }
 
-/// The GPUs that this rank drives when nobody says otherwise; none when it does not want any. Those of a host are dealt
-/// among all ranks on it, whether or not they share their cores. What is unusual is added to `notices`.
+/// A GPU that a rank drives.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Mine {
+    pub info: CudaInfo,
+    /// How many devices of the host drive it, this one included.
+    pub sharers: usize,
+}
+
+impl Mine {
+    /// The memory that each of several devices may use of it, when nothing else is said: equal parts, since whoever comes
+    /// first would take it all. `None` for a device that has it alone, which takes what it finds free.
+    pub(super) fn memory_part_bytes(&self) -> Option<u64> {
+        let sharers = self.sharers as u64;
+        (sharers > 1).then(|| self.info.memory_bytes / sharers)
+    }
+}
+
+/// The GPUs that this rank drives: one for each GPU device of its node in the platform file, in their order, and without
+/// a word about devices those it is dealt. What no file names is dealt among all ranks on the host that are free to take
+/// it, whether or not they share their cores. What is unusual is added to `notices`.
+///
+/// # Errors
+/// On every rank: [`Error::Parameter`] for a GPU that is not there or belongs to another device, [`Error::Device`] when a
+/// file names one and the driver fails.
 ///
 /// # Collective
 /// All ranks.
 pub(super) fn mine(
     comm: &dyn Comm,
     topology: &Topology,
-    wanted: bool,
+    node: &NodeSpec,
     notices: &mut Vec<String>,
-) -> Vec<CudaInfo> {
-    let found = if wanted {
-        visible(comm, notices)
-    } else {
-        Vec::new()
+) -> Result<Vec<Mine>, Error> {
+    let wishes = (!node.devices.is_empty()).then(|| wishes(node));
+    let is_wanted = wishes.as_ref().is_none_or(|wishes| !wishes.is_empty());
+    let found = match is_wanted {
+        true => visible(comm, notices),
+        false => Vec::new(),
     };
     let offer = |gpu: &CudaInfo| Offer {
         uuid: gpu.uuid.clone(),
@@ -47,19 +75,89 @@ pub(super) fn mine(
     let offers = Offers {
         host: comm.host().to_owned(),
         gpus: found.iter().map(offer).collect(),
+        wishes,
     };
     let all = comm.all_gather(&serde_json::to_vec(&offers).unwrap_or_default());
     let here = |(rank, bytes): (usize, &Vec<u8>)| {
         let offers: Offers = serde_json::from_slice(bytes).ok()?;
-        (offers.host == comm.host()).then_some((rank, offers.gpus))
+        (offers.host == comm.host()).then_some((rank, offers))
     };
-    let (ranks, offers): (Vec<usize>, Vec<Vec<Offer>>) =
-        all.iter().enumerate().filter_map(here).unzip();
-    let dealt = deal(&offers);
-    let me = ranks.iter().position(|&rank| rank == comm.rank());
-    let mine = me.map(|me| dealt[me].clone()).unwrap_or_default();
-    let is_mine = |gpu: &CudaInfo| mine.contains(&gpu.uuid);
-    found.into_iter().filter(is_mine).collect()
+    let ranks: Vec<(usize, Offers)> = all.iter().enumerate().filter_map(here).collect();
+    let mine = match assign(&ranks) {
+        // The others of the host wait for the one whose wish it is.
+        Err(refusal) if refusal.rank != comm.rank() => Ok(Vec::new()),
+        Err(refusal) => Err(refused(refusal, found.is_empty())),
+        Ok(mut assigned) => Ok(assigned.remove(&comm.rank()).unwrap_or_default()),
+    };
+    let mine = agree(comm, mine)?;
+    let info = |(uuid, sharers): (String, usize)| {
+        let info = found.iter().find(|gpu| gpu.uuid == uuid)?.clone();
+        Some(Mine { info, sharers })
+    };
+    Ok(mine.into_iter().filter_map(info).collect())
+}
+
+/// The GPUs that the devices of a node ask for.
+fn wishes(node: &NodeSpec) -> Vec<Wish> {
+    let devices = node.devices.iter().enumerate();
+    let gpus = devices.filter(|(_, device)| device.kind == DeviceKind::Cuda);
+    let wish = |(index, device): (usize, &DeviceSpec)| Wish {
+        device: index,
+        number: device.gpu,
+        share: device.share,
+    };
+    gpus.map(wish).collect()
+}
+
+/// Why a device of the platform file gets no GPU. Where there is none at all, what was found of CUDA says more.
+fn refused(refusal: Refusal, none_found: bool) -> Error {
+    match cuda::devices() {
+        Err(error) if none_found => error.into(),
+        _ => Error::Parameter {
+            name: "gpu",
+            value: refusal.value,
+            reason: match none_found {
+                true => cuda::survey().finding,
+                false => refusal.reason,
+            },
+        },
+    }
+}
+
+/// A GPU by its UUID, and the number of devices that have it.
+type Assigned = (String, usize);
+
+/// The GPUs of each rank of a host: those that the platform file gives its devices, or its part of those that no file
+/// names.
+fn assign(ranks: &[(usize, Offers)]) -> Result<BTreeMap<usize, Vec<Assigned>>, Refusal> {
+    let seekers: Vec<Seeker<'_>> = ranks.iter().map(|(rank, o)| o.seeker(*rank)).collect();
+    let (claims, granted) = Claims::grant(&seekers)?;
+    let counted = |uuid: &str| (uuid.to_owned(), claims.count(uuid));
+    let granted = granted
+        .iter()
+        .map(|gpus| gpus.iter().map(|uuid| counted(uuid)).collect());
+    let ranks_of = seekers.iter().map(|seeker| seeker.rank);
+    let mut assigned: BTreeMap<usize, Vec<Assigned>> = ranks_of.zip(granted).collect();
+    let takers = ranks.iter().filter(|(_, offers)| offers.wishes.is_none());
+    let is_free = |gpu: &&Offer| claims.count(&gpu.uuid) == 0;
+    let free = |offers: &Offers| offers.gpus.iter().filter(is_free).cloned().collect();
+    let (takers, left): (Vec<usize>, Vec<Vec<Offer>>) =
+        takers.map(|(rank, offers)| (*rank, free(offers))).unzip();
+    for (rank, gpus) in takers.into_iter().zip(deal(&left)) {
+        let alone = gpus.into_iter().map(|uuid| (uuid, 1));
+        assigned.insert(rank, alone.collect());
+    }
+    Ok(assigned)
+}
+
+impl Offers {
+    fn seeker(&self, rank: usize) -> Seeker<'_> {
+        Seeker {
+            rank,
+            gpus: self.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect(),
+            wishes: self.wishes.as_deref().unwrap_or_default(),
+        }
+    }
 }
 
 /// The GPUs that this process may use. What is wrong with them is noted, and does not keep the CPUs from working.
@@ -130,6 +228,46 @@ mod tests {
         let ranks = vec![offers(&[("a", 0), ("b", 0)]); 3];
         assert_eq!(deal(&ranks).concat(), ["a", "b"]);
         assert!(deal(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_a_file_names_is_not_dealt() {
+        let three = || offers(&[("a", 0), ("b", 0), ("c", 0)]);
+        let rank = |wishes: Option<Vec<Wish>>| Offers {
+            host: "h".to_owned(),
+            gpus: three(),
+            wishes,
+        };
+        let wish = |number| Wish {
+            device: 1,
+            number,
+            share: false,
+        };
+        let ranks = [
+            (3, rank(None)),
+            (4, rank(Some(vec![wish(None), wish(Some(0))]))),
+            (7, rank(Some(Vec::new()))),
+        ];
+        let assigned = assign(&ranks).unwrap();
+        let uuids = |rank| assigned[&rank].iter().map(|(uuid, _)| uuid.as_str());
+        assert_eq!(uuids(3).collect::<Vec<_>>(), ["c"]);
+        assert_eq!(uuids(4).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(uuids(7).count(), 0);
+        // Both ranks of the file share it, and the one without a file has nothing left.
+        let shared = || Offers {
+            gpus: offers(&[("a", 0)]),
+            ..rank(Some(vec![Wish {
+                share: true,
+                ..wish(None)
+            }]))
+        };
+        let left = Offers {
+            gpus: offers(&[("a", 0)]),
+            ..rank(None)
+        };
+        let assigned = assign(&[(0, shared()), (1, shared()), (2, left)]).unwrap();
+        assert_eq!(assigned[&1], [("a".to_owned(), 2)]);
+        assert!(assigned[&2].is_empty());
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A session: the ranks of a job, the devices of each rank's node, and what they do together.
 
 mod balance;
+mod claims;
 mod devices;
+mod find;
 mod gpus;
 mod memory;
 mod platform;
@@ -22,6 +24,7 @@ use isochron_devices::measure::Operands;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::BalanceConfig;
 
+pub use find::FoundDevices;
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
 
@@ -29,7 +32,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, Plan, Problem, Scalars};
-use balance::Balancer;
+use balance::{Balancer, MEASUREMENT_SHARE};
 
 /// How a session is set up.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +82,7 @@ impl<'c> Session<'c> {
     ///
     /// # Errors
     /// On every rank, when any rank cannot: [`Error::File`] for the platform file, [`Error::Device`] for
-    /// hardware that fails, [`Error::Parameter`] for devices that ask for what is not there.
+    /// hardware that fails, [`Error::Parameter`] for devices that ask for what is not there or another device has.
     ///
     /// # Collective
     /// All ranks, with the same configuration.
@@ -101,7 +104,7 @@ impl<'c> Session<'c> {
             tracing::info!(host = comm.host(), "{notice}");
         }
         let place = place_on_host(comm, &topology);
-        let gpus = gpus::mine(comm, &topology, node.devices.is_empty(), &mut notices);
+        let gpus = gpus::mine(comm, &topology, &node, &mut notices)?;
         let made = (|| {
             config.measure.validate()?;
             let blas = blas::choose(&config.blas)?;
@@ -178,19 +181,17 @@ impl<'c> Session<'c> {
         // So many of them that the fewest repetitions are a small part.
         let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
         let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
-        let updates = problem.k().div_ceil(kernel_width);
-        config.steps = updates as u64;
+        config.steps = problem.k().div_ceil(kernel_width) as u64;
         config.reps = self.measure.min_reps;
         let alone = self.comm.size() == 1 && self.team.len() == 1;
         if problem.flop() == 0.0 || alone {
             // There is nothing to compute, or nothing to divide.
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
-        let measure = affordable(self.measure, updates);
         Balancer {
             comm: self.comm,
             team: &mut self.team,
-            measure,
+            measure: self.measure,
             config,
             problem,
             kernel_width,
@@ -228,19 +229,6 @@ impl<'c> Session<'c> {
         c: &mut Matrix,
     ) -> Result<Execution, Error> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
-    }
-}
-
-/// Part of the multiplication that one measurement may take: each repetition is one of its steps.
-const MEASUREMENT_SHARE: f64 = 0.035;
-
-/// Fewer repetitions where the run is too short to win back the time that more would take.
-fn affordable(measure: MeasureConfig, steps: usize) -> MeasureConfig {
-    let reps = (MEASUREMENT_SHARE * steps as f64) as u32;
-    let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
-    MeasureConfig {
-        max_reps,
-        ..measure
     }
 }
 

@@ -22,9 +22,14 @@
 //!
 //! [[node.device]]
 //! kind = "cuda"             # a GPU and its host cores; `cores` is one that is near, unless given
-//! gpu = 0                   # its number in the process; without it the first, second, ... of the node
-//! memory_limit = 8000000000 # bytes of its memory that may be used; without it what is free
+//! gpu = 0                   # its number in the process; without it the next of the host that no device has
+//! share = true              # other devices with `share = true` may have the same GPU; false unless given
+//! memory_limit = 8000000000 # bytes of its memory that may be used; without it what is free, or its part of a shared one
+//! host_limit = 1000000000   # bytes of host memory that may be pinned for it; without it what its panels want
 //! ```
+//!
+//! GPUs are given out over all ranks of a host, in the order of ranks and devices, those that are named by number first: no
+//! two devices get the same one unless each of them has `share = true`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -77,12 +82,20 @@ pub struct DeviceSpec {
     /// What it is made of.
     #[serde(default = "cpu")]
     pub kind: DeviceKind,
-    /// Number of the GPU in the process, for a device that is one; without it as many as GPUs come before it in the node.
+    /// Number of the GPU in the process, for a device that is one; without it the next one of the host that no device has.
     #[serde(default)]
     pub gpu: Option<usize>,
-    /// Bytes of the GPU's memory that may be used; without it what is free.
+    /// Whether other devices of the host that say so too, of this node or another, may have the same GPU.
+    #[serde(default)]
+    pub share: bool,
+    /// Bytes of the GPU's memory that may be used; without it what is free, or an equal part of a GPU that is shared.
     #[serde(default)]
     pub memory_limit: Option<u64>,
+    /// Bytes of host memory that may be pinned for the GPU, as [`CudaConfig::host_limit_bytes`].
+    ///
+    /// [`CudaConfig::host_limit_bytes`]: isochron_devices::CudaConfig::host_limit_bytes
+    #[serde(default)]
+    pub host_limit: Option<u64>,
     /// The cores it computes on, or a GPU's host cores: one, near it, unless given.
     #[serde(default)]
     pub cores: Cores,
@@ -164,8 +177,10 @@ impl DeviceSpec {
         if self.loaded.is_some() {
             return Err("unknown field `loaded-points`".to_string());
         }
-        if self.kind == DeviceKind::Cpu && (self.gpu.is_some() || self.memory_limit.is_some()) {
-            return Err("`gpu` and `memory_limit` are for kind = \"cuda\"".to_string());
+        let limits = self.memory_limit.or(self.host_limit);
+        if self.kind == DeviceKind::Cpu && (self.gpu.is_some() || self.share || limits.is_some()) {
+            let keys = "`gpu`, `share`, `memory_limit` and `host_limit`";
+            return Err(format!("{keys} are for kind = \"cuda\""));
         }
         match self.pace {
             Some(pace) if !(pace.is_finite() && pace >= 1.0) => {
@@ -306,7 +321,7 @@ mod tests {
         assert_eq!(platform.nodes[0].devices[0].cores, Cores::Count(2));
         assert_eq!(platform.nodes[0].devices[0].pace, Some(4.0));
         assert!(platform.nodes[1].devices.is_empty());
-        let gpu = "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = 1\nmemory_limit = 1000\n";
+        let gpu = "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = 1\nmemory_limit = 1000\nhost_limit = 500\nshare = true\n";
         let device = parse(gpu)
             .unwrap()
             .nodes
@@ -314,7 +329,11 @@ mod tests {
             .devices
             .swap_remove(0);
         assert_eq!(device.kind, DeviceKind::Cuda);
-        assert_eq!((device.gpu, device.memory_limit), (Some(1), Some(1000)));
+        assert_eq!((device.gpu, device.share), (Some(1), true));
+        assert_eq!(
+            (device.memory_limit, device.host_limit),
+            (Some(1000), Some(500))
+        );
         let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
         assert_eq!(grouped.nodes[0].group, Some(Grouping::Numa));
     }
@@ -362,6 +381,14 @@ mod tests {
             ),
             (
                 "schema = 1\n[[node]]\n[[node.device]]\ngpu = 0\n",
+                "are for kind = \"cuda\"",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\nhost_limit = 5\n",
+                "`host_limit` are for kind = \"cuda\"",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\nshare = true\n",
                 "are for kind = \"cuda\"",
             ),
             (

@@ -119,6 +119,9 @@ pub struct DeviceReport {
     pub cores: Vec<u32>,
     /// Whether its threads were pinned to them.
     pub pinned: bool,
+    /// The address of a GPU on the buses of its host; `null` for other devices.
+    #[serde(default)]
+    pub bus_id: Option<String>,
     /// Where its threads were bound, as the system says, and where they ran; empty for a GPU.
     #[serde(default)]
     pub threads: Vec<ThreadPlace>,
@@ -267,6 +270,7 @@ impl DeviceReport {
             paced,
             cores,
             pinned,
+            bus_id,
         } = info;
         Self {
             name,
@@ -277,6 +281,7 @@ impl DeviceReport {
             busy_s,
             cores,
             pinned,
+            bus_id,
             threads: Vec::new(),
         }
     }

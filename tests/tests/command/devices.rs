@@ -88,6 +88,18 @@ fn the_devices_of_this_host_are_measured() {
 }
 
 #[test]
+fn devices_are_grouped_as_asked() {
+    for group in ["auto", "numa", "node"] {
+        let shown = json(&isochron(&["topology", "--group", group, "--json"]).success());
+        let expected = shown["nodes"][0]["ranks"][0]["devices"].as_array();
+        let found = json(&bench("--sizes 32 --group", &[group, "--json"]));
+        let measured = found["devices"].as_array().expect("devices").iter();
+        let cpus = measured.filter(|device| device["kind"] == "cpu").count();
+        assert_eq!(Some(cpus), expected.map(Vec::len), "{group}: {found}");
+    }
+}
+
+#[test]
 fn a_size_that_would_take_too_long_is_bounded() {
     let folder = Folder::new();
     // 10 µs for each block: 10 ms for all of C, five times what there is time for.
@@ -117,6 +129,7 @@ fn what_makes_no_sense_is_refused() {
         ("devices bench --sizes 128 --from 128", "--from"),
         ("devices bench --sizes 128 --min-reps 1", "min_reps"),
         ("devices bench --sizes 128 --precision 0", "precision"),
+        ("devices bench --group socket", "socket"),
         ("mxm --size 64 --confidence 1", "confidence"),
         ("mxm --size 64 --min-reps 5 --max-reps 4", "max_reps"),
     ] {

@@ -7,6 +7,15 @@ use serde_json::Value;
 
 use crate::{Folder, isochron, json, refused};
 
+/// The only node in what is printed.
+fn only_node(text: &str) -> Value {
+    let shown = json(text);
+    assert_eq!(shown["schema"], 2);
+    let nodes = shown["nodes"].as_array().expect("a list");
+    assert_eq!(nodes.len(), 1, "{shown}");
+    nodes[0].clone()
+}
+
 /// A saved host of the device layer's tests.
 fn saved(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../devices/tests/topologies");
@@ -20,7 +29,7 @@ fn numbers(list: &Value) -> Vec<u64> {
 
 #[test]
 fn this_host_is_shown() {
-    let host = json(&isochron(&["topology", "--json"]).success());
+    let host = only_node(&isochron(&["topology", "--json"]).success());
     let cores = host["cores"].as_array().expect("a list");
     assert!(!cores.is_empty(), "{host}");
     assert_eq!(host["group"], "auto");
@@ -30,6 +39,38 @@ fn this_host_is_shown() {
     assert_eq!(host["tree"]["part"], "host");
     let text = isochron(&["topology"]).success();
     assert!(text.starts_with("host ") && text.contains("cpu0"), "{text}");
+}
+
+#[test]
+fn ranks_of_a_job_show_their_hosts_once() {
+    let alone = only_node(&isochron(&["topology", "--json"]).success());
+    let n_cores = alone["cores"].as_array().expect("a list").len();
+    let folder = Folder::new();
+    let svg = folder.path("hosts.svg");
+    for mpi in libraries() {
+        for n_ranks in [1, 3] {
+            let words = ["topology", "--json", "--group", "node", "--svg", &svg];
+            let host = only_node(&mpi.isochron(n_ranks, &words).success());
+            assert_eq!(host["cores"], alone["cores"], "{}", mpi.name);
+            let ranks = host["ranks"].as_array().expect("a list");
+            assert_eq!(ranks.len(), n_ranks);
+            let mut used = BTreeSet::new();
+            for (number, rank) in ranks.iter().enumerate() {
+                assert_eq!(rank["rank"], number);
+                used.extend(numbers(&rank["devices"][0]["cores"]));
+            }
+            let n_driven = host["gpus"].as_array().expect("a list").len();
+            assert!(used.len() + n_driven >= n_cores, "{host}");
+            assert!(std::fs::read_to_string(&svg).is_ok_and(|text| text.starts_with("<svg")));
+        }
+        let text = mpi.isochron(3, &["topology"]).success();
+        assert!(text.contains(", ranks 0-2:\nhost "), "{text}");
+        assert_eq!(text.matches("\nhost ").count(), 1, "{text}");
+        assert!(text.contains("rank 2 cpu0"), "{text}");
+        // A host that is planned with is one, however many are at it.
+        let words = ["topology", "--synthetic", "core:4 pu:1", "--json"];
+        only_node(&mpi.isochron(3, &words).success());
+    }
 }
 
 #[test]
@@ -47,11 +88,16 @@ fn a_saved_host_is_shown_with_its_gpu() {
         "--ranks-per-host",
         "2",
     ];
-    let host = json(&isochron(&words).success());
+    let host = only_node(&isochron(&words).success());
     let gpu = &host["gpus"][0];
     assert_eq!(gpu["bus_id"], "0000:81:00.0");
     assert_eq!(gpu["driven"]["rank"], 1);
     assert_eq!(gpu["driven"]["host_core"], 8);
+    assert_eq!(gpu["driven"]["device"], "cuda0");
+    assert_eq!(
+        (&host["host"], &host["cuda_finding"]),
+        (&Value::Null, &Value::Null)
+    );
     assert_eq!(gpu["pci"]["numa"], 1);
     assert!((gpu["pci"]["link_gb_per_s"].as_f64().expect("a number") - 31.5).abs() < 0.1);
     let cores = numbers(&host["ranks"][1]["devices"][0]["cores"]);
@@ -73,7 +119,7 @@ fn groups_are_as_asked() {
         ("node", 1),
     ] {
         let words = ["topology", "--file", &file, "--group", group, "--json"];
-        let host = json(&isochron(&words).success());
+        let host = only_node(&isochron(&words).success());
         let found = host["ranks"][0]["devices"].as_array().expect("a list");
         assert_eq!(
             (found.len(), &host["group"]),
@@ -95,7 +141,7 @@ fn a_host_that_cannot_be_read_is_bad_input() {
 
 #[test]
 fn threads_of_ranks_run_on_cores_of_their_own() {
-    let here = json(&isochron(&["topology", "--json"]).success());
+    let here = only_node(&isochron(&["topology", "--json"]).success());
     let n_cores = here["cores"].as_array().expect("a list").len();
     for mpi in libraries() {
         for ranks in [1, 2] {

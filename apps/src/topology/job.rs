@@ -1,0 +1,253 @@
+//! The hosts of a job and the devices that each of its ranks would have, or those of a host that is planned with.
+
+use std::collections::BTreeMap;
+
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::session::FoundDevices;
+use isochron_devices::cuda::{self, Survey};
+use isochron_devices::{
+    BusId, CudaInfo, DriverGpu, GpuInfo, Grouping, RankDevices, Topology, host_devices,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::host::{Device, Driven, Host, Rank};
+
+/// `topology` as `ranks` ranks would share it, the first numbered 0.
+pub fn planned(topology: &Topology, group: Grouping, ranks: usize) -> Host {
+    let survey = topology.is_this_system().then(cuda::survey);
+    let seen = survey.iter().flat_map(|survey| &survey.devices);
+    let mut host = Host::new(topology, group, joined(topology, seen));
+    let gpus = host.gpus.iter_mut().filter(|gpu| gpu.info.is_cuda());
+    let mut gpus: Vec<_> = gpus.collect();
+    let addresses: Vec<BusId> = gpus.iter().map(|gpu| gpu.info.bus_id).collect();
+    for (rank, devices) in host_devices(topology, ranks, group, &addresses)
+        .into_iter()
+        .enumerate()
+    {
+        for found in &devices.gpus {
+            let gpu = &mut gpus[found.gpu];
+            let driver = gpu.info.driver.as_ref();
+            gpu.driven = Some(Driven {
+                rank,
+                // A GPU without a driver here has the number that a driver would give it.
+                device: driver.map_or(format!("cuda{}", found.gpu), DriverGpu::device_name),
+                host_core: found.core.core,
+            });
+        }
+        host.ranks.push(Rank {
+            rank,
+            devices: groups(devices),
+        });
+    }
+    host.cuda_finding = survey.map(|survey| survey.finding);
+    host
+}
+
+fn joined<'a>(topology: &Topology, seen: impl Iterator<Item = &'a CudaInfo>) -> Vec<GpuInfo> {
+    let seen = seen.filter_map(|gpu| DriverGpu::try_from(gpu).ok());
+    GpuInfo::join(topology.gpus(), seen.collect())
+}
+
+fn groups(devices: RankDevices) -> Vec<Device> {
+    devices.groups.into_iter().map(Device::from).collect()
+}
+
+/// What one rank says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Share {
+    host: String,
+    allowed_pus: Vec<u32>,
+    devices: Vec<Device>,
+    /// The GPUs that it sees.
+    seen: Vec<CudaInfo>,
+    /// Those that it would drive, by UUID, each with its host core.
+    driven: Vec<(String, u32)>,
+}
+
+impl Share {
+    fn new(comm: &dyn Comm, topology: &Topology, survey: &Survey, found: FoundDevices) -> Self {
+        let FoundDevices { devices, gpus, .. } = found;
+        let hosts = devices.gpus.iter();
+        let driven = hosts.map(|host| (gpus[host.gpu].uuid.clone(), host.core.core));
+        Self {
+            host: comm.host().to_owned(),
+            allowed_pus: topology.allowed_pus(),
+            driven: driven.collect(),
+            devices: groups(devices),
+            seen: survey.devices.clone(),
+        }
+    }
+}
+
+/// The hosts of the job, in the order of their first ranks: cores and GPUs are shared out as in a multiplication.
+///
+/// # Errors
+/// On every rank, when any rank cannot describe its host.
+///
+/// # Collective
+/// All ranks.
+pub fn hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<Host>, Error> {
+    let topology = agree(comm, Topology::discover().map_err(Error::from))?;
+    let survey = cuda::survey();
+    let found = FoundDevices::find(comm, &topology, group)?;
+    let shares = gather(comm, &Share::new(comm, &topology, &survey, found))?;
+    let here = shares.into_iter().enumerate();
+    let here: Vec<(usize, Share)> = here.filter(|(_, s)| s.host == comm.host()).collect();
+    // One rank describes the host for all that run there.
+    let is_first = here.first().is_some_and(|(rank, _)| *rank == comm.rank());
+    let mine = is_first.then(|| {
+        let mut host = described(topology, group, &here);
+        host.cuda_finding = Some(survey.finding);
+        host.look_for_blas();
+        host
+    });
+    Ok(gather(comm, &mine)?.into_iter().flatten().collect())
+}
+
+/// Every rank's `mine`, by rank.
+fn gather<T: Serialize + DeserializeOwned>(comm: &dyn Comm, mine: &T) -> Result<Vec<T>, Error> {
+    let message = |error: serde_json::Error| Error::Message(error.to_string());
+    let encoded = agree(comm, serde_json::to_vec(mine).map_err(message))?;
+    let all = comm.all_gather(&encoded);
+    let read = all.iter().map(|bytes| serde_json::from_slice(bytes));
+    read.collect::<Result<_, _>>().map_err(message)
+}
+
+/// The host of these ranks, with the cores and the GPUs of all of them.
+fn described(topology: Topology, group: Grouping, ranks: &[(usize, Share)]) -> Host {
+    let mut allowed: Vec<u32> = Vec::new();
+    let mut seen: BTreeMap<&str, &CudaInfo> = BTreeMap::new();
+    let mut driven: BTreeMap<&str, Driven> = BTreeMap::new();
+    for (rank, share) in ranks {
+        allowed.extend(&share.allowed_pus);
+        seen.extend(share.seen.iter().map(|gpu| (gpu.uuid.as_str(), gpu)));
+        for (uuid, host_core) in &share.driven {
+            // A rank that is shown GPUs of its own numbers them its own way.
+            let its = share.seen.iter().find(|gpu| gpu.uuid == *uuid);
+            let its = its.and_then(|gpu| DriverGpu::try_from(gpu).ok());
+            let device = its.map_or(String::new(), |gpu| gpu.device_name());
+            let (rank, host_core) = (*rank, *host_core);
+            let found = Driven {
+                rank,
+                device,
+                host_core,
+            };
+            driven.insert(uuid, found);
+        }
+    }
+    let topology = topology.with_allowed_pus(&allowed);
+    let mut seen: Vec<&CudaInfo> = seen.into_values().collect();
+    seen.retain(|gpu| DriverGpu::try_from(*gpu).is_ok());
+    seen.sort_by_key(|gpu| (gpu.ordinal, gpu.pci_bus_id.clone()));
+    let mut host = Host::new(&topology, group, joined(&topology, seen.iter().copied()));
+    // The driver's GPUs come first, in the order given.
+    for (gpu, info) in host.gpus.iter_mut().zip(seen) {
+        gpu.driven = driven.remove(info.uuid.as_str());
+    }
+    host.host = ranks.first().map(|(_, share)| share.host.clone());
+    let rank = |(rank, share): &(usize, Share)| Rank {
+        rank: *rank,
+        devices: share.devices.clone(),
+    };
+    host.ranks = ranks.iter().map(rank).collect();
+    host
+}
+
+/// Hosts of a made-up job: two alike with two ranks each, dealt in turns, and one with a GPU.
+#[cfg(test)]
+pub fn made_up() -> Vec<Host> {
+    let share = |host: &str, cores: &[u32], driven: &[(CudaInfo, u32)]| Share {
+        host: host.to_owned(),
+        allowed_pus: cores
+            .iter()
+            .chain(driven.iter().map(|(_, core)| core))
+            .flat_map(|core| [2 * core, 2 * core + 1])
+            .collect(),
+        devices: vec![Device {
+            name: "cpu0".to_owned(),
+            kind: None,
+            cores: cores.to_vec(),
+            pinned: true,
+        }],
+        seen: driven.iter().map(|(gpu, _)| gpu.clone()).collect(),
+        driven: driven
+            .iter()
+            .map(|(g, core)| (g.uuid.clone(), *core))
+            .collect(),
+    };
+    let twin = |host: &str, ranks: [usize; 2]| {
+        let shares = [share(host, &[0, 1], &[]), share(host, &[2, 3], &[])];
+        let topology = Topology::from_synthetic("pack:2 core:2 pu:2");
+        let ranks: Vec<_> = ranks.into_iter().zip(shares).collect();
+        described(topology.expect("a topology"), Grouping::Auto, &ranks)
+    };
+    let gpu = |bus: &str| CudaInfo {
+        ordinal: 0,
+        name: "GPU model".to_owned(),
+        uuid: format!("GPU-{bus}"),
+        pci_bus_id: bus.to_owned(),
+        compute_capability: (9, 0),
+        memory_bytes: 1 << 34,
+        multiprocessors: 100,
+        clock_hz: None,
+        peak_f64_flops_per_s: None,
+        peak_f32_flops_per_s: None,
+        is_slice: false,
+    };
+    let topology = Topology::from_synthetic("core:4 pu:2").expect("a topology");
+    // Each rank is shown a GPU of its own, its number 0.
+    let shares = [
+        share("c", &[0], &[(gpu("0000:17:00.0"), 1)]),
+        share("c", &[2], &[(gpu("0000:65:00.0"), 3)]),
+    ];
+    let ranks: Vec<_> = [4, 5].into_iter().zip(shares).collect();
+    let unlike = described(topology, Grouping::Auto, &ranks);
+    vec![twin("a", [0, 2]), twin("b", [1, 3]), unlike]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isochron::comm::LocalComm;
+
+    #[test]
+    fn a_host_has_the_cores_and_the_gpus_of_all_its_ranks() {
+        let hosts = made_up();
+        assert_eq!(hosts[0].tree.cores, [0, 1, 2, 3]);
+        let devices: Vec<_> = hosts[1].devices().collect();
+        assert_eq!((devices[0].0, devices[1].0), (1, 3));
+        assert_eq!(devices[1].1.cores, [2, 3]);
+        let driven = |i: usize| hosts[2].gpus[i].driven.as_ref().expect("a rank");
+        assert_eq!((driven(0).rank, driven(0).host_core), (4, 1));
+        assert_eq!((driven(1).rank, driven(1).host_core), (5, 3));
+        assert_eq!((&*driven(0).device, &*driven(1).device), ("cuda0", "cuda0"));
+        assert_eq!(hosts[2].role(3), "host of rank 5 cuda0");
+        assert_eq!(hosts[2].caption(), "c, ranks 4-5");
+    }
+
+    #[test]
+    fn hosts_travel_as_they_are() {
+        for host in made_up() {
+            let text = serde_json::to_string(&host).expect("JSON");
+            let read: Host = serde_json::from_str(&text).expect("a host");
+            assert_eq!(read, host);
+        }
+    }
+
+    #[test]
+    fn one_process_is_one_rank_with_all_that_it_may_use() {
+        let comm = LocalComm::new();
+        let hosts = hosts(&comm, Grouping::Node).expect("this host");
+        assert_eq!(hosts.len(), 1);
+        assert_eq!(hosts[0].host.as_deref(), Some(comm.host()));
+        let here = Topology::discover().expect("this host");
+        let devices: Vec<_> = hosts[0].devices().map(|(_, d)| d.cores.len()).collect();
+        let n_driven = hosts[0].gpus.iter().filter(|g| g.driven.is_some()).count();
+        assert_eq!(
+            devices.iter().sum::<usize>() + n_driven,
+            here.affordable_cores().len()
+        );
+    }
+}

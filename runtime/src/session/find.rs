@@ -1,0 +1,41 @@
+//! What a rank drives where no platform file says what its devices are.
+
+use isochron_devices::topology::Topology;
+use isochron_devices::{CudaInfo, Grouping, RankDevices};
+
+use super::platform::NodeSpec;
+use super::{devices, gpus, place_on_host};
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+
+/// The devices that a [`Session`](super::Session) without a platform file would make on one rank.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundDevices {
+    /// This rank's index among the ranks of its host that share its cores, and their number.
+    pub place: (usize, usize),
+    /// Its groups of cores, and the host core of each of `gpus`, by index.
+    pub devices: RankDevices,
+    /// The GPUs that it drives.
+    pub gpus: Vec<CudaInfo>,
+}
+
+impl FoundDevices {
+    /// Shares the hosts' cores and GPUs among the ranks, by the rules of a session, and makes no device.
+    ///
+    /// # Errors
+    /// [`Error::Device`] on every rank when a GPU has no address.
+    ///
+    /// # Collective
+    /// All ranks, each with the topology of its host.
+    pub fn find(comm: &dyn Comm, topology: &Topology, grouping: Grouping) -> Result<Self, Error> {
+        let place = place_on_host(comm, topology);
+        // What is wrong with GPUs is in what `cuda::survey` finds.
+        let gpus = gpus::mine(comm, topology, &NodeSpec::default(), &mut Vec::new())?;
+        let devices = devices::found_devices(topology, place, grouping, &gpus);
+        Ok(Self {
+            place,
+            devices: agree(comm, devices)?,
+            gpus: gpus.into_iter().map(|gpu| gpu.info).collect(),
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! GPUs of a host among the devices of a platform file, on the emulated CUDA.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use isochron_tests::emulator::emulate;
+use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, run};
+use serde_json::Value;
+
+/// Runs `isochron` on ranks of a host with so many emulated GPUs.
+fn emulated(mpi: &Mpi, ranks: usize, gpus: usize, arguments: &[&str]) -> Outcome {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = mpi.command(ranks, &mpi.isochron, arguments);
+    emulate(&mut command, folder.path());
+    command
+        .env("ISOCHRON_CUDA_EMULATOR_DEVICES", gpus.to_string())
+        .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
+    run(command, HANGS)
+}
+
+/// A multiplication by a platform whose nodes have these devices.
+fn multiplied(mpi: &Mpi, gpus: usize, nodes: &[&[&str]]) -> Outcome {
+    let device = |keys: &&str| format!("[[node.device]]\n{keys}\n");
+    let node = |devices: &&[&str]| {
+        let devices: Vec<String> = devices.iter().map(device).collect();
+        format!("[[node]]\n{}", devices.concat())
+    };
+    let text: Vec<String> = nodes.iter().map(node).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let platform = folder.path().join("gpus.toml");
+    std::fs::write(&platform, format!("schema = 1\n{}", text.concat())).expect("a writable folder");
+    let platform = platform.to_str().expect("a name");
+    let words = "mxm --size 300 --block 64 --verify exact --json --platform";
+    let words: Vec<&str> = words.split(' ').chain([platform]).collect();
+    emulated(mpi, nodes.len(), gpus, &words)
+}
+
+/// The GPUs' models in a report, by rank.
+fn gpus(text: &str) -> Vec<Vec<String>> {
+    let report: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    assert_eq!(report["verified"], true, "{report}");
+    let nodes = report["nodes"].as_array().expect("nodes").iter();
+    let names = |node: &Value| {
+        let devices = node["devices"].as_array().expect("devices").iter();
+        let gpus = devices.filter(|device| device["kind"] == "cuda");
+        gpus.map(|gpu| gpu["name"].as_str().expect("a name").to_owned())
+            .collect()
+    };
+    nodes.map(names).collect()
+}
+
+const GPU: &str = "kind = \"cuda\"";
+const FIRST: &str = "kind = \"cuda\"\ngpu = 0";
+const SHARED: &str = "kind = \"cuda\"\nshare = true\nhost_limit = 600000";
+const SLOW_CORE: &str = "cores = 1\npace = 50.0";
+
+#[test]
+fn ranks_of_a_platform_file_have_gpus_of_their_own() {
+    let [mpi, _] = libraries();
+    let names =
+        |gpus: usize, nodes: &[&[&str]]| self::gpus(&multiplied(&mpi, gpus, nodes).success());
+    assert_eq!(names(2, &[&[GPU], &[GPU]]), [["cuda0"], ["cuda1"]]);
+    // A number is kept for the device that names it, and a node without devices has what is left.
+    let kept = names(3, &[&[GPU, SLOW_CORE], &[FIRST], &[]]);
+    assert_eq!(kept, [["cuda1"], ["cuda0"], ["cuda2"]]);
+    assert_eq!(names(1, &[&[SHARED], &[SHARED]]), [["cuda0"], ["cuda0"]]);
+}
+
+#[test]
+fn two_devices_do_not_get_one_gpu_unasked() {
+    let [mpi, _] = libraries();
+    let refused = |gpus: usize, nodes: &[&[&str]], parts: &[&str]| {
+        let stderr = multiplied(&mpi, gpus, nodes).failure(2);
+        for part in parts {
+            assert!(stderr.contains(part), "{part:?} in {stderr}");
+        }
+    };
+    let both = ["node 1, device 0", "node 0, device 0", "share = true"];
+    refused(2, &[&[FIRST], &[FIRST]], &both);
+    refused(1, &[&[GPU], &[GPU]], &both);
+    refused(1, &[&[GPU], &[SHARED]], &both);
+    refused(
+        1,
+        &[&["kind = \"cuda\"\ngpu = 7"]],
+        &["gpu = 7", "sees 1 GPUs"],
+    );
+}
+
+#[test]
+fn what_may_be_pinned_for_a_gpu_is_bounded() {
+    let [mpi, _] = libraries();
+    let tiny = format!("{GPU}\nhost_limit = 1000\nmemory_limit = 300000");
+    let stderr = multiplied(&mpi, 1, &[&[&tiny]]).failure(1);
+    let limit = "1000 bytes of pinned host memory";
+    assert!(stderr.contains(limit), "{stderr}");
+}
+
+#[test]
+fn the_topology_of_a_job_names_gpus_as_a_multiplication_does() {
+    let [mpi, _] = libraries();
+    let read = |text: &str| -> Value {
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    let shown = read(&emulated(&mpi, 2, 2, &["topology", "--json"]).success());
+    let mut driven: Vec<(u64, String, String)> = Vec::new();
+    for gpu in shown["nodes"][0]["gpus"].as_array().expect("a list") {
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let by = &gpu["driven"];
+        let rank = by["rank"].as_u64().expect("a rank");
+        driven.push((rank, text(&by["device"]), text(&gpu["bus_id"])));
+    }
+    driven.sort();
+    let words = "mxm --size 200 --block 64 --json".split(' ');
+    let words: Vec<&str> = words.collect();
+    let report = read(&emulated(&mpi, 2, 2, &words).success());
+    let mut used = Vec::new();
+    for node in report["nodes"].as_array().expect("a list") {
+        for device in node["devices"].as_array().expect("a list") {
+            if let Some(bus_id) = device["bus_id"].as_str() {
+                let name = device["name"].as_str().expect("a name").to_owned();
+                let rank = node["rank"].as_u64().expect("a rank");
+                used.push((rank, name, bus_id.to_owned()));
+            }
+        }
+    }
+    used.sort();
+    assert_eq!(driven, used);
+    assert_eq!(used.len(), 2, "{report}");
+    // Both are printed, here and there.
+    let topology = emulated(&mpi, 2, 2, &["topology"]).success();
+    let summary = emulated(&mpi, 2, 2, &words[..words.len() - 1]).success();
+    for (_, name, bus_id) in used {
+        for text in [&topology, &summary] {
+            assert!(text.contains(&name) && text.contains(&bus_id), "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_example_of_a_shared_gpu_runs() {
+    let platform = cluster_configs().join("shared-gpu.toml");
+    let platform = platform.to_str().expect("a name");
+    let words = "mxm --size 300 --block 64 --verify exact --json --platform";
+    let words: Vec<&str> = words.split(' ').chain([platform]).collect();
+    for mpi in libraries() {
+        for (n_gpus, second) in [(1, "cuda0"), (2, "cuda1")] {
+            let report = emulated(&mpi, 2, n_gpus, &words).success();
+            assert_eq!(gpus(&report), [["cuda0"], [second]]);
+        }
+    }
+}
