@@ -36,6 +36,25 @@ impl Cluster {
         Self::start(program, spec, true)
     }
 
+    /// Brings a cluster up for a test; `None` where the machine, or the user, cannot have one: the test is to be
+    /// skipped then, for the reason that is printed. With `ISOCHRON_REQUIRE_CLUSTER=1` it is to fail.
+    ///
+    /// # Panics
+    /// When the cluster should be there and is not.
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
+    #[allow(clippy::panic, reason = "a test that cannot go on")]
+    pub fn up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
+        let is_required = std::env::var("ISOCHRON_REQUIRE_CLUSTER").is_ok_and(|value| value == "1");
+        match Self::up(program, spec) {
+            Ok(cluster) => Some(cluster),
+            Err(error @ Error::Missing(_)) if !is_required => {
+                eprintln!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// Brings a cluster up that stays until [`down`] removes it. `program` is the command `isochron-cluster`.
     ///
     /// # Errors
@@ -171,6 +190,20 @@ impl Cluster {
             .collect()
     }
 
+    /// Kills the process that holds the hosts, as the system may when memory runs out; for tests of what follows.
+    ///
+    /// # Errors
+    /// [`Error::NotUp`] when this process has not brought the cluster up.
+    pub fn kill_keeper(&mut self) -> Result<(), Error> {
+        let name = &self.state.spec.name;
+        let keeper = self
+            .keeper
+            .as_mut()
+            .ok_or_else(|| Error::NotUp(name.clone()))?;
+        let killed = keeper.kill().and_then(|()| keeper.wait());
+        killed.map(drop).during(|| "the keeper".to_owned())
+    }
+
     /// The command `isochron-cluster`.
     pub(crate) fn program(&self) -> &Path {
         &self.program
@@ -180,8 +213,12 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if let Some(keeper) = &mut self.keeper {
-            // Should this fail, the keeper tries again when its standard input ends with this value.
-            let _ = sweep(&self.state.spec.name);
+            let name = &self.state.spec.name;
+            // Where the keeper was killed, there may be another cluster of this name by now.
+            if State::read(name).is_ok_and(|state| state.hosts == self.state.hosts) {
+                // Should this fail, the keeper tries again when its standard input ends with this value.
+                let _ = sweep(name);
+            }
             let _ = keeper.wait();
         }
     }

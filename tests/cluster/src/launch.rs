@@ -69,6 +69,15 @@ pub(crate) fn environment(name: &str) -> Vec<(&'static str, String)> {
         ("OMPI_MCA_pml", text("ob1")),
         ("OMPI_MCA_btl", text("self,vader,tcp")),
         ("OMPI_MCA_btl_tcp_if_include", text(CARD)),
+        // Open MPI 5 starts its daemons by PRRTE, which has names of its own.
+        ("PRTE_MCA_plm_ssh_agent", agent.clone()),
+        ("PRTE_MCA_plm_ssh_no_tree_spawn", text("1")),
+        ("PRTE_MCA_prte_if_include", text(CARD)),
+        ("PRTE_MCA_hwloc_default_binding_policy", text("none")),
+        (
+            "PRTE_MCA_rmaps_default_mapping_policy",
+            text("slot:oversubscribe"),
+        ),
         ("HYDRA_LAUNCHER", text("ssh")),
         ("HYDRA_LAUNCHER_EXEC", agent),
         ("HYDRA_IFACE", text(CARD)),
