@@ -42,7 +42,6 @@ impl Cluster {
     /// # Panics
     /// When the cluster should be there and is not.
     #[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
-    #[allow(clippy::panic, reason = "a test that cannot go on")]
     pub fn up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
         let is_required = std::env::var("ISOCHRON_REQUIRE_CLUSTER").is_ok_and(|value| value == "1");
         match Self::up(program, spec) {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 use isochron_cluster::{
-    Cluster, Error, Latency, Launcher, Library, Spec, check, down, host, keeper, names, remote,
+    Cluster, Error, Launcher, Library, Spec, check, down, host, keeper, names, remote,
 };
 
 /// Emulate several hosts on this machine, and start ranks on them.
@@ -35,27 +35,31 @@ struct Which {
     name: String,
 }
 
+/// What is asked for, as written: a wrong value is refused with one line of our own.
+#[derive(clap::Args)]
+struct Up {
+    /// Number of hosts
+    hosts: String,
+    /// Bandwidth of each host's link, in each direction: 1gbit, 100mbit
+    #[arg(long, value_name = "RATE")]
+    bandwidth: Option<String>,
+    /// Latency from host to host, one way: 100us, 1ms
+    #[arg(long, value_name = "TIME")]
+    latency: Option<String>,
+    /// CPU time of each host in percent of a core, or none; one for each host, or one for all: 100%,25%
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    quota: Vec<String>,
+    /// Cores to bind the hosts to, in turn: 0,1
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cpus: Vec<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
 #[derive(Subcommand)]
 enum Task {
     /// Bring a cluster up
-    Up {
-        /// Number of hosts
-        hosts: String,
-        /// Bandwidth of each host's link, in each direction: 1gbit, 100mbit
-        #[arg(long, value_name = "RATE")]
-        bandwidth: Option<String>,
-        /// Latency from host to host, one way: 100us, 1ms
-        #[arg(long, value_name = "TIME")]
-        latency: Option<String>,
-        /// CPU time of each host in percent of a core, or none; one for each host, or one for all: 100%,25%
-        #[arg(long, value_name = "LIST", value_delimiter = ',')]
-        quota: Vec<String>,
-        /// Cores to bind the hosts to, in turn: 0,1
-        #[arg(long, value_name = "LIST", value_delimiter = ',')]
-        cpus: Vec<String>,
-        #[command(flatten)]
-        which: Which,
-    },
+    Up(Up),
     /// Start ranks of an MPI program on the hosts by mpirun
     Run {
         /// How many on each host (2,1,1), or in all, dealt evenly (4); one on each host unless given
@@ -156,26 +160,8 @@ pub fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Up {
-            hosts,
-            bandwidth,
-            latency,
-            quota,
-            cpus,
-            which,
-        } => {
-            let mut spec = Spec::new(&which.name, number("number of hosts", &hosts)?)?;
-            spec.bandwidth = bandwidth.map(|text| text.parse()).transpose()?;
-            spec.latency = latency.map_or(Ok(Latency::default()), |text| text.parse())?;
-            spec.quotas = quota
-                .iter()
-                .map(|text| text.parse())
-                .collect::<Result<_, Error>>()?;
-            spec.cpus = cpus
-                .iter()
-                .map(|text| number("CPU", text))
-                .collect::<Result<_, Error>>()?;
-            let cluster = Cluster::up_detached(&own_program()?, &spec)?;
+        Task::Up(up) => {
+            let cluster = Cluster::up_detached(&own_program()?, &up.spec()?)?;
             println!("{}", describe(&cluster)?);
             Ok(())
         }
@@ -223,6 +209,23 @@ fn run(task: Task) -> Result<()> {
             say(&serde_json::to_string(&check::spin())?);
             Ok(())
         }
+    }
+}
+
+impl Up {
+    fn spec(&self) -> Result<Spec, Error> {
+        let mut spec = Spec::new(&self.which.name, number("number of hosts", &self.hosts)?)?;
+        if let Some(text) = &self.bandwidth {
+            spec.bandwidth = Some(text.parse()?);
+        }
+        if let Some(text) = &self.latency {
+            spec.latency = text.parse()?;
+        }
+        let quotas = self.quota.iter().map(|text| text.parse());
+        spec.quotas = quotas.collect::<Result<_, _>>()?;
+        let cpus = self.cpus.iter().map(|text| number("CPU", text));
+        spec.cpus = cpus.collect::<Result<_, _>>()?;
+        Ok(spec)
     }
 }
 

@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(read("iso-3/cpu.cfs_period_us"), "100000");
         assert_eq!(read("iso-3/cpu.cfs_quota_us"), "5000");
         assert_eq!(read("switch/cpu.shares"), "262144");
+        assert_eq!(read("cpu.shares"), "3072");
         assert!(!groups.top.join("iso-1/cpu.cfs_quota_us").exists());
         assert!(!folder.path().join("cgroup.subtree_control").exists());
     }

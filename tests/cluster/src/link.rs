@@ -7,15 +7,12 @@ use std::process::{Command, Stdio};
 use crate::error::{During, Error};
 use crate::spec::Spec;
 use crate::state::Host;
-use crate::switch::MTU;
+use crate::switch::{MTU, OVERHEAD};
 use crate::system;
 use crate::units::Rate;
 
 /// Name of the network card of every host.
 pub(crate) const CARD: &str = "eth0";
-/// Frames that the card's driver holds back in front of the switch: as many as a link of 10 Gbit/s sends in about
-/// 1 ms. More would only make short messages wait behind long ones.
-const QUEUE: usize = 128;
 /// What a link may send at once after a pause, in bytes, and in seconds at its rate. More would let short messages
 /// through as if there were no limit; less than a frame or two would let nothing through.
 const BURST: (f64, f64) = (32_768.0, 50e-6);
@@ -49,10 +46,7 @@ pub(crate) fn taps(hosts: &[Host]) -> Result<Vec<File>, Error> {
         let missing =
             |error| Error::Missing(format!("/dev/net/tun makes no network card ({error})"));
         devices.push(system::tap(&name).map_err(missing)?);
-        lines += &format!(
-            "link set {name} txqueuelen {QUEUE} netns {} name {CARD}\n",
-            host.pid
-        );
+        lines += &format!("link set {name} netns {} name {CARD}\n", host.pid);
     }
     batch("ip", &lines)?;
     Ok(devices)
@@ -63,9 +57,11 @@ pub(crate) fn card(address: &str, spec: &Spec) -> Result<(), Error> {
     let lines =
         format!("link set lo up\nlink set {CARD} mtu {MTU} up\naddr add {address}/24 dev {CARD}\n");
     batch("ip", &lines)?;
+    // Also in front of the switch: what waits here counts against the sender's buffers, and what waits in the device
+    // would be lost when there is too much of it.
     match spec.bandwidth {
-        Some(rate) if spec.latency.ns() == 0 => batch("tc", &shaper(CARD, rate)),
-        _ => Ok(()),
+        Some(rate) => batch("tc", &shaper(CARD, rate)),
+        None => Ok(()),
     }
 }
 
@@ -74,7 +70,7 @@ fn shaper(card: &str, rate: Rate) -> String {
     let bits_per_s = rate.bits_per_s();
     let burst = BURST.0.max(bits_per_s / 8.0 * BURST.1).ceil();
     format!(
-        "qdisc replace dev {card} root tbf rate {bits_per_s:.0}bit burst {burst}b limit {MAX_WAITING}b\n"
+        "qdisc replace dev {card} root tbf rate {bits_per_s:.0}bit burst {burst}b overhead {OVERHEAD} limit {MAX_WAITING}b\n"
     )
 }
 

@@ -22,7 +22,7 @@ pub const MTU: usize = 9000;
 /// Header of a frame.
 const HEADER: usize = 14;
 /// What else takes time on a real link: preamble, checksum and the gap between frames.
-const OVERHEAD: usize = 24;
+pub(crate) const OVERHEAD: usize = 24;
 /// How much is read from a host before its link is free for it, in time: so much may the switch itself be late
 /// without the link standing still. What is not read stays in the host's own queue, as with a network card.
 const READ_AHEAD_NS: u64 = 500_000;
