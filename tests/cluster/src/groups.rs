@@ -53,32 +53,42 @@ impl Groups {
         }
     }
 
+    /// Makes the group that all others are to lie in: whoever succeeds has the cluster's name.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the system does not let us; [`Error::UpAlready`] when it is there.
+    pub(crate) fn claim(&self, name: &str) -> Result<(), Error> {
+        fs::create_dir(&self.top).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::UpAlready(name.to_owned()),
+            _ => missing("control groups cannot be made")(error),
+        })
+    }
+
     /// Makes the groups of the keeper and of `hosts`, with their CPU quotas in cores.
     ///
     /// # Errors
     /// [`Error::Missing`] when the system does not let us.
-    pub(crate) fn create(&self, hosts: &[(&str, Option<f64>)]) -> Result<(), Error> {
-        let missing = |what: &str| {
-            let what = what.to_owned();
-            move |error: io::Error| Error::Missing(format!("{what} ({error})"))
-        };
-        fs::create_dir(&self.top).map_err(missing("control groups cannot be made"))?;
+    pub(crate) fn create(&self, hosts: &[(String, Option<f64>)]) -> Result<(), Error> {
         if self.version == 2 && hosts.iter().any(|(_, quota)| quota.is_some()) {
             for folder in [&self.mount, &self.top] {
                 fs::write(folder.join("cgroup.subtree_control"), "+cpu")
                     .map_err(missing("CPU quotas need control over CPU time"))?;
             }
         }
-        fs::create_dir(self.top.join(SWITCH)).map_err(missing("control groups cannot be made"))?;
+        let make = |name: &str| {
+            let folder = self.top.join(name);
+            let made = fs::create_dir(&folder).map_err(missing("control groups cannot be made"));
+            made.map(|()| folder)
+        };
+        let switch = make(SWITCH)?;
         let (file, usual, most) = WEIGHTS[usize::from(self.version == 2)];
         // Each host weighs as much as any group of the machine; the switch must not wait for those it serves.
         // Without the controller all of them are processes like others.
         let all = (usual * hosts.len()).min(most);
         let _ = fs::write(self.top.join(file), all.to_string());
-        let _ = fs::write(self.top.join(SWITCH).join(file), most.to_string());
+        let _ = fs::write(switch.join(file), most.to_string());
         for (host, quota) in hosts {
-            let folder = self.top.join(host);
-            fs::create_dir(&folder).map_err(missing("control groups cannot be made"))?;
+            let folder = make(host)?;
             if let Some(cores) = quota {
                 self.limit(&folder, *cores)
                     .map_err(missing("CPU quotas cannot be set"))?;
@@ -153,6 +163,11 @@ impl Groups {
             }
         }
     }
+}
+
+/// What the machine lacks when the system refuses something.
+fn missing(what: &str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::Missing(format!("{what} ({error})"))
 }
 
 fn join(folder: &Path) -> Result<(), Error> {
@@ -239,6 +254,8 @@ mod tests {
             ("iso-2", Some(0.25)),
             ("iso-3", Some(0.05)),
         ];
+        let hosts = hosts.map(|(name, quota)| (name.to_owned(), quota));
+        groups.claim("x").unwrap();
         groups.create(&hosts).unwrap();
         (folder, groups)
     }
@@ -272,6 +289,6 @@ mod tests {
     #[test]
     fn groups_that_are_there_are_not_taken_over() {
         let (_folder, groups) = created(1);
-        assert!(matches!(groups.create(&[]), Err(Error::Missing(_))));
+        assert!(matches!(groups.claim("x"), Err(Error::UpAlready(_))));
     }
 }

@@ -37,12 +37,9 @@ pub fn keep(spec: &Spec, program: &Path, tied: bool, say: impl FnOnce(&str)) -> 
     let hosts: Vec<_> = (0..spec.n_hosts)
         .map(|idx| (host::name(idx), spec.quota(idx)))
         .collect();
-    let limits: Vec<_> = hosts
-        .iter()
-        .map(|(name, quota)| (name.as_str(), *quota))
-        .collect();
-    groups.create(&limits)?;
-    let made = groups.join(SWITCH).and_then(|()| make(spec, program));
+    groups.claim(&spec.name)?;
+    let created = groups.create(&hosts).and_then(|()| groups.join(SWITCH));
+    let made = created.and_then(|()| make(spec, program));
     let (holders, devices) = match made {
         Ok(made) => made,
         Err(error) => {
