@@ -49,6 +49,14 @@ pub fn python() -> PathBuf {
     variable("ISOCHRON_PYTHON")
 }
 
+/// The program that emulates several hosts.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn cluster_program() -> PathBuf {
+    variable("ISOCHRON_CLUSTER")
+}
+
 fn variable(name: &str) -> PathBuf {
     std::env::var_os(name).map_or_else(
         || panic!("{name} is not set: run these tests by `cargo xtask test`"),
@@ -82,6 +90,11 @@ impl Mpi {
             .arg(program)
             .args(arguments);
         command
+    }
+
+    /// The launcher.
+    pub fn mpirun(&self) -> &Path {
+        &self.mpirun
     }
 
     /// Runs the `isochron` command on `ranks` ranks.

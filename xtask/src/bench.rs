@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::build;
+use crate::cluster;
 use crate::install;
 use crate::mpi::Library;
 use crate::needs::Goal;
@@ -19,7 +20,14 @@ use crate::workspace::Workspace;
 pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
-    let packages = ["-p", "isochron-cli", "-p", "isochron-bench"];
+    let packages = [
+        "-p",
+        "isochron-cli",
+        "-p",
+        "isochron-bench",
+        "-p",
+        "isochron-cluster",
+    ];
     build::release(workspace, steps, &mpi, &packages)?;
     steps.run(&format!("campaign {name}"), || {
         let program = workspace.binary(Library::OpenMpi, "isochron-bench");
@@ -27,6 +35,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         command.arg(name).args(args).current_dir(workspace.root());
         mpi.apply(&mut command);
         name_programs(&mut command, workspace, &mpi, &[("BIN", "isochron")]);
+        command.env(cluster::VARIABLE, cluster::path(workspace));
         execute(&mut command)
     })
 }

@@ -22,6 +22,7 @@ mod bench;
 mod build;
 mod bundle;
 mod check;
+mod cluster;
 mod demo;
 mod fuzz;
 mod install;
@@ -81,6 +82,13 @@ enum Task {
         #[arg(long)]
         tests: bool,
     },
+    /// Emulate several hosts on this machine, and start ranks on them; `cluster --help` says how
+    #[command(disable_help_flag = true)]
+    Cluster {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Build in release and run one campaign of isochron-bench
     Bench {
         /// The campaign
@@ -122,6 +130,7 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Lint => check::run(&workspace, steps),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bundle { tests } => bundle::run(&workspace, steps, tests),
+        Task::Cluster { args } => cluster::run(&workspace, steps, &args),
         Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
     }
 }
@@ -143,6 +152,21 @@ mod tests {
             panic!("`test` parsed as another command");
         };
         assert_eq!(filter, ["summa", "--nocapture"]);
+    }
+
+    #[test]
+    fn the_cluster_command_gets_its_own_options_and_dashes() {
+        for words in [
+            &["--help"][..],
+            &["up", "2", "--help"],
+            &["run", "--ranks", "2", "--", "program", "--help"],
+        ] {
+            let line = [&["xtask", "cluster"], words].concat();
+            let Task::Cluster { args } = Arguments::try_parse_from(line).unwrap().command else {
+                panic!("`cluster` parsed as another command");
+            };
+            assert_eq!(args, words);
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Need {
     OpenBlas,
     /// Python with numpy, which checks the files that we write.
     Numpy,
+    /// `ip` and `tc`, which join the hosts of an emulated cluster; Linux has them alone.
+    Iproute2,
 }
 
 /// What the machine is prepared for.
@@ -33,11 +35,13 @@ pub enum Goal {
     Run,
     /// Build with both MPI libraries and run every test.
     Test,
+    /// Emulate several hosts.
+    Cluster,
 }
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -47,6 +51,7 @@ impl Need {
         Self::Udev,
         Self::OpenBlas,
         Self::Numpy,
+        Self::Iproute2,
     ];
 
     /// What to call it before a user.
@@ -61,18 +66,28 @@ impl Need {
             Self::Udev => "libudev with headers",
             Self::OpenBlas => "the OpenBLAS shared library",
             Self::Numpy => "Python 3 with numpy",
+            Self::Iproute2 => "iproute2: ip and tc",
         }
     }
 
     /// Whether the goal cannot be reached without it.
     ///
-    /// A run falls back on the built-in BLAS, and says so in its report.
+    /// A run falls back on the built-in BLAS, and says so in its report; the tests skip emulated hosts where they
+    /// cannot have them, and say so too.
     pub fn is_required(self, goal: Goal) -> bool {
-        goal == Goal::Test || self != Self::OpenBlas
+        match goal {
+            Goal::Run => self != Self::OpenBlas,
+            Goal::Test => self != Self::Iproute2,
+            Goal::Cluster => true,
+        }
     }
 
     fn is_wanted(self, goal: Goal) -> bool {
-        goal == Goal::Test || !matches!(self, Self::Mpich | Self::Numpy)
+        match goal {
+            Goal::Run => !matches!(self, Self::Mpich | Self::Numpy | Self::Iproute2),
+            Goal::Test => true,
+            Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
+        }
     }
 
     fn is_met(self, probe: &dyn Probe) -> bool {
@@ -88,6 +103,10 @@ impl Need {
             Self::Udev => !links_udev(probe) || has_package(probe, "libudev"),
             Self::OpenBlas => probe.has_library("libopenblas"),
             Self::Numpy => python(probe).is_some(),
+            Self::Iproute2 => {
+                let has = |program| probe.runs(program, &["-Version"]);
+                !cfg!(target_os = "linux") || (has("ip") && has("tc"))
+            }
         }
     }
 }
@@ -144,6 +163,8 @@ mod tests {
                 ("pkg-config --static --libs hwloc", "-lhwloc -lm -ludev"),
                 ("pkg-config --exists libudev", ""),
                 ("/usr/bin/python3 -c import numpy", ""),
+                ("ip -Version", "ip utility"),
+                ("tc -Version", "tc utility"),
             ],
             libraries: vec!["libclang", "libopenblas"],
             variables: vec![],
@@ -173,8 +194,12 @@ mod tests {
         let bare = Fake::default();
         assert_eq!(missing(Goal::Test, &bare), Need::ALL);
         let for_run = missing(Goal::Run, &bare);
-        assert_eq!(for_run.len(), Need::ALL.len() - 2);
+        assert_eq!(for_run.len(), Need::ALL.len() - 3);
         assert!(!for_run.contains(&Need::Mpich) && !for_run.contains(&Need::Numpy));
+        assert_eq!(
+            missing(Goal::Cluster, &bare),
+            [Need::CCompiler, Need::Iproute2]
+        );
     }
 
     #[test]
@@ -190,6 +215,7 @@ mod tests {
             ),
             ("pkg-config --exists libudev", Need::Udev),
             ("/usr/bin/python3 -c import numpy", Need::Numpy),
+            ("tc -Version", Need::Iproute2),
         ] {
             assert_eq!(missing(Goal::Test, &without(command)), [need], "{command}");
         }
@@ -211,5 +237,11 @@ mod tests {
         assert!(!Need::OpenBlas.is_required(Goal::Run));
         assert!(Need::OpenBlas.is_required(Goal::Test));
         assert!(Need::Hwloc.is_required(Goal::Run));
+    }
+
+    #[test]
+    fn tests_do_without_iproute2_and_emulated_hosts_do_not() {
+        assert!(!Need::Iproute2.is_required(Goal::Test));
+        assert!(Need::Iproute2.is_required(Goal::Cluster));
     }
 }

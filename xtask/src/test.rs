@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::build::{self, ISOCHRON_AND_CASES};
+use crate::cluster::{self, CLUSTER};
 use crate::install;
 use crate::mpi::{Library, Mpi};
 use crate::needs::{Goal, python};
@@ -24,9 +25,13 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, filter: &[String]) -> Resul
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
     let mpich = build::prepare(workspace, Library::Mpich)?;
     let python = python(&Machine).context("no Python with numpy was found")?;
-    for mpi in [&open_mpi, &mpich] {
-        build::release(workspace, steps, mpi, ISOCHRON_AND_CASES)?;
-    }
+    build::release(
+        workspace,
+        steps,
+        &open_mpi,
+        &[ISOCHRON_AND_CASES, CLUSTER].concat(),
+    )?;
+    build::release(workspace, steps, &mpich, ISOCHRON_AND_CASES)?;
     let cargo_test = |args: &[&str]| {
         let mut command = build::cargo(workspace, &open_mpi, &["test", "--release"]);
         command.args(args).env("ISOCHRON_PYTHON", &python);
@@ -47,6 +52,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, filter: &[String]) -> Resul
         for mpi in [&open_mpi, &mpich] {
             name_programs(&mut command, workspace, mpi, PROGRAMS);
         }
+        command.env(cluster::VARIABLE, cluster::path(workspace));
         execute(&mut command)
     })
 }

@@ -1,0 +1,331 @@
+//! What the network and the hosts really give, measured over plain TCP and by a loop of arithmetic.
+
+use std::hint::black_box;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::Cluster;
+use crate::error::{During, Error};
+use crate::spec::Spec;
+
+/// How long a host computes to show its speed: many periods of a CPU quota.
+const SPIN: Duration = Duration::from_secs(1);
+/// Bytes sent at once.
+const CHUNK: usize = 1 << 17;
+
+/// What one link gave.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Link {
+    /// Host at one end.
+    pub from: String,
+    /// Host at the other.
+    pub to: String,
+    /// Half of the shortest round trip of a byte, in seconds.
+    pub latency_min_s: f64,
+    /// Half of the median round trip of a byte, in seconds.
+    pub latency_median_s: f64,
+    /// Payload from the first host to the second, in bits per second.
+    pub there_bits_per_s: f64,
+    /// Payload back.
+    pub back_bits_per_s: f64,
+}
+
+/// What one host gave while all of them computed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Speed {
+    /// The host.
+    pub host: String,
+    /// CPU time per time: the share of a core that it got.
+    pub cores: f64,
+    /// Work done, relative to one core with nothing else to do just before.
+    pub relative: f64,
+}
+
+/// What a cluster gave.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// The link between the first host and each other.
+    pub links: Vec<Link>,
+    /// Each host's speed while all of them compute.
+    pub speeds: Vec<Speed>,
+}
+
+/// How much a ping-pong sends.
+#[derive(Clone, Copy, Debug)]
+struct Amount {
+    rounds: u64,
+    bytes: u64,
+}
+
+/// Measures links and speeds of `cluster`, which should have nothing else to do.
+///
+/// # Errors
+/// [`Error::Program`] when a measurement fails.
+pub fn measure(cluster: &Cluster) -> Result<Measured, Error> {
+    Ok(Measured {
+        links: links(cluster)?,
+        speeds: speeds(cluster)?,
+    })
+}
+
+/// Measures the link between the first host and each other, one after the other.
+///
+/// # Errors
+/// [`Error::Program`] when a measurement fails.
+pub fn links(cluster: &Cluster) -> Result<Vec<Link>, Error> {
+    let hosts = &cluster.state().hosts;
+    let others = hosts.iter().skip(1);
+    others
+        .map(|other| link(cluster, &hosts[0].name, &other.name))
+        .collect()
+}
+
+fn link(cluster: &Cluster, from: &str, to: &str) -> Result<Link, Error> {
+    let amount = Amount::on(&cluster.state().spec);
+    let address = &cluster.state().host(to)?.address;
+    let mut server = start(on(cluster, to, &["pong", address])?)?;
+    let mut line = String::new();
+    if let Some(output) = server.stdout.take() {
+        BufReader::new(output)
+            .read_line(&mut line)
+            .during(|| to.to_owned())?;
+    }
+    let (rounds, bytes) = (amount.rounds.to_string(), amount.bytes.to_string());
+    let client = start(on(cluster, from, &["ping", line.trim(), &rounds, &bytes])?)?;
+    let seconds: [f64; 4] = answer(client)?;
+    end(server)?;
+    let bits = amount.bytes as f64 * 8.0;
+    Ok(Link {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        latency_min_s: seconds[0],
+        latency_median_s: seconds[1],
+        there_bits_per_s: bits / seconds[2],
+        back_bits_per_s: bits / seconds[3],
+    })
+}
+
+impl Amount {
+    /// About a second of round trips and as much of payload as a third of a second carries, within bounds.
+    fn on(spec: &Spec) -> Self {
+        let round_trip_s = 2.0 * spec.latency.duration().as_secs_f64();
+        let bytes_per_s = spec
+            .bandwidth
+            .map_or(f64::INFINITY, |rate| rate.bits_per_s() / 8.0);
+        Self {
+            rounds: (1.0 / round_trip_s).clamp(5.0, 1000.0) as u64,
+            bytes: (bytes_per_s / 3.0).clamp(65_536.0, f64::from(1 << 26)) as u64,
+        }
+    }
+}
+
+/// Answers one ping-pong at `address`, whose port it prints first.
+///
+/// # Errors
+/// When the connection breaks.
+pub fn pong(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
+    let listener = TcpListener::bind((address, 0))?;
+    say(&listener.local_addr()?.to_string());
+    let (mut stream, _) = listener.accept()?;
+    stream.set_nodelay(true)?;
+    let mut numbers = [0; 16];
+    stream.read_exact(&mut numbers)?;
+    let (rounds, bytes) = numbers.split_at(8);
+    let number = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    };
+    let mut byte = [0];
+    for _ in 0..number(rounds) {
+        stream.read_exact(&mut byte)?;
+        stream.write_all(&byte)?;
+    }
+    let bytes = number(bytes);
+    for _ in 0..2 {
+        take(&mut stream, bytes)?;
+        stream.write_all(&byte)?;
+    }
+    for _ in 0..2 {
+        stream.read_exact(&mut byte)?;
+        give(&mut stream, bytes)?;
+    }
+    Ok(())
+}
+
+/// The other side of [`pong`]: half of the shortest and of the median round trip, and the time of `bytes` there and
+/// back, in seconds. The second transfer each way counts: the first lets TCP find out what the link carries.
+///
+/// # Errors
+/// When the connection breaks.
+pub fn ping(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.write_all(&[rounds.to_le_bytes(), bytes.to_le_bytes()].concat())?;
+    let mut byte = [0];
+    let mut trips = Vec::new();
+    for _ in 0..rounds {
+        let start = Instant::now();
+        stream.write_all(&byte)?;
+        stream.read_exact(&mut byte)?;
+        trips.push(start.elapsed().as_secs_f64() / 2.0);
+    }
+    trips.sort_by(f64::total_cmp);
+    let (mut there_s, mut back_s) = (0.0, 0.0);
+    for _ in 0..2 {
+        let start = Instant::now();
+        give(&mut stream, bytes)?;
+        stream.read_exact(&mut byte)?;
+        there_s = start.elapsed().as_secs_f64();
+    }
+    for _ in 0..2 {
+        let start = Instant::now();
+        stream.write_all(&byte)?;
+        take(&mut stream, bytes)?;
+        back_s = start.elapsed().as_secs_f64();
+    }
+    let nth = |idx: usize| trips.get(idx).copied().unwrap_or(f64::NAN);
+    Ok([nth(0), nth(trips.len() / 2), there_s, back_s])
+}
+
+fn give(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
+    let buffer = vec![1; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let part = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
+        stream.write_all(&buffer[..part])?;
+        left -= part as u64;
+    }
+    Ok(())
+}
+
+fn take(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    let mut left = bytes;
+    while left > 0 {
+        let part = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
+        let n_read = stream.read(&mut buffer[..part])?;
+        if n_read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        left -= n_read as u64;
+    }
+    Ok(())
+}
+
+/// Computes for a while: work per second, and CPU time per time.
+pub fn spin() -> [f64; 2] {
+    let start = Instant::now();
+    let cpu_s = || {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    };
+    let before_s = cpu_s();
+    let mut work = 0.0;
+    let mut numbers = [1.0_f64; 8];
+    while start.elapsed() < SPIN {
+        for _ in 0..2000 {
+            for number in &mut numbers {
+                *number = number.mul_add(black_box(0.999), 0.001);
+            }
+        }
+        work += 1.0;
+    }
+    black_box(numbers);
+    let elapsed_s = start.elapsed().as_secs_f64();
+    [work / elapsed_s, (cpu_s() - before_s) / elapsed_s]
+}
+
+/// Measures the speed of each host while all of them compute.
+///
+/// # Errors
+/// [`Error::Program`] when a measurement fails.
+pub fn speeds(cluster: &Cluster) -> Result<Vec<Speed>, Error> {
+    let mut alone = Command::new(cluster.program());
+    alone.arg("spin");
+    let [whole, _]: [f64; 2] = answer(start(alone)?)?;
+    let hosts = &cluster.state().hosts;
+    let run = |name: &str| start(on(cluster, name, &["spin"])?);
+    let children: Vec<_> = hosts
+        .iter()
+        .map(|host| run(&host.name))
+        .collect::<Result<_, _>>()?;
+    let speed = |(host, child)| {
+        let [work, cores]: [f64; 2] = answer(child)?;
+        Ok(Speed {
+            host,
+            cores,
+            relative: work / whole,
+        })
+    };
+    let names = hosts.iter().map(|host| host.name.clone());
+    names.zip(children).map(speed).collect()
+}
+
+/// Our own program, on a host.
+fn on(cluster: &Cluster, host: &str, args: &[&str]) -> Result<Command, Error> {
+    let program = cluster.program().display().to_string();
+    let words: Vec<_> = std::iter::once(program.as_str())
+        .chain(args.iter().copied())
+        .collect();
+    let words: Vec<_> = words.into_iter().map(str::to_owned).collect();
+    cluster.command(host, &words)
+}
+
+fn start(mut command: Command) -> Result<Child, Error> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.spawn().during(|| format!("{command:?}"))
+}
+
+fn answer<T: DeserializeOwned>(child: Child) -> Result<T, Error> {
+    let output = end(child)?;
+    serde_json::from_slice(&output).during(|| "a measurement".to_owned())
+}
+
+fn end(child: Child) -> Result<Vec<u8>, Error> {
+    let output = child
+        .wait_with_output()
+        .during(|| "a measurement".to_owned())?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    Err(Error::Program {
+        what: "a measurement".to_owned(),
+        message: output.status.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ping_pong_ends_and_measures_both_ways() {
+        let (sender, port) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || {
+            pong("127.0.0.1", |line| sender.send(line.to_owned()).unwrap())
+        });
+        let seconds = ping(&port.recv().unwrap(), 10, 300_000).unwrap();
+        server.join().unwrap().unwrap();
+        assert!(seconds.iter().all(|s| *s > 0.0), "{seconds:?}");
+        assert!(seconds[0] <= seconds[1]);
+    }
+
+    #[test]
+    fn slow_networks_are_measured_in_little_time() {
+        let mut spec = Spec::new("x", 2).unwrap();
+        let amount = Amount::on(&spec);
+        assert_eq!((amount.rounds, amount.bytes), (1000, 1 << 26));
+        spec.latency = "1s".parse().unwrap();
+        spec.bandwidth = Some("1mbit".parse().unwrap());
+        let amount = Amount::on(&spec);
+        assert_eq!((amount.rounds, amount.bytes), (5, 65_536));
+    }
+}

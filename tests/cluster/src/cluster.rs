@@ -1,0 +1,277 @@
+//! A cluster as a value.
+
+use std::io::BufReader;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::error::{During, Error};
+use crate::groups::Groups;
+use crate::keeper::expect;
+use crate::launch::Launcher;
+use crate::link::not_started;
+use crate::spec::{Spec, validate_name};
+use crate::state::{State, folder, folders, remove_folder};
+
+/// A cluster that is up.
+///
+/// One that this process has brought [up](Cluster::up) is taken down when the value is dropped, also by a panic, and
+/// when the process is killed.
+#[derive(Debug)]
+pub struct Cluster {
+    program: PathBuf,
+    state: State,
+    keeper: Option<Child>,
+}
+
+impl Cluster {
+    /// Brings a cluster up that ends with this value. `program` is the command `isochron-cluster`.
+    ///
+    /// A cluster of the same name whose keeper was killed is removed before.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when this machine, or this user, cannot emulate hosts; [`Error::UpAlready`] when there is
+    /// one of this name; [`Error::Value`] when `spec` is wrong.
+    pub fn up(program: &Path, spec: &Spec) -> Result<Self, Error> {
+        Self::start(program, spec, true)
+    }
+
+    /// Brings a cluster up for a test; `None` where the machine, or the user, cannot have one: the test is to be
+    /// skipped then, for the reason that is printed. With `ISOCHRON_REQUIRE_CLUSTER=1` it is to fail.
+    ///
+    /// # Panics
+    /// When the cluster should be there and is not.
+    #[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
+    pub fn up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
+        let is_required = std::env::var("ISOCHRON_REQUIRE_CLUSTER").is_ok_and(|value| value == "1");
+        match Self::up(program, spec) {
+            Ok(cluster) => Some(cluster),
+            Err(error @ Error::Missing(_)) if !is_required => {
+                eprintln!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Brings a cluster up that stays until [`down`] removes it. `program` is the command `isochron-cluster`.
+    ///
+    /// # Errors
+    /// Those of [`up`](Cluster::up).
+    pub fn up_detached(program: &Path, spec: &Spec) -> Result<Self, Error> {
+        let mut cluster = Self::start(program, spec, false)?;
+        cluster.keeper = None;
+        Ok(cluster)
+    }
+
+    /// The cluster called `name`, which somebody else has brought up.
+    ///
+    /// # Errors
+    /// [`Error::NotUp`] when there is none, or its keeper was killed.
+    pub fn find(program: &Path, name: &str) -> Result<Self, Error> {
+        validate_name(name)?;
+        let state = State::read(name)?;
+        if !Groups::of(name)?.has_keeper() {
+            return Err(Error::NotUp(name.to_owned()));
+        }
+        Ok(Self {
+            program: program.to_owned(),
+            state,
+            keeper: None,
+        })
+    }
+
+    fn start(program: &Path, spec: &Spec, tied: bool) -> Result<Self, Error> {
+        spec.validate()?;
+        check_machine()?;
+        let groups = Groups::of(&spec.name)?;
+        if groups.has_keeper() {
+            return Err(Error::UpAlready(spec.name.clone()));
+        }
+        sweep(&spec.name)?;
+        let text = serde_json::to_string(spec).during(|| "the cluster".to_owned())?;
+        let mut command = Command::new(program);
+        command.args(["keep", &text]);
+        if tied {
+            command.arg("--tied").stdin(Stdio::piped());
+        } else {
+            command.stdin(Stdio::null());
+        }
+        // A group of its own: what interrupts us at the terminal does not reach it.
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0);
+        let mut keeper = command.spawn().during(|| program.display().to_string())?;
+        let outcome = match keeper.stdout.take() {
+            Some(output) => expect("ready", &mut BufReader::new(output)),
+            None => expect("ready", &mut std::io::empty()),
+        };
+        match outcome.and_then(|()| State::read(&spec.name)) {
+            Ok(state) => Ok(Self {
+                program: program.to_owned(),
+                state,
+                keeper: Some(keeper),
+            }),
+            Err(error) => {
+                // It ends by itself, having removed what there was.
+                let _ = keeper.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// What is known of the cluster.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Number of processes on each host, without the one that holds it.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when there are no control groups.
+    pub fn n_processes(&self) -> Result<Vec<usize>, Error> {
+        let groups = Groups::of(&self.state.spec.name)?;
+        let hosts = self.state.hosts.iter();
+        Ok(hosts
+            .map(|host| groups.n_processes(&host.name).saturating_sub(1))
+            .collect())
+    }
+
+    /// A command that runs `words`, a program and its arguments, on a host.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when there is no such host.
+    pub fn command(&self, host: &str, words: &[String]) -> Result<Command, Error> {
+        self.state.host(host)?;
+        let mut command = Command::new(&self.program);
+        command.args(["exec", "--name", &self.state.spec.name, host, "--"]);
+        command.args(words);
+        Ok(command)
+    }
+
+    /// A command that starts `ranks[idx]` ranks on each host, numbered host by host; add the program and its
+    /// arguments.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when there is not one number for each host, or no rank at all.
+    pub fn mpirun(&self, launcher: &Launcher, ranks: &[usize]) -> Result<Command, Error> {
+        let list = || {
+            ranks
+                .iter()
+                .map(usize::to_string)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let n_hosts = self.state.hosts.len();
+        if ranks.len() != n_hosts {
+            let reason = format!("give one number for each of the {n_hosts} hosts");
+            return Err(Error::value("ranks", list(), &reason));
+        }
+        if ranks.iter().sum::<usize>() == 0 {
+            return Err(Error::value("ranks", list(), "there must be one at least"));
+        }
+        let names: Vec<_> = self
+            .state
+            .hosts
+            .iter()
+            .map(|host| host.name.clone())
+            .collect();
+        self.command(&names[0], &launcher.words(&names, ranks))
+    }
+
+    /// `total` ranks dealt to the hosts, as evenly as whole numbers allow.
+    pub fn dealt(&self, total: usize) -> Vec<usize> {
+        let n_hosts = self.state.hosts.len();
+        let more = total % n_hosts;
+        (0..n_hosts)
+            .map(|idx| total / n_hosts + usize::from(idx < more))
+            .collect()
+    }
+
+    /// Kills the process that holds the hosts, as the system may when memory runs out; for tests of what follows.
+    ///
+    /// # Errors
+    /// [`Error::NotUp`] when this process has not brought the cluster up.
+    pub fn kill_keeper(&mut self) -> Result<(), Error> {
+        let name = &self.state.spec.name;
+        let keeper = self
+            .keeper
+            .as_mut()
+            .ok_or_else(|| Error::NotUp(name.clone()))?;
+        let killed = keeper.kill().and_then(|()| keeper.wait());
+        killed.map(drop).during(|| "the keeper".to_owned())
+    }
+
+    /// The command `isochron-cluster`.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(keeper) = &mut self.keeper {
+            let name = &self.state.spec.name;
+            // Where the keeper was killed, there may be another cluster of this name by now.
+            if State::read(name).is_ok_and(|state| state.hosts == self.state.hosts) {
+                // Should this fail, the keeper tries again when its standard input ends with this value.
+                let _ = sweep(name);
+            }
+            let _ = keeper.wait();
+        }
+    }
+}
+
+/// Takes the cluster called `name` down with every process on its hosts; whether there was anything of it.
+///
+/// # Errors
+/// [`Error::System`] when something of it cannot be removed.
+pub fn down(name: &str) -> Result<bool, Error> {
+    validate_name(name)?;
+    let existed = folder(name).exists() || Groups::of(name).is_ok_and(|groups| groups.exist());
+    if existed {
+        check_root()?;
+        sweep(name)?;
+    }
+    Ok(existed)
+}
+
+/// Names of the clusters of this machine, also of those whose keeper was killed.
+pub fn names() -> Vec<String> {
+    folders()
+}
+
+/// Removes all there is of a cluster, if anything.
+pub(crate) fn sweep(name: &str) -> Result<(), Error> {
+    let groups = Groups::of(name)?;
+    if groups.exist() {
+        groups.remove()?;
+    }
+    remove_folder(name)
+}
+
+/// The one sentence for those who cannot have a cluster.
+fn check_machine() -> Result<(), Error> {
+    check_root()?;
+    for program in ["ip", "tc"] {
+        let mut command = Command::new(program);
+        command
+            .arg("-Version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+            .status()
+            .map_err(|error| not_started(program, &error))?;
+    }
+    Ok(())
+}
+
+fn check_root() -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Error::Missing(
+        "namespaces, network cards and control groups are root's: run this as root".to_owned(),
+    ))
+}

@@ -1,0 +1,294 @@
+//! The control groups of a cluster: one for its keeper and one for each host.
+//!
+//! A host's group holds every process of the host, which is how they are found when the cluster goes, and enforces
+//! its CPU quota. The groups lie at the top of the hierarchy, where every session of this machine finds them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{During, Error};
+
+/// Time in which a quota is to be used up, in microseconds: short, so that a host with a quarter of a core stands
+/// still for 7.5 ms at a time and not for 75.
+const PERIOD_US: f64 = 1e4;
+/// The same for quotas of which the kernel would not enforce so small a part: it takes 1 ms at least.
+const LONG_PERIOD_US: f64 = 1e5;
+/// The file of a group's weight in versions 1 and 2, the weight of one that nobody has set, and the largest.
+const WEIGHTS: [(&str, usize, usize); 2] =
+    [("cpu.shares", 1024, 262_144), ("cpu.weight", 100, 10_000)];
+/// Group of the keeper.
+pub(crate) const SWITCH: &str = "switch";
+/// How long killed processes may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The control groups of one cluster.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    mount: PathBuf,
+    version: u32,
+    top: PathBuf,
+}
+
+impl Groups {
+    /// Where the groups of cluster `name` are, or would be.
+    pub(crate) fn of(name: &str) -> Result<Self, Error> {
+        let path = "/proc/self/mountinfo";
+        let mounts = fs::read_to_string(path).during(|| path.to_owned())?;
+        let (mount, version) = hierarchy(&mounts).ok_or_else(|| {
+            Error::Missing("no control groups are mounted that limit CPU time".to_owned())
+        })?;
+        Ok(Self::below(mount, version, name))
+    }
+
+    fn below(mount: PathBuf, version: u32, name: &str) -> Self {
+        let top = mount.join(format!("isochron-cluster-{name}"));
+        Self {
+            mount,
+            version,
+            top,
+        }
+    }
+
+    /// Makes the group that all others are to lie in: whoever succeeds has the cluster's name.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the system does not let us; [`Error::UpAlready`] when it is there.
+    pub(crate) fn claim(&self, name: &str) -> Result<(), Error> {
+        fs::create_dir(&self.top).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::UpAlready(name.to_owned()),
+            _ => missing("control groups cannot be made")(error),
+        })
+    }
+
+    /// Makes the groups of the keeper and of `hosts`, with their CPU quotas in cores.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when the system does not let us.
+    pub(crate) fn create(&self, hosts: &[(String, Option<f64>)]) -> Result<(), Error> {
+        if self.version == 2 && hosts.iter().any(|(_, quota)| quota.is_some()) {
+            for folder in [&self.mount, &self.top] {
+                fs::write(folder.join("cgroup.subtree_control"), "+cpu")
+                    .map_err(missing("CPU quotas need control over CPU time"))?;
+            }
+        }
+        let make = |name: &str| {
+            let folder = self.top.join(name);
+            let made = fs::create_dir(&folder).map_err(missing("control groups cannot be made"));
+            made.map(|()| folder)
+        };
+        let switch = make(SWITCH)?;
+        let (file, usual, most) = WEIGHTS[usize::from(self.version == 2)];
+        // Each host weighs as much as any group of the machine; the switch must not wait for those it serves.
+        // Without the controller all of them are processes like others.
+        let all = (usual * hosts.len()).min(most);
+        let _ = fs::write(self.top.join(file), all.to_string());
+        let _ = fs::write(switch.join(file), most.to_string());
+        for (host, quota) in hosts {
+            let folder = make(host)?;
+            if let Some(cores) = quota {
+                self.limit(&folder, *cores)
+                    .map_err(missing("CPU quotas cannot be set"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn limit(&self, folder: &Path, cores: f64) -> io::Result<()> {
+        let period = if cores < 0.1 {
+            LONG_PERIOD_US
+        } else {
+            PERIOD_US
+        };
+        let quota = (cores * period).round();
+        if self.version == 2 {
+            return fs::write(folder.join("cpu.max"), format!("{quota} {period}"));
+        }
+        fs::write(folder.join("cpu.cfs_period_us"), period.to_string())?;
+        fs::write(folder.join("cpu.cfs_quota_us"), quota.to_string())
+    }
+
+    /// Moves this process into the group `which`; its children will be there too.
+    pub(crate) fn join(&self, which: &str) -> Result<(), Error> {
+        join(&self.top.join(which))
+    }
+
+    /// Moves this process out of the cluster's groups.
+    pub(crate) fn leave(&self) -> Result<(), Error> {
+        join(&self.mount)
+    }
+
+    /// Whether the keeper lives.
+    pub(crate) fn has_keeper(&self) -> bool {
+        !processes(&self.top.join(SWITCH)).is_empty()
+    }
+
+    /// Whether there is anything of the cluster.
+    pub(crate) fn exist(&self) -> bool {
+        self.top.exists()
+    }
+
+    /// Number of processes of a host.
+    pub(crate) fn n_processes(&self, host: &str) -> usize {
+        processes(&self.top.join(host)).len()
+    }
+
+    /// Ends every process in the groups, except this one, and removes the groups.
+    ///
+    /// # Errors
+    /// [`Error::System`] when a process cannot be ended, or a group not be removed.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        let start = Instant::now();
+        loop {
+            let left: Vec<_> = folders(&self.top)
+                .iter()
+                .flat_map(|f| processes(f))
+                .collect();
+            for pid in &left {
+                // It may have ended meanwhile.
+                let _ = kill_process(*pid, Signal::KILL);
+            }
+            match remove_folders(&self.top) {
+                Ok(()) => return Ok(()),
+                Err(error) if start.elapsed() > PATIENCE => {
+                    let list: Vec<_> = left.iter().map(|pid| pid.to_string()).collect();
+                    let what = format!("{}, with processes {}", self.top.display(), list.join(" "));
+                    return Err(error).during(|| what);
+                }
+                // A group counts as busy until the last of its killed processes has been seen off by the kernel.
+                Err(_) => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+}
+
+/// What the machine lacks when the system refuses something.
+fn missing(what: &str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::Missing(format!("{what} ({error})"))
+}
+
+fn join(folder: &Path) -> Result<(), Error> {
+    let file = folder.join("cgroup.procs");
+    fs::write(&file, std::process::id().to_string()).during(|| file.display().to_string())
+}
+
+/// Processes directly in a group, without this one.
+fn processes(folder: &Path) -> Vec<Pid> {
+    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    let numbers = text.lines().filter_map(|line| line.parse().ok());
+    let all = numbers.filter_map(Pid::from_raw);
+    all.filter(|pid| *pid != rustix::process::getpid())
+        .collect()
+}
+
+/// A folder and all below it, the deepest first.
+fn folders(top: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(top).into_iter().flatten().flatten();
+    let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut all: Vec<_> = inner.flat_map(|entry| folders(&entry.path())).collect();
+    all.push(top.to_owned());
+    all
+}
+
+/// A control group's files go with its folder, so nothing but folders is removed.
+fn remove_folders(top: &Path) -> io::Result<()> {
+    for folder in folders(top) {
+        match fs::remove_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Mount point and version of the control groups that limit CPU time, from the contents of `mountinfo`: version 1
+/// where its controller is mounted, for then version 2 cannot have it.
+fn hierarchy(mountinfo: &str) -> Option<(PathBuf, u32)> {
+    let find = |wanted: u32| {
+        mountinfo.lines().find_map(|line| {
+            // `36 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu`
+            let (left, right) = line.split_once(" - ")?;
+            let mut right = right.split(' ');
+            let (kind, options) = (right.next()?, right.nth(1)?);
+            let fits = match wanted {
+                1 => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
+                _ => kind == "cgroup2",
+            };
+            let mount = left.split(' ').nth(4).filter(|_| fits)?;
+            Some((PathBuf::from(mount), wanted))
+        })
+    };
+    find(1).or_else(|| find(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "\
+24 1 0:22 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+25 1 0:23 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
+26 1 0:24 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct
+";
+    const V2: &str = "\
+22 1 0:20 / /proc rw - proc proc rw
+24 1 0:22 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw,nsdelegate
+";
+
+    #[test]
+    fn both_versions_are_found() {
+        let cpu = PathBuf::from("/sys/fs/cgroup/cpu,cpuacct");
+        assert_eq!(hierarchy(V1), Some((cpu, 1)));
+        assert_eq!(hierarchy(V2), Some((PathBuf::from("/sys/fs/cgroup"), 2)));
+        assert_eq!(hierarchy("22 1 0:20 / /proc rw - proc proc rw\n"), None);
+    }
+
+    fn created(version: u32) -> (tempfile::TempDir, Groups) {
+        let folder = tempfile::tempdir().unwrap();
+        let groups = Groups::below(folder.path().to_owned(), version, "x");
+        let hosts = [
+            ("iso-1", None),
+            ("iso-2", Some(0.25)),
+            ("iso-3", Some(0.05)),
+        ];
+        let hosts = hosts.map(|(name, quota)| (name.to_owned(), quota));
+        groups.claim("x").unwrap();
+        groups.create(&hosts).unwrap();
+        (folder, groups)
+    }
+
+    #[test]
+    fn version_1_takes_quotas_as_two_files() {
+        let (folder, groups) = created(1);
+        let read = |file: &str| fs::read_to_string(groups.top.join(file)).unwrap();
+        assert_eq!(read("iso-2/cpu.cfs_period_us"), "10000");
+        assert_eq!(read("iso-2/cpu.cfs_quota_us"), "2500");
+        assert_eq!(read("iso-3/cpu.cfs_period_us"), "100000");
+        assert_eq!(read("iso-3/cpu.cfs_quota_us"), "5000");
+        assert_eq!(read("switch/cpu.shares"), "262144");
+        assert_eq!(read("cpu.shares"), "3072");
+        assert!(!groups.top.join("iso-1/cpu.cfs_quota_us").exists());
+        assert!(!folder.path().join("cgroup.subtree_control").exists());
+    }
+
+    #[test]
+    fn version_2_takes_quotas_as_one_line_and_hands_the_controller_down() {
+        let (folder, groups) = created(2);
+        let read = |file: &str| fs::read_to_string(groups.top.join(file)).unwrap();
+        assert_eq!(read("iso-2/cpu.max"), "2500 10000");
+        assert_eq!(read("cgroup.subtree_control"), "+cpu");
+        assert_eq!(read("switch/cpu.weight"), "10000");
+        let above = folder.path().join("cgroup.subtree_control");
+        assert_eq!(fs::read_to_string(above).unwrap(), "+cpu");
+        assert!(!groups.top.join("iso-1/cpu.max").exists());
+    }
+
+    #[test]
+    fn groups_that_are_there_are_not_taken_over() {
+        let (_folder, groups) = created(1);
+        assert!(matches!(groups.claim("x"), Err(Error::UpAlready(_))));
+    }
+}

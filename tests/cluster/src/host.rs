@@ -1,0 +1,155 @@
+//! An emulated host: a process that holds its namespaces, and entering them.
+
+use std::fs::{self, File};
+use std::io::{BufRead, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::thread::{CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+use crate::error::{During, Error};
+use crate::groups::Groups;
+use crate::launch;
+use crate::link;
+use crate::spec::Spec;
+use crate::state::{State, folder, network_of};
+use crate::system;
+
+/// The namespaces of a host, by their names under `/proc/PID/ns`, in the order in which they are entered: the files
+/// last, so that the others are found.
+const NAMESPACES: [(&str, LinkNameSpaceType); 4] = [
+    ("net", LinkNameSpaceType::Network),
+    ("uts", LinkNameSpaceType::HostNameAndNISDomainName),
+    ("ipc", LinkNameSpaceType::InterProcessCommunication),
+    ("mnt", LinkNameSpaceType::Mount),
+];
+
+/// Becomes host `idx` (from 0) of the cluster: its namespaces live while this process does, which is until its
+/// standard input ends.
+///
+/// Says `made` when they are there, waits for a line, which says that its network card is there too, and then says
+/// `ready`.
+///
+/// # Errors
+/// [`Error::Missing`] when the system does not let us.
+pub fn hold(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(), Error> {
+    let name = name(idx);
+    Groups::of(&spec.name)?.join(&name)?;
+    make_namespaces(&name, &folder(&spec.name).join("hosts"))
+        .map_err(|error| Error::Missing(format!("namespaces cannot be made ({error})")))?;
+    say("made");
+    let mut input = std::io::stdin().lock();
+    let mut line = String::new();
+    if input
+        .read_line(&mut line)
+        .during(|| "standard input".to_owned())?
+        > 0
+    {
+        link::card(&address(idx), spec)?;
+        say("ready");
+    }
+    let _ = input.read_to_end(&mut Vec::new());
+    Ok(())
+}
+
+fn make_namespaces(name: &str, hosts: &Path) -> Result<(), std::io::Error> {
+    let all = [
+        UnshareFlags::NEWNET,
+        UnshareFlags::NEWUTS,
+        UnshareFlags::NEWIPC,
+        UnshareFlags::NEWNS,
+    ];
+    system::leave_namespaces(all.into_iter().collect())?;
+    rustix::system::sethostname(name.as_bytes())?;
+    // What is mounted from here on is this host's alone.
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )?;
+    mount_bind(hosts, "/etc/hosts")?;
+    // MPI libraries keep what ranks of one host share here, under names that do not tell hosts apart.
+    if Path::new("/dev/shm").is_dir() {
+        mount(
+            "tmpfs",
+            "/dev/shm",
+            "tmpfs",
+            MountFlags::NOSUID | MountFlags::NODEV,
+            None,
+        )?;
+    }
+    Ok(())
+}
+
+/// Replaces this process by `program`, run on host `name` of the cluster in the folder where this process is.
+///
+/// # Errors
+/// [`Error::NotUp`] when the cluster is not; otherwise when the host cannot be entered or `program` not be started.
+pub fn enter(state: &State, name: &str, program: &str, args: &[String]) -> Error {
+    match prepare(state, name) {
+        Ok(()) => {
+            let mut command = Command::new(program);
+            command
+                .args(args)
+                .envs(launch::environment(&state.spec.name));
+            Error::System {
+                what: program.to_owned(),
+                source: command.exec(),
+            }
+        }
+        Err(error) => error,
+    }
+}
+
+/// Moves this process to the host.
+fn prepare(state: &State, name: &str) -> Result<(), Error> {
+    let host = state.host(name)?;
+    let cluster = &state.spec.name;
+    // The number of a process that is gone may have been given to another.
+    if network_of(host.pid).ok().as_ref() != Some(&host.network) {
+        return Err(Error::NotUp(cluster.clone()));
+    }
+    let here = std::env::current_dir().during(|| "the current folder".to_owned())?;
+    Groups::of(cluster)?.join(name)?;
+    let idx = state.hosts.iter().position(|other| other == host);
+    if let Some(cpu) = idx.and_then(|idx| state.spec.cpu(idx)) {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        rustix::thread::sched_setaffinity(None, &set).during(|| format!("CPU {cpu}"))?;
+    }
+    let open = |(space, kind)| {
+        let path = format!("/proc/{}/ns/{space}", host.pid);
+        let file = File::open(&path).during(|| path.clone())?;
+        Ok((path, file, kind))
+    };
+    let spaces: Vec<_> = NAMESPACES
+        .into_iter()
+        .map(open)
+        .collect::<Result<_, Error>>()?;
+    for (path, file, kind) in spaces {
+        move_into_link_name_space(file.as_fd(), Some(kind)).during(|| path)?;
+    }
+    // Entering another view of the files leads to its root.
+    std::env::set_current_dir(&here).during(|| here.display().to_string())
+}
+
+/// Hostname of host `idx`, from 0.
+pub(crate) fn name(idx: usize) -> String {
+    format!("iso-{}", idx + 1)
+}
+
+/// Address of host `idx`, from 0: in a network that nobody outside the cluster sees.
+pub(crate) fn address(idx: usize) -> String {
+    format!("10.77.0.{}", idx + 1)
+}
+
+/// The contents of `/etc/hosts` on every host.
+pub(crate) fn write_hosts(n_hosts: usize, file: &Path) -> Result<(), Error> {
+    let lines = (0..n_hosts).map(|idx| format!("{} {}\n", address(idx), name(idx)));
+    let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned())
+        .chain(lines)
+        .collect();
+    fs::write(file, text).during(|| file.display().to_string())
+}

@@ -1,0 +1,179 @@
+//! The process in the background that makes a cluster, holds its hosts and is its switch.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::thread::UnshareFlags;
+
+use crate::cluster::sweep;
+use crate::error::{During, Error};
+use crate::groups::{Groups, SWITCH};
+use crate::host;
+use crate::launch::write_agent;
+use crate::link;
+use crate::spec::Spec;
+use crate::state::{Host, State, create_folder, network_of};
+use crate::switch::{Switch, serve};
+use crate::system;
+
+/// A host's process, the end of its life in our hands: it goes when `input` is closed.
+struct Holder {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+/// Makes the cluster, says `ready`, and holds it until this process is ended; with `tied`, until standard input ends
+/// too.
+///
+/// `program` is the command `isochron-cluster`.
+///
+/// # Errors
+/// [`Error::Missing`] when the system does not let us; nothing is left of the cluster then.
+pub fn keep(spec: &Spec, program: &Path, tied: bool, say: impl FnOnce(&str)) -> Result<(), Error> {
+    let groups = Groups::of(&spec.name)?;
+    let hosts: Vec<_> = (0..spec.n_hosts)
+        .map(|idx| (host::name(idx), spec.quota(idx)))
+        .collect();
+    groups.claim(&spec.name)?;
+    let created = groups.create(&hosts).and_then(|()| groups.join(SWITCH));
+    let made = created.and_then(|()| make(spec, program));
+    let (holders, devices) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            // What could not be made may not be removable in part either; the first reason is the one to tell.
+            let _ = groups.leave().and_then(|()| sweep(&spec.name));
+            return Err(error);
+        }
+    };
+    if tied {
+        let name = spec.name.clone();
+        std::thread::spawn(move || end_with_input(&name));
+    }
+    say("ready");
+    hold(spec, holders, devices)
+}
+
+/// Makes the hosts and what joins them.
+fn make(spec: &Spec, program: &Path) -> Result<(Vec<Holder>, Vec<File>), Error> {
+    let folder = create_folder(&spec.name)?;
+    host::write_hosts(spec.n_hosts, &folder.join("hosts"))?;
+    write_agent(&spec.name, program)?;
+    system::leave_namespaces(UnshareFlags::NEWNET)
+        .map_err(|error| Error::Missing(format!("namespaces cannot be made ({error})")))?;
+    let mut holders = start_hosts(spec, program)?;
+    let hosts = describe(&holders)?;
+    let devices = if spec.latency.ns() == 0 {
+        link::bridge(&hosts, spec.bandwidth)?;
+        Vec::new()
+    } else {
+        link::taps(&hosts)?
+    };
+    for holder in &mut holders {
+        let go = holder.input.write_all(b"linked\n");
+        go.during(|| "a host".to_owned())?;
+        expect("ready", &mut holder.output)?;
+    }
+    let state = State {
+        spec: spec.clone(),
+        hosts,
+    };
+    state.write()?;
+    Ok((holders, devices))
+}
+
+fn start_hosts(spec: &Spec, program: &Path) -> Result<Vec<Holder>, Error> {
+    let text = serde_json::to_string(spec).during(|| "the cluster".to_owned())?;
+    let start = |idx: usize| {
+        let mut child = Command::new(program)
+            .args(["host", &text, &idx.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .during(|| program.display().to_string())?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (input, output) = pipes.ok_or_else(|| Error::Program {
+            what: program.display().to_string(),
+            message: "has no standard input and output".to_owned(),
+        })?;
+        Ok(Holder {
+            child,
+            input,
+            output: BufReader::new(output),
+        })
+    };
+    // All of them are making their namespaces while we wait for the first.
+    let mut holders: Vec<_> = (0..spec.n_hosts).map(start).collect::<Result<_, Error>>()?;
+    for holder in &mut holders {
+        expect("made", &mut holder.output)?;
+    }
+    Ok(holders)
+}
+
+fn describe(holders: &[Holder]) -> Result<Vec<Host>, Error> {
+    let describe = |(idx, holder): (usize, &Holder)| {
+        let pid = holder.child.id();
+        Ok(Host {
+            name: host::name(idx),
+            address: host::address(idx),
+            pid,
+            network: network_of(pid).during(|| format!("/proc/{pid}/ns/net"))?,
+        })
+    };
+    holders.iter().enumerate().map(describe).collect()
+}
+
+/// Reads a line, which must be `word`; anything else says why a process of ours could not go on.
+pub(crate) fn expect(word: &str, output: &mut impl BufRead) -> Result<(), Error> {
+    let mut line = String::new();
+    output
+        .read_line(&mut line)
+        .during(|| "isochron-cluster".to_owned())?;
+    match line.trim_end() {
+        line if line == word => Ok(()),
+        line => Err(match line.strip_prefix(MISSING) {
+            Some(what) => Error::Missing(what.to_owned()),
+            None => Error::Program {
+                what: "isochron-cluster".to_owned(),
+                message: if line.is_empty() { "ended early" } else { line }.to_owned(),
+            },
+        }),
+    }
+}
+
+/// How a process of ours begins the line that says what the machine lacks.
+const MISSING: &str = "missing: ";
+
+/// The line by which a process of ours tells another one why it ends.
+pub fn farewell(error: &Error) -> String {
+    let line = match error {
+        Error::Missing(what) => format!("{MISSING}{what}"),
+        error => error.to_string(),
+    };
+    line.replace('\n', " ")
+}
+
+/// Forwards frames, or waits, for ever.
+fn hold(spec: &Spec, holders: Vec<Holder>, devices: Vec<File>) -> Result<(), Error> {
+    if devices.is_empty() {
+        loop {
+            std::thread::park();
+        }
+    }
+    let switch = Switch::new(spec.n_hosts, spec.bandwidth, spec.latency);
+    let outcome = serve(switch, devices).during(|| "the switch".to_owned());
+    drop(holders);
+    outcome
+}
+
+/// Takes the cluster down when whoever wanted it is gone without having done so.
+fn end_with_input(name: &str) {
+    let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+    let gone = Groups::of(name)
+        .and_then(|groups| groups.leave())
+        .and_then(|()| sweep(name));
+    std::process::exit(i32::from(gone.is_err()));
+}

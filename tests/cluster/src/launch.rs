@@ -1,0 +1,143 @@
+//! How `mpirun` finds the hosts.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{During, Error};
+use crate::link::CARD;
+use crate::state::folder;
+
+/// An MPI library, by its launcher's options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// Open MPI.
+    OpenMpi,
+    /// MPICH, and those that have its launcher.
+    Mpich,
+}
+
+/// The launcher of an MPI library.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The library.
+    pub library: Library,
+    /// Its `mpirun`.
+    pub mpirun: PathBuf,
+}
+
+impl Launcher {
+    /// The words of a command that starts `ranks[idx]` ranks on each of the hosts, host by host.
+    pub(crate) fn words(&self, hosts: &[String], ranks: &[usize]) -> Vec<String> {
+        let used = hosts.iter().zip(ranks).filter(|(_, ranks)| **ranks > 0);
+        let list: Vec<_> = used
+            .map(|(host, ranks)| format!("{host}:{ranks}"))
+            .collect();
+        let option = match self.library {
+            Library::OpenMpi => "--host",
+            Library::Mpich => "-hosts",
+        };
+        let n_ranks: usize = ranks.iter().sum();
+        let words = [
+            self.mpirun.to_string_lossy().into_owned(),
+            "-n".to_owned(),
+            n_ranks.to_string(),
+            option.to_owned(),
+            list.join(","),
+        ];
+        words.into()
+    }
+}
+
+/// What the environment of every process on a host says, so that a plain `mpirun --host iso-1,iso-2` works there.
+///
+/// Ranks are unbound, because each pins its own threads; they may outnumber the cores, and then give way while they
+/// wait. Between hosts they use TCP on the card of the cluster.
+pub(crate) fn environment(name: &str) -> Vec<(&'static str, String)> {
+    let agent = agent(name).display().to_string();
+    let text = |value: &str| value.to_owned();
+    vec![
+        ("ISOCHRON_CLUSTER_NAME", text(name)),
+        ("OMPI_ALLOW_RUN_AS_ROOT", text("1")),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", text("1")),
+        ("OMPI_MCA_plm_rsh_agent", agent.clone()),
+        ("OMPI_MCA_plm_rsh_no_tree_spawn", text("1")),
+        ("OMPI_MCA_oob_tcp_if_include", text(CARD)),
+        ("OMPI_MCA_hwloc_base_binding_policy", text("none")),
+        ("OMPI_MCA_rmaps_base_oversubscribe", text("1")),
+        ("OMPI_MCA_mpi_yield_when_idle", text("1")),
+        ("OMPI_MCA_pml", text("ob1")),
+        ("OMPI_MCA_btl", text("self,vader,tcp")),
+        ("OMPI_MCA_btl_tcp_if_include", text(CARD)),
+        // Open MPI 5 starts its daemons by PRRTE, which has names of its own.
+        ("PRTE_MCA_plm_ssh_agent", agent.clone()),
+        ("PRTE_MCA_plm_ssh_no_tree_spawn", text("1")),
+        ("PRTE_MCA_prte_if_include", text(CARD)),
+        ("PRTE_MCA_hwloc_default_binding_policy", text("none")),
+        (
+            "PRTE_MCA_rmaps_default_mapping_policy",
+            text("slot:oversubscribe"),
+        ),
+        ("HYDRA_LAUNCHER", text("ssh")),
+        ("HYDRA_LAUNCHER_EXEC", agent),
+        ("HYDRA_IFACE", text(CARD)),
+    ]
+}
+
+/// The script that stands for ssh in cluster `name`.
+fn agent(name: &str) -> PathBuf {
+    folder(name).join("rsh")
+}
+
+/// Writes the script that stands for ssh: `rsh HOST COMMAND...`.
+pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), Error> {
+    let file = agent(name);
+    let program = program.display().to_string().replace('\'', r"'\''");
+    let text = format!("#!/bin/sh\nexec '{program}' rsh --name '{name}' -- \"$@\"\n");
+    fs::write(&file, text).during(|| file.display().to_string())?;
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&file, mode).during(|| file.display().to_string())
+}
+
+/// The host and the command in the words that a launcher gives to ssh: `[-x ...] HOST WORD...`. As with ssh, the
+/// words are joined and a shell reads them.
+///
+/// # Errors
+/// [`Error::Value`] when there is no host.
+pub fn remote(words: &[String]) -> Result<(&str, String), Error> {
+    let start = words.iter().position(|word| !word.starts_with('-'));
+    match start.and_then(|start| words[start..].split_first()) {
+        Some((host, command)) => Ok((host, command.join(" "))),
+        None => Err(Error::value("command", words.join(" "), "names no host")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn hosts_without_ranks_are_left_out() {
+        let launcher = |library| Launcher {
+            library,
+            mpirun: "mpirun".into(),
+        };
+        let hosts = owned(&["iso-1", "iso-2", "iso-3"]);
+        let words = launcher(Library::OpenMpi).words(&hosts, &[2, 0, 1]);
+        assert_eq!(words, ["mpirun", "-n", "3", "--host", "iso-1:2,iso-3:1"]);
+        let words = launcher(Library::Mpich).words(&hosts, &[1, 1, 1]);
+        assert_eq!(words[3..], ["-hosts", "iso-1:1,iso-2:1,iso-3:1"]);
+    }
+
+    #[test]
+    fn words_for_ssh_are_host_and_command() {
+        let words = owned(&["-x", "iso-2", "PATH=/bin ;", "orted", "-mca", "x"]);
+        let (host, command) = remote(&words).unwrap();
+        assert_eq!((host, &*command), ("iso-2", "PATH=/bin ; orted -mca x"));
+        assert!(remote(&owned(&["-x"])).is_err());
+    }
+}

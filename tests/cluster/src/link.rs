@@ -1,0 +1,132 @@
+//! Network cards and the kernel's bridge, by `ip` and `tc`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+use crate::error::{During, Error};
+use crate::spec::Spec;
+use crate::state::Host;
+use crate::switch::{MTU, OVERHEAD};
+use crate::system;
+use crate::units::Rate;
+
+/// Name of the network card of every host.
+pub(crate) const CARD: &str = "eth0";
+/// What a link may send at once after a pause, in bytes, and in seconds at its rate. More would let short messages
+/// through as if there were no limit; less than a frame or two would let nothing through.
+const BURST: (f64, f64) = (32_768.0, 50e-6);
+/// What may wait for a link, in bytes.
+const MAX_WAITING: usize = 64 << 20;
+
+/// Joins the hosts by the kernel's bridge, each by a pair of virtual cards; run in the network of the bridge.
+pub(crate) fn bridge(hosts: &[Host], bandwidth: Option<Rate>) -> Result<(), Error> {
+    let mut lines = String::from("link add bridge0 type bridge\nlink set bridge0 up\n");
+    for (idx, host) in hosts.iter().enumerate() {
+        let pid = host.pid;
+        lines += &format!(
+            "link add port{idx} mtu {MTU} type veth peer name {CARD} mtu {MTU} netns {pid}\n\
+             link set port{idx} master bridge0 up\n"
+        );
+    }
+    batch("ip", &lines)?;
+    let shaped = |rate| (0..hosts.len()).map(move |idx| shaper(&format!("port{idx}"), rate));
+    match bandwidth {
+        Some(rate) => batch("tc", &shaped(rate).collect::<String>()),
+        None => Ok(()),
+    }
+}
+
+/// Gives each host a card whose frames the returned files read and write.
+pub(crate) fn taps(hosts: &[Host]) -> Result<Vec<File>, Error> {
+    let mut lines = String::new();
+    let mut devices = Vec::new();
+    for (idx, host) in hosts.iter().enumerate() {
+        let name = format!("port{idx}");
+        let missing =
+            |error| Error::Missing(format!("/dev/net/tun makes no network card ({error})"));
+        devices.push(system::tap(&name).map_err(missing)?);
+        lines += &format!("link set {name} netns {} name {CARD}\n", host.pid);
+    }
+    batch("ip", &lines)?;
+    Ok(devices)
+}
+
+/// Puts this network's own cards into service; run in the network of a host.
+pub(crate) fn card(address: &str, spec: &Spec) -> Result<(), Error> {
+    let lines =
+        format!("link set lo up\nlink set {CARD} mtu {MTU} up\naddr add {address}/24 dev {CARD}\n");
+    batch("ip", &lines)?;
+    // Also in front of the switch: what waits here counts against the sender's buffers, and what waits in the device
+    // would be lost when there is too much of it.
+    match spec.bandwidth {
+        Some(rate) => batch("tc", &shaper(CARD, rate)),
+        None => Ok(()),
+    }
+}
+
+/// The line by which `tc` limits what `card` sends.
+fn shaper(card: &str, rate: Rate) -> String {
+    let bits_per_s = rate.bits_per_s();
+    let burst = BURST.0.max(bits_per_s / 8.0 * BURST.1).ceil();
+    format!(
+        "qdisc replace dev {card} root tbf rate {bits_per_s:.0}bit burst {burst}b overhead {OVERHEAD} limit {MAX_WAITING}b\n"
+    )
+}
+
+/// Runs `ip` or `tc` once for many lines.
+fn batch(program: &str, lines: &str) -> Result<(), Error> {
+    let mut child = Command::new(program)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| not_started(program, &error))?;
+    if let Some(mut input) = child.stdin.take() {
+        // When it stops reading, its status and what it prints say more.
+        let _ = input.write_all(lines.as_bytes());
+    }
+    let output = child.wait_with_output().during(|| program.to_owned())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    // `Command failed -:3` tells the line.
+    let said = String::from_utf8_lossy(&output.stderr);
+    let at = said.lines().find_map(|line| line.split_once("failed -:"));
+    let at = at.and_then(|(_, number)| number.trim().parse::<usize>().ok());
+    let line = at.and_then(|number| lines.lines().nth(number - 1));
+    Err(Error::Missing(format!(
+        "`{program} {}`: {}",
+        line.unwrap_or_default(),
+        said.lines().next().unwrap_or("failed")
+    )))
+}
+
+/// What to say when `ip` or `tc` is not there.
+pub(crate) fn not_started(program: &str, error: &io::Error) -> Error {
+    Error::Missing(format!(
+        "`{program}` does not start ({error}); it is part of iproute2"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fast_link_may_send_more_at_once() {
+        let line = |rate: &str| shaper("eth0", rate.parse().unwrap());
+        assert!(line("1gbit").contains(" rate 1000000000bit burst 32768b "));
+        assert!(line("10gbit").contains(" rate 10000000000bit burst 62500b "));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_with_its_package() {
+        let message = batch("no-such-ip", "").unwrap_err().to_string();
+        assert!(
+            message.contains("`no-such-ip`") && message.contains("iproute2"),
+            "{message}"
+        );
+    }
+}

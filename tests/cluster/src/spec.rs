@@ -1,0 +1,149 @@
+//! What a cluster shall be.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::units::{Latency, Quota, Rate};
+
+/// Most hosts of a cluster: the addresses of one network.
+const MAX_HOSTS: usize = 250;
+/// Longest name of a cluster.
+const MAX_NAME: usize = 40;
+
+/// What a cluster shall be: how many hosts, on which network, how fast.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Spec {
+    /// Tells clusters of one machine apart: letters, digits and hyphens.
+    pub name: String,
+    /// Number of hosts, 1 to 250.
+    pub n_hosts: usize,
+    /// Bandwidth of each host's link, in each direction; as fast as the machine can where `None`.
+    pub bandwidth: Option<Rate>,
+    /// Latency from host to host, one way.
+    pub latency: Latency,
+    /// CPU quota of each host; one for all, or none at all where empty.
+    pub quotas: Vec<Quota>,
+    /// Cores that the hosts are bound to: host `i` (from 0) to `cpus[i % cpus.len()]`; unbound where empty.
+    pub cpus: Vec<usize>,
+}
+
+impl Spec {
+    /// Hosts without limits.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when `name` or `n_hosts` is not allowed.
+    pub fn new(name: &str, n_hosts: usize) -> Result<Self, Error> {
+        let spec = Self {
+            name: name.to_owned(),
+            n_hosts,
+            bandwidth: None,
+            latency: Latency::default(),
+            quotas: Vec::new(),
+            cpus: Vec::new(),
+        };
+        spec.validate()?;
+        Ok(spec)
+    }
+
+    /// Checks what the types alone do not ensure.
+    ///
+    /// # Errors
+    /// [`Error::Value`] names the first thing that is wrong.
+    pub fn validate(&self) -> Result<(), Error> {
+        validate_name(&self.name)?;
+        if !(1..=MAX_HOSTS).contains(&self.n_hosts) {
+            let reason = format!("there must be 1 to {MAX_HOSTS}");
+            return Err(Error::value("number of hosts", self.n_hosts, &reason));
+        }
+        if self.quotas.len() > 1 && self.quotas.len() != self.n_hosts {
+            let list: Vec<_> = self.quotas.iter().map(Quota::to_string).collect();
+            let reason = format!(
+                "give one for all hosts, or one for each of the {}",
+                self.n_hosts
+            );
+            return Err(Error::value("quota", list.join(","), &reason));
+        }
+        let here = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+        let limit = rustix::thread::CpuSet::MAX_CPU;
+        match self
+            .cpus
+            .iter()
+            .find(|cpu| **cpu >= limit || !here.is_set(**cpu))
+        {
+            Some(cpu) => Err(Error::value("CPU", cpu, "this process may not run on it")),
+            None => Ok(()),
+        }
+    }
+
+    /// Quota of host `idx`, from 0.
+    pub fn quota(&self, idx: usize) -> Option<f64> {
+        let quota = self.quotas.get(idx).or_else(|| self.quotas.first())?;
+        quota.cores()
+    }
+
+    /// Core of host `idx`, from 0.
+    pub fn cpu(&self, idx: usize) -> Option<usize> {
+        let turn = idx.checked_rem(self.cpus.len())?;
+        self.cpus.get(turn).copied()
+    }
+}
+
+/// A cluster's name becomes part of the names of folders and control groups.
+pub(crate) fn validate_name(name: &str) -> Result<(), Error> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
+        let reason = format!("use 1 to {MAX_NAME} letters, digits and hyphens");
+        return Err(Error::value("name", name, &reason));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quotas(list: &[&str]) -> Vec<Quota> {
+        list.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn wrong_numbers_of_things_are_named() {
+        let message = Spec::new("x", 0).unwrap_err().to_string();
+        assert_eq!(message, "number of hosts `0`: there must be 1 to 250");
+        assert!(Spec::new("x", 251).is_err());
+        for name in ["", "a/b", "..", "a b", &"x".repeat(41)] {
+            assert!(Spec::new(name, 1).is_err(), "{name}");
+        }
+        let mut spec = Spec::new("x", 3).unwrap();
+        spec.quotas = quotas(&["100%", "25%"]);
+        let message = spec.validate().unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "quota `100%,25%`: give one for all hosts, or one for each of the 3"
+        );
+    }
+
+    #[test]
+    fn one_quota_is_everyones_and_cores_are_dealt_in_turn() {
+        let mut spec = Spec::new("x", 3).unwrap();
+        assert_eq!((spec.quota(2), spec.cpu(2)), (None, None));
+        spec.quotas = quotas(&["50%"]);
+        spec.cpus = vec![0, 1];
+        assert_eq!((spec.quota(2), spec.cpu(2)), (Some(0.5), Some(0)));
+        spec.quotas = quotas(&["none", "25%", "50%"]);
+        assert_eq!((spec.quota(0), spec.quota(1)), (None, Some(0.25)));
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_named() {
+        let mut spec = Spec::new("x", 1).unwrap();
+        for cpu in [1023, 100_000] {
+            spec.cpus = vec![cpu];
+            let message = spec.validate().unwrap_err().to_string();
+            assert_eq!(
+                message,
+                format!("CPU `{cpu}`: this process may not run on it")
+            );
+        }
+    }
+}

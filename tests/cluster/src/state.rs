@@ -1,0 +1,109 @@
+//! What is known of a cluster that is up, in a file that any process of the machine can read.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{During, Error};
+use crate::spec::Spec;
+
+/// Where clusters keep their files; empty after a start of the machine, like the clusters themselves.
+const FOLDER: &str = "/run/isochron-cluster";
+
+/// A cluster that is up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// What was asked for.
+    pub spec: Spec,
+    /// The hosts, in order.
+    pub hosts: Vec<Host>,
+}
+
+/// One emulated host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its hostname, `iso-1` for the first.
+    pub name: String,
+    /// Its address on the cluster's network.
+    pub address: String,
+    /// The process that holds its namespaces.
+    pub pid: u32,
+    /// Its network namespace as the system names it, `net:[4026532251]`.
+    pub network: String,
+}
+
+impl State {
+    /// The host called `name`.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when there is none.
+    pub fn host(&self, name: &str) -> Result<&Host, Error> {
+        let found = self.hosts.iter().find(|host| host.name == name);
+        found.ok_or_else(|| {
+            let hosts = self.hosts.len();
+            let reason = format!("the hosts of this cluster are iso-1 to iso-{hosts}");
+            Error::value("host", name, &reason)
+        })
+    }
+
+    pub(crate) fn read(name: &str) -> Result<Self, Error> {
+        let file = folder(name).join("cluster.json");
+        let text = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::NotUp(name.to_owned()));
+            }
+            text => text.during(|| file.display().to_string())?,
+        };
+        serde_json::from_str(&text).during(|| file.display().to_string())
+    }
+
+    pub(crate) fn write(&self) -> Result<(), Error> {
+        let file = folder(&self.spec.name).join("cluster.json");
+        let text = serde_json::to_string_pretty(self).during(|| file.display().to_string())?;
+        fs::write(&file, text).during(|| file.display().to_string())
+    }
+}
+
+/// The folder of cluster `name`.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+/// Makes the folder of cluster `name`.
+pub(crate) fn create_folder(name: &str) -> Result<PathBuf, Error> {
+    let folder = folder(name);
+    fs::create_dir_all(&folder).during(|| folder.display().to_string())?;
+    Ok(folder)
+}
+
+/// Removes the folder of cluster `name`, and the one above it with the last.
+pub(crate) fn remove_folder(name: &str) -> Result<(), Error> {
+    let folder = folder(name);
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).during(|| folder.display().to_string());
+        }
+        _ => {}
+    }
+    // Refused while other clusters have theirs in it.
+    let _ = fs::remove_dir(FOLDER);
+    Ok(())
+}
+
+/// Names of all clusters that have a folder.
+pub(crate) fn folders() -> Vec<String> {
+    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The network namespace of a process as the system names it.
+pub(crate) fn network_of(pid: u32) -> io::Result<String> {
+    let link = fs::read_link(format!("/proc/{pid}/ns/net"))?;
+    Ok(link.to_string_lossy().into_owned())
+}

@@ -1,0 +1,322 @@
+//! A switch in user space: it forwards Ethernet frames between hosts as late and as slowly as it is told to.
+//!
+//! Every host has a link to the switch, of the same rate in each direction. A frame of `s` bits leaves its sender
+//! when the sender's link has carried those before it, `s/rate` later it has left entirely, and after the latency it
+//! has arrived at the switch's other side. There it takes its turn on the receiver's link with the frames of other
+//! senders. It does not wait for being complete before it is sent on, so that a frame on idle links takes
+//! `s/rate + latency`, and not twice the first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::units::{Latency, Rate};
+
+/// Largest payload of a frame, in bytes: the hosts' MTU. With that of the Internet, 1500, the switch would be busy
+/// at 1 Gbit/s with handling frames.
+pub const MTU: usize = 9000;
+/// Header of a frame.
+const HEADER: usize = 14;
+/// What else takes time on a real link: preamble, checksum and the gap between frames.
+pub(crate) const OVERHEAD: usize = 24;
+/// How much is read from a host before its link is free for it, in time: so much may the switch itself be late
+/// without the link standing still. What is not read stays in the host's own queue, as with a network card.
+const READ_AHEAD_NS: u64 = 500_000;
+/// Frames beyond so many bytes on the way to one host are lost.
+const MAX_WAITING: usize = 64 << 20;
+/// Frames read from one host before others have their turn.
+const BURST: usize = 32;
+
+/// The frames under way, without clocks and devices: times are given, in nanoseconds.
+#[derive(Debug)]
+pub struct Switch {
+    rate: Option<Rate>,
+    latency_ns: u64,
+    ports: Vec<Port>,
+    known: HashMap<[u8; 6], usize>,
+    n_accepted: u64,
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    /// When the link from the host is free.
+    from_host_free_ns: u64,
+    /// When the link to the host is free.
+    to_host_free_ns: u64,
+    /// Frames to the host, by the time at which they would arrive on an idle link and by age.
+    coming: BTreeMap<(u64, u64), Vec<u8>>,
+    n_bytes: usize,
+}
+
+impl Switch {
+    /// A switch with `n_ports` hosts.
+    pub fn new(n_ports: usize, rate: Option<Rate>, latency: Latency) -> Self {
+        Self {
+            rate,
+            latency_ns: latency.ns(),
+            ports: (0..n_ports).map(|_| Port::default()).collect(),
+            known: HashMap::new(),
+            n_accepted: 0,
+        }
+    }
+
+    /// From when on another frame may be taken from host `port`.
+    pub fn reads_from_ns(&self, port: usize) -> u64 {
+        self.ports[port]
+            .from_host_free_ns
+            .saturating_sub(READ_AHEAD_NS)
+    }
+
+    /// Takes a frame that host `from` has sent at `now_ns`.
+    pub fn accept(&mut self, from: usize, frame: &[u8], now_ns: u64) {
+        let (Some(to), Some(source)) = (address(frame, 0), address(frame, 6)) else {
+            return;
+        };
+        self.known.insert(source, from);
+        let takes_ns = self.takes_ns(frame.len());
+        let link_free_ns = &mut self.ports[from].from_host_free_ns;
+        *link_free_ns = now_ns.max(*link_free_ns) + takes_ns;
+        let arrives_ns = *link_free_ns + self.latency_ns;
+        match self.known.get(&to) {
+            Some(&port) if port != from => self.forward(port, frame, arrives_ns),
+            Some(_) => {}
+            // To all, or to somebody who has not spoken yet.
+            None => {
+                let others = (0..self.ports.len()).filter(|port| *port != from);
+                others.for_each(|port| self.forward(port, frame, arrives_ns));
+            }
+        }
+    }
+
+    fn forward(&mut self, port: usize, frame: &[u8], arrives_ns: u64) {
+        self.n_accepted += 1;
+        let age = self.n_accepted;
+        let port = &mut self.ports[port];
+        if port.n_bytes + frame.len() <= MAX_WAITING {
+            port.n_bytes += frame.len();
+            port.coming.insert((arrives_ns, age), frame.to_vec());
+        }
+    }
+
+    /// When the next frame for host `port` has arrived in whole; `None` when there is none.
+    pub fn due_ns(&self, port: usize) -> Option<u64> {
+        let port = &self.ports[port];
+        let (&(arrives_ns, _), frame) = port.coming.first_key_value()?;
+        Some(arrives_ns.max(port.to_host_free_ns + self.takes_ns(frame.len())))
+    }
+
+    /// The next frame for host `port` if it has arrived by `now_ns`.
+    pub fn deliver(&mut self, port: usize, now_ns: u64) -> Option<Vec<u8>> {
+        let due_ns = self.due_ns(port).filter(|due_ns| *due_ns <= now_ns)?;
+        let port = &mut self.ports[port];
+        let (_, frame) = port.coming.pop_first()?;
+        // Not `now_ns`: that the switch was late does not make the link slower.
+        port.to_host_free_ns = due_ns;
+        port.n_bytes -= frame.len();
+        Some(frame)
+    }
+
+    fn takes_ns(&self, bytes: usize) -> u64 {
+        self.rate.map_or(0, |rate| rate.ns_for(bytes + OVERHEAD))
+    }
+}
+
+fn address(frame: &[u8], at: usize) -> Option<[u8; 6]> {
+    frame.get(at..at + 6)?.try_into().ok()
+}
+
+/// Forwards frames between `devices`, one for each port, until one of them fails.
+///
+/// # Errors
+/// What the system said about a device.
+pub fn serve(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()> {
+    // The system may be late by the slack, 50 µs otherwise.
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+    let start = Instant::now();
+    // Three hundred years of nanoseconds fit.
+    let now_ns = || start.elapsed().as_nanos() as u64;
+    let mut frame = vec![0; HEADER + MTU + 64];
+    loop {
+        let readable = wait(&switch, &devices, now_ns())?;
+        for port in readable {
+            for _ in 0..BURST {
+                if switch.reads_from_ns(port) > now_ns() {
+                    break;
+                }
+                match devices[port].read(&mut frame) {
+                    Ok(length) => switch.accept(port, &frame[..length], now_ns()),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        for (port, device) in devices.iter_mut().enumerate() {
+            while let Some(frame) = switch.deliver(port, now_ns()) {
+                match device.write_all(&frame) {
+                    // The card of a host that is being set up, or taken down, receives nothing.
+                    Err(error)
+                        if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {}
+                    outcome => outcome?,
+                }
+            }
+        }
+    }
+}
+
+/// Waits until there is something to do; the ports that have frames to read.
+fn wait(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<Vec<usize>> {
+    let ports = 0..devices.len();
+    let (open, closed): (Vec<_>, Vec<_>) = ports
+        .clone()
+        .partition(|port| switch.reads_from_ns(*port) <= now_ns);
+    let opens = closed.iter().map(|port| switch.reads_from_ns(*port));
+    let next = opens
+        .chain(ports.filter_map(|port| switch.due_ns(port)))
+        .min();
+    let timeout = next.map(|at_ns| {
+        let ns = at_ns.saturating_sub(now_ns);
+        Timespec {
+            tv_sec: (ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (ns % 1_000_000_000).cast_signed(),
+        }
+    });
+    let mut polled: Vec<_> = open
+        .iter()
+        .map(|port| PollFd::new(&devices[*port], PollFlags::IN))
+        .collect();
+    match poll(&mut polled, timeout.as_ref()) {
+        Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+        outcome => outcome?,
+    };
+    let is_readable = |(_, poll): &(&usize, &PollFd<'_>)| !poll.revents().is_empty();
+    let readable = open.iter().zip(&polled).filter(is_readable);
+    Ok(readable.map(|(port, _)| *port).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame that takes `us` microseconds at 1 Gbit/s, from host `from` to host `to`.
+    fn frame(from: u8, to: u8, us: usize) -> Vec<u8> {
+        let mut frame = vec![0; us * 125 - OVERHEAD];
+        frame[..6].fill(to);
+        frame[6..12].fill(from);
+        frame
+    }
+
+    /// Three hosts that know each other, at 1 Gbit/s and 100 µs; and the time by which they do.
+    fn switch() -> (Switch, u64) {
+        let rate = Some("1gbit".parse().unwrap());
+        let mut switch = Switch::new(3, rate, "100us".parse().unwrap());
+        for port in 0..3 {
+            switch.accept(port, &frame(port as u8, 0xff, 1), 0);
+        }
+        let later = 1_000_000_000;
+        for port in 0..3 {
+            for _ in 0..2 {
+                assert!(switch.deliver(port, later).is_some());
+            }
+            assert!(switch.deliver(port, later).is_none());
+        }
+        (switch, later)
+    }
+
+    #[test]
+    fn a_frame_takes_its_time_and_the_latency_once() {
+        let (mut switch, t) = switch();
+        switch.accept(0, &frame(0, 1, 10), t);
+        assert_eq!(switch.due_ns(1), Some(t + 110_000));
+        assert_eq!(switch.due_ns(2), None, "it is for host 1 only");
+        assert!(switch.deliver(1, t + 109_999).is_none());
+        assert_eq!(switch.deliver(1, t + 110_000), Some(frame(0, 1, 10)));
+    }
+
+    #[test]
+    fn a_link_carries_one_frame_at_a_time() {
+        let (mut switch, t) = switch();
+        for _ in 0..3 {
+            switch.accept(0, &frame(0, 1, 10), t);
+        }
+        for nth in 1..=3 {
+            assert_eq!(switch.due_ns(1), Some(t + nth * 10_000 + 100_000));
+            assert!(switch.deliver(1, t + 200_000).is_some());
+        }
+    }
+
+    #[test]
+    fn senders_share_the_link_of_their_receiver() {
+        let (mut switch, t) = switch();
+        switch.accept(0, &frame(0, 2, 10), t);
+        switch.accept(1, &frame(1, 2, 10), t);
+        switch.deliver(2, t + 110_000).unwrap();
+        assert_eq!(switch.due_ns(2), Some(t + 120_000));
+    }
+
+    #[test]
+    fn whoever_arrives_first_is_first_even_when_read_last() {
+        let (mut switch, t) = switch();
+        for _ in 0..5 {
+            switch.accept(0, &frame(0, 2, 10), t);
+        }
+        switch.accept(1, &frame(1, 2, 5), t + 1000);
+        let first = switch.deliver(2, t + 1_000_000).unwrap();
+        assert_eq!(first, frame(1, 2, 5));
+    }
+
+    #[test]
+    fn a_switch_that_is_late_does_not_slow_the_link() {
+        let (mut switch, t) = switch();
+        switch.accept(0, &frame(0, 1, 10), t);
+        switch.accept(0, &frame(0, 1, 10), t);
+        let late = t + 500_000;
+        assert!(switch.deliver(1, late).is_some() && switch.deliver(1, late).is_some());
+        switch.accept(0, &frame(0, 1, 10), late);
+        assert_eq!(switch.due_ns(1), Some(late + 110_000));
+    }
+
+    #[test]
+    fn a_busy_link_is_not_read_from() {
+        let (mut switch, t) = switch();
+        assert!(switch.reads_from_ns(0) <= t);
+        for _ in 0..60 {
+            switch.accept(0, &frame(0, 1, 10), t);
+        }
+        assert_eq!(switch.reads_from_ns(0), t + 600_000 - READ_AHEAD_NS);
+        assert!(switch.reads_from_ns(1) <= t);
+    }
+
+    #[test]
+    fn without_a_rate_there_is_the_latency_alone() {
+        let mut switch = Switch::new(2, None, "100us".parse().unwrap());
+        switch.accept(0, &frame(0, 0xff, 10), 7);
+        assert_eq!(switch.due_ns(1), Some(100_007));
+        assert_eq!(switch.reads_from_ns(0), 0);
+    }
+
+    #[test]
+    fn what_is_no_frame_goes_nowhere() {
+        let mut switch = Switch::new(2, None, Latency::default());
+        switch.accept(0, &[1; 11], 0);
+        assert_eq!(switch.due_ns(1), None);
+    }
+
+    #[test]
+    fn a_host_that_is_flooded_loses_frames_and_recovers() {
+        let (mut switch, t) = switch();
+        let big = frame(0, 2, 70);
+        let mut accepted = 0;
+        while switch.ports[2].n_bytes + big.len() <= MAX_WAITING {
+            switch.accept(0, &big, t);
+            accepted += 1;
+        }
+        switch.accept(0, &big, t);
+        assert_eq!(switch.ports[2].coming.len(), accepted);
+        while switch.deliver(2, u64::MAX).is_some() {}
+        assert_eq!(switch.ports[2].n_bytes, 0);
+    }
+}

@@ -1,0 +1,222 @@
+//! Bandwidths, latencies and CPU quotas as people write them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// A bandwidth in bits per second, as `tc` writes it: `1gbit`, `2.5gbit`, `100mbit`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    bits_per_s: f64,
+}
+
+/// A time from host to host, one way: `100us`, `0.5ms`; `0us` adds none to what the machine itself takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latency {
+    ns: u64,
+}
+
+/// How much CPU time a host may use, in percent of one core: `25%`, `200%`, or `none` for as much as there is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quota {
+    cores: Option<f64>,
+}
+
+const RATES: &[(&str, f64)] = &[
+    ("kbit", 1e3),
+    ("mbit", 1e6),
+    ("gbit", 1e9),
+    ("tbit", 1e12),
+    ("bit", 1.0),
+];
+const TIMES: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+
+/// A frame of the largest size must not take longer than a second, and no machine emulates more than the most.
+const RATE_RANGE: std::ops::RangeInclusive<f64> = 1e5..=1e12;
+/// The longest latency: longer than any network's.
+const MAX_LATENCY_NS: f64 = 1e10;
+/// The smallest quota that the kernel enforces, and the largest that makes sense.
+const QUOTA_RANGE: std::ops::RangeInclusive<f64> = 1.0..=102_400.0;
+
+impl Rate {
+    /// Bits per second.
+    pub fn bits_per_s(self) -> f64 {
+        self.bits_per_s
+    }
+
+    /// Time that `bytes` take on the link, in nanoseconds.
+    pub fn ns_for(self, bytes: usize) -> u64 {
+        // A frame: far below 2^53 on either side.
+        (bytes as f64 * 8e9 / self.bits_per_s).round() as u64
+    }
+}
+
+impl Latency {
+    /// As a duration.
+    pub fn duration(self) -> Duration {
+        Duration::from_nanos(self.ns)
+    }
+
+    /// In nanoseconds.
+    pub fn ns(self) -> u64 {
+        self.ns
+    }
+}
+
+impl Quota {
+    /// Number of cores' worth of CPU time; `None` where it is not limited.
+    pub fn cores(self) -> Option<f64> {
+        self.cores
+    }
+}
+
+impl FromStr for Rate {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = |reason| Error::value("bandwidth", text, reason);
+        let bits_per_s = number_with_unit(text, RATES).ok_or_else(|| {
+            wrong("write a number and a unit: bit, kbit, mbit, gbit or tbit, as in 1gbit")
+        })?;
+        if RATE_RANGE.contains(&bits_per_s) {
+            Ok(Self { bits_per_s })
+        } else {
+            Err(wrong("must be between 100kbit and 1tbit"))
+        }
+    }
+}
+
+impl FromStr for Latency {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = |reason| Error::value("latency", text, reason);
+        let ns = number_with_unit(text, TIMES)
+            .ok_or_else(|| wrong("write a number and a unit: ns, us, ms or s, as in 100us"))?;
+        if (0.0..=MAX_LATENCY_NS).contains(&ns) {
+            Ok(Self {
+                ns: ns.round() as u64,
+            })
+        } else {
+            Err(wrong("must be between 0 and 10s"))
+        }
+    }
+}
+
+impl FromStr for Quota {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if text == "none" {
+            return Ok(Self { cores: None });
+        }
+        let wrong = |reason| Error::value("quota", text, reason);
+        let percent = number_with_unit(text, &[("%", 1.0)])
+            .ok_or_else(|| wrong("write percents of a core, as in 25%, or none"))?;
+        if QUOTA_RANGE.contains(&percent) {
+            Ok(Self {
+                cores: Some(percent / 100.0),
+            })
+        } else {
+            Err(wrong("must be between 1% and 102400%"))
+        }
+    }
+}
+
+/// A plain decimal number before one of the units; not `inf`, and no sign.
+fn number_with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = &text[digits.len()..];
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    let is_plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let number: f64 = digits.parse().ok().filter(|_| is_plain)?;
+    Some(number * factor)
+}
+
+/// In the largest unit that leaves a number of at least one.
+fn with_unit(value: f64, units: &[(&str, f64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let fitting = units.iter().filter(|(_, factor)| value >= *factor);
+    let (name, factor) = fitting
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or(&units[0]);
+    write!(f, "{}{name}", value / factor)
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_unit(self.bits_per_s, RATES, f)
+    }
+}
+
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        with_unit(self.ns as f64, TIMES, f)
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cores {
+            Some(cores) => write!(f, "{}%", cores * 100.0),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_write_is_read_and_written_alike() {
+        for text in ["1gbit", "2.5gbit", "100mbit", "128kbit", "1tbit"] {
+            assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+        }
+        for text in ["100us", "1.5ms", "2s", "0ns", "750ns"] {
+            assert_eq!(text.parse::<Latency>().unwrap().to_string(), text);
+        }
+        for text in ["25%", "12.5%", "200%", "none"] {
+            assert_eq!(text.parse::<Quota>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_in_the_unit_they_name() {
+        assert_eq!("0.1gbit".parse::<Rate>().unwrap().bits_per_s(), 1e8);
+        assert_eq!("0.1ms".parse::<Latency>().unwrap().ns(), 100_000);
+        assert_eq!("25%".parse::<Quota>().unwrap().cores(), Some(0.25));
+        assert_eq!("1gbit".parse::<Rate>().unwrap().ns_for(125), 1000);
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        for text in [
+            "fast", "", "1", "gbit", "-1gbit", "0gbit", "infgbit", "1e3gbit", "1 gbit", "9tbit",
+            "µbit",
+        ] {
+            let message = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(
+                message.starts_with(&format!("bandwidth `{text}`: ")),
+                "{message}"
+            );
+        }
+        for text in ["100", "", "us", "-1us", "nanus", "1e3us", "11s", "100µs"] {
+            let message = text.parse::<Latency>().unwrap_err().to_string();
+            assert!(
+                message.starts_with(&format!("latency `{text}`: ")),
+                "{message}"
+            );
+        }
+        for text in ["25", "%", "-5%", "0%", "0.5%", "nan%", "all"] {
+            let message = text.parse::<Quota>().unwrap_err().to_string();
+            assert!(
+                message.starts_with(&format!("quota `{text}`: ")),
+                "{message}"
+            );
+        }
+    }
+}

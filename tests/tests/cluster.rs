@@ -1,0 +1,88 @@
+//! Ranks on several emulated hosts, over TCP.
+
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+use isochron_cluster::{Cluster, Launcher, Library, Spec};
+use isochron_tests::launch::{HANGS, Mpi, cluster_program, libraries, run};
+use serde_json::Value;
+
+/// Three hosts of unlike speed; `None` where they cannot be had.
+fn hosts(test: &str) -> Option<Cluster> {
+    let mut spec =
+        Spec::new(&format!("{test}-{}", std::process::id()), 3).expect("a specification");
+    spec.bandwidth = Some("1gbit".parse().expect("a bandwidth"));
+    spec.latency = "100us".parse().expect("a latency");
+    spec.quotas = ["none", "none", "50%"]
+        .map(|text| text.parse().expect("a quota"))
+        .into();
+    Cluster::up_for_test(&cluster_program(), &spec)
+}
+
+fn launcher(mpi: &Mpi, library: Library) -> Launcher {
+    Launcher {
+        library,
+        mpirun: mpi.mpirun().to_owned(),
+    }
+}
+
+/// Bytes that a host has sent through its network card.
+fn sent(cluster: &Cluster, host: &str) -> u64 {
+    let words = ["cat", "/proc/net/dev"].map(str::to_owned);
+    let text = run(cluster.command(host, &words).expect("a host"), HANGS).success();
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("eth0:"));
+    let numbers: Vec<_> = line.expect("a card").split_whitespace().collect();
+    numbers[8].parse().expect("a number of bytes")
+}
+
+#[test]
+fn ranks_multiply_exactly_on_three_hosts() {
+    let Some(cluster) = hosts("multiply") else {
+        return;
+    };
+    let [mpi, _] = libraries();
+    let before = sent(&cluster, "iso-2");
+    let ranks = [2, 1, 1];
+    let mut command = cluster
+        .mpirun(&launcher(&mpi, Library::OpenMpi), &ranks)
+        .expect("ranks for each host");
+    command.arg(&mpi.isochron).args(["mxm", "--size", "768"]);
+    command.args(["--block", "32", "--verify", "exact", "--json"]);
+    let report: Value = serde_json::from_str(&run(command, HANGS).success()).expect("a report");
+    assert_eq!(report["verified"], true);
+    let nodes = report["nodes"].as_array().expect("nodes").iter();
+    let places: Vec<_> = nodes
+        .map(|node| node["host"].as_str().expect("a host"))
+        .collect();
+    assert_eq!(places, ["iso-1", "iso-1", "iso-2", "iso-3"]);
+    // Its part of an operand, the smallest of them 1/100 of 768 x 768 x 8 bytes, has to leave the host.
+    let through_card = sent(&cluster, "iso-2") - before;
+    assert!(
+        through_card > 47_000,
+        "{through_card} bytes went over the network"
+    );
+}
+
+/// The launcher alone: a job of MPICH as Debian builds it may hang in MPI_Finalize wherever its ranks talk over TCP,
+/// also on one host.
+#[test]
+fn mpich_starts_its_processes_on_the_hosts() {
+    let Some(cluster) = hosts("mpich") else {
+        return;
+    };
+    let [_, mpi] = libraries();
+    let mut command = cluster
+        .mpirun(&launcher(&mpi, Library::Mpich), &[2, 0, 1])
+        .expect("ranks for each host");
+    command.arg("hostname");
+    let output = run(command, HANGS).success();
+    let mut names: Vec<_> = output.split_whitespace().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["iso-1", "iso-1", "iso-3"]);
+}

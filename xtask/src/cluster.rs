@@ -1,0 +1,53 @@
+//! `cargo xtask cluster`: several hosts on this machine.
+//!
+//! The work is done by a program of its own, `isochron-cluster`, which tests and campaigns use too and which stands for
+//! ssh when `mpirun` starts ranks on the hosts.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::install;
+use crate::mpi::Library;
+use crate::needs::Goal;
+use crate::probe::{Machine, Probe};
+use crate::steps::Steps;
+use crate::workspace::Workspace;
+
+/// The program that emulates hosts.
+pub const CLUSTER: &[&str] = &["-p", "isochron-cluster", "--bin", "isochron-cluster"];
+
+/// The environment variable that names this program to tests and campaigns.
+pub const VARIABLE: &str = "ISOCHRON_CLUSTER";
+
+/// Builds the program, and replaces this process by it.
+///
+/// # Errors
+/// When something is missing, or the program cannot be built.
+pub fn run(workspace: &Workspace, steps: &mut Steps, args: &[String]) -> Result<()> {
+    install::ensure(Goal::Cluster, steps)?;
+    let build = [&["build", "--quiet", "--release"], CLUSTER].concat();
+    let mut cargo = workspace.cargo(Library::OpenMpi, &build);
+    // Not a word where there is nothing wrong: what follows may be a script's input.
+    let built = cargo.status().context("cargo did not start")?;
+    ensure!(built.success(), "isochron-cluster was not built");
+    let program = path(workspace);
+    let mut command = Command::new(&program);
+    for library in [Library::OpenMpi, Library::Mpich] {
+        let name = format!("ISOCHRON_MPIRUN_{}", library.suffix());
+        if let Some(mpi) = library
+            .find(&Machine)
+            .filter(|_| Machine.variable(&name).is_none())
+        {
+            command.env(name, mpi.launcher);
+        }
+    }
+    Err(command.args(args).exec()).with_context(|| program.display().to_string())
+}
+
+/// Where the program is, once it is built.
+pub fn path(workspace: &Workspace) -> PathBuf {
+    workspace.binary(Library::OpenMpi, "isochron-cluster")
+}
