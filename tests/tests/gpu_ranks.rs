@@ -54,7 +54,7 @@ fn gpus(text: &str) -> Vec<Vec<String>> {
 
 const GPU: &str = "kind = \"cuda\"";
 const FIRST: &str = "kind = \"cuda\"\ngpu = 0";
-const SHARED: &str = "kind = \"cuda\"\nshare = true\nhost_limit = 600000";
+const SHARED: &str = "kind = \"cuda\"\nshare = true\nhost_limit = 1000000";
 const SLOW_CORE: &str = "cores = 1\npace = 50.0";
 
 #[test]
