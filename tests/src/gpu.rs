@@ -194,6 +194,7 @@ pub fn taken_memory(control: &Control) -> usize {
         let found = case.run(&mut worker).expect("a result in smaller tiles");
         case.assert_exact(&found, &format!("{bytes} bytes"));
         assert!(control.device_peak_bytes() <= bytes);
+        told_plan_is_the_running_one(&mut worker, &case, bytes);
         // The next job has more again, and uses it.
         control.set_memory(1 << 20);
         let found = case.run(&mut worker).expect("a result");
@@ -221,6 +222,21 @@ pub fn taken_memory(control: &Control) -> usize {
         .to_string();
     assert!(error.contains("1000 bytes of GPU memory"), "{error}");
     memory.len() + 2
+}
+
+/// While a job runs in smaller tiles than were planned, the worker answers for these.
+fn told_plan_is_the_running_one(worker: &mut CudaWorker, case: &Case, bytes: u64) {
+    let (rows, cols, k) = (case.rows, case.cols, case.k);
+    let mut c = integers(rows * cols, 3);
+    let c = ViewMut::new(&mut c, rows, cols, rows);
+    worker.begin(c, k).expect("a job in smaller tiles");
+    let plan = worker.plan(rows, cols, k).expect("a plan");
+    assert!(plan.device_bytes <= bytes, "{plan:?}");
+    assert_eq!(worker.memory_needed(rows, cols, k), plan.host_bytes);
+    assert_eq!(
+        worker.updates_per_visit(rows, cols, k),
+        plan.updates_per_visit
+    );
 }
 
 /// How a call is made to fail.

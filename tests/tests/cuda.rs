@@ -260,6 +260,31 @@ fn a_platform_file_names_gpus() {
 }
 
 #[test]
+fn a_gpu_that_cannot_be_used_is_left_out() {
+    let [mpi, _] = libraries();
+    // Another process has it for itself; cuBLAS is newer than the driver.
+    for failure in ["cuDevicePrimaryCtxRetain:1=46", "cublasCreate_v2:1=1"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let words = ["mxm", "--size", "200", "--verify", "exact", "--json"];
+        let mut command = mpi.command(1, &mpi.isochron, &words);
+        emulate(&mut command, folder.path());
+        command
+            .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
+            .env("ISOCHRON_CUDA_EMULATOR_FAIL", failure);
+        let text = run(command, HANGS).success();
+        let report: serde_json::Value = serde_json::from_str(&text).expect("a report");
+        assert_eq!(devices(&report, "cuda").len(), 1, "{failure}: {text}");
+        assert!(!devices(&report, "cpu").is_empty(), "{failure}: {text}");
+        let notices = report["nodes"][0]["notices"].to_string();
+        let call = failure.split(':').next().expect("a call");
+        assert!(
+            notices.contains(call) && notices.contains("not used"),
+            "{notices}"
+        );
+    }
+}
+
+#[test]
 fn a_gpu_that_is_lost_ends_the_run_with_its_name_and_the_call() {
     let folder = tempfile::tempdir().expect("a folder");
     let [mpi, _] = libraries();

@@ -64,6 +64,8 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 struct Running<T> {
     shape: Shape,
+    /// How it is laid out: in smaller tiles than planned, where memory was refused.
+    plan: TilePlan,
     state: State<T>,
 }
 
@@ -113,6 +115,7 @@ impl<T: Element> Engine<T> {
         let lanes = Lanes::new(&context)?;
         let blas = BlasHandle::new(&context, &lanes.compute)?;
         let mut staging = Staging::new(&context)?;
+        speed::first_product(&context, &lanes, (&blas, &mut staging))?;
         // Asked for after cuBLAS has taken its share.
         let free = context.free_bytes()?;
         let allowed = free - free / LEFT_FREE;
@@ -162,10 +165,13 @@ impl<T: Element> Engine<T> {
         self.limits.link_bytes_per_s
     }
 
-    /// How a job would be laid out if every allocation succeeded; `None` when there is nothing to compute, or it does
-    /// not fit in however small tiles.
+    /// How a job is laid out: the one under way as it is, another one as it would be if every allocation succeeded.
+    /// `None` when there is nothing to compute, or it does not fit in however small tiles.
     pub fn plan(&self, rows: usize, cols: usize, k_max: usize) -> Option<TilePlan> {
         let shape = shape::<T>(rows, cols, k_max)?;
+        if let Some(job) = self.job.as_ref().filter(|job| job.shape == shape) {
+            return Some(job.plan);
+        }
         plan::plan(shape, T::FLOP, &self.limits)
     }
 
@@ -381,7 +387,7 @@ impl<T: Element> Engine<T> {
             self.staging.upload(&self.lanes.upload, c, resident.c())?;
             self.lanes.upload.synchronize()?;
         }
-        self.job = Some(Running { shape, state });
+        self.job = Some(Running { shape, plan, state });
         Ok(())
     }
 }

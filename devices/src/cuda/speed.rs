@@ -1,6 +1,6 @@
 //! How fast a GPU and the way to it are, measured.
 
-use super::blas::{Element, Product};
+use super::blas::{BlasHandle, Element, Product};
 use super::check::{CallError, Outcome};
 use super::context::Context;
 use super::engine::{Engine, Lanes};
@@ -20,6 +20,53 @@ const PROBE_BYTES: usize = 32 << 20;
 const PROBE_SLOT_BYTES: usize = 8 << 20;
 /// The fastest of so many counts: the first one finds cold caches and sleeping clocks.
 const PROBES: usize = 4;
+
+/// Side of the squares of the first product.
+const SMALL: usize = 32;
+
+/// Multiplies two small squares, in a bound context: cuBLAS loads its code when it is first called, and the memory that
+/// this takes is not free afterwards. Where there is no memory for them, the first job will see what is left.
+pub fn first_product<T: Element>(
+    context: &Arc<Context>,
+    lanes: &Lanes,
+    (blas, staging): (&BlasHandle, &mut Staging<T>),
+) -> Outcome<()> {
+    let bytes = (SMALL * SMALL * size_of::<T>()) as u64;
+    let pinned = PinnedMemory::new(context, SLOTS as u64 * bytes);
+    let (pinned, device) = match (pinned, DeviceMemory::new(context, 3 * bytes)) {
+        (Ok(pinned), Ok(device)) => (pinned, device),
+        (Err(error), _) | (_, Err(error)) if error.is_out_of_memory() => return Ok(()),
+        (pinned, device) => (pinned?, device?),
+    };
+    let done = (|| {
+        // SAFETY: the pinned memory is as large; it is freed when nothing is under way, and the next job places its own
+        // slots before it copies.
+        unsafe { staging.place(pinned.start().cast(), SMALL * SMALL) };
+        let values = numbers::<T>(SMALL * SMALL);
+        let from = View::new(&values, SMALL, SMALL, SMALL);
+        let address = |matrix: u64| device.address() + matrix * bytes;
+        for matrix in 0..3 {
+            let to = Place {
+                address: address(matrix),
+                ld: SMALL,
+            };
+            staging.upload(&lanes.upload, from, to)?;
+        }
+        lanes.upload.synchronize()?;
+        let product = Product {
+            m: SMALL,
+            n: SMALL,
+            k: SMALL,
+            a: (address(0), SMALL),
+            b: (address(1), SMALL),
+            c: (address(2), SMALL),
+        };
+        // SAFETY: the three squares lie in memory that is freed when the work is done.
+        unsafe { T::multiply(blas, T::of(1.0), &product) }
+    })();
+    // Before the memory goes, whatever happened.
+    done.and(lanes.settle())
+}
 
 /// What the way from ordinary host memory to the GPU carries, bytes/s, with the copy into pinned memory that the calling
 /// thread's pool makes; in a bound context. `allowed` are the bytes of GPU memory that there are: of little memory none is

@@ -205,8 +205,8 @@ impl Summa<'_> {
             let next_is_here = step + 1 < steps && next[0].progress(&operands.c);
             let mut to_send = (step + LOOKAHEAD < steps).then_some(step + LOOKAHEAD);
             let mut duty = |next: Option<&mut Panels<'a>>| {
-                if let Some(step) = to_send.take() {
-                    add(later[LOOKAHEAD - 2].start(operands, step));
+                if let (Some(step), Some(free)) = (to_send.take(), later.last_mut()) {
+                    add(free.start(operands, step));
                 }
                 for panels in next.into_iter().chain(later.iter_mut()) {
                     panels.progress(&operands.c);

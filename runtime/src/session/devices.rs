@@ -5,8 +5,9 @@ use std::sync::Arc;
 use isochron_devices::DeviceTeam;
 use isochron_devices::blas::Blas;
 use isochron_devices::topology::{BusId, CoreInfo, DriverGpu, Topology};
+use isochron_devices::{CoreGroup, DeviceKind, GpuHost, Grouping, RankDevices};
 use isochron_devices::{CpuWorker, CudaConfig, CudaInfo, CudaWorker, PacedWorker, Worker};
-use isochron_devices::{DeviceKind, Grouping, RankDevices, rank_devices, share_cores};
+use isochron_devices::{DeviceError, rank_devices, share_cores};
 
 use super::gpus::Mine;
 use super::platform::{Cores, DeviceSpec, NodeSpec};
@@ -71,6 +72,7 @@ impl Share {
 
 /// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`. `gpus` are this
 /// rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its host, and their number.
+/// GPUs that were found and cannot be used are added to `notices`.
 ///
 /// # Errors
 /// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device wants cores
@@ -80,11 +82,11 @@ pub(super) fn make_team(
     place: (usize, usize),
     grouping: Grouping,
     gpus: &[Mine],
-    topology: &Arc<Topology>,
-    blas: &Arc<dyn Blas>,
+    (topology, blas): (&Arc<Topology>, &Arc<dyn Blas>),
+    notices: &mut Vec<String>,
 ) -> Result<DeviceTeam, Error> {
     if node.devices.is_empty() {
-        let workers = default_workers(place, grouping, gpus, topology, blas)?;
+        let workers = default_workers(place, grouping, gpus, (topology, blas), notices)?;
         return Ok(DeviceTeam::new(workers)?);
     }
     let mut share = Share::new(topology, place.0, place.1);
@@ -123,36 +125,57 @@ pub(super) fn found_devices(
     Ok(rank_devices(topology, place, grouping, &addresses))
 }
 
-/// The devices of a node that the platform file says nothing about.
+/// The devices of a node that the platform file says nothing about. A GPU that cannot be used is noted, and does not keep
+/// the others from working: its host core is theirs.
 fn default_workers(
     place: (usize, usize),
     grouping: Grouping,
     gpus: &[Mine],
-    topology: &Arc<Topology>,
-    blas: &Arc<dyn Blas>,
+    (topology, blas): (&Arc<Topology>, &Arc<dyn Blas>),
+    notices: &mut Vec<String>,
 ) -> Result<Vec<Box<dyn Worker>>, Error> {
-    let found = found_devices(topology, place, grouping, gpus)?;
+    let mut usable = gpus.to_vec();
+    let (groups, gpus) = loop {
+        let found = found_devices(topology, place, grouping, &usable)?;
+        match gpu_workers(&found.gpus, &usable, topology)? {
+            Ok(workers) => break (found.groups, workers),
+            Err((gpu, error)) => {
+                usable.remove(gpu);
+                notices.push(format!("{error}; this GPU is not used"));
+            }
+        }
+    };
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-    for group in found.groups {
-        workers.push(Box::new(CpuWorker::new(
-            topology.clone(),
-            &group.name,
-            group.cores,
-            group.pin,
-            blas.clone(),
-        )?));
+    for group in groups {
+        let CoreGroup {
+            name, cores, pin, ..
+        } = group;
+        let worker = CpuWorker::new(topology.clone(), &name, cores, pin, blas.clone())?;
+        workers.push(Box::new(worker));
     }
-    for host in found.gpus {
-        let gpu = &gpus[host.gpu].info;
-        workers.push(Box::new(CudaWorker::new(
-            topology.clone(),
-            &DriverGpu::try_from(gpu)?.device_name(),
-            gpu,
-            (&[host.core], host.pin),
-            &CudaConfig::default(),
-        )?));
-    }
+    workers.extend(gpus);
     Ok(workers)
+}
+
+/// The workers of GPUs, or the first GPU that cannot be used.
+type GpuWorkers = Result<Vec<Box<dyn Worker>>, (usize, DeviceError)>;
+
+fn gpu_workers(
+    hosts: &[GpuHost],
+    gpus: &[Mine],
+    topology: &Arc<Topology>,
+) -> Result<GpuWorkers, Error> {
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for GpuHost { gpu, core, pin } in hosts {
+        let info = &gpus[*gpu].info;
+        let name = DriverGpu::try_from(info)?.device_name();
+        let host = (std::slice::from_ref(core), *pin);
+        match CudaWorker::new(topology.clone(), &name, info, host, &CudaConfig::default()) {
+            Ok(worker) => workers.push(Box::new(worker)),
+            Err(error) => return Ok(Err((*gpu, error))),
+        }
+    }
+    Ok(Ok(workers))
 }
 
 fn make_gpu(

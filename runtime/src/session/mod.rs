@@ -109,7 +109,8 @@ impl<'c> Session<'c> {
             config.measure.validate()?;
             let blas = blas::choose(&config.blas)?;
             let grouping = config.grouping.or(node.group).unwrap_or_default();
-            devices::make_team(&node, place, grouping, &gpus, &topology, &blas)
+            let parts = (&topology, &blas);
+            devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
         })();
         let team = agree(comm, made)?;
         let node_name = std::mem::take(&mut node.name);
