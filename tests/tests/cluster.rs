@@ -25,7 +25,7 @@ fn hosts(test: &str) -> Option<Cluster> {
 
 fn launcher(mpi: &Mpi, library: Library) -> Launcher {
     Launcher {
-        library,
+        mpi: library,
         mpirun: mpi.mpirun().to_owned(),
     }
 }

@@ -213,40 +213,17 @@ impl Comm for MpiComm {
     }
 
     unsafe fn start(&self, sends: &[Span], recvs: &[Span]) -> Box<dyn InFlight + '_> {
+        let (bytes, comm) = (byte_type(), self.raw());
         let mut requests = Requests(Vec::with_capacity(sends.len() + recvs.len()));
-        for (start, bytes, rank) in recvs.iter().flat_map(pieces) {
-            let mut request = null_request();
-            // SAFETY: by this function's contract the memory is there, and nobody touches it, until the request is
-            // complete; `Requests` completes it before it goes.
-            check("MPI_Irecv", unsafe {
-                ffi::MPI_Irecv(
-                    start.cast::<c_void>(),
-                    count(bytes),
-                    ffi::RSMPI_UINT8_T,
-                    count(rank),
-                    0,
-                    self.raw(),
-                    &mut request,
-                )
-            });
-            requests.0.push(request);
-        }
-        for (start, bytes, rank) in sends.iter().flat_map(pieces) {
-            let mut request = null_request();
+        requests.post("MPI_Irecv", recvs, |start, length, rank, request| {
+            // SAFETY: by the caller's contract the memory is there, and nobody touches it, until the request is complete;
+            // `Requests` completes it before it goes.
+            unsafe { ffi::MPI_Irecv(start, length, bytes, rank, 0, comm, request) }
+        });
+        requests.post("MPI_Isend", sends, |start, length, rank, request| {
             // SAFETY: as above; MPI only reads the memory of a send.
-            check("MPI_Isend", unsafe {
-                ffi::MPI_Isend(
-                    start.cast::<c_void>(),
-                    count(bytes),
-                    ffi::RSMPI_UINT8_T,
-                    count(rank),
-                    0,
-                    self.raw(),
-                    &mut request,
-                )
-            });
-            requests.0.push(request);
-        }
+            unsafe { ffi::MPI_Isend(start, length, bytes, rank, 0, comm, request) }
+        });
         Box::new(requests)
     }
 
@@ -276,6 +253,23 @@ impl Summable for u64 {
 
 /// Requests that are complete when this is dropped, so that no borrowed buffer is left to MPI, whatever happens.
 struct Requests(Vec<ffi::MPI_Request>);
+
+impl Requests {
+    /// Starts a request for each piece of the messages by `start`, which is given memory, bytes, rank and request.
+    fn post(
+        &mut self,
+        call: &str,
+        messages: &[Span],
+        start: impl Fn(*mut c_void, c_int, c_int, *mut ffi::MPI_Request) -> c_int,
+    ) {
+        for (memory, bytes, rank) in messages.iter().flat_map(pieces) {
+            let mut request = null_request();
+            let status = start(memory.cast(), count(bytes), count(rank), &mut request);
+            check(call, status);
+            self.0.push(request);
+        }
+    }
+}
 
 impl InFlight for Requests {
     fn progress(&mut self) -> bool {
@@ -315,6 +309,11 @@ fn test_all(requests: &mut [ffi::MPI_Request]) -> bool {
         )
     });
     flag != 0
+}
+
+fn byte_type() -> ffi::MPI_Datatype {
+    // SAFETY: reading a constant that the library has set before MPI_Init returned.
+    unsafe { ffi::RSMPI_UINT8_T }
 }
 
 fn null_request() -> ffi::MPI_Request {

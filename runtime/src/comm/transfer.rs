@@ -55,16 +55,26 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
         recvs: &[Message],
     ) -> Self {
         check_disjoint(sends, recvs);
-        let mut spans = |messages: &[Message]| -> Vec<Span> {
+        // Taken once: a later reference into a buffer would end the claim of the pointers before it.
+        let places = buffers.iter_mut().map(|b| (b.as_mut_ptr(), b.len()));
+        let places: Vec<(*mut T, usize)> = places.collect();
+        let spans = |messages: &[Message]| -> Vec<Span> {
             let full = messages.iter().filter(|message| !message.range.is_empty());
-            full.map(|message| {
-                let data = &mut buffers[message.buffer][message.range.clone()];
-                Span {
-                    rank: message.rank,
-                    start: data.as_mut_ptr().cast(),
-                    bytes: size_of_val(data),
-                }
-            })
+            full.map(
+                |Message {
+                     rank,
+                     buffer,
+                     range,
+                 }| {
+                    let (start, len) = places[*buffer];
+                    assert!(range.end <= len, "a message does not lie in its buffer");
+                    Span {
+                        rank: *rank,
+                        start: start.wrapping_add(range.start).cast(),
+                        bytes: range.len() * size_of::<T>(),
+                    }
+                },
+            )
             .collect()
         };
         let (sends, recvs) = (spans(sends), spans(recvs));

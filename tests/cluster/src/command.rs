@@ -278,7 +278,13 @@ fn mpirun(name: &str, ranks: Option<&str>, mpi: Mpi, words: &[String]) -> Result
             .collect::<Result<_, Error>>()?,
         Some(text) => cluster.dealt(number("ranks", text)?),
     };
-    let mut command = cluster.mpirun(&Launcher { library, mpirun }, &ranks)?;
+    let mut command = cluster.mpirun(
+        &Launcher {
+            mpi: library,
+            mpirun,
+        },
+        &ranks,
+    )?;
     command.args(words);
     let shown: Vec<_> = command
         .get_args()

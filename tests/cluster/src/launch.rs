@@ -21,7 +21,7 @@ pub enum Library {
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// The library.
-    pub library: Library,
+    pub mpi: Library,
     /// Its `mpirun`.
     pub mpirun: PathBuf,
 }
@@ -33,7 +33,7 @@ impl Launcher {
         let list: Vec<_> = used
             .map(|(host, ranks)| format!("{host}:{ranks}"))
             .collect();
-        let option = match self.library {
+        let option = match self.mpi {
             Library::OpenMpi => "--host",
             Library::Mpich => "-hosts",
         };
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn hosts_without_ranks_are_left_out() {
         let launcher = |library| Launcher {
-            library,
+            mpi: library,
             mpirun: "mpirun".into(),
         };
         let hosts = owned(&["iso-1", "iso-2", "iso-3"]);

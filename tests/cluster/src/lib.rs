@@ -16,7 +16,7 @@
 //! spec.bandwidth = Some("1gbit".parse()?);
 //! spec.latency = "100us".parse()?;
 //! let cluster = Cluster::up("target/release/isochron-cluster".as_ref(), &spec)?;
-//! let mpirun = Launcher { library: Library::OpenMpi, mpirun: "mpirun".into() };
+//! let mpirun = Launcher { mpi: Library::OpenMpi, mpirun: "mpirun".into() };
 //! let status = cluster.mpirun(&mpirun, &[1, 1])?.arg("hostname").status();
 //! # Ok(())
 //! # }
