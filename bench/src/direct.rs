@@ -34,7 +34,7 @@ impl Operands {
             shape,
             a: filled(m * k)?,
             b: filled(k * n)?,
-            c: filled(leading_dimension(m) * n)?,
+            c: filled(leading_dimension::<f64>(m) * n)?,
         })
     }
 
@@ -44,7 +44,7 @@ impl Operands {
         (
             View::new(&self.a, m, k, m),
             View::new(&self.b, k, n, k),
-            ViewMut::new(&mut self.c, m, n, leading_dimension(m)),
+            ViewMut::new(&mut self.c, m, n, leading_dimension::<f64>(m)),
         )
     }
 }
@@ -132,7 +132,7 @@ pub fn serve(library: &str, threads: usize) -> anyhow::Result<()> {
         let held = operands.as_mut().context("the operands")?;
         let times_s = burst(reps, &mut || {
             let (a, b, c) = held.views();
-            blas.gemm(1.0, a, b, c);
+            blas.dgemm(1.0, a, b, c);
             Ok(())
         })?;
         println!("{}", serde_json::to_string(&times_s)?);

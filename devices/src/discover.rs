@@ -59,19 +59,29 @@ pub fn host_devices(
     let shares = share_cores(&cores, ranks);
     let distances: Vec<Distances> = gpus.iter().map(|id| topology.pci_distances(id)).collect();
     let drivers = deal_gpus(&shares, &distances);
-    let rank_devices = |(rank, share): (usize, Vec<CoreInfo>)| {
-        let mine: Vec<usize> = (0..gpus.len())
-            .filter(|&gpu| drivers[gpu] == rank)
-            .collect();
-        let near: Vec<Distances> = mine.iter().map(|&gpu| distances[gpu].clone()).collect();
-        let HostCores { hosts, rest } = reserve_hosts(&share, &near);
-        let gpus = mine.into_iter().zip(hosts);
-        RankDevices {
-            groups: groups(&rest, grouping, pin),
-            gpus: gpus.map(|(gpu, core)| GpuHost { gpu, core, pin }).collect(),
-        }
+    let drivers = &drivers;
+    let mine = |rank: usize| (0..gpus.len()).filter(move |&gpu| drivers[gpu] == rank);
+    let rank_devices = |(rank, share): (usize, &Vec<CoreInfo>)| {
+        let near = mine(rank).map(|gpu| (gpu, distances[gpu].clone()));
+        devices_of(share, grouping, pin, near)
     };
-    shares.into_iter().enumerate().map(rank_devices).collect()
+    shares.iter().enumerate().map(rank_devices).collect()
+}
+
+/// The devices of a rank that has these cores and these GPUs (by index, with their distances from cores).
+fn devices_of(
+    share: &[CoreInfo],
+    grouping: Grouping,
+    pin: bool,
+    gpus: impl Iterator<Item = (usize, Distances)>,
+) -> RankDevices {
+    let (gpus, near): (Vec<usize>, Vec<Distances>) = gpus.unzip();
+    let HostCores { hosts, rest } = reserve_hosts(share, &near);
+    let gpus = gpus.into_iter().zip(hosts);
+    RankDevices {
+        groups: groups(&rest, grouping, pin),
+        gpus: gpus.map(|(gpu, core)| GpuHost { gpu, core, pin }).collect(),
+    }
 }
 
 fn groups(cores: &[CoreInfo], grouping: Grouping, pin: bool) -> Vec<CoreGroup> {
@@ -109,15 +119,8 @@ pub fn rank_devices(
     let cores = topology.affordable_cores();
     let pin = cores.len() >= count && topology.should_pin();
     let mine = share_cores(&cores, count).swap_remove(index);
-    let near: Vec<Distances> = gpus.iter().map(|id| topology.pci_distances(id)).collect();
-    let HostCores { hosts, rest } = reserve_hosts(&mine, &near);
-    let hosts = hosts.into_iter().enumerate();
-    RankDevices {
-        groups: groups(&rest, grouping, pin),
-        gpus: hosts
-            .map(|(gpu, core)| GpuHost { gpu, core, pin })
-            .collect(),
-    }
+    let distances = gpus.iter().map(|id| topology.pci_distances(id));
+    devices_of(&mine, grouping, pin, distances.enumerate())
 }
 
 /// The default devices of a rank without GPUs: [`host_devices`] of rank `index` among `count` in `share = (index, count)`.

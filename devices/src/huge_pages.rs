@@ -1,5 +1,6 @@
 //! Memory for matrices.
 
+use crate::Element;
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::TryReserveError;
 
@@ -16,7 +17,10 @@ const WORTHWHILE_BYTES: usize = 8 << 20;
 ///
 /// # Errors
 /// When there is no such memory.
-pub fn try_reserve_matrix(values: &mut Vec<f64>, additional: usize) -> Result<(), TryReserveError> {
+pub fn try_reserve_matrix<T: Element>(
+    values: &mut Vec<T>,
+    additional: usize,
+) -> Result<(), TryReserveError> {
     values.try_reserve_exact(additional)?;
     let unused = values.spare_capacity_mut();
     let room = unused.as_mut_ptr_range();
@@ -32,8 +36,8 @@ pub fn try_reserve_matrix(values: &mut Vec<f64>, additional: usize) -> Result<()
 /// A large one is not written: the system makes each of its pages when somebody first writes there, next to the processor
 /// that does. So its devices should (see [`Worker::scale`](crate::Worker::scale)), and until then the memory counts as
 /// available.
-pub fn try_zeroed_matrix(len: usize) -> Option<Vec<f64>> {
-    let layout = Layout::array::<f64>(len).ok()?;
+pub fn try_zeroed_matrix<T: Element>(len: usize) -> Option<Vec<T>> {
+    let layout = Layout::array::<T>(len).ok()?;
     if layout.size() == 0 {
         return Some(Vec::new());
     }
@@ -46,7 +50,7 @@ pub fn try_zeroed_matrix(len: usize) -> Option<Vec<f64>> {
         let address = start as usize;
         ask_for_huge_pages(address, address + layout.size());
     }
-    // SAFETY: the memory comes from the global allocator with the layout of `len` f64, all of them written (zero bits are
+    // SAFETY: the memory comes from the global allocator with the layout of `len` elements, all of them written (zero bits are
     // the number 0), and nothing else owns it.
     Some(unsafe { Vec::from_raw_parts(start.cast(), len, len) })
 }
@@ -86,9 +90,9 @@ mod tests {
 
     #[test]
     fn zeros_are_zeros() {
-        assert!(try_zeroed_matrix(0).unwrap().is_empty());
+        assert!(try_zeroed_matrix::<f64>(0).unwrap().is_empty());
         for len in [1, WORTHWHILE_BYTES / 8 + 1] {
-            let mut values = try_zeroed_matrix(len).unwrap();
+            let mut values = try_zeroed_matrix::<f64>(len).unwrap();
             assert_eq!(values.len(), len);
             assert!(values.iter().all(|value| value.to_bits() == 0));
             values.push(1.0);
@@ -97,8 +101,8 @@ mod tests {
 
     #[test]
     fn too_much_is_an_error() {
-        assert!(try_zeroed_matrix(usize::MAX / 16).is_none());
-        assert!(try_zeroed_matrix(usize::MAX).is_none());
-        assert!(try_reserve_matrix(&mut Vec::new(), usize::MAX / 16).is_err());
+        assert!(try_zeroed_matrix::<f64>(usize::MAX / 16).is_none());
+        assert!(try_zeroed_matrix::<f64>(usize::MAX).is_none());
+        assert!(try_reserve_matrix(&mut Vec::<f64>::new(), usize::MAX / 16).is_err());
     }
 }

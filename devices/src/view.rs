@@ -3,18 +3,19 @@
 //! Element `(i, j)` of a view lies at `data[i + j*ld]`. A view may end right after its last element:
 //! it needs `(cols - 1)*ld + rows` elements, or none when it is empty.
 
+use crate::Element;
 use std::ops::Range;
 
-/// Elements of f64 in 4 KiB, the distance at which addresses fall into the same set of a first-level cache.
-const PAGE: usize = 512;
-/// Elements of f64 in a cache line.
-const LINE: usize = 8;
+/// The distance in bytes at which addresses fall into the same set of a first-level cache.
+const PAGE_BYTES: usize = 4096;
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
 
 /// The leading dimension with which a matrix of `rows` rows is best stored: `rows`, or a cache line more where the
 /// elements of a row would lie multiples of 4 KiB apart and push each other out of the caches.
-pub fn leading_dimension(rows: usize) -> usize {
-    if rows > 0 && rows.is_multiple_of(PAGE) {
-        rows + LINE
+pub fn leading_dimension<T>(rows: usize) -> usize {
+    if rows > 0 && rows.is_multiple_of(PAGE_BYTES / size_of::<T>()) {
+        rows + LINE_BYTES / size_of::<T>()
     } else {
         rows.max(1)
     }
@@ -261,6 +262,22 @@ impl<'a, T> ViewMut<'a, T> {
         )
     }
 
+    /// The part of this matrix in the rows and columns given.
+    ///
+    /// # Panics
+    /// When a range reaches past the view, or runs backwards.
+    pub fn into_block(self, rows: Range<usize>, cols: Range<usize>) -> Self {
+        // The checks, and what is to be looked at, are those of a view that is read.
+        let block = self.rb().block(rows.clone(), cols.clone());
+        let (n_rows, n_cols, len) = (block.rows, block.cols, block.data.len());
+        let first = if len == 0 {
+            0
+        } else {
+            cols.start * self.ld + rows.start
+        };
+        Self::new(&mut self.data[first..][..len], n_rows, n_cols, self.ld)
+    }
+
     /// Cuts the matrix into vertical slices of the widths given, from left to right.
     ///
     /// # Panics
@@ -282,15 +299,35 @@ impl<'a, T> ViewMut<'a, T> {
     }
 }
 
-impl ViewMut<'_, f64> {
+impl<T: Element> ViewMut<'_, T> {
+    /// Copies a matrix of the same size here. What lies between the columns is not touched.
+    ///
+    /// # Panics
+    /// When its size is another one.
+    pub fn copy_from(&mut self, source: View<'_, T>) {
+        let size = (self.rows, self.cols);
+        assert_eq!(size, (source.rows, source.cols), "sizes of a copy");
+        if self.ld == self.rows && source.ld == source.rows {
+            return self.data[..size.0 * size.1].copy_from_slice(&source.data[..size.0 * size.1]);
+        }
+        for j in 0..self.cols {
+            self.col_mut(j).copy_from_slice(source.col(j));
+        }
+    }
+
     /// `C = beta·C`; with `beta = 0` C is overwritten, whatever it holds. What lies between the columns is not touched.
-    pub fn scale(&mut self, beta: f64) {
-        if beta == 1.0 {
+    pub fn scale(&mut self, beta: T) {
+        if beta == T::ONE {
             return;
         }
         for j in 0..self.cols {
-            for value in self.col_mut(j) {
-                *value = if beta == 0.0 { 0.0 } else { beta * *value };
+            let column = self.col_mut(j);
+            if beta == T::ZERO {
+                column.fill(T::ZERO);
+            } else {
+                for value in column {
+                    *value = beta * *value;
+                }
             }
         }
     }
@@ -364,8 +401,16 @@ mod tests {
             let data: Vec<usize> = (0..7 * 5).collect();
             let whole = View::new(&data, 6, 5, 7);
             let block = whole.block(r0..r1, c0..c1);
+            let mut copy: Vec<f64> = vec![0.0; 7 * 5];
+            let mut same: Vec<f64> = data.iter().map(|&value| value as f64).collect();
+            ViewMut::new(&mut copy, 6, 5, 7).into_block(r0..r1, c0..c1)
+                .copy_from(ViewMut::new(&mut same, 6, 5, 7).into_block(r0..r1, c0..c1).rb());
             for j in 0..block.cols() {
                 prop_assert_eq!(block.col(j), &whole.col(c0 + j)[r0..r1]);
+            }
+            for (at, &value) in copy.iter().enumerate() {
+                let inside = (r0..r1).contains(&(at % 7)) && (c0..c1).contains(&(at / 7));
+                prop_assert_eq!(value, if inside { at as f64 } else { 0.0 });
             }
         }
     }

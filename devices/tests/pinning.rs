@@ -163,7 +163,7 @@ fn memory_is_first_written_by_the_threads_that_update_it() {
     let mut team = DeviceTeam::new(vec![worker]).unwrap();
     // 64 MiB: 32 huge pages or 16384 small ones.
     let (rows, cols) = (4096, 2048);
-    let mut c = try_zeroed_matrix(rows * cols).unwrap();
+    let mut c: Vec<f64> = try_zeroed_matrix(rows * cols).unwrap();
     // Field 10: minor faults, one for each page that a thread was the first to write.
     let before = task_field(10);
     team.scale(0.0, ViewMut::new(&mut c, rows, cols, rows), &[cols])

@@ -8,7 +8,8 @@
 )]
 
 use isochron_devices::topology::{Part, PartKind};
-use isochron_devices::{BusId, CoreGroup, Grouping, Topology, default_groups, host_devices};
+use isochron_devices::{BusId, CoreGroup, Distances, Grouping, Topology};
+use isochron_devices::{default_groups, host_devices};
 
 const EIGHT_SOCKETS: &str = include_str!("topologies/eight-sockets.xml");
 const HYBRID: &str = include_str!("topologies/hybrid.xml");
@@ -111,12 +112,9 @@ fn a_gpu_is_found_on_its_socket() {
     assert!((gpu.link_gb_per_s.unwrap() - 31.5).abs() < 0.1);
     assert_eq!(gpu.link, None);
     assert_eq!(gpu.memory_bytes, Some(80 << 30));
-    let near: Vec<u32> = topology
-        .near_pci("81:00.0")
-        .iter()
-        .map(|c| c.core)
-        .collect();
-    assert_eq!(near, (8..16).chain(0..8).collect::<Vec<u32>>());
+    let distances = topology.pci_distances(&"81:00.0".parse().unwrap());
+    let expected = (0..16).map(|core| (core, u32::from(core < 8)));
+    assert_eq!(distances, expected.collect::<Distances>());
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //! * [`layout`]: where each node's rectangle lies. [`br`](layout::br()) arranges areas into
 //!   a [`Layout`](layout::Layout) of little communication; [`Method`](layout::Method) names the other
 //!   ways, of which [`corner`](layout::corner()) makes [`Zones`](layout::Zones) that may be L-shaped.
+//! * [`predict`]: what a division costs in messages, and which way to divide is the cheapest.
 //! * [`balance`]: what to measure next, and when to stop. [`Inpa`](balance::Inpa) balances nodes,
 //!   [`Idpa`](balance::Idpa) the devices of a node, both by way of [`Dpa`](balance::Dpa).
 //!
@@ -123,3 +124,4 @@ pub mod balance;
 pub mod layout;
 pub mod model;
 pub mod partition;
+pub mod predict;

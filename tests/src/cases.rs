@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use isochron::comm::{Comm, agree};
-use isochron::matrix::{Distribution, Generator, Matrix, file};
+use isochron::matrix::{Distribution, Generator, Matrix, Operand, file};
 use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
 use isochron::session::{Session, SessionConfig};
 use isochron::verify::{Exact, Probe};
@@ -47,7 +47,7 @@ const OVERWRITE: Scalars = Scalars {
 };
 
 /// A team of two devices with a thread each, so that slices matter.
-fn team() -> DeviceTeam {
+pub(crate) fn team() -> DeviceTeam {
     let topology = Arc::new(Topology::discover().unwrap());
     let blas = Arc::new(EmbeddedBlas);
     let worker = |name: &str| -> Box<dyn Worker> {
@@ -59,7 +59,7 @@ fn team() -> DeviceTeam {
 
 /// Layouts of `rows×cols` blocks for `n` ranks: balanced, lopsided, one rank has all, and one that is not made
 /// of columns.
-fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
+pub(crate) fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
     let lopsided: Vec<f64> = (0..n)
         .map(|rank| [1.0, 1000.0, 0.0, 30.0, 7.0, 2.0][rank % 6])
         .collect();
@@ -103,7 +103,7 @@ fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
 }
 
 /// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
-fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
+pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
     let arc = Arc::new(layout.clone());
     let cols = Distribution::new(problem.m(), problem.n(), problem.block(), arc)
         .part(comm.rank())
@@ -112,17 +112,18 @@ fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
     Plan::with_layout(problem, layout, vec![first, cols - first], comm.rank()).unwrap()
 }
 
-struct Case {
-    plan: Plan,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
+/// A multiplication that is planned, and its matrices.
+pub(crate) struct Case {
+    pub plan: Plan,
+    pub a: Matrix,
+    pub b: Matrix,
+    pub c: Matrix,
 }
 
-const SEEDS: [u64; 3] = [11, 12, 13];
+pub(crate) const SEEDS: [u64; 3] = [11, 12, 13];
 
 impl Case {
-    fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
+    pub(crate) fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
         let make = |distribution, seed| {
             Matrix::generate(distribution, comm.rank(), generator(seed)).unwrap()
         };
@@ -134,7 +135,16 @@ impl Case {
         Self { plan, a, b, c }
     }
 
-    fn multiply(&mut self, comm: &dyn Comm, team: &mut DeviceTeam, scalars: Scalars) -> Execution {
+    pub(crate) fn operands(&self) -> [Operand<'_>; 2] {
+        self.plan.operands((&self.a, &self.b))
+    }
+
+    pub(crate) fn multiply(
+        &mut self,
+        comm: &dyn Comm,
+        team: &mut DeviceTeam,
+        scalars: Scalars,
+    ) -> Execution {
         multiply(
             comm,
             team,
@@ -146,7 +156,19 @@ impl Case {
         .unwrap()
     }
 
-    fn label(&self, comm: &dyn Comm) -> String {
+    /// Compares every element of C.
+    pub(crate) fn assert_reference(&self, scalars: Scalars, comm: &dyn Comm) {
+        let part = self.c.part();
+        for j in 0..part.cols {
+            for (i, &found) in self.c.local().col(j).iter().enumerate() {
+                let expected = reference(self.plan.problem(), scalars, part.row + i, part.col + j);
+                let place = (part.row + i, part.col + j);
+                assert_eq!(found, expected, "element {place:?}, {}", self.label(comm));
+            }
+        }
+    }
+
+    pub(crate) fn label(&self, comm: &dyn Comm) -> String {
         format!(
             "{:?} on rank {} with {:?}",
             self.plan.problem(),
@@ -156,7 +178,7 @@ impl Case {
     }
 }
 
-fn integers(seed: u64) -> Generator {
+pub(crate) fn integers(seed: u64) -> Generator {
     Generator::Integers { seed }
 }
 
@@ -174,21 +196,6 @@ fn reference(problem: &Problem, scalars: Scalars, row: usize, col: usize) -> f64
     (whole(scalars.alpha) * product + whole(scalars.beta) * whole(c.element(row, col))) as f64
 }
 
-fn assert_reference(case: &Case, scalars: Scalars, comm: &dyn Comm) {
-    let part = case.c.part();
-    for j in 0..part.cols {
-        for (i, &found) in case.c.local().col(j).iter().enumerate() {
-            let expected = reference(case.plan.problem(), scalars, part.row + i, part.col + j);
-            assert_eq!(
-                found,
-                expected,
-                "element ({i}, {j}) of the part, {}",
-                case.label(comm)
-            );
-        }
-    }
-}
-
 /// All shapes, blocks and layouts on whole numbers, beta = 0 over NaN: every element is compared with a
 /// reference, and the exact check agrees.
 pub fn exact(comm: &dyn Comm) -> usize {
@@ -201,11 +208,11 @@ pub fn exact(comm: &dyn Comm) -> usize {
             for layout in layouts(comm.size(), rows, cols) {
                 let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
                 case.c.fill(|_, _| f64::NAN);
-                let check = Exact::begin(comm, OVERWRITE, (&case.a, &case.b), &case.c, 5).unwrap();
+                let check = Exact::begin(comm, OVERWRITE, case.operands(), &case.c, 5).unwrap();
                 case.multiply(comm, &mut team, OVERWRITE);
-                assert_reference(&case, OVERWRITE, comm);
+                case.assert_reference(OVERWRITE, comm);
                 assert!(
-                    check.finish(comm, (&case.a, &case.b), &case.c).passed,
+                    check.finish(comm, case.operands(), &case.c).passed,
                     "{}",
                     case.label(comm)
                 );
@@ -235,11 +242,11 @@ pub fn scalars(comm: &dyn Comm) -> usize {
                 if beta == 0.0 {
                     case.c.fill(|_, _| f64::NAN);
                 }
-                let check = Exact::begin(comm, scalars, (&case.a, &case.b), &case.c, 6).unwrap();
+                let check = Exact::begin(comm, scalars, case.operands(), &case.c, 6).unwrap();
                 case.multiply(comm, &mut team, scalars);
-                assert_reference(&case, scalars, comm);
+                case.assert_reference(scalars, comm);
                 assert!(
-                    check.finish(comm, (&case.a, &case.b), &case.c).passed,
+                    check.finish(comm, case.operands(), &case.c).passed,
                     "{}",
                     case.label(comm)
                 );
@@ -271,7 +278,7 @@ pub fn probe(comm: &dyn Comm) -> usize {
             let mut case = Case::new(comm, plan_on(comm, problem, layout), uniform);
             let check = Probe::begin(scalars, &case.c, 7);
             case.multiply(comm, &mut team, scalars);
-            let verdict = check.finish(comm, (&case.a, &case.b), &case.c);
+            let verdict = check.finish(comm, case.operands(), &case.c);
             assert!(
                 verdict.passed,
                 "residual {} in {}",
@@ -310,13 +317,13 @@ pub fn measured(comm: &dyn Comm) -> usize {
             let plan = session.plan(problem, &config).unwrap();
             let mut case = Case::new(comm, plan, integers);
             let operands = (&case.a, &case.b);
-            let check = Exact::begin(comm, OVERWRITE, operands, &case.c, 8).unwrap();
+            let check = Exact::begin(comm, OVERWRITE, case.operands(), &case.c, 8).unwrap();
             let execution = session
                 .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
                 .unwrap();
-            assert_reference(&case, OVERWRITE, comm);
+            case.assert_reference(OVERWRITE, comm);
             assert!(
-                check.finish(comm, operands, &case.c).passed,
+                check.finish(comm, case.operands(), &case.c).passed,
                 "{}",
                 case.label(comm)
             );
@@ -350,8 +357,8 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
             };
             let probe = Probe::begin(scalars, &case.c, 9);
             let is_whole = generator(0) == integers(0);
-            let exact = is_whole
-                .then(|| Exact::begin(comm, scalars, (&case.a, &case.b), &case.c, 9).unwrap());
+            let exact =
+                is_whole.then(|| Exact::begin(comm, scalars, case.operands(), &case.c, 9).unwrap());
             case.multiply(comm, &mut team, scalars);
             if comm.rank() == comm.size() - 1 {
                 let part = case.c.part();
@@ -363,10 +370,10 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
                     .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
             assert!(
-                !probe.finish(comm, (&case.a, &case.b), &case.c).passed,
+                !probe.finish(comm, case.operands(), &case.c).passed,
                 "the probe missed the damage"
             );
-            let passed = exact.map(|check| check.finish(comm, (&case.a, &case.b), &case.c).passed);
+            let passed = exact.map(|check| check.finish(comm, case.operands(), &case.c).passed);
             assert_ne!(passed, Some(true), "the exact check missed the damage");
         }
     }
@@ -423,7 +430,8 @@ pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
             let shape = file::shape(comm, &path).unwrap();
             assert_eq!((shape.rows, shape.cols), (rows, cols));
             let read = file::read(comm, &path, spread(&lopsided)).unwrap();
-            let expected = Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
+            let expected: Matrix =
+                Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
             for j in 0..read.part().cols {
                 assert_eq!(
                     read.local().col(j),

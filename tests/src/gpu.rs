@@ -83,7 +83,7 @@ impl Case {
         let (a, b) = (integers(rows * all, 1), integers(all * cols, 2));
         let mut expected = integers(rows * cols, 3);
         let c = ViewMut::new(&mut expected, rows, cols, rows);
-        EmbeddedBlas.gemm(
+        EmbeddedBlas.dgemm(
             1.0,
             View::new(&a, rows, all, rows),
             View::new(&b, all, cols, all),

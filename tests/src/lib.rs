@@ -6,5 +6,6 @@
 
 pub mod cases;
 pub mod emulator;
+pub mod general;
 pub mod gpu;
 pub mod launch;

@@ -1,25 +1,43 @@
 //! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
 
 use super::{Blas, EmbeddedBlas, has_work};
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, Element, View, ViewMut};
 use libloading::Library;
-use std::ffi::{CStr, c_char, c_double, c_int};
+use num_complex::{Complex32, Complex64};
+use std::ffi::{CStr, c_char, c_int};
 
-/// `cblas_dgemm` with 32-bit integers (LP64).
-type Dgemm = unsafe extern "C" fn(
+/// `cblas_sgemm` and `cblas_dgemm` with 32-bit integers (LP64): real factors are passed by value.
+type RealGemm<T> = unsafe extern "C" fn(
     c_int,
     c_int,
     c_int,
     c_int,
     c_int,
     c_int,
-    c_double,
-    *const c_double,
+    T,
+    *const T,
     c_int,
-    *const c_double,
+    *const T,
     c_int,
-    c_double,
-    *mut c_double,
+    T,
+    *mut T,
+    c_int,
+);
+/// `cblas_cgemm` and `cblas_zgemm`: complex factors are passed by address.
+type ComplexGemm<T> = unsafe extern "C" fn(
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const T,
+    *const T,
+    c_int,
+    *const T,
+    c_int,
+    *const T,
+    *mut T,
     c_int,
 );
 type TakesInt = unsafe extern "C" fn(c_int);
@@ -44,7 +62,16 @@ const MKL_LP64: c_int = 0;
 #[derive(Debug)]
 pub struct CblasLibrary {
     name: String,
-    dgemm: Dgemm,
+    functions: Functions,
+}
+
+/// The products of a library. Only that of `f64` must be there; what is missing is computed by [`EmbeddedBlas`].
+#[derive(Debug, Clone, Copy)]
+struct Functions {
+    sgemm: Option<RealGemm<f32>>,
+    dgemm: RealGemm<f64>,
+    cgemm: Option<ComplexGemm<Complex32>>,
+    zgemm: Option<ComplexGemm<Complex64>>,
 }
 
 impl CblasLibrary {
@@ -90,8 +117,8 @@ impl CblasLibrary {
         } else {
             load()
         };
-        let (dgemm, name) = opened.map_err(error)?;
-        Ok(Self { name, dgemm })
+        let (functions, name) = opened.map_err(error)?;
+        Ok(Self { name, functions })
     }
 }
 
@@ -142,19 +169,56 @@ impl Blas for CblasLibrary {
         &self.name
     }
 
-    fn gemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, mut c: ViewMut<'_, f64>) {
-        if !has_work(alpha, &a, &b, &c) {
-            return;
+    fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
+        match self.functions.sgemm {
+            Some(gemm) => real(gemm, alpha, a, b, c),
+            None => EmbeddedBlas.sgemm(alpha, a, b, c),
         }
-        let dims = [c.rows(), c.cols(), a.cols(), a.ld(), b.ld(), c.ld()];
-        let Some([m, n, k, lda, ldb, ldc]) = as_c_ints(dims) else {
-            return EmbeddedBlas.gemm(alpha, a, b, c);
-        };
-        // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserted it), each view's constructor asserts that its data
-        // span all elements `i + j*ld` and that ld >= max(1, rows), the integers are LP64 (`prepare` refuses
-        // others), and C is borrowed mutably, so it overlaps neither A nor B.
+    }
+
+    fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
+        real(self.functions.dgemm, alpha, a, b, c);
+    }
+
+    fn cgemm(
+        &self,
+        alpha: Complex32,
+        a: View<'_, Complex32>,
+        b: View<'_, Complex32>,
+        c: ViewMut<'_, Complex32>,
+    ) {
+        match self.functions.cgemm {
+            Some(gemm) => complex(gemm, alpha, a, b, c),
+            None => EmbeddedBlas.cgemm(alpha, a, b, c),
+        }
+    }
+
+    fn zgemm(
+        &self,
+        alpha: Complex64,
+        a: View<'_, Complex64>,
+        b: View<'_, Complex64>,
+        c: ViewMut<'_, Complex64>,
+    ) {
+        match self.functions.zgemm {
+            Some(gemm) => complex(gemm, alpha, a, b, c),
+            None => EmbeddedBlas.zgemm(alpha, a, b, c),
+        }
+    }
+}
+
+/// A product by a library's function for real numbers.
+fn real<T: Element>(
+    gemm: RealGemm<T>,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: ViewMut<'_, T>,
+) {
+    call(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
+        // SAFETY: `call` passes what describes three matrices that are there.
         unsafe {
-            (self.dgemm)(
+            gemm(
                 COLUMN_MAJOR,
                 NO_TRANSPOSE,
                 NO_TRANSPOSE,
@@ -162,15 +226,72 @@ impl Blas for CblasLibrary {
                 n,
                 k,
                 alpha,
-                a.data().as_ptr(),
+                a,
                 lda,
-                b.data().as_ptr(),
+                b,
                 ldb,
-                1.0,
-                c.data_mut().as_mut_ptr(),
+                T::ONE,
+                c,
                 ldc,
             );
         }
+    });
+}
+
+/// A product by a library's function for complex numbers.
+fn complex<T: Element>(
+    gemm: ComplexGemm<T>,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: ViewMut<'_, T>,
+) {
+    let one = T::ONE;
+    call(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
+        // SAFETY: `call` passes what describes three matrices that are there; the factors outlive the call.
+        unsafe {
+            gemm(
+                COLUMN_MAJOR,
+                NO_TRANSPOSE,
+                NO_TRANSPOSE,
+                m,
+                n,
+                k,
+                &raw const alpha,
+                a,
+                lda,
+                b,
+                ldb,
+                &raw const one,
+                c,
+                ldc,
+            );
+        }
+    });
+}
+
+/// Calls a library's function with m, n, k and the leading dimensions, the addresses of A and B, and that of C; or computes
+/// without it where these exceed its integers.
+///
+/// A is m×k, B k×n and C m×n ([`has_work`] asserts it); a view's constructor asserts that its data span all elements
+/// `i + j*ld` and that `ld >= max(1, rows)`; the integers are LP64 ([`Raw::prepare`] refuses others); and C is borrowed
+/// mutably, so it overlaps neither A nor B.
+fn call<T: Element>(
+    alpha: T,
+    (a, b): (View<'_, T>, View<'_, T>),
+    mut c: ViewMut<'_, T>,
+    function: impl FnOnce([c_int; 6], [*const T; 2], *mut T),
+) {
+    if !has_work(alpha, &a, &b, &c) {
+        return;
+    }
+    let dims = [c.rows(), c.cols(), a.cols(), a.ld(), b.ld(), c.ld()];
+    match as_c_ints(dims) {
+        Some(ints) => {
+            let operands = [a.data().as_ptr(), b.data().as_ptr()];
+            function(ints, operands, c.data_mut().as_mut_ptr());
+        }
+        None => T::gemm(&EmbeddedBlas, alpha, a, b, c),
     }
 }
 
@@ -189,8 +310,8 @@ struct Raw {
 }
 
 impl Raw {
-    /// Gives the library its threads; returns its `cblas_dgemm` and its name.
-    fn prepare(&self, file: &str, threads: c_int) -> Result<(Dgemm, String), String> {
+    /// Gives the library its threads; returns its functions and its name.
+    fn prepare(&self, file: &str, threads: c_int) -> Result<(Functions, String), String> {
         let (prefix, product, detail) = if self.has("MKL_Get_Version_String") {
             ("", self.prepare_mkl(threads), String::new())
         } else if self.has("bli_thread_set_num_threads") {
@@ -205,18 +326,26 @@ impl Raw {
         } else {
             ("", "CBLAS".to_owned(), String::new())
         };
-        let symbol = format!("{prefix}cblas_dgemm");
-        // SAFETY: every CBLAS exports this function with this signature; builds with 64-bit integers were refused
+        let named = |function: &str| format!("{prefix}cblas_{function}");
+        // SAFETY: every CBLAS exports these functions with these signatures; builds with 64-bit integers were refused
         // above where the library can tell.
-        let dgemm = unsafe { self.symbol::<Dgemm>(&symbol) }
-            .ok_or_else(|| format!("it has no function {symbol}"))?;
+        let functions = unsafe {
+            Functions {
+                sgemm: self.symbol(&named("sgemm")),
+                dgemm: self
+                    .symbol(&named("dgemm"))
+                    .ok_or_else(|| format!("it has no function {}", named("dgemm")))?,
+                cgemm: self.symbol(&named("cgemm")),
+                zgemm: self.symbol(&named("zgemm")),
+            }
+        };
         let short = file.rsplit('/').next().unwrap_or(file);
         let name = if detail.is_empty() {
             format!("{product} ({short})")
         } else {
             format!("{product} ({short}, {detail})")
         };
-        Ok((dgemm, name))
+        Ok((functions, name))
     }
 
     /// Sequential layer where one thread is asked for, 32-bit integers. The functions in capitals take their argument by

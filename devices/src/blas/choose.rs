@@ -2,7 +2,8 @@
 
 use super::{Blas, CblasLibrary, EmbeddedBlas};
 use crate::cpu::thread_cpu_time_s;
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, Element, View, ViewMut};
+use num_complex::{Complex32, Complex64};
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// Environment variable that replaces [`BlasChoice::Auto`]; it takes the same words.
@@ -216,28 +217,37 @@ fn open_checked(file: &str) -> Result<Arc<dyn Blas>, DeviceError> {
     Ok(Arc::new(blas))
 }
 
-/// Whether a small product of integers, which is exact in any order of summation, comes out right.
+/// Whether small products of integers, which are exact in any order of summation, come out right in every element type.
 fn computes_exactly(blas: &dyn Blas) -> bool {
+    is_exact::<f32>(blas)
+        && is_exact::<f64>(blas)
+        && is_exact::<Complex32>(blas)
+        && is_exact::<Complex64>(blas)
+}
+
+fn is_exact<T: Element>(blas: &dyn Blas) -> bool {
     const M: usize = 37;
     const N: usize = 19;
     const K: usize = 65;
-    let value = |i: usize, j: usize| ((i * 7 + j * 3) % 11) as f64 - 5.0;
-    let fill = |rows: usize, cols: usize| -> Vec<f64> {
+    let number = |value: f64, i: usize| T::of(Complex64::new(value, (i % 3) as f64));
+    let value = |i: usize, j: usize| number(((i * 7 + j * 3) % 11) as f64 - 5.0, i + j);
+    let fill = |rows: usize, cols: usize| -> Vec<T> {
         (0..rows * cols)
             .map(|at| value(at % rows, at / rows))
             .collect()
     };
     let (a, b, mut c) = (fill(M, K), fill(K, N), fill(M, N));
+    let alpha = number(2.0, 1);
     blas.gemm(
-        2.0,
+        alpha,
         View::new(&a, M, K, M),
         View::new(&b, K, N, K),
         ViewMut::new(&mut c, M, N, M),
     );
     (0..M * N).all(|at| {
         let (i, j) = (at % M, at / M);
-        let product: f64 = (0..K).map(|p| value(i, p) * value(p, j)).sum();
-        c[at] == value(i, j) + 2.0 * product
+        let product = (0..K).fold(T::ZERO, |sum, p| sum + value(i, p) * value(p, j));
+        c[at] == value(i, j) + alpha * product
     })
 }
 
@@ -274,7 +284,7 @@ mod tests {
         assert_eq!(named.name(), embedded);
     }
 
-    /// Adds nothing: what a broken library looks like.
+    /// Adds nothing where numbers are complex: what a broken library looks like.
     struct Idle;
 
     impl Blas for Idle {
@@ -282,7 +292,32 @@ mod tests {
             "idle"
         }
 
-        fn gemm(&self, _: f64, _: View<'_, f64>, _: View<'_, f64>, _: ViewMut<'_, f64>) {}
+        fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
+            EmbeddedBlas.sgemm(alpha, a, b, c);
+        }
+
+        fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
+            EmbeddedBlas.dgemm(alpha, a, b, c);
+        }
+
+        fn cgemm(
+            &self,
+            alpha: Complex32,
+            a: View<'_, Complex32>,
+            b: View<'_, Complex32>,
+            c: ViewMut<'_, Complex32>,
+        ) {
+            EmbeddedBlas.cgemm(alpha, a, b, c);
+        }
+
+        fn zgemm(
+            &self,
+            _: Complex64,
+            _: View<'_, Complex64>,
+            _: View<'_, Complex64>,
+            _: ViewMut<'_, Complex64>,
+        ) {
+        }
     }
 
     #[test]
@@ -300,27 +335,41 @@ mod tests {
 
     #[test]
     fn every_blas_agrees_with_the_embedded_one() {
+        agrees::<f32>();
+        agrees::<f64>();
+        agrees::<Complex32>();
+        agrees::<Complex64>();
+    }
+
+    fn agrees<T: Element>() {
         let (m, n, k) = (61, 43, 300);
-        let value = |at: usize| ((at * 2_654_435_761) % 1000) as f64 / 1000.0 - 0.5;
-        let a: Vec<f64> = (0..m * k).map(value).collect();
-        let b: Vec<f64> = (0..k * n).map(|at| value(at + 77)).collect();
+        let real = |at: usize| ((at * 2_654_435_761) % 1000) as f64 / 1000.0 - 0.5;
+        let value = |at: usize| T::of(Complex64::new(real(at), real(at + 13)));
+        let a: Vec<T> = (0..m * k).map(value).collect();
+        let b: Vec<T> = (0..k * n).map(|at| value(at + 77)).collect();
         let product = |blas: &dyn Blas| {
-            let mut c = vec![0.0; m * n];
+            let mut c = vec![T::ZERO; m * n];
             blas.gemm(
-                1.5,
+                T::of(Complex64::new(1.5, 0.0)),
                 View::new(&a, m, k, m),
                 View::new(&b, k, n, k),
                 ViewMut::new(&mut c, m, n, m),
             );
             c
         };
-        // Each result is within gamma_k·|alpha|·|A||B| of the exact one (Higham), so two differ by twice that;
-        // every factor is at most 1/2.
-        let bound = 2.0 * (k + 2) as f64 * f64::EPSILON * 1.5 * k as f64 * 0.25;
+        // Each result is within gamma_k·|alpha|·|A||B| of the exact one (Higham), so two differ by twice that; every
+        // factor is at most 1/√2, and complex arithmetic is less exact by a factor of √8 at most.
+        let bound = 2.0 * 2.9 * (k + 2) as f64 * T::EPSILON * 1.5 * k as f64 * 0.5;
         let reference = product(&EmbeddedBlas);
         for blas in available() {
             for (x, y) in product(blas.as_ref()).iter().zip(&reference) {
-                assert!((x - y).abs() <= bound, "{}: {x} and {y}", blas.name());
+                let error = (x.value() - y.value()).norm();
+                assert!(
+                    error <= bound,
+                    "{} {}: {x:?} and {y:?}",
+                    blas.name(),
+                    T::TYPE
+                );
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The BLAS that needs nothing installed: the `gemm` crate, pure Rust.
 
 use super::{Blas, has_work};
-use crate::{View, ViewMut};
+use crate::{Element, View, ViewMut};
+use num_complex::{Complex32, Complex64};
 
 /// Inner dimension of one call: the kernels lose a fifth of their speed beyond it.
 const K_SLICE: usize = 256;
@@ -17,25 +18,53 @@ impl Blas for EmbeddedBlas {
         "gemm (embedded)"
     }
 
-    fn gemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, mut c: ViewMut<'_, f64>) {
-        if !has_work(alpha, &a, &b, &c) {
-            return;
-        }
-        let k = a.cols();
-        for start in (0..k).step_by(K_SLICE) {
-            let slice = start..k.min(start + K_SLICE);
-            multiply_slice(
-                alpha,
-                a.columns(slice.clone()),
-                b.block(slice, 0..b.cols()),
-                c.reborrow(),
-            );
-        }
+    fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
+        multiply(alpha, a, b, c);
+    }
+
+    fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
+        multiply(alpha, a, b, c);
+    }
+
+    fn cgemm(
+        &self,
+        alpha: Complex32,
+        a: View<'_, Complex32>,
+        b: View<'_, Complex32>,
+        c: ViewMut<'_, Complex32>,
+    ) {
+        multiply(alpha, a, b, c);
+    }
+
+    fn zgemm(
+        &self,
+        alpha: Complex64,
+        a: View<'_, Complex64>,
+        b: View<'_, Complex64>,
+        c: ViewMut<'_, Complex64>,
+    ) {
+        multiply(alpha, a, b, c);
+    }
+}
+
+fn multiply<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
+    if !has_work(alpha, &a, &b, &c) {
+        return;
+    }
+    let k = a.cols();
+    for start in (0..k).step_by(K_SLICE) {
+        let slice = start..k.min(start + K_SLICE);
+        multiply_slice(
+            alpha,
+            a.columns(slice.clone()),
+            b.block(slice, 0..b.cols()),
+            c.reborrow(),
+        );
     }
 }
 
 /// One call of the `gemm` crate; the shapes were checked and nothing is empty.
-fn multiply_slice(alpha: f64, a: View<'_, f64>, b: View<'_, f64>, mut c: ViewMut<'_, f64>) {
+fn multiply_slice<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
     // A slice holds at most isize::MAX bytes, so a leading dimension only exceeds isize where there is one column,
     // and then no element is addressed through it.
     let stride = |ld: usize| isize::try_from(ld).unwrap_or(isize::MAX);
@@ -60,7 +89,7 @@ fn multiply_slice(alpha: f64, a: View<'_, f64>, b: View<'_, f64>, mut c: ViewMut
             stride(b.ld()),
             1,
             // In this crate's convention C becomes `1·C + alpha·A·B`.
-            1.0,
+            T::ONE,
             alpha,
             false,
             false,

@@ -11,20 +11,52 @@ pub use cblas::CblasLibrary;
 pub use choose::{BLAS_VARIABLE, BlasChoice, available, choose, speed_flops_per_s};
 pub use embedded::EmbeddedBlas;
 
-use crate::{View, ViewMut};
+use crate::{Element, View, ViewMut};
+use num_complex::{Complex32, Complex64};
 use std::fmt;
 
 /// A sequential `C += alpha·A·B` on the calling thread, which several threads may call at once.
+///
+/// With A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0; `alpha = 0` leaves C as it is and
+/// reads neither A nor B. Every function panics when the shapes do not fit each other. [`gemm`](trait.Blas.html#method.gemm)
+/// picks the one for an element type.
 pub trait Blas: Send + Sync {
     /// Library, version and what else tells which code runs, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
     fn name(&self) -> &str;
 
-    /// `C += alpha·A·B`, with A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0;
-    /// `alpha = 0` leaves C as it is and reads neither A nor B.
+    /// The product of real matrices in single precision.
+    fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>);
+
+    /// The product of real matrices in double precision.
+    fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>);
+
+    /// The product of complex matrices in single precision.
+    fn cgemm(
+        &self,
+        alpha: Complex32,
+        a: View<'_, Complex32>,
+        b: View<'_, Complex32>,
+        c: ViewMut<'_, Complex32>,
+    );
+
+    /// The product of complex matrices in double precision.
+    fn zgemm(
+        &self,
+        alpha: Complex64,
+        a: View<'_, Complex64>,
+        b: View<'_, Complex64>,
+        c: ViewMut<'_, Complex64>,
+    );
+}
+
+impl dyn Blas + '_ {
+    /// `C += alpha·A·B`.
     ///
     /// # Panics
     /// When the shapes do not fit each other.
-    fn gemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>);
+    pub fn gemm<T: Element>(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) {
+        T::gemm(self, alpha, a, b, c);
+    }
 }
 
 impl fmt::Display for dyn Blas {
@@ -43,7 +75,7 @@ impl fmt::Debug for dyn Blas {
 ///
 /// # Panics
 /// When the shapes do not fit each other: the pointers handed to a foreign library rely on this.
-fn has_work(alpha: f64, a: &View<'_, f64>, b: &View<'_, f64>, c: &ViewMut<'_, f64>) -> bool {
+fn has_work<T: Element>(alpha: T, a: &View<'_, T>, b: &View<'_, T>, c: &ViewMut<'_, T>) -> bool {
     assert!(
         a.rows() == c.rows() && b.cols() == c.cols() && a.cols() == b.rows(),
         "C {}x{} += A {}x{} times B {}x{}",
@@ -54,5 +86,5 @@ fn has_work(alpha: f64, a: &View<'_, f64>, b: &View<'_, f64>, c: &ViewMut<'_, f6
         b.rows(),
         b.cols()
     );
-    alpha != 0.0 && !c.is_empty() && a.cols() > 0
+    alpha != T::ZERO && !c.is_empty() && a.cols() > 0
 }

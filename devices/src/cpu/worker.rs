@@ -7,7 +7,7 @@ use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
 use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, Element, View, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -189,13 +189,13 @@ impl Worker for CpuWorker {
 }
 
 /// One thread's update; returns the CPU time that it took.
-fn timed_gemm(
+fn timed_gemm<T: Element>(
     blas: &dyn Blas,
     seen: &Seen,
-    alpha: f64,
-    a: View<'_, f64>,
-    b: View<'_, f64>,
-    c: ViewMut<'_, f64>,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: ViewMut<'_, T>,
 ) -> f64 {
     seen.note();
     let start_s = thread_cpu_time_s();
@@ -208,14 +208,14 @@ fn timed_gemm(
 /// The update with the columns dealt to the threads of the pool; returns the largest CPU time among them.
 ///
 /// A broadcast runs once on every thread: work stealing could give two shares to one thread while another sleeps.
-fn shared_gemm(
+fn shared_gemm<T: Element>(
     pool: &ThreadPool,
     blas: &dyn Blas,
     seen: &[Seen],
-    alpha: f64,
-    a: View<'_, f64>,
-    b: View<'_, f64>,
-    c: ViewMut<'_, f64>,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: ViewMut<'_, T>,
 ) -> f64 {
     let threads = pool.current_num_threads();
     let mut first = 0;

@@ -127,7 +127,7 @@ impl Operands {
 
     /// The first columns of C, as many as the slices have together.
     fn c(&mut self, slices: &[usize]) -> ViewMut<'_, f64> {
-        let ld = leading_dimension(self.rows);
+        let ld = leading_dimension::<f64>(self.rows);
         ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
     }
 
@@ -145,7 +145,7 @@ impl Operands {
         let (rows, cols) = (self.rows, slices.iter().sum());
         let a = View::new(&self.a, rows, self.k, rows.max(1));
         let b = View::new(&self.b, self.k, cols, self.k.max(1));
-        let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension(rows));
+        let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension::<f64>(rows));
         let together = team.updates_per_visit(rows, slices, self.k)?;
         let mut means_s = vec![0.0; slices.len()];
         for _ in 0..together {
@@ -160,7 +160,7 @@ impl Operands {
 
 /// Elements of A, B and C.
 fn lengths(rows: usize, cols: usize, k: usize) -> [u128; 3] {
-    let ld = leading_dimension(rows) as u128;
+    let ld = leading_dimension::<f64>(rows) as u128;
     let [rows, cols, k] = [rows as u128, cols as u128, k as u128];
     [rows * k, k * cols, ld * cols]
 }
@@ -284,7 +284,7 @@ mod tests {
         else {
             panic!("{error}");
         };
-        let ld = leading_dimension(huge) as u64;
+        let ld = leading_dimension::<f64>(huge) as u64;
         assert_eq!(needed_bytes, 8 * (ld * huge as u64 + 2 * (1 << 36)));
         assert!(missing_bytes > needed_bytes / 2 && missing_bytes < needed_bytes);
     }

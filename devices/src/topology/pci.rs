@@ -1,6 +1,6 @@
 //! GPUs on the buses of a host, and the cores near them.
 
-use super::{CoreInfo, PciLink, Topology, small};
+use super::{PciLink, Topology, small};
 use crate::DeviceError;
 use crate::host_cores::Distances;
 use hwlocality::object::TopologyObject;
@@ -204,16 +204,6 @@ impl Topology {
         gpus
     }
 
-    /// The cores that this process may use, those nearest to the device with this address first and, of equally near ones,
-    /// by logical index. Where the host does not show the device, all cores are equally near.
-    pub fn near_pci(&self, bus_id: &str) -> Vec<CoreInfo> {
-        let distances = bus_id.parse().map(|id| self.pci_distances(&id));
-        let distances = distances.unwrap_or_default();
-        let mut cores = self.cores();
-        cores.sort_by_key(|core| distances.get(&core.core).copied().unwrap_or(u32::MAX));
-        cores
-    }
-
     /// How far the cores that this process may use are from a device: 0 below the same part of the host (a NUMA domain, a
     /// package), 1 below the next larger part, and so on. Empty where the host does not show the device.
     pub fn pci_distances(&self, bus_id: &BusId) -> Distances {
@@ -389,7 +379,7 @@ mod tests {
     fn without_buses_all_cores_are_equally_near() {
         let topology = Topology::from_synthetic("pack:2 core:2 pu:1").unwrap();
         assert!(topology.gpus().is_empty());
-        assert_eq!(topology.near_pci("0000:3b:00.0"), topology.cores());
-        assert_eq!(topology.near_pci("nonsense"), topology.cores());
+        let nowhere = "0000:3b:00.0".parse().unwrap();
+        assert!(topology.pci_distances(&nowhere).is_empty());
     }
 }

@@ -192,6 +192,22 @@ impl Layout {
         }
     }
 
+    /// The tiling of the transposed matrix by the transposed rectangles.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let transpose = |rect: &Rect| Rect {
+            row: rect.col,
+            col: rect.row,
+            rows: rect.cols,
+            cols: rect.rows,
+        };
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            rects: self.rects.iter().map(transpose).collect(),
+        }
+    }
+
     /// The tiling drawn with lines, at most `max_width` characters wide (at least 8), each rectangle
     /// with its node's number and, where there is room, its `rows×cols`. Lines end in a newline.
     #[must_use]

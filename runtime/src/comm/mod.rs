@@ -7,6 +7,7 @@
 //! implementation polls with growing pauses instead of burning the core that should compute.
 
 mod agree;
+mod links;
 mod local;
 #[cfg(feature = "mpi")]
 #[allow(
@@ -21,6 +22,7 @@ pub mod mpi;
 mod transfer;
 
 pub use agree::agree;
+pub use links::measure_links;
 pub use local::LocalComm;
 pub use transfer::{InFlight, Incoming, Message, Outgoing, Span, Transfer, exchange};
 

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::layout::{Layout, Rect};
 use serde::{Deserialize, Serialize};
 
 /// A rectangle of elements of a matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// First row.
     pub row: usize,
@@ -28,6 +28,16 @@ impl Part {
     /// Column indices.
     pub fn col_range(&self) -> Range<usize> {
         self.col..self.col + self.cols
+    }
+
+    /// The same elements in the transposed matrix.
+    pub fn transposed(&self) -> Self {
+        Self {
+            row: self.col,
+            col: self.row,
+            rows: self.cols,
+            cols: self.rows,
+        }
     }
 
     /// Number of elements.
@@ -68,6 +78,29 @@ impl Distribution {
             cols,
             block,
             layout,
+        }
+    }
+
+    /// A `rows×cols` matrix that one rank holds, whole.
+    pub fn whole(rows: usize, cols: usize) -> Self {
+        let rect = Rect {
+            row: 0,
+            col: 0,
+            rows: rows as u64,
+            cols: cols as u64,
+        };
+        let layout = Layout::new(rect.rows, rect.cols, vec![rect])
+            .unwrap_or_else(|error| panic!("one rectangle tiles its matrix: {error}"));
+        Self::new(rows, cols, 1, Arc::new(layout))
+    }
+
+    /// How the transposed matrix is spread when every rank holds the same elements.
+    pub fn transposed(&self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            block: self.block,
+            layout: Arc::new(self.layout.transposed()),
         }
     }
 

@@ -1,7 +1,11 @@
 //! Matrices made of numbers that any rank can compute by itself.
 
+use isochron_devices::Element;
+use num_complex::Complex64;
+
 /// How the elements of a generated matrix come about. An element depends on the seed and its own indices
-/// only, so a matrix is the same on any layout and any number of ranks.
+/// only, so a matrix is the same on any layout and any number of ranks. The real and the imaginary part of a complex
+/// element are independent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Generator {
     /// Uniform in [-1, 1).
@@ -9,7 +13,8 @@ pub enum Generator {
         /// Seed; matrices that should differ have different ones.
         seed: u64,
     },
-    /// Whole numbers in [-8, 8]: products of matrices of them are exact as long as `k·64 < 2⁵³`.
+    /// Whole numbers in [-8, 8]: products of matrices of them are exact as long as `k·64` (`k·128` where they are complex)
+    /// is below 2⁵³, or 2²⁴ in single precision.
     Integers {
         /// Seed; matrices that should differ have different ones.
         seed: u64,
@@ -20,12 +25,22 @@ pub enum Generator {
 
 impl Generator {
     /// The element in `row` and `col`.
-    pub fn element(&self, row: usize, col: usize) -> f64 {
-        match *self {
-            Generator::Uniform { seed } => unit(hash(seed, row, col)),
-            Generator::Integers { seed } => (hash(seed, row, col) % 17) as f64 - 8.0,
+    pub fn element<T: Element>(&self, row: usize, col: usize) -> T {
+        let number = |seed: u64| match *self {
+            Generator::Uniform { .. } => unit(hash(seed, row, col)),
+            Generator::Integers { .. } => (hash(seed, row, col) % 17) as f64 - 8.0,
             Generator::Constant(value) => value,
-        }
+        };
+        let seed = match *self {
+            Generator::Uniform { seed } | Generator::Integers { seed } => seed,
+            Generator::Constant(_) => 0,
+        };
+        let imaginary = match self {
+            Generator::Constant(_) => 0.0,
+            _ if !T::TYPE.is_complex() => 0.0,
+            _ => number(!seed),
+        };
+        T::of(Complex64::new(number(seed), imaginary))
     }
 }
 
@@ -60,9 +75,9 @@ mod tests {
         let mut seen = [false; 17];
         for row in 0..40 {
             for col in 0..40 {
-                let u = uniform.element(row, col);
+                let u: f64 = uniform.element(row, col);
                 assert!((-1.0..1.0).contains(&u));
-                let i = integers.element(row, col);
+                let i: f64 = integers.element(row, col);
                 assert!(i.fract() == 0.0 && (-8.0..=8.0).contains(&i));
                 seen[(i + 8.0) as usize] = true;
             }
@@ -71,10 +86,9 @@ mod tests {
             seen.iter().all(|&s| s),
             "every integer of the range turns up"
         );
-        assert_ne!(uniform.element(1, 2), uniform.element(2, 1));
-        assert_ne!(
-            uniform.element(1, 2),
-            Generator::Uniform { seed: 2 }.element(1, 2)
-        );
+        let [here, there] =
+            [(1, 2), (2, 1)].map(|(row, col)| uniform.element::<Complex64>(row, col));
+        assert!(here != there && here.re != here.im);
+        assert_ne!(here, Generator::Uniform { seed: 2 }.element(1, 2));
     }
 }

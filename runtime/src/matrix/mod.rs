@@ -3,28 +3,30 @@
 mod distribution;
 pub mod file;
 mod generate;
+mod operand;
 
-use isochron_devices::{View, ViewMut, leading_dimension, try_zeroed_matrix};
+use isochron_devices::{Element, View, ViewMut, leading_dimension, try_zeroed_matrix};
 
 pub(crate) use distribution::intersect;
 pub use distribution::{Distribution, Part};
 pub use generate::Generator;
 pub(crate) use generate::hash;
+pub use operand::{Op, Operand};
 
 use crate::error::Error;
 
-/// This rank's part of a distributed matrix of f64.
+/// This rank's part of a distributed matrix.
 ///
 /// The local part is column-major; its leading dimension is that of [`leading_dimension`].
 #[derive(Debug, Clone)]
-pub struct Matrix {
+pub struct Matrix<T = f64> {
     distribution: Distribution,
     part: Part,
     ld: usize,
-    local: Vec<f64>,
+    local: Vec<T>,
 }
 
-impl Matrix {
+impl<T: Element> Matrix<T> {
     /// A matrix of zeros.
     ///
     /// It is not written yet: its pages come to lie next to whoever writes them first.
@@ -37,7 +39,7 @@ impl Matrix {
     /// When `distribution` has no part for `rank`.
     pub fn zeros(distribution: Distribution, rank: usize) -> Result<Self, Error> {
         let part = distribution.part(rank);
-        let ld = leading_dimension(part.rows);
+        let ld = leading_dimension::<T>(part.rows);
         let local = try_zeros(ld * part.cols, "a matrix")?;
         Ok(Self {
             distribution,
@@ -62,7 +64,7 @@ impl Matrix {
     }
 
     /// Sets every local element to `element(row, col)`, indices in the whole matrix.
-    pub fn fill(&mut self, element: impl Fn(usize, usize) -> f64) {
+    pub fn fill(&mut self, element: impl Fn(usize, usize) -> T) {
         let Part { row, col, rows, .. } = self.part;
         for (j, column) in self.local.chunks_exact_mut(self.ld).enumerate() {
             for (i, value) in column[..rows].iter_mut().enumerate() {
@@ -82,27 +84,27 @@ impl Matrix {
     }
 
     /// The local elements, `part().rows × part().cols`, column-major.
-    pub fn local(&self) -> View<'_, f64> {
+    pub fn local(&self) -> View<'_, T> {
         View::new(&self.local, self.part.rows, self.part.cols, self.ld)
     }
 
     /// The local elements, to be written.
-    pub fn local_mut(&mut self) -> ViewMut<'_, f64> {
+    pub fn local_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::new(&mut self.local, self.part.rows, self.part.cols, self.ld)
     }
 
     /// The local element in local `row` and `col`.
-    pub(crate) fn at(&self, row: usize, col: usize) -> f64 {
+    pub(crate) fn at(&self, row: usize, col: usize) -> T {
         self.local[row + col * self.ld]
     }
 
     /// Sets the local element in local `row` and `col`.
-    pub(crate) fn set(&mut self, row: usize, col: usize, value: f64) {
+    pub(crate) fn set(&mut self, row: usize, col: usize, value: T) {
         self.local[row + col * self.ld] = value;
     }
 
     /// The local columns, each as long as the part has rows.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = &[f64]> {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &[T]> {
         self.local
             .chunks_exact(self.ld)
             .map(|column| &column[..self.part.rows])
@@ -110,9 +112,9 @@ impl Matrix {
 }
 
 /// A vector of zeros, or an error where the memory cannot be had.
-pub(crate) fn try_zeros(len: usize, what: &'static str) -> Result<Vec<f64>, Error> {
+pub(crate) fn try_zeros<T: Element>(len: usize, what: &'static str) -> Result<Vec<T>, Error> {
     try_zeroed_matrix(len).ok_or(Error::Allocation {
         what,
-        bytes: 8 * len as u64,
+        bytes: (size_of::<T>() as u64).saturating_mul(len as u64),
     })
 }

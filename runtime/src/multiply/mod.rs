@@ -10,18 +10,21 @@
 
 mod panels;
 mod plan;
+mod problem;
+mod reduce;
 mod schedule;
 
 use std::time::Instant;
 
 use isochron_devices::DeviceTeam;
 
-pub(crate) use plan::Found;
-pub use plan::{Plan, Problem};
+pub(crate) use plan::{Found, held_evenly};
+pub use plan::{Plan, Split};
+pub use problem::{Problem, SplitChoice};
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::Matrix;
+use crate::matrix::{Distribution, Matrix, Part};
 use panels::{Operands, Panels, Volume};
 use schedule::Schedule;
 
@@ -40,6 +43,8 @@ pub struct Execution {
     pub busy_s: Vec<f64>,
     /// Seconds that the devices waited for panels: communication that no computation hid.
     pub exposed_s: f64,
+    /// Seconds from the last update of this rank until the ranks' parts of C were summed; 0 where C stays in place.
+    pub sum_s: f64,
     /// Messages this rank sent.
     pub messages: u64,
     /// Bytes this rank sent.
@@ -48,14 +53,14 @@ pub struct Execution {
 
 /// The scalars of a multiplication.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scalars {
-    /// Factor of `A·B`; with 0, A and B are not read.
-    pub alpha: f64,
+pub struct Scalars<T = f64> {
+    /// Factor of `op(A)·op(B)`; with 0, A and B are not read.
+    pub alpha: T,
     /// Factor of C; with 0, C is not read.
-    pub beta: f64,
+    pub beta: T,
 }
 
-/// Multiplies: `C = alpha·A·B + beta·C`, all three spread as `plan` says.
+/// Multiplies: `C = alpha·op(A)·op(B) + beta·C`, all three spread as `plan` says.
 ///
 /// # Errors
 /// [`Error::Device`] or [`Error::Allocation`], on every rank, when a device of any rank fails; C is then
@@ -76,10 +81,12 @@ pub fn multiply(
     agree(comm, check_parts(comm, plan, operands, c))?;
     let (width, steps) = (plan.panel(), plan.steps());
     let schedule = Schedule::new(plan, comm.rank());
-    let needed = schedule.needs_panels();
-    let sets = (0..SETS).map(|_| Panels::new(&c.part(), width, needed));
+    let needed = plan.needs_panels(&schedule);
+    let sets = (0..SETS).map(|_| Panels::new(&schedule.c(), width, needed));
     let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-    let mut sets = agree(comm, place(team, plan, c, sets))?;
+    let mut sets = agree(comm, place(team, plan, &schedule.c(), sets))?;
+    // What this rank computes of a C that others hold parts of.
+    let mut partial = agree(comm, partial(plan, comm.rank()))?;
 
     comm.barrier();
     tracing::info!(steps, width, "multiplying");
@@ -87,9 +94,8 @@ pub fn multiply(
     let operands = Operands {
         comm,
         schedule: &schedule,
-        a: operands.0,
-        b: operands.1,
-        c: c.part(),
+        factors: plan.operands(operands),
+        c: schedule.c(),
     };
     let mut summa = Summa {
         team,
@@ -99,11 +105,18 @@ pub fn multiply(
         exposed_s: 0.0,
         failure: None,
     };
-    summa.guard(|team, slices| team.scale(scalars.beta, c.local_mut(), slices));
-    summa.guard(|team, slices| team.begin(c.local_mut(), slices, width));
-    let steps = if scalars.alpha == 0.0 { 0 } else { steps };
-    let volume = summa.run(&operands, steps, &mut sets, c);
-    summa.guard(|team, slices| team.finish(c.local_mut(), slices));
+    let mut sum_s = 0.0;
+    let volume = match &mut partial {
+        None => summa.job(&operands, scalars.beta, (steps, width), &mut sets, c),
+        Some(partial) => {
+            c.local_mut().scale(scalars.beta);
+            let mut volume = summa.job(&operands, 0.0, (steps, width), &mut sets, partial);
+            let start = Instant::now();
+            volume.add(reduce::reduce(comm, plan, partial.local(), c));
+            sum_s = start.elapsed().as_secs_f64();
+            volume
+        }
+    };
     let Summa {
         busy_s,
         exposed_s,
@@ -118,8 +131,9 @@ pub fn multiply(
         wall_s,
         busy_s,
         exposed_s,
+        sum_s,
         messages: volume.messages,
-        bytes: 8 * volume.elements,
+        bytes: size_of::<f64>() as u64 * volume.elements,
     })
 }
 
@@ -127,16 +141,25 @@ pub fn multiply(
 fn place<'a>(
     team: &mut DeviceTeam,
     plan: &Plan,
-    c: &Matrix,
-    mut sets: Vec<Panels<'a>>,
-) -> Result<Vec<Panels<'a>>, Error> {
-    let part = c.part();
+    part: &Part,
+    mut sets: Vec<Panels<'a, f64>>,
+) -> Result<Vec<Panels<'a, f64>>, Error> {
     for panels in &mut sets {
         if let Some(room) = panels.b_room(part.cols) {
             team.scale(0.0, room, plan.slices())?;
         }
     }
     Ok(sets)
+}
+
+/// Room for all of C where `rank` computes a share of k, of no elements where its share is empty; `None` where C stays in
+/// place.
+fn partial(plan: &Plan, rank: usize) -> Result<Option<Matrix>, Error> {
+    if *plan.split() == Split::C {
+        return Ok(None);
+    }
+    let Part { rows, cols, .. } = plan.computed(rank);
+    Matrix::zeros(Distribution::whole(rows, cols), 0).map(Some)
 }
 
 fn check_parts(
@@ -177,20 +200,34 @@ struct Summa<'a> {
 }
 
 impl Summa<'_> {
+    /// A job of every device: `C = beta·C`, and all steps on it.
+    fn job<'a>(
+        &mut self,
+        operands: &Operands<'a, f64>,
+        beta: f64,
+        (steps, width): (usize, usize),
+        sets: &mut [Panels<'a, f64>],
+        c: &mut Matrix,
+    ) -> Volume {
+        self.guard(|team, slices| team.scale(beta, c.local_mut(), slices));
+        self.guard(|team, slices| team.begin(c.local_mut(), slices, width));
+        let steps = if self.alpha == 0.0 { 0 } else { steps };
+        let volume = self.run(operands, steps, sets, c);
+        self.guard(|team, slices| team.finish(c.local_mut(), slices));
+        volume
+    }
+
     /// Runs every step. While one computes, this thread sends for the step [`LOOKAHEAD`] ahead, copies what needs no
     /// message, and makes all messages progress.
     fn run<'a>(
         &mut self,
-        operands: &Operands<'a>,
+        operands: &Operands<'a, f64>,
         steps: usize,
-        sets: &mut [Panels<'a>],
+        sets: &mut [Panels<'a, f64>],
         c: &mut Matrix,
     ) -> Volume {
         let mut total = Volume::default();
-        let mut add = |volume: Volume| {
-            total.messages += volume.messages;
-            total.elements += volume.elements;
-        };
+        let mut add = |volume: Volume| total.add(volume);
         for (step, panels) in sets.iter_mut().enumerate().take(LOOKAHEAD.min(steps)) {
             add(panels.start(operands, step));
         }
@@ -202,23 +239,25 @@ impl Summa<'_> {
             let (now, ahead) = sets.split_at_mut(1);
             self.wait_for(&mut now[0], operands);
             let (next, later) = ahead.split_at_mut(1);
-            let next_is_here = step + 1 < steps && next[0].progress(&operands.c);
+            let next_is_here = step + 1 < steps && next[0].progress();
             let mut to_send = (step + LOOKAHEAD < steps).then_some(step + LOOKAHEAD);
-            let mut duty = |next: Option<&mut Panels<'a>>| {
+            let mut duty = |next: Option<&mut Panels<'a, f64>>| {
                 if let (Some(step), Some(free)) = (to_send.take(), later.last_mut()) {
                     add(free.start(operands, step));
                 }
                 for panels in next.into_iter().chain(later.iter_mut()) {
-                    panels.progress(&operands.c);
+                    panels.progress();
                 }
             };
             if operands.c.is_empty() {
                 // There is nothing to compute, but others need what this rank holds.
             } else if next_is_here {
-                let next = next[0].both(operands);
-                self.update(now[0].both(operands), Some(next), c, &mut || duty(None));
+                let next = next[0].both(operands).into();
+                self.update(now[0].both(operands).into(), Some(next), c, &mut || {
+                    duty(None)
+                });
             } else {
-                self.update(now[0].both(operands), None, c, &mut || {
+                self.update(now[0].both(operands).into(), None, c, &mut || {
                     duty(Some(&mut next[0]))
                 });
             }
@@ -228,9 +267,9 @@ impl Summa<'_> {
     }
 
     /// Waits for the panels of a step, which they should not need to.
-    fn wait_for(&mut self, panels: &mut Panels<'_>, operands: &Operands<'_>) {
+    fn wait_for(&mut self, panels: &mut Panels<'_, f64>, operands: &Operands<'_, f64>) {
         let start = Instant::now();
-        panels.arrive(&operands.c);
+        panels.arrive();
         if !operands.c.is_empty() {
             self.exposed_s += start.elapsed().as_secs_f64();
         }

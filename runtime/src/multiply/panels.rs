@@ -1,13 +1,11 @@
 //! The panels of one step of SUMMA, and the messages that bring them.
 
-use std::ops::Range;
+use isochron_devices::{Element, View, ViewMut};
 
-use isochron_devices::{View, ViewMut};
-
-use super::schedule::{Schedule, Segment, Transfers};
+use super::schedule::{A, B, Block, Schedule};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
-use crate::matrix::{Matrix, Part, try_zeros};
+use crate::matrix::{Operand, Part, try_zeros};
 
 /// Messages and elements that one rank sent.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -16,48 +14,53 @@ pub(super) struct Volume {
     pub elements: u64,
 }
 
+impl Volume {
+    pub(super) fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.elements += other.elements;
+    }
+}
+
 /// The operands of a multiplication, read step by step.
-pub(super) struct Operands<'a> {
+pub(super) struct Operands<'a, T> {
     pub comm: &'a dyn Comm,
     pub schedule: &'a Schedule,
-    pub a: &'a Matrix,
-    pub b: &'a Matrix,
+    /// A and B.
+    pub factors: [Operand<'a, T>; 2],
     /// This rank's part of C.
     pub c: Part,
 }
-
-/// The buffers of [`Panels`]: those of A and of B, and behind them the messages that need a place of their own.
-const A: usize = 0;
-const B: usize = 1;
 
 /// Room for the panels of one step, and how far they are.
 ///
 /// `A: rows×width` and `B: width×cols` are column-major without gaps. What a rank holds whole is not copied: the
 /// panel is then a part of the operand itself.
-pub(super) struct Panels<'a> {
-    state: State<'a>,
-    /// Inner dimension of the step.
-    k: Range<usize>,
+pub(super) struct Panels<'a, T> {
+    state: State<'a, T>,
+    /// What the panels hold.
+    blocks: [Block; 2],
     /// Whether each panel is the operand's own memory.
     in_place: [bool; 2],
-    /// Messages that arrive in buffers of their own, and what they are of.
-    staged: Vec<(usize, Staged)>,
+    /// Messages that arrive in buffers of their own, since their places in the panels are strided.
+    staged: Vec<Staged>,
 }
 
-/// What came in a buffer of its own: its place in the panel is strided.
-enum Staged {
-    RowsOfA(Segment),
-    ColumnsOfB(Segment),
+/// A message in a buffer of its own, and where it belongs.
+struct Staged {
+    buffer: usize,
+    side: usize,
+    block: Block,
 }
 
-enum State<'a> {
+/// The buffers are those of the panels of A and B, and behind them the messages that need a place of their own.
+enum State<'a, T> {
     /// The messages are on their way.
-    Coming(Transfer<'a, f64>),
+    Coming(Transfer<'a, T>),
     /// The panels are here, or there never were any.
-    Here(Vec<Vec<f64>>),
+    Here(Vec<Vec<T>>),
 }
 
-impl<'a> Panels<'a> {
+impl<'a, T: Element> Panels<'a, T> {
     /// Room for panels of at most `width` for a part of C, of A and of B where they are needed.
     pub(super) fn new(c: &Part, width: usize, needed: [bool; 2]) -> Result<Self, Error> {
         let [rows, cols] = [
@@ -68,14 +71,14 @@ impl<'a> Panels<'a> {
         let b = try_zeros(cols * width, "a panel of B")?;
         Ok(Self {
             state: State::Here(vec![a, b]),
-            k: 0..0,
+            blocks: [Block::default(), Block::default()],
             in_place: [false; 2],
             staged: Vec::new(),
         })
     }
 
     /// The room for the widest panel of B, of the columns of a part of C; `None` where none is needed.
-    pub(super) fn b_room(&mut self, cols: usize) -> Option<ViewMut<'_, f64>> {
+    pub(super) fn b_room(&mut self, cols: usize) -> Option<ViewMut<'_, T>> {
         let State::Here(buffers) = &mut self.state else {
             panic!("panels are asked for while they travel");
         };
@@ -84,260 +87,154 @@ impl<'a> Panels<'a> {
     }
 
     /// Sends what others need for `step`, copies what this rank holds itself, and starts to receive the rest.
-    pub(super) fn start(&mut self, operands: &Operands<'a>, step: usize) -> Volume {
+    pub(super) fn start(&mut self, operands: &Operands<'a, T>, step: usize) -> Volume {
         let State::Here(buffers) = &mut self.state else {
             panic!("panels are sent for while others travel");
         };
-        let mut buffers = std::mem::take(buffers);
-        self.k = operands.schedule.k_range(step);
-        let (a, b) = (operands.schedule.a(step), operands.schedule.b(step));
-        self.in_place = [
-            is_whole(&a, &operands.c.row_range(), &self.k),
-            is_whole(&b, &operands.c.col_range(), &self.k),
-        ];
-        let mut sends = Vec::new();
-        let mut used = B + 1;
-        pack(
-            &mut buffers,
-            &mut used,
-            &a.sends,
-            &mut sends,
-            |segment, out| {
-                copy(operands.a, &segment.lines, &segment.k, out);
-            },
-        );
-        pack(
-            &mut buffers,
-            &mut used,
-            &b.sends,
-            &mut sends,
-            |segment, out| {
-                copy(operands.b, &segment.k, &segment.lines, out);
-            },
-        );
-        self.copy_own(operands, (&a, &b), &mut buffers);
-        let recvs = self.receive(operands.c, (&a, &b), &mut buffers, used);
+        let mut buffers = Buffers::new(std::mem::take(buffers));
+        self.staged.clear();
+        self.blocks = operands.schedule.panels(step);
+        let (mut sends, mut recvs) = (Vec::new(), Vec::new());
+        for (side, factor) in operands.factors.iter().enumerate() {
+            let transfers = operands.schedule.transfers(step, side);
+            let panel = &self.blocks[side];
+            let is_whole = transfers.own.as_ref() == Some(panel);
+            self.in_place[side] = is_whole && !factor.op().transposes();
+            buffers.pack(factor, &transfers.sends, &mut sends);
+            if let Some(own) = transfers.own.filter(|_| !self.in_place[side]) {
+                let place = panel.place(&own, &mut buffers.all[side]);
+                factor.copy(&own.rows, &own.cols, place);
+            }
+            for (rank, block) in transfers.recvs {
+                let (buffer, range) = if block.rows == panel.rows {
+                    // In the panel its place is in one piece.
+                    let first = (block.cols.start - panel.cols.start) * panel.rows.len();
+                    (side, first..first + block.len())
+                } else {
+                    let place = buffers.fresh(block.len());
+                    let buffer = place.0;
+                    self.staged.push(Staged {
+                        buffer,
+                        side,
+                        block,
+                    });
+                    place
+                };
+                recvs.push(Message {
+                    rank,
+                    buffer,
+                    range,
+                });
+            }
+        }
         let volume = Volume {
             messages: sends.len() as u64,
             elements: sends.iter().map(|send| send.range.len() as u64).sum(),
         };
-        self.state = State::Coming(Transfer::start(operands.comm, buffers, &sends, &recvs));
+        self.state = State::Coming(Transfer::start(operands.comm, buffers.all, &sends, &recvs));
         volume
     }
 
-    /// Copies what this rank holds of a panel of which others hold the rest.
-    fn copy_own(
-        &self,
-        operands: &Operands<'_>,
-        (a, b): (&Transfers, &Transfers),
-        buffers: &mut [Vec<f64>],
-    ) {
-        let Part { row, col, rows, .. } = operands.c;
-        let width = self.k.len();
-        if let Some(Segment { lines, k, .. }) = a.own.as_ref().filter(|_| !self.in_place[A]) {
-            let first = (k.start - self.k.start) * rows + lines.start - row;
-            let target = buffers[A].get_mut(first..).unwrap_or_default();
-            for (column, from) in target.chunks_mut(rows).zip(columns(operands.a, lines, k)) {
-                column[..from.len()].copy_from_slice(from);
-            }
-        }
-        if let Some(Segment { lines, k, .. }) = b.own.as_ref().filter(|_| !self.in_place[B]) {
-            let first = (lines.start - col) * width + k.start - self.k.start;
-            let target = buffers[B].get_mut(first..).unwrap_or_default();
-            for (column, from) in target.chunks_mut(width).zip(columns(operands.b, k, lines)) {
-                column[..from.len()].copy_from_slice(from);
-            }
-        }
-    }
-
-    /// Where the messages from others go: into the panels where their place is in one piece, else into buffers of their
-    /// own, from number `used` on.
-    fn receive(
-        &mut self,
-        c: Part,
-        (a, b): (&Transfers, &Transfers),
-        buffers: &mut Vec<Vec<f64>>,
-        mut used: usize,
-    ) -> Vec<Message> {
-        self.staged.clear();
-        let mut recvs = Vec::with_capacity(a.recvs.len() + b.recvs.len());
-        let width = self.k.len();
-        let mut own_buffer = |segment: &Segment| {
-            let len = segment.lines.len() * segment.k.len();
-            let buffer = next_buffer(buffers, &mut used);
-            buffers[buffer].resize(len, 0.0);
-            (buffer, 0..len)
-        };
-        for segment in &a.recvs {
-            let Segment { rank, lines, k } = segment.clone();
-            let (buffer, range) = if lines == c.row_range() {
-                let columns = k.start - self.k.start..k.end - self.k.start;
-                (A, columns.start * c.rows..columns.end * c.rows)
-            } else {
-                let place = own_buffer(segment);
-                self.staged
-                    .push((place.0, Staged::RowsOfA(segment.clone())));
-                place
-            };
-            recvs.push(Message {
-                rank,
-                buffer,
-                range,
-            });
-        }
-        for segment in &b.recvs {
-            let Segment { rank, lines, k } = segment.clone();
-            let (buffer, range) = if k == self.k {
-                let columns = lines.start - c.col..lines.end - c.col;
-                (B, columns.start * width..columns.end * width)
-            } else {
-                let place = own_buffer(segment);
-                self.staged
-                    .push((place.0, Staged::ColumnsOfB(segment.clone())));
-                place
-            };
-            recvs.push(Message {
-                rank,
-                buffer,
-                range,
-            });
-        }
-        recvs
-    }
-
     /// Makes the messages progress, and puts what has come into its place; whether the panels are here.
-    pub(super) fn progress(&mut self, c: &Part) -> bool {
+    pub(super) fn progress(&mut self) -> bool {
         let State::Coming(transfer) = &mut self.state else {
             return true;
         };
         if !transfer.progress() {
             return false;
         }
-        self.arrive(c);
+        self.arrive();
         true
     }
 
     /// Waits for the messages, and puts what they brought into its place.
-    pub(super) fn arrive(&mut self, c: &Part) {
+    pub(super) fn arrive(&mut self) {
         let coming = std::mem::replace(&mut self.state, State::Here(Vec::new()));
         let State::Coming(transfer) = coming else {
             self.state = coming;
             return;
         };
         let mut buffers = transfer.finish();
-        for (buffer, what) in &self.staged {
+        for Staged {
+            buffer,
+            side,
+            block,
+        } in &self.staged
+        {
             let data = std::mem::take(&mut buffers[*buffer]);
-            match what {
-                Staged::RowsOfA(Segment { lines, k, .. }) => {
-                    let first = (k.start - self.k.start) * c.rows + lines.start - c.row;
-                    store(&data, lines.len(), &mut buffers[A][first..], c.rows);
-                }
-                Staged::ColumnsOfB(Segment { lines, k, .. }) => {
-                    let width = self.k.len();
-                    let first = (lines.start - c.col) * width + k.start - self.k.start;
-                    store(&data, k.len(), &mut buffers[B][first..], width);
-                }
-            }
+            let (rows, cols) = (block.rows.len(), block.cols.len());
+            let mut place = self.blocks[*side].place(block, &mut buffers[*side]);
+            place.copy_from(View::new(&data, rows, cols, rows));
             buffers[*buffer] = data;
         }
         self.state = State::Here(buffers);
     }
 
-    /// The panel of A and that of B, for a part of C; they are here.
-    pub(super) fn both<'s>(&'s self, operands: &Operands<'s>) -> isochron_devices::Panels<'s> {
+    /// The panel of A and that of B; they are here.
+    pub(super) fn both<'s>(&'s self, operands: &Operands<'s, T>) -> [View<'s, T>; 2] {
         let State::Here(buffers) = &self.state else {
             panic!("panels are asked for while they travel");
         };
-        let (Part { rows, cols, .. }, width) = (operands.c, self.k.len());
-        let a = if self.in_place[A] {
-            local(operands.a, &operands.c.row_range(), &self.k)
-        } else {
-            View::new(&buffers[A][..rows * width], rows, width, rows.max(1))
-        };
-        let b = if self.in_place[B] {
-            local(operands.b, &self.k, &operands.c.col_range())
-        } else {
-            View::new(&buffers[B][..width * cols], width, cols, width.max(1))
-        };
-        (a, b)
+        [A, B].map(|side| {
+            let Block { rows, cols } = &self.blocks[side];
+            let factor = &operands.factors[side];
+            let in_place = self.in_place[side].then(|| factor.in_place(rows, cols));
+            in_place.flatten().unwrap_or_else(|| {
+                let data = &buffers[side][..rows.len() * cols.len()];
+                View::new(data, rows.len(), cols.len(), rows.len().max(1))
+            })
+        })
     }
 }
 
-/// Whether this rank holds all of a panel.
-fn is_whole(transfers: &Transfers, lines: &Range<usize>, k: &Range<usize>) -> bool {
-    let own = transfers.own.as_ref();
-    own.is_some_and(|own| own.lines == *lines && own.k == *k)
+/// The buffers of [`Panels`] while messages are made of them. They are kept from step to step, since fresh memory would be
+/// faulted in every time.
+struct Buffers<T> {
+    all: Vec<Vec<T>>,
+    used: usize,
 }
 
-/// The part of an operand in `rows` and `cols` (of the whole matrix), which this rank holds.
-fn local<'a>(matrix: &'a Matrix, rows: &Range<usize>, cols: &Range<usize>) -> View<'a, f64> {
-    let Part { row, col, .. } = matrix.part();
-    matrix.local().block(
-        rows.start - row..rows.end - row,
-        cols.start - col..cols.end - col,
-    )
-}
-
-/// The columns of such a part.
-fn columns<'a>(
-    matrix: &'a Matrix,
-    rows: &Range<usize>,
-    cols: &Range<usize>,
-) -> impl Iterator<Item = &'a [f64]> {
-    let part = local(matrix, rows, cols);
-    (0..part.cols()).map(move |j| part.col(j))
-}
-
-/// Appends such a part, column after column.
-fn copy(matrix: &Matrix, rows: &Range<usize>, cols: &Range<usize>, out: &mut Vec<f64>) {
-    for column in columns(matrix, rows, cols) {
-        out.extend_from_slice(column);
+impl<T: Element> Buffers<T> {
+    /// The first two are those of the panels.
+    fn new(all: Vec<Vec<T>>) -> Self {
+        Self { all, used: B + 1 }
     }
-}
 
-/// Puts columns of `len` elements into the columns of a matrix with leading dimension `ld`.
-fn store(data: &[f64], len: usize, target: &mut [f64], ld: usize) {
-    for (column, values) in target.chunks_mut(ld).zip(data.chunks_exact(len)) {
-        column[..len].copy_from_slice(values);
+    /// The next buffer, and all of it: `len` elements of any value.
+    fn fresh(&mut self, len: usize) -> (usize, std::ops::Range<usize>) {
+        if self.all.len() == self.used {
+            self.all.push(Vec::new());
+        }
+        self.all[self.used].resize(len, T::ZERO);
+        self.used += 1;
+        (self.used - 1, 0..len)
     }
-}
 
-/// The number of the next buffer; they are kept from step to step, since fresh memory would be faulted in every time.
-fn next_buffer(buffers: &mut Vec<Vec<f64>>, used: &mut usize) -> usize {
-    if buffers.len() == *used {
-        buffers.push(Vec::new());
-    }
-    *used += 1;
-    *used - 1
-}
-
-/// Packs segments for sending, each stretch once however many ranks want it.
-fn pack(
-    buffers: &mut Vec<Vec<f64>>,
-    used: &mut usize,
-    segments: &[Segment],
-    sends: &mut Vec<Message>,
-    fill: impl Fn(&Segment, &mut Vec<f64>),
-) {
-    let mut packed: Vec<(&Segment, usize)> = Vec::new();
-    for segment in segments {
-        let same = |(other, _): &&(&Segment, usize)| {
-            (&other.lines, &other.k) == (&segment.lines, &segment.k)
-        };
-        let buffer = match packed.iter().find(same) {
-            Some((_, buffer)) => *buffer,
-            None => {
-                let buffer = next_buffer(buffers, used);
-                buffers[buffer].clear();
-                fill(segment, &mut buffers[buffer]);
-                packed.push((segment, buffer));
-                buffer
-            }
-        };
-        sends.push(Message {
-            rank: segment.rank,
-            buffer,
-            range: 0..buffers[buffer].len(),
-        });
+    /// Packs blocks for sending, each once however many ranks want it.
+    fn pack(
+        &mut self,
+        factor: &Operand<'_, T>,
+        blocks: &[(usize, Block)],
+        sends: &mut Vec<Message>,
+    ) {
+        let mut packed: Vec<(&Block, usize)> = Vec::new();
+        for (rank, block) in blocks {
+            let same = packed.iter().find(|(other, _)| *other == block);
+            let buffer = match same {
+                Some((_, buffer)) => *buffer,
+                None => {
+                    let (buffer, _) = self.fresh(block.len());
+                    let place = block.place(block, &mut self.all[buffer]);
+                    factor.copy(&block.rows, &block.cols, place);
+                    packed.push((block, buffer));
+                    buffer
+                }
+            };
+            sends.push(Message {
+                rank: *rank,
+                buffer,
+                range: 0..block.len(),
+            });
+        }
     }
 }

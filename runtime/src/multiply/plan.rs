@@ -1,151 +1,31 @@
 //! Everything decided before a multiplication runs.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use isochron_devices::{MeasureTally, leading_dimension};
+use isochron_devices::{Element, ElementType, MeasureTally, leading_dimension};
 use isochron_hierarchy::balance::NodeBalance;
-use isochron_hierarchy::layout::{Layout, columns};
+use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
+use isochron_hierarchy::predict::{self, Traffic};
+use num_complex::Complex64;
+use serde::{Deserialize, Serialize};
 
 use super::SETS;
-use super::schedule::Schedule;
+use super::problem::Problem;
+use super::reduce;
+use super::schedule::{A, B, Schedule};
 use crate::error::Error;
-use crate::matrix::{Distribution, Part, intersect};
+use crate::matrix::{Distribution, Matrix, Operand, Part, intersect};
 
-/// The shape of a multiplication `C = alpha·A·B + beta·C`: `A: m×k`, `B: k×n`, `C: m×n`, in blocks of `b×b`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Problem {
-    m: usize,
-    n: usize,
-    k: usize,
-    block: usize,
-    panel: Option<usize>,
-}
-
-/// The inner dimension from which on wider updates are hardly faster.
-const WIDE_PANEL: usize = 256;
-/// Of one rank, which copies nothing: a device that streams is fed with more at a time.
-const SINGLE_PANEL: usize = 1024;
-/// Panels are narrower where there would be fewer steps.
-const MIN_STEPS: usize = 32;
-
-/// The most blocks within `width`, in elements, and one at least.
-fn whole_blocks(width: usize, block: usize) -> usize {
-    (width / block).max(1) * block
-}
-
-impl Problem {
-    /// A multiplication of the given shape. Any dimension may be zero.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
-    pub fn new(m: usize, n: usize, k: usize, block: usize) -> Result<Self, Error> {
-        if block == 0 {
-            let reason = "a block needs at least one row and column".to_string();
-            return Err(Error::Parameter {
-                name: "block",
-                value: "0".to_string(),
-                reason,
-            });
-        }
-        for (name, rows, cols) in [("A", m, k), ("B", k, n), ("C", m, n)] {
-            if rows
-                .checked_mul(cols)
-                .is_none_or(|elements| elements >= 1 << 60)
-            {
-                return Err(Error::Parameter {
-                    name: "size",
-                    value: format!("{rows}×{cols}"),
-                    reason: format!(
-                        "matrix {name} would have more elements than any machine can hold"
-                    ),
-                });
-            }
-        }
-        // A block larger than every dimension is that dimension's only block.
-        let block = block.min(m.max(n).max(k).max(1));
-        Ok(Self {
-            m,
-            n,
-            k,
-            block,
-            panel: None,
-        })
-    }
-
-    /// The same multiplication with panels of this width.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] when `panel` is zero.
-    pub fn with_panel(self, panel: usize) -> Result<Self, Error> {
-        if panel == 0 {
-            return Err(Error::Parameter {
-                name: "panel",
-                value: "0".to_string(),
-                reason: "a panel is at least one column wide".to_string(),
-            });
-        }
-        Ok(Self {
-            panel: Some(panel),
-            ..self
-        })
-    }
-
-    /// Rows of A and C.
-    pub fn m(&self) -> usize {
-        self.m
-    }
-
-    /// Columns of B and C.
-    pub fn n(&self) -> usize {
-        self.n
-    }
-
-    /// Columns of A, rows of B.
-    pub fn k(&self) -> usize {
-        self.k
-    }
-
-    /// Block size `b`.
-    pub fn block(&self) -> usize {
-        self.block
-    }
-
-    /// Width of the panels on so many ranks: the inner dimension of an update, and what is sent at a time. Where nobody
-    /// says, it is a multiple of the block, wide enough for the BLAS to be near its peak, and narrow enough that there are
-    /// some dozens of steps to hide communication in. One rank has nothing to hide.
-    pub fn panel(&self, ranks: usize) -> usize {
-        let by_itself = match ranks {
-            1 => whole_blocks(SINGLE_PANEL, self.block),
-            _ => whole_blocks(WIDE_PANEL.min(self.k / MIN_STEPS), self.block),
-        };
-        self.panel.unwrap_or(by_itself).min(self.k.max(1))
-    }
-
-    /// Inner dimension of the update whose time tells the devices' speeds: that of the panels, unless fewer than `steps`
-    /// of them make up k. Then it is narrower, whole blocks if it can be, so that measuring costs a small part of the
-    /// whole.
-    pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
-        whole_blocks(self.k / steps.max(1), self.block).min(self.panel(ranks))
-    }
-
-    /// Rows and columns of C in blocks.
-    pub fn c_blocks(&self) -> (u64, u64) {
-        (
-            self.m.div_ceil(self.block) as u64,
-            self.n.div_ceil(self.block) as u64,
-        )
-    }
-
-    /// Floating-point operations, `2·m·n·k`.
-    pub fn flop(&self) -> f64 {
-        2.0 * self.m as f64 * self.n as f64 * self.k as f64
-    }
-
-    /// Bytes of the three matrices together.
-    pub fn matrix_bytes(&self) -> u64 {
-        let [m, n, k] = [self.m, self.n, self.k].map(|length| length as u128);
-        u64::try_from(8 * (m * k + k * n + m * n)).unwrap_or(u64::MAX)
-    }
+/// What the nodes' shares of the work are cut from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// C: every node computes its rectangle of it, C stays, and panels of A and B travel.
+    C,
+    /// k: every node computes all of C over its share, so many blocks of k by rank; A and B stay, and what the nodes have
+    /// computed is summed where C is held.
+    K(Vec<u64>),
 }
 
 /// Who computes what, and how it was decided.
@@ -153,6 +33,8 @@ impl Problem {
 pub struct Plan {
     problem: Problem,
     layout: Arc<Layout>,
+    split: Split,
+    rank: usize,
     slices: Vec<usize>,
     balance: Option<NodeBalance>,
     balance_s: f64,
@@ -162,8 +44,11 @@ pub struct Plan {
 
 /// What balancing found.
 pub(crate) struct Found {
-    /// The nodes' rectangles, in blocks.
+    /// The rectangles of C that the nodes hold, in blocks.
     pub layout: Arc<Layout>,
+    pub split: Split,
+    /// The rank whose slices these are.
+    pub rank: usize,
     /// Columns of each of this rank's devices, in elements.
     pub slices: Vec<usize>,
     pub balance: NodeBalance,
@@ -179,6 +64,8 @@ impl Plan {
         Self {
             problem,
             layout: found.layout,
+            split: found.split,
+            rank: found.rank,
             slices: found.slices,
             balance: Some(found.balance),
             balance_s: found.balance_s,
@@ -198,6 +85,31 @@ impl Plan {
         slices: Vec<usize>,
         rank: usize,
     ) -> Result<Self, Error> {
+        Self::new(problem, layout, Split::C, slices, rank)
+    }
+
+    /// A plan that splits k: `shares` are blocks of k by rank. C is held in slices of columns, as even as blocks allow.
+    /// `slices` are the columns of all of C for each of `rank`'s devices, or nothing where its share is.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the shares do not add up to the blocks of k, or the slices to the columns of C.
+    pub fn along_k(
+        problem: Problem,
+        shares: Vec<u64>,
+        slices: Vec<usize>,
+        rank: usize,
+    ) -> Result<Self, Error> {
+        let layout = held_evenly(&problem, shares.len())?;
+        Self::new(problem, layout, Split::K(shares), slices, rank)
+    }
+
+    fn new(
+        problem: Problem,
+        layout: Layout,
+        split: Split,
+        slices: Vec<usize>,
+        rank: usize,
+    ) -> Result<Self, Error> {
         let (rows, cols) = problem.c_blocks();
         if (layout.rows(), layout.cols()) != (rows, cols) {
             let found = format!("{}×{}", layout.rows(), layout.cols());
@@ -205,16 +117,26 @@ impl Plan {
                 "the layout has {found} blocks, C has {rows}×{cols}"
             )));
         }
+        if let Split::K(shares) = &split {
+            let (found, wanted) = (shares.iter().sum::<u64>(), problem.k_blocks());
+            if found != wanted {
+                return Err(Error::Shape(format!(
+                    "the shares have {found} blocks of k, and there are {wanted}"
+                )));
+            }
+        }
         let plan = Self {
             problem,
             layout: Arc::new(layout),
+            split,
+            rank,
             slices,
             balance: None,
             balance_s: 0.0,
             measured: MeasureTally::default(),
             kernel_width: 1,
         };
-        let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.c().part(rank).cols);
+        let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.computed(rank).cols);
         if found != wanted {
             return Err(Error::Shape(format!(
                 "the slices have {found} columns, the part has {wanted}"
@@ -228,12 +150,17 @@ impl Plan {
         &self.problem
     }
 
-    /// Where every node's rectangle of C lies, in blocks.
+    /// The rectangle of C that every node holds, in blocks.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Columns of this rank's part of C for each of its devices, in elements.
+    /// What the nodes' shares are cut from.
+    pub fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// Columns of what this rank computes for each of its devices, in elements.
     pub fn slices(&self) -> &[usize] {
         &self.slices
     }
@@ -243,14 +170,22 @@ impl Plan {
         self.balance.as_ref()
     }
 
-    /// Width of the panels, as [`Problem::panel`].
-    pub fn panel(&self) -> usize {
-        self.problem.panel(self.layout.rects().len())
+    /// Number of ranks.
+    pub fn n_ranks(&self) -> usize {
+        self.layout.rects().len()
     }
 
-    /// Number of updates, `ceil(k/panel)`.
+    /// Width of the panels, as [`Problem::panel`]; where k is split they stay with their rank, and are those of one alone.
+    pub fn panel(&self) -> usize {
+        match self.split {
+            Split::C => self.problem.panel(self.n_ranks()),
+            Split::K(_) => self.problem.panel(1),
+        }
+    }
+
+    /// Number of updates that this rank makes.
     pub fn steps(&self) -> usize {
-        self.problem.k.div_ceil(self.panel())
+        self.k_range(self.rank).len().div_ceil(self.panel())
     }
 
     /// Inner dimension of the updates that were measured, and by whose times the plan was made.
@@ -268,63 +203,195 @@ impl Plan {
         &self.measured
     }
 
+    /// The part of C that a rank computes, over [its share of k](Self::k_range).
+    pub fn computed(&self, rank: usize) -> Part {
+        match &self.split {
+            Split::C => self.c().part(rank),
+            Split::K(shares) if shares[rank] == 0 => Part::default(),
+            Split::K(_) => Part {
+                row: 0,
+                col: 0,
+                rows: self.problem.m(),
+                cols: self.problem.n(),
+            },
+        }
+    }
+
+    /// The indices along k over which a rank computes.
+    pub fn k_range(&self, rank: usize) -> Range<usize> {
+        let k = self.problem.k();
+        let Split::K(shares) = &self.split else {
+            return 0..k;
+        };
+        let first: u64 = shares[..rank].iter().sum();
+        let cut = |blocks: u64| {
+            (blocks as usize)
+                .saturating_mul(self.problem.block())
+                .min(k)
+        };
+        cut(first)..cut(first + shares[rank])
+    }
+
+    /// The work of a rank, in updates of a `b×b` block of C over all of k.
+    pub fn units(&self, rank: usize) -> f64 {
+        self.units_of(rank, self.computed(rank).cols)
+    }
+
+    /// The work of so many columns of what a rank computes, as [`units`](Self::units).
+    pub(crate) fn units_of(&self, rank: usize, cols: usize) -> f64 {
+        let block = (self.problem.block() as f64).powi(2);
+        let share = self.k_range(rank).len() as f64 / self.problem.k().max(1) as f64;
+        let share = if self.problem.k() == 0 { 1.0 } else { share };
+        (self.computed(rank).rows * cols) as f64 / block * share
+    }
+
     /// How C is spread: one rectangle a rank.
     pub fn c(&self) -> Distribution {
-        let Problem { m, n, block, .. } = self.problem;
-        Distribution::new(m, n, block, self.layout.clone())
+        let problem = &self.problem;
+        let layout = self.layout.clone();
+        Distribution::new(problem.m(), problem.n(), problem.block(), layout)
     }
 
-    /// How A is spread: its rows as C's, its columns (k) over the owners of C's columns in proportion.
+    /// How A is spread, as it is stored: the rows of op(A) as C's, its columns (k) over the owners of C's columns in
+    /// proportion; or in slices of columns, where k is split.
     pub fn a(&self) -> Distribution {
-        let Problem { m, k, block, .. } = self.problem;
-        let blocks = k.div_ceil(block) as u64;
-        let layout = if self.layout.cols() == 0 {
-            self.even(self.layout.rows(), blocks)
-        } else {
-            self.layout.scale_cols(blocks)
-        };
-        Distribution::new(m, k, block, Arc::new(layout))
+        self.stored(A)
     }
 
-    /// How B is spread: its columns as C's, its rows (k) over the owners of C's rows in proportion.
+    /// How B is spread, as it is stored: the columns of op(B) as C's, its rows (k) over the owners of C's rows in
+    /// proportion; or in slices of rows, where k is split.
     pub fn b(&self) -> Distribution {
-        let Problem { n, k, block, .. } = self.problem;
-        let blocks = k.div_ceil(block) as u64;
-        let layout = if self.layout.rows() == 0 {
-            self.even(blocks, self.layout.cols())
+        self.stored(B)
+    }
+
+    /// The factors of the product, of A and B as they are stored.
+    pub fn operands<'a, T: Element>(
+        &self,
+        (a, b): (&'a Matrix<T>, &'a Matrix<T>),
+    ) -> [Operand<'a, T>; 2] {
+        let [op_a, op_b] = self.problem.ops();
+        [Operand::new(a, op_a), Operand::new(b, op_b)]
+    }
+
+    fn stored(&self, side: usize) -> Distribution {
+        let [a, b] = self.factors();
+        let factor = if side == A { a } else { b };
+        if self.problem.ops()[side].transposes() {
+            factor.transposed()
         } else {
-            self.layout.scale_rows(blocks)
+            factor
+        }
+    }
+
+    /// How op(A) and op(B) are spread.
+    pub(super) fn factors(&self) -> [Distribution; 2] {
+        let problem = &self.problem;
+        let blocks = problem.k_blocks();
+        let (rows, cols) = (self.layout.rows(), self.layout.cols());
+        let [of_a, of_b] = match &self.split {
+            Split::K(shares) => [slice_cols(rows, shares), slice_rows(cols, shares)]
+                .map(|layout| layout.unwrap_or_else(|error| panic!("shares of k: {error}"))),
+            Split::C => [
+                match cols {
+                    0 => self.even(rows, blocks),
+                    _ => self.layout.scale_cols(blocks),
+                },
+                match rows {
+                    0 => self.even(blocks, cols),
+                    _ => self.layout.scale_rows(blocks),
+                },
+            ],
         };
-        Distribution::new(k, n, block, Arc::new(layout))
+        let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
+        [
+            Distribution::new(m, k, block, Arc::new(of_a)),
+            Distribution::new(k, n, block, Arc::new(of_b)),
+        ]
     }
 
     /// A layout for an operand of an empty C, which gives no proportions to follow.
     fn even(&self, rows: u64, cols: u64) -> Layout {
-        columns::br(&vec![1.0; self.layout.rects().len()], rows, cols)
+        columns::br(&vec![1.0; self.n_ranks()], rows, cols)
             .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
     }
 
-    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of three steps, and
-    /// the vectors of the result check.
+    /// Whether a rank needs panels of A, and of B, beside what it holds: where others hold a part, or it has to be
+    /// transposed.
+    pub(super) fn needs_panels(&self, schedule: &Schedule) -> [bool; 2] {
+        let mut needed = schedule.needs_panels();
+        for (side, needed) in needed.iter_mut().enumerate() {
+            *needed |= self.problem.ops()[side].transposes() && schedule.reads(side);
+        }
+        needed
+    }
+
+    /// What every rank receives, as [`predict`] counts it.
+    pub fn traffic(&self) -> Vec<Traffic> {
+        let block = self.problem.block();
+        match &self.split {
+            Split::C => predict::panels(&self.layout, block, self.problem.k(), self.panel()),
+            Split::K(shares) => {
+                let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
+                predict::reduction(&self.layout, block, &computes)
+            }
+        }
+    }
+
+    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of three steps, what it computes of a C
+    /// that others hold, and the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
-        let (a, b, c) = (self.a(), self.b(), self.c());
-        let width = self.panel();
-        let parts = [&a, &b, &c].map(|matrix| {
+        let problem = &self.problem;
+        let stored = |matrix: &Distribution| {
             let part = matrix.part(rank);
-            leading_dimension(part.rows) * part.cols
-        });
+            self.leading_dimension(part.rows) * part.cols
+        };
+        let parts = stored(&self.a()) + stored(&self.b()) + stored(&self.c());
+        let travelling = match &self.split {
+            Split::C => self.panel_elements(rank),
+            Split::K(_) => {
+                let mine = self.computed(rank);
+                let schedule = Schedule::new(self, rank);
+                let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
+                let panels = SETS * self.panel() * (of_a * mine.rows + of_b * mine.cols);
+                let computed = self.leading_dimension(mine.rows) * mine.cols;
+                panels + computed + reduce::elements_under_way(self, rank)
+            }
+        };
+        let check = 6 * 16 * (problem.m() + problem.n() + problem.k());
+        (problem.element().bytes() * (parts + travelling) + check) as u64
+    }
+
+    /// Elements of the panels, rows of A on their way into one, and what is packed for others, in each set.
+    fn panel_elements(&self, rank: usize) -> usize {
+        let c = self.c();
         let mine = c.part(rank);
-        // In each set the panels, rows of A on their way into one, and what is packed for others.
-        let [of_a, of_b] = Schedule::new(self, rank).needs_panels().map(usize::from);
-        let panels = width * (SETS * (2 * of_a * mine.rows + of_b * mine.cols));
-        let (my_a, my_b) = (a.part(rank), b.part(rank));
+        let schedule = Schedule::new(self, rank);
+        let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
+        let panels = 2 * of_a * mine.rows + of_b * mine.cols;
+        let [my_a, my_b] = self.factors().map(|factor| factor.part(rank));
         let sent = |other: Part| {
             let rows = intersect(&my_a.row_range(), &other.row_range()).len();
             rows + intersect(&my_b.col_range(), &other.col_range()).len()
         };
         let others = (0..c.n_ranks()).filter(|&other| other != rank);
-        let messages = SETS * width * others.map(|other| sent(c.part(other))).sum::<usize>();
-        let vectors = 6 * (self.problem.m + self.problem.n + self.problem.k);
-        8 * (parts.iter().sum::<usize>() + panels + messages + vectors) as u64
+        SETS * self.panel() * (panels + others.map(|other| sent(c.part(other))).sum::<usize>())
     }
+
+    fn leading_dimension(&self, rows: usize) -> usize {
+        match self.problem.element() {
+            ElementType::F32 => leading_dimension::<f32>(rows),
+            ElementType::F64 | ElementType::C32 => leading_dimension::<f64>(rows),
+            ElementType::C64 => leading_dimension::<Complex64>(rows),
+        }
+    }
+}
+
+/// C in slices of columns, as even as blocks allow.
+pub(crate) fn held_evenly(problem: &Problem, ranks: usize) -> Result<Layout, Error> {
+    let (rows, cols) = problem.c_blocks();
+    let ranks = ranks as u64;
+    let widths: Vec<u64> = (0..ranks)
+        .map(|rank| cols / ranks + u64::from(rank < cols % ranks))
+        .collect();
+    slice_cols(rows, &widths).map_err(|error| Error::Message(error.to_string()))
 }

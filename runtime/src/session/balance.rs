@@ -22,7 +22,7 @@ use super::memory;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Distribution;
-use crate::multiply::{Found, Plan, Problem};
+use crate::multiply::{Found, Plan, Problem, Split};
 
 /// What the head rank tells the others to do next.
 #[derive(Serialize, Deserialize)]
@@ -46,6 +46,10 @@ pub(super) struct Balancer<'a> {
     pub operands: Operands,
     /// How the measurements of this node went.
     pub measured: MeasureTally,
+    /// When planning began.
+    pub start: Instant,
+    /// What was found of an update of all of C, where k may be split.
+    pub of_all_c: NodeMemory,
 }
 
 /// A measurement as the balancing machines take it: the one place where it changes hands.
@@ -165,9 +169,25 @@ impl<'a> Rounds<'a> {
 
 /// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
 #[derive(Default)]
-struct NodeMemory {
+pub(super) struct NodeMemory {
     found: HashMap<(u64, u64), DeviceBalance>,
     prior: Option<Vec<f64>>,
+}
+
+impl NodeMemory {
+    /// `columns` for the devices, in proportion to their speeds in the last sub-matrix; evenly where these are not known or
+    /// do not count.
+    pub(super) fn slices(&self, columns: usize, strategy: Strategy, devices: usize) -> Vec<usize> {
+        let known = self.prior.as_ref();
+        let weights = known.filter(|_| strategy != Strategy::Homogeneous).cloned();
+        apportioned(columns, &weights.unwrap_or_else(|| vec![1.0; devices]))
+    }
+}
+
+/// Columns in proportion to these weights.
+fn apportioned(columns: usize, weights: &[f64]) -> Vec<usize> {
+    let slices = apportion(columns as u64, weights).into_iter();
+    slices.map(|columns| columns as usize).collect()
 }
 
 impl Balancer<'_> {
@@ -176,7 +196,9 @@ impl Balancer<'_> {
     /// # Collective
     /// All ranks.
     pub(super) fn plan(mut self) -> Result<Plan, Error> {
-        let start = Instant::now();
+        if let Some(plan) = self.along_k()? {
+            return Ok(plan);
+        }
         let (rows, cols) = self.problem.c_blocks();
         let mut head = if self.comm.rank() == 0 {
             Some(Inpa::new(self.config, self.comm.size(), rows, cols))
@@ -200,9 +222,11 @@ impl Balancer<'_> {
         let slices = self.slices(&layout, &memory);
         // The matrices are to have this memory.
         drop(std::mem::take(&mut self.operands));
-        let balance_s = start.elapsed().as_secs_f64();
+        let balance_s = self.start.elapsed().as_secs_f64();
         let found = Found {
             layout,
+            split: Split::C,
+            rank: self.comm.rank(),
             slices,
             balance,
             balance_s,
@@ -217,9 +241,9 @@ impl Balancer<'_> {
     }
 
     /// Bytes that this rank needs for a plan: its own and its devices'.
-    fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
+    pub(super) fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
         let width = plan.panel();
-        let rows = plan.c().part(self.comm.rank()).rows;
+        let rows = plan.computed(self.comm.rank()).rows;
         let devices = self.team.memory_needed(rows, plan.slices(), width)?;
         Ok(plan.memory_bytes(self.comm.rank()).saturating_add(devices))
     }
@@ -247,7 +271,11 @@ impl Balancer<'_> {
     ///
     /// # Collective
     /// All ranks, each with its own extent.
-    fn node_time(&mut self, extent: Extent, memory: &mut NodeMemory) -> Result<Observation, Error> {
+    pub(super) fn node_time(
+        &mut self,
+        extent: Extent,
+        memory: &mut NodeMemory,
+    ) -> Result<Observation, Error> {
         let (rows, cols) = self.elements(extent);
         let width = self.kernel_width;
         memory::check(self.comm, self.operands.missing_bytes(rows, cols, width))?;
@@ -351,7 +379,7 @@ impl Balancer<'_> {
     }
 
     /// Every node's time on the head rank (and all others).
-    fn gather(&self, mine: &Observation) -> Vec<Observation> {
+    pub(super) fn gather(&self, mine: &Observation) -> Vec<Observation> {
         let bytes = serde_json::to_vec(mine).unwrap_or_default();
         let nothing = Observation::measured(f64::NAN, 0, 0.0);
         let all = self.comm.all_gather(&bytes);
@@ -368,17 +396,15 @@ impl Balancer<'_> {
         let problem = &self.problem;
         let distribution =
             Distribution::new(problem.m(), problem.n(), problem.block(), layout.clone());
-        let weights = match (memory.found.get(&(rect.rows, rect.cols)), &memory.prior) {
-            (Some(found), _) => found.slices.iter().map(|&columns| columns as f64).collect(),
-            (None, Some(speeds)) if self.config.strategy != Strategy::Homogeneous => speeds.clone(),
-            (None, _) => vec![1.0; self.team.len()],
-        };
         // The last block column may be cut short: the slices keep their proportions.
-        let columns = distribution.part(self.comm.rank()).cols as u64;
-        apportion(columns, &weights)
-            .into_iter()
-            .map(|columns| columns as usize)
-            .collect()
+        let columns = distribution.part(self.comm.rank()).cols;
+        match memory.found.get(&(rect.rows, rect.cols)) {
+            Some(found) => {
+                let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
+                apportioned(columns, &measured)
+            }
+            None => memory.slices(columns, self.config.strategy, self.team.len()),
+        }
     }
 }
 

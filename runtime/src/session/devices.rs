@@ -5,9 +5,9 @@ use std::sync::Arc;
 use isochron_devices::DeviceTeam;
 use isochron_devices::blas::Blas;
 use isochron_devices::topology::{BusId, CoreInfo, DriverGpu, Topology};
-use isochron_devices::{CoreGroup, DeviceKind, GpuHost, Grouping, RankDevices};
-use isochron_devices::{CpuWorker, CudaConfig, CudaInfo, CudaWorker, PacedWorker, Worker};
-use isochron_devices::{DeviceError, rank_devices, share_cores};
+use isochron_devices::{CoreGroup, DeviceKind, GpuHost, Grouping, HostCores, RankDevices};
+use isochron_devices::{CpuWorker, CudaConfig, CudaWorker, PacedWorker, Worker};
+use isochron_devices::{DeviceError, rank_devices, reserve_hosts, share_cores};
 
 use super::gpus::Mine;
 use super::platform::{Cores, DeviceSpec, NodeSpec};
@@ -52,22 +52,33 @@ impl Share {
         Ok((picked, self.exclusive && count <= left))
     }
 
-    /// The nearest core to a GPU that is left, for its host thread. Where none is left the thread has no core of its own, and
-    /// is not bound.
-    fn take_near(&mut self, topology: &Topology, gpu: &CudaInfo) -> (Vec<CoreInfo>, bool) {
-        let near = topology.near_pci(&gpu.pci_bus_id);
-        let left = self.taken.min(self.cores.len())..self.cores.len();
-        let order = |i: &usize| {
-            near.iter()
-                .position(|core| core.core == self.cores[*i].core)
-        };
-        let Some(nearest) = left.min_by_key(|i| order(i).unwrap_or(usize::MAX)) else {
-            return (Vec::new(), false);
-        };
-        self.cores[self.taken..=nearest].rotate_right(1);
-        self.taken += 1;
-        (vec![self.cores[self.taken - 1].clone()], self.exclusive)
+    /// The host cores of GPUs out of the cores that are left, as [`reserve_hosts`] chooses. Where none is left their threads
+    /// have no core of their own, and are not bound.
+    fn reserve(
+        &mut self,
+        topology: &Topology,
+        gpus: &[&Mine],
+    ) -> Result<Vec<(Vec<CoreInfo>, bool)>, Error> {
+        let left = self.cores.split_off(self.taken.min(self.cores.len()));
+        if left.is_empty() {
+            return Ok(vec![(Vec::new(), false); gpus.len()]);
+        }
+        let addresses = addresses(gpus.iter().copied())?;
+        let distances = addresses.iter().map(|id| topology.pci_distances(id));
+        let HostCores { hosts, rest } = reserve_hosts(&left, &distances.collect::<Vec<_>>());
+        let taken = left.into_iter().filter(|core| !rest.contains(core));
+        self.cores.extend(taken);
+        self.taken = self.cores.len();
+        self.cores.extend(rest);
+        let exclusive = self.exclusive;
+        let host = |core| (vec![core], exclusive);
+        Ok(hosts.into_iter().map(host).collect())
     }
+}
+
+/// Where GPUs are on the buses of their host.
+fn addresses<'a>(gpus: impl Iterator<Item = &'a Mine>) -> Result<Vec<BusId>, DeviceError> {
+    gpus.map(|gpu| gpu.info.pci_bus_id.parse()).collect()
 }
 
 /// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`. `gpus` are this
@@ -99,9 +110,25 @@ pub(super) fn make_team(
     // GPUs take their host cores first: a device of all cores has what is left.
     let mut workers: Vec<Option<Box<dyn Worker>>> = node.devices.iter().map(|_| None).collect();
     let is_gpu = |(_, device): &(usize, &DeviceSpec)| device.kind == DeviceKind::Cuda;
-    let named = node.devices.iter().enumerate().filter(is_gpu);
-    for ((index, device), gpu) in named.zip(gpus) {
-        workers[index] = Some(make_gpu(device, gpu, &mut share, topology)?);
+    let named: Vec<_> = node
+        .devices
+        .iter()
+        .enumerate()
+        .filter(is_gpu)
+        .zip(gpus)
+        .collect();
+    let anywhere = named
+        .iter()
+        .filter(|((_, device), _)| device.cores == Cores::All);
+    let anywhere: Vec<&Mine> = anywhere.map(|(_, gpu)| *gpu).collect();
+    let mut hosts = share.reserve(topology, &anywhere)?.into_iter();
+    for ((index, device), gpu) in named {
+        let host = match &device.cores {
+            Cores::All => hosts.next().unwrap_or_default(),
+            Cores::Count(count) => share.take(*count, false)?,
+            Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
+        };
+        workers[index] = Some(make_gpu(device, gpu, host, topology)?);
     }
     for (index, (device, worker)) in node.devices.iter().zip(&mut workers).enumerate() {
         if device.kind == DeviceKind::Cpu {
@@ -118,10 +145,7 @@ pub(super) fn found_devices(
     grouping: Grouping,
     gpus: &[Mine],
 ) -> Result<RankDevices, Error> {
-    let addresses: Vec<BusId> = gpus
-        .iter()
-        .map(|gpu| gpu.info.pci_bus_id.parse())
-        .collect::<Result<_, _>>()?;
+    let addresses = addresses(gpus.iter())?;
     Ok(rank_devices(topology, place, grouping, &addresses))
 }
 
@@ -181,14 +205,9 @@ fn gpu_workers(
 fn make_gpu(
     device: &DeviceSpec,
     gpu: &Mine,
-    share: &mut Share,
+    (cores, pin): (Vec<CoreInfo>, bool),
     topology: &Arc<Topology>,
 ) -> Result<Box<dyn Worker>, Error> {
-    let (cores, pin) = match &device.cores {
-        Cores::All => share.take_near(topology, &gpu.info),
-        Cores::Count(count) => share.take(*count, false)?,
-        Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
-    };
     let name = match device.name.as_str() {
         "" => DriverGpu::try_from(&gpu.info)?.device_name(),
         name => name.to_owned(),

@@ -8,9 +8,11 @@ mod gpus;
 mod memory;
 mod platform;
 mod report;
+mod split;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use isochron_devices::BlasChoice;
 use isochron_devices::DeviceInfo;
@@ -32,7 +34,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, Plan, Problem, Scalars};
-use balance::{Balancer, MEASUREMENT_SHARE};
+use balance::{Balancer, MEASUREMENT_SHARE, NodeMemory};
 
 /// How a session is set up.
 #[derive(Debug, Clone, Default)]
@@ -198,6 +200,8 @@ impl<'c> Session<'c> {
             kernel_width,
             operands: Operands::default(),
             measured: MeasureTally::default(),
+            start: Instant::now(),
+            of_all_c: NodeMemory::default(),
         }
         .plan()
     }

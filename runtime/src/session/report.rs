@@ -75,7 +75,7 @@ pub struct NodeReport {
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
-    /// `rows·cols/b²`.
+    /// Its work: updates of a block of C over all of k, `rows·cols/b²` where C is divided.
     pub units: f64,
     /// Busy time of its slowest device.
     pub busy_s: f64,
@@ -84,6 +84,9 @@ pub struct NodeReport {
     /// Part of it in which the devices waited for the panels of a step.
     #[serde(default)]
     pub exposed_s: f64,
+    /// Seconds after its last update until all nodes' parts of C were summed; 0 where C stays in place.
+    #[serde(default)]
+    pub sum_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
     /// Name of the node in the platform file.
@@ -226,25 +229,26 @@ impl Report {
 impl NodeReport {
     fn new(session: &Session<'_>, plan: &Plan, execution: &Execution) -> Self {
         let comm = session.comm();
-        let part = plan.c().part(comm.rank());
-        let block_len = (plan.problem().block() as f64).powi(2);
+        let rank = comm.rank();
+        let part = plan.c().part(rank);
         let mut threads = session.threads().into_iter();
         let device = |((info, &cols), &busy_s): ((&DeviceInfo, &usize), &f64)| DeviceReport {
             threads: threads.next().unwrap_or_default(),
-            ..DeviceReport::new(info.clone(), (part.rows * cols) as f64 / block_len, busy_s)
+            ..DeviceReport::new(info.clone(), plan.units_of(rank, cols), busy_s)
         };
         let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
         Self {
-            rank: comm.rank(),
+            rank,
             host: comm.host().to_string(),
             row: part.row,
             col: part.col,
             rows: part.rows,
             cols: part.cols,
-            units: part.len() as f64 / block_len,
+            units: plan.units(rank),
             busy_s,
             wait_s: (execution.wall_s - busy_s).max(0.0),
             exposed_s: execution.exposed_s,
+            sum_s: execution.sum_s,
             devices: session
                 .devices()
                 .iter()

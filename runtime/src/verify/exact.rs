@@ -1,30 +1,37 @@
 //! An exact check of products of whole numbers.
 
+use isochron_devices::Element;
+use num_complex::Complex64;
+
 use super::{SEED, Verdict};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::{Matrix, hash};
+use crate::matrix::{Matrix, Operand, hash};
 use crate::multiply::Scalars;
 
 /// The Mersenne prime 2⁶¹ - 1.
 const PRIME: u64 = (1 << 61) - 1;
-/// Whole numbers up to here, and their sums up to here, are exact in f64.
-const EXACT_LIMIT: f64 = 9_007_199_254_740_992.0;
 
 /// A check that is begun before a multiplication of whole numbers and finished after it.
 ///
-/// All numbers are taken modulo the prime `p = 2⁶¹ - 1`, the probe vector is uniform in `[0, p)`. A result that
-/// differs anywhere from `alpha·A·B + beta·C0` passes with probability at most `1/p`; so one element in the wrong
-/// place, or one block from the wrong rank, is caught.
+/// All numbers are taken modulo the prime `p = 2⁶¹ - 1`, complex ones as pairs of such numbers (which are a field too,
+/// since -1 is no square modulo p), and the probe vector is uniform. A result that differs anywhere from
+/// `alpha·A·B + beta·C0` passes with probability at most `1/p`; so one element in the wrong place, or one block from the
+/// wrong rank, is caught.
 #[derive(Debug)]
-pub struct Exact {
+pub struct Exact<T = f64> {
     seed: u64,
-    scalars: Scalars,
+    scalars: Scalars<T>,
     /// `beta·C0·x`, this rank's share.
-    from_c: Vec<u64>,
+    from_c: Vec<Residue>,
 }
 
-impl Exact {
+/// Whole numbers up to here, and their sums up to here, are exact in the elements' precision.
+fn exact_limit<T: Element>() -> f64 {
+    2.0 / T::EPSILON
+}
+
+impl<T: Element> Exact<T> {
     /// Begins a check: `c` is what it is before the multiplication. With `alpha = 0`, A and B are not read; with
     /// `beta = 0`, C is not.
     ///
@@ -33,54 +40,46 @@ impl Exact {
     /// large that the product need not be exact.
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices.
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
     pub fn begin(
         comm: &dyn Comm,
-        scalars: Scalars,
-        operands: (&Matrix, &Matrix),
-        c: &Matrix,
+        scalars: Scalars<T>,
+        [a, b]: [Operand<'_, T>; 2],
+        c: &Matrix<T>,
         seed: u64,
     ) -> Result<Self, Error> {
         let Scalars { alpha, beta } = scalars;
-        let k = operands.0.distribution().cols();
         let checked = (|| {
-            whole("alpha", alpha)?;
-            whole("beta", beta)?;
-            let of = |name, matrix, factor: f64| {
-                if factor == 0.0 {
-                    Ok(0.0)
-                } else {
-                    largest(name, matrix)
-                }
+            let (alpha_size, beta_size) = (whole("alpha", alpha)?, whole("beta", beta)?);
+            let of = |name, matrix: &Operand<'_, T>, factor: T| match factor {
+                _ if factor == T::ZERO => Ok(0.0),
+                _ => largest(name, matrix),
             };
-            Ok((
-                of("A", operands.0, alpha)?,
-                of("B", operands.1, alpha)?,
-                of("C", c, beta)?,
-            ))
+            let (a_max, b_max) = (of("A", &a, alpha)?, of("B", &b, alpha)?);
+            let c_max = of("C", &Operand::from(c), beta)?;
+            Ok([alpha_size, beta_size, a_max, b_max, c_max])
         })();
-        let (a_max, b_max, c_max) = agree(comm, checked)?;
-        let product =
-            alpha.abs() * largest_of_all(comm, a_max) * largest_of_all(comm, b_max) * k as f64;
-        let sum = product + beta.abs() * largest_of_all(comm, c_max);
-        if sum > EXACT_LIMIT {
+        let sizes = agree(comm, checked)?;
+        let [alpha_size, beta_size, a_max, b_max, c_max] =
+            sizes.map(|size| largest_of_all(comm, size));
+        let sum = alpha_size * a_max * b_max * a.cols() as f64 + beta_size * c_max;
+        let limit = exact_limit::<T>();
+        if sum > limit {
             return Err(Error::Parameter {
                 name: "verify",
                 value: "exact".to_string(),
                 reason: format!(
-                    "sums may reach {sum:e}, beyond the whole numbers that f64 holds (2^53)"
+                    "sums may reach {sum:e}, beyond the whole numbers that {} holds (2^{})",
+                    T::TYPE,
+                    limit.log2()
                 ),
             });
         }
         let seed = hash(SEED, seed as usize, 2);
-        let mut from_c = vec![0; c.distribution().rows()];
-        if beta != 0.0 {
-            add_product(
-                &mut from_c,
-                residue(beta),
-                c,
-                &vector(seed, c.distribution().cols()),
-            );
+        let mut from_c = vec![Residue::default(); c.distribution().rows()];
+        if beta != T::ZERO {
+            let x = vector(seed, c.distribution().cols());
+            add_product(&mut from_c, residue(beta), &Operand::from(c), &x);
         }
         Ok(Self {
             seed,
@@ -92,26 +91,21 @@ impl Exact {
     /// Finishes the check: `c` is the result.
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices.
-    pub fn finish(self, comm: &dyn Comm, operands: (&Matrix, &Matrix), c: &Matrix) -> Verdict {
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
+    pub fn finish(self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2], c: &Matrix<T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let (a, b) = operands;
-        let (n, k) = (b.distribution().cols(), b.distribution().rows());
-        let x = vector(self.seed, n);
+        let x = vector(self.seed, b.cols());
         let mut expected = self.from_c;
-        if self.scalars.alpha != 0.0 {
-            let mut bx = vec![0; k];
-            add_product(&mut bx, 1, b, &x);
+        if self.scalars.alpha != T::ZERO {
+            let mut bx = vec![Residue::default(); b.rows()];
+            add_product(&mut bx, residue(T::ONE), &b, &x);
             sum(comm, &mut bx);
-            add_product(&mut expected, residue(self.scalars.alpha), a, &bx);
+            add_product(&mut expected, residue(self.scalars.alpha), &a, &bx);
         }
-        let mut found = vec![0; expected.len()];
-        let is_whole = c
-            .columns()
-            .flatten()
-            .all(|value| value.fract() == 0.0 && value.abs() <= EXACT_LIMIT);
+        let mut found = vec![Residue::default(); expected.len()];
+        let is_whole = largest("C", &Operand::from(c)).is_ok();
         if is_whole {
-            add_product(&mut found, 1, c, &x);
+            add_product(&mut found, residue(T::ONE), &Operand::from(c), &x);
         }
         let mut broken = [u64::from(!is_whole)];
         comm.sum_u64(&mut broken);
@@ -125,26 +119,32 @@ impl Exact {
     }
 }
 
-fn whole(name: &'static str, value: f64) -> Result<(), Error> {
-    if value.fract() == 0.0 && value.abs() <= EXACT_LIMIT {
-        return Ok(());
+/// The magnitude of a whole number, the sum of those of its two parts.
+fn whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error> {
+    let Complex64 { re, im } = element.value();
+    let size = re.abs() + im.abs();
+    if re.fract() == 0.0 && im.fract() == 0.0 && size <= exact_limit::<T>() {
+        return Ok(size);
     }
     let reason = "an exact check needs whole numbers; use the probe".to_string();
+    let value = if T::TYPE.is_complex() {
+        element.value().to_string()
+    } else {
+        re.to_string()
+    };
     Err(Error::Parameter {
         name,
-        value: value.to_string(),
+        value,
         reason,
     })
 }
 
 /// Largest magnitude in this rank's part.
-fn largest(name: &'static str, matrix: &Matrix) -> Result<f64, Error> {
-    matrix
-        .columns()
-        .flatten()
-        .try_fold(0.0, |max: f64, &value| {
-            whole(name, value).map(|()| max.max(value.abs()))
-        })
+fn largest<T: Element>(name: &'static str, matrix: &Operand<'_, T>) -> Result<f64, Error> {
+    let mut columns = matrix.matrix().columns().flatten();
+    columns.try_fold(0.0, |max: f64, &element| {
+        whole(name, element).map(|size| max.max(size))
+    })
 }
 
 /// The largest of all ranks' values.
@@ -155,13 +155,52 @@ fn largest_of_all(comm: &dyn Comm, value: f64) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// A vector uniform in `[0, p)`, up to the bias of one part in 2⁶¹ that a division leaves.
-fn vector(seed: u64, len: usize) -> Vec<u64> {
-    (0..len).map(|i| hash(seed, i, 3) % PRIME).collect()
+/// A whole complex number modulo p, by its parts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Residue {
+    re: u64,
+    im: u64,
+}
+
+impl Residue {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            re: add(self.re, other.re),
+            im: add(self.im, other.im),
+        }
+    }
+
+    fn times(self, other: Self) -> Self {
+        let negated = |value: u64| if value == 0 { 0 } else { PRIME - value };
+        Self {
+            re: add(
+                multiply(self.re, other.re),
+                negated(multiply(self.im, other.im)),
+            ),
+            im: add(multiply(self.re, other.im), multiply(self.im, other.re)),
+        }
+    }
+}
+
+/// A vector of uniform pairs, up to the bias of one part in 2⁶¹ that a division leaves.
+fn vector(seed: u64, len: usize) -> Vec<Residue> {
+    let pair = |i| Residue {
+        re: hash(seed, i, 3) % PRIME,
+        im: hash(seed, i, 4) % PRIME,
+    };
+    (0..len).map(pair).collect()
 }
 
 /// A whole number modulo p.
-fn residue(value: f64) -> u64 {
+fn residue<T: Element>(element: T) -> Residue {
+    let Complex64 { re, im } = element.value();
+    Residue {
+        re: real_residue(re),
+        im: real_residue(im),
+    }
+}
+
+fn real_residue(value: f64) -> u64 {
     let magnitude = value.abs() as u64 % PRIME;
     if value < 0.0 && magnitude > 0 {
         PRIME - magnitude
@@ -182,30 +221,28 @@ fn add(a: u64, b: u64) -> u64 {
 }
 
 /// `y += factor·M·x` modulo p with this rank's part of M.
-fn add_product(y: &mut [u64], factor: u64, matrix: &Matrix, x: &[u64]) {
-    let part = matrix.part();
-    if part.is_empty() {
-        return;
-    }
-    let y = &mut y[part.row_range()];
-    for (column, &x) in matrix.columns().zip(&x[part.col_range()]) {
-        let x = multiply(factor, x);
-        for (y, &value) in y.iter_mut().zip(column) {
-            *y = add(*y, multiply(residue(value), x));
-        }
-    }
+fn add_product<T: Element>(
+    y: &mut [Residue],
+    factor: Residue,
+    matrix: &Operand<'_, T>,
+    x: &[Residue],
+) {
+    let x: Vec<Residue> = x.iter().map(|x| factor.times(*x)).collect();
+    matrix.for_each(|row, col, element| y[row] = y[row].plus(residue(element).times(x[col])));
 }
 
 /// Sums over all ranks modulo p. Both halves of 32 bits are summed apart, so nothing is lost with fewer than
 /// 2³² ranks.
-fn sum(comm: &dyn Comm, values: &mut [u64]) {
-    let mut halves: Vec<u64> = values
-        .iter()
-        .flat_map(|v| [v & 0xffff_ffff, v >> 32])
+fn sum(comm: &dyn Comm, values: &mut [Residue]) {
+    let parts = values.iter().flat_map(|value| [value.re, value.im]);
+    let mut halves: Vec<u64> = parts
+        .flat_map(|part| [part & 0xffff_ffff, part >> 32])
         .collect();
     comm.sum_u64(&mut halves);
-    for (value, half) in values.iter_mut().zip(halves.chunks_exact(2)) {
-        *value = add(half[0] % PRIME, multiply(half[1] % PRIME, 1 << 32));
+    let part = |halves: &[u64]| add(halves[0] % PRIME, multiply(halves[1] % PRIME, 1 << 32));
+    for (value, halves) in values.iter_mut().zip(halves.chunks_exact(4)) {
+        value.re = part(&halves[..2]);
+        value.im = part(&halves[2..]);
     }
 }
 
@@ -224,9 +261,17 @@ mod tests {
         }
 
         #[test]
+        fn complex_products_are_those_of_whole_numbers(parts in prop::array::uniform4(-1_000_000i64..1_000_000)) {
+            let [a, b, c, d] = parts.map(|part| part as f64);
+            let product = Complex64::new(a * c - b * d, a * d + b * c);
+            let of = |re, im| residue(Complex64::new(re, im));
+            prop_assert_eq!(of(a, b).times(of(c, d)), residue(product));
+        }
+
+        #[test]
         fn residues_of_negative_numbers_cancel(value in 0..(1u64 << 53)) {
             let value = value as f64;
-            prop_assert_eq!(add(residue(value), residue(-value)), 0);
+            prop_assert_eq!(add(real_residue(value), real_residue(-value)), 0);
         }
     }
 }

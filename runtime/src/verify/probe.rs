@@ -1,13 +1,16 @@
 //! A random probe in floating point, with a derived bound.
 
+use isochron_devices::Element;
+use num_complex::Complex64;
+
 use super::{SEED, Verdict};
 use crate::comm::Comm;
-use crate::matrix::{Matrix, hash};
+use crate::matrix::{Matrix, Operand, hash};
 use crate::multiply::Scalars;
 
 /// A check that is begun before a multiplication (which overwrites C) and finished after it.
 ///
-/// The probe vector `x` has entries ±1. With `u = 2⁻⁵³`, `γ_i = i·u/(1 - i·u)` and
+/// The probe vector `x` has entries ±1. With the unit roundoff `u` of the elements (2⁻⁵³, or 2⁻²⁴ in single precision), `γ_i = i·u/(1 - i·u)` and
 /// `g = |alpha|·|A|·(|B|·|x|) + |beta|·|C0|·|x|`, componentwise:
 ///
 /// * the computed C differs from the exact one by at most `γ_{k+2}·(|alpha|·|A|·|B| + |beta|·|C0|)`, in whatever
@@ -17,32 +20,47 @@ use crate::multiply::Scalars;
 ///
 /// So the residual is at most `(γ_{k+2} + γ_n·(1 + γ_{k+2}) + γ_{n+k+4})·g`, which is below `2·(n + k + 4)·u·g`
 /// as long as `(n + k)·u` is small; the bound used doubles that, for `g` itself is computed, and adds
-/// `(n + k + 4)·(k + 2)·(1 + |alpha|)·2⁻¹⁰²²` for products that underflow. Rank by rank sums are only another order
-/// of summation.
+/// `(n + k + 4)·(k + 2)·(1 + |alpha|)·f` for products that underflow, where `f` is the smallest normal number. Rank by
+/// rank sums are only another order of summation, and the check itself computes in double precision, which errs no more
+/// than this.
+///
+/// Complex arithmetic errs by `√8·γ_2` where real arithmetic errs by `γ_1`, and a magnitude is at most the sum of those of
+/// its two parts, which `g` is made of; so `u` is `√8` times as large for complex elements, with `γ_{2i}` for `γ_i`.
 ///
 /// # References
-/// Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.5.
+/// Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 3.5 and 3.6.
 #[derive(Debug)]
-pub struct Probe {
+pub struct Probe<T = f64> {
     seed: u64,
-    scalars: Scalars,
+    scalars: Scalars<T>,
     /// `beta·C0·x` and `|beta|·|C0|·|x|`, this rank's share.
-    from_c: (Vec<f64>, Vec<f64>),
+    from_c: (Vec<Complex64>, Vec<Complex64>),
 }
 
-impl Probe {
+impl<T: Element> Probe<T> {
     /// Begins a check: `c` is what it is before the multiplication.
     ///
     /// With `beta = 0`, C is not read.
-    pub fn begin(scalars: Scalars, c: &Matrix, seed: u64) -> Self {
+    pub fn begin(scalars: Scalars<T>, c: &Matrix<T>, seed: u64) -> Self {
         let (rows, cols) = (c.distribution().rows(), c.distribution().cols());
-        let mut from_c = (vec![0.0; rows], vec![0.0; rows]);
+        let mut from_c = (zeros(rows), zeros(rows));
         let seed = hash(SEED, seed as usize, 0);
-        if scalars.beta != 0.0 {
-            let x = signs(seed, cols);
-            let ones = vec![1.0; cols];
-            add_product(&mut from_c.0, scalars.beta, c, &x, |v| v);
-            add_product(&mut from_c.1, scalars.beta.abs(), c, &ones, f64::abs);
+        let beta = scalars.beta.value();
+        if scalars.beta != T::ZERO {
+            add_product(
+                &mut from_c.0,
+                beta,
+                &Operand::from(c),
+                &signs(seed, cols),
+                value,
+            );
+            add_product(
+                &mut from_c.1,
+                size(beta),
+                &Operand::from(c),
+                &ones(cols),
+                magnitude,
+            );
         }
         Self {
             seed,
@@ -54,40 +72,85 @@ impl Probe {
     /// Finishes the check: `c` is the result. NaN or infinite residuals do not pass.
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices.
-    pub fn finish(self, comm: &dyn Comm, operands: (&Matrix, &Matrix), c: &Matrix) -> Verdict {
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
+    pub fn finish(self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2], c: &Matrix<T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let (a, b) = operands;
-        let (n, k) = (b.distribution().cols(), b.distribution().rows());
+        let (n, k) = (b.cols(), b.rows());
         let x = signs(self.seed, n);
+        let alpha = self.scalars.alpha.value();
         let (mut residual, mut gauge) = self.from_c;
-        if self.scalars.alpha != 0.0 {
-            let mut bx = vec![0.0; k];
-            let mut abs_bx = vec![0.0; k];
-            add_product(&mut bx, 1.0, b, &x, |v| v);
-            add_product(&mut abs_bx, 1.0, b, &vec![1.0; n], f64::abs);
-            comm.sum_f64(&mut bx);
-            comm.sum_f64(&mut abs_bx);
-            add_product(&mut residual, self.scalars.alpha, a, &bx, |v| v);
-            add_product(&mut gauge, self.scalars.alpha.abs(), a, &abs_bx, f64::abs);
+        if self.scalars.alpha != T::ZERO {
+            let (mut bx, mut abs_bx) = (zeros(k), zeros(k));
+            add_product(&mut bx, ONE, &b, &x, value);
+            add_product(&mut abs_bx, ONE, &b, &ones(n), magnitude);
+            sum(comm, &mut bx);
+            sum(comm, &mut abs_bx);
+            add_product(&mut residual, alpha, &a, &bx, value);
+            add_product(&mut gauge, size(alpha), &a, &abs_bx, magnitude);
         }
-        add_product(&mut residual, -1.0, c, &x, |v| v);
-        comm.sum_f64(&mut residual);
-        comm.sum_f64(&mut gauge);
-        let unit = f64::EPSILON / 2.0;
-        let products = (n + k + 4) as f64 * (k + 2) as f64;
-        let underflow = products * (1.0 + self.scalars.alpha.abs()) * f64::MIN_POSITIVE;
-        let factor = 4.0 * (n + k + 4) as f64 * unit;
+        add_product(&mut residual, -ONE, &Operand::from(c), &x, value);
+        sum(comm, &mut residual);
+        sum(comm, &mut gauge);
+        let bound = Bound::new::<T>(n, k, size(alpha).re);
         let ratios = residual
             .iter()
             .zip(&gauge)
-            .map(|(r, g)| ratio(r.abs(), factor * g + underflow));
+            .map(|(r, g)| ratio(r.norm(), bound.factor * g.re + bound.underflow));
         let residual = ratios.fold(0.0, f64::max);
         Verdict {
             passed: residual <= 1.0,
             residual,
         }
     }
+}
+
+/// What a residual may be: `factor·g + underflow`.
+struct Bound {
+    factor: f64,
+    underflow: f64,
+}
+
+impl Bound {
+    fn new<T: Element>(n: usize, k: usize, alpha: f64) -> Self {
+        let unit = T::EPSILON / 2.0;
+        let complex = if T::TYPE.is_complex() {
+            2.0 * 8f64.sqrt()
+        } else {
+            1.0
+        };
+        let products = (n + k + 4) as f64 * (k + 2) as f64;
+        Self {
+            factor: 4.0 * complex * (n + k + 4) as f64 * unit,
+            underflow: complex * products * (1.0 + alpha) * T::SMALLEST_NORMAL,
+        }
+    }
+}
+
+const ONE: Complex64 = Complex64::ONE;
+
+fn value<T: Element>(element: T) -> Complex64 {
+    element.value()
+}
+
+fn magnitude<T: Element>(element: T) -> Complex64 {
+    size(element.value())
+}
+
+/// The sum of the magnitudes of both parts.
+fn size(value: Complex64) -> Complex64 {
+    Complex64::new(value.l1_norm(), 0.0)
+}
+
+fn zeros(len: usize) -> Vec<Complex64> {
+    vec![Complex64::ZERO; len]
+}
+
+fn ones(len: usize) -> Vec<Complex64> {
+    vec![ONE; len]
+}
+
+fn sum(comm: &dyn Comm, values: &mut [Complex64]) {
+    comm.sum_f64(bytemuck::cast_slice_mut(values));
 }
 
 /// Residual in units of its bound; infinite for NaN, and for a residual where the bound is zero.
@@ -100,22 +163,18 @@ fn ratio(residual: f64, bound: f64) -> f64 {
 }
 
 /// A vector of ±1.
-fn signs(seed: u64, len: usize) -> Vec<f64> {
-    (0..len)
-        .map(|i| if hash(seed, i, 1) & 1 == 0 { 1.0 } else { -1.0 })
-        .collect()
+fn signs(seed: u64, len: usize) -> Vec<Complex64> {
+    let sign = |i| if hash(seed, i, 1) & 1 == 0 { ONE } else { -ONE };
+    (0..len).map(sign).collect()
 }
 
 /// `y += factor·map(M)·x` with this rank's part of M; `y` and `x` are whole vectors.
-fn add_product(y: &mut [f64], factor: f64, matrix: &Matrix, x: &[f64], map: impl Fn(f64) -> f64) {
-    let part = matrix.part();
-    if part.is_empty() {
-        return;
-    }
-    let y = &mut y[part.row_range()];
-    for (column, x) in matrix.columns().zip(&x[part.col_range()]) {
-        for (y, &value) in y.iter_mut().zip(column) {
-            *y += factor * map(value) * x;
-        }
-    }
+fn add_product<T: Element>(
+    y: &mut [Complex64],
+    factor: Complex64,
+    matrix: &Operand<'_, T>,
+    x: &[Complex64],
+    map: impl Fn(T) -> Complex64,
+) {
+    matrix.for_each(|row, col, element| y[row] += factor * map(element) * x[col]);
 }

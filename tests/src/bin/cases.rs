@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 use isochron::comm::connect;
-use isochron_tests::cases;
+use isochron_tests::{cases, general};
 
 fn main() {
     let comm = connect().expect("a communicator");
@@ -27,6 +27,9 @@ fn main() {
     report("measured", cases::measured(comm.as_ref()));
     report("wrong results", cases::wrong_results(comm.as_ref()));
     report("volume", cases::volume(comm.as_ref()));
+    report("operations", general::operations(comm.as_ref()));
+    report("along k", general::along_k(comm.as_ref()));
+    report("wrong spread", general::wrong_spread(comm.as_ref()));
     report("files", cases::files(comm.as_ref(), folder.as_ref()));
     report("failures", cases::failures(comm.as_ref()));
 }

@@ -1,0 +1,55 @@
+//! The check of the result that was asked for.
+
+use isochron::Error;
+use isochron::comm::Comm;
+use isochron::matrix::{Matrix, Operand};
+use isochron::multiply::Scalars;
+use isochron::session::VerifyReport;
+use isochron::verify::{Exact, Probe, Verdict};
+
+use super::{Arguments, Verify};
+
+/// The result check that was asked for, begun.
+pub(super) enum Check {
+    None,
+    Probe(Probe),
+    Exact(Exact),
+}
+
+impl Check {
+    pub(super) fn begin(
+        comm: &dyn Comm,
+        arguments: &Arguments,
+        scalars: Scalars,
+        operands: [Operand<'_>; 2],
+        c: &Matrix,
+    ) -> Result<Self, Error> {
+        Ok(match arguments.verify {
+            Verify::None => Check::None,
+            Verify::Probe => Check::Probe(Probe::begin(scalars, c, arguments.seed)),
+            Verify::Exact => {
+                Check::Exact(Exact::begin(comm, scalars, operands, c, arguments.seed)?)
+            }
+        })
+    }
+
+    pub(super) fn finish(
+        self,
+        comm: &dyn Comm,
+        operands: [Operand<'_>; 2],
+        c: &Matrix,
+    ) -> Option<(VerifyReport, bool)> {
+        let (method, Verdict { passed, residual }) = match self {
+            Check::None => return None,
+            Check::Probe(probe) => ("probe", probe.finish(comm, operands, c)),
+            Check::Exact(exact) => ("exact", exact.finish(comm, operands, c)),
+        };
+        Some((
+            VerifyReport {
+                method: method.to_string(),
+                residual: residual.is_finite().then_some(residual),
+            },
+            passed,
+        ))
+    }
+}

@@ -1,0 +1,238 @@
+//! `isochron mxm`: a multiplication, balanced, run and checked.
+
+mod check;
+mod problem;
+mod text;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::matrix::{Generator, Matrix, file};
+use isochron::multiply::{Plan, Scalars};
+use isochron::output::PartialFile;
+use isochron::session::{Report, Session, SessionConfig};
+use isochron_devices::Grouping;
+use isochron_devices::MeasureConfig;
+use isochron_devices::blas::BlasChoice;
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::model::Fit;
+use isochron_hierarchy::partition::Partitioner;
+
+use crate::failure::Failure;
+use crate::measuring::Measuring;
+use crate::output;
+use check::Check;
+use problem::problem;
+use text::text;
+
+/// What to multiply, and how.
+#[derive(Args)]
+pub struct Arguments {
+    /// All of m, n and k
+    #[arg(long, conflicts_with_all = ["m", "n", "k", "a", "b"])]
+    size: Option<usize>,
+    /// Rows of A and C
+    #[arg(long, requires = "n", requires = "k", conflicts_with_all = ["a", "b"])]
+    m: Option<usize>,
+    /// Columns of B and C
+    #[arg(long, requires = "m", requires = "k", conflicts_with_all = ["a", "b"])]
+    n: Option<usize>,
+    /// Columns of A, rows of B
+    #[arg(long, requires = "m", requires = "n", conflicts_with_all = ["a", "b"])]
+    k: Option<usize>,
+    /// File with A, m×k (.npy or .mtx)
+    #[arg(long, requires = "b", value_name = "FILE")]
+    a: Option<PathBuf>,
+    /// File with B, k×n
+    #[arg(long, requires = "a", value_name = "FILE")]
+    b: Option<PathBuf>,
+    /// File with the C that is added, m×n
+    #[arg(long, value_name = "FILE")]
+    c: Option<PathBuf>,
+    /// File for the result (.npy or .mtx)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Factor of A*B
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    alpha: f64,
+    /// Factor of C [default: 0, with --c 1]
+    #[arg(long, allow_negative_numbers = true)]
+    beta: Option<f64>,
+    /// Block size b: a unit of work is the update of a b×b block of C
+    #[arg(long, default_value_t = 128)]
+    block: usize,
+    /// Width of the panels that travel and are multiplied at a time; without it a multiple of the block that suits k
+    #[arg(long)]
+    panel: Option<usize>,
+    /// Platform file; without one every rank uses what it finds on its host
+    #[arg(long, value_name = "FILE")]
+    platform: Option<PathBuf>,
+    /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node; in place
+    /// of what the platform file says
+    #[arg(long)]
+    group: Option<Grouping>,
+    /// How work is balanced: homogeneous, single-cpm, multi-cpm or fpm
+    #[arg(long, default_value_t = Strategy::Fpm)]
+    strategy: Strategy,
+    /// Imbalance at which measuring ends: max |t_i - t_j| / t_i
+    #[arg(long, default_value_t = 0.05)]
+    epsilon: f64,
+    /// How often all nodes are measured at most
+    #[arg(long, default_value_t = 10)]
+    max_iterations: u32,
+    /// What fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
+    #[arg(long, default_value_t = Fit::default())]
+    fit: Fit,
+    /// What fpm divides by those models with: gpa, npa or hpopta
+    #[arg(long, default_value_t = Partitioner::default())]
+    partitioner: Partitioner,
+    /// How the nodes' areas are laid out: kl, br, cartesian, recursive, row-slices or column-slices
+    #[arg(long, default_value_t = Method::default())]
+    layout: Method,
+    /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
+    #[arg(long, default_value_t = BlasChoice::default())]
+    blas: BlasChoice,
+    /// How the result is checked; exact makes the generated matrices whole numbers
+    #[arg(long, value_enum, default_value_t = Verify::Probe)]
+    verify: Verify,
+    /// Seed of the generated matrices and of the check
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// File for the report (JSON)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print the report (JSON) instead of the summary
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    measuring: Measuring,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Verify {
+    /// No check
+    None,
+    /// A random probe with a derived bound
+    Probe,
+    /// An exact check of whole numbers
+    Exact,
+}
+
+/// Runs the command on every rank.
+pub fn run(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Failure> {
+    let report = multiply(comm, arguments)?;
+    if comm.rank() == 0 {
+        output::write(&text(&report, arguments)?)?;
+    }
+    match report.0.verified {
+        Some(false) => Err(Failure::run("the result is wrong: it failed its check")),
+        _ => Ok(()),
+    }
+}
+
+fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), Error> {
+    let problem = problem(comm, arguments)?;
+    check_outputs(comm, arguments)?;
+    let config = SessionConfig {
+        platform: arguments.platform.clone(),
+        grouping: arguments.group,
+        blas: arguments.blas.clone(),
+        measure: arguments.measuring.or(MeasureConfig::default()),
+    };
+    let mut session = Session::new(comm, &config)?;
+    let balance = BalanceConfig {
+        strategy: arguments.strategy,
+        epsilon: arguments.epsilon,
+        max_iterations: arguments.max_iterations,
+        fit: arguments.fit,
+        partitioner: arguments.partitioner,
+        layout: arguments.layout,
+        ..Default::default()
+    };
+    let plan = session.plan(problem, &balance)?;
+    let beta = arguments
+        .beta
+        .unwrap_or(if arguments.c.is_some() { 1.0 } else { 0.0 });
+    let scalars = Scalars {
+        alpha: arguments.alpha,
+        beta,
+    };
+    let (a, b, mut c) = matrices(&mut session, arguments, &plan, scalars)?;
+    let check = Check::begin(comm, arguments, scalars, plan.operands((&a, &b)), &c)?;
+    let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
+    let verdict = check.finish(comm, plan.operands((&a, &b)), &c);
+    let report = Report::gather(&session, &plan, &balance, &execution, verdict);
+    if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
+        file::write(comm, path, &c)?;
+    }
+    write_report(comm, arguments.report.as_deref(), &report)?;
+    Ok((report, plan.layout().picture(40)))
+}
+
+/// Finds out before the work that its results can be written.
+fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
+    if let Some(path) = &arguments.out {
+        file::check_writable(comm, path)?;
+    }
+    let outcome = match &arguments.report {
+        Some(path) if comm.rank() == 0 => PartialFile::check(path),
+        _ => Ok(()),
+    };
+    agree(comm, outcome)
+}
+
+fn matrices(
+    session: &mut Session<'_>,
+    arguments: &Arguments,
+    plan: &Plan,
+    scalars: Scalars,
+) -> Result<(Matrix, Matrix, Matrix), Error> {
+    let comm = session.comm();
+    let generator = |which: u64| {
+        let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
+        match arguments.verify {
+            Verify::Exact => Generator::Integers { seed },
+            _ => Generator::Uniform { seed },
+        }
+    };
+    let make = |path: &Option<PathBuf>, distribution, which| match path {
+        Some(path) => file::read(comm, path, distribution),
+        None => agree(
+            comm,
+            Matrix::generate(distribution, comm.rank(), generator(which)),
+        ),
+    };
+    let a = make(&arguments.a, plan.a(), 0)?;
+    let b = make(&arguments.b, plan.b(), 1)?;
+    let c = match &arguments.c {
+        _ if scalars.beta == 0.0 => agree(comm, session.zeros(plan))?,
+        path => make(path, plan.c(), 2)?,
+    };
+    Ok((a, b, c))
+}
+
+fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result<(), Error> {
+    let Some(path) = path else { return Ok(()) };
+    let outcome = if comm.rank() == 0 {
+        write_json(path, report)
+    } else {
+        Ok(())
+    };
+    agree(comm, outcome)
+}
+
+fn write_json(path: &Path, report: &Report) -> Result<(), Error> {
+    let failed = |reason: String| Error::Output {
+        path: path.to_path_buf(),
+        reason,
+    };
+    let text = serde_json::to_string_pretty(report).map_err(|error| failed(error.to_string()))?;
+    let mut partial = PartialFile::create(path)?;
+    let written = partial.file().write_all((text + "\n").as_bytes());
+    written.map_err(|error| failed(error.to_string()))?;
+    partial.publish()
+}

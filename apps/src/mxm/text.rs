@@ -1,0 +1,175 @@
+//! The report of a multiplication, for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use isochron::session::Report;
+use isochron_devices::MeasureTally;
+use isochron_hierarchy::balance::Outcome;
+
+use super::Arguments;
+use crate::failure::Failure;
+use crate::table::Table;
+use crate::topology::ranges;
+
+pub(super) fn text(
+    (report, picture): &(Report, String),
+    arguments: &Arguments,
+) -> Result<String, Failure> {
+    if arguments.json {
+        let json = serde_json::to_string_pretty(report).map_err(Failure::run)?;
+        return Ok(json + "\n");
+    }
+    let Report {
+        m,
+        n,
+        k,
+        block,
+        panel,
+        strategy,
+        ..
+    } = report;
+    let n_nodes = report.nodes.len();
+    let plural = if n_nodes == 1 { "" } else { "s" };
+    let mut text = format!(
+        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, panels of {panel}, strategy {strategy}\n\
+         {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
+        report.mpi,
+        device_table(report),
+        summary(report)
+    );
+    for (notice, ranks) in notices(report) {
+        let _ = writeln!(text, "note: {notice} (rank {})", ranges(&ranks));
+    }
+    Ok(text)
+}
+
+/// What is unusual about the ranks' hosts, each with the ranks that say so.
+fn notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
+    let mut notices: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (rank, node) in (0..).zip(&report.nodes) {
+        for notice in &node.notices {
+            notices.entry(notice).or_default().push(rank);
+        }
+    }
+    notices
+}
+
+fn device_table(report: &Report) -> Table {
+    let mut table = Table::new(
+        4,
+        &[
+            "node",
+            "device",
+            "runs on",
+            "paced",
+            "units",
+            "share",
+            "GFLOP/s",
+            "busy s",
+            "waiting s",
+        ],
+    );
+    let total: f64 = report.nodes.iter().map(|node| node.units).sum();
+    let unit_flop = 2.0 * (report.block as f64).powi(2) * report.k as f64;
+    for node in &report.nodes {
+        for device in &node.devices {
+            let speed = if device.busy_s > 0.0 {
+                device.units * unit_flop / device.busy_s / 1e9
+            } else {
+                0.0
+            };
+            let name = if node.name.is_empty() {
+                &node.host
+            } else {
+                &node.name
+            };
+            table.row(vec![
+                format!("{} {name}", node.rank),
+                device.name.clone(),
+                device.blas.clone(),
+                device.paced.clone().unwrap_or_else(|| "-".to_string()),
+                format!("{:.0}", device.units),
+                format!(
+                    "{:.1} %",
+                    100.0 * device.units / total.max(f64::MIN_POSITIVE)
+                ),
+                format!("{speed:.2}"),
+                format!("{:.3}", device.busy_s),
+                format!("{:.3}", (report.wall_s - device.busy_s).max(0.0)),
+            ]);
+        }
+    }
+    table
+}
+
+fn summary(report: &Report) -> String {
+    let share = 100.0 * report.balance_s / (report.balance_s + report.wall_s);
+    let (iterations, why) = report
+        .balance
+        .as_ref()
+        .map_or((0, ""), |b| (b.iterations, reason(b.why)));
+    let ratio = if report.ideal_s > 0.0 {
+        report.wall_s / report.ideal_s
+    } else {
+        1.0
+    };
+    let check = match (&report.verify, report.verified) {
+        (Some(verify), Some(passed)) => {
+            let word = if passed { "verified" } else { "WRONG" };
+            format!(
+                "{word} by {}: largest residual {:.2e} of its bound",
+                verify.method,
+                verify.residual.unwrap_or(f64::INFINITY)
+            )
+        }
+        _ => "not verified".to_string(),
+    };
+    format!(
+        "balanced in {:.3} s ({share:.1} % of the run), {iterations} iterations: {why}\n\
+         multiplied in {:.3} s, {:.2} × ideal ({:.3} s), {:.2} GFLOP/s, imbalance {:.1} %\n\
+         sent {:.1} MiB in {} messages\n{}{check}",
+        report.balance_s,
+        report.wall_s,
+        ratio,
+        report.ideal_s,
+        report.gflops,
+        100.0 * report.imbalance,
+        report.bytes as f64 / f64::from(1 << 20),
+        report.messages,
+        measured(report),
+    )
+}
+
+/// What of the measurements is not as it should be.
+fn measured(report: &Report) -> String {
+    let nodes = report.nodes.iter().map(|node| node.measured);
+    let tally = nodes.fold(MeasureTally::default(), |all, node| all.and(&node));
+    let MeasureTally {
+        measurements,
+        outliers,
+        imprecise,
+        bounds,
+        ..
+    } = tally;
+    if imprecise + bounds == 0 {
+        return String::new();
+    }
+    format!(
+        "of {measurements} measurements {imprecise} did not reach their precision and {bounds} were given up; \
+         {outliers} repetitions were disturbed\n"
+    )
+}
+
+/// Why balancing ended, in words.
+fn reason(why: Outcome) -> &'static str {
+    match why {
+        Outcome::Balanced => "balanced",
+        Outcome::NothingNew => "nothing more to learn",
+        Outcome::NotWorthIt => "more would not pay for itself",
+        Outcome::IterationLimit => "not balanced when the iterations ran out",
+        Outcome::Predicted => "split by one measurement",
+        Outcome::NotMeasured => "split evenly",
+        Outcome::NoWork => "no work",
+    }
+}

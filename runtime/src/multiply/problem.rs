@@ -1,0 +1,234 @@
+//! What is multiplied: shapes, blocks, operations and the type of the elements.
+
+use std::fmt;
+use std::str::FromStr;
+
+use isochron_devices::ElementType;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::matrix::Op;
+
+/// What the nodes' shares are to be cut from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SplitChoice {
+    /// What is predicted to be faster.
+    #[default]
+    Auto,
+    /// C: panels of A and B travel.
+    C,
+    /// k: A and B stay, and parts of C are summed.
+    K,
+}
+
+impl fmt::Display for SplitChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Auto => "auto",
+            Self::C => "c",
+            Self::K => "k",
+        })
+    }
+}
+
+impl FromStr for SplitChoice {
+    type Err = String;
+
+    /// Reads `auto`, `c` or `k`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "c" => Ok(Self::C),
+            "k" => Ok(Self::K),
+            _ => Err(format!("unknown split `{text}`: use auto, c or k")),
+        }
+    }
+}
+
+/// The shape of a multiplication `C = alpha·op(A)·op(B) + beta·C`: `op(A): m×k`, `op(B): k×n`, `C: m×n`, in blocks of
+/// `b×b`, and the type of its elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    m: usize,
+    n: usize,
+    k: usize,
+    block: usize,
+    panel: Option<usize>,
+    ops: [Op; 2],
+    element: ElementType,
+    split: SplitChoice,
+}
+
+/// The inner dimension from which on wider updates are hardly faster.
+const WIDE_PANEL: usize = 256;
+/// Of one rank, which copies nothing: a device that streams is fed with more at a time.
+const SINGLE_PANEL: usize = 1024;
+/// The inner dimension below which an update is bound by the memory that C is read from and written to.
+const NARROW_KERNEL: usize = 128;
+/// Panels are narrower where there would be fewer steps.
+const MIN_STEPS: usize = 32;
+
+/// The most blocks within `width`, in elements, and one at least.
+fn whole_blocks(width: usize, block: usize) -> usize {
+    (width / block).max(1) * block
+}
+
+impl Problem {
+    /// A multiplication of the given shape. Any dimension may be zero.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
+    pub fn new(m: usize, n: usize, k: usize, block: usize) -> Result<Self, Error> {
+        if block == 0 {
+            let reason = "a block needs at least one row and column".to_string();
+            return Err(Error::Parameter {
+                name: "block",
+                value: "0".to_string(),
+                reason,
+            });
+        }
+        for (name, rows, cols) in [("A", m, k), ("B", k, n), ("C", m, n)] {
+            if rows
+                .checked_mul(cols)
+                .is_none_or(|elements| elements >= 1 << 60)
+            {
+                return Err(Error::Parameter {
+                    name: "size",
+                    value: format!("{rows}×{cols}"),
+                    reason: format!(
+                        "matrix {name} would have more elements than any machine can hold"
+                    ),
+                });
+            }
+        }
+        // A block larger than every dimension is that dimension's only block.
+        let block = block.min(m.max(n).max(k).max(1));
+        Ok(Self {
+            m,
+            n,
+            k,
+            block,
+            panel: None,
+            ops: [Op::N; 2],
+            element: ElementType::F64,
+            split: SplitChoice::Auto,
+        })
+    }
+
+    /// The same multiplication with these operations on A and on B. The shape stays that of what is multiplied: with
+    /// [`Op::T`] A is stored as `k×m`.
+    #[must_use]
+    pub fn with_ops(self, ops: [Op; 2]) -> Self {
+        Self { ops, ..self }
+    }
+
+    /// The same multiplication of matrices of this type, in place of `f64`.
+    #[must_use]
+    pub fn with_element(self, element: ElementType) -> Self {
+        Self { element, ..self }
+    }
+
+    /// The same multiplication with this to cut the nodes' shares from.
+    #[must_use]
+    pub fn with_split(self, split: SplitChoice) -> Self {
+        Self { split, ..self }
+    }
+
+    /// The same multiplication with panels of this width.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when `panel` is zero.
+    pub fn with_panel(self, panel: usize) -> Result<Self, Error> {
+        if panel == 0 {
+            return Err(Error::Parameter {
+                name: "panel",
+                value: "0".to_string(),
+                reason: "a panel is at least one column wide".to_string(),
+            });
+        }
+        Ok(Self {
+            panel: Some(panel),
+            ..self
+        })
+    }
+
+    /// Rows of A and C.
+    pub fn m(&self) -> usize {
+        self.m
+    }
+
+    /// Columns of B and C.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Columns of A, rows of B.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Block size `b`.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// The operations on A and B.
+    pub fn ops(&self) -> [Op; 2] {
+        self.ops
+    }
+
+    /// What the nodes' shares are to be cut from.
+    pub fn split(&self) -> SplitChoice {
+        self.split
+    }
+
+    /// The type of the elements.
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+
+    /// Width of the panels on so many ranks: the inner dimension of an update, and what is sent at a time. Where nobody
+    /// says, it is a multiple of the block, wide enough for the BLAS to be near its peak, and narrow enough that there are
+    /// some dozens of steps to hide communication in. One rank has nothing to hide.
+    pub fn panel(&self, ranks: usize) -> usize {
+        let by_itself = match ranks {
+            1 => whole_blocks(SINGLE_PANEL, self.block),
+            _ => whole_blocks(WIDE_PANEL.min(self.k / MIN_STEPS), self.block),
+        };
+        self.panel.unwrap_or(by_itself).min(self.k.max(1))
+    }
+
+    /// Inner dimension of the update whose time tells the devices' speeds: that of the panels, unless fewer than `steps`
+    /// of them make up k. Then it is narrower, whole blocks if it can be, so that measuring costs a small part of the
+    /// whole; but not so narrow that it is another kernel, which spends its time on C and not on arithmetic.
+    pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
+        let affordable = self.k / steps.max(1);
+        whole_blocks(affordable.max(NARROW_KERNEL), self.block).min(self.panel(ranks))
+    }
+
+    /// Rows and columns of C in blocks.
+    pub fn c_blocks(&self) -> (u64, u64) {
+        (
+            self.m.div_ceil(self.block) as u64,
+            self.n.div_ceil(self.block) as u64,
+        )
+    }
+
+    /// k in blocks.
+    pub fn k_blocks(&self) -> u64 {
+        self.k.div_ceil(self.block) as u64
+    }
+
+    /// Floating-point operations, `2·m·n·k`; `8·m·n·k` of complex numbers.
+    pub fn flop(&self) -> f64 {
+        self.element.flop() * self.m as f64 * self.n as f64 * self.k as f64
+    }
+
+    /// Bytes of the three matrices together.
+    pub fn matrix_bytes(&self) -> u64 {
+        let [m, n, k] = [self.m, self.n, self.k].map(|length| length as u128);
+        let bytes = self.element.bytes() as u128 * (m * k + k * n + m * n);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,140 @@
+//! What a multiplication may be beside `A·B` with C divided: operations on the factors, and k divided.
+
+use isochron::comm::Comm;
+use isochron::matrix::{Matrix, Op};
+use isochron::multiply::{Plan, Problem, Scalars};
+use isochron::verify::Exact;
+use isochron_hierarchy::predict::Traffic;
+
+use crate::cases::{Case, SEEDS, integers, layouts, plan_on, team};
+
+const SHAPES: [(usize, usize, usize); 6] = [
+    (1, 1, 1),
+    (37, 41, 43),
+    (64, 3, 50),
+    (5, 90, 17),
+    (9, 8, 300),
+    (6, 7, 0),
+];
+
+const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
+
+const SCALARS: [Scalars; 3] = [
+    Scalars {
+        alpha: 1.0,
+        beta: 0.0,
+    },
+    Scalars {
+        alpha: -2.0,
+        beta: 3.0,
+    },
+    Scalars {
+        alpha: 0.0,
+        beta: 1.0,
+    },
+];
+
+/// Makes of generated matrices what the operations take: `op(A)` and `op(B)` are the generated ones.
+fn store_for(plan: &Plan, case: &mut Case) {
+    for (matrix, (op, seed)) in [&mut case.a, &mut case.b]
+        .into_iter()
+        .zip(plan.problem().ops().into_iter().zip(SEEDS))
+    {
+        let generator = integers(seed);
+        if op.transposes() {
+            matrix.fill(|row, col| generator.element(col, row));
+        }
+    }
+}
+
+/// Multiplies, compares every element with a reference, and lets the exact check agree.
+fn multiply_and_check(comm: &dyn Comm, plan: Plan, scalars: Scalars) -> u64 {
+    let mut case = Case::new(comm, plan.clone(), integers);
+    store_for(&plan, &mut case);
+    if scalars.beta == 0.0 {
+        case.c.fill(|_, _| f64::NAN);
+    }
+    if scalars.alpha == 0.0 {
+        case.a.fill(|_, _| f64::INFINITY);
+    }
+    let check = Exact::begin(comm, scalars, case.operands(), &case.c, 5).unwrap();
+    let execution = case.multiply(comm, &mut team(), scalars);
+    case.assert_reference(scalars, comm);
+    let passed = check.finish(comm, case.operands(), &case.c).passed;
+    assert!(passed, "{}", case.label(comm));
+    execution.bytes
+}
+
+/// Every operation on both factors.
+pub fn operations(comm: &dyn Comm) -> usize {
+    let mut count = 0;
+    for (m, n, k) in SHAPES {
+        for (op_a, op_b) in OPS.iter().flat_map(|&a| OPS.map(|b| (a, b))) {
+            let problem = Problem::new(m, n, k, 8).unwrap().with_ops([op_a, op_b]);
+            let problem = problem.with_panel(5).unwrap();
+            let (rows, cols) = problem.c_blocks();
+            for layout in layouts(comm.size(), rows, cols) {
+                let plan = plan_on(comm, problem, layout);
+                multiply_and_check(comm, plan, SCALARS[count % 3]);
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// Shares of k: even, lopsided with some of nothing, and all of it on one rank.
+fn shares_of(blocks: u64, ranks: usize) -> [Vec<u64>; 3] {
+    let n = ranks as u64;
+    let even = (0..n).map(|rank| blocks / n + u64::from(rank < blocks % n));
+    let mut lopsided = vec![0; ranks];
+    lopsided[0] = blocks.div_ceil(3);
+    lopsided[ranks - 1] += blocks - blocks.div_ceil(3);
+    let mut last = vec![0; ranks];
+    last[ranks - 1] = blocks;
+    [even.collect(), lopsided, last]
+}
+
+/// k divided over the ranks: results, and the bytes that travel are those that are predicted.
+pub fn along_k(comm: &dyn Comm) -> usize {
+    let mut count = 0;
+    for (m, n, k) in SHAPES {
+        for block in [1, 8] {
+            let problem = Problem::new(m, n, k, block).unwrap();
+            for shares in shares_of(problem.k_blocks(), comm.size()) {
+                let ops = [OPS[count % 3], OPS[count / 3 % 3]];
+                let problem = problem.with_ops(ops).with_panel(7).unwrap();
+                let cols = if shares[comm.rank()] == 0 { 0 } else { n };
+                let slices = vec![cols / 3, cols - cols / 3];
+                let plan = Plan::along_k(problem, shares, slices, comm.rank()).unwrap();
+                let predicted = Traffic::total(&plan.traffic()).elements;
+                let mut sent = [multiply_and_check(comm, plan.clone(), SCALARS[count % 3])];
+                comm.sum_u64(&mut sent);
+                if (m % block, n % block) == (0, 0) {
+                    assert_eq!(sent[0] as f64, 8.0 * predicted, "{problem:?}");
+                }
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// A matrix stands where it is spread as the plan says: its transpose does not.
+pub fn wrong_spread(comm: &dyn Comm) -> usize {
+    let problem = Problem::new(20, 24, 28, 4).unwrap();
+    let (rows, cols) = problem.c_blocks();
+    let plan = plan_on(
+        comm,
+        problem.with_ops([Op::T, Op::N]),
+        layouts(comm.size(), rows, cols)[0].clone(),
+    );
+    let mut case = Case::new(comm, plan.clone(), integers);
+    case.a = Matrix::zeros(plan.a().transposed(), comm.rank()).unwrap();
+    let operands = (&case.a, &case.b);
+    let refused =
+        isochron::multiply::multiply(comm, &mut team(), &plan, SCALARS[0], operands, &mut case.c);
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("matrix A is not spread"), "{error}");
+    1
+}
