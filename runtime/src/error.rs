@@ -53,6 +53,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A saved plan is broken, or was made for something else.
+    #[error("the plan cannot be used here: {0}")]
+    Plan(String),
     /// A message of another rank makes no sense: the ranks run different programs.
     #[error("a message of another rank cannot be read ({0}): do all ranks run the same version?")]
     Message(String),

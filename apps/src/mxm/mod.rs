@@ -1,6 +1,7 @@
 //! `isochron mxm`: a multiplication, balanced, run and checked.
 
 mod check;
+mod plan;
 mod problem;
 mod text;
 
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
-use isochron::matrix::{Generator, Matrix, file};
-use isochron::multiply::{Plan, Scalars};
+use isochron::matrix::{Generator, Matrix, Op, file};
+use isochron::multiply::{Plan, Scalars, SplitChoice};
 use isochron::output::PartialFile;
-use isochron::session::{Report, Session, SessionConfig};
+use isochron::session::{Report, SavedPlan, Session, SessionConfig};
 use isochron_devices::Grouping;
 use isochron_devices::MeasureConfig;
 use isochron_devices::blas::BlasChoice;
@@ -68,6 +69,24 @@ pub struct Arguments {
     /// Width of the panels that travel and are multiplied at a time; without it a multiple of the block that suits k
     #[arg(long)]
     panel: Option<usize>,
+    /// What is taken of A: n (as it is), t (its transpose) or c (its conjugate transpose); m, n and k stay those of the product
+    #[arg(long, value_name = "OP", default_value_t = Op::N)]
+    op_a: Op,
+    /// What is taken of B
+    #[arg(long, value_name = "OP", default_value_t = Op::N)]
+    op_b: Op,
+    /// What the nodes' shares are cut from: c (panels of A and B travel), k (parts of C are summed) or auto
+    #[arg(long, default_value_t = SplitChoice::default())]
+    split: SplitChoice,
+    /// Print the plan, and stop before anything is allocated
+    #[arg(long, conflicts_with_all = ["out", "report"])]
+    plan: bool,
+    /// File for the plan (JSON)
+    #[arg(long, value_name = "FILE")]
+    save_plan: Option<PathBuf>,
+    /// File with a plan for these ranks and devices: nothing is measured
+    #[arg(long, value_name = "FILE")]
+    load_plan: Option<PathBuf>,
     /// Platform file; without one every rank uses what it finds on its host
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
@@ -122,20 +141,34 @@ enum Verify {
     Exact,
 }
 
+/// What the command ended with.
+enum Done {
+    /// A plan, which was all that was asked for.
+    Planned(Box<SavedPlan>),
+    /// The report of a multiplication, and the picture of its layout.
+    Multiplied(Box<Report>, String),
+}
+
 /// Runs the command on every rank.
 pub fn run(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Failure> {
-    let report = multiply(comm, arguments)?;
+    let done = multiply(comm, arguments)?;
     if comm.rank() == 0 {
-        output::write(&text(&report, arguments)?)?;
+        output::write(&match &done {
+            Done::Planned(plan) => plan::text(plan, arguments.json)?,
+            Done::Multiplied(report, picture) => text(report, picture, arguments.json)?,
+        })?;
     }
-    match report.0.verified {
-        Some(false) => Err(Failure::run("the result is wrong: it failed its check")),
+    match done {
+        Done::Multiplied(report, _) if report.verified == Some(false) => {
+            Err(Failure::run("the result is wrong: it failed its check"))
+        }
         _ => Ok(()),
     }
 }
 
-fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), Error> {
-    let problem = problem(comm, arguments)?;
+fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<Done, Error> {
+    let saved = plan::load(comm, arguments.load_plan.as_deref())?;
+    let problem = problem(comm, arguments, saved.as_ref())?;
     check_outputs(comm, arguments)?;
     let config = SessionConfig {
         platform: arguments.platform.clone(),
@@ -153,7 +186,10 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         layout: arguments.layout,
         ..Default::default()
     };
-    let plan = session.plan(problem, &balance)?;
+    let plan = plan::make(&mut session, arguments, saved.as_ref(), (problem, &balance))?;
+    if arguments.plan {
+        return Ok(Done::Planned(Box::new(session.describe(&plan)?)));
+    }
     let beta = arguments
         .beta
         .unwrap_or(if arguments.c.is_some() { 1.0 } else { 0.0 });
@@ -162,15 +198,17 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         beta,
     };
     let (a, b, mut c) = matrices(&mut session, arguments, &plan, scalars)?;
-    let check = Check::begin(comm, arguments, scalars, plan.operands((&a, &b)), &c)?;
+    let factors = plan.operands((&a, &b));
+    let check = Check::begin(comm, arguments, scalars, factors, &c)?;
     let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
-    let verdict = check.finish(comm, plan.operands((&a, &b)), &c);
+    let verdict = check.finish(comm, factors, &c);
     let report = Report::gather(&session, &plan, &balance, &execution, verdict);
     if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
         file::write(comm, path, &c)?;
     }
     write_report(comm, arguments.report.as_deref(), &report)?;
-    Ok((report, plan.layout().picture(40)))
+    let picture = plan.layout().picture(40);
+    Ok(Done::Multiplied(Box::new(report), picture))
 }
 
 /// Finds out before the work that its results can be written.
@@ -178,8 +216,10 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     if let Some(path) = &arguments.out {
         file::check_writable(comm, path)?;
     }
-    let outcome = match &arguments.report {
-        Some(path) if comm.rank() == 0 => PartialFile::check(path),
+    let documents = [&arguments.report, &arguments.save_plan];
+    let mut documents = documents.into_iter().flatten();
+    let outcome = match comm.rank() {
+        0 => documents.try_for_each(|path| PartialFile::check(path)),
         _ => Ok(()),
     };
     agree(comm, outcome)
@@ -225,12 +265,12 @@ fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result
     agree(comm, outcome)
 }
 
-fn write_json(path: &Path, report: &Report) -> Result<(), Error> {
+fn write_json(path: &Path, document: &impl serde::Serialize) -> Result<(), Error> {
     let failed = |reason: String| Error::Output {
         path: path.to_path_buf(),
         reason,
     };
-    let text = serde_json::to_string_pretty(report).map_err(|error| failed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(document).map_err(|error| failed(error.to_string()))?;
     let mut partial = PartialFile::create(path)?;
     let written = partial.file().write_all((text + "\n").as_bytes());
     written.map_err(|error| failed(error.to_string()))?;

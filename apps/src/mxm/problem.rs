@@ -4,8 +4,9 @@ use std::path::Path;
 
 use isochron::Error;
 use isochron::comm::Comm;
-use isochron::matrix::file;
+use isochron::matrix::{Op, file};
 use isochron::multiply::Problem;
+use isochron::session::SavedPlan;
 
 use super::Arguments;
 
@@ -16,15 +17,27 @@ use super::Arguments;
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn problem(comm: &dyn Comm, arguments: &Arguments) -> Result<Problem, Error> {
-    let (m, n, k) = match (shape(arguments), &arguments.a, &arguments.b) {
-        (Some(shape), ..) => shape,
-        (None, Some(a), Some(b)) => shape_of_files(comm, a, b)?,
-        _ => {
-            let reason = "give --size, or --m --n --k, or the files --a and --b";
-            return Err(refusal("size", "missing", reason));
-        }
+pub(super) fn problem(
+    comm: &dyn Comm,
+    arguments: &Arguments,
+    saved: Option<&SavedPlan>,
+) -> Result<Problem, Error> {
+    let planned = saved.map(|saved| &saved.problem);
+    let asked = match (shape(arguments), &arguments.a, &arguments.b) {
+        (Some(shape), ..) => Some(shape),
+        (None, Some(a), Some(b)) => Some(shape_of_files(comm, arguments, a, b)?),
+        _ => None,
     };
+    let of_plan = planned.map(|problem| (problem.m(), problem.n(), problem.k()));
+    let Some((m, n, k)) = asked.or(of_plan) else {
+        let reason = "give --size, or --m --n --k, or the files --a and --b";
+        return Err(refusal("size", "missing", reason));
+    };
+    if let Some(planned) = of_plan.filter(|&planned| planned != (m, n, k)) {
+        let (m, n, k) = planned;
+        let reason = format!("it is for m = {m}, n = {n}, k = {k}");
+        return Err(Error::Plan(reason));
+    }
     if let Some(path) = &arguments.c {
         let shape = file::shape(comm, path)?;
         if (shape.rows, shape.cols) != (m, n) {
@@ -33,7 +46,12 @@ pub(super) fn problem(comm: &dyn Comm, arguments: &Arguments) -> Result<Problem,
         }
     }
     check_numbers(arguments)?;
-    let problem = Problem::new(m, n, k, arguments.block)?;
+    if let Some(problem) = planned {
+        return Ok(*problem);
+    }
+    let problem = Problem::new(m, n, k, arguments.block)?
+        .with_ops([arguments.op_a, arguments.op_b])
+        .with_split(arguments.split);
     match arguments.panel {
         Some(panel) => problem.with_panel(panel),
         None => Ok(problem),
@@ -46,20 +64,27 @@ fn shape(arguments: &Arguments) -> Option<(usize, usize, usize)> {
     size.or_else(|| Some((arguments.m?, arguments.n?, arguments.k?)))
 }
 
-fn shape_of_files(comm: &dyn Comm, a: &Path, b: &Path) -> Result<(usize, usize, usize), Error> {
-    let (of_a, of_b) = (file::shape(comm, a)?, file::shape(comm, b)?);
-    if of_a.cols != of_b.rows {
-        return Err(Error::Shape(format!(
-            "{} is {}×{} and {} is {}×{}",
-            a.display(),
-            of_a.rows,
-            of_a.cols,
-            b.display(),
-            of_b.rows,
-            of_b.cols
-        )));
+fn shape_of_files(
+    comm: &dyn Comm,
+    arguments: &Arguments,
+    a: &Path,
+    b: &Path,
+) -> Result<(usize, usize, usize), Error> {
+    let factor = |path: &Path, op: Op| {
+        let stored = file::shape(comm, path)?;
+        Ok::<_, Error>(match op {
+            Op::N => (stored.rows, stored.cols),
+            Op::T | Op::C => (stored.cols, stored.rows),
+        })
+    };
+    let (m, k) = factor(a, arguments.op_a)?;
+    let (rows, n) = factor(b, arguments.op_b)?;
+    if k != rows {
+        let (a, b) = (a.display(), b.display());
+        let reason = format!("{a} gives {m}×{k} and {b} gives {rows}×{n}");
+        return Err(Error::Shape(reason));
     }
-    Ok((of_a.rows, of_b.cols, of_a.cols))
+    Ok((m, n, k))
 }
 
 fn check_numbers(arguments: &Arguments) -> Result<(), Error> {

@@ -7,16 +7,13 @@ use isochron::session::Report;
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::Outcome;
 
-use super::Arguments;
 use crate::failure::Failure;
 use crate::table::Table;
 use crate::topology::ranges;
 
-pub(super) fn text(
-    (report, picture): &(Report, String),
-    arguments: &Arguments,
-) -> Result<String, Failure> {
-    if arguments.json {
+/// The report and the picture of its layout; or the report as JSON.
+pub(super) fn text(report: &Report, picture: &str, json: bool) -> Result<String, Failure> {
+    if json {
         let json = serde_json::to_string_pretty(report).map_err(Failure::run)?;
         return Ok(json + "\n");
     }
@@ -26,13 +23,15 @@ pub(super) fn text(
         k,
         block,
         panel,
+        split,
         strategy,
         ..
     } = report;
+    let divided = if split == "k" { "k" } else { "C" };
     let n_nodes = report.nodes.len();
     let plural = if n_nodes == 1 { "" } else { "s" };
     let mut text = format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, panels of {panel}, strategy {strategy}\n\
+        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, panels of {panel}, {divided} divided, strategy {strategy}\n\
          {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
         report.mpi,
         device_table(report),

@@ -1,5 +1,6 @@
 //! Everything decided before a multiplication runs.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +29,15 @@ pub enum Split {
     K(Vec<u64>),
 }
 
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Split::C => "c",
+            Split::K(_) => "k",
+        })
+    }
+}
+
 /// Who computes what, and how it was decided.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -51,7 +61,7 @@ pub(crate) struct Found {
     pub rank: usize,
     /// Columns of each of this rank's devices, in elements.
     pub slices: Vec<usize>,
-    pub balance: NodeBalance,
+    pub balance: Option<NodeBalance>,
     /// Seconds that it took.
     pub balance_s: f64,
     pub measured: MeasureTally,
@@ -67,11 +77,16 @@ impl Plan {
             split: found.split,
             rank: found.rank,
             slices: found.slices,
-            balance: Some(found.balance),
+            balance: found.balance,
             balance_s: found.balance_s,
             measured: found.measured,
             kernel_width: found.kernel_width,
         }
+    }
+
+    /// A plan that was found before; it is checked as those of the caller's own are.
+    pub(crate) fn restored(problem: Problem, found: Found) -> Result<Self, Error> {
+        Self::balanced(problem, found).checked()
     }
 
     /// A plan on a layout of the caller's own: any tiling of C's blocks, one rectangle a rank. `slices` are the
@@ -110,21 +125,6 @@ impl Plan {
         slices: Vec<usize>,
         rank: usize,
     ) -> Result<Self, Error> {
-        let (rows, cols) = problem.c_blocks();
-        if (layout.rows(), layout.cols()) != (rows, cols) {
-            let found = format!("{}×{}", layout.rows(), layout.cols());
-            return Err(Error::Shape(format!(
-                "the layout has {found} blocks, C has {rows}×{cols}"
-            )));
-        }
-        if let Split::K(shares) = &split {
-            let (found, wanted) = (shares.iter().sum::<u64>(), problem.k_blocks());
-            if found != wanted {
-                return Err(Error::Shape(format!(
-                    "the shares have {found} blocks of k, and there are {wanted}"
-                )));
-            }
-        }
         let plan = Self {
             problem,
             layout: Arc::new(layout),
@@ -136,13 +136,39 @@ impl Plan {
             measured: MeasureTally::default(),
             kernel_width: 1,
         };
-        let (found, wanted) = (plan.slices.iter().sum::<usize>(), plan.computed(rank).cols);
+        plan.checked()
+    }
+
+    /// The plan, when its parts fit each other.
+    fn checked(self) -> Result<Self, Error> {
+        let (problem, layout) = (&self.problem, &self.layout);
+        let (rows, cols) = problem.c_blocks();
+        if (layout.rows(), layout.cols()) != (rows, cols) {
+            let found = format!("{}×{}", layout.rows(), layout.cols());
+            return Err(Error::Shape(format!(
+                "the layout has {found} blocks, C has {rows}×{cols}"
+            )));
+        }
+        if let Split::K(shares) = &self.split {
+            let total = shares
+                .iter()
+                .try_fold(0u64, |sum, &share| sum.checked_add(share));
+            let wanted = problem.k_blocks();
+            if total != Some(wanted) || shares.len() != self.n_ranks() {
+                return Err(Error::Shape(format!(
+                    "the shares {shares:?} do not make up the {wanted} blocks of k"
+                )));
+            }
+        }
+        let slices = self.slices.iter();
+        let found = slices.fold(0usize, |sum, &columns| sum.saturating_add(columns));
+        let wanted = self.computed(self.rank).cols;
         if found != wanted {
             return Err(Error::Shape(format!(
                 "the slices have {found} columns, the part has {wanted}"
             )));
         }
-        Ok(plan)
+        Ok(self)
     }
 
     /// The shape of the multiplication.
@@ -191,6 +217,22 @@ impl Plan {
     /// Inner dimension of the updates that were measured, and by whose times the plan was made.
     pub fn kernel_width(&self) -> usize {
         self.kernel_width
+    }
+
+    /// Predicted seconds of a rank's arithmetic: updates times what one was measured or predicted to take. `None` where
+    /// nothing was measured.
+    pub fn node_s(&self, rank: usize) -> Option<f64> {
+        let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
+        let time_s = *self.balance.as_ref()?.times_s.get(rank)?;
+        self.predicted_s().map(|_| updates * time_s)
+    }
+
+    /// Predicted seconds of the arithmetic of the slowest node; `None` where nothing was measured.
+    pub fn predicted_s(&self) -> Option<f64> {
+        let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
+        let times = self.balance.as_ref()?.times_s.iter().copied();
+        let slowest = times.fold(0.0, f64::max);
+        (slowest > 0.0).then_some(updates * slowest)
     }
 
     /// Seconds that measuring and partitioning took.

@@ -80,6 +80,36 @@ impl Problem {
     /// # Errors
     /// [`Error::Parameter`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
     pub fn new(m: usize, n: usize, k: usize, block: usize) -> Result<Self, Error> {
+        // A block larger than every dimension is that dimension's only block.
+        let block = if block == 0 {
+            0
+        } else {
+            block.min(m.max(n).max(k).max(1))
+        };
+        let problem = Self {
+            m,
+            n,
+            k,
+            block,
+            panel: None,
+            ops: [Op::N; 2],
+            element: ElementType::F64,
+            split: SplitChoice::Auto,
+        };
+        problem.check()?;
+        Ok(problem)
+    }
+
+    /// What [`new`](Self::new) and [`with_panel`](Self::with_panel) check, for one that was read.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Self {
+            m,
+            n,
+            k,
+            block,
+            panel,
+            ..
+        } = *self;
         if block == 0 {
             let reason = "a block needs at least one row and column".to_string();
             return Err(Error::Parameter {
@@ -102,18 +132,14 @@ impl Problem {
                 });
             }
         }
-        // A block larger than every dimension is that dimension's only block.
-        let block = block.min(m.max(n).max(k).max(1));
-        Ok(Self {
-            m,
-            n,
-            k,
-            block,
-            panel: None,
-            ops: [Op::N; 2],
-            element: ElementType::F64,
-            split: SplitChoice::Auto,
-        })
+        match panel {
+            Some(0) => Err(Error::Parameter {
+                name: "panel",
+                value: "0".to_string(),
+                reason: "a panel is at least one column wide".to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The same multiplication with these operations on A and on B. The shape stays that of what is multiplied: with
@@ -140,17 +166,12 @@ impl Problem {
     /// # Errors
     /// [`Error::Parameter`] when `panel` is zero.
     pub fn with_panel(self, panel: usize) -> Result<Self, Error> {
-        if panel == 0 {
-            return Err(Error::Parameter {
-                name: "panel",
-                value: "0".to_string(),
-                reason: "a panel is at least one column wide".to_string(),
-            });
-        }
-        Ok(Self {
+        let problem = Self {
             panel: Some(panel),
             ..self
-        })
+        };
+        problem.check()?;
+        Ok(problem)
     }
 
     /// Rows of A and C.

@@ -228,7 +228,7 @@ impl Balancer<'_> {
             split: Split::C,
             rank: self.comm.rank(),
             slices,
-            balance,
+            balance: Some(balance),
             balance_s,
             measured: self.measured,
             kernel_width: self.kernel_width,
@@ -240,12 +240,9 @@ impl Balancer<'_> {
         Ok(plan)
     }
 
-    /// Bytes that this rank needs for a plan: its own and its devices'.
+    /// Bytes of host memory that this rank needs for a plan.
     pub(super) fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
-        let width = plan.panel();
-        let rows = plan.computed(self.comm.rank()).rows;
-        let devices = self.team.memory_needed(rows, plan.slices(), width)?;
-        Ok(plan.memory_bytes(self.comm.rank()).saturating_add(devices))
+        super::memory_needed(self.comm.rank(), self.team, plan)
     }
 
     /// The head machine's next step, on every rank.

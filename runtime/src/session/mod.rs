@@ -8,6 +8,7 @@ mod gpus;
 mod memory;
 mod platform;
 mod report;
+mod saved;
 mod split;
 
 use std::path::PathBuf;
@@ -29,11 +30,12 @@ use isochron_hierarchy::balance::BalanceConfig;
 pub use find::FoundDevices;
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
+pub use saved::{PlannedDevice, PlannedNode, SavedPlan};
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::multiply::{self, Execution, Plan, Problem, Scalars};
+use crate::multiply::{self, Execution, Plan, Problem, Scalars, Split};
 use balance::{Balancer, MEASUREMENT_SHARE, NodeMemory};
 
 /// How a session is set up.
@@ -206,6 +208,16 @@ impl<'c> Session<'c> {
         .plan()
     }
 
+    /// Bytes of host memory that this rank needs for a plan: its own and its devices'.
+    fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
+        memory_needed(self.comm.rank(), &mut self.team, plan)
+    }
+
+    /// Bytes of its own memory that each device needs.
+    fn device_memory(&mut self, plan: &Plan) -> Result<Vec<u64>, Error> {
+        Ok(vec![0; plan.slices().len()])
+    }
+
     /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the
     /// memory next to it; of [`Matrix::zeros`] they would come to lie there while the multiplication is timed.
     ///
@@ -213,7 +225,8 @@ impl<'c> Session<'c> {
     /// [`Error::Allocation`] when the memory cannot be had; [`Error::Device`] when the plan is another session's.
     pub fn zeros(&mut self, plan: &Plan) -> Result<Matrix, Error> {
         let mut c = Matrix::zeros(plan.c(), self.comm.rank())?;
-        if !c.part().is_empty() {
+        // Where k is split the devices compute elsewhere, and C is summed by this thread.
+        if *plan.split() == Split::C && !c.part().is_empty() {
             self.team.scale(0.0, c.local_mut(), plan.slices())?;
         }
         Ok(c)
@@ -235,6 +248,13 @@ impl<'c> Session<'c> {
     ) -> Result<Execution, Error> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
     }
+}
+
+/// Bytes of host memory that a rank needs for a plan: its own and its devices'.
+fn memory_needed(rank: usize, team: &mut DeviceTeam, plan: &Plan) -> Result<u64, Error> {
+    let rows = plan.computed(rank).rows;
+    let devices = team.memory_needed(rows, plan.slices(), plan.panel())?;
+    Ok(plan.memory_bytes(rank).saturating_add(devices))
 }
 
 /// This rank's index among the ranks of its host that may use the same processing units, and their number. Ranks

@@ -29,6 +29,9 @@ pub struct Report {
     /// Width of the panels: the inner dimension of an update.
     #[serde(default)]
     pub panel: usize,
+    /// What the nodes' shares were cut from: `c`, or `k`.
+    #[serde(default)]
+    pub split: String,
     /// The balancing strategy.
     pub strategy: String,
     /// The multiplication alone: from the first rank's start to the last rank's end.
@@ -206,6 +209,7 @@ impl Report {
             k: problem.k(),
             block: problem.block(),
             panel: plan.panel(),
+            split: plan.split().to_string(),
             strategy: config.strategy.to_string(),
             wall_s: execution.wall_s,
             balance_s: plan.balance_s(),
@@ -293,9 +297,7 @@ impl DeviceReport {
 
 impl BalanceReport {
     fn new(plan: &Plan, balance: &NodeBalance, config: &BalanceConfig) -> Self {
-        let slowest = balance.times_s.iter().copied().fold(0.0, f64::max);
-        let measured = slowest > 0.0;
-        let updates = plan.problem().k().div_ceil(plan.kernel_width());
+        let predicted_s = plan.predicted_s();
         Self {
             fit: config.fit,
             partitioner: config.partitioner,
@@ -304,8 +306,8 @@ impl BalanceReport {
             iterations: balance.iterations,
             converged: balance.converged,
             why: balance.why,
-            imbalance: measured.then_some(balance.imbalance),
-            predicted_s: measured.then_some(slowest * updates as f64),
+            imbalance: predicted_s.map(|_| balance.imbalance),
+            predicted_s,
             half_perimeters: plan.layout().half_perimeter_sum(),
         }
     }

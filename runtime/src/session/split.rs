@@ -174,7 +174,7 @@ impl Balancer<'_> {
             split: Split::K(shares),
             rank,
             slices,
-            balance,
+            balance: Some(balance),
             balance_s: self.start.elapsed().as_secs_f64(),
             measured: self.measured,
             kernel_width: self.kernel_width,

@@ -1,0 +1,147 @@
+//! The plan of a multiplication: found or read, kept, and printed.
+
+use std::fs;
+use std::path::Path;
+
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::multiply::{Plan, Problem, Split};
+use isochron::session::{SavedPlan, Session};
+use isochron_hierarchy::balance::BalanceConfig;
+
+use super::{Arguments, write_json};
+use crate::failure::Failure;
+use crate::table::Table;
+
+/// The plan file that was asked for, as the head rank reads it; `None` without one.
+///
+/// # Errors
+/// [`Error::File`] on every rank when it cannot be read.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn load(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<SavedPlan>, Error> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let failed = |reason: String| Error::File {
+        path: path.to_path_buf(),
+        reason,
+    };
+    let read = match comm.rank() {
+        0 => fs::read(path).map_err(|error| failed(error.to_string())),
+        _ => Ok(Vec::new()),
+    };
+    let mut bytes = agree(comm, read)?;
+    comm.broadcast(0, &mut bytes);
+    let saved = serde_json::from_slice(&bytes);
+    saved
+        .map(Some)
+        .map_err(|error| failed(format!("no plan: {error}")))
+}
+
+/// The plan of `saved`, or a new one for `problem`; kept where that was asked for.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn make(
+    session: &mut Session<'_>,
+    arguments: &Arguments,
+    saved: Option<&SavedPlan>,
+    (problem, balance): (Problem, &BalanceConfig),
+) -> Result<Plan, Error> {
+    let plan = match saved {
+        Some(saved) => session.restore(saved)?,
+        None => session.plan(problem, balance)?,
+    };
+    if let Some(path) = &arguments.save_plan {
+        let document = session.describe(&plan)?;
+        let comm = session.comm();
+        let written = match comm.rank() {
+            0 => write_json(path, &document),
+            _ => Ok(()),
+        };
+        agree(comm, written)?;
+    }
+    Ok(plan)
+}
+
+/// The plan for people, or as JSON.
+pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
+    if json {
+        let json = serde_json::to_string_pretty(plan).map_err(Failure::run)?;
+        return Ok(json + "\n");
+    }
+    let problem = &plan.problem;
+    let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
+    let split = match &plan.split {
+        Split::C => "C is divided",
+        Split::K(_) => "k is divided, and the parts of C are summed",
+    };
+    let seconds = plan.predicted_s.map_or_else(
+        || "nothing was measured".to_owned(),
+        |seconds| format!("{seconds:.3} s of arithmetic predicted"),
+    );
+    let total =
+        |of: fn(&isochron::session::PlannedNode) -> f64| -> f64 { plan.nodes.iter().map(of).sum() };
+    Ok(format!(
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}\n\
+         {split}; {seconds}\n\n{}\n{}\n\
+         {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n",
+        problem.element(),
+        plan.panel,
+        plan.layout.picture(40),
+        table(plan),
+        mib(total(|node| node.bytes)),
+        total(|node| node.messages),
+        mib(total(|node| node.memory_bytes as f64)),
+    ))
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
+fn table(plan: &SavedPlan) -> Table {
+    let columns = [
+        "node",
+        "device",
+        "k",
+        "columns",
+        "units",
+        "predicted s",
+        "receives MiB",
+        "messages",
+        "memory MiB",
+    ];
+    let mut table = Table::new(3, &columns);
+    for node in &plan.nodes {
+        let [first, end] = node.k;
+        table.row(vec![
+            format!("{} {}", node.rank, node.host),
+            String::new(),
+            format!("{first}..{end}"),
+            String::new(),
+            format!("{:.0}", node.units),
+            node.predicted_s
+                .map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.3}")),
+            format!("{:.1}", mib(node.bytes)),
+            format!("{:.0}", node.messages),
+            format!("{:.1}", mib(node.memory_bytes as f64)),
+        ]);
+        for device in &node.devices {
+            table.row(vec![
+                String::new(),
+                device.name.clone(),
+                String::new(),
+                device.columns.to_string(),
+                format!("{:.0}", device.units),
+                String::new(),
+                String::new(),
+                String::new(),
+                format!("{:.1}", mib(device.memory_bytes as f64)),
+            ]);
+        }
+    }
+    table
+}
