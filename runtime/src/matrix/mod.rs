@@ -3,6 +3,7 @@
 mod distribution;
 pub mod file;
 mod generate;
+pub mod redistribute;
 
 use isochron_devices::{View, ViewMut, leading_dimension, try_zeroed_matrix};
 
