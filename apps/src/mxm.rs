@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
+use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, file};
 use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::output::PartialFile;
@@ -159,14 +160,15 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<(Report, String), 
         alpha: arguments.alpha,
         beta,
     };
-    let (a, b, mut c) = matrices(&mut session, arguments, &plan, scalars)?;
+    let ((a, b, mut c), mut moved) = matrices(&mut session, arguments, &plan, scalars)?;
     let check = Check::begin(comm, arguments, scalars, (&a, &b), &c)?;
     let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
     let verdict = check.finish(comm, (&a, &b), &c);
-    let report = Report::gather(&session, &plan, &balance, &execution, verdict);
+    let mut report = Report::gather(&session, &plan, &balance, &execution, verdict);
     if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
-        file::write(comm, path, &c)?;
+        moved = moved.and(file::write(comm, path, &c)?);
     }
+    report.add_redistribution(comm, moved);
     write_report(comm, arguments.report.as_deref(), &report)?;
     Ok((report, plan.layout().picture(40)))
 }
@@ -257,12 +259,13 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     agree(comm, outcome)
 }
 
+/// The operands and C, and what it took to read them from files.
 fn matrices(
     session: &mut Session<'_>,
     arguments: &Arguments,
     plan: &Plan,
     scalars: Scalars,
-) -> Result<(Matrix, Matrix, Matrix), Error> {
+) -> Result<((Matrix, Matrix, Matrix), Moved), Error> {
     let comm = session.comm();
     let generator = |which: u64| {
         let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
@@ -271,8 +274,12 @@ fn matrices(
             _ => Generator::Uniform { seed },
         }
     };
-    let make = |path: &Option<PathBuf>, distribution, which| match path {
-        Some(path) => file::read(comm, path, distribution),
+    let mut moved = Moved::default();
+    let mut make = |path: &Option<PathBuf>, distribution, which| match path {
+        Some(path) => file::read(comm, path, distribution).map(|(matrix, took)| {
+            moved = moved.and(took);
+            matrix
+        }),
         None => agree(
             comm,
             Matrix::generate(distribution, comm.rank(), generator(which)),
@@ -284,7 +291,7 @@ fn matrices(
         _ if scalars.beta == 0.0 => agree(comm, session.zeros(plan))?,
         path => make(path, plan.c(), 2)?,
     };
-    Ok((a, b, c))
+    Ok(((a, b, c), moved))
 }
 
 /// The result check that was asked for, begun.
@@ -467,7 +474,7 @@ fn summary(report: &Report) -> String {
     format!(
         "balanced in {:.3} s ({share:.1} % of the run), {iterations} iterations: {why}\n\
          multiplied in {:.3} s, {:.2} × ideal ({:.3} s), {:.2} GFLOP/s, imbalance {:.1} %\n\
-         sent {:.1} MiB in {} messages\n{}{check}",
+         sent {:.1} MiB in {} messages\n{}{}{check}",
         report.balance_s,
         report.wall_s,
         ratio,
@@ -476,7 +483,24 @@ fn summary(report: &Report) -> String {
         100.0 * report.imbalance,
         report.bytes as f64 / f64::from(1 << 20),
         report.messages,
+        redistributed(report),
         measured(report),
+    )
+}
+
+/// What reading and writing files took.
+fn redistributed(report: &Report) -> String {
+    let Moved {
+        seconds,
+        messages,
+        bytes,
+    } = report.redistribution;
+    if seconds == 0.0 {
+        return String::new();
+    }
+    let mib = bytes as f64 / f64::from(1 << 20);
+    format!(
+        "files read and written in {seconds:.3} s, sent {mib:.1} MiB of them in {messages} messages\n"
     )
 }
 
