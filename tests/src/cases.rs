@@ -59,7 +59,7 @@ fn team() -> DeviceTeam {
 
 /// Layouts of `rows×cols` blocks for `n` ranks: balanced, lopsided, one rank has all, and one that is not made
 /// of columns.
-fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
+pub(crate) fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
     let lopsided: Vec<f64> = (0..n)
         .map(|rank| [1.0, 1000.0, 0.0, 30.0, 7.0, 2.0][rank % 6])
         .collect();
@@ -103,13 +103,24 @@ fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
 }
 
 /// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
-fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
+pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
     let arc = Arc::new(layout.clone());
     let cols = Distribution::new(problem.m(), problem.n(), problem.block(), arc)
         .part(comm.rank())
         .cols;
     let first = cols * 2 / 3;
     Plan::with_layout(problem, layout, vec![first, cols - first], comm.rank()).unwrap()
+}
+
+/// Multiplies with a team of its own.
+pub(crate) fn multiply_on(
+    comm: &dyn Comm,
+    plan: &Plan,
+    scalars: Scalars,
+    operands: (&Matrix, &Matrix),
+    c: &mut Matrix,
+) {
+    multiply(comm, &mut team(), plan, scalars, operands, c).unwrap();
 }
 
 struct Case {
@@ -422,7 +433,7 @@ pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
             file::write(comm, &path, &written).unwrap();
             let shape = file::shape(comm, &path).unwrap();
             assert_eq!((shape.rows, shape.cols), (rows, cols));
-            let read = file::read(comm, &path, spread(&lopsided)).unwrap();
+            let (read, _) = file::read(comm, &path, spread(&lopsided)).unwrap();
             let expected = Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
             for j in 0..read.part().cols {
                 assert_eq!(

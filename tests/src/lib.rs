@@ -8,3 +8,4 @@ pub mod cases;
 pub mod emulator;
 pub mod gpu;
 pub mod launch;
+pub mod moving;
