@@ -9,3 +9,4 @@ pub mod emulator;
 pub mod gpu;
 pub mod launch;
 pub mod moving;
+pub mod scalapack;

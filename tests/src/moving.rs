@@ -49,7 +49,7 @@ fn spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
 }
 
 /// A process grid of `n` ranks, or of one less where `n` is a prime.
-fn grid(n: usize) -> (usize, usize) {
+pub fn grid(n: usize) -> (usize, usize) {
     match n {
         4 => (2, 2),
         6 => (2, 3),

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
-use isochron_tests::{cases, moving};
+use isochron_tests::{cases, moving, scalapack};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder for files");
@@ -56,5 +56,12 @@ fn main() {
     report("embedded", moving::embedded(comm.as_ref()));
     report("relaid", moving::relaid(comm.as_ref()));
     report("refused", moving::refused(comm.as_ref()));
+    match scalapack::agrees(comm.as_ref(), moving::grid(comm.size())) {
+        Some(count) => report("ScaLAPACK", count),
+        None if comm.rank() == 0 => {
+            println!("ScaLAPACK: skipped, it is not installed for this MPI")
+        }
+        None => {}
+    }
     report("failures", cases::failures(comm.as_ref()));
 }
