@@ -8,6 +8,8 @@ use isochron_hierarchy::layout::LayoutError;
 use isochron_hierarchy::model::ModelError;
 use serde::{Deserialize, Serialize};
 
+use crate::matrix::redistribute::SpreadError;
+
 /// Whose fault an error is; decides the exit status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorClass {
@@ -92,6 +94,9 @@ pub enum Error {
     /// A performance model is broken.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// A matrix cannot be spread, or moved, as asked.
+    #[error(transparent)]
+    Spread(#[from] SpreadError),
     /// The program and the launcher belong to different MPI libraries.
     #[error(
         "the launcher started {launched} processes but this program sees itself alone: \

@@ -1,14 +1,15 @@
 //! Files that carry their final name only once they are complete.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// A file being written under a temporary name beside its final one (`.NAME.partial-PID`). It is removed unless it
-/// is published; only a process that is killed leaves it behind.
+/// A file being written under a temporary name beside its final one (`.NAME.partial-PID-TOKEN`, the token a random
+/// number). It is removed unless it is published; only a process that is killed leaves it behind.
 ///
 /// Symbolic links stay: the file that they lead to is the one that is replaced. A pipe or a terminal cannot be
 /// replaced, and is written straight into.
@@ -60,6 +61,14 @@ impl PartialFile {
         }
     }
 
+    /// The temporary name, which no other file has; `None` where bytes go straight to their end.
+    pub fn partial_path(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Beside { partial, .. } => Some(partial),
+            Place::Straight => None,
+        }
+    }
+
     /// The file, to be written.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
@@ -103,9 +112,16 @@ impl Place {
         let Some(name) = end.file_name().and_then(|name| name.to_str()) else {
             return refused("is no name for a file");
         };
-        let partial = end.with_file_name(format!(".{name}.partial-{}", std::process::id()));
+        // Processes of other hosts may have the same number, and write beside the same file.
+        let (pid, token) = (std::process::id(), token());
+        let partial = end.with_file_name(format!(".{name}.partial-{pid}-{token:016x}"));
         Ok(Self::Beside { end, partial })
     }
+}
+
+/// A random number: the keys of the standard library's hash tables are.
+fn token() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 /// Where the symbolic links at `path` lead, whether there is a file or not; a link in `/proc`, which stands for a

@@ -112,6 +112,17 @@ pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan
     Plan::with_layout(problem, layout, vec![first, cols - first], comm.rank()).unwrap()
 }
 
+/// Multiplies with a team of its own.
+pub(crate) fn multiply_on(
+    comm: &dyn Comm,
+    plan: &Plan,
+    scalars: Scalars,
+    operands: (&Matrix, &Matrix),
+    c: &mut Matrix,
+) {
+    multiply(comm, &mut team(), plan, scalars, operands, c).unwrap();
+}
+
 /// A multiplication that is planned, and its matrices.
 pub(crate) struct Case {
     pub plan: Plan,
@@ -429,7 +440,7 @@ pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
             file::write(comm, &path, &written).unwrap();
             let shape = file::shape(comm, &path).unwrap();
             assert_eq!((shape.rows, shape.cols), (rows, cols));
-            let read = file::read(comm, &path, spread(&lopsided)).unwrap();
+            let (read, _) = file::read(comm, &path, spread(&lopsided)).unwrap();
             let expected: Matrix =
                 Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
             for j in 0..read.part().cols {

@@ -9,3 +9,5 @@ pub mod emulator;
 pub mod general;
 pub mod gpu;
 pub mod launch;
+pub mod moving;
+pub mod scalapack;

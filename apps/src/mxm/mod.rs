@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
+use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, Op, file};
 use isochron::multiply::{Plan, Scalars, SplitChoice};
 use isochron::output::PartialFile;
@@ -197,15 +198,16 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<Done, Error> {
         alpha: arguments.alpha,
         beta,
     };
-    let (a, b, mut c) = matrices(&mut session, arguments, &plan, scalars)?;
+    let ((a, b, mut c), mut moved) = matrices(&mut session, arguments, &plan, scalars)?;
     let factors = plan.operands((&a, &b));
     let check = Check::begin(comm, arguments, scalars, factors, &c)?;
     let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
     let verdict = check.finish(comm, factors, &c);
-    let report = Report::gather(&session, &plan, &balance, &execution, verdict);
+    let mut report = Report::gather(&session, &plan, &balance, &execution, verdict);
     if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
-        file::write(comm, path, &c)?;
+        moved = moved.and(file::write(comm, path, &c)?);
     }
+    report.add_redistribution(comm, moved);
     write_report(comm, arguments.report.as_deref(), &report)?;
     let picture = plan.layout().picture(40);
     Ok(Done::Multiplied(Box::new(report), picture))
@@ -225,12 +227,13 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     agree(comm, outcome)
 }
 
+/// The operands and C, and what it took to read them from files.
 fn matrices(
     session: &mut Session<'_>,
     arguments: &Arguments,
     plan: &Plan,
     scalars: Scalars,
-) -> Result<(Matrix, Matrix, Matrix), Error> {
+) -> Result<((Matrix, Matrix, Matrix), Moved), Error> {
     let comm = session.comm();
     let generator = |which: u64| {
         let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
@@ -239,8 +242,12 @@ fn matrices(
             _ => Generator::Uniform { seed },
         }
     };
-    let make = |path: &Option<PathBuf>, distribution, which| match path {
-        Some(path) => file::read(comm, path, distribution),
+    let mut moved = Moved::default();
+    let mut make = |path: &Option<PathBuf>, distribution, which| match path {
+        Some(path) => file::read(comm, path, distribution).map(|(matrix, took)| {
+            moved = moved.and(took);
+            matrix
+        }),
         None => agree(
             comm,
             Matrix::generate(distribution, comm.rank(), generator(which)),
@@ -252,7 +259,7 @@ fn matrices(
         _ if scalars.beta == 0.0 => agree(comm, session.zeros(plan))?,
         path => make(path, plan.c(), 2)?,
     };
-    Ok((a, b, c))
+    Ok(((a, b, c), moved))
 }
 
 fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result<(), Error> {

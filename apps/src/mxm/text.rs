@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use isochron::matrix::redistribute::Moved;
 use isochron::session::Report;
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::Outcome;
@@ -127,7 +128,7 @@ fn summary(report: &Report) -> String {
     format!(
         "balanced in {:.3} s ({share:.1} % of the run), {iterations} iterations: {why}\n\
          multiplied in {:.3} s, {:.2} × ideal ({:.3} s), {:.2} GFLOP/s, imbalance {:.1} %\n\
-         sent {:.1} MiB in {} messages\n{}{check}",
+         sent {:.1} MiB in {} messages\n{}{}{check}",
         report.balance_s,
         report.wall_s,
         ratio,
@@ -136,7 +137,24 @@ fn summary(report: &Report) -> String {
         100.0 * report.imbalance,
         report.bytes as f64 / f64::from(1 << 20),
         report.messages,
+        redistributed(report),
         measured(report),
+    )
+}
+
+/// What reading and writing files took.
+fn redistributed(report: &Report) -> String {
+    let Moved {
+        seconds,
+        messages,
+        bytes,
+    } = report.redistribution;
+    if seconds == 0.0 {
+        return String::new();
+    }
+    let mib = bytes as f64 / f64::from(1 << 20);
+    format!(
+        "files read and written in {seconds:.3} s, sent {mib:.1} MiB of them in {messages} messages\n"
     )
 }
 

@@ -16,10 +16,10 @@ use mpi::topology::{Communicator, SimpleCommunicator};
 use super::{Comm, InFlight, Span};
 use crate::error::Error;
 
-/// Longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
-const MAX_BYTES: usize = 1 << 30;
-/// The most elements in one piece of a collective operation.
-const MAX_MESSAGE: usize = 1 << 27;
+/// Longest message that is sent in one piece, in bytes, unless something else is asked for: MPI 3 counts are 32-bit.
+const LONGEST: usize = 1 << 30;
+/// The most numbers in one piece of a sum.
+const MAX_SUMMED: usize = 1 << 27;
 
 /// Exit status of a job that a panic ended.
 const PANIC_STATUS: i32 = 101;
@@ -30,6 +30,7 @@ pub struct MpiComm {
     comm: SimpleCommunicator,
     host: String,
     implementation: String,
+    longest: usize,
     _universe: Option<Universe>,
 }
 
@@ -64,6 +65,24 @@ impl MpiComm {
         Self::wrap(comm.duplicate(), None)
     }
 
+    /// Sends what is longer than `bytes` in pieces of that length; without it, of 1 GiB. Any message may have more bytes than
+    /// MPI can count (2³¹ - 1): this is how long its pieces are. For networks that choke on long messages, and for tests.
+    ///
+    /// # Panics
+    /// When `bytes` is 0 or more than an MPI count.
+    ///
+    /// # Collective
+    /// All ranks, with the same number, while no message is under way.
+    pub fn with_longest_message(mut self, bytes: usize) -> Self {
+        let counted = c_int::try_from(bytes).is_ok();
+        assert!(
+            bytes > 0 && counted,
+            "messages cannot be {bytes} bytes long"
+        );
+        self.longest = bytes;
+        self
+    }
+
     fn wrap(comm: SimpleCommunicator, universe: Option<Universe>) -> Self {
         let host = mpi::environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
         let version = mpi::environment::library_version().unwrap_or_else(|_| "MPI".to_string());
@@ -71,6 +90,7 @@ impl MpiComm {
             comm,
             host,
             implementation: short_version(&version),
+            longest: LONGEST,
             _universe: universe,
         }
     }
@@ -87,9 +107,20 @@ impl MpiComm {
         }
     }
 
+    /// Every rank's `data`, by rank, one after the other: for more than one operation can count.
+    fn broadcast_all(&self, data: &[u8]) -> Vec<Vec<u8>> {
+        let from = |root| {
+            let mine = if root == self.rank() { data } else { &[] };
+            let mut part = mine.to_vec();
+            self.broadcast(root, &mut part);
+            part
+        };
+        (0..self.size()).map(from).collect()
+    }
+
     fn reduce_sum<T: Summable>(&self, values: &mut [T]) {
         let sent = values.to_vec();
-        for (sent, received) in sent.chunks(MAX_MESSAGE).zip(values.chunks_mut(MAX_MESSAGE)) {
+        for (sent, received) in sent.chunks(MAX_SUMMED).zip(values.chunks_mut(MAX_SUMMED)) {
             let mut request = null_request();
             // SAFETY: both buffers hold `len` elements of `T::datatype()`, do not overlap and outlive the request,
             // which is completed below.
@@ -139,7 +170,7 @@ impl Comm for MpiComm {
         let mut length = [data.len() as u64 * u64::from(self.rank() == root)];
         self.sum_u64(&mut length);
         data.resize(length[0] as usize, 0);
-        for chunk in data.chunks_mut(MAX_MESSAGE) {
+        for chunk in data.chunks_mut(self.longest) {
             let mut request = null_request();
             // SAFETY: the buffer holds `len` bytes and outlives the request, which is completed below.
             check("MPI_Ibcast", unsafe {
@@ -160,12 +191,11 @@ impl Comm for MpiComm {
         let mut lengths = vec![0; self.size()];
         lengths[self.rank()] = data.len() as u64;
         self.sum_u64(&mut lengths);
-        let counts: Vec<c_int> = lengths.iter().map(|&len| count(len as usize)).collect();
         let total: usize = lengths.iter().map(|&len| len as usize).sum();
-        assert!(
-            c_int::try_from(total).is_ok(),
-            "{total} bytes are too many for one all-gather"
-        );
+        if total > self.longest {
+            return self.broadcast_all(data);
+        }
+        let counts: Vec<c_int> = lengths.iter().map(|&len| count(len as usize)).collect();
         // The pointer of an empty slice of bytes is 1, which is MPI_IN_PLACE to Open MPI.
         let sent = if data.is_empty() { &[0] } else { data };
         let starts: Vec<c_int> = counts
@@ -215,12 +245,16 @@ impl Comm for MpiComm {
     unsafe fn start(&self, sends: &[Span], recvs: &[Span]) -> Box<dyn InFlight + '_> {
         let (bytes, comm) = (byte_type(), self.raw());
         let mut requests = Requests(Vec::with_capacity(sends.len() + recvs.len()));
-        requests.post("MPI_Irecv", recvs, |start, length, rank, request| {
+        let cut = |spans: &[Span]| -> Vec<Piece> {
+            let cut = |span| pieces(span, self.longest);
+            spans.iter().flat_map(cut).collect()
+        };
+        requests.post("MPI_Irecv", cut(recvs), |start, length, rank, request| {
             // SAFETY: by the caller's contract the memory is there, and nobody touches it, until the request is complete;
             // `Requests` completes it before it goes.
             unsafe { ffi::MPI_Irecv(start, length, bytes, rank, 0, comm, request) }
         });
-        requests.post("MPI_Isend", sends, |start, length, rank, request| {
+        requests.post("MPI_Isend", cut(sends), |start, length, rank, request| {
             // SAFETY: as above; MPI only reads the memory of a send.
             unsafe { ffi::MPI_Isend(start, length, bytes, rank, 0, comm, request) }
         });
@@ -255,14 +289,14 @@ impl Summable for u64 {
 struct Requests(Vec<ffi::MPI_Request>);
 
 impl Requests {
-    /// Starts a request for each piece of the messages by `start`, which is given memory, bytes, rank and request.
+    /// Starts a request for each piece by `start`, which is given memory, bytes, rank and request.
     fn post(
         &mut self,
         call: &str,
-        messages: &[Span],
+        pieces: Vec<Piece>,
         start: impl Fn(*mut c_void, c_int, c_int, *mut ffi::MPI_Request) -> c_int,
     ) {
-        for (memory, bytes, rank) in messages.iter().flat_map(pieces) {
+        for (memory, bytes, rank) in pieces {
             let mut request = null_request();
             let status = start(memory.cast(), count(bytes), count(rank), &mut request);
             check(call, status);
@@ -281,11 +315,14 @@ impl InFlight for Requests {
     }
 }
 
-/// A message in pieces that MPI can count: start, bytes and rank of each.
-fn pieces(span: &Span) -> impl Iterator<Item = (*mut u8, usize, usize)> {
+/// Start, bytes and rank of a piece of a message.
+type Piece = (*mut u8, usize, usize);
+
+/// A message in pieces that MPI can count. Both sides cut it alike, and pieces between two ranks arrive in order.
+fn pieces(span: &Span, longest: usize) -> impl Iterator<Item = Piece> + use<> {
     let Span { rank, start, bytes } = *span;
-    (0..bytes).step_by(MAX_BYTES).map(move |first| {
-        let length = MAX_BYTES.min(bytes - first);
+    (0..bytes).step_by(longest).map(move |first| {
+        let length = longest.min(bytes - first);
         (start.wrapping_add(first), length, rank)
     })
 }
@@ -379,7 +416,28 @@ fn abort_on_panic() {
 
 #[cfg(test)]
 mod tests {
-    use super::short_version;
+    use super::{LONGEST, Span, pieces, short_version};
+
+    #[test]
+    fn messages_beyond_what_mpi_counts_go_in_pieces() {
+        // Addresses only: nobody looks at the memory.
+        let span = Span {
+            rank: 3,
+            start: std::ptr::null_mut(),
+            bytes: 5 * LONGEST + 7,
+        };
+        let cut: Vec<_> = pieces(&span, LONGEST).collect();
+        assert_eq!(cut.len(), 6);
+        let mut next = 0;
+        for (start, bytes, rank) in cut {
+            assert_eq!((start.addr(), rank), (next, 3));
+            assert!(i32::try_from(bytes).is_ok());
+            next += bytes;
+        }
+        assert_eq!(next, span.bytes);
+        let empty = Span { bytes: 0, ..span };
+        assert_eq!(pieces(&empty, 10).count(), 0);
+    }
 
     #[test]
     fn implementation_names_are_one_short_line() {

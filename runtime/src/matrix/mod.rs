@@ -4,6 +4,7 @@ mod distribution;
 pub mod file;
 mod generate;
 mod operand;
+pub mod redistribute;
 
 use isochron_devices::{Element, View, ViewMut, leading_dimension, try_zeroed_matrix};
 

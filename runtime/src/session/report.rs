@@ -8,6 +8,8 @@ use isochron_hierarchy::partition::Partitioner;
 use serde::{Deserialize, Serialize};
 
 use super::Session;
+use crate::comm::Comm;
+use crate::matrix::redistribute::Moved;
 use crate::multiply::{Execution, Plan};
 
 /// Version of the report format.
@@ -57,6 +59,10 @@ pub struct Report {
     pub messages: u64,
     /// Bytes that all ranks sent during the multiplication.
     pub bytes: u64,
+    /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes of
+    /// elements that ranks sent each other for it. None are sent where all ranks see the same `.npy` files.
+    #[serde(default)]
+    pub redistribution: Moved,
     /// The message-passing library.
     pub mpi: String,
     /// Version of Isochron.
@@ -224,9 +230,29 @@ impl Report {
             messages: nodes.iter().map(|node| node.messages).sum(),
             bytes: nodes.iter().map(|node| node.bytes).sum(),
             nodes,
+            redistribution: Moved::default(),
             mpi: comm.implementation().to_string(),
             version: env!("CARGO_PKG_VERSION").to_string(),
         }
+    }
+}
+
+impl Report {
+    /// Counts what this rank, and every other one, has moved from files or to them.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn add_redistribution(&mut self, comm: &dyn Comm, mine: Moved) {
+        let encoded = serde_json::to_vec(&mine).unwrap_or_default();
+        let all = comm.all_gather(&encoded);
+        let all = all
+            .iter()
+            .filter_map(|bytes| serde_json::from_slice(bytes).ok());
+        let together = all.fold(Moved::default(), |sum: Moved, one: Moved| Moved {
+            seconds: sum.seconds.max(one.seconds),
+            ..sum.and(one)
+        });
+        self.redistribution = self.redistribution.and(together);
     }
 }
 

@@ -1,17 +1,29 @@
 //! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER`.
 //!
-//! FOLDER is a folder for files. The program prints a line for each group of cases and ends with status 0 only
+//! FOLDER is a folder for files; a number after it is the length of the longest message in bytes, with which other cases
+//! are run: those of long messages. The program prints a line for each group of cases and ends with status 0 only
 //! when all hold on all ranks.
 
 // A test program says what happens, and stops where it cannot go on.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
-use isochron::comm::connect;
-use isochron_tests::{cases, general};
+use std::path::Path;
+
+use isochron::comm::mpi::MpiComm;
+use isochron::comm::{Comm, connect};
+use isochron_tests::{cases, general, moving, scalapack};
 
 fn main() {
-    let comm = connect().expect("a communicator");
     let folder = std::env::args().nth(1).expect("a folder for files");
+    let longest = std::env::args().nth(2);
+    let comm: Box<dyn Comm> = match &longest {
+        Some(bytes) => {
+            let bytes = bytes.parse().expect("a number of bytes");
+            let comm = MpiComm::initialize().expect("MPI");
+            Box::new(comm.with_longest_message(bytes))
+        }
+        None => connect().expect("a communicator"),
+    };
     let report = |group: &str, count: usize| {
         if comm.rank() == 0 {
             println!(
@@ -21,6 +33,12 @@ fn main() {
             );
         }
     };
+    if longest.is_some() {
+        report("redistribution", moving::redistribution(comm.as_ref()));
+        report("volume", cases::volume(comm.as_ref()));
+        report("short pieces", moving::short_pieces(comm.as_ref()));
+        return;
+    }
     report("exact", cases::exact(comm.as_ref()));
     report("scalars", cases::scalars(comm.as_ref()));
     report("probe", cases::probe(comm.as_ref()));
@@ -31,5 +49,22 @@ fn main() {
     report("along k", general::along_k(comm.as_ref()));
     report("wrong spread", general::wrong_spread(comm.as_ref()));
     report("files", cases::files(comm.as_ref(), folder.as_ref()));
+    let folder = Path::new(&folder);
+    report(
+        "separate files",
+        moving::separate_files(comm.as_ref(), folder),
+    );
+    report("redistribution", moving::redistribution(comm.as_ref()));
+    report("conjugated", moving::conjugated(comm.as_ref()));
+    report("embedded", moving::embedded(comm.as_ref()));
+    report("relaid", moving::relaid(comm.as_ref()));
+    report("refused", moving::refused(comm.as_ref()));
+    match scalapack::agrees(comm.as_ref(), moving::grid(comm.size())) {
+        Some(count) => report("ScaLAPACK", count),
+        None if comm.rank() == 0 => {
+            println!("ScaLAPACK: skipped, it is not installed for this MPI")
+        }
+        None => {}
+    }
     report("failures", cases::failures(comm.as_ref()));
 }

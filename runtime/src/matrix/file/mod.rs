@@ -1,25 +1,30 @@
 //! Matrices in files, read and written in pieces.
 //!
-//! The head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements to
-//! the ranks that hold them; writing goes the other way. So only the head's host needs to see the file, and no
+//! Where all ranks see the same `.npy` file, each reads or writes its own part of it, at the positions where its elements
+//! stand. Otherwise the head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements
+//! to the ranks that hold them; writing goes the other way. So only the head's host needs to see the file, and no
 //! rank ever holds more than its own part and one piece. The format goes by the file's ending: `.npy` (NumPy)
-//! or `.mtx` (Matrix Market, dense `array`).
+//! or `.mtx` (Matrix Market, dense `array`), which has no positions and goes through the head.
 
+mod head;
 mod market;
 mod npy;
 mod pieces;
+mod position;
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::redistribute::Moved;
 use super::{Distribution, Matrix};
-use crate::comm::{Comm, Incoming, Outgoing, agree, exchange};
+use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::output::PartialFile;
-use pieces::{Order, Pieces};
+use pieces::Order;
 
 /// The rank that opens files.
 const HEAD: usize = 0;
@@ -103,7 +108,7 @@ fn share<T: Serialize + for<'de> Deserialize<'de>>(
     serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
 }
 
-/// Reads the matrix in the file at `path` onto `distribution`.
+/// Reads the matrix in the file at `path` onto `distribution`, and says what this rank sent others of it.
 ///
 /// # Errors
 /// [`Error::File`] on every rank when the file is missing, broken, truncated, or of another shape than
@@ -111,7 +116,12 @@ fn share<T: Serialize + for<'de> Deserialize<'de>>(
 ///
 /// # Collective
 /// All ranks, with the same arguments.
-pub fn read(comm: &dyn Comm, path: &Path, distribution: Distribution) -> Result<Matrix, Error> {
+pub fn read(
+    comm: &dyn Comm,
+    path: &Path,
+    distribution: Distribution,
+) -> Result<(Matrix, Moved), Error> {
+    let begin = Instant::now();
     let opened = if comm.rank() == HEAD {
         open(path).map(Some)
     } else {
@@ -128,138 +138,21 @@ pub fn read(comm: &dyn Comm, path: &Path, distribution: Distribution) -> Result<
         return Err(Error::file(path, found));
     }
     let mut matrix = agree(comm, Matrix::zeros(distribution, comm.rank()))?;
-    let pieces = Pieces::new(matrix.distribution(), shape.order);
-    let mut buffer = Vec::new();
-    for piece in pieces.iter() {
-        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
-        let outcome = match &mut opened {
-            Some((_, reader)) => reader
-                .read(&mut buffer)
-                .map_err(|reason| Error::file(path, reason)),
-            None => Ok(()),
-        };
-        agree(comm, outcome)?;
-        scatter(comm, &pieces, &piece, &buffer, &mut matrix);
+    let mut moved = Moved::default();
+    let in_place = Format::of(path)? == Format::Npy && position::read(comm, path, &mut matrix)?;
+    if !in_place {
+        let reader = opened.as_mut().map(|(_, reader)| reader);
+        head::read(comm, path, (shape.order, reader), &mut matrix, &mut moved)?;
     }
-    let outcome = match &mut opened {
-        Some((_, reader)) => reader.finish().map_err(|reason| Error::file(path, reason)),
-        None => Ok(()),
-    };
-    agree(comm, outcome)?;
-    Ok(matrix)
-}
-
-/// Sends one piece's elements from the head to the ranks that hold them.
-fn scatter(
-    comm: &dyn Comm,
-    pieces: &Pieces,
-    piece: &pieces::Piece,
-    buffer: &[f64],
-    matrix: &mut Matrix,
-) {
-    if comm.rank() == HEAD {
-        let packed: Vec<(usize, Vec<f64>)> = (0..comm.size())
-            .filter(|&rank| rank != HEAD)
-            .map(|rank| {
-                (
-                    rank,
-                    pieces
-                        .runs(piece, rank)
-                        .flat_map(|run| &buffer[run.in_piece()])
-                        .copied()
-                        .collect(),
-                )
-            })
-            .filter(|(_, data): &(usize, Vec<f64>)| !data.is_empty())
-            .collect();
-        let sends: Vec<_> = packed
-            .iter()
-            .map(|(to, data)| Outgoing { to: *to, data })
-            .collect();
-        exchange(comm, &sends, &mut []);
-        for run in pieces.runs(piece, HEAD) {
-            pieces.store(&run, &buffer[run.in_piece()], matrix);
-        }
-        return;
-    }
-    let mut data = vec![0.0; pieces.runs(piece, comm.rank()).map(|run| run.len()).sum()];
-    if data.is_empty() {
-        return;
-    }
-    exchange(
-        comm,
-        &[],
-        &mut [Incoming {
-            from: HEAD,
-            data: &mut data,
-        }],
-    );
-    let mut rest = data.as_slice();
-    for run in pieces.runs(piece, comm.rank()) {
-        let (values, after) = rest.split_at(run.len());
-        pieces.store(&run, values, matrix);
-        rest = after;
-    }
-}
-
-/// Collects one piece's elements from the ranks that hold them in the head's `buffer`.
-fn gather(
-    comm: &dyn Comm,
-    pieces: &Pieces,
-    piece: &pieces::Piece,
-    buffer: &mut [f64],
-    matrix: &Matrix,
-) {
-    let mine = |rank| {
-        pieces
-            .runs(piece, rank)
-            .flat_map(|run| pieces.load(&run, matrix))
-            .collect::<Vec<f64>>()
-    };
-    if comm.rank() != HEAD {
-        let data = mine(comm.rank());
-        if !data.is_empty() {
-            exchange(
-                comm,
-                &[Outgoing {
-                    to: HEAD,
-                    data: &data,
-                }],
-                &mut [],
-            );
-        }
-        return;
-    }
-    let mut parts: Vec<(usize, Vec<f64>)> = (0..comm.size())
-        .filter(|&rank| rank != HEAD)
-        .map(|rank| {
-            (
-                rank,
-                vec![0.0; pieces.runs(piece, rank).map(|run| run.len()).sum()],
-            )
-        })
-        .filter(|(_, data)| !data.is_empty())
-        .collect();
-    let mut recvs: Vec<_> = parts
-        .iter_mut()
-        .map(|(from, data)| Incoming { from: *from, data })
-        .collect();
-    exchange(comm, &[], &mut recvs);
-    parts.push((HEAD, mine(HEAD)));
-    for (rank, data) in &parts {
-        let mut rest = data.as_slice();
-        for run in pieces.runs(piece, *rank) {
-            let (values, after) = rest.split_at(run.len());
-            buffer[run.in_piece()].copy_from_slice(values);
-            rest = after;
-        }
-    }
+    moved.seconds = begin.elapsed().as_secs_f64();
+    Ok((matrix, moved))
 }
 
 /// A matrix file being written.
 struct Output {
     partial: PartialFile,
     writer: Box<dyn ElementWriter>,
+    target: Option<position::Target>,
     path: PathBuf,
 }
 
@@ -270,21 +163,32 @@ impl Output {
         let failed = |error: std::io::Error| Error::output(path, error);
         let file = partial.file().try_clone().map_err(failed)?;
         let mut buffered = BufWriter::with_capacity(1 << 20, file);
+        let mut target = None;
         let writer: Box<dyn ElementWriter> = match format {
             Format::Npy => {
-                npy::write_header(&mut buffered, rows, cols).map(|()| npy::writer(buffered))
+                npy::write_header(&mut buffered, rows, cols)
+                    .and_then(|()| buffered.flush())
+                    .map_err(failed)?;
+                target = position::Target::of(&mut partial, rows * cols);
+                npy::writer(buffered)
             }
             Format::Market => {
-                market::write_header(&mut buffered, rows, cols).map(|()| market::writer(buffered))
+                market::write_header(&mut buffered, rows, cols).map_err(failed)?;
+                market::writer(buffered)
             }
-        }
-        .map_err(failed)?;
+        };
         let path = path.to_path_buf();
         Ok(Self {
             partial,
             writer,
+            target,
             path,
         })
+    }
+
+    /// How other ranks find the file, where they can write into it themselves.
+    fn target(&mut self) -> Option<position::Target> {
+        self.target.take()
     }
 
     fn write(&mut self, elements: &[f64]) -> Result<(), Error> {
@@ -300,15 +204,16 @@ impl Output {
     }
 }
 
-/// Writes `matrix` to the file at `path`, column by column. The file appears under its name when it is
-/// complete, never before.
+/// Writes `matrix` to the file at `path`, column by column, and says what this rank sent others of it. The file appears
+/// under its name when it is complete, never before.
 ///
 /// # Errors
-/// [`Error::File`] on every rank when the head rank cannot write.
+/// [`Error::File`] and [`Error::Output`] on every rank when one that writes cannot.
 ///
 /// # Collective
 /// All ranks, with the same `path`.
-pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<(), Error> {
+pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<Moved, Error> {
+    let begin = Instant::now();
     let (rows, cols) = (matrix.distribution().rows(), matrix.distribution().cols());
     let created = if comm.rank() == HEAD {
         Output::create(path, rows, cols).map(Some)
@@ -316,19 +221,14 @@ pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<(), Error>
         Ok(None)
     };
     let mut output = agree(comm, created)?;
-    let pieces = Pieces::new(matrix.distribution(), Order::Columns);
-    let mut buffer = Vec::new();
-    for piece in pieces.iter() {
-        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
-        gather(comm, &pieces, &piece, &mut buffer, matrix);
-        agree(
-            comm,
-            output
-                .as_mut()
-                .map_or(Ok(()), |output| output.write(&buffer)),
-        )?;
+    let mut moved = Moved::default();
+    let target = output.as_mut().and_then(Output::target);
+    if !position::write(comm, path, share(comm, Some(target))?, matrix)? {
+        head::write(comm, output.as_mut(), matrix, &mut moved)?;
     }
-    agree(comm, output.map_or(Ok(()), Output::publish))
+    agree(comm, output.map_or(Ok(()), Output::publish))?;
+    moved.seconds = begin.elapsed().as_secs_f64();
+    Ok(moved)
 }
 
 /// Checks, before anything is computed, that a matrix can be written at `path`.

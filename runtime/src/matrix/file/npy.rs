@@ -12,27 +12,32 @@ use super::{ElementReader, ElementWriter, Shape};
 /// are rounded).
 struct NpyReader {
     file: BufReader<File>,
-    decode: Decoder,
+    decoder: Decoder,
     bytes: Vec<u8>,
 }
 
-/// How one stored number becomes an f64.
-struct Decoder {
+/// How stored numbers become f64.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decoder {
     width: usize,
     big_endian: bool,
     /// From little-endian bytes.
-    number: fn(&[u8]) -> f64,
+    numbers: fn(&[u8], &mut [f64]),
 }
 
 impl Decoder {
     fn new(kind: &TypeStr) -> Result<Self, String> {
         macro_rules! le {
             ($type:ty) => {
-                // A slice of another length than the type's cannot reach this: `width` is the type's.
-                |bytes| <$type>::from_le_bytes(std::array::from_fn(|i| bytes[i])) as f64
+                |bytes, out| {
+                    let numbers = bytes.chunks_exact(size_of::<$type>());
+                    for (value, bytes) in out.iter_mut().zip(numbers) {
+                        *value = <$type>::from_le_bytes(std::array::from_fn(|i| bytes[i])) as f64;
+                    }
+                }
             };
         }
-        let number: fn(&[u8]) -> f64 = match (kind.type_char(), kind.size_field()) {
+        let numbers: fn(&[u8], &mut [f64]) = match (kind.type_char(), kind.size_field()) {
             (TypeChar::Float, 8) => le!(f64),
             (TypeChar::Float, 4) => le!(f32),
             (TypeChar::Int, 1) => le!(i8),
@@ -53,16 +58,40 @@ impl Decoder {
         Ok(Self {
             width: kind.size_field() as usize,
             big_endian,
-            number,
+            numbers,
         })
+    }
+
+    /// Bytes of one stored number.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// As many numbers as `out` holds, from the beginning of `bytes`, whose order may be changed.
+    pub(super) fn decode(&self, bytes: &mut [u8], out: &mut [f64]) {
+        let bytes = &mut bytes[..out.len() * self.width];
+        if self.big_endian {
+            bytes.chunks_exact_mut(self.width).for_each(<[u8]>::reverse);
+        }
+        (self.numbers)(bytes, out);
     }
 }
 
-pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String> {
-    let size = file.metadata().map_err(|error| error.to_string())?.len();
-    let mut file = BufReader::with_capacity(1 << 20, file);
+/// What a file's header says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Header {
+    pub shape: Shape,
+    /// Where the elements begin, in bytes.
+    pub start: u64,
+    pub decoder: Decoder,
+}
+
+/// Reads the header, and checks that the file is as long as it says.
+pub(super) fn header(file: &mut BufReader<File>) -> Result<Header, String> {
+    let metadata = file.get_ref().metadata();
+    let size = metadata.map_err(|error| error.to_string())?.len();
     let header =
-        NpyHeader::from_reader(&mut file).map_err(|error| format!("not a NumPy file: {error}"))?;
+        NpyHeader::from_reader(&mut *file).map_err(|error| format!("not a NumPy file: {error}"))?;
     let &[rows, cols] = header.shape() else {
         return Err(format!(
             "holds an array of {} dimensions; wanted a matrix",
@@ -72,11 +101,11 @@ pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String
     let DType::Plain(kind) = header.dtype() else {
         return Err("holds records; wanted real numbers".to_string());
     };
-    let decode = Decoder::new(&kind)?;
+    let decoder = Decoder::new(&kind)?;
     let start = file.stream_position().map_err(|error| error.to_string())?;
     let wanted = rows
         .checked_mul(cols)
-        .and_then(|n| n.checked_mul(decode.width as u64));
+        .and_then(|n| n.checked_mul(decoder.width as u64));
     let wanted = wanted.ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
     let found = size.saturating_sub(start);
     if found != wanted {
@@ -98,32 +127,40 @@ pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String
         cols: cols as usize,
         order,
     };
-    Ok((
+    Ok(Header {
         shape,
-        Box::new(NpyReader {
-            file,
-            decode,
-            bytes: Vec::new(),
-        }),
-    ))
+        start,
+        decoder,
+    })
+}
+
+pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String> {
+    let mut file = BufReader::with_capacity(1 << 20, file);
+    let Header { shape, decoder, .. } = header(&mut file)?;
+    let bytes = Vec::new();
+    let reader = NpyReader {
+        file,
+        decoder,
+        bytes,
+    };
+    Ok((shape, Box::new(reader)))
+}
+
+/// Why elements could not be read.
+pub(super) fn read_failure(error: std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => "truncated while it was read".to_string(),
+        _ => error.to_string(),
+    }
 }
 
 impl ElementReader for NpyReader {
     fn read(&mut self, out: &mut [f64]) -> Result<(), String> {
-        let width = self.decode.width;
-        self.bytes.resize(out.len() * width, 0);
+        self.bytes.resize(out.len() * self.decoder.width, 0);
         self.file
             .read_exact(&mut self.bytes)
-            .map_err(|error| match error.kind() {
-                ErrorKind::UnexpectedEof => "truncated while it was read".to_string(),
-                _ => error.to_string(),
-            })?;
-        for (value, bytes) in out.iter_mut().zip(self.bytes.chunks_exact_mut(width)) {
-            if self.decode.big_endian {
-                bytes.reverse();
-            }
-            *value = (self.decode.number)(bytes);
-        }
+            .map_err(read_failure)?;
+        self.decoder.decode(&mut self.bytes, out);
         Ok(())
     }
 

@@ -2,21 +2,11 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-
+pub(super) use crate::matrix::redistribute::Order;
 use crate::matrix::{Distribution, Matrix, Part};
 
 /// Elements of one piece: 8 MiB.
 const PIECE_LEN: usize = 1 << 20;
-
-/// Which way a file runs through its matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Order {
-    /// Column after column (Fortran order).
-    Columns,
-    /// Row after row (C order).
-    Rows,
-}
 
 /// A stretch of elements in file order, `range` counted from the first element of the file.
 #[derive(Debug, Clone)]

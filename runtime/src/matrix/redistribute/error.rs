@@ -1,0 +1,114 @@
+//! What can be wrong with a spread, or with the memory that is to hold one.
+
+use std::ops::Range;
+
+/// Why a matrix cannot be spread, or moved, as asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpreadError {
+    /// A field of a ScaLAPACK descriptor has a value that means nothing.
+    #[error("descriptor: {field} = {value}: {reason}")]
+    Descriptor {
+        /// The field as ScaLAPACK names it.
+        field: &'static str,
+        /// What it holds.
+        value: i64,
+        /// What it may hold.
+        reason: &'static str,
+    },
+    /// A process grid has no process, or more than there are ranks.
+    #[error("a process grid of {rows}×{cols} needs 1 to {ranks} processes, one for each rank")]
+    Grid {
+        /// Rows of the grid.
+        rows: usize,
+        /// Columns of the grid.
+        cols: usize,
+        /// Number of ranks.
+        ranks: usize,
+    },
+    /// The first block belongs to a process that the grid does not have.
+    #[error("{field} = {value}: the process grid has {processes} there, counted from 0")]
+    Source {
+        /// The field as ScaLAPACK names it.
+        field: &'static str,
+        /// The row or column of the grid.
+        value: usize,
+        /// How many of them there are.
+        processes: usize,
+    },
+    /// A block has no elements.
+    #[error("{field} = 0: a block has at least one row and one column")]
+    Block {
+        /// The field as ScaLAPACK names it.
+        field: &'static str,
+    },
+    /// A rank that does not exist is to hold a matrix.
+    #[error("rank {rank} is to hold the matrix, and there are {ranks} ranks, counted from 0")]
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// Number of ranks.
+        ranks: usize,
+    },
+    /// A submatrix reaches past its matrix.
+    #[error("{what} {range:?} of a matrix that has {len} of them")]
+    Sub {
+        /// Rows or columns.
+        what: &'static str,
+        /// The range asked for.
+        range: Range<usize>,
+        /// How many there are.
+        len: usize,
+    },
+    /// A spread is for another number of ranks.
+    #[error("a matrix spread over {spread} ranks cannot be moved by {ranks} ranks")]
+    Ranks {
+        /// Number of ranks of the spread.
+        spread: usize,
+        /// Number of ranks of the communicator.
+        ranks: usize,
+    },
+    /// Source and target are not of one shape.
+    #[error("a {}×{} matrix cannot be moved to a spread of {}×{}", from.0, from.1, to.0, to.1)]
+    Shape {
+        /// Rows and columns of what is moved, transposed where that was asked for.
+        from: (usize, usize),
+        /// Rows and columns of the target.
+        to: (usize, usize),
+    },
+    /// Lines of the local memory overlap.
+    #[error("a leading dimension of {ld} where a {line} has {needed} elements")]
+    LeadingDimension {
+        /// The leading dimension.
+        ld: usize,
+        /// What a line is: a column or a row.
+        line: &'static str,
+        /// The least it may be.
+        needed: usize,
+    },
+    /// The local memory is too short for what the spread puts there.
+    #[error(
+        "local memory of {len} elements where {rows}×{cols} with a leading dimension of {ld} need {needed}"
+    )]
+    Storage {
+        /// Elements there are.
+        len: usize,
+        /// Local rows.
+        rows: usize,
+        /// Local columns.
+        cols: usize,
+        /// The leading dimension.
+        ld: usize,
+        /// Elements that are needed.
+        needed: usize,
+    },
+    /// Ranks were given different arguments.
+    #[error(
+        "rank {rank} moves between other spreads, or with another order, element size or limit, than rank 0: \
+         all ranks must ask for the same"
+    )]
+    Differ {
+        /// The lowest rank that differs from rank 0.
+        rank: usize,
+    },
+}

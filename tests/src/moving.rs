@@ -1,0 +1,407 @@
+//! Redistribution and files on any number of ranks. As in [`cases`](crate::cases), every function is collective, panics
+//! where something does not hold, and returns the number of cases it ran.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::matrix::redistribute::{
+    BlockCyclic, Moved, ProcessGrid, RedistributeConfig, Spread, Stored, StoredMut, redistribute,
+    volume,
+};
+use isochron::matrix::{Distribution, Generator, Matrix, file};
+use isochron::multiply::{Problem, Scalars};
+
+use crate::cases::{layouts, multiply_on, plan_on};
+
+/// What lies in the gaps of local memory, and where nothing has arrived.
+const UNTOUCHED: i64 = -5;
+
+fn number(row: usize, col: usize) -> i64 {
+    (1 + row + 1000 * col) as i64
+}
+
+/// Spreads of a `rows×cols` matrix over `n` ranks, of every kind.
+fn spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
+    let block = 3;
+    let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
+    let on = |layout| Spread::from(&Distribution::new(rows, cols, block, Arc::new(layout)));
+    let [even, lopsided, _, spiral] = layouts(n, blocks[0], blocks[1]);
+    let (p, q) = grid(n);
+    let cyclic = |rows, cols, mb, nb, grid: ProcessGrid| {
+        let matrix = BlockCyclic {
+            row_source: grid.rows - 1,
+            col_source: grid.cols / 2,
+            ..BlockCyclic::new(rows, cols, mb, nb)
+        };
+        Spread::block_cyclic(&matrix, grid, n).unwrap()
+    };
+    let larger = cyclic(rows + 5, cols + 9, 4, 2, ProcessGrid::by_columns(q, p));
+    vec![
+        on(even),
+        on(lopsided),
+        on(spiral),
+        Spread::on_one(rows, cols, n - 1, n).unwrap(),
+        cyclic(rows, cols, 2, 5, ProcessGrid::by_rows(p, q)),
+        larger.sub(3..3 + rows, 7..7 + cols).unwrap(),
+    ]
+}
+
+/// A process grid of `n` ranks, or of one less where `n` is a prime.
+pub fn grid(n: usize) -> (usize, usize) {
+    match n {
+        4 => (2, 2),
+        6 => (2, 3),
+        n if n > 2 && n % 2 == 1 => (2, n / 2),
+        n => (1, n),
+    }
+}
+
+/// Local memory for a spread, by columns or by rows, with a gap after each line.
+struct Local {
+    data: Vec<i64>,
+    ld: usize,
+    by_rows: bool,
+}
+
+impl Local {
+    fn new(spread: &Spread, rank: usize, by_rows: bool) -> Self {
+        let (rows, cols) = spread.local_shape(rank);
+        let (along, lines) = if by_rows { (cols, rows) } else { (rows, cols) };
+        // Leading dimensions may differ from rank to rank.
+        let ld = along + 1 + rank;
+        let data = vec![UNTOUCHED; ld * lines];
+        Self { data, ld, by_rows }
+    }
+
+    fn filled(
+        spread: &Spread,
+        rank: usize,
+        by_rows: bool,
+        element: impl Fn(usize, usize) -> i64,
+    ) -> Self {
+        let mut local = Self::new(spread, rank, by_rows);
+        spread.fill(rank, local.stored_mut(), element).unwrap();
+        local
+    }
+
+    fn stored(&self) -> Stored<'_, i64> {
+        match self.by_rows {
+            true => Stored::by_rows(&self.data, self.ld),
+            false => Stored::by_columns(&self.data, self.ld),
+        }
+    }
+
+    fn stored_mut(&mut self) -> StoredMut<'_, i64> {
+        match self.by_rows {
+            true => StoredMut::by_rows(&mut self.data, self.ld),
+            false => StoredMut::by_columns(&mut self.data, self.ld),
+        }
+    }
+}
+
+/// From every kind of spread to every other, all orders, straight and transposed: everything arrives where it belongs,
+/// nothing else is touched, and each rank sends what it must and no more.
+pub fn redistribution(comm: &dyn Comm) -> usize {
+    let (rank, n) = (comm.rank(), comm.size());
+    let mut count = 0;
+    for (rows, cols, limit_bytes) in [(23, 37, 1 << 20), (37, 5, 600), (1, 40, 1), (0, 3, 64)] {
+        for (i, to) in spreads(rows, cols, n).iter().enumerate() {
+            for (j, straight) in spreads(rows, cols, n).iter().enumerate() {
+                let transposed = (i + j) % 2 == 1;
+                let from = match transposed {
+                    true => &spreads(cols, rows, n)[j],
+                    false => straight,
+                };
+                let by_rows = [i % 3 == 0, (i + j) % 3 == 1];
+                let source = Local::filled(from, rank, by_rows[0], |row, col| match transposed {
+                    true => number(col, row),
+                    false => number(row, col),
+                });
+                let mut target = Local::new(to, rank, by_rows[1]);
+                let config = RedistributeConfig {
+                    transposed,
+                    map: if j == 2 {
+                        Some(|value: i64| -value)
+                    } else {
+                        None
+                    },
+                    limit_bytes,
+                };
+                let (source, aim) = ((from, source.stored()), (to, target.stored_mut()));
+                let moved = redistribute(comm, source, aim, &config).unwrap();
+                let expected = Local::filled(to, rank, by_rows[1], |row, col| match j {
+                    2 => -number(row, col),
+                    _ => number(row, col),
+                });
+                assert_eq!(target.data, expected.data, "{i} from {j} on rank {rank}");
+                let turned = if transposed {
+                    from.transposed()
+                } else {
+                    from.clone()
+                };
+                assert_eq!(moved.bytes, 8 * volume(&turned, to)[rank]);
+                assert!(moved.messages as usize >= usize::from(moved.bytes > 0));
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// Conjugate transposed complex numbers, as pairs.
+pub fn conjugated(comm: &dyn Comm) -> usize {
+    let (rank, n) = (comm.rank(), comm.size());
+    let from = &spreads(14, 11, n)[4];
+    let to = &spreads(11, 14, n)[1];
+    let (rows, cols) = from.local_shape(rank);
+    let mut source = vec![[f32::NAN; 2]; rows * cols];
+    let number = |row: usize, col: usize| [row as f32, col as f32 + 0.5];
+    from.fill(rank, StoredMut::by_rows(&mut source, cols.max(1)), number)
+        .unwrap();
+    let (rows, local_cols) = to.local_shape(rank);
+    let mut target = vec![[f32::NAN; 2]; rows * local_cols];
+    let config = RedistributeConfig {
+        transposed: true,
+        map: Some(|[re, im]: [f32; 2]| [re, -im]),
+        ..Default::default()
+    };
+    let source = (from, Stored::by_rows(&source, cols.max(1)));
+    let aim = (to, StoredMut::by_columns(&mut target, rows.max(1)));
+    redistribute(comm, source, aim, &config).unwrap();
+    for element in to.elements(rank) {
+        let found = target[element.local_row + element.local_col * rows];
+        assert_eq!(found, [element.col as f32, -(element.row as f32) - 0.5]);
+    }
+    1
+}
+
+/// A program with block-cyclic matrices: its operands, one of them transposed and by rows, are multiplied on a layout of
+/// ours, and the product is back in its submatrix.
+pub fn embedded(comm: &dyn Comm) -> usize {
+    let (rank, n) = (comm.rank(), comm.size());
+    let (p, q) = grid(n);
+    let problem = Problem::new(31, 29, 37, 4).unwrap();
+    let descriptor = |rows, cols, mb, nb| [1, 0, rows, cols, mb, nb, 0, 0, rows];
+    let spread = |descriptor: [i32; 9], grid| {
+        let matrix = BlockCyclic::from_descriptor(&descriptor).unwrap();
+        Spread::block_cyclic(&matrix, grid, n).unwrap()
+    };
+    let at = spread(descriptor(37, 31, 3, 5), ProcessGrid::by_rows(p, q));
+    let b = spread(descriptor(37, 29, 4, 4), ProcessGrid::by_columns(p, q));
+    let c = spread(descriptor(40, 33, 2, 7), ProcessGrid::by_rows(q, p));
+    let c = c.sub(6..37, 2..31).unwrap();
+    let (a_of, b_of) = (
+        Generator::Integers { seed: 1 },
+        Generator::Integers { seed: 2 },
+    );
+    let fill = |spread: &Spread, by_rows: bool, element: &dyn Fn(usize, usize) -> f64| {
+        let (rows, cols) = spread.local_shape(rank);
+        let mut data = vec![f64::NAN; rows * cols];
+        let local = match by_rows {
+            true => StoredMut::by_rows(&mut data, cols),
+            false => StoredMut::by_columns(&mut data, rows),
+        };
+        spread.fill(rank, local, element).unwrap();
+        data
+    };
+    let a_local = fill(&at, true, &|row, col| a_of.element(col, row));
+    let b_local = fill(&b, false, &|row, col| b_of.element(row, col));
+    let (rows, cols) = problem.c_blocks();
+    for layout in layouts(n, rows, cols) {
+        let plan = plan_on(comm, problem, layout);
+        let turned = RedistributeConfig {
+            transposed: true,
+            ..Default::default()
+        };
+        let a_source = (&at, Stored::by_rows(&a_local, at.local_shape(rank).1));
+        let b_source = (&b, Stored::by_columns(&b_local, b.local_shape(rank).0));
+        let (a, _) = Matrix::from_spread(comm, a_source, plan.a(), &turned).unwrap();
+        let config = RedistributeConfig::default();
+        let (b, _) = Matrix::from_spread(comm, b_source, plan.b(), &config).unwrap();
+        let mut product = Matrix::zeros(plan.c(), rank).unwrap();
+        let scalars = Scalars {
+            alpha: 1.0,
+            beta: 0.0,
+        };
+        multiply_on(comm, &plan, scalars, (&a, &b), &mut product);
+        let (rows, cols) = c.local_shape(rank);
+        let mut found = vec![-1.0; rows * cols];
+        let target = (&c, StoredMut::by_rows(&mut found, cols));
+        product.to_spread(comm, target).unwrap();
+        let expected = |row, col| -> f64 {
+            let terms = (0..37).map(|l| a_of.element::<f64>(row, l) * b_of.element::<f64>(l, col));
+            terms.sum()
+        };
+        let mut wanted = vec![-1.0; rows * cols];
+        let local = StoredMut::by_rows(&mut wanted, cols);
+        c.fill(rank, local, expected).unwrap();
+        assert_eq!(found, wanted);
+    }
+    4
+}
+
+/// A matrix on another distribution is the same matrix.
+pub fn relaid(comm: &dyn Comm) -> usize {
+    let on = |layout| Distribution::new(50, 41, 5, Arc::new(layout));
+    let generator = Generator::Uniform { seed: 4 };
+    let all = layouts(comm.size(), 10, 9);
+    for pair in all.windows(2) {
+        let before = Matrix::generate(on(pair[0].clone()), comm.rank(), generator).unwrap();
+        let (after, _) = before.redistribute(comm, on(pair[1].clone())).unwrap();
+        assert_same(&after, generator);
+    }
+    all.len() - 1
+}
+
+fn assert_same(matrix: &Matrix, generator: Generator) {
+    let part = matrix.part();
+    for j in 0..part.cols {
+        for (i, &found) in matrix.local().col(j).iter().enumerate() {
+            let expected: f64 = generator.element(part.row + i, part.col + j);
+            assert_eq!(found, expected, "({i}, {j}) of {part:?}");
+        }
+    }
+}
+
+/// What one rank gets wrong is refused on all of them, with the reason, before anything is sent.
+pub fn refused(comm: &dyn Comm) -> usize {
+    let (rank, n) = (comm.rank(), comm.size());
+    let last = n - 1;
+    let attempt = |from: &Spread, to: &Spread, short: usize, limit_bytes: usize| {
+        let source = Local::filled(from, rank, false, number);
+        let mut target = vec![0; to.local_shape(rank).0 * to.local_shape(rank).1];
+        target.truncate(target.len().saturating_sub(short));
+        let aim = StoredMut::by_columns(&mut target, to.local_shape(rank).0.max(1));
+        let config = RedistributeConfig {
+            limit_bytes,
+            ..Default::default()
+        };
+        let moved = redistribute(comm, (from, source.stored()), (to, aim), &config);
+        moved.unwrap_err().to_string()
+    };
+    let one = |rank, n| Spread::on_one(4, 6, rank, n).unwrap();
+    let text = attempt(&one(0, n), &one(last, n), usize::from(rank == last), 999);
+    assert!(text.contains("local memory of 23 elements"), "{text}");
+    let text = attempt(&one(0, n), &one(0, n).transposed(), 0, 999);
+    assert!(
+        text.contains("4×6 matrix cannot be moved to a spread of 6×4"),
+        "{text}"
+    );
+    let text = attempt(&one(0, n + 1), &one(0, n + 1), 0, 999);
+    assert!(
+        text.contains(&format!("spread over {} ranks", n + 1)),
+        "{text}"
+    );
+    if n > 1 {
+        let text = attempt(&one(0, n), &one(0, n), 0, 99 + usize::from(rank == last));
+        assert!(
+            text.contains(&format!("rank {last} moves between other")),
+            "{text}"
+        );
+        let text = attempt(&one(0, n), &one(rank, n), 0, 99);
+        assert!(text.contains("rank 1 moves between other"), "{text}");
+    }
+    3
+}
+
+/// `.npy` files that every rank sees are read and written by all of them, and nothing is sent; where they see different
+/// ones, or none, the head sends what it reads and writes what it is sent.
+pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
+    let (rank, n) = (comm.rank(), comm.size());
+    let layouts = layouts(n, 9, 500);
+    let on = |layout: usize| Distribution::new(70, 4000, 8, Arc::new(layouts[layout].clone()));
+    let others = |distribution: Distribution| -> u64 {
+        (1..n)
+            .map(|rank| 8 * distribution.part(rank).len() as u64)
+            .sum()
+    };
+    let sent = |moved: Moved| {
+        let mut bytes = [moved.bytes];
+        comm.sum_u64(&mut bytes);
+        bytes[0]
+    };
+    let shared = [folder.join("by-columns.npy"), folder.join("by-rows.npy")];
+    let matrix = Matrix::generate(on(1), rank, FILE).unwrap();
+    assert_eq!(sent(file::write(comm, &shared[0], &matrix).unwrap()), 0);
+    if rank == 0 {
+        std::fs::write(&shared[1], npy_by_rows(70, 4000)).unwrap();
+    }
+    comm.barrier();
+    let read = |path: &Path, layout: usize| {
+        let (read, moved) = file::read(comm, path, on(layout)).unwrap();
+        assert_same(&read, FILE);
+        sent(moved)
+    };
+    assert_eq!(shared.each_ref().map(|path| read(path, 3)), [0, 0]);
+
+    // A folder for each rank stands for hosts with file systems of their own.
+    let before = std::env::current_dir().unwrap();
+    let own = folder.join(format!("rank-{rank}"));
+    agree(comm, std::fs::create_dir_all(&own).map_err(failed)).unwrap();
+    std::env::set_current_dir(&own).unwrap();
+    let [by_columns, by_rows] = ["by-columns.npy", "by-rows.npy"].map(Path::new);
+    assert_eq!(
+        sent(file::write(comm, by_columns, &matrix).unwrap()),
+        others(on(1))
+    );
+    let names = std::fs::read_dir(".").unwrap().count();
+    assert_eq!(names, usize::from(rank == 0), "nothing else is left behind");
+    let [both_ways, by_head] = [shared[0].clone(), folder.join("rank-0/by-columns.npy")];
+    assert_eq!(
+        std::fs::read(both_ways).unwrap(),
+        std::fs::read(by_head).unwrap()
+    );
+    assert_eq!(read(by_columns, 3), others(on(3)));
+
+    // Of the same length and with the same header, but with another last element.
+    let mut bytes = std::fs::read(&shared[1]).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= u8::from(rank > 0);
+    std::fs::write(by_rows, bytes).unwrap();
+    comm.barrier();
+    assert_eq!(read(by_rows, 2), others(on(2)));
+    std::env::set_current_dir(before).unwrap();
+    6
+}
+
+/// The matrix in the files.
+const FILE: Generator = Generator::Uniform { seed: 6 };
+
+/// A `.npy` file in C order.
+fn npy_by_rows(rows: usize, cols: usize) -> Vec<u8> {
+    let header =
+        format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, {cols}), }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    let elements = (0..rows).flat_map(|row| (0..cols).map(move |col| FILE.element(row, col)));
+    bytes.extend(elements.flat_map(f64::to_le_bytes));
+    bytes
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::Shape(error.to_string())
+}
+
+/// A communicator whose messages go in short pieces: the data of collective operations arrives too.
+pub fn short_pieces(comm: &dyn Comm) -> usize {
+    let of = |rank: usize| -> Vec<u8> {
+        (0..1000 + 10 * rank)
+            .map(|i| (i * (rank + 3)) as u8)
+            .collect()
+    };
+    let all = comm.all_gather(&of(comm.rank()));
+    assert_eq!(all, (0..comm.size()).map(of).collect::<Vec<_>>());
+    for root in 0..comm.size() {
+        let mut data = if comm.rank() == root {
+            of(root)
+        } else {
+            Vec::new()
+        };
+        comm.broadcast(root, &mut data);
+        assert_eq!(data, of(root));
+    }
+    1 + comm.size()
+}

@@ -1,0 +1,206 @@
+//! The real ScaLAPACK, where it is installed: what it counts and moves is compared with ours.
+
+use std::ffi::{CString, c_char, c_int};
+
+use isochron::comm::Comm;
+use isochron::matrix::redistribute::{
+    BlockCyclic, Order, ProcessGrid, RedistributeConfig, Spread, Stored, StoredMut, numroc,
+    redistribute,
+};
+use libloading::Library;
+
+type Get = unsafe extern "C" fn(c_int, c_int, *mut c_int);
+type GridInit = unsafe extern "C" fn(*mut c_int, *const c_char, c_int, c_int);
+type Numroc = unsafe extern "C" fn(
+    *const c_int,
+    *const c_int,
+    *const c_int,
+    *const c_int,
+    *const c_int,
+) -> c_int;
+type Move = unsafe extern "C" fn(
+    c_int,
+    c_int,
+    *const f64,
+    c_int,
+    c_int,
+    *const c_int,
+    *mut f64,
+    c_int,
+    c_int,
+    *const c_int,
+    c_int,
+);
+
+/// The functions that are compared with.
+struct Scalapack {
+    get: Get,
+    grid_init: GridInit,
+    numroc: Numroc,
+    pdgemr2d: Move,
+}
+
+impl Scalapack {
+    /// The library that belongs to the communicator's MPI; `None` where it is not installed.
+    fn find(comm: &dyn Comm) -> Option<Self> {
+        let mpi = match comm.implementation() {
+            name if name.starts_with("Open MPI") => "openmpi",
+            name if name.starts_with("MPICH") => "mpich",
+            _ => return None,
+        };
+        let names = ["so", "so.2.2", "so.2.1"].map(|end| format!("libscalapack-{mpi}.{end}"));
+        // SAFETY: the library's initialisers are made to be run; it is linked with the MPI library of this program.
+        let open = |name: &String| unsafe { Library::new(name) }.ok();
+        // BLACS may keep communicators to the end of the process, so the library is never closed.
+        let library: &'static Library = Box::leak(Box::new(names.iter().find_map(open)?));
+        // SAFETY: these are the types of the functions in ScaLAPACK with 32-bit integers, which such libraries have.
+        unsafe {
+            Some(Self {
+                get: *library.get::<Get>("Cblacs_get").ok()?,
+                grid_init: *library.get::<GridInit>("Cblacs_gridinit").ok()?,
+                numroc: *library.get::<Numroc>("numroc_").ok()?,
+                pdgemr2d: *library.get::<Move>("Cpdgemr2d").ok()?,
+            })
+        }
+    }
+
+    /// A context of the first `rows·cols` ranks; -1 on the others.
+    fn context(&self, grid: ProcessGrid) -> c_int {
+        let order = CString::new(match grid.order {
+            Order::Rows => "R",
+            Order::Columns => "C",
+        });
+        let (mut context, order) = (0, order.expect("no zero"));
+        // SAFETY: MPI is initialised, all ranks are here, and the pointers are valid during the calls.
+        unsafe {
+            (self.get)(0, 0, &mut context);
+            (self.grid_init)(
+                &mut context,
+                order.as_ptr(),
+                grid.rows as c_int,
+                grid.cols as c_int,
+            );
+        }
+        context
+    }
+
+    fn numroc(&self, [n, block, process, source, processes]: [c_int; 5]) -> c_int {
+        // SAFETY: the function reads five integers.
+        unsafe { (self.numroc)(&n, &block, &process, &source, &processes) }
+    }
+}
+
+/// A block-cyclic matrix as ScaLAPACK and we know it.
+struct Side {
+    spread: Spread,
+    descriptor: [c_int; 9],
+    ld: usize,
+    len: usize,
+}
+
+impl Side {
+    fn new(comm: &dyn Comm, scalapack: &Scalapack, matrix: BlockCyclic, grid: ProcessGrid) -> Self {
+        let spread = Spread::block_cyclic(&matrix, grid, comm.size()).unwrap();
+        let (rows, cols) = spread.local_shape(comm.rank());
+        let ld = rows.max(1) + 2;
+        let whole = |n: usize| n as c_int;
+        let descriptor = [
+            1,
+            scalapack.context(grid),
+            whole(matrix.rows),
+            whole(matrix.cols),
+            whole(matrix.row_block),
+            whole(matrix.col_block),
+            whole(matrix.row_source),
+            whole(matrix.col_source),
+            whole(ld),
+        ];
+        assert_eq!(BlockCyclic::from_descriptor(&descriptor), Ok(matrix));
+        Self {
+            spread,
+            descriptor,
+            ld,
+            len: ld * cols.max(1),
+        }
+    }
+}
+
+/// `numroc` and `pdgemr2d` of ScaLAPACK say and do the same as ours; `None` where there is no ScaLAPACK.
+pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
+    let found = Scalapack::find(comm);
+    let mut ranks = [u64::from(found.is_some())];
+    comm.sum_u64(&mut ranks);
+    let scalapack = found.filter(|_| ranks[0] as usize == comm.size())?;
+    let counted = numbers(&scalapack);
+    let (by_rows, by_columns) = (ProcessGrid::by_rows(p, q), ProcessGrid::by_columns(q, p));
+    let matrix = |rows, cols, mb, nb, grid: ProcessGrid| BlockCyclic {
+        row_source: grid.rows - 1,
+        col_source: grid.cols / 2,
+        ..BlockCyclic::new(rows, cols, mb, nb)
+    };
+    let all = scalapack.context(ProcessGrid::by_rows(1, comm.size()));
+    let cases = [
+        ((20, 17), (3, 2), (5, 8), (by_rows, by_columns)),
+        ((37, 29), (0, 0), (0, 1), (by_columns, by_rows)),
+        ((1, 29), (36, 0), (40, 3), (by_rows, by_rows)),
+    ];
+    for (size, from_at, to_at, grids) in cases {
+        let from = Side::new(comm, &scalapack, matrix(37, 29, 3, 5, grids.0), grids.0);
+        let to = Side::new(comm, &scalapack, matrix(41, 32, 4, 2, grids.1), grids.1);
+        let mut source = vec![-1.0; from.len];
+        let local = StoredMut::by_columns(&mut source, from.ld);
+        let element = |row: usize, col: usize| (row + 100 * col) as f64;
+        from.spread.fill(comm.rank(), local, element).unwrap();
+        let mut theirs = vec![-2.0; to.len];
+        let one = |at: (usize, usize)| (at.0 as c_int + 1, at.1 as c_int + 1);
+        let ((ia, ja), (ib, jb)) = (one(from_at), one(to_at));
+        // SAFETY: all ranks call with the same submatrices, which lie in the matrices; the descriptors are those of the local
+        // memory, which is as long as they say.
+        unsafe {
+            (scalapack.pdgemr2d)(
+                size.0 as c_int,
+                size.1 as c_int,
+                source.as_ptr(),
+                ia,
+                ja,
+                from.descriptor.as_ptr(),
+                theirs.as_mut_ptr(),
+                ib,
+                jb,
+                to.descriptor.as_ptr(),
+                all,
+            );
+        }
+        let part = |spread: &Spread, at: (usize, usize)| {
+            spread
+                .sub(at.0..at.0 + size.0, at.1..at.1 + size.1)
+                .unwrap()
+        };
+        let mut ours = vec![-2.0; to.len];
+        let (from_part, to_part) = (part(&from.spread, from_at), part(&to.spread, to_at));
+        let source = (&from_part, Stored::by_columns(&source, from.ld));
+        let target = (&to_part, StoredMut::by_columns(&mut ours, to.ld));
+        redistribute(comm, source, target, &RedistributeConfig::default()).unwrap();
+        assert_eq!(ours, theirs, "{size:?} from {from_at:?} to {to_at:?}");
+    }
+    Some(counted + cases.len())
+}
+
+fn numbers(scalapack: &Scalapack) -> usize {
+    let mut count = 0;
+    for n in [0, 1, 9, 64, 1000, 1001] {
+        for block in [1, 2, 7, 64, 2000] {
+            for processes in 1..5 {
+                for (process, source) in
+                    (0..processes).flat_map(|p| (0..processes).map(move |s| (p, s)))
+                {
+                    let ours = numroc(n, block, process, source, processes);
+                    let theirs = [n, block, process, source, processes].map(|value| value as c_int);
+                    assert_eq!(ours as c_int, scalapack.numroc(theirs), "{theirs:?}");
+                    count += 1;
+                }
+            }
+        }
+    }
+    count
+}
