@@ -1,6 +1,6 @@
 //! The devices of one node, driven together.
 
-use crate::worker::{DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
+use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, ThreadPlace, ViewMut};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::any::Any;
@@ -73,14 +73,14 @@ impl DeviceTeam {
         &mut self,
         rows: usize,
         slices: &[usize],
-        k_max: usize,
+        depth: Depth,
     ) -> Result<u64, DeviceError> {
         self.check(slices, slices.iter().sum())?;
         let needed = self.devices.iter_mut().zip(slices).map(|(device, &cols)| {
             device
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner)
-                .memory_needed(rows, cols, k_max)
+                .memory_needed(rows, cols, depth)
         });
         Ok(needed.sum())
     }
@@ -124,8 +124,8 @@ impl DeviceTeam {
         Ok(())
     }
 
-    /// How many consecutive updates belong together, as [`Worker::updates_per_visit`] of the device with the most: all are
-    /// powers of two, so that this is a multiple of each.
+    /// How many consecutive updates belong together, as [`Worker::updates_per_visit`] of the device with the most: the
+    /// others' are powers of two, so that this is a multiple of each, or it is all that the job has.
     ///
     /// # Errors
     /// [`DeviceError::Slices`] when there are more or fewer slices than devices.
@@ -133,11 +133,11 @@ impl DeviceTeam {
         &self,
         rows: usize,
         slices: &[usize],
-        k_max: usize,
+        depth: Depth,
     ) -> Result<usize, DeviceError> {
         self.check(slices, slices.iter().sum())?;
         let devices = self.devices.iter().zip(slices);
-        let most = devices.map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, k_max));
+        let most = devices.map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, depth));
         Ok(most.max().unwrap_or(1))
     }
 
@@ -148,7 +148,25 @@ impl DeviceTeam {
             .any(|device| lock(device).copies_ahead())
     }
 
-    /// Starts a job on every device, as [`Worker::begin`].
+    /// Takes the memory that a job will need on every device, as [`Worker::reserve`].
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn reserve(
+        &mut self,
+        rows: usize,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<(), DeviceError> {
+        self.check(slices, slices.iter().sum())?;
+        self.drive(slices.to_vec(), &mut || {}, |worker, cols| match cols {
+            0 => Ok(()),
+            _ => worker.reserve(rows, cols, depth),
+        })?;
+        Ok(())
+    }
+
+    /// Starts a job on every device, as [`Worker::begin`]. Returns the time of each device.
     ///
     /// # Errors
     /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
@@ -157,15 +175,14 @@ impl DeviceTeam {
         &mut self,
         c: ViewMut<'_, f64>,
         slices: &[usize],
-        k_max: usize,
-    ) -> Result<(), DeviceError> {
+        depth: Depth,
+    ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
         let tasks = c.split_columns(slices.iter().copied());
         self.drive(tasks, &mut || {}, |worker, c| match c.cols() {
-            0 => Ok(()),
-            _ => worker.begin(c, k_max),
-        })?;
-        Ok(())
+            0 => Ok(UpdateTime::default()),
+            _ => worker.begin(c, depth),
+        })
     }
 
     /// `C += alpha·A·B` by all devices at the same time, as [`Worker::update`]; A: `rows × k`, B: `k × cols`. Where the
@@ -217,18 +234,21 @@ impl DeviceTeam {
         })
     }
 
-    /// Ends the job on every device, as [`Worker::finish`]; then `c` holds the result.
+    /// Ends the job on every device, as [`Worker::finish`]; then `c` holds the result. Returns the time of each device.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn finish(&mut self, c: ViewMut<'_, f64>, slices: &[usize]) -> Result<(), DeviceError> {
+    pub fn finish(
+        &mut self,
+        c: ViewMut<'_, f64>,
+        slices: &[usize],
+    ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
         let tasks = c.split_columns(slices.iter().copied());
         self.drive(tasks, &mut || {}, |worker, c| match c.cols() {
-            0 => Ok(()),
+            0 => Ok(UpdateTime::default()),
             _ => worker.finish(c),
-        })?;
-        Ok(())
+        })
     }
 
     fn check(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {

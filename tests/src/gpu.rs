@@ -3,8 +3,8 @@
 use isochron_devices::blas::Blas;
 use isochron_devices::cuda::{self, Element, Engine, Placement};
 use isochron_devices::{
-    CudaConfig, CudaInfo, CudaWorker, DeviceError, EmbeddedBlas, Topology, View, ViewMut, Worker,
-    conformance,
+    CudaConfig, CudaInfo, CudaWorker, Depth, DeviceError, EmbeddedBlas, Topology, View, ViewMut,
+    Worker, conformance,
 };
 use num_complex::{Complex32, Complex64};
 
@@ -100,6 +100,10 @@ impl Case {
         }
     }
 
+    fn depth(&self) -> Depth {
+        Depth::of(self.k, self.updates)
+    }
+
     /// Runs the whole multiplication on a worker.
     fn run(&self, worker: &mut dyn Worker) -> Result<Vec<f64>, DeviceError> {
         let (rows, cols, all) = (self.rows, self.cols, self.k * self.updates);
@@ -108,7 +112,7 @@ impl Case {
             View::new(&self.a, rows, all, rows),
             View::new(&self.b, all, cols, all),
         );
-        worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.k)?;
+        worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.depth())?;
         let panels = |update: usize| {
             let k = update * self.k..(update + 1) * self.k;
             (a.columns(k.clone()), b.block(k, 0..cols))
@@ -154,7 +158,8 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
         }
         let case = Case::new((rows, cols, k), 5);
         let mut worker = worker(Some(LIMIT)).expect("a GPU");
-        let plan = worker.plan(rows, cols, k).expect("a plan");
+        let depth = case.depth();
+        let plan = worker.plan(rows, cols, depth).expect("a plan");
         let c_bytes = (8 * rows * cols) as u64;
         assert_eq!(
             plan.placement == Placement::Resident,
@@ -174,7 +179,7 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
                 plan.host_bytes,
                 "pinned memory"
             );
-            assert_eq!(worker.memory_needed(rows, cols, k), plan.host_bytes);
+            assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
         }
         drop(worker);
         assert_clean(control, "out of core");
@@ -226,15 +231,15 @@ pub fn taken_memory(control: &Control) -> usize {
 
 /// While a job runs in smaller tiles than were planned, the worker answers for these.
 fn told_plan_is_the_running_one(worker: &mut CudaWorker, case: &Case, bytes: u64) {
-    let (rows, cols, k) = (case.rows, case.cols, case.k);
+    let (rows, cols, depth) = (case.rows, case.cols, case.depth());
     let mut c = integers(rows * cols, 3);
     let c = ViewMut::new(&mut c, rows, cols, rows);
-    worker.begin(c, k).expect("a job in smaller tiles");
-    let plan = worker.plan(rows, cols, k).expect("a plan");
+    worker.begin(c, depth).expect("a job in smaller tiles");
+    let plan = worker.plan(rows, cols, depth).expect("a plan");
     assert!(plan.device_bytes <= bytes, "{plan:?}");
-    assert_eq!(worker.memory_needed(rows, cols, k), plan.host_bytes);
+    assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
     assert_eq!(
-        worker.updates_per_visit(rows, cols, k),
+        worker.updates_per_visit(rows, cols, depth),
         plan.updates_per_visit
     );
 }
@@ -376,12 +381,12 @@ fn element<T: Element + std::ops::AddAssign + std::ops::Mul<Output = T>>(number:
         let info = first().expect("a GPU");
         let mut engine = Engine::<T>::new("cuda0", &info, &config(limit)).expect("an engine");
         let streams = engine
-            .plan(rows, cols, k)
+            .plan(rows, cols, Depth::of(k, 1))
             .is_some_and(|plan| plan.placement != Placement::Resident);
         assert_eq!(streams, limit.is_some());
         let mut c = matrix(rows * cols, 6);
         engine
-            .begin(View::new(&c, rows, cols, rows), k)
+            .begin(View::new(&c, rows, cols, rows), Depth::of(k, 1))
             .expect("begin");
         let (a, b) = (View::new(&a, rows, k, rows), View::new(&b, k, cols, k));
         let updated = engine.update(alpha, (a, b), None, ViewMut::new(&mut c, rows, cols, rows));

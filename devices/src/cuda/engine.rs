@@ -12,6 +12,7 @@ use super::stream::{Event, Stream};
 use super::streamed::Gathered;
 use super::{CudaConfig, find, speed};
 use crate::memory::memory_available_bytes;
+use crate::worker::Depth;
 use crate::{DeviceError, View, ViewMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -167,24 +168,36 @@ impl<T: Element> Engine<T> {
 
     /// How a job is laid out: the one under way as it is, another one as it would be if every allocation succeeded.
     /// `None` when there is nothing to compute, or it does not fit in however small tiles.
-    pub fn plan(&self, rows: usize, cols: usize, k_max: usize) -> Option<TilePlan> {
-        let shape = shape::<T>(rows, cols, k_max)?;
+    pub fn plan(&self, rows: usize, cols: usize, depth: Depth) -> Option<TilePlan> {
+        let shape = shape::<T>(rows, cols, depth)?;
         if let Some(job) = self.job.as_ref().filter(|job| job.shape == shape) {
             return Some(job.plan);
         }
         plan::plan(shape, T::FLOP, &self.limits)
     }
 
-    /// Starts a job on `c`, with updates of `k <= k_max`. When memory is refused, smaller tiles are tried, down to the
+    /// Takes the memory of a job, so that its [`begin`](Self::begin) finds it; a job under way is abandoned.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn reserve(&mut self, rows: usize, cols: usize, depth: Depth) -> Result<(), DeviceError> {
+        self.abandon()?;
+        if let Some(shape) = shape::<T>(rows, cols, depth) {
+            self.allocate(shape)?;
+        }
+        Ok(())
+    }
+
+    /// Starts a job on `c`, with updates as `depth` says. When memory is refused, smaller tiles are tried, down to the
     /// smallest.
     ///
     /// # Errors
     /// [`DeviceError::CudaMemory`] when the smallest tiles exceed the limits; [`DeviceError::Cuda`] when a call fails, with
     /// the allocation that was refused where that is the reason.
-    pub fn begin(&mut self, c: View<'_, T>, k_max: usize) -> Result<(), DeviceError> {
+    pub fn begin(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // What a job left behind that was abandoned, or that a panic ended.
         self.abandon()?;
-        let Some(shape) = shape::<T>(c.rows(), c.cols(), k_max) else {
+        let Some(shape) = shape::<T>(c.rows(), c.cols(), depth) else {
             return Ok(());
         };
         let place = self.allocate(shape)?;
@@ -229,7 +242,6 @@ impl<T: Element> Engine<T> {
                     Ok(())
                 }
                 State::Resident(resident) => resident.update(engine, alpha, (a, b), next),
-                State::Streamed(_) if nothing => Ok(()),
                 State::Streamed(gathered) => gathered.add(engine, alpha, (a, b), c),
             };
             engine.job = Some(job);
@@ -401,11 +413,13 @@ impl<T: Element> Drop for Engine<T> {
 }
 
 /// The shape of a job; `None` when there is nothing in it.
-fn shape<T>(rows: usize, cols: usize, k_max: usize) -> Option<Shape> {
+fn shape<T>(rows: usize, cols: usize, depth: Depth) -> Option<Shape> {
+    let k_max = depth.k_max.max(1);
     (rows > 0 && cols > 0).then_some(Shape {
         rows,
         cols,
-        k_max: k_max.max(1),
+        k_max,
+        k_total: depth.k_total.max(k_max),
         element_bytes: size_of::<T>(),
     })
 }

@@ -14,7 +14,7 @@ mod schedule;
 
 use std::time::Instant;
 
-use isochron_devices::DeviceTeam;
+use isochron_devices::{Depth, DeviceError, DeviceTeam, UpdateTime};
 
 pub(crate) use plan::Found;
 pub use plan::{Plan, Problem};
@@ -36,7 +36,8 @@ const SETS: usize = LOOKAHEAD + 1;
 pub struct Execution {
     /// Seconds from the first rank's start to the last rank's end.
     pub wall_s: f64,
-    /// Seconds each device of this rank was busy.
+    /// Seconds each device of this rank was busy: with the beginning of its job, its updates, and the end. A GPU that keeps
+    /// C copies it there and back in them.
     pub busy_s: Vec<f64>,
     /// Seconds that the devices waited for panels: communication that no computation hid.
     pub exposed_s: f64,
@@ -79,7 +80,11 @@ pub fn multiply(
     let needed = schedule.needs_panels();
     let sets = (0..SETS).map(|_| Panels::new(&c.part(), width, needed));
     let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-    let mut sets = agree(comm, place(team, plan, c, sets))?;
+    let depth = Depth {
+        k_max: width,
+        k_total: plan.problem().k(),
+    };
+    let mut sets = agree(comm, place(team, plan, c, (sets, depth)))?;
 
     comm.barrier();
     tracing::info!(steps, width, "multiplying");
@@ -100,10 +105,10 @@ pub fn multiply(
         failure: None,
     };
     summa.guard(|team, slices| team.scale(scalars.beta, c.local_mut(), slices));
-    summa.guard(|team, slices| team.begin(c.local_mut(), slices, width));
+    summa.timed(|team, slices| team.begin(c.local_mut(), slices, depth));
     let steps = if scalars.alpha == 0.0 { 0 } else { steps };
     let volume = summa.run(&operands, steps, &mut sets, c);
-    summa.guard(|team, slices| team.finish(c.local_mut(), slices));
+    summa.timed(|team, slices| team.finish(c.local_mut(), slices));
     let Summa {
         busy_s,
         exposed_s,
@@ -123,14 +128,16 @@ pub fn multiply(
     })
 }
 
-/// Lets each device write its own columns of the panels of B first, so that they lie next to it.
+/// Lets each device write its own columns of the panels of B first, so that they lie next to it, and take the memory that
+/// it needs: what the clock is to show is the multiplication.
 fn place<'a>(
     team: &mut DeviceTeam,
     plan: &Plan,
     c: &Matrix,
-    mut sets: Vec<Panels<'a>>,
+    (mut sets, depth): (Vec<Panels<'a>>, Depth),
 ) -> Result<Vec<Panels<'a>>, Error> {
     let part = c.part();
+    team.reserve(part.rows, plan.slices(), depth)?;
     for panels in &mut sets {
         if let Some(room) = panels.b_room(part.cols) {
             team.scale(0.0, room, plan.slices())?;
@@ -247,12 +254,28 @@ impl Summa<'_> {
             return;
         }
         let (c, slices) = (c.local_mut(), self.slices);
-        match self
+        let times = self
             .team
-            .update(self.alpha, panels, next, c, slices, meanwhile)
-        {
+            .update(self.alpha, panels, next, c, slices, meanwhile);
+        self.count(times);
+    }
+
+    /// The beginning or the end of the devices' jobs.
+    fn timed(
+        &mut self,
+        call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
+    ) {
+        if self.failure.is_none() {
+            let times = call(self.team, self.slices);
+            self.count(times);
+        }
+    }
+
+    /// Adds what a call took to the devices' busy times.
+    fn count(&mut self, times: Result<Vec<UpdateTime>, DeviceError>) {
+        match times {
             Ok(times) => {
-                tracing::trace!(?times, "updated");
+                tracing::trace!(?times, "the devices' times");
                 for (busy_s, time) in self.busy_s.iter_mut().zip(times) {
                     *busy_s += time.busy_s;
                 }
@@ -261,10 +284,7 @@ impl Summa<'_> {
         }
     }
 
-    fn guard(
-        &mut self,
-        call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<(), isochron_devices::DeviceError>,
-    ) {
+    fn guard(&mut self, call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<(), DeviceError>) {
         if self.failure.is_none() {
             self.failure = call(self.team, self.slices).err().map(Error::from);
         }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use isochron_devices::measure::{InStep, Operands};
 use isochron_devices::{
-    DeviceTeam, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team,
+    Depth, DeviceTeam, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team,
 };
 use isochron_hierarchy::balance::{
     BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
@@ -56,6 +56,7 @@ fn observation(measurement: &Measurement) -> Observation {
         Observation::at_least(measurement.t_s)
     } else {
         Observation::measured(measurement.t_s, measurement.reps, measurement.ci_s)
+            .costing(measurement.cost_s)
     }
 }
 
@@ -218,9 +219,9 @@ impl Balancer<'_> {
 
     /// Bytes that this rank needs for a plan: its own and its devices'.
     fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
-        let width = plan.panel();
+        let depth = self.depth(plan.panel());
         let rows = plan.c().part(self.comm.rank()).rows;
-        let devices = self.team.memory_needed(rows, plan.slices(), width)?;
+        let devices = self.team.memory_needed(rows, plan.slices(), depth)?;
         Ok(plan.memory_bytes(self.comm.rank()).saturating_add(devices))
     }
 
@@ -332,13 +333,14 @@ impl Balancer<'_> {
         let span = tracing::info_span!("measure", rows, ?columns);
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
-        let updates = self.team.updates_per_visit(rows, &slices, width)?;
+        let depth = self.depth(width);
+        let updates = self.team.updates_per_visit(rows, &slices, depth)?;
         let config = affordable(self.measure, self.config.steps, updates);
         let measured = measure_team(
             self.team,
             rows,
             &slices,
-            width,
+            depth,
             &config,
             &mut self.operands,
             in_step,
@@ -348,6 +350,14 @@ impl Balancer<'_> {
             tell(&self.team.infos()[device].name, rows, columns, measurement);
         }
         Ok(measured.iter().map(observation).collect())
+    }
+
+    /// The run in updates of this width.
+    fn depth(&self, k_max: usize) -> Depth {
+        Depth {
+            k_max,
+            k_total: self.problem.k(),
+        }
     }
 
     /// Every node's time on the head rank (and all others).
@@ -403,16 +413,20 @@ mod tests {
             &self.info
         }
 
-        fn memory_needed(&self, _rows: usize, _cols: usize, _k_max: usize) -> u64 {
+        fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
             0
         }
 
-        fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
+        fn updates_per_visit(&self, _rows: usize, _cols: usize, _depth: Depth) -> usize {
             self.together
         }
 
-        fn begin(&mut self, _c: ViewMut<'_, f64>, _k_max: usize) -> Result<(), DeviceError> {
-            Ok(())
+        fn begin(
+            &mut self,
+            _c: ViewMut<'_, f64>,
+            _depth: Depth,
+        ) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime::default())
         }
 
         fn update(
@@ -427,8 +441,8 @@ mod tests {
             Ok(UpdateTime { busy_s, cpu_s: 0.0 })
         }
 
-        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-            Ok(())
+        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime::default())
         }
     }
 

@@ -35,8 +35,8 @@ pub struct Report {
     pub wall_s: f64,
     /// Measuring and partitioning.
     pub balance_s: f64,
-    /// Work divided by the sum of the speeds that the devices showed: the wall time of a perfect split without
-    /// communication. Devices that got nothing showed no speed and are not in it.
+    /// Work divided by the sum of the speeds that the devices showed in their busy times: the wall time of a perfect split
+    /// without communication. Devices that got nothing showed no speed and are not in it.
     pub ideal_s: f64,
     /// `2·m·n·k / wall_s / 10⁹`.
     pub gflops: f64,
@@ -113,7 +113,9 @@ pub struct DeviceReport {
     pub paced: Option<String>,
     /// Work it did, in blocks of C.
     pub units: f64,
-    /// Seconds it was busy.
+    /// Seconds it was busy: its updates with the copies in them, and the beginning and the end of its job, where a GPU that
+    /// keeps its columns of C copies them there and back. The scaling of C by beta is no part of it, nor are panels that
+    /// it waited for.
     pub busy_s: f64,
     /// The host's logical cores it computed on.
     pub cores: Vec<u32>,
