@@ -5,11 +5,12 @@
 //! cores, and [`Engine`] is its arithmetic for single, double and complex numbers. [`plan`] says when C stays on the GPU, and
 //! how large tiles are when it does not.
 //!
-//! Three layers, one above the other: the foreign functions and whether they are there (`raw`); result codes checked, and
-//! what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
+//! Three layers, one above the other: the foreign functions and whether they are there (`raw`, `codes`); result codes
+//! checked, and what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
 
 mod blas;
 mod check;
+mod codes;
 mod context;
 mod engine;
 mod find;
