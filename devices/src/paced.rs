@@ -139,6 +139,14 @@ impl Worker for PacedWorker {
         self.inner.memory_needed(rows, cols, depth)
     }
 
+    fn memory_held(&self) -> u64 {
+        self.inner.memory_held()
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        self.inner.limit_memory(bytes);
+    }
+
     fn updates_per_visit(&self, rows: usize, cols: usize, depth: Depth) -> usize {
         self.inner.updates_per_visit(rows, cols, depth)
     }

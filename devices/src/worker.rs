@@ -111,8 +111,18 @@ pub trait Worker: Send {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;
 
-    /// Bytes that a job of this size needs beyond the matrices in host memory.
+    /// Bytes that a job of this size needs beyond the matrices in host memory; where its limit is too low for the job, the
+    /// least that would do.
     fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64;
+
+    /// Bytes of host memory that it holds from earlier jobs, and uses again or gives back when a job begins.
+    fn memory_held(&self) -> u64 {
+        0
+    }
+
+    /// Bounds, between jobs, what [`memory_needed`](Self::memory_needed) may be: a device that could use more makes do with
+    /// it. `u64::MAX` leaves it with the limit that it was made with.
+    fn limit_memory(&mut self, _bytes: u64) {}
 
     /// How many consecutive updates with `k = k_max` belong together: a device that gathers the panels of several before
     /// it computes has a speed over so many, and not over one. A power of two, or [all of the job's](Depth::updates); 1 for

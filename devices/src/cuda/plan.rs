@@ -113,21 +113,42 @@ pub fn plan(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
     if column_bytes > MAX_PITCH_BYTES || shape.cols > i32::MAX as usize {
         return None;
     }
-    let slot_elements = slot(shape, limits)?;
-    resident(shape, slot_elements, limits)
-        .or_else(|| streamed(shape, slot_elements, f_flop, limits))
+    resident(shape, limits).or_else(|| streamed(shape, f_flop, limits))
 }
 
-/// Elements of a staging slot: no more than there is to move, and a quarter of the host limit at most.
-fn slot(shape: Shape, limits: &Limits) -> Option<usize> {
+/// The least bytes of host memory with which a job can be laid out in this GPU memory; `None` when none are enough.
+pub fn least_host_bytes(shape: Shape, f_flop: f64, limits: &Limits) -> Option<u64> {
+    let unlimited = Limits {
+        host_bytes: u64::MAX,
+        ..*limits
+    };
+    let gathered = match plan(shape, f_flop, &unlimited)?.placement {
+        Placement::Resident => 0,
+        Placement::Streamed { .. } => gathered_bytes(shape, 1),
+    };
+    let slots = (2 * SLOTS * MIN_SLOT * shape.element_bytes) as u128;
+    u64::try_from(slots + gathered).ok()
+}
+
+/// Bytes of the panels of so many updates.
+fn gathered_bytes(shape: Shape, updates: usize) -> u128 {
+    let across = (shape.rows + shape.cols) as u128;
+    updates as u128 * shape.k_max as u128 * across * shape.element_bytes as u128
+}
+
+/// Elements of a staging slot: no more than there is to move, and all of them at most half of what may be pinned besides
+/// `gathered` bytes.
+fn slot(shape: Shape, gathered: u128, limits: &Limits) -> Option<usize> {
     let s = shape.element_bytes;
     let most = (shape.rows.max(shape.k_max)).saturating_mul(shape.cols.max(shape.k_max));
-    let allowed = usize::try_from(limits.host_bytes / 4).unwrap_or(usize::MAX) / s;
+    let left = u128::from(limits.host_bytes).checked_sub(gathered)?;
+    let allowed = usize::try_from(left / (2 * SLOTS as u128)).unwrap_or(usize::MAX) / s;
     let slot = (SLOT_BYTES / s).min(most).max(MIN_SLOT).min(allowed);
     (slot >= MIN_SLOT).then_some(slot)
 }
 
-fn resident(shape: Shape, slot_elements: usize, limits: &Limits) -> Option<TilePlan> {
+fn resident(shape: Shape, limits: &Limits) -> Option<TilePlan> {
+    let slot_elements = slot(shape, 0, limits)?;
     let [rows, cols, k] = [shape.rows, shape.cols, shape.k_max].map(|n| n as u128);
     let elements = rows * cols + SLOTS as u128 * k * (rows + cols);
     let s = shape.element_bytes as u128;
@@ -142,23 +163,23 @@ fn resident(shape: Shape, slot_elements: usize, limits: &Limits) -> Option<TileP
     (step_fits && plan.fits(limits)).then_some(plan)
 }
 
-fn streamed(shape: Shape, slot_elements: usize, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
+fn streamed(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
     let s = shape.element_bytes;
+    let slot_elements = slot(shape, gathered_bytes(shape, 1), limits)?;
     let elements = usize::try_from(limits.device_bytes / s as u64).ok()?;
     let (tile_rows, tile_cols) = tile(shape, elements)?;
     // Two tiles, and what is left for two panels of A and of B.
     let left = elements.checked_sub(SLOTS * tile_rows * tile_cols)?;
     let step_k = (left / (SLOTS * (tile_rows + tile_cols))).min(STEP_K);
     let wanted = wanted_k(tile_rows, tile_cols, shape.element_bytes, f_flop, limits);
-    let across = (shape.rows + shape.cols) as u128;
-    let half_of_c = shape.rows as u128 * shape.cols as u128 / 2;
-    let for_slots = (SLOTS * slot_elements) as u128;
-    let host = u128::from(limits.host_bytes / s as u64).checked_sub(for_slots)?;
+    let half_of_c = shape.rows as u128 * shape.cols as u128 * s as u128 / 2;
+    let for_slots = (SLOTS * slot_elements * s) as u128;
+    let host = u128::from(limits.host_bytes).checked_sub(for_slots)?;
     let all = shape.k_total.div_ceil(shape.k_max);
     let mut updates = 1;
     while ((updates * shape.k_max) as f64) < wanted && updates < all {
         let more = (2 * updates).min(all);
-        let gathered = more as u128 * shape.k_max as u128 * across;
+        let gathered = gathered_bytes(shape, more);
         if gathered > half_of_c || gathered > host {
             break;
         }
@@ -176,7 +197,7 @@ fn streamed(shape: Shape, slot_elements: usize, f_flop: f64, limits: &Limits) ->
         },
         slot_elements,
         device_bytes: (device * s) as u64,
-        host_bytes: u64::try_from((for_slots + gather_k as u128 * across) * s as u128).ok()?,
+        host_bytes: u64::try_from(for_slots + gathered_bytes(shape, updates)).ok()?,
         updates_per_visit: updates,
     };
     let pitch_fits = gather_k <= MAX_PITCH_BYTES / s;
@@ -326,7 +347,10 @@ mod tests {
         ) {
             let shape = Shape { k_total: k_max * updates, ..shape(rows, cols, k_max) };
             let limits = Limits { device_bytes: 1 << device, host_bytes: 1 << host, ..H200 };
-            if let Some(plan) = plan(shape, 2.0, &limits) {
+            let least = least_host_bytes(shape, 2.0, &limits);
+            let found = plan(shape, 2.0, &limits);
+            prop_assert_eq!(found.is_some(), least.is_some_and(|least| least <= limits.host_bytes));
+            if let Some(plan) = found {
                 prop_assert!(plan.device_bytes <= limits.device_bytes && plan.host_bytes <= limits.host_bytes);
                 prop_assert!(plan.slot_elements >= MIN_SLOT);
                 if let Placement::Streamed { tile_rows, tile_cols, gather_k, step_k } = plan.placement {

@@ -78,6 +78,7 @@ macro_rules! functions {
 
 functions! {
     Driver of driver, CUresult as DriverCode:
+    fn cuDriverGetVersion(version: *mut c_int);
     fn cuInit(flags: c_uint);
     fn cuDeviceGetCount(count: *mut c_int);
     fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
@@ -182,19 +183,21 @@ pub fn blas() -> Result<(), Missing> {
 /// The version of CUDA that the driver speaks, `(major, minor)`, where it tells even that: a driver that lacks another
 /// function may still say how old it is.
 pub fn driver_version() -> Option<(u32, u32)> {
-    type Get = unsafe extern "C" fn(*mut c_int) -> DriverCode;
-    const _: unsafe fn(*mut c_int) -> cudarc::driver::sys::CUresult =
-        cudarc::driver::sys::cuDriverGetVersion;
-    if driver() == Err(Missing::Library) {
-        return None;
-    }
-    // SAFETY: the library is there, and so opens.
-    let library = unsafe { cudarc::driver::sys::culib() };
-    // SAFETY: the function has this type, as checked above.
-    let get: Get = unsafe { symbol(library, "cuDriverGetVersion") }.ok()?;
     let mut version = 0;
-    // SAFETY: the function writes one integer. It may be called before `cuInit`.
-    let code = unsafe { get(&mut version) };
+    let code = match Driver::get() {
+        // SAFETY: the function writes one integer. It may be called before `cuInit`.
+        Ok(_) => unsafe { cuDriverGetVersion(&mut version) },
+        Err(Missing::Function(_)) => {
+            // SAFETY: the library is there, and so opens.
+            let library = unsafe { cudarc::driver::sys::culib() };
+            // SAFETY: the function has this type, which is the one in the table above.
+            let get: unsafe extern "C" fn(*mut c_int) -> DriverCode =
+                unsafe { symbol(library, "cuDriverGetVersion") }.ok()?;
+            // SAFETY: as above.
+            unsafe { get(&mut version) }
+        }
+        Err(Missing::Library) => return None,
+    };
     let version = u32::try_from(version).ok().filter(|&v| v > 0)?;
     (code == DriverCode::SUCCESS).then_some((version / 1000, version % 1000 / 10))
 }

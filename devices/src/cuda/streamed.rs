@@ -6,6 +6,7 @@ use super::engine::Engine;
 use super::plan::{Placement, SLOTS, Shape, TilePlan};
 use super::staging::{Place, block_mut, copy_columns};
 use super::stream::MatrixCopy;
+use super::tiles::{Tile, tiles};
 use crate::{View, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -36,9 +37,6 @@ pub struct Gathered<T> {
 
 // SAFETY: the memory belongs to the engine that owns this value, and one thread at a time uses both.
 unsafe impl<T: Send> Send for Gathered<T> {}
-
-/// A tile of C.
-type Tile = (Range<usize>, Range<usize>);
 
 impl<T: Element> Gathered<T> {
     /// No panels yet.
@@ -252,15 +250,4 @@ impl<T: Element> Gathered<T> {
             ld,
         }
     }
-}
-
-/// The tiles of C, column after column of them.
-fn tiles(rows: usize, cols: usize, tile: (usize, usize)) -> impl Iterator<Item = Tile> {
-    let ranges = |whole: usize, part: usize| {
-        (0..whole)
-            .step_by(part)
-            .map(move |first| first..(first + part).min(whole))
-    };
-    ranges(cols, tile.1)
-        .flat_map(move |columns| ranges(rows, tile.0).map(move |rows| (rows, columns.clone())))
 }

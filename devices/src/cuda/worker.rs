@@ -99,8 +99,15 @@ impl Worker for CudaWorker {
     /// Pinned host memory: for copies, and for gathered panels where C does not fit on the GPU. The GPU's own memory is
     /// not the host's, and never too small for a job but for tiny limits.
     fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
-        self.plan(rows, cols, depth)
-            .map_or(0, |plan| plan.host_bytes)
+        self.engine.memory_needed(rows, cols, depth)
+    }
+
+    fn memory_held(&self) -> u64 {
+        self.engine.held_bytes()
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        self.engine.limit_host(bytes);
     }
 
     fn updates_per_visit(&self, rows: usize, cols: usize, depth: Depth) -> usize {

@@ -41,7 +41,8 @@ pub struct Operands {
 /// [taken](DeviceTeam::reserve) before, and not timed.
 ///
 /// # Errors
-/// [`DeviceError::Memory`] when the operands do not fit into the memory that is left; [`DeviceError::Measure`] for a
+/// [`DeviceError::Memory`] when the operands and what the devices need do not fit into the memory that is left, before any
+/// of it is taken; [`DeviceError::Measure`] for a
 /// configuration out of range; [`DeviceError::Slices`]; the errors of the devices.
 ///
 /// # References
@@ -57,7 +58,10 @@ pub fn measure_team(
     in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
-    operands.prepare(rows, slices.iter().sum(), depth.k_max)?;
+    let held = team.memory_held();
+    let devices = team.memory_needed(rows, slices, depth)?;
+    let cols = slices.iter().sum();
+    operands.prepare_beside(rows, cols, depth.k_max, devices.saturating_sub(held))?;
     let few: Vec<usize> = slices
         .iter()
         .map(|&columns| columns.min(WARM_UP_COLUMNS))
@@ -134,7 +138,18 @@ impl Operands {
     /// # Errors
     /// [`DeviceError::Memory`] when they do not fit into the memory that is left.
     pub fn prepare(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
-        let needed = self.missing_bytes(rows, cols, k);
+        self.prepare_beside(rows, cols, k, 0)
+    }
+
+    /// The same, where devices will need so many bytes too.
+    fn prepare_beside(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        k: usize,
+        devices: u64,
+    ) -> Result<(), DeviceError> {
+        let needed = self.missing_bytes(rows, cols, k).saturating_add(devices);
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
         if needed > available {

@@ -2,30 +2,22 @@
 
 use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, ThreadPlace, ViewMut};
-use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::any::Any;
+use drive::{Device, Drivers, lock};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::Thread;
-use std::time::Duration;
 
-/// How long the calling thread sleeps between two looks at its messages while the devices compute: short against an
-/// update of milliseconds, long enough to leave the core to the devices.
-const MEANWHILE_PAUSE: Duration = Duration::from_micros(75);
+mod drive;
 
 /// All devices of a node. Each has its own driver thread; every call makes all of them work at the same time, on
-/// neighbouring vertical slices of C, and returns when the last one is done.
+/// neighbouring vertical slices of C, and returns when the last one is done. They start together: none before the driver
+/// threads of all that have columns are awake.
 ///
 /// `slices` are the columns of each device, from left to right; they sum to the columns of C. A device with 0 columns
 /// is left alone, and its time is 0.
 pub struct DeviceTeam {
-    /// A device, owned for the duration of a call by its driver thread.
-    devices: Vec<Mutex<Box<dyn Worker>>>,
+    devices: Vec<Device>,
     infos: Vec<DeviceInfo>,
-    /// One thread a device.
-    drivers: ThreadPool,
+    drivers: Drivers,
 }
 
 impl DeviceTeam {
@@ -34,19 +26,10 @@ impl DeviceTeam {
     /// # Errors
     /// [`DeviceError::Config`] when the driver threads cannot be started.
     pub fn new(workers: Vec<Box<dyn Worker>>) -> Result<Self, DeviceError> {
-        let drivers = ThreadPoolBuilder::new()
-            // rayon takes 0 for "as many as there are cores".
-            .num_threads(workers.len().max(1))
-            .thread_name(|i| format!("driver-{i}"))
-            .build()
-            .map_err(|error| DeviceError::Config {
-                device: "team".to_owned(),
-                reason: format!("cannot start {} driver threads: {error}", workers.len()),
-            })?;
         Ok(Self {
+            drivers: Drivers::new(workers.len())?,
             infos: workers.iter().map(|w| w.info().clone()).collect(),
             devices: workers.into_iter().map(Mutex::new).collect(),
-            drivers,
         })
     }
 
@@ -85,6 +68,19 @@ impl DeviceTeam {
         Ok(needed.sum())
     }
 
+    /// Bytes of host memory that the devices hold from earlier jobs, as [`Worker::memory_held`].
+    pub fn memory_held(&self) -> u64 {
+        let held = self.devices.iter().map(|device| lock(device).memory_held());
+        held.sum()
+    }
+
+    /// Bounds what each device may need, as [`Worker::limit_memory`].
+    pub fn limit_memory(&mut self, bytes_each: u64) {
+        for device in &self.devices {
+            lock(device).limit_memory(bytes_each);
+        }
+    }
+
     /// Where the threads of each device are bound, and where they ran, as [`Worker::threads`].
     pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
         let devices = self.devices.iter();
@@ -116,8 +112,7 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<(), DeviceError> {
         self.check(slices, c.cols())?;
-        let tasks = c.split_columns(slices.iter().copied());
-        self.drive(tasks, &mut || {}, |worker, c| {
+        self.drive(parts(c, slices), &mut || {}, |worker, c| {
             worker.scale(beta, c);
             Ok(())
         })?;
@@ -159,9 +154,9 @@ impl DeviceTeam {
         depth: Depth,
     ) -> Result<(), DeviceError> {
         self.check(slices, slices.iter().sum())?;
-        self.drive(slices.to_vec(), &mut || {}, |worker, cols| match cols {
-            0 => Ok(()),
-            _ => worker.reserve(rows, cols, depth),
+        let tasks = slices.iter().map(|&cols| (cols > 0).then_some(cols));
+        self.drive(tasks.collect(), &mut || {}, |worker, cols| {
+            worker.reserve(rows, cols, depth)
         })?;
         Ok(())
     }
@@ -178,10 +173,8 @@ impl DeviceTeam {
         depth: Depth,
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
-        let tasks = c.split_columns(slices.iter().copied());
-        self.drive(tasks, &mut || {}, |worker, c| match c.cols() {
-            0 => Ok(UpdateTime::default()),
-            _ => worker.begin(c, depth),
+        self.drive(parts(c, slices), &mut || {}, |worker, c| {
+            worker.begin(c, depth)
         })
     }
 
@@ -216,18 +209,14 @@ impl DeviceTeam {
             }
         }
         let mut first = 0;
-        let tasks = c
-            .split_columns(slices.iter().copied())
-            .into_iter()
-            .map(|c| {
-                let columns = first..first + c.cols();
-                first = columns.end;
-                (columns, c)
-            });
+        let tasks = slices.iter().zip(parts(c, slices)).map(|(&cols, c)| {
+            let columns = first..first + cols;
+            first = columns.end;
+            c.map(|c| (columns, c))
+        });
         self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
             let (a, b) = part(panels, &columns);
             match next {
-                _ if c.cols() == 0 => Ok(UpdateTime::default()),
                 None => worker.update(alpha, a, b, c),
                 Some(next) => worker.update_ahead(alpha, (a, b), part(next, &columns), c),
             }
@@ -244,11 +233,7 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
-        let tasks = c.split_columns(slices.iter().copied());
-        self.drive(tasks, &mut || {}, |worker, c| match c.cols() {
-            0 => Ok(UpdateTime::default()),
-            _ => worker.finish(c),
-        })
+        self.drive(parts(c, slices), &mut || {}, |worker, c| worker.finish(c))
     }
 
     fn check(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
@@ -265,113 +250,32 @@ impl DeviceTeam {
         Ok(())
     }
 
-    /// Runs `call` on every device with its task, each on the device's own driver thread, and `meanwhile` on this one.
-    ///
-    /// A broadcast job runs exactly once on every thread of the pool. Plain jobs would be stolen: a driver that waits
-    /// for the threads of its device would start another device's job inside, and notice its own end too late.
-    fn drive<T: Send, R: Send>(
+    /// Runs `call` on every device that has a task, as [`Drivers::drive`].
+    fn drive<T: Send, R: Default + Send>(
         &self,
-        tasks: Vec<T>,
+        tasks: Vec<Option<T>>,
         meanwhile: &mut dyn FnMut(),
         call: impl Fn(&mut dyn Worker, T) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
-        let tasks: Vec<_> = tasks.into_iter().map(|t| Mutex::new(Some(t))).collect();
-        let results: Vec<Mutex<Option<Result<R, DeviceError>>>> =
-            tasks.iter().map(|_| Mutex::new(None)).collect();
-        let running = Running::new(self.drivers.current_num_threads());
-        self.drivers.in_place_scope(|scope| {
-            scope.spawn_broadcast(|_, driver| {
-                let i = driver.index();
-                // A team without devices has a thread nevertheless.
-                if let Some(task) = tasks.get(i).and_then(|task| lock(task).take()) {
-                    let mut worker = lock(&self.devices[i]);
-                    let outcome = caught(|| call(worker.as_mut(), task));
-                    *lock(&results[i]) = Some(outcome);
-                }
-                running.one_is_done();
-            });
-            running.wait(meanwhile);
-        });
-        let outcomes = results
-            .into_iter()
-            .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-        outcomes
-            .zip(&self.infos)
-            .map(|(outcome, info)| {
-                let missing = || {
-                    Err(DeviceError::Panic {
-                        message: "the driver ended without a result".to_owned(),
-                    })
-                };
-                outcome
-                    .unwrap_or_else(missing)
-                    .map_err(|source| DeviceError::Device {
-                        device: info.name.clone(),
-                        source: Box::new(source),
-                    })
+        let outcomes = self.drivers.drive(&self.devices, tasks, meanwhile, call);
+        let named = |(outcome, info): (Result<R, DeviceError>, &DeviceInfo)| {
+            outcome.map_err(|source| DeviceError::Device {
+                device: info.name.clone(),
+                source: Box::new(source),
             })
-            .collect()
+        };
+        outcomes.into_iter().zip(&self.infos).map(named).collect()
     }
+}
+
+/// The columns of each device; `None` where it has none.
+fn parts<'c>(c: ViewMut<'c, f64>, slices: &[usize]) -> Vec<Option<ViewMut<'c, f64>>> {
+    let parts = c.split_columns(slices.iter().copied());
+    let busy = |part: ViewMut<'c, f64>| (part.cols() > 0).then_some(part);
+    parts.into_iter().map(busy).collect()
 }
 
 /// What a device with these columns of C needs of panels.
 fn part<'p>((a, b): Panels<'p>, columns: &Range<usize>) -> Panels<'p> {
     (a, b.columns(columns.clone()))
-}
-
-/// A lock that a panic elsewhere does not spoil: panics are caught inside, and reported.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The result of `work`, or its panic as an error.
-fn caught<R>(work: impl FnOnce() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
-    // A worker that panicked is abandoned in the middle of its job, which is what its contract says of errors.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        Err(DeviceError::Panic {
-            message: panic_message(payload.as_ref()),
-        })
-    })
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    payload
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| payload.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "of unknown content".to_owned())
-}
-
-/// How many drivers are still at work, and who waits for them.
-struct Running {
-    count: AtomicUsize,
-    caller: Thread,
-}
-
-impl Running {
-    fn new(count: usize) -> Self {
-        Self {
-            count: AtomicUsize::new(count),
-            caller: std::thread::current(),
-        }
-    }
-
-    fn one_is_done(&self) {
-        // Release: what the device wrote is visible to the caller that sees the count at 0.
-        if self.count.fetch_sub(1, Ordering::Release) == 1 {
-            self.caller.unpark();
-        }
-    }
-
-    /// Calls `meanwhile` until all are done, at least once.
-    fn wait(&self, meanwhile: &mut dyn FnMut()) {
-        loop {
-            meanwhile();
-            if self.count.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            // An unpark that came before is not lost, so the last device ends this pause at once.
-            std::thread::park_timeout(MEANWHILE_PAUSE);
-        }
-    }
 }
