@@ -25,7 +25,7 @@ fn config(memory_limit_bytes: Option<u64>) -> CudaConfig {
 }
 
 /// A worker with the memory limit given, on threads that are not bound.
-fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
+pub(crate) fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
     let topology = Arc::new(Topology::from_synthetic("core:2 pu:1")?);
     let cores = topology.cores();
     CudaWorker::new(
@@ -38,7 +38,7 @@ fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
 }
 
 /// Nothing is left, and nothing was done that must not be.
-fn assert_clean(control: Option<&Control>, what: &str) {
+pub(crate) fn assert_clean(control: Option<&Control>, what: &str) {
     let Some(control) = control else { return };
     assert_eq!(control.live(), 0, "{what}: something was leaked");
     assert_eq!(control.violations(), 0, "{what}: memory was freed in use");
@@ -60,14 +60,14 @@ pub fn conform(control: Option<&Control>) -> usize {
 }
 
 /// Small integers, so that every sum is exact in any order.
-fn integers(count: usize, seed: usize) -> Vec<f64> {
+pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
     (0..count)
         .map(|i| ((i * 7 + i / 11 + seed) % 9) as f64 - 4.0)
         .collect()
 }
 
 /// A multiplication in updates of `k` columns each: what a worker makes of it, and what it should.
-struct Case {
+pub(crate) struct Case {
     rows: usize,
     cols: usize,
     k: usize,
@@ -78,7 +78,7 @@ struct Case {
 }
 
 impl Case {
-    fn new((rows, cols, k): (usize, usize, usize), updates: usize) -> Self {
+    pub fn new((rows, cols, k): (usize, usize, usize), updates: usize) -> Self {
         let all = k * updates;
         let (a, b) = (integers(rows * all, 1), integers(all * cols, 2));
         let mut expected = integers(rows * cols, 3);
@@ -100,37 +100,40 @@ impl Case {
         }
     }
 
-    fn depth(&self) -> Depth {
+    /// The whole multiplication's.
+    pub fn depth(&self) -> Depth {
         Depth::of(self.k, self.updates)
     }
 
+    /// The panels of an update.
+    pub fn panels(&self, update: usize) -> (View<'_, f64>, View<'_, f64>) {
+        let all = self.k * self.updates;
+        let k = update * self.k..(update + 1) * self.k;
+        (
+            View::new(&self.a, self.rows, all, self.rows).columns(k.clone()),
+            View::new(&self.b, all, self.cols, all).block(k, 0..self.cols),
+        )
+    }
+
     /// Runs the whole multiplication on a worker.
-    fn run(&self, worker: &mut dyn Worker) -> Result<Vec<f64>, DeviceError> {
-        let (rows, cols, all) = (self.rows, self.cols, self.k * self.updates);
+    pub fn run(&self, worker: &mut dyn Worker) -> Result<Vec<f64>, DeviceError> {
+        let (rows, cols) = (self.rows, self.cols);
         let mut c = integers(rows * cols, 3);
-        let (a, b) = (
-            View::new(&self.a, rows, all, rows),
-            View::new(&self.b, all, cols, all),
-        );
         worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.depth())?;
-        let panels = |update: usize| {
-            let k = update * self.k..(update + 1) * self.k;
-            (a.columns(k.clone()), b.block(k, 0..cols))
-        };
         for update in 0..self.updates {
-            let (now, c) = (panels(update), ViewMut::new(&mut c, rows, cols, rows));
+            let (now, c) = (self.panels(update), ViewMut::new(&mut c, rows, cols, rows));
             // Some panels come ahead of their update, and some do not.
             if update % 3 == 2 || update + 1 == self.updates {
                 worker.update(1.0, now.0, now.1, c)?;
             } else {
-                worker.update_ahead(1.0, now, panels(update + 1), c)?;
+                worker.update_ahead(1.0, now, self.panels(update + 1), c)?;
             }
         }
         worker.finish(ViewMut::new(&mut c, rows, cols, rows))?;
         Ok(c)
     }
 
-    fn assert_exact(&self, found: &[f64], what: &str) {
+    pub fn assert_exact(&self, found: &[f64], what: &str) {
         let wrong = found.iter().zip(&self.expected).position(|(f, e)| f != e);
         if let Some(at) = wrong {
             let place = (at % self.rows, at / self.rows);

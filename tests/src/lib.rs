@@ -7,4 +7,5 @@
 pub mod cases;
 pub mod emulator;
 pub mod gpu;
+pub mod gpu_jobs;
 pub mod launch;
