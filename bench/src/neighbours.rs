@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use isochron_devices::measure::{Operands, alone};
 use isochron_devices::{
-    BlasChoice, CoreInfo, CpuWorker, DeviceTeam, MeasureConfig, Measurement, Topology, blas,
+    BlasChoice, CoreInfo, CpuWorker, Depth, DeviceTeam, MeasureConfig, Measurement, Topology, blas,
     measure_team,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel};
@@ -126,7 +126,8 @@ fn alternate(
             // Every other round begins alone.
             for beside in [round % 2 == 1, round % 2 == 0] {
                 let before = beside.then(|| neighbours.feed(threads));
-                let found = measure_team(team, n, &[n], block, &config, &mut operands, &mut alone);
+                let depth = Depth::endless(block);
+                let found = measure_team(team, n, &[n], depth, &config, &mut operands, &mut alone);
                 let bytes = before.map(|before| neighbours.starve() - before);
                 let found: Measurement = found?[0];
                 let how = if beside { "beside" } else { "alone" };

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use isochron_devices::{Blas, CblasLibrary, CpuWorker, Topology, Worker};
+use isochron_devices::{Blas, CblasLibrary, CpuWorker, Depth, Topology, Worker};
 use serde_json::{Value, json};
 
 use crate::direct::{Direct, Operands, Shape, burst, serve};
@@ -129,7 +129,7 @@ fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
 /// Seconds of our updates.
 fn ours(worker: &mut CpuWorker, shape: Shape, reps: usize) -> anyhow::Result<Vec<f64>> {
     let mut operands = Operands::new(shape)?;
-    worker.begin(operands.views().2, shape.k)?;
+    worker.begin(operands.views().2, Depth::of(shape.k, reps))?;
     let times_s = burst(reps, &mut || {
         let (a, b, c) = operands.views();
         worker.update(1.0, a, b, c)?;

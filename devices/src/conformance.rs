@@ -3,7 +3,7 @@
 //! [`run`] is for workers that compute; [`run_contract`] is the part that also holds for a worker that only pretends
 //! to, such as [`RecordedWorker`](crate::RecordedWorker). Both panic at the first promise that is broken, saying which.
 
-use crate::worker::{Panels, UpdateTime, Worker};
+use crate::worker::{Depth, Panels, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
 
 /// Shapes `(rows, cols, k)`: the smallest, odd ones, empty ones, and more columns than threads.
@@ -36,6 +36,7 @@ pub fn run(make: Make<'_>) {
     scaling_is_exact(make().as_mut());
     job_without_updates_keeps_c(make().as_mut());
     fewer_than_k_max_is_fine(make().as_mut());
+    depths_need_not_be_exact(make().as_mut());
     nan_propagates(make().as_mut());
     announced_panels_are_used(make().as_mut());
     announced_panels_that_do_not_come_are_forgotten(make().as_mut());
@@ -147,14 +148,14 @@ impl Case {
         self.a.cols
     }
 
-    /// `begin`, as many updates, `finish`.
+    /// `begin`, as many updates, `finish`; the times of all.
     fn job(&mut self, worker: &mut dyn Worker, alpha: f64, updates: usize) -> Vec<UpdateTime> {
-        let k = self.k();
-        valid(worker.begin(self.c.view_mut(), k));
-        let times = (0..updates)
-            .map(|_| valid(worker.update(alpha, self.a.view(), self.b.view(), self.c.view_mut())))
-            .collect();
-        valid(worker.finish(self.c.view_mut()));
+        let depth = Depth::of(self.k(), updates);
+        let mut times = vec![valid(worker.begin(self.c.view_mut(), depth))];
+        let updated = (0..updates)
+            .map(|_| valid(worker.update(alpha, self.a.view(), self.b.view(), self.c.view_mut())));
+        times.extend(updated);
+        times.push(valid(worker.finish(self.c.view_mut())));
         times
     }
 }
@@ -190,23 +191,28 @@ fn times_are_times(worker: &mut dyn Worker, shape: (usize, usize, usize)) {
 /// What a job needs is known before, does not depend on the jobs before it, and is nothing where there is no C.
 fn memory_is_counted(worker: &mut dyn Worker) {
     for &(rows, cols, k) in SHAPES {
-        let needed = worker.memory_needed(rows, cols, k);
-        let together = worker.updates_per_visit(rows, cols, k);
-        Case::new((rows, cols, k), 0).job(worker, 1.0, 1);
-        assert_eq!(
-            worker.memory_needed(rows, cols, k),
-            needed,
-            "memory of {rows}x{cols}"
-        );
-        assert!(
-            together.is_power_of_two(),
-            "{rows}x{cols}: {together} updates"
-        );
-        assert!(needed == 0 || rows * cols > 0, "memory for nothing");
+        for updates in [1, 5] {
+            let depth = Depth::of(k, updates);
+            let needed = worker.memory_needed(rows, cols, depth);
+            let together = worker.updates_per_visit(rows, cols, depth);
+            valid(worker.reserve(rows, cols, depth));
+            Case::new((rows, cols, k), 0).job(worker, 1.0, updates);
+            assert_eq!(
+                worker.memory_needed(rows, cols, depth),
+                needed,
+                "memory of {rows}x{cols}"
+            );
+            assert!(
+                together <= updates && (together.is_power_of_two() || together == updates),
+                "{rows}x{cols}: {together} of {updates} updates"
+            );
+            assert!(needed == 0 || rows * cols > 0, "memory for nothing");
+        }
     }
     // A size beyond counting is no panic.
-    let _ = worker.memory_needed(usize::MAX, usize::MAX, usize::MAX);
-    let _ = worker.updates_per_visit(usize::MAX, usize::MAX, usize::MAX);
+    let depth = Depth::endless(usize::MAX);
+    let _ = worker.memory_needed(usize::MAX, usize::MAX, depth);
+    let _ = worker.updates_per_visit(usize::MAX, usize::MAX, depth);
 }
 
 fn results_are_exact(
@@ -252,11 +258,28 @@ fn job_without_updates_keeps_c(worker: &mut dyn Worker) {
 
 fn fewer_than_k_max_is_fine(worker: &mut dyn Worker) {
     let mut case = Case::new((9, 7, 4), 0);
-    valid(worker.begin(case.c.view_mut(), 64));
+    valid(worker.begin(case.c.view_mut(), Depth::of(64, 1)));
     valid(worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut()));
     valid(worker.finish(case.c.view_mut()));
     case.c
         .assert_is("k < k_max", |i, j| c_at(i, j) + product_at(i, j, 4));
+}
+
+/// More updates than were announced, fewer, and none at all where some were.
+fn depths_need_not_be_exact(worker: &mut dyn Worker) {
+    for (announced, updates) in [(1, 3), (2, 5), (3, 1), (usize::MAX, 3), (3, 0)] {
+        let mut case = Case::new((11, 12, 4), 1);
+        let depth = Depth::of(4, announced);
+        valid(worker.begin(case.c.view_mut(), depth));
+        for _ in 0..updates {
+            valid(worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut()));
+        }
+        valid(worker.finish(case.c.view_mut()));
+        let what = format!("{updates} updates of {announced}");
+        case.c.assert_is(&what, |i, j| {
+            c_at(i, j) + updates as f64 * product_at(i, j, 4)
+        });
+    }
 }
 
 fn nan_propagates(worker: &mut dyn Worker) {
@@ -288,7 +311,7 @@ fn announced_panels_are_used(worker: &mut dyn Worker) {
     let shape = (11, 6);
     let mut c = Matrix::new(shape.0, shape.1, 3, c_at);
     let all = [(5, 1.0), (3, 2.0), (5, 4.0), (5, 8.0)].map(|(k, scale)| panels(shape, k, scale));
-    valid(worker.begin(c.view_mut(), 5));
+    valid(worker.begin(c.view_mut(), Depth::of(5, 4)));
     for pair in all.windows(2) {
         let [now, next] = [both(&pair[0]), both(&pair[1])];
         valid(worker.update_ahead(1.0, now, next, c.view_mut()));
@@ -308,7 +331,7 @@ fn announced_panels_that_do_not_come_are_forgotten(worker: &mut dyn Worker) {
     let (now, other) = (panels(shape, 4, 1.0), panels(shape, 4, 2.0));
     let mut announced = panels(shape, 4, 4.0);
     let too_wide = panels((8, 10), 4, 1.0);
-    valid(worker.begin(c.view_mut(), 4));
+    valid(worker.begin(c.view_mut(), Depth::of(4, 6)));
     let mut ahead = |c: &mut Matrix, next: &(Matrix, Matrix)| {
         valid(worker.update_ahead(1.0, both(&now), both(next), c.view_mut()));
     };
@@ -330,7 +353,7 @@ fn wrong_shapes_are_errors(worker: &mut dyn Worker) {
     const GOOD: (usize, usize, usize) = (4, 6, 3);
     let mut update = |what: &str, a: (usize, usize), b: (usize, usize), c: (usize, usize)| {
         let mut case = Case::new(GOOD, 0);
-        valid(worker.begin(case.c.view_mut(), GOOD.2));
+        valid(worker.begin(case.c.view_mut(), Depth::of(GOOD.2, 1)));
         let a = Matrix::new(a.0, a.1, 0, a_at);
         let b = Matrix::new(b.0, b.1, 0, b_at);
         let mut c = Matrix::new(c.0, c.1, 0, c_at);
@@ -369,7 +392,7 @@ fn wrong_shapes_are_errors(worker: &mut dyn Worker) {
         DeviceError::InnerDimension { k: 4, k_max: 3 }
     ));
     let (mut case, mut other) = (Case::new(GOOD, 0), Case::new((6, 4, 3), 0));
-    valid(worker.begin(case.c.view_mut(), 3));
+    valid(worker.begin(case.c.view_mut(), Depth::of(3, 1)));
     assert!(
         worker.finish(other.c.view_mut()).is_err_and(is_shape),
         "finish with another C: accepted"

@@ -1,7 +1,7 @@
 //! A worker that is slower than its hardware on purpose: one machine plays an unlike cluster.
 
 use crate::turns::Turns;
-use crate::worker::{DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Worker};
+use crate::worker::{Depth, DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 /// How slow a paced device is.
 #[derive(Debug, Clone)]
 pub enum Pace {
-    /// An update takes this many times the CPU time that it really used, at least 1. (For a GPU: its busy time.)
+    /// An update, and the beginning and the end of a job, take this many times the CPU time that they really used, at
+    /// least 1. (For a GPU: the busy time.)
     Slowdown(f64),
     /// An update takes what a recorded model says: `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less
-    /// than it really used.
+    /// than it really used. The model knows updates alone: the beginning and the end of a job take what they really used.
     Points {
         /// Where the model comes from, for reports.
         name: String,
@@ -55,6 +56,14 @@ impl Pace {
             Self::Points { model, block, .. } => {
                 model_time_s(model, *block, rows, cols, k).max(used_s)
             }
+        }
+    }
+
+    /// Seconds that the beginning or the end of a job should take, if `used_s` were really used.
+    fn frame_s(&self, used_s: f64) -> f64 {
+        match self {
+            Self::Slowdown(factor) => factor * used_s,
+            Self::Points { .. } => used_s,
         }
     }
 }
@@ -126,12 +135,20 @@ impl Worker for PacedWorker {
         &self.info
     }
 
-    fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64 {
-        self.inner.memory_needed(rows, cols, k_max)
+    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
+        self.inner.memory_needed(rows, cols, depth)
     }
 
-    fn updates_per_visit(&self, rows: usize, cols: usize, k_max: usize) -> usize {
-        self.inner.updates_per_visit(rows, cols, k_max)
+    fn memory_held(&self) -> u64 {
+        self.inner.memory_held()
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        self.inner.limit_memory(bytes);
+    }
+
+    fn updates_per_visit(&self, rows: usize, cols: usize, depth: Depth) -> usize {
+        self.inner.updates_per_visit(rows, cols, depth)
     }
 
     fn copies_ahead(&self) -> bool {
@@ -151,8 +168,12 @@ impl Worker for PacedWorker {
         self.inner.threads()
     }
 
-    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
-        self.inner.begin(c, k_max)
+    fn reserve(&mut self, rows: usize, cols: usize, depth: Depth) -> Result<(), DeviceError> {
+        self.inner.reserve(rows, cols, depth)
+    }
+
+    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+        self.paced(None, |inner| inner.begin(c, depth))
     }
 
     fn update(
@@ -163,7 +184,7 @@ impl Worker for PacedWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
-        self.paced(shape, |inner| inner.update(alpha, a, b, c))
+        self.paced(Some(shape), |inner| inner.update(alpha, a, b, c))
     }
 
     fn update_ahead(
@@ -174,31 +195,37 @@ impl Worker for PacedWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
-        self.paced(shape, |inner| inner.update_ahead(alpha, (a, b), next, c))
+        self.paced(Some(shape), |inner| {
+            inner.update_ahead(alpha, (a, b), next, c)
+        })
     }
 
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-        self.inner.finish(c)
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+        self.paced(None, |inner| inner.finish(c))
     }
 }
 
 impl PacedWorker {
-    /// An update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then a pause.
+    /// A call of the inner worker, and then a pause: an update of `update = (rows, cols, k)`, or the beginning or end of a
+    /// job.
     fn paced(
         &mut self,
-        (rows, cols, k): (usize, usize, usize),
-        update: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
+        update: Option<(usize, usize, usize)>,
+        call: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
     ) -> Result<UpdateTime, DeviceError> {
         let start = Instant::now();
         let turn = self.turns.take();
-        let time = update(self.inner.as_mut())?;
+        let time = call(self.inner.as_mut())?;
         drop(turn);
         // The CPU clock stands still while other programs have the core; a GPU has no such clock.
         let used_s = match self.info.kind {
             DeviceKind::Cpu => time.cpu_s,
             DeviceKind::Cuda => time.busy_s,
         };
-        let target_s = self.pace.target_s(used_s, rows, cols, k);
+        let target_s = match update {
+            Some((rows, cols, k)) => self.pace.target_s(used_s, rows, cols, k),
+            None => self.pace.frame_s(used_s),
+        };
         sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
         self.clock.settle(start.elapsed().as_secs_f64(), target_s);
         Ok(UpdateTime {
@@ -316,6 +343,9 @@ mod tests {
         assert_eq!(pace.target_s(0.1, 64, 128, 64), 0.5);
         assert_eq!(pace.target_s(0.7, 64, 128, 64), 0.7);
         assert_eq!(pace.target_s(0.0, 64, 0, 64), 0.0);
+        // The model says nothing about how a job begins and ends.
+        assert_eq!(pace.frame_s(0.7), 0.7);
+        assert_eq!(Pace::Slowdown(4.0).frame_s(0.5), 2.0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A device that exists on paper only: it replays a recorded model on a virtual clock.
 
 use crate::paced::{check_model, model_time_s};
-use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
+use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
@@ -54,13 +54,14 @@ impl Worker for RecordedWorker {
         &self.info
     }
 
-    fn memory_needed(&self, _rows: usize, _cols: usize, _k_max: usize) -> u64 {
+    fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
         0
     }
 
-    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
-        self.job.begin(&c, k_max);
-        Ok(())
+    /// Takes no time: the model knows updates, and what they take is all that a recorded device takes.
+    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+        self.job.begin(&c, depth);
+        Ok(UpdateTime::default())
     }
 
     /// Takes no time and leaves `c` as it is; `busy_s` is the recorded time, `cpu_s` is 0.
@@ -78,8 +79,10 @@ impl Worker for RecordedWorker {
         })
     }
 
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-        self.job.finish(&c)
+    /// Takes no time, as `begin`.
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+        self.job.finish(&c)?;
+        Ok(UpdateTime::default())
     }
 }
 
@@ -101,10 +104,11 @@ mod tests {
         let (a, b, mut c) = ([1.0; 8 * 2], [1.0; 2 * 4], [7.0; 8 * 4]);
         let mut busy_s = |cols: usize, k: usize| {
             let mut c = ViewMut::new(&mut c, 8, cols, 8);
-            worker.begin(c.reborrow(), 2).unwrap();
+            let begun = worker.begin(c.reborrow(), Depth::of(2, 1)).unwrap();
             let (a, b) = (View::new(&a, 8, k, 8), View::new(&b, k, cols, 2));
             let time = worker.update(1.0, a, b, c.reborrow()).unwrap();
-            worker.finish(c).unwrap();
+            let ended = worker.finish(c).unwrap();
+            assert_eq!([begun, ended], [UpdateTime::default(); 2]);
             time.busy_s
         };
         // 8 × 4 and 8 × 1 with blocks of 2 are 8 and 2 units; half the inner dimension is half the work.

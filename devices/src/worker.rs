@@ -33,7 +33,52 @@ pub struct DeviceInfo {
     pub bus_id: Option<String>,
 }
 
-/// How long one update took on one device.
+/// How deep a job is: the inner dimensions of its updates, known before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// The largest inner dimension of an update.
+    pub k_max: usize,
+    /// The inner dimensions of all updates together. It may be more than will come, which costs memory, and the arithmetic
+    /// of what was gathered in vain is left to the job's end. Where more comes, a device counts from 0 again.
+    pub k_total: usize,
+}
+
+impl Depth {
+    /// Updates of `k <= k_max` of which nobody knows how many there will be.
+    #[must_use]
+    pub fn endless(k_max: usize) -> Self {
+        Self {
+            k_max,
+            k_total: usize::MAX,
+        }
+    }
+
+    /// `updates` updates of `k`.
+    #[must_use]
+    pub fn of(k: usize, updates: usize) -> Self {
+        Self {
+            k_max: k,
+            k_total: k.saturating_mul(updates),
+        }
+    }
+
+    /// The number of updates when all but the last have `k_max`; at least 1.
+    #[must_use]
+    pub fn updates(&self) -> usize {
+        self.k_total.div_ceil(self.k_max.max(1)).max(1)
+    }
+
+    /// The part of the job that one update is, at most 1; 0 where nobody knows how many there will be.
+    #[must_use]
+    pub fn part_of_update(&self) -> f64 {
+        match self.k_total {
+            0 | usize::MAX => 0.0,
+            total => (self.k_max as f64 / total as f64).min(1.0),
+        }
+    }
+}
+
+/// How long a device worked for one call: an update, or the beginning or the end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct UpdateTime {
     /// What counts as the device's time in seconds: wall time with transfers, or the time that a pace prescribes.
@@ -56,7 +101,8 @@ pub type Panels<'a> = (View<'a, f64>, View<'a, f64>);
 
 /// A device: it multiplies `C += alpha·A·B` on its slice of the node's matrix.
 ///
-/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`). In between the
+/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`); the times of the three
+/// sum up to what the job takes of the device. In between the
 /// worker may keep C elsewhere, so C is valid only after `finish`. After an error the job is over: the content of
 /// C is unspecified, and the next call is `begin`.
 ///
@@ -65,12 +111,23 @@ pub trait Worker: Send {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;
 
-    /// Bytes that a job of this size needs beyond the matrices in host memory.
-    fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64;
+    /// Bytes that a job of this size needs beyond the matrices in host memory; where its limit is too low for the job, the
+    /// least that would do.
+    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64;
+
+    /// Bytes of host memory that it holds from earlier jobs, and uses again or gives back when a job begins.
+    fn memory_held(&self) -> u64 {
+        0
+    }
+
+    /// Bounds, between jobs, what [`memory_needed`](Self::memory_needed) may be: a device that could use more makes do with
+    /// it. `u64::MAX` leaves it with the limit that it was made with.
+    fn limit_memory(&mut self, _bytes: u64) {}
 
     /// How many consecutive updates with `k = k_max` belong together: a device that gathers the panels of several before
-    /// it computes has a speed over so many, and not over one. A power of two; 1 for most devices.
-    fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
+    /// it computes has a speed over so many, and not over one. A power of two, or [all of the job's](Depth::updates); 1 for
+    /// most devices.
+    fn updates_per_visit(&self, _rows: usize, _cols: usize, _depth: Depth) -> usize {
         1
     }
 
@@ -102,12 +159,22 @@ pub trait Worker: Send {
         Vec::new()
     }
 
-    /// Starts a job on `c`, whose updates have an inner dimension of at most `k_max`.
+    /// Takes the memory that a job of this size will need, between jobs: then its time is no part of `begin`'s. A job that
+    /// was not finished is abandoned. Does nothing where a device needs none.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    fn reserve(&mut self, _rows: usize, _cols: usize, _depth: Depth) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Starts a job on `c`, whose updates have the inner dimensions that `depth` says. Returns what that took: a device
+    /// that keeps C elsewhere copies it here.
     ///
     /// # Errors
     /// [`DeviceError::Memory`] when the job does not fit; whatever the device reports. A job that was not finished
     /// is abandoned.
-    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError>;
+    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError>;
 
     /// `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0, and
     /// `alpha = 0` reads neither A nor B.
@@ -141,12 +208,13 @@ pub trait Worker: Send {
         self.update(alpha, a, b, c)
     }
 
-    /// Ends the job: when it returns, `c` holds the result.
+    /// Ends the job: when it returns, `c` holds the result. Returns what that took: copies of C, and the arithmetic of what
+    /// was gathered and not computed with yet, where less came than `begin` was told.
     ///
     /// # Errors
     /// [`DeviceError::Order`] outside a job; [`DeviceError::Shape`] when C is not the one of `begin`; whatever the
     /// device reports.
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError>;
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError>;
 }
 
 /// The job that a worker is in: checks the order and the shapes that [`Worker`] asks for.
@@ -159,8 +227,8 @@ pub struct Job {
 
 impl Job {
     /// Opens a job on a `rows × cols` matrix; an older one is abandoned.
-    pub fn begin(&mut self, c: &ViewMut<'_, f64>, k_max: usize) {
-        self.open = Some((c.rows(), c.cols(), k_max));
+    pub fn begin(&mut self, c: &ViewMut<'_, f64>, depth: Depth) {
+        self.open = Some((c.rows(), c.cols(), depth.k_max));
     }
 
     /// Checks the operands of an update.

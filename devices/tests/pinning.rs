@@ -11,8 +11,8 @@
 
 use isochron_devices::blas::available;
 use isochron_devices::{
-    CoreInfo, CpuWorker, DeviceTeam, EmbeddedBlas, Grouping, ThreadPlace, Topology, View, ViewMut,
-    Worker, default_groups, try_zeroed_matrix,
+    CoreInfo, CpuWorker, Depth, DeviceTeam, EmbeddedBlas, Grouping, ThreadPlace, Topology, View,
+    ViewMut, Worker, default_groups, try_zeroed_matrix,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -99,7 +99,7 @@ fn pinned_worker(topology: &Arc<Topology>, cores: Vec<CoreInfo>) -> CpuWorker {
 fn update(team: &mut DeviceTeam, slices: &[usize], times: usize) {
     let (n, k) = (slices.iter().sum::<usize>(), 32);
     let (a, b, mut c) = (vec![1.0; n * k], vec![1.0; k * n], vec![0.0; n * n]);
-    team.begin(ViewMut::new(&mut c, n, n, n), slices, k)
+    team.begin(ViewMut::new(&mut c, n, n, n), slices, Depth::of(k, times))
         .unwrap();
     for _ in 0..times {
         let (a, b) = (View::new(&a, n, k, n), View::new(&b, k, n, k));

@@ -6,8 +6,8 @@
 
 use isochron_devices::measure::Operands;
 use isochron_devices::{
-    CpuWorker, DeviceError, DeviceInfo, DeviceTeam, EmbeddedBlas, MeasureConfig, Pace, PacedWorker,
-    Topology, UpdateTime, View, ViewMut, Worker, measure_team,
+    CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, EmbeddedBlas, MeasureConfig, Pace,
+    PacedWorker, Topology, UpdateTime, View, ViewMut, Worker, measure_team,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,6 +24,8 @@ struct MadeUp<F> {
     info: DeviceInfo,
     update: F,
     updates_per_visit: usize,
+    /// What the beginning of a job takes; its end takes twice that.
+    begin_s: f64,
 }
 
 impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> {
@@ -31,16 +33,16 @@ impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> 
         &self.info
     }
 
-    fn memory_needed(&self, rows: usize, cols: usize, _k_max: usize) -> u64 {
+    fn memory_needed(&self, rows: usize, cols: usize, _depth: Depth) -> u64 {
         (rows * cols) as u64
     }
 
-    fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
+    fn updates_per_visit(&self, _rows: usize, _cols: usize, _depth: Depth) -> usize {
         self.updates_per_visit
     }
 
-    fn begin(&mut self, _c: ViewMut<'_, f64>, _k_max: usize) -> Result<(), DeviceError> {
-        Ok(())
+    fn begin(&mut self, _c: ViewMut<'_, f64>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
+        Ok(time(self.begin_s))
     }
 
     fn update(
@@ -53,9 +55,13 @@ impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> 
         (self.update)()
     }
 
-    fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-        Ok(())
+    fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+        Ok(time(2.0 * self.begin_s))
     }
+}
+
+fn time(busy_s: f64) -> UpdateTime {
+    UpdateTime { busy_s, cpu_s: 0.0 }
 }
 
 fn made_up(
@@ -68,12 +74,12 @@ fn made_up(
         info,
         update,
         updates_per_visit: 1,
+        begin_s: 0.0,
     })
 }
 
 #[test]
 fn updates_that_belong_together_are_measured_together() {
-    let time = |busy_s| UpdateTime { busy_s, cpu_s: 0.0 };
     // Three updates that only gather, and one that computes for all four.
     let mut number = 0;
     let gathers = MadeUp {
@@ -83,21 +89,63 @@ fn updates_that_belong_together_are_measured_together() {
             Ok(time(if number % 4 == 0 { 7.0 } else { 1.0 }))
         },
         updates_per_visit: 4,
+        begin_s: 0.0,
     };
     let plain = made_up("plain", move || Ok(time(3.0)));
     let mut team = DeviceTeam::new(vec![Box::new(gathers), plain]).unwrap();
-    assert_eq!(team.updates_per_visit(8, &[4, 4], 2).unwrap(), 4);
+    let depth = Depth::endless(2);
+    assert_eq!(team.updates_per_visit(8, &[4, 4], depth).unwrap(), 4);
     let found = measure_team(
         &mut team,
         8,
         &[4, 4],
-        2,
+        depth,
         &MeasureConfig::default(),
         &mut Operands::default(),
         &mut isochron_devices::measure::alone,
     )
     .unwrap();
     assert_eq!((found[0].t_s, found[1].t_s), (2.5, 3.0));
+    // Three repetitions of four updates.
+    assert_eq!((found[0].cost_s, found[1].cost_s), (30.0, 36.0));
+}
+
+#[test]
+fn the_ends_of_a_job_are_spread_over_its_updates() {
+    let copies = || {
+        let worker = MadeUp {
+            info: cpu("copies", 1).info().clone(),
+            update: || Ok(time(2.0)),
+            updates_per_visit: 1,
+            begin_s: 10.0,
+        };
+        DeviceTeam::new(vec![Box::new(worker)]).unwrap()
+    };
+    let measured = |depth| {
+        let mut operands = Operands::default();
+        let mut alone = isochron_devices::measure::alone;
+        let config = MeasureConfig::default();
+        let found = measure_team(
+            &mut copies(),
+            8,
+            &[4],
+            depth,
+            &config,
+            &mut operands,
+            &mut alone,
+        );
+        found.unwrap()[0]
+    };
+    // 10 s and 20 s over 15 updates; the measurement itself has had all of them, and three updates.
+    let found = measured(Depth::of(2, 15));
+    assert_eq!((found.t_s, found.fastest_s, found.cost_s), (4.0, 4.0, 36.0));
+    assert_eq!(measured(Depth::endless(2)).t_s, 2.0);
+    let mut c = [0.0; 32];
+    let mut team = copies();
+    let begun = team.begin(ViewMut::new(&mut c, 8, 4, 8), &[4], Depth::of(2, 1));
+    assert_eq!(begun.unwrap(), [time(10.0)]);
+    let ended = team.finish(ViewMut::new(&mut c, 8, 4, 8), &[4]);
+    assert_eq!(ended.unwrap(), [time(20.0)]);
 }
 
 /// One update of ones on `slices`, from C = 0.
@@ -112,7 +160,8 @@ fn update(
         vec![1.0; k * cols],
         vec![0.0; rows * cols],
     );
-    team.begin(ViewMut::new(&mut c, rows, cols, rows), slices, k)?;
+    let depth = Depth::of(k, 1);
+    team.begin(ViewMut::new(&mut c, rows, cols, rows), slices, depth)?;
     let times = team.update(
         0.5,
         (View::new(&a, rows, k, rows), View::new(&b, k, cols, k)),
@@ -237,7 +286,7 @@ fn slices_that_do_not_fit_are_errors() {
     let mut team = DeviceTeam::new(vec![cpu("a", 1), cpu("b", 1)]).unwrap();
     let mut c = [0.0; 4];
     let mut begin = |slices: &[usize]| {
-        team.begin(ViewMut::new(&mut c, 1, 4, 1), slices, 1)
+        team.begin(ViewMut::new(&mut c, 1, 4, 1), slices, Depth::of(1, 1))
             .unwrap_err()
     };
     assert!(matches!(
@@ -277,7 +326,7 @@ fn real_devices_are_measured() {
         &mut team,
         32,
         &[16, 0],
-        8,
+        Depth::endless(8),
         &config,
         &mut Operands::default(),
         &mut isochron_devices::measure::alone,

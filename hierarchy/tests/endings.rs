@@ -57,6 +57,28 @@ fn a_division_that_takes_too_long_is_left_behind() {
 }
 
 #[test]
+fn what_measuring_costs_decides_whether_another_measurement_pays() {
+    // 500 units take 5 s and 1.25 s; balanced, each device takes 2 s.
+    let ended = |runs: f64, ends_s: f64| {
+        let config = BalanceConfig {
+            steps: 10,
+            ..BalanceConfig::default()
+        };
+        let mut dpa = Dpa::new(config, 2, 1000);
+        let balanced = run(&mut dpa, |i, d| {
+            let t_s = d as f64 / [100.0, 400.0][i];
+            Observation::measured(t_s, 3, 0.0).costing(runs * 3.0 * t_s + ends_s)
+        });
+        (balanced.why, balanced.iterations)
+    };
+    // Ten steps save 30 s, and three repetitions take 6 s.
+    assert_eq!(ended(1.0, 0.0), (Outcome::Balanced, 2));
+    // Of eight runs each they take 48 s, and so with what came before and after.
+    assert_eq!(ended(8.0, 0.0), (Outcome::NotWorthIt, 1));
+    assert_eq!(ended(2.0, 60.0), (Outcome::NotWorthIt, 1));
+}
+
+#[test]
 fn equal_floors_are_no_balance() {
     // Both devices pass the deadline whatever they get: nothing is known to be balanced.
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);

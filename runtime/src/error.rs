@@ -63,12 +63,14 @@ pub enum Error {
     Message(String),
     /// A host has less memory than the plan needs.
     #[error(
-        "host {host} lacks {} MiB: the plan needs {} MiB there and {} MiB are available",
-        mib(*needed_bytes - *available_bytes), mib(*needed_bytes), mib(*available_bytes)
+        "host {host} lacks {} MiB: the plan needs {} MiB there{} and {} MiB are available",
+        mib(*needed_bytes - *available_bytes), mib(*needed_bytes), by_rank(*rank), mib(*available_bytes)
     )]
     Memory {
         /// The host, as its ranks name it.
         host: String,
+        /// The rank of this host that needs most; `None` where it is about all hosts.
+        rank: Option<usize>,
         /// Bytes that all ranks on the host need together.
         needed_bytes: u64,
         /// Bytes that the host has to give.
@@ -160,6 +162,12 @@ impl Error {
             reason: reason.to_string(),
         }
     }
+}
+
+fn by_rank(rank: Option<usize>) -> String {
+    rank.map_or(String::new(), |rank| {
+        format!(", most of it by rank {rank},")
+    })
 }
 
 fn mib(bytes: u64) -> u64 {

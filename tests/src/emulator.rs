@@ -127,6 +127,11 @@ impl Control {
         self.count("pageable_copies")
     }
 
+    /// Calls so far.
+    pub fn calls(&self) -> u64 {
+        self.count("calls")
+    }
+
     /// The most pinned bytes at one time since the last reset.
     pub fn pinned_peak_bytes(&self) -> u64 {
         self.count("pinned_peak_bytes")

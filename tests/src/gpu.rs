@@ -3,8 +3,8 @@
 use isochron_devices::blas::Blas;
 use isochron_devices::cuda::{self, Element, Engine, Placement};
 use isochron_devices::{
-    CudaConfig, CudaInfo, CudaWorker, DeviceError, EmbeddedBlas, Topology, View, ViewMut, Worker,
-    conformance,
+    CudaConfig, CudaInfo, CudaWorker, Depth, DeviceError, EmbeddedBlas, Topology, View, ViewMut,
+    Worker, conformance,
 };
 use num_complex::{Complex32, Complex64};
 
@@ -25,7 +25,7 @@ fn config(memory_limit_bytes: Option<u64>) -> CudaConfig {
 }
 
 /// A worker with the memory limit given, on threads that are not bound.
-fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
+pub(crate) fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
     let topology = Arc::new(Topology::from_synthetic("core:2 pu:1")?);
     let cores = topology.cores();
     CudaWorker::new(
@@ -38,7 +38,7 @@ fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
 }
 
 /// Nothing is left, and nothing was done that must not be.
-fn assert_clean(control: Option<&Control>, what: &str) {
+pub(crate) fn assert_clean(control: Option<&Control>, what: &str) {
     let Some(control) = control else { return };
     assert_eq!(control.live(), 0, "{what}: something was leaked");
     assert_eq!(control.violations(), 0, "{what}: memory was freed in use");
@@ -60,14 +60,14 @@ pub fn conform(control: Option<&Control>) -> usize {
 }
 
 /// Small integers, so that every sum is exact in any order.
-fn integers(count: usize, seed: usize) -> Vec<f64> {
+pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
     (0..count)
         .map(|i| ((i * 7 + i / 11 + seed) % 9) as f64 - 4.0)
         .collect()
 }
 
 /// A multiplication in updates of `k` columns each: what a worker makes of it, and what it should.
-struct Case {
+pub(crate) struct Case {
     rows: usize,
     cols: usize,
     k: usize,
@@ -78,7 +78,7 @@ struct Case {
 }
 
 impl Case {
-    fn new((rows, cols, k): (usize, usize, usize), updates: usize) -> Self {
+    pub fn new((rows, cols, k): (usize, usize, usize), updates: usize) -> Self {
         let all = k * updates;
         let (a, b) = (integers(rows * all, 1), integers(all * cols, 2));
         let mut expected = integers(rows * cols, 3);
@@ -100,33 +100,40 @@ impl Case {
         }
     }
 
+    /// The whole multiplication's.
+    pub fn depth(&self) -> Depth {
+        Depth::of(self.k, self.updates)
+    }
+
+    /// The panels of an update.
+    pub fn panels(&self, update: usize) -> (View<'_, f64>, View<'_, f64>) {
+        let all = self.k * self.updates;
+        let k = update * self.k..(update + 1) * self.k;
+        (
+            View::new(&self.a, self.rows, all, self.rows).columns(k.clone()),
+            View::new(&self.b, all, self.cols, all).block(k, 0..self.cols),
+        )
+    }
+
     /// Runs the whole multiplication on a worker.
-    fn run(&self, worker: &mut dyn Worker) -> Result<Vec<f64>, DeviceError> {
-        let (rows, cols, all) = (self.rows, self.cols, self.k * self.updates);
+    pub fn run(&self, worker: &mut dyn Worker) -> Result<Vec<f64>, DeviceError> {
+        let (rows, cols) = (self.rows, self.cols);
         let mut c = integers(rows * cols, 3);
-        let (a, b) = (
-            View::new(&self.a, rows, all, rows),
-            View::new(&self.b, all, cols, all),
-        );
-        worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.k)?;
-        let panels = |update: usize| {
-            let k = update * self.k..(update + 1) * self.k;
-            (a.columns(k.clone()), b.block(k, 0..cols))
-        };
+        worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.depth())?;
         for update in 0..self.updates {
-            let (now, c) = (panels(update), ViewMut::new(&mut c, rows, cols, rows));
+            let (now, c) = (self.panels(update), ViewMut::new(&mut c, rows, cols, rows));
             // Some panels come ahead of their update, and some do not.
             if update % 3 == 2 || update + 1 == self.updates {
                 worker.update(1.0, now.0, now.1, c)?;
             } else {
-                worker.update_ahead(1.0, now, panels(update + 1), c)?;
+                worker.update_ahead(1.0, now, self.panels(update + 1), c)?;
             }
         }
         worker.finish(ViewMut::new(&mut c, rows, cols, rows))?;
         Ok(c)
     }
 
-    fn assert_exact(&self, found: &[f64], what: &str) {
+    pub fn assert_exact(&self, found: &[f64], what: &str) {
         let wrong = found.iter().zip(&self.expected).position(|(f, e)| f != e);
         if let Some(at) = wrong {
             let place = (at % self.rows, at / self.rows);
@@ -154,7 +161,8 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
         }
         let case = Case::new((rows, cols, k), 5);
         let mut worker = worker(Some(LIMIT)).expect("a GPU");
-        let plan = worker.plan(rows, cols, k).expect("a plan");
+        let depth = case.depth();
+        let plan = worker.plan(rows, cols, depth).expect("a plan");
         let c_bytes = (8 * rows * cols) as u64;
         assert_eq!(
             plan.placement == Placement::Resident,
@@ -174,7 +182,7 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
                 plan.host_bytes,
                 "pinned memory"
             );
-            assert_eq!(worker.memory_needed(rows, cols, k), plan.host_bytes);
+            assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
         }
         drop(worker);
         assert_clean(control, "out of core");
@@ -226,15 +234,15 @@ pub fn taken_memory(control: &Control) -> usize {
 
 /// While a job runs in smaller tiles than were planned, the worker answers for these.
 fn told_plan_is_the_running_one(worker: &mut CudaWorker, case: &Case, bytes: u64) {
-    let (rows, cols, k) = (case.rows, case.cols, case.k);
+    let (rows, cols, depth) = (case.rows, case.cols, case.depth());
     let mut c = integers(rows * cols, 3);
     let c = ViewMut::new(&mut c, rows, cols, rows);
-    worker.begin(c, k).expect("a job in smaller tiles");
-    let plan = worker.plan(rows, cols, k).expect("a plan");
+    worker.begin(c, depth).expect("a job in smaller tiles");
+    let plan = worker.plan(rows, cols, depth).expect("a plan");
     assert!(plan.device_bytes <= bytes, "{plan:?}");
-    assert_eq!(worker.memory_needed(rows, cols, k), plan.host_bytes);
+    assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
     assert_eq!(
-        worker.updates_per_visit(rows, cols, k),
+        worker.updates_per_visit(rows, cols, depth),
         plan.updates_per_visit
     );
 }
@@ -376,12 +384,12 @@ fn element<T: Element + std::ops::AddAssign + std::ops::Mul<Output = T>>(number:
         let info = first().expect("a GPU");
         let mut engine = Engine::<T>::new("cuda0", &info, &config(limit)).expect("an engine");
         let streams = engine
-            .plan(rows, cols, k)
+            .plan(rows, cols, Depth::of(k, 1))
             .is_some_and(|plan| plan.placement != Placement::Resident);
         assert_eq!(streams, limit.is_some());
         let mut c = matrix(rows * cols, 6);
         engine
-            .begin(View::new(&c, rows, cols, rows), k)
+            .begin(View::new(&c, rows, cols, rows), Depth::of(k, 1))
             .expect("begin");
         let (a, b) = (View::new(&a, rows, k, rows), View::new(&b, k, cols, k));
         let updated = engine.update(alpha, (a, b), None, ViewMut::new(&mut c, rows, cols, rows));

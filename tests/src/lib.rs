@@ -8,6 +8,7 @@ pub mod cases;
 pub mod emulator;
 pub mod general;
 pub mod gpu;
+pub mod gpu_jobs;
 pub mod launch;
 pub mod moving;
 pub mod scalapack;

@@ -67,6 +67,22 @@ fn every_failing_call_ends_in_a_result_or_an_error_and_leaks_nothing() {
 }
 
 #[test]
+fn a_streamed_job_is_done_with_its_last_update() {
+    under_every_schedule("last-update", "2M");
+}
+
+#[test]
+fn less_host_memory_means_that_less_is_gathered() {
+    under_every_schedule("less-host-memory", "2M");
+}
+
+#[test]
+fn codes_of_newer_libraries_are_told_as_they_are() {
+    let output = emulated("unknown-codes", &[("MEMORY", "1M")]).success();
+    assert!(output.contains("on Emulated CUDA device 0"), "{output}");
+}
+
+#[test]
 fn the_link_and_the_peak_are_measured() {
     let output = emulated("speeds", &[("MEMORY", "300M")]).success();
     assert!(output.contains("on Emulated CUDA device 0"), "{output}");

@@ -2,7 +2,7 @@
 
 use isochron_devices::measure::{Operands, alone};
 use isochron_devices::{
-    DeviceError, DeviceInfo, DeviceTeam, MeasureConfig, Measurement, measure_team,
+    Depth, DeviceError, DeviceInfo, DeviceTeam, MeasureConfig, Measurement, measure_team,
 };
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub struct DeviceMeasured {
     pub sizes: Vec<SizeMeasured>,
 }
 
-/// The update `C (n×n) += A (n×b) · B (b×n)` of one device.
+/// The update `C (n×n) += A (n×b) · B (b×n)` of one device, in the middle of a long job: C is where it is computed.
 #[derive(Serialize)]
 pub struct SizeMeasured {
     pub n: usize,
@@ -80,7 +80,7 @@ pub fn measure(
                 team,
                 n,
                 slices,
-                block,
+                Depth::endless(block),
                 &config(n),
                 &mut operands,
                 &mut alone,

@@ -1,7 +1,7 @@
 //! What a device's speed is compared with.
 
 use isochron_devices::measure::{Operands, alone};
-use isochron_devices::{DeviceError, DeviceTeam, MeasureConfig, measure_team};
+use isochron_devices::{Depth, DeviceError, DeviceTeam, MeasureConfig, measure_team};
 use serde::Serialize;
 
 /// The best speed that a device's own library showed in one product of squares, as a stand-in for the peak of the
@@ -67,7 +67,7 @@ pub fn measure(
             team,
             size,
             &slices,
-            size,
+            Depth::endless(size),
             &REPETITIONS,
             operands,
             &mut alone,

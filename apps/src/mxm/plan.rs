@@ -9,6 +9,7 @@ use isochron::multiply::{Plan, Problem, Split};
 use isochron::session::{SavedPlan, Session};
 use isochron_hierarchy::balance::BalanceConfig;
 
+use super::text::without;
 use super::{Arguments, write_json};
 use crate::failure::Failure;
 use crate::table::Table;
@@ -82,12 +83,15 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
         || "nothing was measured".to_owned(),
         |seconds| format!("{seconds:.3} s of arithmetic predicted"),
     );
+    let left_out = plan.left_out.as_ref().map_or_else(String::new, |left_out| {
+        format!("note: {}\n", without(left_out))
+    });
     let total =
         |of: fn(&isochron::session::PlannedNode) -> f64| -> f64 { plan.nodes.iter().map(of).sum() };
     Ok(format!(
         "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}\n\
          {split}; {seconds}\n\n{}\n{}\n\
-         {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n",
+         {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n{left_out}",
         problem.element(),
         plan.panel,
         plan.layout.picture(40),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use isochron::matrix::redistribute::Moved;
+use isochron::multiply::LeftOut;
 use isochron::session::Report;
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::Outcome;
@@ -38,10 +39,27 @@ pub(super) fn text(report: &Report, picture: &str, json: bool) -> Result<String,
         device_table(report),
         summary(report)
     );
+    if let Some(left_out) = report.balance.as_ref().and_then(|b| b.left_out.as_ref()) {
+        let _ = writeln!(text, "note: {}", without(left_out));
+    }
     for (notice, ranks) in notices(report) {
         let _ = writeln!(text, "note: {notice} (rank {})", ranges(&ranks));
     }
     Ok(text)
+}
+
+/// Who was left out, and by how much that is faster.
+pub(super) fn without(left_out: &LeftOut) -> String {
+    let LeftOut {
+        ranks,
+        with_s,
+        without_s,
+    } = left_out;
+    let ranks: Vec<u32> = ranks.iter().map(|&rank| rank as u32).collect();
+    format!(
+        "node {} got nothing: {without_s:.3} s are predicted without, {with_s:.3} s with everybody",
+        ranges(&ranks)
+    )
 }
 
 /// What is unusual about the ranks' hosts, each with the ranks that say so.

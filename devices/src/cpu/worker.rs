@@ -6,7 +6,7 @@ use crate::cpu::thread_cpu_time_s;
 use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
-use crate::worker::{DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
+use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
 use crate::{DeviceError, Element, View, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,14 +21,14 @@ use std::time::Instant;
 /// since. A page that holds columns of two threads lies with one of them.
 ///
 /// ```
-/// use isochron_devices::{CpuWorker, EmbeddedBlas, Topology, View, ViewMut, Worker};
+/// use isochron_devices::{CpuWorker, Depth, EmbeddedBlas, Topology, View, ViewMut, Worker};
 /// use std::sync::Arc;
 ///
 /// let topology = Arc::new(Topology::discover()?);
 /// let cores = topology.cores().into_iter().take(1).collect();
 /// let mut worker = CpuWorker::new(topology, "cpu0", cores, false, Arc::new(EmbeddedBlas))?;
 /// let mut c = [10.0];
-/// worker.begin(ViewMut::new(&mut c, 1, 1, 1), 2)?;
+/// worker.begin(ViewMut::new(&mut c, 1, 1, 1), Depth::of(2, 1))?;
 /// let (a, b) = (View::new(&[1.0, 2.0], 1, 2, 1), View::new(&[3.0, 4.0], 2, 1, 2));
 /// let time = worker.update(1.0, a, b, ViewMut::new(&mut c, 1, 1, 1))?;
 /// worker.finish(ViewMut::new(&mut c, 1, 1, 1))?;
@@ -125,7 +125,7 @@ impl Worker for CpuWorker {
 
     /// Nothing: the update works in place. The library's own packing buffers, a few megabytes a thread that do not
     /// depend on the size, are not counted.
-    fn memory_needed(&self, _rows: usize, _cols: usize, _k_max: usize) -> u64 {
+    fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
         0
     }
 
@@ -158,10 +158,14 @@ impl Worker for CpuWorker {
             .collect()
     }
 
-    fn begin(&mut self, mut c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
-        self.job.begin(&c, k_max);
+    fn begin(&mut self, mut c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+        self.job.begin(&c, depth);
+        let (start, start_s) = (Instant::now(), thread_cpu_time_s());
         self.settle(&mut c);
-        Ok(())
+        Ok(UpdateTime {
+            busy_s: start.elapsed().as_secs_f64(),
+            cpu_s: thread_cpu_time_s() - start_s,
+        })
     }
 
     fn update(
@@ -183,8 +187,10 @@ impl Worker for CpuWorker {
         })
     }
 
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-        self.job.finish(&c)
+    /// Takes no time: C is where it belongs.
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+        self.job.finish(&c)?;
+        Ok(UpdateTime::default())
     }
 }
 
@@ -262,7 +268,7 @@ mod tests {
         let mut c: Vec<f64> = (0..rows * cols).map(value).collect();
         assert!(size_of_val(c.as_slice()) >= WORTH_MOVING_BYTES);
         worker
-            .begin(ViewMut::new(&mut c, rows, cols, rows), 1)
+            .begin(ViewMut::new(&mut c, rows, cols, rows), Depth::of(1, 1))
             .unwrap();
         assert!(
             c.iter()

@@ -1,6 +1,6 @@
 //! Second layer: every result code becomes an error that says which call, which code, and what it likely means.
 
-use super::raw::{CUresult, cublasStatus_t};
+use super::codes::{BlasCode, CUresult, DriverCode, cublasStatus_t};
 use crate::DeviceError;
 
 /// What a call returned.
@@ -8,17 +8,30 @@ use crate::DeviceError;
 pub enum Code {
     Driver(CUresult),
     Blas(cublasStatus_t),
+    /// A number of a library that is newer than this program.
+    Unknown {
+        library: &'static str,
+        number: u32,
+    },
 }
 
-impl From<CUresult> for Code {
-    fn from(code: CUresult) -> Self {
-        Self::Driver(code)
+impl From<DriverCode> for Code {
+    fn from(code: DriverCode) -> Self {
+        let unknown = Self::Unknown {
+            library: "CUDA",
+            number: code.0,
+        };
+        code.known().map_or(unknown, Self::Driver)
     }
 }
 
-impl From<cublasStatus_t> for Code {
-    fn from(code: cublasStatus_t) -> Self {
-        Self::Blas(code)
+impl From<BlasCode> for Code {
+    fn from(code: BlasCode) -> Self {
+        let unknown = Self::Unknown {
+            library: "cuBLAS",
+            number: code.0,
+        };
+        code.known().map_or(unknown, Self::Blas)
     }
 }
 
@@ -70,6 +83,9 @@ impl CallError {
         match self.code {
             Code::Driver(code) => format!("{code:?} ({})", code as u32),
             Code::Blas(code) => format!("{code:?} ({})", code as u32),
+            Code::Unknown { library, number } => {
+                format!("{library} error {number} (unknown to this version)")
+            }
         }
     }
 
@@ -88,6 +104,7 @@ impl CallError {
         match self.code {
             Code::Driver(code) => driver_cause(code),
             Code::Blas(code) => blas_cause(code),
+            Code::Unknown { .. } => "the library is newer than this program: see its manual",
         }
     }
 }
@@ -178,7 +195,7 @@ mod tests {
 
     #[test]
     fn an_error_names_call_device_code_and_cause() {
-        let error = check("cuMemAlloc_v2", CUresult::CUDA_ERROR_OUT_OF_MEMORY).unwrap_err();
+        let error = check("cuMemAlloc_v2", DriverCode(2)).unwrap_err();
         assert!(error.is_out_of_memory() && !error.is_absence());
         let text = error.on("cuda0").to_string();
         for part in [
@@ -189,12 +206,21 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in {text:?}");
         }
-        let status = cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED;
-        let text = check("cublasCreate_v2", status)
-            .unwrap_err()
-            .on("cuda1")
-            .to_string();
+        let status = check("cublasCreate_v2", BlasCode(1)).unwrap_err();
+        let text = status.on("cuda1").to_string();
         assert!(text.contains("driver is older"), "{text}");
-        assert_eq!(check("cuInit", CUresult::CUDA_SUCCESS), Ok(()));
+        assert_eq!(check("cuInit", DriverCode::SUCCESS), Ok(()));
+        assert_eq!(check("cublasDgemm_v2", BlasCode::SUCCESS), Ok(()));
+    }
+
+    #[test]
+    fn a_code_of_a_newer_library_is_told_as_it_is() {
+        let error = check("cuMemAlloc_v2", DriverCode(5000)).unwrap_err();
+        assert!(!error.is_out_of_memory() && !error.is_absence());
+        let text = error.on("cuda0").to_string();
+        let expected = "cuMemAlloc_v2 on cuda0: CUDA error 5000 (unknown to this version)";
+        assert!(text.starts_with(expected), "{text}");
+        let error = check("cublasDgemm_v2", BlasCode(99)).unwrap_err();
+        assert_eq!(error.name(), "cuBLAS error 99 (unknown to this version)");
     }
 }

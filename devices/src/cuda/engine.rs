@@ -1,23 +1,22 @@
 //! The arithmetic of a GPU device: `C += alpha·A·B`, with C on the GPU or streaming through it.
 
+use super::allocate::host_limit_bytes;
 use super::blas::{BlasHandle, Element};
-use super::check::{CallError, Outcome};
+use super::check::Outcome;
 use super::context::Context;
 use super::find::CudaInfo;
+use super::lanes::Lanes;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::{self, Limits, Placement, SLOTS, Shape, TilePlan};
 use super::resident::Resident;
 use super::staging::Staging;
-use super::stream::{Event, Stream};
 use super::streamed::Gathered;
 use super::{CudaConfig, find, speed};
-use crate::memory::memory_available_bytes;
+use crate::worker::Depth;
 use crate::{DeviceError, View, ViewMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What is held of memory beyond what a job needs is given back when it is more than this, in bytes, and more than half.
-const WORTH_FREEING: u64 = 64 << 20;
 /// The part of the free memory of a GPU that is left alone: cuBLAS loads code, and others come and go.
 const LEFT_FREE: u64 = 16;
 /// Assumed where the GPU is not known: a middling one.
@@ -33,31 +32,17 @@ const UNKNOWN_PEAK_FLOPS_PER_S: f64 = 10e12;
 /// that the caller is a thread of, and only its own thread otherwise.
 #[derive(Debug)]
 pub struct Engine<T: Element> {
-    name: String,
-    context: Arc<Context>,
-    limits: Limits,
+    pub(super) name: String,
+    pub(super) context: Arc<Context>,
+    pub(super) limits: Limits,
+    /// What jobs may pin where nobody limits them further.
+    pub(super) host_bytes: u64,
     job: Option<Running<T>>,
     pub(super) staging: Staging<T>,
-    device: Option<DeviceMemory>,
-    pinned: Option<PinnedMemory>,
+    pub(super) device: Option<DeviceMemory>,
+    pub(super) pinned: Option<PinnedMemory>,
     pub(super) blas: BlasHandle,
     pub(super) lanes: Lanes,
-}
-
-/// The streams, and what they tell each other. Four of them: the tiles of C come, go and are computed at the same time,
-/// and panels must not queue behind tiles.
-#[derive(Debug)]
-pub(super) struct Lanes {
-    pub compute: Stream,
-    pub panels: Stream,
-    pub upload: Stream,
-    pub download: Stream,
-    /// What was copied last is there.
-    pub copied: Event,
-    /// The arithmetic of a tile is done.
-    pub computed: [Event; SLOTS],
-    /// A panel is no longer needed.
-    pub panel_free: [Event; SLOTS],
 }
 
 /// A job under way.
@@ -74,28 +59,6 @@ struct Running<T> {
 enum State<T> {
     Resident(Resident),
     Streamed(Gathered<T>),
-}
-
-impl Lanes {
-    fn new(context: &Arc<Context>) -> Outcome<Self> {
-        let (stream, event) = (|| Stream::new(context), || Event::new(context));
-        Ok(Self {
-            compute: stream()?,
-            panels: stream()?,
-            upload: stream()?,
-            download: stream()?,
-            copied: event()?,
-            computed: [event()?, event()?],
-            panel_free: [event()?, event()?],
-        })
-    }
-
-    /// Waits until nothing is under way. Every stream is waited for, whatever the others say.
-    pub fn settle(&self) -> Outcome<()> {
-        let streams = [&self.compute, &self.panels, &self.upload, &self.download];
-        let outcomes = streams.map(Stream::synchronize);
-        outcomes.into_iter().collect()
-    }
 }
 
 impl<T: Element> Engine<T> {
@@ -124,6 +87,7 @@ impl<T: Element> Engine<T> {
             Some(given) => given,
             None => speed::link_bytes_per_s(&context, &lanes, &mut staging, allowed)?,
         };
+        let host_bytes = config.host_limit_bytes.unwrap_or_else(host_limit_bytes);
         tracing::info!(device = name, peak, link_bytes_per_s, "found a GPU");
         Ok(Self {
             name: name.to_owned(),
@@ -131,10 +95,11 @@ impl<T: Element> Engine<T> {
                 device_bytes: config
                     .memory_limit_bytes
                     .map_or(allowed, |limit| limit.min(allowed)),
-                host_bytes: config.host_limit_bytes.unwrap_or_else(host_limit_bytes),
+                host_bytes,
                 peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
                 link_bytes_per_s,
             },
+            host_bytes,
             context,
             job: None,
             staging,
@@ -167,24 +132,46 @@ impl<T: Element> Engine<T> {
 
     /// How a job is laid out: the one under way as it is, another one as it would be if every allocation succeeded.
     /// `None` when there is nothing to compute, or it does not fit in however small tiles.
-    pub fn plan(&self, rows: usize, cols: usize, k_max: usize) -> Option<TilePlan> {
-        let shape = shape::<T>(rows, cols, k_max)?;
+    pub fn plan(&self, rows: usize, cols: usize, depth: Depth) -> Option<TilePlan> {
+        let shape = shape::<T>(rows, cols, depth)?;
         if let Some(job) = self.job.as_ref().filter(|job| job.shape == shape) {
             return Some(job.plan);
         }
         plan::plan(shape, T::FLOP, &self.limits)
     }
 
-    /// Starts a job on `c`, with updates of `k <= k_max`. When memory is refused, smaller tiles are tried, down to the
+    /// Bytes of host memory that a job pins; where its limits are too low for any, the least that it would.
+    pub fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
+        let least = || {
+            let shape = shape::<T>(rows, cols, depth)?;
+            plan::least_host_bytes(shape, T::FLOP, &self.limits)
+        };
+        let planned = self.plan(rows, cols, depth).map(|plan| plan.host_bytes);
+        planned.or_else(least).unwrap_or(0)
+    }
+
+    /// Takes the memory of a job, so that its [`begin`](Self::begin) finds it; a job under way is abandoned.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn reserve(&mut self, rows: usize, cols: usize, depth: Depth) -> Result<(), DeviceError> {
+        self.abandon()?;
+        if let Some(shape) = shape::<T>(rows, cols, depth) {
+            self.allocate(shape)?;
+        }
+        Ok(())
+    }
+
+    /// Starts a job on `c`, with updates as `depth` says. When memory is refused, smaller tiles are tried, down to the
     /// smallest.
     ///
     /// # Errors
     /// [`DeviceError::CudaMemory`] when the smallest tiles exceed the limits; [`DeviceError::Cuda`] when a call fails, with
     /// the allocation that was refused where that is the reason.
-    pub fn begin(&mut self, c: View<'_, T>, k_max: usize) -> Result<(), DeviceError> {
+    pub fn begin(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // What a job left behind that was abandoned, or that a panic ended.
         self.abandon()?;
-        let Some(shape) = shape::<T>(c.rows(), c.cols(), k_max) else {
+        let Some(shape) = shape::<T>(c.rows(), c.cols(), depth) else {
             return Ok(());
         };
         let place = self.allocate(shape)?;
@@ -229,7 +216,6 @@ impl<T: Element> Engine<T> {
                     Ok(())
                 }
                 State::Resident(resident) => resident.update(engine, alpha, (a, b), next),
-                State::Streamed(_) if nothing => Ok(()),
                 State::Streamed(gathered) => gathered.add(engine, alpha, (a, b), c),
             };
             engine.job = Some(job);
@@ -290,81 +276,6 @@ impl<T: Element> Engine<T> {
             .unwrap_or_else(|| panic!("{}: an update or a finish outside a job", self.name))
     }
 
-    /// Finds memory for a job, in smaller and smaller tiles: how it is laid out, and where the memory begins on the GPU and
-    /// on the host.
-    fn allocate(&mut self, shape: Shape) -> Result<(TilePlan, u64, NonNull<T>), DeviceError> {
-        let mut limits = self.limits;
-        let mut refused: Option<CallError> = None;
-        loop {
-            let Some(plan) = plan::plan(shape, T::FLOP, &limits) else {
-                return Err(refused.map_or_else(
-                    || DeviceError::CudaMemory {
-                        device: self.name.clone(),
-                        rows: shape.rows,
-                        cols: shape.cols,
-                        k_max: shape.k_max,
-                        device_bytes: self.limits.device_bytes,
-                        host_bytes: self.limits.host_bytes,
-                    },
-                    |error| error.on(&self.name),
-                ));
-            };
-            let error = match self.hold(plan.device_bytes, plan.host_bytes) {
-                Ok((device, start)) => return Ok((plan, device, start)),
-                Err(error) => error,
-            };
-            // What is held already is of no use to smaller tiles, and may be what the others lack.
-            self.device = None;
-            self.pinned = None;
-            if !error.is_out_of_memory() {
-                return self.guarded(|_| Err(error));
-            }
-            if error.call == "cuMemHostAlloc" {
-                limits.host_bytes = plan.host_bytes / 2;
-            } else {
-                limits.device_bytes = plan.device_bytes / 2;
-            }
-            tracing::warn!(
-                device = self.name,
-                error = %error.on(&self.name),
-                device_bytes = limits.device_bytes.min(plan.device_bytes),
-                "memory was refused: trying smaller tiles"
-            );
-            refused = Some(error);
-        }
-    }
-
-    /// Allocates so many bytes of GPU memory and of pinned memory, unless they are held already; where they begin.
-    pub(super) fn hold(
-        &mut self,
-        device_bytes: u64,
-        host_bytes: u64,
-    ) -> Outcome<(u64, NonNull<T>)> {
-        let context = Arc::clone(&self.context);
-        let _bound = context.bind()?;
-        let suits = |held: u64, needed: u64| {
-            held >= needed && (held - needed <= needed || held - needed <= WORTH_FREEING)
-        };
-        let allowed = self.limits.device_bytes;
-        let device = match self.device.take() {
-            Some(held) if suits(held.bytes(), device_bytes) && held.bytes() <= allowed => held,
-            // What is too small or too large goes first.
-            other => {
-                drop(other);
-                DeviceMemory::new(&context, device_bytes)?
-            }
-        };
-        let device = self.device.insert(device).address();
-        let pinned = match self.pinned.take() {
-            Some(held) if suits(held.bytes(), host_bytes) => held,
-            other => {
-                drop(other);
-                PinnedMemory::new(&context, host_bytes)?
-            }
-        };
-        Ok((device, self.pinned.insert(pinned).start().cast()))
-    }
-
     fn start(
         &mut self,
         shape: Shape,
@@ -401,16 +312,13 @@ impl<T: Element> Drop for Engine<T> {
 }
 
 /// The shape of a job; `None` when there is nothing in it.
-fn shape<T>(rows: usize, cols: usize, k_max: usize) -> Option<Shape> {
+fn shape<T>(rows: usize, cols: usize, depth: Depth) -> Option<Shape> {
+    let k_max = depth.k_max.max(1);
     (rows > 0 && cols > 0).then_some(Shape {
         rows,
         cols,
-        k_max: k_max.max(1),
+        k_max,
+        k_total: depth.k_total.max(k_max),
         element_bytes: size_of::<T>(),
     })
-}
-
-/// What jobs may pin where nobody says: a quarter of what is left, since pinned memory is nobody else's.
-fn host_limit_bytes() -> u64 {
-    memory_available_bytes().map_or(u64::MAX, |bytes| bytes / 4)
 }

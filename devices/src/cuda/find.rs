@@ -1,6 +1,7 @@
 //! Which GPUs there are, and what is known about each.
 
 use super::check::{CallError, Outcome, check};
+use super::codes::DriverCode;
 use super::raw::{self, CUdevice_attribute as Attribute, Missing};
 use crate::DeviceError;
 use crate::topology::DriverGpu;
@@ -244,7 +245,7 @@ fn attribute(what: Attribute, device: raw::CUdevice) -> Outcome<i32> {
 /// A text that the driver writes.
 fn text(
     call: &'static str,
-    write: impl FnOnce(*mut c_char, i32) -> raw::CUresult,
+    write: impl FnOnce(*mut c_char, i32) -> DriverCode,
 ) -> Result<String, CallError> {
     let mut buffer = [0; 256];
     // One character stays 0 whatever the driver writes.

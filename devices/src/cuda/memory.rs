@@ -1,6 +1,7 @@
 //! Device memory, and pinned host memory.
 
 use super::check::{CallError, Code, Outcome, check};
+use super::codes::CUresult;
 use super::context::Context;
 use super::raw;
 use std::ptr::NonNull;
@@ -73,7 +74,7 @@ impl PinnedMemory {
         check("cuMemHostAlloc", code)?;
         let start = NonNull::new(start.cast()).ok_or(CallError {
             call: "cuMemHostAlloc",
-            code: Code::Driver(raw::CUresult::CUDA_ERROR_OUT_OF_MEMORY),
+            code: Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY),
         })?;
         Ok(Self {
             start,

@@ -5,14 +5,17 @@
 //! cores, and [`Engine`] is its arithmetic for single, double and complex numbers. [`plan`] says when C stays on the GPU, and
 //! how large tiles are when it does not.
 //!
-//! Three layers, one above the other: the foreign functions and whether they are there (`raw`); result codes checked, and
-//! what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
+//! Three layers, one above the other: the foreign functions and whether they are there (`raw`, `codes`); result codes
+//! checked, and what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
 
+mod allocate;
 mod blas;
 mod check;
+mod codes;
 mod context;
 mod engine;
 mod find;
+mod lanes;
 mod memory;
 pub mod plan;
 mod raw;
@@ -21,6 +24,7 @@ mod speed;
 mod staging;
 mod stream;
 mod streamed;
+mod tiles;
 mod worker;
 
 pub use blas::Element;
@@ -37,7 +41,8 @@ pub struct CudaConfig {
     /// The most bytes of GPU memory that jobs may use; without one, what is free when the worker is made, less a sixteenth.
     pub memory_limit_bytes: Option<u64>,
     /// The most bytes of host memory that jobs may pin: for gathered panels, which are less than half of C in any case, and
-    /// a few megabytes for copies. Without one, a quarter of what is available when the worker is made.
+    /// a few megabytes for copies. Without one, a quarter of what is available when the worker is made: as for the only GPU of
+    /// its host.
     pub host_limit_bytes: Option<u64>,
     /// What the link between host and GPU carries in one direction, bytes/s. It decides only how much is gathered where C
     /// does not fit on the GPU. Without it, it is measured when the worker is made, in some milliseconds.

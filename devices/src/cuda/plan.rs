@@ -23,7 +23,9 @@
 //!
 //! where the tile itself is a fifth of the traffic and more gathering would gain little: the second bound counts where
 //! the link is too slow for tiles of this size, and the panels are what holds the GPU up. What is gathered takes
-//! `K(m + n)` elements of host memory, which is kept below half of C, or below the limit that was set.
+//! `K(m + n)` elements of host memory, which is kept below half of C, or below the limit that was set. It is never more
+//! than the whole job has, in whole updates. Where the job is no multiple of it, the last visit has less to do, with the
+//! last update, and moves all of C for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +57,7 @@ pub struct Limits {
     pub link_bytes_per_s: f64,
 }
 
-/// A job: C is `rows × cols`, updates have `k <= k_max`.
+/// A job: C is `rows × cols`, updates have `k <= k_max`, and `k_total` together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Rows of C.
@@ -64,6 +66,8 @@ pub struct Shape {
     pub cols: usize,
     /// Largest inner dimension of an update.
     pub k_max: usize,
+    /// The inner dimensions of all updates together, or more; at least `k_max`.
+    pub k_total: usize,
     /// Bytes of an element.
     pub element_bytes: usize,
 }
@@ -98,7 +102,8 @@ pub struct TilePlan {
     pub device_bytes: u64,
     /// Bytes of pinned host memory.
     pub host_bytes: u64,
-    /// How many updates with `k = k_max` are gathered for one visit; 1 when C is on the GPU.
+    /// How many updates with `k = k_max` are gathered for one visit: a power of two, or all of the job's; 1 when C is on the
+    /// GPU.
     pub updates_per_visit: usize,
 }
 
@@ -108,21 +113,42 @@ pub fn plan(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
     if column_bytes > MAX_PITCH_BYTES || shape.cols > i32::MAX as usize {
         return None;
     }
-    let slot_elements = slot(shape, limits)?;
-    resident(shape, slot_elements, limits)
-        .or_else(|| streamed(shape, slot_elements, f_flop, limits))
+    resident(shape, limits).or_else(|| streamed(shape, f_flop, limits))
 }
 
-/// Elements of a staging slot: no more than there is to move, and a quarter of the host limit at most.
-fn slot(shape: Shape, limits: &Limits) -> Option<usize> {
+/// The least bytes of host memory with which a job can be laid out in this GPU memory; `None` when none are enough.
+pub fn least_host_bytes(shape: Shape, f_flop: f64, limits: &Limits) -> Option<u64> {
+    let unlimited = Limits {
+        host_bytes: u64::MAX,
+        ..*limits
+    };
+    let gathered = match plan(shape, f_flop, &unlimited)?.placement {
+        Placement::Resident => 0,
+        Placement::Streamed { .. } => gathered_bytes(shape, 1),
+    };
+    let slots = (2 * SLOTS * MIN_SLOT * shape.element_bytes) as u128;
+    u64::try_from(slots + gathered).ok()
+}
+
+/// Bytes of the panels of so many updates.
+fn gathered_bytes(shape: Shape, updates: usize) -> u128 {
+    let across = (shape.rows + shape.cols) as u128;
+    updates as u128 * shape.k_max as u128 * across * shape.element_bytes as u128
+}
+
+/// Elements of a staging slot: no more than there is to move, and all of them at most half of what may be pinned besides
+/// `gathered` bytes.
+fn slot(shape: Shape, gathered: u128, limits: &Limits) -> Option<usize> {
     let s = shape.element_bytes;
     let most = (shape.rows.max(shape.k_max)).saturating_mul(shape.cols.max(shape.k_max));
-    let allowed = usize::try_from(limits.host_bytes / 4).unwrap_or(usize::MAX) / s;
+    let left = u128::from(limits.host_bytes).checked_sub(gathered)?;
+    let allowed = usize::try_from(left / (2 * SLOTS as u128)).unwrap_or(usize::MAX) / s;
     let slot = (SLOT_BYTES / s).min(most).max(MIN_SLOT).min(allowed);
     (slot >= MIN_SLOT).then_some(slot)
 }
 
-fn resident(shape: Shape, slot_elements: usize, limits: &Limits) -> Option<TilePlan> {
+fn resident(shape: Shape, limits: &Limits) -> Option<TilePlan> {
+    let slot_elements = slot(shape, 0, limits)?;
     let [rows, cols, k] = [shape.rows, shape.cols, shape.k_max].map(|n| n as u128);
     let elements = rows * cols + SLOTS as u128 * k * (rows + cols);
     let s = shape.element_bytes as u128;
@@ -137,25 +163,27 @@ fn resident(shape: Shape, slot_elements: usize, limits: &Limits) -> Option<TileP
     (step_fits && plan.fits(limits)).then_some(plan)
 }
 
-fn streamed(shape: Shape, slot_elements: usize, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
+fn streamed(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
     let s = shape.element_bytes;
+    let slot_elements = slot(shape, gathered_bytes(shape, 1), limits)?;
     let elements = usize::try_from(limits.device_bytes / s as u64).ok()?;
     let (tile_rows, tile_cols) = tile(shape, elements)?;
     // Two tiles, and what is left for two panels of A and of B.
     let left = elements.checked_sub(SLOTS * tile_rows * tile_cols)?;
     let step_k = (left / (SLOTS * (tile_rows + tile_cols))).min(STEP_K);
     let wanted = wanted_k(tile_rows, tile_cols, shape.element_bytes, f_flop, limits);
-    let across = (shape.rows + shape.cols) as u128;
-    let half_of_c = shape.rows as u128 * shape.cols as u128 / 2;
-    let for_slots = (SLOTS * slot_elements) as u128;
-    let host = u128::from(limits.host_bytes / s as u64).checked_sub(for_slots)?;
+    let half_of_c = shape.rows as u128 * shape.cols as u128 * s as u128 / 2;
+    let for_slots = (SLOTS * slot_elements * s) as u128;
+    let host = u128::from(limits.host_bytes).checked_sub(for_slots)?;
+    let all = shape.k_total.div_ceil(shape.k_max);
     let mut updates = 1;
-    while ((updates * shape.k_max) as f64) < wanted {
-        let gathered = 2 * updates as u128 * shape.k_max as u128 * across;
+    while ((updates * shape.k_max) as f64) < wanted && updates < all {
+        let more = (2 * updates).min(all);
+        let gathered = gathered_bytes(shape, more);
         if gathered > half_of_c || gathered > host {
             break;
         }
-        updates *= 2;
+        updates = more;
     }
     let gather_k = shape.k_max.checked_mul(updates)?;
     let step_k = step_k.min(gather_k);
@@ -169,7 +197,7 @@ fn streamed(shape: Shape, slot_elements: usize, f_flop: f64, limits: &Limits) ->
         },
         slot_elements,
         device_bytes: (device * s) as u64,
-        host_bytes: u64::try_from((for_slots + gather_k as u128 * across) * s as u128).ok()?,
+        host_bytes: u64::try_from(for_slots + gathered_bytes(shape, updates)).ok()?,
         updates_per_visit: updates,
     };
     let pitch_fits = gather_k <= MAX_PITCH_BYTES / s;
@@ -229,6 +257,7 @@ mod tests {
             rows,
             cols,
             k_max,
+            k_total: usize::MAX,
             element_bytes: 8,
         }
     }
@@ -264,6 +293,34 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_gathered_than_the_job_has() {
+        let gathers = |k_total| {
+            let shape = Shape {
+                k_total,
+                ..shape(200_000, 200_000, 128)
+            };
+            let plan = plan(shape, 2.0, &H200).unwrap();
+            (plan.updates_per_visit, plan.host_bytes)
+        };
+        let slots = 2 * (8 << 20);
+        let bytes = |updates: u64| slots + 8 * updates * 128 * 400_000;
+        let (most, all_bytes) = gathers(usize::MAX);
+        assert!(most.is_power_of_two() && most > 16, "{most}");
+        assert_eq!(all_bytes, bytes(most as u64));
+        // In whole updates: the last of them is narrower, and has room all the same.
+        for (k_total, updates) in [
+            (1, 1),
+            (128, 1),
+            (129, 2),
+            (10 * 128, 10),
+            (11 * 128 - 1, 11),
+        ] {
+            assert_eq!(gathers(k_total), (updates, bytes(updates as u64)));
+        }
+        assert_eq!(gathers(most * 128 + 1).0, most);
+    }
+
+    #[test]
     fn too_little_memory_is_no_plan() {
         let little = |device_bytes, host_bytes| Limits {
             device_bytes,
@@ -285,16 +342,23 @@ mod tests {
     proptest! {
         #[test]
         fn plans_keep_their_limits(
-            rows in 1usize..3000, cols in 1usize..3000, k_max in 1usize..300, device in 12u32..26, host in 12u32..40,
+            rows in 1usize..3000, cols in 1usize..3000, k_max in 1usize..300, updates in 1usize..40,
+            device in 12u32..26, host in 12u32..40,
         ) {
+            let shape = Shape { k_total: k_max * updates, ..shape(rows, cols, k_max) };
             let limits = Limits { device_bytes: 1 << device, host_bytes: 1 << host, ..H200 };
-            if let Some(plan) = plan(shape(rows, cols, k_max), 2.0, &limits) {
+            let least = least_host_bytes(shape, 2.0, &limits);
+            let found = plan(shape, 2.0, &limits);
+            prop_assert_eq!(found.is_some(), least.is_some_and(|least| least <= limits.host_bytes));
+            if let Some(plan) = found {
                 prop_assert!(plan.device_bytes <= limits.device_bytes && plan.host_bytes <= limits.host_bytes);
                 prop_assert!(plan.slot_elements >= MIN_SLOT);
                 if let Placement::Streamed { tile_rows, tile_cols, gather_k, step_k } = plan.placement {
                     prop_assert!((1..=rows).contains(&tile_rows) && (1..=cols).contains(&tile_cols));
                     prop_assert!((1..=gather_k).contains(&step_k));
                     prop_assert_eq!(gather_k, k_max * plan.updates_per_visit);
+                    let together = plan.updates_per_visit;
+                    prop_assert!(together == updates || together < updates && together.is_power_of_two());
                     prop_assert!(rows * cols + SLOTS * k_max * (rows + cols) > (1 << device) / 8, "it would have fitted");
                 }
             }

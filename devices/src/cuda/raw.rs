@@ -1,40 +1,139 @@
 //! First layer: the foreign functions that are called, and whether they are there.
 //!
-//! cudarc opens the libraries at the first call and panics when a library or a function is missing. So nothing is
-//! called before [`driver`] or [`blas`] has looked for the library and for every function of it that is used.
+//! cudarc opens the libraries, and describes their functions and types. Its functions are not called: they declare result
+//! codes as Rust enumerations, so that a code of a newer library would be undefined behaviour, and they panic where a
+//! function is missing. Here a code is a number ([`DriverCode`], [`BlasCode`]), and all functions are looked up before the
+//! first is called. The compiler checks that their arguments are those of the bindings.
 
+use super::codes::{BlasCode, DriverCode};
 use crate::DeviceError;
+use libloading::Library;
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
-/// Brings functions of a library into scope, and lists their names.
-macro_rules! functions {
-    ($library:ident, $names:ident: $($name:ident)+) => {
-        pub use cudarc::$library::sys::{$($name),+};
-        const $names: &[&str] = &[$(stringify!($name)),+];
-    };
-}
-
-// The version comes first: a driver that lacks another function can still say how old it is.
-functions!(driver, DRIVER_FUNCTIONS:
-    cuDriverGetVersion cuInit cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetPCIBusId
-    cuDeviceGetAttribute cuDeviceTotalMem_v2 cuDevicePrimaryCtxRetain cuDevicePrimaryCtxRelease_v2
-    cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemHostAlloc cuMemFreeHost cuMemcpy2DAsync_v2
-    cuStreamCreate cuStreamDestroy_v2 cuStreamSynchronize cuStreamWaitEvent
-    cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventSynchronize
-);
-
-functions!(cublas, BLAS_FUNCTIONS:
-    cublasCreate_v2 cublasDestroy_v2 cublasSetStream_v2 cublasGetVersion_v2
-    cublasSgemm_v2 cublasDgemm_v2 cublasCgemm_v2 cublasZgemm_v2
-);
-
 pub use cudarc::cublas::sys::{
-    cuComplex, cuDoubleComplex, cublasHandle_t, cublasOperation_t, cublasStatus_t, cudaStream_t,
+    cuComplex, cuDoubleComplex, cublasHandle_t, cublasOperation_t, cudaStream_t,
 };
 pub use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUmemorytype,
-    CUresult, CUstream, CUuuid,
+    CUstream, CUuuid,
 };
+
+/// The functions of a library: a table of their addresses, how it is filled, and a function of the same name for each.
+///
+/// The bindings' own function must have the same arguments, and a result of the size of ours: enumerations with the
+/// representation of the number that the library returns.
+macro_rules! functions {
+    ($table:ident of $library:ident, $enumeration:ident as $code:ident:
+        $(fn $name:ident($($argument:ident: $type:ty),*);)+) => {
+        #[allow(non_snake_case, reason = "the names are those of the library")]
+        struct $table {
+            $($name: unsafe extern "C" fn($($type),*) -> $code,)+
+        }
+
+        impl $table {
+            /// Looks for the library and every function, once.
+            fn get() -> &'static Result<Self, Missing> {
+                static FOUND: OnceLock<Result<$table, Missing>> = OnceLock::new();
+                FOUND.get_or_init(|| {
+                    // SAFETY: opening the library runs its initialisers, which it is made for.
+                    if !unsafe { cudarc::$library::sys::is_culib_present() } {
+                        return Err(Missing::Library);
+                    }
+                    // SAFETY: as above; it is only called when the library is there.
+                    let library = unsafe { cudarc::$library::sys::culib() };
+                    // SAFETY: each is a C function with the arguments that the bindings say, which is checked below. It
+                    // returns an integer of 32 bits: the bindings' enumeration, of which the code here takes every
+                    // value.
+                    Ok(unsafe { Self { $($name: symbol(library, stringify!($name))?,)+ } })
+                })
+            }
+        }
+
+        const _: () = assert!(
+            size_of::<cudarc::$library::sys::$enumeration>() == size_of::<$code>()
+        );
+
+        $(
+            const _: unsafe fn($($type),*) -> cudarc::$library::sys::$enumeration =
+                cudarc::$library::sys::$name;
+
+            /// The library's function of this name.
+            ///
+            /// # Safety
+            /// What its manual asks for.
+            #[allow(non_snake_case, reason = "the name is that of the library")]
+            #[allow(clippy::too_many_arguments, reason = "the arguments are those of the library")]
+            pub unsafe fn $name($($argument: $type),*) -> $code {
+                let found = $table::get().as_ref();
+                let table = found.unwrap_or_else(|missing| {
+                    panic!("{} was called, but {missing:?} is missing", stringify!($name))
+                });
+                // SAFETY: by this function's contract.
+                unsafe { (table.$name)($($argument),*) }
+            }
+        )+
+    };
+}
+
+functions! {
+    Driver of driver, CUresult as DriverCode:
+    fn cuDriverGetVersion(version: *mut c_int);
+    fn cuInit(flags: c_uint);
+    fn cuDeviceGetCount(count: *mut c_int);
+    fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+    fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
+    fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+    fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CUdevice);
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+    fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+    fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    fn cuCtxPushCurrent_v2(context: CUcontext);
+    fn cuCtxPopCurrent_v2(context: *mut CUcontext);
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
+    fn cuMemFree_v2(address: CUdeviceptr);
+    fn cuMemHostAlloc(start: *mut *mut c_void, bytes: usize, flags: c_uint);
+    fn cuMemFreeHost(start: *mut c_void);
+    fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUstream);
+    fn cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+    fn cuStreamDestroy_v2(stream: CUstream);
+    fn cuStreamSynchronize(stream: CUstream);
+    fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+    fn cuEventCreate(event: *mut CUevent, flags: c_uint);
+    fn cuEventDestroy_v2(event: CUevent);
+    fn cuEventRecord(event: CUevent, stream: CUstream);
+    fn cuEventSynchronize(event: CUevent);
+}
+
+functions! {
+    Cublas of cublas, cublasStatus_t as BlasCode:
+    fn cublasCreate_v2(handle: *mut cublasHandle_t);
+    fn cublasDestroy_v2(handle: cublasHandle_t);
+    fn cublasSetStream_v2(handle: cublasHandle_t, stream: cudaStream_t);
+    fn cublasGetVersion_v2(handle: cublasHandle_t, version: *mut c_int);
+    fn cublasSgemm_v2(
+        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
+        alpha: *const f32, a: *const f32, lda: c_int, b: *const f32, ldb: c_int,
+        beta: *const f32, c: *mut f32, ldc: c_int
+    );
+    fn cublasDgemm_v2(
+        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
+        alpha: *const f64, a: *const f64, lda: c_int, b: *const f64, ldb: c_int,
+        beta: *const f64, c: *mut f64, ldc: c_int
+    );
+    fn cublasCgemm_v2(
+        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
+        alpha: *const cuComplex, a: *const cuComplex, lda: c_int, b: *const cuComplex, ldb: c_int,
+        beta: *const cuComplex, c: *mut cuComplex, ldc: c_int
+    );
+    fn cublasZgemm_v2(
+        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
+        alpha: *const cuDoubleComplex, a: *const cuDoubleComplex, lda: c_int, b: *const cuDoubleComplex, ldb: c_int,
+        beta: *const cuDoubleComplex, c: *mut cuDoubleComplex, ldc: c_int
+    );
+}
 
 /// What keeps a library from being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,65 +158,46 @@ impl Missing {
     }
 }
 
-fn look(
-    present: bool,
-    library: impl FnOnce() -> &'static libloading::Library,
-    names: &'static [&'static str],
-) -> Result<(), Missing> {
-    if !present {
-        return Err(Missing::Library);
-    }
-    let library = library();
-    let absent = names.iter().find(|name| {
-        // SAFETY: the symbol is only looked for; its address is never used as the function it is taken for here.
-        unsafe { library.get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_err()
-    });
-    absent.map_or(Ok(()), |name| Err(Missing::Function(name)))
+/// The address of a function.
+///
+/// # Safety
+/// `F` is a pointer to a function of the type that the library's has.
+unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F, Missing> {
+    // SAFETY: by this function's contract. The library is never closed.
+    let found = unsafe { library.get::<F>(name.as_bytes()) };
+    found
+        .map(|symbol| *symbol)
+        .map_err(|_| Missing::Function(name))
 }
 
 /// Looks for the driver, once.
 pub fn driver() -> Result<(), Missing> {
-    static FOUND: OnceLock<Result<(), Missing>> = OnceLock::new();
-    let find = || {
-        // SAFETY: opening the library runs its initialisers, which the driver is made for.
-        let present = unsafe { cudarc::driver::sys::is_culib_present() };
-        // SAFETY: as above; it is only called when the library is there.
-        look(
-            present,
-            || unsafe { cudarc::driver::sys::culib() },
-            DRIVER_FUNCTIONS,
-        )
-    };
-    FOUND.get_or_init(find).clone()
+    Driver::get().as_ref().map(|_| ()).map_err(Missing::clone)
 }
 
 /// Looks for cuBLAS, once. It is large: this takes a moment.
 pub fn blas() -> Result<(), Missing> {
-    static FOUND: OnceLock<Result<(), Missing>> = OnceLock::new();
-    let find = || {
-        // SAFETY: opening the library runs its initialisers, which cuBLAS is made for.
-        let present = unsafe { cudarc::cublas::sys::is_culib_present() };
-        // SAFETY: as above; it is only called when the library is there.
-        look(
-            present,
-            || unsafe { cudarc::cublas::sys::culib() },
-            BLAS_FUNCTIONS,
-        )
-    };
-    FOUND.get_or_init(find).clone()
+    Cublas::get().as_ref().map(|_| ()).map_err(Missing::clone)
 }
 
-/// The version of CUDA that the driver speaks, `(major, minor)`, where it tells even that.
+/// The version of CUDA that the driver speaks, `(major, minor)`, where it tells even that: a driver that lacks another
+/// function may still say how old it is.
 pub fn driver_version() -> Option<(u32, u32)> {
-    if matches!(
-        driver(),
-        Err(Missing::Library | Missing::Function("cuDriverGetVersion"))
-    ) {
-        return None;
-    }
     let mut version = 0;
-    // SAFETY: the function is there, and writes one integer. It may be called before `cuInit`.
-    let code = unsafe { cuDriverGetVersion(&mut version) };
+    let code = match Driver::get() {
+        // SAFETY: the function writes one integer. It may be called before `cuInit`.
+        Ok(_) => unsafe { cuDriverGetVersion(&mut version) },
+        Err(Missing::Function(_)) => {
+            // SAFETY: the library is there, and so opens.
+            let library = unsafe { cudarc::driver::sys::culib() };
+            // SAFETY: the function has this type, which is the one in the table above.
+            let get: unsafe extern "C" fn(*mut c_int) -> DriverCode =
+                unsafe { symbol(library, "cuDriverGetVersion") }.ok()?;
+            // SAFETY: as above.
+            unsafe { get(&mut version) }
+        }
+        Err(Missing::Library) => return None,
+    };
     let version = u32::try_from(version).ok().filter(|&v| v > 0)?;
-    (code == CUresult::CUDA_SUCCESS).then_some((version / 1000, version % 1000 / 10))
+    (code == DriverCode::SUCCESS).then_some((version / 1000, version % 1000 / 10))
 }

@@ -60,6 +60,7 @@ impl Resident {
             cols,
             k_max,
             element_bytes,
+            ..
         } = self.shape;
         let place = |element: usize, ld: usize| Place {
             address: self.device + (element * element_bytes) as u64,

@@ -3,7 +3,8 @@
 use super::blas::{BlasHandle, Element, Product};
 use super::check::{CallError, Outcome};
 use super::context::Context;
-use super::engine::{Engine, Lanes};
+use super::engine::Engine;
+use super::lanes::Lanes;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::SLOTS;
 use super::staging::{Place, Staging};

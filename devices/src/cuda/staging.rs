@@ -7,6 +7,7 @@ use super::context::Context;
 use super::plan::SLOTS;
 use super::raw::CUdeviceptr;
 use super::stream::{Event, MatrixCopy, Stream};
+use super::tiles::{Tile, tiles};
 use crate::{View, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -88,7 +89,7 @@ impl<T: Element> Staging<T> {
         from: Place,
         mut to: ViewMut<'_, T>,
     ) -> Outcome<()> {
-        let mut waiting: Option<(usize, Range<usize>, Range<usize>)> = None;
+        let mut waiting: Option<(usize, Tile)> = None;
         for (rows, cols) in pieces(to.rows(), to.cols(), self.elements) {
             let slot = self.turn();
             self.done[slot].synchronize()?;
@@ -98,7 +99,7 @@ impl<T: Element> Staging<T> {
             unsafe { stream.copy(&copy) }?;
             self.done[slot].record(stream)?;
             // While this piece travels, the one before is unpacked.
-            if let Some(piece) = waiting.replace((slot, rows, cols)) {
+            if let Some(piece) = waiting.replace((slot, (rows, cols))) {
                 self.unpack(piece, &mut to)?;
             }
         }
@@ -107,7 +108,7 @@ impl<T: Element> Staging<T> {
 
     fn unpack(
         &mut self,
-        (slot, rows, cols): (usize, Range<usize>, Range<usize>),
+        (slot, (rows, cols)): (usize, Tile),
         to: &mut ViewMut<'_, T>,
     ) -> Outcome<()> {
         self.done[slot].synchronize()?;
@@ -160,20 +161,10 @@ impl<T: Element> Staging<T> {
 }
 
 /// Cuts a matrix into pieces of at most `most` elements: whole columns where they fit, else parts of one.
-fn pieces(
-    rows: usize,
-    cols: usize,
-    most: usize,
-) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+fn pieces(rows: usize, cols: usize, most: usize) -> impl Iterator<Item = Tile> {
     let height = rows.min(most).max(1);
     let width = (most / height).clamp(1, cols.max(1));
-    let ranges = |whole: usize, part: usize| {
-        (0..whole)
-            .step_by(part)
-            .map(move |first| first..(first + part).min(whole))
-    };
-    ranges(cols, width)
-        .flat_map(move |columns| ranges(rows, height).map(move |rows| (rows, columns.clone())))
+    tiles(rows, cols, (height, width))
 }
 
 /// A part of a matrix, to be changed.

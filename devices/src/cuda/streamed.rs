@@ -6,6 +6,7 @@ use super::engine::Engine;
 use super::plan::{Placement, SLOTS, Shape, TilePlan};
 use super::staging::{Place, block_mut, copy_columns};
 use super::stream::MatrixCopy;
+use super::tiles::{Tile, tiles};
 use crate::{View, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -19,6 +20,7 @@ pub struct Gathered<T> {
     rows: usize,
     cols: usize,
     k_max: usize,
+    k_total: usize,
     tile: (usize, usize),
     gather_k: usize,
     step_k: usize,
@@ -27,15 +29,14 @@ pub struct Gathered<T> {
     /// Inner dimension that is gathered so far, and its factor.
     filled: usize,
     alpha: Option<T>,
+    /// Inner dimension that is still to come.
+    left: usize,
     /// Panels on the GPU that were used so far, which says whose turn it is.
     panels: usize,
 }
 
 // SAFETY: the memory belongs to the engine that owns this value, and one thread at a time uses both.
 unsafe impl<T: Send> Send for Gathered<T> {}
-
-/// A tile of C.
-type Tile = (Range<usize>, Range<usize>);
 
 impl<T: Element> Gathered<T> {
     /// No panels yet.
@@ -63,28 +64,49 @@ impl<T: Element> Gathered<T> {
             rows: shape.rows,
             cols: shape.cols,
             k_max: shape.k_max,
+            k_total: shape.k_total,
             tile: (tile_rows, tile_cols),
             gather_k,
             step_k,
             device,
             filled: 0,
             alpha: None,
+            left: shape.k_total,
             panels: 0,
         }
     }
 
-    /// Takes the panels of an update; when there is no room for another update's, all tiles of C are visited.
+    /// Takes the panels of an update; when there is no room for another update's, or none is to come, all tiles of C are
+    /// visited.
     pub fn add(
         &mut self,
         engine: &mut Engine<T>,
         alpha: T,
-        (a, b): (View<'_, T>, View<'_, T>),
+        panels: (View<'_, T>, View<'_, T>),
         mut c: ViewMut<'_, T>,
     ) -> Outcome<()> {
-        // What is gathered is multiplied at once, so it has one factor.
-        if self.alpha.is_some_and(|factor| factor != alpha) {
-            self.visit(engine, c.reborrow())?;
+        let k = panels.0.cols();
+        if k > 0 && alpha != T::ZERO {
+            // What is gathered is multiplied at once, so it has one factor.
+            if self.alpha.is_some_and(|factor| factor != alpha) {
+                self.visit(engine, c.reborrow())?;
+            }
+            self.gather(panels);
+            self.alpha = Some(alpha);
         }
+        self.left = self.left.saturating_sub(k);
+        if self.left == 0 || self.filled + self.k_max.min(self.left) > self.gather_k {
+            self.visit(engine, c)?;
+        }
+        if self.left == 0 {
+            // More may come, as if the job began again.
+            self.left = self.k_total;
+        }
+        Ok(())
+    }
+
+    /// Copies panels behind those that are gathered.
+    fn gather(&mut self, (a, b): (View<'_, T>, View<'_, T>)) {
         let k = self.filled..self.filled + a.cols();
         // SAFETY: the memory is as large as these views, nobody else uses it, and no copy from it is under way: a visit
         // returns when all tiles are back.
@@ -99,11 +121,6 @@ impl<T: Element> Gathered<T> {
         let mut all_b = ViewMut::new(all_b, self.gather_k, self.cols, self.gather_k);
         copy_columns(b, block_mut(&mut all_b, k.clone(), 0..self.cols));
         self.filled = k.end;
-        self.alpha = Some(alpha);
-        if self.filled + self.k_max > self.gather_k {
-            self.visit(engine, c)?;
-        }
-        Ok(())
     }
 
     /// Updates every tile of C with what is gathered. When it returns, `c` holds the result.
@@ -233,15 +250,4 @@ impl<T: Element> Gathered<T> {
             ld,
         }
     }
-}
-
-/// The tiles of C, column after column of them.
-fn tiles(rows: usize, cols: usize, tile: (usize, usize)) -> impl Iterator<Item = Tile> {
-    let ranges = |whole: usize, part: usize| {
-        (0..whole)
-            .step_by(part)
-            .map(move |first| first..(first + part).min(whole))
-    };
-    ranges(cols, tile.1)
-        .flat_map(move |columns| ranges(rows, tile.0).map(move |rows| (rows, columns.clone())))
 }

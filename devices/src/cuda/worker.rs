@@ -7,7 +7,7 @@ use super::plan::TilePlan;
 use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
 use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
-use crate::worker::{DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Worker};
+use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, View, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,8 @@ use std::time::Instant;
 ///
 /// Where tiles stream, updates gather panels until a visit is worth it, and the last of
 /// [`updates_per_visit`](Worker::updates_per_visit) updates takes nearly all of their time: only the mean over that many
-/// says how fast the device is. `finish` visits with what is left.
+/// says how fast the device is. The last update of the job visits with what is left, and `finish` only where fewer came
+/// than were announced.
 pub struct CudaWorker {
     info: DeviceInfo,
     job: Job,
@@ -80,8 +81,8 @@ impl CudaWorker {
     }
 
     /// How a job would be laid out; `None` when there is nothing to compute, or it does not fit in however small tiles.
-    pub fn plan(&self, rows: usize, cols: usize, k_max: usize) -> Option<TilePlan> {
-        self.engine.plan(rows, cols, k_max)
+    pub fn plan(&self, rows: usize, cols: usize, depth: Depth) -> Option<TilePlan> {
+        self.engine.plan(rows, cols, depth)
     }
 
     /// Bytes of GPU memory that jobs may use.
@@ -97,13 +98,20 @@ impl Worker for CudaWorker {
 
     /// Pinned host memory: for copies, and for gathered panels where C does not fit on the GPU. The GPU's own memory is
     /// not the host's, and never too small for a job but for tiny limits.
-    fn memory_needed(&self, rows: usize, cols: usize, k_max: usize) -> u64 {
-        self.plan(rows, cols, k_max)
-            .map_or(0, |plan| plan.host_bytes)
+    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
+        self.engine.memory_needed(rows, cols, depth)
     }
 
-    fn updates_per_visit(&self, rows: usize, cols: usize, k_max: usize) -> usize {
-        self.plan(rows, cols, k_max)
+    fn memory_held(&self) -> u64 {
+        self.engine.held_bytes()
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        self.engine.limit_host(bytes);
+    }
+
+    fn updates_per_visit(&self, rows: usize, cols: usize, depth: Depth) -> usize {
+        self.plan(rows, cols, depth)
             .map_or(1, |plan| plan.updates_per_visit)
     }
 
@@ -139,11 +147,15 @@ impl Worker for CudaWorker {
             .collect()
     }
 
-    fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
-        self.job.begin(&c, k_max);
+    fn reserve(&mut self, rows: usize, cols: usize, depth: Depth) -> Result<(), DeviceError> {
+        self.job = Job::default();
         let engine = &mut self.engine;
-        let begun = on_first(&self.hands, || engine.begin(c.rb(), k_max));
-        self.close_on_error(begun)
+        on_first(&self.hands, || engine.reserve(rows, cols, depth))
+    }
+
+    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+        self.job.begin(&c, depth);
+        self.timed(|engine| engine.begin(c.rb(), depth))
     }
 
     fn update(
@@ -166,10 +178,9 @@ impl Worker for CudaWorker {
         self.timed_update(alpha, panels, Some(next), c)
     }
 
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
+    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
         self.job.finish(&c)?;
-        let engine = &mut self.engine;
-        on_first(&self.hands, || engine.finish(c))
+        self.timed(|engine| engine.finish(c))
     }
 }
 
@@ -182,25 +193,30 @@ impl CudaWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
+        self.timed(|engine| engine.update(alpha, (a, b), next, c))
+    }
+
+    /// What `work` on the first host core took. After an error the job is over.
+    fn timed(
+        &mut self,
+        work: impl FnOnce(&mut Engine<f64>) -> Result<(), DeviceError> + Send,
+    ) -> Result<UpdateTime, DeviceError> {
         let (engine, seen) = (&mut self.engine, &self.seen);
         let start = Instant::now();
-        let updated = on_first(&self.hands, || {
+        let done = on_first(&self.hands, || {
             let start_s = thread_cpu_time_s();
-            engine.update(alpha, (a, b), next, c)?;
+            work(engine)?;
             seen.note();
             Ok(thread_cpu_time_s() - start_s)
         });
         let busy_s = start.elapsed().as_secs_f64();
-        let cpu_s = self.close_on_error(updated)?;
-        Ok(UpdateTime { busy_s, cpu_s })
-    }
-
-    /// After an error the job is over.
-    fn close_on_error<R>(&mut self, result: Result<R, DeviceError>) -> Result<R, DeviceError> {
-        if result.is_err() {
-            self.job = Job::default();
+        match done {
+            Ok(cpu_s) => Ok(UpdateTime { busy_s, cpu_s }),
+            Err(error) => {
+                self.job = Job::default();
+                Err(error)
+            }
         }
-        result
     }
 }
 

@@ -42,7 +42,7 @@ impl fmt::Display for MeasureOutcome {
     }
 }
 
-/// How long an update takes on one device.
+/// How long an update takes on one device, its part of what the job's beginning and end take included.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// Mean time in seconds; of a [bound](Self::bounded), what the update takes at least.
@@ -56,6 +56,10 @@ pub struct Measurement {
     pub reps: u32,
     /// Repetitions that were disturbed: measured again, and not averaged in.
     pub outliers: u32,
+    /// Seconds of work that finding this out takes, disturbances apart: all updates of the repetitions that were averaged,
+    /// and the beginning and the end of their job.
+    #[serde(default)]
+    pub cost_s: f64,
     /// Whether the times look normally distributed, as Student's t assumes; `None` when there are too few to tell, or
     /// they are all equal.
     pub normal: Option<bool>,
@@ -233,6 +237,7 @@ impl<'a> Repetitions<'a> {
             fastest_s: sorted.own.iter().copied().fold(f64::INFINITY, f64::min),
             reps: count(sorted.own.len()),
             outliers: count(sorted.outliers),
+            cost_s: sorted.own.iter().sum(),
             normal: looks_normal(&sorted.own),
             outcome: match (self.is_precise(&sorted), out_of_time) {
                 (true, _) => MeasureOutcome::Precise,
@@ -375,6 +380,7 @@ mod tests {
             ci_s: t_s,
             fastest_s: t_s,
             reps: 1,
+            cost_s: t_s,
             outcome: MeasureOutcome::OutOfTime,
             ..Measurement::default()
         };

@@ -62,6 +62,7 @@ mod tests {
             fastest_s: 0.1,
             reps: 20,
             outliers: 3,
+            cost_s: 23.0,
             normal: Some(false),
             outcome: MeasureOutcome::OutOfRepetitions,
         };

@@ -4,6 +4,7 @@ use super::deadline::{Reach, reach};
 use super::{InStep, MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
+use crate::worker::{Depth, UpdateTime};
 use crate::{DeviceError, View, ViewMut, leading_dimension, try_reserve_matrix};
 
 /// The operands of a measured update. Kept from one measurement to the next, so that most measurements find their
@@ -18,7 +19,8 @@ pub struct Operands {
     c: Vec<f64>,
 }
 
-/// Measures the update of `rows × slices[i]` with inner dimension `k` on every device, all at the same time.
+/// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same time,
+/// as part of a job of this depth.
 ///
 /// Every element of the operands is written before, so that no page fault is timed; an update of a few columns of each
 /// device warms the devices up; then whole-team updates are repeated as [`repeat_until_confident`] says. A device with 0 columns
@@ -31,8 +33,16 @@ pub struct Operands {
 /// other devices are then measured beside the last part of that slice. When all slices are so, there is no repetition,
 /// and `in_step` is not asked.
 ///
+/// Where devices gather, a repetition is as many updates as [belong together](DeviceTeam::updates_per_visit), and its time
+/// their mean. What the beginning and the end of the job took, once, is spread over the updates of a whole job,
+/// `t = t_update + (t_begin + t_finish)·k / k_total`: a GPU that keeps C has to copy it there and back, which may
+/// take longer than the arithmetic. Nothing is added where nobody knows how long the job will be
+/// ([`Depth::endless`]): then it is the time of an update in the middle of a long one. Memory is
+/// [taken](DeviceTeam::reserve) before, and not timed.
+///
 /// # Errors
-/// [`DeviceError::Memory`] when the operands do not fit into the memory that is left; [`DeviceError::Measure`] for a
+/// [`DeviceError::Memory`] when the operands and what the devices need do not fit into the memory that is left, before any
+/// of it is taken; [`DeviceError::Measure`] for a
 /// configuration out of range; [`DeviceError::Slices`]; the errors of the devices.
 ///
 /// # References
@@ -42,18 +52,21 @@ pub fn measure_team(
     team: &mut DeviceTeam,
     rows: usize,
     slices: &[usize],
-    k: usize,
+    depth: Depth,
     config: &MeasureConfig,
     operands: &mut Operands,
     in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
-    operands.prepare(rows, slices.iter().sum(), k)?;
+    let held = team.memory_held();
+    let devices = team.memory_needed(rows, slices, depth)?;
+    let cols = slices.iter().sum();
+    operands.prepare_beside(rows, cols, depth.k_max, devices.saturating_sub(held))?;
     let few: Vec<usize> = slices
         .iter()
         .map(|&columns| columns.min(WARM_UP_COLUMNS))
         .collect();
-    let mut part = |widths: &[usize]| operands.job(team, widths);
+    let mut part = |widths: &[usize]| operands.job(team, widths, depth);
     let warm_s = part(&few)?;
     let reaches = reach(slices, warm_s, few, config.max_seconds, &mut part)?;
     let measured: Vec<usize> = (0..slices.len())
@@ -64,21 +77,37 @@ pub fn measure_team(
         return Ok(measurements);
     }
     let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
-    team.begin(operands.c(&columns), &columns, k)?;
+    team.reserve(rows, &columns, depth)?;
+    let begun = team.begin(operands.c(&columns), &columns, depth)?;
+    let together = team.updates_per_visit(rows, &columns, depth)?;
     if team.copies_ahead() {
         // Nobody has announced its panels, so it is not like the others.
-        operands.update(team, &columns)?;
+        operands.update(team, &columns, together)?;
     }
     let mut sample = || {
-        let times = operands.update(team, &columns)?;
+        let times = operands.update(team, &columns, together)?;
         Ok(measured.iter().map(|&i| times[i]).collect())
     };
     let found = repeat_until_confident(measured.len(), config, &mut sample, in_step)?;
-    team.finish(operands.c(&columns), &columns)?;
+    let ended = team.finish(operands.c(&columns), &columns)?;
     for (i, measurement) in measured.into_iter().zip(found) {
-        measurements[i] = measurement;
+        measurements[i] = measurement.in_job([begun[i], ended[i]], together, depth);
     }
     Ok(measurements)
+}
+
+impl Measurement {
+    /// What was found of updates, `together` a repetition, as part of a job that began and ended in these times.
+    fn in_job(self, ends: [UpdateTime; 2], together: usize, depth: Depth) -> Self {
+        let ends_s: f64 = ends.iter().map(|time| time.busy_s).sum();
+        let part_s = ends_s * depth.part_of_update();
+        Self {
+            t_s: self.t_s + part_s,
+            fastest_s: self.fastest_s + part_s,
+            cost_s: self.cost_s * together as f64 + ends_s,
+            ..self
+        }
+    }
 }
 
 /// What is known of a device that is not measured.
@@ -109,7 +138,18 @@ impl Operands {
     /// # Errors
     /// [`DeviceError::Memory`] when they do not fit into the memory that is left.
     pub fn prepare(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
-        let needed = self.missing_bytes(rows, cols, k);
+        self.prepare_beside(rows, cols, k, 0)
+    }
+
+    /// The same, where devices will need so many bytes too.
+    fn prepare_beside(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        k: usize,
+        devices: u64,
+    ) -> Result<(), DeviceError> {
+        let needed = self.missing_bytes(rows, cols, k).saturating_add(devices);
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
         if needed > available {
@@ -131,22 +171,31 @@ impl Operands {
         ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
     }
 
-    /// A whole job of one update; returns the busy times of the devices in it.
-    fn job(&mut self, team: &mut DeviceTeam, slices: &[usize]) -> Result<Vec<f64>, DeviceError> {
-        let k = self.k;
-        team.begin(self.c(slices), slices, k)?;
-        let times = self.update(team, slices)?;
+    /// A short job, of as few updates as make sense; returns the busy times of the devices in one of them.
+    fn job(
+        &mut self,
+        team: &mut DeviceTeam,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<Vec<f64>, DeviceError> {
+        team.begin(self.c(slices), slices, depth)?;
+        let together = team.updates_per_visit(self.rows, slices, depth)?;
+        let times = self.update(team, slices, together)?;
         team.finish(self.c(slices), slices)?;
         Ok(times)
     }
 
     /// One update of all devices, or the mean of those that belong together; returns their busy times.
-    fn update(&mut self, team: &mut DeviceTeam, slices: &[usize]) -> Result<Vec<f64>, DeviceError> {
+    fn update(
+        &mut self,
+        team: &mut DeviceTeam,
+        slices: &[usize],
+        together: usize,
+    ) -> Result<Vec<f64>, DeviceError> {
         let (rows, cols) = (self.rows, slices.iter().sum());
         let a = View::new(&self.a, rows, self.k, rows.max(1));
         let b = View::new(&self.b, self.k, cols, self.k.max(1));
         let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension::<f64>(rows));
-        let together = team.updates_per_visit(rows, slices, self.k)?;
         let mut means_s = vec![0.0; slices.len()];
         for _ in 0..together {
             let times = team.update(1.0, (a, b), Some((a, b)), c.reborrow(), slices, &mut || {})?;
@@ -216,7 +265,7 @@ mod tests {
             &mut team,
             16,
             &[8, 0, 4],
-            4,
+            Depth::endless(4),
             &config,
             &mut Operands::default(),
             &mut alone,
@@ -244,7 +293,7 @@ mod tests {
                 &mut team,
                 16,
                 slices,
-                4,
+                Depth::endless(4),
                 &config,
                 &mut operands,
                 &mut in_step,
@@ -271,7 +320,7 @@ mod tests {
             &mut team,
             huge,
             &[huge],
-            64,
+            Depth::endless(64),
             &config,
             &mut Operands::default(),
             &mut alone,

@@ -18,8 +18,9 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// Beyond the thesis:
 /// * it also ends when the next division was measured before (with [`Strategy::MultiCpm`] that is
 ///   a cycle, which would go on for ever), when iterations run out, or when another one cannot pay
-///   for itself: `steps · (t_max now - noise - t_max predicted) < reps · t_max predicted`, where the
-///   noise is the standard error of the slowest part's time, four times that once measuring has
+///   for itself: `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`, where
+///   `runs` is how many kernel runs a repetition of the last measurement cost (more than 1 for a
+///   device whose updates belong together, or that has much to do before the first), and the noise is the standard error of the slowest part's time, four times that once measuring has
 ///   taken a twentieth of the run, and nothing after a first division that was no more than a guess:
 ///   what a division only seems to lose, another one cannot win back;
 /// * with [`Partitioner::Hpopta`], whose optimum need not be balanced, it ends when the models promise
@@ -247,6 +248,7 @@ impl Dpa {
             times_s,
             errors_s: busy(units, times, Observation::standard_error_s),
             measuring_s: measuring_s(times),
+            runs: runs_per_repetition(times),
             cut_off: units
                 .iter()
                 .zip(times)
@@ -408,7 +410,8 @@ impl Dpa {
     fn pays_off(&self, next_s: f64) -> bool {
         let best_s = self.best_s(self.noise_factor());
         let saving_s = self.config.steps as f64 * (best_s - next_s);
-        self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * next_s
+        let runs = self.history.last().map_or(1.0, |it| it.runs);
+        self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * runs * next_s
     }
 
     fn next_partition(&self) -> Result<Partition, BalanceError> {
@@ -565,10 +568,17 @@ fn busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) 
 
 /// Seconds that measuring together took: of the part that took longest.
 fn measuring_s(times: &[Observation]) -> f64 {
-    times
-        .iter()
-        .map(|time| f64::from(time.reps.max(1)) * time.t_s)
-        .fold(0.0, f64::max)
+    let times = times.iter().map(Observation::measuring_s);
+    times.fold(0.0, f64::max)
+}
+
+/// Kernel runs, of the part that took longest, that a repetition cost.
+fn runs_per_repetition(times: &[Observation]) -> f64 {
+    let repetitions_s = times.iter().map(Observation::repetitions_s);
+    match repetitions_s.fold(0.0, f64::max) {
+        t_s if t_s > 0.0 => measuring_s(times) / t_s,
+        _ => 1.0,
+    }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -141,6 +141,7 @@ impl DeviceBalance {
             reps: self.reps,
             ci_s: self.ci_s,
             is_floor: self.cut_off,
+            cost_s: slowest(&self.times).cost_s,
         }
     }
 }
@@ -224,11 +225,7 @@ impl Idpa {
                 let last = self.observations.last();
                 let predicted = |(device, &t_s): (usize, &f64)| {
                     let measured = last.map(|times| times[device]).unwrap_or_default();
-                    Observation {
-                        t_s,
-                        is_floor: false,
-                        ..measured
-                    }
+                    measured.taking(t_s)
                 };
                 balanced.times_s.iter().enumerate().map(predicted).collect()
             }

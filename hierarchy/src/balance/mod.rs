@@ -104,7 +104,8 @@ pub struct BalanceConfig {
     /// How often the measured kernel will run afterwards; 0 if unknown. If known, balancing ends as
     /// soon as a further measurement would cost more than it can save.
     pub steps: u64,
-    /// Kernel runs that one measurement costs.
+    /// Repetitions that one measurement costs at least: kernel runs, or several each where the measurements before
+    /// [cost](Observation::cost_s) more.
     pub reps: u32,
     /// What [`Strategy::Fpm`] measures first.
     pub start: Start,
@@ -146,10 +147,13 @@ pub struct Observation {
     /// Whether measuring was given up, so that `t_s` is only the least that the part takes.
     #[serde(default)]
     pub is_floor: bool,
+    /// Seconds that measuring took; 0 if that was all repetitions and no more.
+    #[serde(default)]
+    pub cost_s: f64,
 }
 
 impl Observation {
-    /// A mean of `reps` measured times.
+    /// A mean of `reps` measured times, which took no more than these repetitions.
     #[must_use]
     pub fn measured(t_s: f64, reps: u32, ci_s: f64) -> Self {
         Self {
@@ -157,7 +161,15 @@ impl Observation {
             reps,
             ci_s,
             is_floor: false,
+            cost_s: 0.0,
         }
+    }
+
+    /// The same, where measuring took `cost_s` seconds: a repetition was more than one kernel run, or there was something to
+    /// do before and after.
+    #[must_use]
+    pub fn costing(self, cost_s: f64) -> Self {
+        Self { cost_s, ..self }
     }
 
     /// A measurement that was given up after `t_s` seconds.
@@ -168,6 +180,7 @@ impl Observation {
             reps: 0,
             ci_s: 0.0,
             is_floor: true,
+            cost_s: 0.0,
         }
     }
 
@@ -191,6 +204,28 @@ impl Observation {
             reps,
             ci_s: student_t(reps) * (squares / (n * (n - 1.0))).sqrt(),
             is_floor: false,
+            cost_s: self.measuring_s() + other.measuring_s(),
+        }
+    }
+
+    /// Seconds that measuring took.
+    fn measuring_s(&self) -> f64 {
+        self.cost_s.max(self.repetitions_s())
+    }
+
+    /// Seconds of the repetitions, if each is one kernel run.
+    fn repetitions_s(&self) -> f64 {
+        f64::from(self.reps.max(1)) * self.t_s
+    }
+
+    /// The same measurement, if the kernel took `t_s` seconds.
+    fn taking(self, t_s: f64) -> Self {
+        let slower = if self.t_s > 0.0 { t_s / self.t_s } else { 1.0 };
+        Self {
+            t_s,
+            is_floor: false,
+            cost_s: self.cost_s * slower,
+            ..self
         }
     }
 
@@ -238,6 +273,8 @@ pub struct Iteration {
     pub errors_s: Vec<f64>,
     /// Seconds that measuring took: of the part that took longest.
     pub measuring_s: f64,
+    /// Kernel runs that a repetition cost; 1 where each is one and nothing else was to be done.
+    pub runs: f64,
     /// Whether measuring a part was given up: its time is the least that it takes.
     #[serde(default)]
     pub cut_off: bool,
@@ -373,6 +410,9 @@ mod tests {
             |t_s: f64, apart_s: f64| Observation::measured(t_s, 2, student_t(2) * apart_s / 2.0);
         let merged = half(1.5, 1.0).merge(&half(4.5, 3.0));
         assert_eq!((merged.t_s, merged.reps), (3.0, 4));
+        // The first of them took twice its repetitions.
+        let dear = half(1.5, 1.0).costing(6.0).merge(&half(4.5, 3.0));
+        assert_eq!((merged.cost_s, dear.cost_s), (12.0, 15.0));
         let error_s = (14.0_f64 / 3.0 / 4.0).sqrt();
         assert!((merged.standard_error_s() - error_s).abs() < 1e-12);
         let predicted = Observation {

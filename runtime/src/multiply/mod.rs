@@ -16,10 +16,10 @@ mod schedule;
 
 use std::time::Instant;
 
-use isochron_devices::DeviceTeam;
+use isochron_devices::{Depth, DeviceError, DeviceTeam, UpdateTime};
 
 pub(crate) use plan::{Found, held_evenly};
-pub use plan::{Plan, Split};
+pub use plan::{LeftOut, Plan, Split};
 pub use problem::{Problem, SplitChoice};
 
 use crate::comm::{Comm, agree};
@@ -39,7 +39,8 @@ const SETS: usize = LOOKAHEAD + 1;
 pub struct Execution {
     /// Seconds from the first rank's start to the last rank's end.
     pub wall_s: f64,
-    /// Seconds each device of this rank was busy.
+    /// Seconds each device of this rank was busy: with the beginning of its job, its updates, and the end. A GPU that keeps
+    /// C copies it there and back in them.
     pub busy_s: Vec<f64>,
     /// Seconds that the devices waited for panels: communication that no computation hid.
     pub exposed_s: f64,
@@ -84,7 +85,9 @@ pub fn multiply(
     let needed = plan.needs_panels(&schedule);
     let sets = (0..SETS).map(|_| Panels::new(&schedule.c(), width, needed));
     let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-    let mut sets = agree(comm, place(team, plan, &schedule.c(), sets))?;
+    let depth = plan.depth(comm.rank());
+    let room = (sets, depth);
+    let mut sets = agree(comm, place(team, plan, &schedule.c(), room))?;
     // What this rank computes of a C that others hold parts of.
     let mut partial = agree(comm, partial(plan, comm.rank()))?;
 
@@ -107,10 +110,10 @@ pub fn multiply(
     };
     let mut sum_s = 0.0;
     let volume = match &mut partial {
-        None => summa.job(&operands, scalars.beta, (steps, width), &mut sets, c),
+        None => summa.job(&operands, scalars.beta, (steps, depth), &mut sets, c),
         Some(partial) => {
             c.local_mut().scale(scalars.beta);
-            let mut volume = summa.job(&operands, 0.0, (steps, width), &mut sets, partial);
+            let mut volume = summa.job(&operands, 0.0, (steps, depth), &mut sets, partial);
             let start = Instant::now();
             volume.add(reduce::reduce(comm, plan, partial.local(), c));
             sum_s = start.elapsed().as_secs_f64();
@@ -137,13 +140,15 @@ pub fn multiply(
     })
 }
 
-/// Lets each device write its own columns of the panels of B first, so that they lie next to it.
+/// Lets each device write its own columns of the panels of B first, so that they lie next to it, and take the memory that
+/// it needs: what the clock is to show is the multiplication.
 fn place<'a>(
     team: &mut DeviceTeam,
     plan: &Plan,
     part: &Part,
-    mut sets: Vec<Panels<'a, f64>>,
+    (mut sets, depth): (Vec<Panels<'a, f64>>, Depth),
 ) -> Result<Vec<Panels<'a, f64>>, Error> {
+    team.reserve(part.rows, plan.slices(), depth)?;
     for panels in &mut sets {
         if let Some(room) = panels.b_room(part.cols) {
             team.scale(0.0, room, plan.slices())?;
@@ -205,15 +210,15 @@ impl Summa<'_> {
         &mut self,
         operands: &Operands<'a, f64>,
         beta: f64,
-        (steps, width): (usize, usize),
+        (steps, depth): (usize, Depth),
         sets: &mut [Panels<'a, f64>],
         c: &mut Matrix,
     ) -> Volume {
         self.guard(|team, slices| team.scale(beta, c.local_mut(), slices));
-        self.guard(|team, slices| team.begin(c.local_mut(), slices, width));
+        self.timed(|team, slices| team.begin(c.local_mut(), slices, depth));
         let steps = if self.alpha == 0.0 { 0 } else { steps };
         let volume = self.run(operands, steps, sets, c);
-        self.guard(|team, slices| team.finish(c.local_mut(), slices));
+        self.timed(|team, slices| team.finish(c.local_mut(), slices));
         volume
     }
 
@@ -286,12 +291,28 @@ impl Summa<'_> {
             return;
         }
         let (c, slices) = (c.local_mut(), self.slices);
-        match self
+        let times = self
             .team
-            .update(self.alpha, panels, next, c, slices, meanwhile)
-        {
+            .update(self.alpha, panels, next, c, slices, meanwhile);
+        self.count(times);
+    }
+
+    /// The beginning or the end of the devices' jobs.
+    fn timed(
+        &mut self,
+        call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
+    ) {
+        if self.failure.is_none() {
+            let times = call(self.team, self.slices);
+            self.count(times);
+        }
+    }
+
+    /// Adds what a call took to the devices' busy times.
+    fn count(&mut self, times: Result<Vec<UpdateTime>, DeviceError>) {
+        match times {
             Ok(times) => {
-                tracing::trace!(?times, "updated");
+                tracing::trace!(?times, "the devices' times");
                 for (busy_s, time) in self.busy_s.iter_mut().zip(times) {
                     *busy_s += time.busy_s;
                 }
@@ -300,10 +321,7 @@ impl Summa<'_> {
         }
     }
 
-    fn guard(
-        &mut self,
-        call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<(), isochron_devices::DeviceError>,
-    ) {
+    fn guard(&mut self, call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<(), DeviceError>) {
         if self.failure.is_none() {
             self.failure = call(self.team, self.slices).err().map(Error::from);
         }

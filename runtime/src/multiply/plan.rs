@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use isochron_devices::{Element, ElementType, MeasureTally, leading_dimension};
+use isochron_devices::{Depth, Element, ElementType, MeasureTally, leading_dimension};
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 use isochron_hierarchy::predict::{self, Traffic};
@@ -29,6 +29,17 @@ pub enum Split {
     K(Vec<u64>),
 }
 
+/// Nodes that help less than they cost, and what is predicted with and without them, in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The ranks that get nothing.
+    pub ranks: Vec<usize>,
+    /// Predicted seconds of the multiplication by all nodes.
+    pub with_s: f64,
+    /// Predicted seconds of the multiplication by the others.
+    pub without_s: f64,
+}
+
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -47,6 +58,7 @@ pub struct Plan {
     rank: usize,
     slices: Vec<usize>,
     balance: Option<NodeBalance>,
+    left_out: Option<LeftOut>,
     balance_s: f64,
     measured: MeasureTally,
     kernel_width: usize,
@@ -62,6 +74,7 @@ pub(crate) struct Found {
     /// Columns of each of this rank's devices, in elements.
     pub slices: Vec<usize>,
     pub balance: Option<NodeBalance>,
+    pub left_out: Option<LeftOut>,
     /// Seconds that it took.
     pub balance_s: f64,
     pub measured: MeasureTally,
@@ -78,6 +91,7 @@ impl Plan {
             rank: found.rank,
             slices: found.slices,
             balance: found.balance,
+            left_out: found.left_out,
             balance_s: found.balance_s,
             measured: found.measured,
             kernel_width: found.kernel_width,
@@ -132,6 +146,7 @@ impl Plan {
             rank,
             slices,
             balance: None,
+            left_out: None,
             balance_s: 0.0,
             measured: MeasureTally::default(),
             kernel_width: 1,
@@ -194,6 +209,11 @@ impl Plan {
     /// How the nodes were balanced; `None` on a layout of the caller's own.
     pub fn balance(&self) -> Option<&NodeBalance> {
         self.balance.as_ref()
+    }
+
+    /// The nodes that get nothing because it is faster without them; `None` where everybody helps.
+    pub fn left_out(&self) -> Option<&LeftOut> {
+        self.left_out.as_ref()
     }
 
     /// Number of ranks.
@@ -272,6 +292,14 @@ impl Plan {
                 .min(k)
         };
         cut(first)..cut(first + shares[rank])
+    }
+
+    /// The inner dimensions of the updates that a rank makes.
+    pub fn depth(&self, rank: usize) -> Depth {
+        Depth {
+            k_max: self.panel(),
+            k_total: self.k_range(rank).len(),
+        }
     }
 
     /// The work of a rank, in updates of a `b×b` block of C over all of k.

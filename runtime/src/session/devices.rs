@@ -194,7 +194,11 @@ fn gpu_workers(
         let info = &gpus[*gpu].info;
         let name = DriverGpu::try_from(info)?.device_name();
         let host = (std::slice::from_ref(core), *pin);
-        match CudaWorker::new(topology.clone(), &name, info, host, &CudaConfig::default()) {
+        let config = CudaConfig {
+            host_limit_bytes: gpus[*gpu].host_part_bytes(),
+            ..CudaConfig::default()
+        };
+        match CudaWorker::new(topology.clone(), &name, info, host, &config) {
             Ok(worker) => workers.push(Box::new(worker)),
             Err(error) => return Ok(Err((*gpu, error))),
         }
@@ -214,7 +218,7 @@ fn make_gpu(
     };
     let config = CudaConfig {
         memory_limit_bytes: device.memory_limit.or(gpu.memory_part_bytes()),
-        host_limit_bytes: device.host_limit,
+        host_limit_bytes: device.host_limit.or(gpu.host_part_bytes()),
         ..CudaConfig::default()
     };
     let worker = CudaWorker::new(topology.clone(), &name, &gpu.info, (&cores, pin), &config)?;

@@ -2,6 +2,7 @@
 
 use isochron_devices::cuda;
 use isochron_devices::deal_by_distance;
+use isochron_devices::memory_available_bytes;
 use isochron_devices::topology::Topology;
 use isochron_devices::{CudaInfo, DeviceKind};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,8 @@ pub(super) struct Mine {
     pub info: CudaInfo,
     /// How many devices of the host drive it, this one included.
     pub sharers: usize,
+    /// How many devices of the host drive GPUs, over all its ranks.
+    pub on_host: usize,
 }
 
 impl Mine {
@@ -43,6 +46,13 @@ impl Mine {
     pub(super) fn memory_part_bytes(&self) -> Option<u64> {
         let sharers = self.sharers as u64;
         (sharers > 1).then(|| self.info.memory_bytes / sharers)
+    }
+
+    /// The host memory that it may pin when nothing else is said: all GPUs of the host a quarter of what is available, in
+    /// equal parts. `None` where the system does not tell what that is.
+    pub(super) fn host_part_bytes(&self) -> Option<u64> {
+        let available = memory_available_bytes()?;
+        Some(available / 4 / self.on_host.max(1) as u64)
     }
 }
 
@@ -85,14 +95,21 @@ pub(super) fn mine(
     let ranks: Vec<(usize, Offers)> = all.iter().enumerate().filter_map(here).collect();
     let mine = match assign(&ranks) {
         // The others of the host wait for the one whose wish it is.
-        Err(refusal) if refusal.rank != comm.rank() => Ok(Vec::new()),
+        Err(refusal) if refusal.rank != comm.rank() => Ok((Vec::new(), 0)),
         Err(refusal) => Err(refused(refusal, found.is_empty())),
-        Ok(mut assigned) => Ok(assigned.remove(&comm.rank()).unwrap_or_default()),
+        Ok(mut assigned) => {
+            let on_host = assigned.values().map(Vec::len).sum();
+            Ok((assigned.remove(&comm.rank()).unwrap_or_default(), on_host))
+        }
     };
-    let mine = agree(comm, mine)?;
+    let (mine, on_host) = agree(comm, mine)?;
     let info = |(uuid, sharers): (String, usize)| {
         let info = found.iter().find(|gpu| gpu.uuid == uuid)?.clone();
-        Some(Mine { info, sharers })
+        Some(Mine {
+            info,
+            sharers,
+            on_host,
+        })
     };
     Ok(mine.into_iter().filter_map(info).collect())
 }
@@ -268,6 +285,37 @@ mod tests {
         let assigned = assign(&[(0, shared()), (1, shared()), (2, left)]).unwrap();
         assert_eq!(assigned[&1], [("a".to_owned(), 2)]);
         assert!(assigned[&2].is_empty());
+    }
+
+    #[test]
+    fn the_gpus_of_a_host_pin_a_quarter_of_its_memory_together() {
+        let gpu = |on_host| Mine {
+            info: gpu_info(),
+            sharers: 1,
+            on_host,
+        };
+        let (Some(one), Some(eight)) = (gpu(1).host_part_bytes(), gpu(8).host_part_bytes()) else {
+            return;
+        };
+        // Other programs take memory and give it back meanwhile.
+        let ratio = one as f64 / eight as f64;
+        assert!((4.0..16.0).contains(&ratio), "{one} and {eight}");
+    }
+
+    fn gpu_info() -> CudaInfo {
+        CudaInfo {
+            ordinal: 0,
+            name: "made up".to_owned(),
+            uuid: "a".to_owned(),
+            pci_bus_id: "0000:17:00.0".to_owned(),
+            compute_capability: (9, 0),
+            memory_bytes: 1 << 30,
+            multiprocessors: 1,
+            clock_hz: None,
+            peak_f64_flops_per_s: None,
+            peak_f32_flops_per_s: None,
+            is_slice: false,
+        }
     }
 
     #[test]

@@ -2,43 +2,162 @@
 
 use std::collections::BTreeMap;
 
-use isochron_devices::memory_available_bytes;
+use isochron_devices::{Depth, DeviceInfo, DeviceKind, DeviceTeam, memory_available_bytes};
 use serde::{Deserialize, Serialize};
 
-use crate::comm::Comm;
+use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::multiply::Plan;
 
 /// What the host has to give; where the system does not tell, nothing is refused.
 fn available() -> u64 {
     memory_available_bytes().unwrap_or(u64::MAX)
 }
 
+/// What a rank asks of its host.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Need {
+    /// Bytes that it cannot do without.
+    pub bytes: u64,
+    /// Bytes that its devices hold, and use again or give back first.
+    pub held: u64,
+    /// Devices that take more, as much as they may.
+    pub gathering: usize,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Demand {
     host: String,
-    needed: u64,
+    need: Need,
     available: u64,
 }
 
-/// Refuses what does not fit: `needed` bytes on this rank, together with the other ranks of its host.
+/// What the ranks of one host ask of it together.
+#[derive(Debug, Clone, Copy)]
+struct Host {
+    needed: u64,
+    available: u64,
+    gathering: usize,
+    /// The rank that needs most, and how much.
+    most: (u64, usize),
+}
+
+/// Refuses what does not fit: what this rank needs, together with the other ranks of its host. Returns how much each
+/// device that gathers may take of what is left there.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, for the host that lacks most.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn check(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
+pub(super) fn share(comm: &dyn Comm, need: Need) -> Result<u64, Error> {
+    let all = demands(comm, need);
+    let hosts = hosts(all);
+    refuse(&hosts)?;
+    let mine = hosts.get(comm.host()).map(|host| {
+        let left = host.available.saturating_sub(host.needed);
+        left / host.gathering.max(1) as u64
+    });
+    Ok(mine.unwrap_or(u64::MAX))
+}
+
+/// Sees to it that `bytes` of this rank's host, and what its devices need for these slices, are there, before any of it is
+/// taken. Devices that gather in host memory make do with what the matrices leave, whatever they had before.
+///
+/// # Errors
+/// [`Error::Memory`] on every rank, where not even the least that the devices need is left.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn make_room(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    bytes: u64,
+    (rows, slices): (usize, &[usize]),
+    depth: Depth,
+) -> Result<(), Error> {
+    let is_gpu = |device: &&DeviceInfo| device.kind == DeviceKind::Cuda;
+    let need = Need {
+        bytes,
+        held: team.memory_held(),
+        gathering: team.infos().iter().filter(is_gpu).count(),
+    };
+    let each = share(comm, need)?;
+    team.limit_memory(each);
+    let devices = team.memory_needed(rows, slices, depth);
+    let devices = agree(comm, devices.map_err(Error::from))?;
+    let need = Need {
+        bytes: bytes.saturating_add(devices),
+        ..need
+    };
+    share(comm, need).map(|_| ())
+}
+
+/// As [`make_room`], for a plan.
+pub(super) fn make_room_for(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    plan: &Plan,
+) -> Result<(), Error> {
+    let rank = comm.rank();
+    let rows = plan.computed(rank).rows;
+    let work = (rows, plan.slices());
+    make_room(comm, team, plan.memory_bytes(rank), work, plan.depth(rank))
+}
+
+/// What every rank asks of its host, by rank.
+fn demands(comm: &dyn Comm, need: Need) -> Vec<Demand> {
     let demand = Demand {
         host: comm.host().to_string(),
-        needed,
+        need,
         available: available(),
     };
     let bytes = serde_json::to_vec(&demand).unwrap_or_default();
     let all = comm.all_gather(&bytes);
-    worst(
-        all.iter()
-            .filter_map(|bytes| serde_json::from_slice(bytes).ok()),
-    )
+    all.iter()
+        .filter_map(|bytes| serde_json::from_slice(bytes).ok())
+        .collect()
+}
+
+fn hosts(demands: Vec<Demand>) -> BTreeMap<String, Host> {
+    let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
+    let mut held: BTreeMap<String, u64> = BTreeMap::new();
+    for (rank, demand) in demands.into_iter().enumerate() {
+        let Need {
+            bytes, gathering, ..
+        } = demand.need;
+        let host = hosts.entry(demand.host.clone()).or_insert(Host {
+            needed: 0,
+            available: demand.available,
+            gathering: 0,
+            most: (0, rank),
+        });
+        host.needed = host.needed.saturating_add(bytes);
+        host.available = host.available.min(demand.available);
+        host.gathering += gathering;
+        host.most = host.most.max((bytes, rank));
+        *held.entry(demand.host).or_default() += demand.need.held;
+    }
+    // What is held was taken from what is available, and comes back.
+    for (name, host) in &mut hosts {
+        let held = held.get(name).copied().unwrap_or(0);
+        host.available = host.available.saturating_add(held);
+    }
+    hosts
+}
+
+fn refuse(hosts: &BTreeMap<String, Host>) -> Result<(), Error> {
+    let lacks = |host: &Host| host.needed.saturating_sub(host.available);
+    let worst = hosts.iter().max_by_key(|(_, host)| lacks(host));
+    match worst.filter(|(_, host)| lacks(host) > 0) {
+        Some((name, host)) => Err(Error::Memory {
+            host: name.clone(),
+            rank: Some(host.most.1),
+            needed_bytes: host.needed,
+            available_bytes: host.available,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a problem whose matrices are larger than the memory of all hosts together.
@@ -49,21 +168,11 @@ pub(super) fn check(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
 /// # Collective
 /// All ranks.
 pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
-    let demand = Demand {
-        host: comm.host().to_string(),
-        needed: 0,
-        available: available(),
-    };
-    let bytes = serde_json::to_vec(&demand).unwrap_or_default();
-    let mut hosts = BTreeMap::new();
-    for bytes in comm.all_gather(&bytes) {
-        if let Ok(Demand {
-            host, available, ..
-        }) = serde_json::from_slice(&bytes)
-        {
-            hosts.insert(host, available);
-        }
-    }
+    let all = demands(comm, Need::default());
+    let hosts: BTreeMap<String, u64> = all
+        .into_iter()
+        .map(|demand| (demand.host, demand.available))
+        .collect();
     let available = hosts
         .values()
         .fold(0, |sum: u64, &bytes| sum.saturating_add(bytes));
@@ -74,6 +183,7 @@ pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
     if needed > available {
         return Err(Error::Memory {
             host,
+            rank: None,
             needed_bytes: needed,
             available_bytes: available,
         });
@@ -81,57 +191,80 @@ pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn worst(demands: impl Iterator<Item = Demand>) -> Result<(), Error> {
-    let mut hosts: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for Demand {
-        host,
-        needed,
-        available,
-    } in demands
-    {
-        let entry = hosts.entry(host).or_insert((0, available));
-        *entry = (entry.0.saturating_add(needed), entry.1.min(available));
-    }
-    let lacking = hosts
-        .into_iter()
-        .filter(|(_, (needed, available))| needed > available);
-    match lacking.max_by_key(|(_, (needed, available))| needed - available) {
-        Some((host, (needed_bytes, available_bytes))) => Err(Error::Memory {
-            host,
-            needed_bytes,
-            available_bytes,
-        }),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn demand(host: &str, needed: u64, available: u64) -> Demand {
+    fn demand(host: &str, need: Need, available: u64) -> Demand {
         Demand {
             host: host.to_string(),
-            needed,
+            need,
             available,
+        }
+    }
+
+    fn bytes(bytes: u64) -> Need {
+        Need {
+            bytes,
+            ..Need::default()
+        }
+    }
+
+    fn refused(demands: Vec<Demand>) -> Option<(String, Option<usize>, u64, u64)> {
+        match refuse(&hosts(demands)) {
+            Ok(()) => None,
+            Err(Error::Memory {
+                host,
+                rank,
+                needed_bytes,
+                available_bytes,
+            }) => Some((host, rank, needed_bytes, available_bytes)),
+            Err(other) => panic!("{other}"),
         }
     }
 
     #[test]
     fn ranks_of_one_host_share_its_memory() {
-        assert!(worst([demand("a", 60, 100), demand("b", 60, 100)].into_iter()).is_ok());
-        let error = worst([demand("a", 60, 100), demand("a", 60, 99)].into_iter()).unwrap_err();
-        let Error::Memory {
-            host,
-            needed_bytes,
-            available_bytes,
-        } = error
-        else {
-            panic!("{error}")
+        let apart = vec![demand("a", bytes(60), 100), demand("b", bytes(60), 100)];
+        assert_eq!(refused(apart), None);
+        let together = vec![
+            demand("b", bytes(60), 100),
+            demand("a", bytes(50), 100),
+            demand("a", bytes(70), 99),
+        ];
+        assert_eq!(refused(together), Some(("a".to_string(), Some(2), 120, 99)));
+    }
+
+    #[test]
+    fn what_devices_hold_is_not_needed_again() {
+        let holds = |held| Need { held, ..bytes(80) };
+        let with = |held| vec![demand("a", holds(held), 50), demand("a", bytes(0), 50)];
+        assert_eq!(refused(with(30)), None);
+        let lacking = Some(("a".to_string(), Some(0), 80, 79));
+        assert_eq!(refused(with(29)), lacking);
+    }
+
+    #[test]
+    fn what_is_left_is_shared_by_the_devices_that_gather() {
+        let comm = crate::comm::LocalComm::new();
+        let need = Need {
+            bytes: 1 << 20,
+            held: 0,
+            gathering: 2,
         };
-        assert_eq!(
-            (host.as_str(), needed_bytes, available_bytes),
-            ("a", 120, 99)
-        );
+        let before = available();
+        let each = share(&comm, need).unwrap();
+        // Other programs take memory and give it back meanwhile.
+        if before < u64::MAX {
+            assert!(each < before && each > before / 8, "{each} of {before}");
+        }
+        let too_much = Need {
+            bytes: u64::MAX / 2,
+            ..need
+        };
+        if before < u64::MAX {
+            let text = share(&comm, too_much).unwrap_err().to_string();
+            assert!(text.contains("most of it by rank 0"), "{text}");
+        }
     }
 }

@@ -36,7 +36,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, Plan, Problem, Scalars, Split};
-use balance::{Balancer, MEASUREMENT_SHARE, NodeMemory};
+use balance::{Balancer, MEASUREMENT_SHARE};
 
 /// How a session is set up.
 #[derive(Debug, Clone, Default)]
@@ -203,14 +203,19 @@ impl<'c> Session<'c> {
             operands: Operands::default(),
             measured: MeasureTally::default(),
             start: Instant::now(),
-            of_all_c: NodeMemory::default(),
+            k_total: problem.k(),
         }
         .plan()
     }
 
     /// Bytes of host memory that this rank needs for a plan: its own and its devices'.
     fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
-        memory_needed(self.comm.rank(), &mut self.team, plan)
+        let rank = self.comm.rank();
+        let rows = plan.computed(rank).rows;
+        let devices = self
+            .team
+            .memory_needed(rows, plan.slices(), plan.depth(rank))?;
+        Ok(plan.memory_bytes(rank).saturating_add(devices))
     }
 
     /// Bytes of its own memory that each device needs.
@@ -248,13 +253,6 @@ impl<'c> Session<'c> {
     ) -> Result<Execution, Error> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
     }
-}
-
-/// Bytes of host memory that a rank needs for a plan: its own and its devices'.
-fn memory_needed(rank: usize, team: &mut DeviceTeam, plan: &Plan) -> Result<u64, Error> {
-    let rows = plan.computed(rank).rows;
-    let devices = team.memory_needed(rows, plan.slices(), plan.panel())?;
-    Ok(plan.memory_bytes(rank).saturating_add(devices))
 }
 
 /// This rank's index among the ranks of its host that may use the same processing units, and their number. Ranks

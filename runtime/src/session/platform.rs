@@ -25,7 +25,7 @@
 //! gpu = 0                   # its number in the process; without it the next of the host that no device has
 //! share = true              # other devices with `share = true` may have the same GPU; false unless given
 //! memory_limit = 8000000000 # bytes of its memory that may be used; without it what is free, or its part of a shared one
-//! host_limit = 1000000000   # bytes of host memory that may be pinned for it; without it a quarter of what is free
+//! host_limit = 1000000000   # bytes of host memory that may be pinned for it; without it all GPUs of the host share a quarter of what is free
 //! ```
 //!
 //! GPUs are given out over all ranks of a host, in the order of ranks and devices, those that are named by number first: no

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Session;
 use crate::comm::Comm;
 use crate::matrix::redistribute::Moved;
-use crate::multiply::{Execution, Plan};
+use crate::multiply::{Execution, LeftOut, Plan};
 
 /// Version of the report format.
 pub const SCHEMA: u32 = 1;
@@ -40,8 +40,8 @@ pub struct Report {
     pub wall_s: f64,
     /// Measuring and partitioning.
     pub balance_s: f64,
-    /// Work divided by the sum of the speeds that the devices showed: the wall time of a perfect split without
-    /// communication. Devices that got nothing showed no speed and are not in it.
+    /// Work divided by the sum of the speeds that the devices showed in their busy times: the wall time of a perfect split
+    /// without communication. Devices that got nothing showed no speed and are not in it.
     pub ideal_s: f64,
     /// `2·m·n·k / wall_s / 10⁹`.
     pub gflops: f64,
@@ -125,7 +125,9 @@ pub struct DeviceReport {
     pub paced: Option<String>,
     /// Work it did, in blocks of C.
     pub units: f64,
-    /// Seconds it was busy.
+    /// Seconds it was busy: its updates with the copies in them, and the beginning and the end of its job, where a GPU that
+    /// keeps its columns of C copies them there and back. The scaling of C by beta is no part of it, nor are panels that
+    /// it waited for.
     pub busy_s: f64,
     /// The host's logical cores it computed on.
     pub cores: Vec<u32>,
@@ -162,6 +164,9 @@ pub struct BalanceReport {
     /// Predicted wall time without communication: steps times the slowest node's update; `null` where nothing was
     /// measured.
     pub predicted_s: Option<f64>,
+    /// The nodes that got nothing because it is faster without them; `null` where everybody helped.
+    #[serde(default)]
+    pub left_out: Option<LeftOut>,
     /// Sum of the half perimeters of the nodes' rectangles, in blocks.
     pub half_perimeters: u64,
 }
@@ -334,6 +339,7 @@ impl BalanceReport {
             why: balance.why,
             imbalance: predicted_s.map(|_| balance.imbalance),
             predicted_s,
+            left_out: plan.left_out().cloned(),
             half_perimeters: plan.layout().half_perimeter_sum(),
         }
     }

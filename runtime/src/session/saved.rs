@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Session, memory};
 use crate::comm::agree;
 use crate::error::Error;
-use crate::multiply::{Found, Plan, Problem, Split};
+use crate::multiply::{Found, LeftOut, Plan, Problem, Split};
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
@@ -32,6 +32,9 @@ pub struct SavedPlan {
     pub kernel_width: usize,
     /// How the nodes were balanced; `null` on a layout of the caller's own.
     pub balance: Option<NodeBalance>,
+    /// The nodes that get nothing because it is faster without them; `null` where everybody helps.
+    #[serde(default)]
+    pub left_out: Option<LeftOut>,
     /// Predicted seconds of the arithmetic: updates times the slowest node's. `null` where nothing was measured.
     pub predicted_s: Option<f64>,
     /// Every node, by rank.
@@ -112,6 +115,7 @@ impl Session<'_> {
             kernel_width: plan.kernel_width(),
             predicted_s: plan.predicted_s(),
             balance: balance.cloned(),
+            left_out: plan.left_out().cloned(),
             nodes: nodes.map_err(|error| Error::Message(error.to_string()))?,
         })
     }
@@ -158,8 +162,7 @@ impl Session<'_> {
     pub fn restore(&mut self, saved: &SavedPlan) -> Result<Plan, Error> {
         let plan = self.plan_of(saved);
         let plan = agree(self.comm, plan)?;
-        let needed = self.memory_needed(&plan);
-        memory::check(self.comm, agree(self.comm, needed)?)?;
+        memory::make_room_for(self.comm, &mut self.team, &plan)?;
         Ok(plan)
     }
 
@@ -202,6 +205,7 @@ impl Session<'_> {
             rank,
             slices: columns.collect(),
             balance: saved.balance.clone(),
+            left_out: saved.left_out.clone(),
             balance_s: 0.0,
             measured: Default::default(),
             kernel_width: saved.kernel_width,

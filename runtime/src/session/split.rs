@@ -11,7 +11,7 @@ use isochron_hierarchy::partition::apportion;
 use isochron_hierarchy::predict::{self, Links, Traffic};
 
 use super::balance::{Balancer, NodeMemory};
-use super::memory;
+use super::memory::{self, Need};
 use crate::comm;
 use crate::error::Error;
 use crate::multiply::{Found, Plan, Split, SplitChoice, held_evenly};
@@ -46,19 +46,17 @@ impl Balancer<'_> {
             if !less(&links) || !self.fits(&held)? {
                 return Ok(None);
             }
-            let times = self.times_of_all_c()?;
+            let (times, found) = self.times_of_all_c()?;
             let sums = self.predicted_s(&times, &links, (&summed, 0.0));
-            // What travels between hosts does so by itself; within one, it is copied by the cores that compute.
-            let hidden = if self.on_one_host() { 0.0 } else { 1.0 };
-            let panels = self.predicted_s(&times, &links, (&divided, hidden));
+            let panels = self.predicted_s(&times, &links, (&divided, self.hidden()));
             tracing::info!(sums, panels, "predicted: k is split, or C is divided");
             if panels <= sums {
                 return Ok(None);
             }
-            return self.shares_of_k(held, &times).map(Some);
+            return self.shares_of_k(held, (&times, &found)).map(Some);
         }
-        let times = self.times_of_all_c()?;
-        self.shares_of_k(held, &times).map(Some)
+        let (times, found) = self.times_of_all_c()?;
+        self.shares_of_k(held, (&times, &found)).map(Some)
     }
 
     /// What every node would receive of panels, were C divided evenly.
@@ -94,33 +92,51 @@ impl Balancer<'_> {
         predict::wall_s(updates / speed, self.longest_s(links, traffic), hidden)
     }
 
-    fn on_one_host(&self) -> bool {
+    /// The part of the messages that travels while something is computed: between hosts they do so by themselves, within
+    /// one they are copied by the cores that compute.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn hidden(&self) -> f64 {
         let hosts = self.comm.all_gather(self.comm.host().as_bytes());
-        hosts.iter().all(|host| *host == hosts[0])
+        if hosts.iter().all(|host| *host == hosts[0]) {
+            0.0
+        } else {
+            1.0
+        }
     }
 
     /// Whether every rank has the memory for an even division of k.
     fn fits(&self, held: &Layout) -> Result<bool, Error> {
         let shares = apportion(self.problem.k_blocks(), &vec![1.0; self.comm.size()]);
         let plan = self.plan_of(held.clone(), shares, &[], &NodeMemory::default());
-        match memory::check(self.comm, plan.memory_bytes(self.comm.rank())) {
-            Ok(()) => Ok(true),
+        let need = Need {
+            bytes: plan.memory_bytes(self.comm.rank()),
+            ..Need::default()
+        };
+        match memory::share(self.comm, need) {
+            Ok(_) => Ok(true),
             Err(Error::Memory { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     /// How long every node takes for an update of all of C, by rank.
-    fn times_of_all_c(&mut self) -> Result<Vec<Observation>, Error> {
+    fn times_of_all_c(&mut self) -> Result<(Vec<Observation>, NodeMemory), Error> {
         let (rows, cols) = self.problem.c_blocks();
         let mut found = NodeMemory::default();
-        let mine = self.node_time(Extent { rows, cols }, &mut found)?;
-        self.of_all_c = found;
-        Ok(self.gather(&mine))
+        self.k_total = self.problem.k() / self.comm.size();
+        let mine = self.node_time(Extent { rows, cols }, &mut found);
+        self.k_total = self.problem.k();
+        Ok((self.gather(&mine?), found))
     }
 
     /// The division of k by these times.
-    fn shares_of_k(&mut self, held: Layout, times: &[Observation]) -> Result<Plan, Error> {
+    fn shares_of_k(
+        &mut self,
+        held: Layout,
+        (times, found): (&[Observation], &NodeMemory),
+    ) -> Result<Plan, Error> {
         let speed = |time: &Observation| match self.config.strategy {
             Strategy::Homogeneous => 1.0,
             _ if time.t_s > 0.0 => 1.0 / time.t_s,
@@ -128,10 +144,9 @@ impl Balancer<'_> {
         };
         let speeds: Vec<f64> = times.iter().map(speed).collect();
         let shares = apportion(self.problem.k_blocks(), &speeds);
-        let found = std::mem::take(&mut self.of_all_c);
-        let plan = self.plan_of(held, shares, times, &found);
-        let needed = self.memory_needed(&plan);
-        memory::check(self.comm, comm::agree(self.comm, needed)?)?;
+        let plan = self.plan_of(held, shares, times, found);
+        drop(std::mem::take(&mut self.operands));
+        memory::make_room_for(self.comm, self.team, &plan)?;
         Ok(plan)
     }
 
@@ -175,6 +190,7 @@ impl Balancer<'_> {
             rank,
             slices,
             balance: Some(balance),
+            left_out: None,
             balance_s: self.start.elapsed().as_secs_f64(),
             measured: self.measured,
             kernel_width: self.kernel_width,

@@ -10,6 +10,9 @@ pub const INVALID_CONTEXT: u32 = 201;
 pub const INVALID_HANDLE: u32 = 400;
 pub const ILLEGAL_ADDRESS: u32 = 700;
 
+/// From here on neither library has codes: those of versions to come.
+pub const UNKNOWN: u32 = 5000;
+
 /// cuBLAS has codes of its own.
 pub mod blas {
     pub const NOT_INITIALIZED: u32 = 1;
@@ -30,6 +33,8 @@ pub fn as_blas(code: u32) -> u32 {
         OUT_OF_MEMORY => blas::ALLOC_FAILED,
         NOT_INITIALIZED | INVALID_CONTEXT => blas::NOT_INITIALIZED,
         INVALID_VALUE | INVALID_HANDLE => blas::INVALID_VALUE,
+        // What nobody knows is passed on.
+        UNKNOWN.. => code,
         _ => blas::EXECUTION_FAILED,
     }
 }

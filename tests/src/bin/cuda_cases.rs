@@ -7,7 +7,7 @@
 
 use isochron_devices::cuda;
 use isochron_tests::emulator::Control;
-use isochron_tests::gpu;
+use isochron_tests::{gpu, gpu_jobs};
 
 fn main() {
     let case = std::env::args().nth(1).expect("a case");
@@ -31,6 +31,9 @@ fn main() {
         "speeds" => gpu::speeds(control),
         "taken-memory" => gpu::taken_memory(emulated()),
         "failures" => gpu::failures(emulated()),
+        "last-update" => gpu_jobs::ends_with_last_update(emulated()),
+        "less-host-memory" => gpu_jobs::less_host_memory(emulated()),
+        "unknown-codes" => gpu_jobs::unknown_codes(emulated()),
         other => panic!("there is no case `{other}`"),
     };
     println!("{case}: {runs} runs on {}", device.name);

@@ -1,56 +1,15 @@
-//! INPA over IDPA, fed with measurements: the head rank steps the node machine, every node its device machine.
-//!
-//! # References
-//! Clarke et al., Euro-Par 2012, section 3.
+//! What a node does when it is asked for its time: IDPA on its devices, in step with the other nodes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Instant;
 
-use isochron_devices::measure::{InStep, Operands};
-use isochron_devices::{
-    DeviceTeam, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team,
-};
-use isochron_hierarchy::balance::{
-    BalanceConfig, DeviceBalance, Extent, Idpa, Inpa, NodeBalance, Observation, Step, Strategy,
-};
-use isochron_hierarchy::layout::Layout;
+use isochron_devices::measure::InStep;
+use isochron_devices::{MeasureConfig, MeasureOutcome, Measurement, measure_team};
+use isochron_hierarchy::balance::{DeviceBalance, Extent, Idpa, Observation, Step, Strategy};
 use isochron_hierarchy::partition::apportion;
-use serde::{Deserialize, Serialize};
 
-use super::memory;
+use super::{Balancer, MEASUREMENT_SHARE};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::Distribution;
-use crate::multiply::{Found, Plan, Problem, Split};
-
-/// What the head rank tells the others to do next.
-#[derive(Serialize, Deserialize)]
-enum Order {
-    /// Balance your devices on a sub-matrix of this size, `0 × 0` for no work, and tell how long its update takes.
-    Measure(Vec<Extent>),
-    /// The nodes are balanced.
-    Done(Box<NodeBalance>),
-}
-
-/// Balances nodes and devices for one problem.
-pub(super) struct Balancer<'a> {
-    pub comm: &'a dyn Comm,
-    pub team: &'a mut DeviceTeam,
-    /// How often a measurement is repeated, as long as the run is long enough for it.
-    pub measure: MeasureConfig,
-    pub config: BalanceConfig,
-    pub problem: Problem,
-    /// Inner dimension of the updates that are measured.
-    pub kernel_width: usize,
-    pub operands: Operands,
-    /// How the measurements of this node went.
-    pub measured: MeasureTally,
-    /// When planning began.
-    pub start: Instant,
-    /// What was found of an update of all of C, where k may be split.
-    pub of_all_c: NodeMemory,
-}
 
 /// A measurement as the balancing machines take it: the one place where it changes hands.
 ///
@@ -60,6 +19,7 @@ fn observation(measurement: &Measurement) -> Observation {
         Observation::at_least(measurement.t_s)
     } else {
         Observation::measured(measurement.t_s, measurement.reps, measurement.ci_s)
+            .costing(measurement.cost_s)
     }
 }
 
@@ -101,20 +61,6 @@ fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
     }
 }
 
-/// Takes the nodes' times into their models and divides anew, on the head rank.
-fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error> {
-    let Some(machine) = head else {
-        return Ok(());
-    };
-    let span = tracing::info_span!("partition");
-    let _entered = span.enter();
-    tracing::debug!(?times, "the nodes' times");
-    Ok(machine.observe(times)?)
-}
-
-/// Part of the multiplication that one measurement may take.
-pub(super) const MEASUREMENT_SHARE: f64 = 0.035;
-
 /// Fewer repetitions where the run is too short to win back the time that more would take. A repetition is one of the run's
 /// updates, or `updates` of them where the team has a device that gathers so many.
 fn affordable(measure: MeasureConfig, steps: u64, updates: usize) -> MeasureConfig {
@@ -124,11 +70,6 @@ fn affordable(measure: MeasureConfig, steps: u64, updates: usize) -> MeasureConf
         max_reps,
         ..measure
     }
-}
-
-/// The rectangle of a node: sessions refuse layouts that give it two.
-fn only(zone: &[Extent]) -> Extent {
-    zone.first().copied().unwrap_or_default()
 }
 
 /// The update `C += A·B` that a node measures, in elements: C is `rows × cols`, A has `width` columns.
@@ -169,15 +110,20 @@ impl<'a> Rounds<'a> {
 
 /// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
 #[derive(Default)]
-pub(super) struct NodeMemory {
-    found: HashMap<(u64, u64), DeviceBalance>,
-    prior: Option<Vec<f64>>,
+pub(in crate::session) struct NodeMemory {
+    pub found: HashMap<(u64, u64), DeviceBalance>,
+    pub prior: Option<Vec<f64>>,
 }
 
 impl NodeMemory {
     /// `columns` for the devices, in proportion to their speeds in the last sub-matrix; evenly where these are not known or
     /// do not count.
-    pub(super) fn slices(&self, columns: usize, strategy: Strategy, devices: usize) -> Vec<usize> {
+    pub(in crate::session) fn slices(
+        &self,
+        columns: usize,
+        strategy: Strategy,
+        devices: usize,
+    ) -> Vec<usize> {
         let known = self.prior.as_ref();
         let weights = known.filter(|_| strategy != Strategy::Homogeneous).cloned();
         apportioned(columns, &weights.unwrap_or_else(|| vec![1.0; devices]))
@@ -185,81 +131,12 @@ impl NodeMemory {
 }
 
 /// Columns in proportion to these weights.
-fn apportioned(columns: usize, weights: &[f64]) -> Vec<usize> {
+pub(super) fn apportioned(columns: usize, weights: &[f64]) -> Vec<usize> {
     let slices = apportion(columns as u64, weights).into_iter();
     slices.map(|columns| columns as usize).collect()
 }
 
 impl Balancer<'_> {
-    /// Measures until the nodes are balanced.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(super) fn plan(mut self) -> Result<Plan, Error> {
-        if let Some(plan) = self.along_k()? {
-            return Ok(plan);
-        }
-        let (rows, cols) = self.problem.c_blocks();
-        let mut head = if self.comm.rank() == 0 {
-            Some(Inpa::new(self.config, self.comm.size(), rows, cols))
-        } else {
-            None
-        };
-        let mut memory = NodeMemory::default();
-        let balance = loop {
-            match self.next_order(head.as_ref())? {
-                Order::Done(balance) => break *balance,
-                Order::Measure(extents) => {
-                    let extent = extents[self.comm.rank()];
-                    let mine = self.node_time(extent, &mut memory)?;
-                    let all = self.gather(&mine);
-                    agree(self.comm, partition(head.as_mut(), &all))?;
-                }
-            }
-        };
-        let layout = Layout::try_from(balance.zones.clone());
-        let layout = Arc::new(layout.map_err(|error| Error::Message(error.to_string()))?);
-        let slices = self.slices(&layout, &memory);
-        // The matrices are to have this memory.
-        drop(std::mem::take(&mut self.operands));
-        let balance_s = self.start.elapsed().as_secs_f64();
-        let found = Found {
-            layout,
-            split: Split::C,
-            rank: self.comm.rank(),
-            slices,
-            balance: Some(balance),
-            balance_s,
-            measured: self.measured,
-            kernel_width: self.kernel_width,
-        };
-        let plan = Plan::balanced(self.problem, found);
-        let needed = self.memory_needed(&plan);
-        let needed = agree(self.comm, needed)?;
-        memory::check(self.comm, needed)?;
-        Ok(plan)
-    }
-
-    /// Bytes of host memory that this rank needs for a plan.
-    pub(super) fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
-        super::memory_needed(self.comm.rank(), self.team, plan)
-    }
-
-    /// The head machine's next step, on every rank.
-    fn next_order(&self, head: Option<&Inpa>) -> Result<Order, Error> {
-        let mut bytes = head.map_or_else(Vec::new, |machine| {
-            let order = match machine.step() {
-                Step::Measure(zones) => {
-                    Order::Measure(zones.iter().map(|zone| only(zone)).collect())
-                }
-                Step::Done(balance) => Order::Done(Box::new(balance)),
-            };
-            serde_json::to_vec(&order).unwrap_or_default()
-        });
-        self.comm.broadcast(0, &mut bytes);
-        serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
-    }
-
     /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
     ///
     /// All nodes repeat their updates in step, as the multiplication will: a node that is done goes on until the last
@@ -268,14 +145,16 @@ impl Balancer<'_> {
     ///
     /// # Collective
     /// All ranks, each with its own extent.
-    pub(super) fn node_time(
+    pub(in crate::session) fn node_time(
         &mut self,
         extent: Extent,
         memory: &mut NodeMemory,
     ) -> Result<Observation, Error> {
         let (rows, cols) = self.elements(extent);
         let width = self.kernel_width;
-        memory::check(self.comm, self.operands.missing_bytes(rows, cols, width))?;
+        let missing = self.operands.missing_bytes(rows, cols, width);
+        let slices = self.expected_slices(cols, memory);
+        self.make_room(missing, (rows, &slices), width)?;
         // Writing matrices would disturb whoever measures already.
         let prepared = self.operands.prepare(rows, cols, width);
         agree(self.comm, prepared.map_err(Error::from))?;
@@ -295,6 +174,14 @@ impl Balancer<'_> {
         Ok(observed)
     }
 
+    /// About what IDPA will measure: what is known of the devices' speeds, or else the same for each.
+    fn expected_slices(&self, cols: usize, memory: &NodeMemory) -> Vec<usize> {
+        let even = vec![1.0; self.team.len()];
+        let speeds = memory.prior.as_deref().unwrap_or(&even);
+        let columns = apportion(cols as u64, speeds);
+        columns.into_iter().map(|n| n as usize).collect()
+    }
+
     /// Repeats the slices that IDPA found for as long as any node measures.
     fn accompany(
         &mut self,
@@ -308,19 +195,6 @@ impl Balancer<'_> {
         let mut in_step = |_needed| rounds.another(false);
         let times = self.measure(update, &balance.slices, &mut in_step)?;
         Ok(balance.refined(&times))
-    }
-
-    /// Rows and columns of a sub-matrix in elements.
-    fn elements(&self, extent: Extent) -> (usize, usize) {
-        let cut = |blocks: u64, limit: usize| {
-            (blocks as usize)
-                .saturating_mul(self.problem.block())
-                .min(limit)
-        };
-        (
-            cut(extent.rows, self.problem.m()),
-            cut(extent.cols, self.problem.n()),
-        )
     }
 
     fn balance_devices(
@@ -357,13 +231,14 @@ impl Balancer<'_> {
         let span = tracing::info_span!("measure", rows, ?columns);
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
-        let updates = self.team.updates_per_visit(rows, &slices, width)?;
+        let depth = self.depth(width);
+        let updates = self.team.updates_per_visit(rows, &slices, depth)?;
         let config = affordable(self.measure, self.config.steps, updates);
         let measured = measure_team(
             self.team,
             rows,
             &slices,
-            width,
+            depth,
             &config,
             &mut self.operands,
             in_step,
@@ -374,45 +249,21 @@ impl Balancer<'_> {
         }
         Ok(measured.iter().map(observation).collect())
     }
-
-    /// Every node's time on the head rank (and all others).
-    pub(super) fn gather(&self, mine: &Observation) -> Vec<Observation> {
-        let bytes = serde_json::to_vec(mine).unwrap_or_default();
-        let nothing = Observation::measured(f64::NAN, 0, 0.0);
-        let all = self.comm.all_gather(&bytes);
-        // What cannot be read becomes a time that INPA refuses.
-        all.iter()
-            .map(|bytes| serde_json::from_slice(bytes).unwrap_or(nothing))
-            .collect()
-    }
-
-    /// The device slices for this node's final rectangle, in elements: as measured, or, where its size was not
-    /// measured, in proportion to the devices' speeds in the last sub-matrix.
-    fn slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
-        let rect = layout.rects()[self.comm.rank()];
-        let problem = &self.problem;
-        let distribution =
-            Distribution::new(problem.m(), problem.n(), problem.block(), layout.clone());
-        // The last block column may be cut short: the slices keep their proportions.
-        let columns = distribution.part(self.comm.rank()).cols;
-        match memory.found.get(&(rect.rows, rect.cols)) {
-            Some(found) => {
-                let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
-                apportioned(columns, &measured)
-            }
-            None => memory.slices(columns, self.config.strategy, self.team.len()),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::comm::LocalComm;
+    use crate::multiply::Problem;
+    use isochron_devices::measure::Operands;
     use isochron_devices::{
-        DeviceError, DeviceInfo, DeviceKind, UpdateTime, View, ViewMut, Worker,
+        Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, MeasureTally, UpdateTime, View,
+        ViewMut, Worker,
     };
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use isochron_hierarchy::balance::BalanceConfig;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
     /// A device whose times never settle. It counts its updates, of which so many belong together.
     struct Restless {
@@ -426,16 +277,20 @@ mod tests {
             &self.info
         }
 
-        fn memory_needed(&self, _rows: usize, _cols: usize, _k_max: usize) -> u64 {
+        fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
             0
         }
 
-        fn updates_per_visit(&self, _rows: usize, _cols: usize, _k_max: usize) -> usize {
+        fn updates_per_visit(&self, _rows: usize, _cols: usize, _depth: Depth) -> usize {
             self.together
         }
 
-        fn begin(&mut self, _c: ViewMut<'_, f64>, _k_max: usize) -> Result<(), DeviceError> {
-            Ok(())
+        fn begin(
+            &mut self,
+            _c: ViewMut<'_, f64>,
+            _depth: Depth,
+        ) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime::default())
         }
 
         fn update(
@@ -450,30 +305,28 @@ mod tests {
             Ok(UpdateTime { busy_s, cpu_s: 0.0 })
         }
 
-        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-            Ok(())
+        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime::default())
         }
     }
 
-    /// Updates that one measurement takes in a run of `steps` steps.
-    fn updates_measured(steps: usize, together: usize) -> usize {
-        let updates = Arc::new(AtomicUsize::new(0));
-        let worker = Restless {
-            info: DeviceInfo {
-                name: "restless".to_owned(),
-                kind: DeviceKind::Cuda,
-                blas: "none".to_owned(),
-                paced: None,
-                cores: Vec::new(),
-                pinned: false,
-                bus_id: None,
-            },
-            together,
-            updates: updates.clone(),
-        };
-        let mut balancer = Balancer {
-            comm: &LocalComm::new(),
-            team: &mut DeviceTeam::new(vec![Box::new(worker)]).unwrap(),
+    fn info(name: &str) -> DeviceInfo {
+        DeviceInfo {
+            name: name.to_owned(),
+            kind: DeviceKind::Cuda,
+            blas: "none".to_owned(),
+            paced: None,
+            cores: Vec::new(),
+            pinned: false,
+            bus_id: None,
+        }
+    }
+
+    /// Balances 64 × 64 blocks of one element, with `steps` updates.
+    fn balancer<'a>(comm: &'a LocalComm, team: &'a mut DeviceTeam, steps: usize) -> Balancer<'a> {
+        Balancer {
+            comm,
+            team,
             measure: MeasureConfig {
                 max_reps: 1000,
                 max_seconds: 1e9,
@@ -487,7 +340,22 @@ mod tests {
             kernel_width: 1,
             operands: Operands::default(),
             measured: MeasureTally::default(),
+            start: std::time::Instant::now(),
+            k_total: steps,
+        }
+    }
+
+    /// Updates that one measurement takes in a run of `steps` steps.
+    fn updates_measured(steps: usize, together: usize) -> usize {
+        let updates = Arc::new(AtomicUsize::new(0));
+        let worker = Restless {
+            info: info("restless"),
+            together,
+            updates: updates.clone(),
         };
+        let mut team = DeviceTeam::new(vec![Box::new(worker)]).unwrap();
+        let comm = LocalComm::new();
+        let mut balancer = balancer(&comm, &mut team, steps);
         let update = Update {
             rows: 64,
             cols: 64,
@@ -506,6 +374,101 @@ mod tests {
         // 3.5 % of the steps, and warming up.
         assert!((35..=37).contains(&plain), "{plain}");
         assert!((32..=48).contains(&gathering), "{gathering}");
+    }
+
+    /// A device that needs as much memory as it may have, and at least `least` bytes. It counts its jobs.
+    struct Greedy {
+        info: DeviceInfo,
+        least: u64,
+        limit: Arc<AtomicU64>,
+        jobs: Arc<AtomicUsize>,
+    }
+
+    impl Worker for Greedy {
+        fn info(&self) -> &DeviceInfo {
+            &self.info
+        }
+
+        fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
+            self.limit.load(Ordering::Relaxed).max(self.least)
+        }
+
+        fn limit_memory(&mut self, bytes: u64) {
+            self.limit.store(bytes, Ordering::Relaxed);
+        }
+
+        fn begin(
+            &mut self,
+            _c: ViewMut<'_, f64>,
+            _depth: Depth,
+        ) -> Result<UpdateTime, DeviceError> {
+            self.jobs.fetch_add(1, Ordering::Relaxed);
+            Ok(UpdateTime::default())
+        }
+
+        fn update(
+            &mut self,
+            _alpha: f64,
+            _a: View<'_, f64>,
+            _b: View<'_, f64>,
+            _c: ViewMut<'_, f64>,
+        ) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime {
+                busy_s: 1.0,
+                cpu_s: 0.0,
+            })
+        }
+
+        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime::default())
+        }
+    }
+
+    /// What a greedy device is limited to and the jobs that it gets, when it needs `least` bytes; and the refusal.
+    fn with_greedy(least: u64) -> (u64, usize, Option<Error>) {
+        let (limit, jobs) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::default());
+        let worker = Greedy {
+            info: info("greedy"),
+            least,
+            limit: Arc::clone(&limit),
+            jobs: Arc::clone(&jobs),
+        };
+        let mut team = DeviceTeam::new(vec![Box::new(worker)]).unwrap();
+        let comm = LocalComm::new();
+        let mut balancer = balancer(&comm, &mut team, 10);
+        let extent = Extent { rows: 64, cols: 64 };
+        let refusal = balancer.node_time(extent, &mut NodeMemory::default()).err();
+        let missing = balancer.operands.missing_bytes(64, 64, 1);
+        assert_eq!(missing > 0, refusal.is_some(), "allocated in vain, or not");
+        let (limit, jobs) = (limit.load(Ordering::Relaxed), jobs.load(Ordering::Relaxed));
+        (limit, jobs, refusal)
+    }
+
+    #[test]
+    fn devices_make_do_with_what_the_matrices_leave() {
+        let (limit, jobs, refusal) = with_greedy(0);
+        assert!(refusal.is_none(), "{refusal:?}");
+        assert!(jobs > 0);
+        if isochron_devices::memory_available_bytes().is_some() {
+            assert!(limit < u64::MAX);
+        }
+    }
+
+    #[test]
+    fn a_device_that_needs_more_than_there_is_is_refused_before_anything_is_taken() {
+        if isochron_devices::memory_available_bytes().is_none() {
+            return;
+        }
+        let (_, jobs, refusal) = with_greedy(1 << 60);
+        assert_eq!(jobs, 0);
+        let Some(Error::Memory {
+            rank, needed_bytes, ..
+        }) = refusal
+        else {
+            panic!("{refusal:?}");
+        };
+        assert_eq!(rank, Some(0));
+        assert!(needed_bytes >= 1 << 60);
     }
 
     #[test]

@@ -1,0 +1,281 @@
+//! The devices of one node, driven together.
+
+use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
+use crate::{DeviceError, ThreadPlace, ViewMut};
+use drive::{Device, Drivers, lock};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+mod drive;
+
+/// All devices of a node. Each has its own driver thread; every call makes all of them work at the same time, on
+/// neighbouring vertical slices of C, and returns when the last one is done. They start together: none before the driver
+/// threads of all that have columns are awake.
+///
+/// `slices` are the columns of each device, from left to right; they sum to the columns of C. A device with 0 columns
+/// is left alone, and its time is 0.
+pub struct DeviceTeam {
+    devices: Vec<Device>,
+    infos: Vec<DeviceInfo>,
+    drivers: Drivers,
+}
+
+impl DeviceTeam {
+    /// The team of these devices; there may be none.
+    ///
+    /// # Errors
+    /// [`DeviceError::Config`] when the driver threads cannot be started.
+    pub fn new(workers: Vec<Box<dyn Worker>>) -> Result<Self, DeviceError> {
+        Ok(Self {
+            drivers: Drivers::new(workers.len())?,
+            infos: workers.iter().map(|w| w.info().clone()).collect(),
+            devices: workers.into_iter().map(Mutex::new).collect(),
+        })
+    }
+
+    /// Number of devices.
+    pub fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Whether there is no device.
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// What the devices are, in the order of the slices.
+    pub fn infos(&self) -> &[DeviceInfo] {
+        &self.infos
+    }
+
+    /// Bytes that a job needs beyond the matrices in host memory, over all devices.
+    ///
+    /// # Errors
+    /// [`DeviceError::Slices`] when there are more or fewer slices than devices.
+    pub fn memory_needed(
+        &mut self,
+        rows: usize,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<u64, DeviceError> {
+        self.check(slices, slices.iter().sum())?;
+        let needed = self.devices.iter_mut().zip(slices).map(|(device, &cols)| {
+            device
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner)
+                .memory_needed(rows, cols, depth)
+        });
+        Ok(needed.sum())
+    }
+
+    /// Bytes of host memory that the devices hold from earlier jobs, as [`Worker::memory_held`].
+    pub fn memory_held(&self) -> u64 {
+        let held = self.devices.iter().map(|device| lock(device).memory_held());
+        held.sum()
+    }
+
+    /// Bounds what each device may need, as [`Worker::limit_memory`].
+    pub fn limit_memory(&mut self, bytes_each: u64) {
+        for device in &self.devices {
+            lock(device).limit_memory(bytes_each);
+        }
+    }
+
+    /// Where the threads of each device are bound, and where they ran, as [`Worker::threads`].
+    pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
+        let devices = self.devices.iter();
+        devices.map(|device| lock(device).threads()).collect()
+    }
+
+    /// Measures one device while the others are idle, as [`Worker::resident_peak`].
+    ///
+    /// # Errors
+    /// Those of the device.
+    ///
+    /// # Panics
+    /// When there is no device of this index.
+    pub fn resident_peak(&mut self, index: usize) -> Result<Option<ResidentPeak>, DeviceError> {
+        let device = self.devices[index].get_mut();
+        device
+            .unwrap_or_else(PoisonError::into_inner)
+            .resident_peak()
+    }
+
+    /// `C = beta·C` by all devices at the same time, as [`Worker::scale`].
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn scale(
+        &mut self,
+        beta: f64,
+        c: ViewMut<'_, f64>,
+        slices: &[usize],
+    ) -> Result<(), DeviceError> {
+        self.check(slices, c.cols())?;
+        self.drive(parts(c, slices), &mut || {}, |worker, c| {
+            worker.scale(beta, c);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// How many consecutive updates belong together, as [`Worker::updates_per_visit`] of the device with the most: the
+    /// others' are powers of two, so that this is a multiple of each, or it is all that the job has.
+    ///
+    /// # Errors
+    /// [`DeviceError::Slices`] when there are more or fewer slices than devices.
+    pub fn updates_per_visit(
+        &self,
+        rows: usize,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<usize, DeviceError> {
+        self.check(slices, slices.iter().sum())?;
+        let devices = self.devices.iter().zip(slices);
+        let most = devices.map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, depth));
+        Ok(most.max().unwrap_or(1))
+    }
+
+    /// Whether the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
+    pub fn copies_ahead(&self) -> bool {
+        self.devices
+            .iter()
+            .any(|device| lock(device).copies_ahead())
+    }
+
+    /// Takes the memory that a job will need on every device, as [`Worker::reserve`].
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn reserve(
+        &mut self,
+        rows: usize,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<(), DeviceError> {
+        self.check(slices, slices.iter().sum())?;
+        let tasks = slices.iter().map(|&cols| (cols > 0).then_some(cols));
+        self.drive(tasks.collect(), &mut || {}, |worker, cols| {
+            worker.reserve(rows, cols, depth)
+        })?;
+        Ok(())
+    }
+
+    /// Starts a job on every device, as [`Worker::begin`]. Returns the time of each device.
+    ///
+    /// # Errors
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
+    /// [`DeviceError::Device`] with the first device that failed.
+    pub fn begin(
+        &mut self,
+        c: ViewMut<'_, f64>,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<Vec<UpdateTime>, DeviceError> {
+        self.check(slices, c.cols())?;
+        self.drive(parts(c, slices), &mut || {}, |worker, c| {
+            worker.begin(c, depth)
+        })
+    }
+
+    /// `C += alpha·A·B` by all devices at the same time, as [`Worker::update`]; A: `rows × k`, B: `k × cols`. Where the
+    /// panels of the next update are here already, `next`, each device may copy its part of them meanwhile, as
+    /// [`Worker::update_ahead`].
+    ///
+    /// While they compute, the calling thread calls `meanwhile` again and again, for the progress of its messages,
+    /// and at least once; between the calls it sleeps briefly. Returns the time of each device.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin). A panic in a device is such an error too; the others finish their update first.
+    pub fn update(
+        &mut self,
+        alpha: f64,
+        panels: Panels<'_>,
+        next: Option<Panels<'_>>,
+        c: ViewMut<'_, f64>,
+        slices: &[usize],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<UpdateTime>, DeviceError> {
+        self.check(slices, c.cols())?;
+        for (a, b) in [Some(panels), next].into_iter().flatten() {
+            if b.cols() != c.cols() {
+                return Err(DeviceError::Shape {
+                    matrix: "B",
+                    expected_rows: a.cols(),
+                    expected_cols: c.cols(),
+                    found_rows: b.rows(),
+                    found_cols: b.cols(),
+                });
+            }
+        }
+        let mut first = 0;
+        let tasks = slices.iter().zip(parts(c, slices)).map(|(&cols, c)| {
+            let columns = first..first + cols;
+            first = columns.end;
+            c.map(|c| (columns, c))
+        });
+        self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
+            let (a, b) = part(panels, &columns);
+            match next {
+                None => worker.update(alpha, a, b, c),
+                Some(next) => worker.update_ahead(alpha, (a, b), part(next, &columns), c),
+            }
+        })
+    }
+
+    /// Ends the job on every device, as [`Worker::finish`]; then `c` holds the result. Returns the time of each device.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn finish(
+        &mut self,
+        c: ViewMut<'_, f64>,
+        slices: &[usize],
+    ) -> Result<Vec<UpdateTime>, DeviceError> {
+        self.check(slices, c.cols())?;
+        self.drive(parts(c, slices), &mut || {}, |worker, c| worker.finish(c))
+    }
+
+    fn check(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
+        if slices.len() != self.devices.len() {
+            return Err(DeviceError::Slices {
+                devices: self.devices.len(),
+                slices: slices.len(),
+            });
+        }
+        let covered: usize = slices.iter().sum();
+        if covered != cols {
+            return Err(DeviceError::Width { covered, cols });
+        }
+        Ok(())
+    }
+
+    /// Runs `call` on every device that has a task, as [`Drivers::drive`].
+    fn drive<T: Send, R: Default + Send>(
+        &self,
+        tasks: Vec<Option<T>>,
+        meanwhile: &mut dyn FnMut(),
+        call: impl Fn(&mut dyn Worker, T) -> Result<R, DeviceError> + Sync,
+    ) -> Result<Vec<R>, DeviceError> {
+        let outcomes = self.drivers.drive(&self.devices, tasks, meanwhile, call);
+        let named = |(outcome, info): (Result<R, DeviceError>, &DeviceInfo)| {
+            outcome.map_err(|source| DeviceError::Device {
+                device: info.name.clone(),
+                source: Box::new(source),
+            })
+        };
+        outcomes.into_iter().zip(&self.infos).map(named).collect()
+    }
+}
+
+/// The columns of each device; `None` where it has none.
+fn parts<'c>(c: ViewMut<'c, f64>, slices: &[usize]) -> Vec<Option<ViewMut<'c, f64>>> {
+    let parts = c.split_columns(slices.iter().copied());
+    let busy = |part: ViewMut<'c, f64>| (part.cols() > 0).then_some(part);
+    parts.into_iter().map(busy).collect()
+}
+
+/// What a device with these columns of C needs of panels.
+fn part<'p>((a, b): Panels<'p>, columns: &Range<usize>) -> Panels<'p> {
+    (a, b.columns(columns.clone()))
+}

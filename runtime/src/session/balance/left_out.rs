@@ -1,0 +1,59 @@
+//! Which nodes help less than they cost.
+
+use isochron_hierarchy::balance::NodeBalance;
+use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::predict::{Work, subset};
+
+use super::Balancer;
+use crate::comm;
+use crate::error::Error;
+use crate::multiply::LeftOut;
+
+/// How much less time must be predicted without some nodes before they are left out: speeds and links are measured, and
+/// another balancing costs time too.
+const CLEARLY_FASTER: f64 = 0.95;
+
+impl Balancer<'_> {
+    /// The nodes that the multiplication is predicted to be faster without; `None` where everybody helps.
+    ///
+    /// # Collective
+    /// All ranks, with the balance of all of them.
+    pub(super) fn left_out(&self, balance: &NodeBalance) -> Result<Option<LeftOut>, Error> {
+        let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
+        let layout = Layout::try_from(balance.zones.clone()).map_err(|error| message(&error))?;
+        let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
+        let areas = layout.areas().into_iter().zip(&balance.times_s);
+        let speeds: Vec<f64> = areas
+            .map(|(area, &time_s)| match time_s > 0.0 {
+                true => area as f64 / (time_s * updates),
+                false => 0.0,
+            })
+            .collect();
+        if speeds.iter().filter(|&&speed| speed > 0.0).count() < 2 {
+            return Ok(None);
+        }
+        let ranks = self.comm.size();
+        let work = Work {
+            blocks: self.problem.c_blocks(),
+            block: self.problem.block(),
+            k: self.problem.k(),
+            panel: self.problem.panel(ranks),
+            element_bytes: self.problem.element().bytes(),
+            links: comm::measure_links(self.comm),
+            hidden: self.hidden(),
+        };
+        let found = subset(&work, &speeds).map_err(|error| message(&error))?;
+        tracing::debug!(?found, "who helps");
+        if found.wall_s >= CLEARLY_FASTER * found.all_s {
+            return Ok(None);
+        }
+        let ranks = (0..ranks)
+            .filter(|rank| !found.nodes.contains(rank))
+            .collect();
+        Ok(Some(LeftOut {
+            ranks,
+            with_s: found.all_s,
+            without_s: found.wall_s,
+        }))
+    }
+}

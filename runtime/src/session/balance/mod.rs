@@ -1,0 +1,236 @@
+//! INPA over IDPA, fed with measurements: the head rank steps the node machine, every node its device machine.
+//!
+//! # References
+//! Clarke et al., Euro-Par 2012, section 3.
+
+mod left_out;
+mod node;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use isochron_devices::measure::Operands;
+use isochron_devices::{Depth, DeviceTeam, MeasureConfig, MeasureTally};
+use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step};
+use isochron_hierarchy::layout::{Layout, LayoutError, Rect};
+use serde::{Deserialize, Serialize};
+
+use super::memory;
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+use crate::matrix::Distribution;
+use crate::multiply::{Found, Plan, Problem, Split};
+pub(super) use node::NodeMemory;
+
+/// What the head rank tells the others to do next.
+#[derive(Serialize, Deserialize)]
+enum Order {
+    /// Balance your devices on a sub-matrix of this size, `0 × 0` for no work, and tell how long its update takes.
+    Measure(Vec<Extent>),
+    /// The nodes are balanced.
+    Done(Box<NodeBalance>),
+}
+
+/// Balances nodes and devices for one problem.
+pub(super) struct Balancer<'a> {
+    pub comm: &'a dyn Comm,
+    pub team: &'a mut DeviceTeam,
+    /// How often a measurement is repeated, as long as the run is long enough for it.
+    pub measure: MeasureConfig,
+    pub config: BalanceConfig,
+    pub problem: Problem,
+    /// Inner dimension of the updates that are measured.
+    pub kernel_width: usize,
+    pub operands: Operands,
+    /// How the measurements of this node went.
+    pub measured: MeasureTally,
+    /// When planning began.
+    pub start: Instant,
+    /// The inner dimension of what a node computes, in elements.
+    pub k_total: usize,
+}
+
+/// Takes the nodes' times into their models and divides anew, on the head rank.
+fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error> {
+    let Some(machine) = head else {
+        return Ok(());
+    };
+    let span = tracing::info_span!("partition");
+    let _entered = span.enter();
+    tracing::debug!(?times, "the nodes' times");
+    Ok(machine.observe(times)?)
+}
+
+/// Part of the multiplication that one measurement may take.
+pub(super) const MEASUREMENT_SHARE: f64 = 0.035;
+
+/// The rectangle of a node: sessions refuse layouts that give it two.
+fn only(zone: &[Extent]) -> Extent {
+    zone.first().copied().unwrap_or_default()
+}
+
+impl Balancer<'_> {
+    /// Measures until the nodes are balanced.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn plan(mut self) -> Result<Plan, Error> {
+        if let Some(plan) = self.along_k()? {
+            return Ok(plan);
+        }
+        let all: Vec<usize> = (0..self.comm.size()).collect();
+        let (mut balance, mut memory) = self.balanced(&all)?;
+        let left_out = self.left_out(&balance)?;
+        if let Some(left_out) = &left_out {
+            let nodes: Vec<usize> = all
+                .into_iter()
+                .filter(|rank| !left_out.ranks.contains(rank))
+                .collect();
+            tracing::info!(?left_out, "some nodes help less than they cost");
+            (balance, memory) = self.balanced(&nodes)?;
+        }
+        let layout = Layout::try_from(balance.zones.clone());
+        let layout = Arc::new(layout.map_err(|error| Error::Message(error.to_string()))?);
+        let slices = self.slices(&layout, &memory);
+        // The matrices are to have this memory.
+        drop(std::mem::take(&mut self.operands));
+        let balance_s = self.start.elapsed().as_secs_f64();
+        let found = Found {
+            layout,
+            split: Split::C,
+            rank: self.comm.rank(),
+            slices,
+            balance: Some(balance),
+            left_out,
+            balance_s,
+            measured: self.measured,
+            kernel_width: self.kernel_width,
+        };
+        let plan = Plan::balanced(self.problem, found);
+        memory::make_room_for(self.comm, self.team, &plan)?;
+        Ok(plan)
+    }
+
+    /// Balances these nodes; the others get nothing. Returns the balance of all ranks.
+    fn balanced(&mut self, nodes: &[usize]) -> Result<(NodeBalance, NodeMemory), Error> {
+        let (rows, cols) = self.problem.c_blocks();
+        let rank = self.comm.rank();
+        let mut head = (rank == 0).then(|| Inpa::new(self.config, nodes.len(), rows, cols));
+        let mine = nodes.iter().position(|&node| node == rank);
+        let mut memory = NodeMemory::default();
+        let balance = loop {
+            match self.next_order(head.as_ref())? {
+                Order::Done(balance) => break *balance,
+                Order::Measure(extents) => {
+                    let extent = mine.map_or_else(Extent::default, |index| extents[index]);
+                    let mine = self.node_time(extent, &mut memory)?;
+                    let all = self.gather(&mine);
+                    let times: Vec<_> = nodes.iter().map(|&node| all[node]).collect();
+                    agree(self.comm, partition(head.as_mut(), &times))?;
+                }
+            }
+        };
+        Ok((self.over_all_ranks(nodes, balance)?, memory))
+    }
+
+    /// The balance of some nodes as one of all ranks, of which the others have nothing.
+    fn over_all_ranks(&self, nodes: &[usize], balance: NodeBalance) -> Result<NodeBalance, Error> {
+        let ranks = self.comm.size();
+        if nodes.len() == ranks {
+            return Ok(balance);
+        }
+        let unlike = |error: LayoutError| Error::Message(error.to_string());
+        let layout = Layout::try_from(balance.zones).map_err(unlike)?;
+        let mut rects = vec![Rect::default(); ranks];
+        let mut times_s = vec![0.0; ranks];
+        for (index, &node) in nodes.iter().enumerate() {
+            rects[node] = layout.rects()[index];
+            times_s[node] = balance.times_s[index];
+        }
+        let layout = Layout::new(layout.rows(), layout.cols(), rects).map_err(unlike)?;
+        Ok(NodeBalance {
+            zones: layout.into(),
+            times_s,
+            ..balance
+        })
+    }
+
+    /// Sees to it that `bytes` of this rank's host, and what its devices need for these slices, are there.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn make_room(
+        &mut self,
+        bytes: u64,
+        (rows, slices): (usize, &[usize]),
+        width: usize,
+    ) -> Result<(), Error> {
+        let depth = self.depth(width);
+        memory::make_room(self.comm, self.team, bytes, (rows, slices), depth)
+    }
+
+    /// The head machine's next step, on every rank.
+    fn next_order(&self, head: Option<&Inpa>) -> Result<Order, Error> {
+        let mut bytes = head.map_or_else(Vec::new, |machine| {
+            let order = match machine.step() {
+                Step::Measure(zones) => {
+                    Order::Measure(zones.iter().map(|zone| only(zone)).collect())
+                }
+                Step::Done(balance) => Order::Done(Box::new(balance)),
+            };
+            serde_json::to_vec(&order).unwrap_or_default()
+        });
+        self.comm.broadcast(0, &mut bytes);
+        serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
+    }
+
+    /// Rows and columns of a sub-matrix in elements.
+    fn elements(&self, extent: Extent) -> (usize, usize) {
+        let cut = |blocks: u64, limit: usize| {
+            (blocks as usize)
+                .saturating_mul(self.problem.block())
+                .min(limit)
+        };
+        (
+            cut(extent.rows, self.problem.m()),
+            cut(extent.cols, self.problem.n()),
+        )
+    }
+
+    /// The run in updates of this width.
+    fn depth(&self, k_max: usize) -> Depth {
+        Depth {
+            k_max,
+            k_total: self.k_total,
+        }
+    }
+
+    /// Every node's time on the head rank (and all others).
+    pub(super) fn gather(&self, mine: &Observation) -> Vec<Observation> {
+        let bytes = serde_json::to_vec(mine).unwrap_or_default();
+        let nothing = Observation::measured(f64::NAN, 0, 0.0);
+        let all = self.comm.all_gather(&bytes);
+        // What cannot be read becomes a time that INPA refuses.
+        all.iter()
+            .map(|bytes| serde_json::from_slice(bytes).unwrap_or(nothing))
+            .collect()
+    }
+
+    /// The device slices for this node's final rectangle, in elements: as measured, or, where its size was not
+    /// measured, in proportion to the devices' speeds in the last sub-matrix.
+    fn slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
+        let rect = layout.rects()[self.comm.rank()];
+        let problem = &self.problem;
+        let distribution =
+            Distribution::new(problem.m(), problem.n(), problem.block(), layout.clone());
+        // The last block column may be cut short: the slices keep their proportions.
+        let columns = distribution.part(self.comm.rank()).cols;
+        match memory.found.get(&(rect.rows, rect.cols)) {
+            Some(found) => {
+                let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
+                node::apportioned(columns, &measured)
+            }
+            None => memory.slices(columns, self.config.strategy, self.team.len()),
+        }
+    }
+}
