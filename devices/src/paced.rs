@@ -1,6 +1,7 @@
 //! A worker that is slower than its hardware on purpose: one machine plays an unlike cluster.
 
 use crate::turns::Turns;
+use crate::visit::Visit;
 use crate::worker::{DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
@@ -12,7 +13,7 @@ pub enum Pace {
     /// An update takes this many times the CPU time that it really used, at least 1. (For a GPU: its busy time.)
     Slowdown(f64),
     /// An update takes what a recorded model says: `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less
-    /// than it really used.
+    /// than it really used. Of a device that gathers several updates before it computes, they take that together.
     Points {
         /// Where the model comes from, for reports.
         name: String,
@@ -48,13 +49,12 @@ impl Pace {
         }
     }
 
-    /// Seconds that an update of `rows × cols` with inner dimension `k` should take, if `used_s` were really used.
+    /// Seconds that an update of `rows × cols` with inner dimension `k` should take, if `used_s` were really used. It may be
+    /// less than that.
     fn target_s(&self, used_s: f64, rows: usize, cols: usize, k: usize) -> f64 {
         match self {
             Self::Slowdown(factor) => factor * used_s,
-            Self::Points { model, block, .. } => {
-                model_time_s(model, *block, rows, cols, k).max(used_s)
-            }
+            Self::Points { model, block, .. } => model_time_s(model, *block, rows, cols, k),
         }
     }
 }
@@ -100,6 +100,7 @@ pub struct PacedWorker {
     pace: Pace,
     clock: PaceClock,
     turns: Turns,
+    visit: Visit,
 }
 
 impl PacedWorker {
@@ -117,6 +118,7 @@ impl PacedWorker {
             info,
             pace,
             clock: PaceClock::default(),
+            visit: Visit::default(),
         })
     }
 }
@@ -152,7 +154,12 @@ impl Worker for PacedWorker {
     }
 
     fn begin(&mut self, c: ViewMut<'_, f64>, k_max: usize) -> Result<(), DeviceError> {
-        self.inner.begin(c, k_max)
+        let (rows, cols) = (c.rows(), c.cols());
+        self.inner.begin(c, k_max)?;
+        // Asked for now, since a job may have got smaller tiles than were planned.
+        let together = self.inner.updates_per_visit(rows, cols, k_max);
+        self.visit = Visit::new(k_max, together);
+        Ok(())
     }
 
     fn update(
@@ -163,7 +170,7 @@ impl Worker for PacedWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
-        self.paced(shape, |inner| inner.update(alpha, a, b, c))
+        self.paced(alpha, shape, |inner| inner.update(alpha, a, b, c))
     }
 
     fn update_ahead(
@@ -174,11 +181,23 @@ impl Worker for PacedWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
-        self.paced(shape, |inner| inner.update_ahead(alpha, (a, b), next, c))
+        self.paced(alpha, shape, |inner| {
+            inner.update_ahead(alpha, (a, b), next, c)
+        })
     }
 
     fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<(), DeviceError> {
-        self.inner.finish(c)
+        let start = Instant::now();
+        self.inner.finish(c)?;
+        let used_s = start.elapsed().as_secs_f64();
+        let prescribed_s = match self.pace {
+            // What was gathered is computed only now.
+            Pace::Slowdown(factor) if self.visit.is_open() => factor * used_s,
+            _ => 0.0,
+        };
+        let target_s = self.visit.finish(used_s, prescribed_s);
+        self.rest(start, target_s);
+        Ok(())
     }
 }
 
@@ -186,6 +205,7 @@ impl PacedWorker {
     /// An update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then a pause.
     fn paced(
         &mut self,
+        alpha: f64,
         (rows, cols, k): (usize, usize, usize),
         update: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
     ) -> Result<UpdateTime, DeviceError> {
@@ -198,13 +218,21 @@ impl PacedWorker {
             DeviceKind::Cpu => time.cpu_s,
             DeviceKind::Cuda => time.busy_s,
         };
-        let target_s = self.pace.target_s(used_s, rows, cols, k);
-        sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
-        self.clock.settle(start.elapsed().as_secs_f64(), target_s);
+        let prescribed_s = self.pace.target_s(used_s, rows, cols, k);
+        // Nothing is gathered of a product with 0.
+        let gathered = if alpha == 0.0 { 0 } else { k };
+        let target_s = self.visit.count(gathered, used_s, prescribed_s);
+        self.rest(start, target_s);
         Ok(UpdateTime {
             busy_s: target_s,
             cpu_s: time.cpu_s,
         })
+    }
+
+    /// Waits until what began at `start` has taken `target_s`.
+    fn rest(&mut self, start: Instant, target_s: f64) {
+        sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
+        self.clock.settle(start.elapsed().as_secs_f64(), target_s);
     }
 }
 
@@ -314,7 +342,7 @@ mod tests {
         // 64 × 128 with blocks of 32 is 8 units, which take 0.25 s for k = 32 and twice that for k = 64.
         let pace = points(32, &[(8, 0.25)]);
         assert_eq!(pace.target_s(0.1, 64, 128, 64), 0.5);
-        assert_eq!(pace.target_s(0.7, 64, 128, 64), 0.7);
+        assert_eq!(pace.target_s(0.7, 64, 128, 64), 0.5);
         assert_eq!(pace.target_s(0.0, 64, 0, 64), 0.0);
     }
 
