@@ -8,6 +8,7 @@ mod gpus;
 mod memory;
 mod platform;
 mod report;
+mod slices;
 
 use std::path::PathBuf;
 use std::sync::Arc;
