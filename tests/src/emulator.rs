@@ -52,7 +52,7 @@ pub fn driver_is_installed() -> bool {
         // SAFETY: the initialisers of a driver are made to be run, and of its functions none is called.
         unsafe { Library::new(*name) }.is_ok()
     };
-    NAMES[..2].iter().any(|name| opens(name))
+    NAMES[..2].iter().any(opens)
 }
 
 /// Builds a CUDA driver that has nothing but its version, as one does that lacks functions of later ones.

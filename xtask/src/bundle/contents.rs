@@ -1,25 +1,28 @@
 //! What lies in a bundle.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::files::{copy, copy_as, copy_files, file_name, files, write_program};
+use super::files::{copy, copy_as, copy_files, file_name, files, is_for_linking, write_program};
 use super::launcher::{Kind, Launcher};
 use super::libraries::{Needs, glibc_version, is_of_the_c_library, needed_by, path_of};
-use super::plugins::{PLUGINS, plugins_of};
+use super::plugins::plugins_of;
 use crate::mpi::Mpi;
 use crate::probe::{Machine, Probe};
 use crate::steps::execute;
 use crate::workspace::Workspace;
-use std::process::Command;
 
 /// A bundle in the making.
 pub struct Bundle<'a> {
     root: PathBuf,
     mpi: &'a Mpi,
     launcher: &'a Launcher,
+    /// The programs, plugins and libraries that were copied, where they are installed: there the loader finds for them
+    /// what they were linked with. What comes first decides between libraries of one name.
+    gathered: Vec<PathBuf>,
 }
 
 impl<'a> Bundle<'a> {
@@ -35,11 +38,12 @@ impl<'a> Bundle<'a> {
             root,
             mpi,
             launcher,
+            gathered: Vec::new(),
         })
     }
 
     /// Our own programs.
-    pub fn add_programs(&self, workspace: &Workspace, names: &[&str]) -> Result<()> {
+    pub fn add_programs(&mut self, workspace: &Workspace, names: &[&str]) -> Result<()> {
         for name in names {
             let built = workspace.binary(self.mpi.kind, name);
             let copied = copy(&built, &self.root.join("libexec"))?;
@@ -47,27 +51,28 @@ impl<'a> Bundle<'a> {
             if Machine.runs("strip", &["--version"]) {
                 execute(Command::new("strip").arg("--strip-debug").arg(copied))?;
             }
+            self.gathered.push(built);
         }
         Ok(())
     }
 
     /// The MPI library's programs, plugins and texts, and what its libraries load by themselves.
-    pub fn add_mpi(&self) -> Result<()> {
+    pub fn add_mpi(&mut self) -> Result<()> {
         let libexec = self.root.join("libexec");
         for program in &self.launcher.programs {
             copy_as(&program.path, &libexec.join(self.place_of(program.name)))?;
+            self.gathered.push(program.path.clone());
         }
         for (folder, place) in &self.launcher.folders {
-            copy_files(folder, "", &self.root.join(place))?;
+            if place.starts_with("lib/") {
+                self.add_plugins(folder, "", place)?;
+            } else {
+                copy_files(folder, &self.root.join(place))?;
+            }
         }
-        self.leave_out_unusable("lib/openmpi")?;
-        let mut users = files(&libexec)?;
-        users.extend(files(&self.root.join("lib/openmpi"))?);
-        for library in needed_by(&users, self.mpi)? {
+        for library in needed_by(&self.gathered, self.mpi)? {
             if let Some((folder, plugins)) = plugins_of(&library) {
-                let place = self.root.join(plugins.place);
-                copy_files(&folder, plugins.wanted, &place)?;
-                self.leave_out_unusable(plugins.place)?;
+                self.add_plugins(&folder, plugins.wanted, plugins.place)?;
             }
         }
         Ok(())
@@ -82,32 +87,43 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Removes plugins that cannot be loaded here, and so neither in the bundle, and says why.
-    fn leave_out_unusable(&self, folder: &str) -> Result<()> {
-        for plugin in files(&self.root.join(folder))? {
+    /// The plugins in a folder whose names begin with `wanted`. Those that cannot be loaded here, and so neither in the
+    /// bundle, are left out with a word.
+    fn add_plugins(&mut self, folder: &Path, wanted: &str, place: &str) -> Result<()> {
+        let to = self.root.join(place);
+        fs::create_dir_all(&to)?;
+        for plugin in files(folder)? {
+            let name = file_name(&plugin);
+            if is_for_linking(&plugin) || !name.starts_with(wanted) {
+                continue;
+            }
             let missing = Needs::of(&plugin, self.mpi)?.missing;
-            if !missing.is_empty() {
+            if missing.is_empty() {
+                copy(&plugin, &to)?;
+                self.gathered.push(plugin);
+            } else {
                 println!(
-                    "left out: {folder}/{}, for want of {}",
-                    file_name(&plugin),
+                    "left out: {place}/{name}, for want of {}",
                     missing.join(" and ")
                 );
-                fs::remove_file(&plugin)?;
             }
         }
         Ok(())
     }
 
     /// The BLAS that the program takes by itself, if it is installed.
-    pub fn add_blas(&self) -> Result<()> {
+    pub fn add_blas(&mut self) -> Result<()> {
         let listed = Machine.output("ldconfig", &["-p"]).unwrap_or_default();
         match path_of("libopenblas.so.0", &listed) {
-            Some(path) => copy(&path, &self.root.join("lib")).map(drop),
+            Some(path) => {
+                copy(&path, &self.root.join("lib"))?;
+                self.gathered.push(path);
+            }
             None => {
                 println!("OpenBLAS is not installed: the bundle computes with its embedded BLAS");
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// What all programs and plugins gathered so far are linked with.
@@ -116,21 +132,12 @@ impl<'a> Bundle<'a> {
     /// Naming a library that is not found.
     pub fn add_libraries(&self) -> Result<()> {
         let lib = self.root.join("lib");
-        let mut gathered = Vec::new();
-        let folders = ["libexec", "libexec/hydra", "lib", "lib/openmpi"];
-        let plugins = PLUGINS.iter().map(|plugins| plugins.place);
-        for folder in folders.into_iter().chain(plugins) {
-            gathered.extend(files(&self.root.join(folder))?);
-        }
-        for library in needed_by(&gathered, self.mpi)? {
+        for library in needed_by(&self.gathered, self.mpi)? {
             let folder = match is_of_the_c_library(&file_name(&library)) {
                 true => lib.join("glibc"),
                 false => lib.clone(),
             };
-            // Some find those in the bundle already, beside themselves.
-            if library.parent() != Some(&folder) {
-                copy(&library, &folder)?;
-            }
+            copy(&library, &folder)?;
         }
         Ok(())
     }

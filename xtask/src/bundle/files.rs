@@ -27,18 +27,19 @@ pub fn copy_as(file: &Path, copied: &Path) -> Result<PathBuf> {
     Ok(copied.to_owned())
 }
 
-/// Copies the files of a folder whose names begin with `start`, but for archives, which only linkers read.
-pub fn copy_files(from: &Path, start: &str, to: &Path) -> Result<()> {
+/// Copies what a folder holds, but for archives.
+pub fn copy_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
-    for file in files(from)? {
-        let linking = file
-            .extension()
-            .is_some_and(|end| end == "a" || end == "la");
-        if !linking && file_name(&file).starts_with(start) {
-            copy(&file, to)?;
-        }
+    for file in files(from)?.iter().filter(|file| !is_for_linking(file)) {
+        copy(file, to)?;
     }
     Ok(())
+}
+
+/// Whether a file is an archive, which only linkers read.
+pub fn is_for_linking(file: &Path) -> bool {
+    let end = file.extension();
+    end.is_some_and(|end| end == "a" || end == "la")
 }
 
 /// The files in a folder, not those below it; none where there is no such folder.

@@ -38,7 +38,7 @@ pub fn is_of_the_c_library(name: &str) -> bool {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Where the loader finds libraries.
-    pub found: BTreeSet<PathBuf>,
+    pub found: Vec<PathBuf>,
     /// The names of those that it does not find.
     pub missing: Vec<String>,
 }
@@ -60,24 +60,36 @@ impl Needs {
         for line in told.lines().map(str::trim) {
             if let Some(name) = line.strip_suffix("=> not found") {
                 needs.missing.push(name.trim().to_owned());
-                continue;
-            }
-            let path = line.split("=>").last().unwrap_or_default();
-            let path = path.split_whitespace().next().unwrap_or_default();
-            if path.starts_with('/') {
-                needs.found.insert(PathBuf::from(path));
+            } else if let Some((library, version)) = other_version(line) {
+                needs
+                    .missing
+                    .push(format!("{library} of version {version}"));
+            } else if let Some((path, _)) = line.rsplit_once(" (0x") {
+                let path = path.rsplit("=> ").next().unwrap_or_default();
+                if path.starts_with('/') {
+                    needs.found.push(PathBuf::from(path));
+                }
             }
         }
         needs
     }
 }
 
-/// The libraries that all of these files need.
+/// The library and the version in `file: library: version `X' not found (required by user)`.
+fn other_version(line: &str) -> Option<(String, &str)> {
+    let (before, after) = line.split_once(": version `")?;
+    let (version, _) = after.split_once("' not found")?;
+    let library = before.rsplit(": ").next()?;
+    Some((file_name(Path::new(library)), version))
+}
+
+/// The libraries that all of these files need; of several with one name, that of the first file.
 ///
 /// # Errors
 /// Naming the library that is not found, and the file that needs it.
-pub fn needed_by(files: &[PathBuf], mpi: &Mpi) -> Result<BTreeSet<PathBuf>> {
-    let mut needed = BTreeSet::new();
+pub fn needed_by(files: &[PathBuf], mpi: &Mpi) -> Result<Vec<PathBuf>> {
+    let mut names = BTreeSet::new();
+    let mut needed = Vec::new();
     for file in files {
         let needs = Needs::of(file, mpi)?;
         if !needs.missing.is_empty() {
@@ -87,7 +99,8 @@ pub fn needed_by(files: &[PathBuf], mpi: &Mpi) -> Result<BTreeSet<PathBuf>> {
                 file_name(file)
             );
         }
-        needed.extend(needs.found);
+        let new = |path: &PathBuf| names.insert(file_name(path));
+        needed.extend(needs.found.into_iter().filter(new));
     }
     Ok(needed)
 }
@@ -121,12 +134,13 @@ mod tests {
         let told = "\tlinux-vdso.so.1 (0x00007f0cd957b000)\n\
                     \tlibmpi.so.40 => /lib/libmpi.so.40 (0x00007f0cd8de1000)\n\
                     \tlibx.so.3 => not found\n\
+                    /b/plugin.so: /lib/liby.so.1: version `Y_1.9' not found (required by /b/plugin.so)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f0cd957d000)\n";
         let needs = Needs::read(told);
         let found: Vec<_> = needs.found.iter().map(|path| path.display()).collect();
         let found: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert_eq!(found, ["/lib/libmpi.so.40", "/lib64/ld-linux-x86-64.so.2"]);
-        assert_eq!(needs.missing, ["libx.so.3"]);
+        assert_eq!(needs.missing, ["libx.so.3", "liby.so.1 of version Y_1.9"]);
         assert_eq!(Needs::read("\tstatically linked\n"), Needs::default());
     }
 

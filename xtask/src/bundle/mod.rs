@@ -72,7 +72,7 @@ pub fn run(
         false => PROGRAMS.to_vec(),
     };
     steps.run("gather", || {
-        let bundle = Bundle::new(folder.join(&name), (&mpi, &launcher))?;
+        let mut bundle = Bundle::new(folder.join(&name), (&mpi, &launcher))?;
         bundle.add_programs(workspace, &programs)?;
         bundle.add_mpi()?;
         bundle.add_blas()?;

@@ -18,7 +18,7 @@ pub struct Plugins {
 }
 
 /// All that are known. Of hwloc's, one finds the GPUs on the buses; the others draw in half of a desktop.
-pub const PLUGINS: [Plugins; 5] = [
+const PLUGINS: [Plugins; 5] = [
     plugins("libhwloc.so", "hwloc", "lib/hwloc", "hwloc_pci"),
     plugins("libpmix.so", "pmix", "lib/pmix", ""),
     plugins("libprrte.so", "prte", "lib/prte", ""),
