@@ -12,7 +12,7 @@
 //! * A copy to pinned host memory poisons its destination until it has run. A copy from or to memory that is not
 //!   pinned is counted, since on a GPU it would not be asynchronous.
 //! * What no correct program does and a GPU would not notice is a violation, counted and named: work on two streams that
-//!   uses the same memory in an order that nothing says ([`order`]), memory freed in use, a context released with something
+//!   uses the same memory in an order that nothing says (module `order`), memory freed in use, a context released with something
 //!   left in it.
 //! * Any call can be made to fail, at once or when its work runs; some failures lose the device, and then every
 //!   later call on it fails as well.

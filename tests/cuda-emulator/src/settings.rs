@@ -10,7 +10,7 @@
 //! | `SCHEDULE` | when queued work runs: `threads`, `late` or `early` | `threads` |
 //! | `FAIL` | calls that fail: `cuInit:1=100,*:7=2` is the first `cuInit`, and the seventh call of any kind | |
 //!
-//! `CUDA_VISIBLE_DEVICES` has the effect that it has with the real driver ([`crate::visible`]).
+//! `CUDA_VISIBLE_DEVICES` has the effect that it has with the real driver (module `visible`).
 
 use crate::visible::{Gpu, Visible, visible};
 
