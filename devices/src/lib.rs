@@ -37,6 +37,7 @@ mod share;
 mod team;
 mod threads;
 mod view;
+mod visit;
 mod worker;
 
 pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas};

@@ -1,6 +1,7 @@
 //! A worker that is slower than its hardware on purpose: one machine plays an unlike cluster.
 
 use crate::turns::Turns;
+use crate::visit::Visit;
 use crate::worker::{Depth, DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
@@ -13,7 +14,8 @@ pub enum Pace {
     /// least 1. (For a GPU: the busy time.)
     Slowdown(f64),
     /// An update takes what a recorded model says: `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less
-    /// than it really used. The model knows updates alone: the beginning and the end of a job take what they really used.
+    /// than it really used. Of a device that gathers several updates before it computes, they take that together. The model
+    /// knows updates alone: the beginning and the end of a job take what they really used.
     Points {
         /// Where the model comes from, for reports.
         name: String,
@@ -49,21 +51,20 @@ impl Pace {
         }
     }
 
-    /// Seconds that an update of `rows × cols` with inner dimension `k` should take, if `used_s` were really used.
+    /// Seconds that an update of `rows × cols` with inner dimension `k` should take, if `used_s` were really used. It may be
+    /// less than that.
     fn target_s(&self, used_s: f64, rows: usize, cols: usize, k: usize) -> f64 {
         match self {
             Self::Slowdown(factor) => factor * used_s,
-            Self::Points { model, block, .. } => {
-                model_time_s(model, *block, rows, cols, k).max(used_s)
-            }
+            Self::Points { model, block, .. } => model_time_s(model, *block, rows, cols, k),
         }
     }
 
-    /// Seconds that the beginning or the end of a job should take, if `used_s` were really used.
+    /// Seconds that the beginning or the end of a job should take at least, if `used_s` were really used.
     fn frame_s(&self, used_s: f64) -> f64 {
         match self {
             Self::Slowdown(factor) => factor * used_s,
-            Self::Points { .. } => used_s,
+            Self::Points { .. } => 0.0,
         }
     }
 }
@@ -109,6 +110,7 @@ pub struct PacedWorker {
     pace: Pace,
     clock: PaceClock,
     turns: Turns,
+    visit: Visit,
 }
 
 impl PacedWorker {
@@ -126,6 +128,7 @@ impl PacedWorker {
             info,
             pace,
             clock: PaceClock::default(),
+            visit: Visit::default(),
         })
     }
 }
@@ -173,7 +176,15 @@ impl Worker for PacedWorker {
     }
 
     fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
-        self.paced(None, |inner| inner.begin(c, depth))
+        let (rows, cols) = (c.rows(), c.cols());
+        let time = self.paced(
+            |inner| inner.begin(c, depth),
+            |paced, used_s| paced.pace.frame_s(used_s).max(used_s),
+        )?;
+        // Asked for now, since a job may have got smaller tiles than were planned.
+        let together = self.inner.updates_per_visit(rows, cols, depth);
+        self.visit = Visit::new(depth, together);
+        Ok(time)
     }
 
     fn update(
@@ -184,7 +195,7 @@ impl Worker for PacedWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
-        self.paced(Some(shape), |inner| inner.update(alpha, a, b, c))
+        self.paced_update(alpha, shape, |inner| inner.update(alpha, a, b, c))
     }
 
     fn update_ahead(
@@ -195,23 +206,44 @@ impl Worker for PacedWorker {
         c: ViewMut<'_, f64>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
-        self.paced(Some(shape), |inner| {
+        self.paced_update(alpha, shape, |inner| {
             inner.update_ahead(alpha, (a, b), next, c)
         })
     }
 
     fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
-        self.paced(None, |inner| inner.finish(c))
+        // What was gathered and not computed yet is computed now.
+        self.paced(
+            |inner| inner.finish(c),
+            |paced, used_s| {
+                let prescribed_s = paced.pace.frame_s(used_s);
+                paced.visit.finish(used_s, prescribed_s)
+            },
+        )
     }
 }
 
 impl PacedWorker {
-    /// A call of the inner worker, and then a pause: an update of `update = (rows, cols, k)`, or the beginning or end of a
-    /// job.
+    /// An update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then a pause.
+    fn paced_update(
+        &mut self,
+        alpha: f64,
+        (rows, cols, k): (usize, usize, usize),
+        update: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
+    ) -> Result<UpdateTime, DeviceError> {
+        self.paced(update, |paced, used_s| {
+            let prescribed_s = paced.pace.target_s(used_s, rows, cols, k);
+            // Nothing is gathered of a product with 0.
+            let gathered = if alpha == 0.0 { 0 } else { k };
+            paced.visit.count(gathered, used_s, prescribed_s)
+        })
+    }
+
+    /// A call of the inner worker, and then a pause until it has taken as long as `target_s` says of what it really used.
     fn paced(
         &mut self,
-        update: Option<(usize, usize, usize)>,
         call: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
+        target_s: impl FnOnce(&mut Self, f64) -> f64,
     ) -> Result<UpdateTime, DeviceError> {
         let start = Instant::now();
         let turn = self.turns.take();
@@ -222,10 +254,7 @@ impl PacedWorker {
             DeviceKind::Cpu => time.cpu_s,
             DeviceKind::Cuda => time.busy_s,
         };
-        let target_s = match update {
-            Some((rows, cols, k)) => self.pace.target_s(used_s, rows, cols, k),
-            None => self.pace.frame_s(used_s),
-        };
+        let target_s = target_s(self, used_s);
         sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
         self.clock.settle(start.elapsed().as_secs_f64(), target_s);
         Ok(UpdateTime {
@@ -341,10 +370,10 @@ mod tests {
         // 64 × 128 with blocks of 32 is 8 units, which take 0.25 s for k = 32 and twice that for k = 64.
         let pace = points(32, &[(8, 0.25)]);
         assert_eq!(pace.target_s(0.1, 64, 128, 64), 0.5);
-        assert_eq!(pace.target_s(0.7, 64, 128, 64), 0.7);
+        assert_eq!(pace.target_s(0.7, 64, 128, 64), 0.5);
         assert_eq!(pace.target_s(0.0, 64, 0, 64), 0.0);
         // The model says nothing about how a job begins and ends.
-        assert_eq!(pace.frame_s(0.7), 0.7);
+        assert_eq!(pace.frame_s(0.7), 0.0);
         assert_eq!(Pace::Slowdown(4.0).frame_s(0.5), 2.0);
     }
 

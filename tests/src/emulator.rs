@@ -26,6 +26,13 @@ pub fn emulate(command: &mut Command, folder: &Path) {
         std::os::unix::fs::symlink(library(), folder.join(name)).expect("a writable folder");
     }
     command.env("LD_LIBRARY_PATH", search_path(folder));
+    // What the user's shell hides of the machine's GPUs is not for the emulated ones.
+    command.env_remove("CUDA_VISIBLE_DEVICES");
+}
+
+/// The UUID of an emulated slice: a compute instance of a GPU instance of a GPU, each counted from 0.
+pub fn slice_uuid(gpu: u8, instance: u8, compute: u8) -> String {
+    format!("MIG-e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1{gpu:02x}{instance:02x}{compute:02x}")
 }
 
 /// Makes a program find this file instead of the CUDA driver.
@@ -37,6 +44,32 @@ pub fn replace_driver(command: &mut Command, folder: &Path, file: &Path) {
         std::os::unix::fs::symlink(file, folder.join(name)).expect("a writable folder");
     }
     command.env("LD_LIBRARY_PATH", search_path(folder));
+}
+
+/// Whether a CUDA driver is installed where this process finds it.
+pub fn driver_is_installed() -> bool {
+    let opens = |name: &&str| {
+        // SAFETY: the initialisers of a driver are made to be run, and of its functions none is called.
+        unsafe { Library::new(*name) }.is_ok()
+    };
+    NAMES[..2].iter().any(opens)
+}
+
+/// Builds a CUDA driver that has nothing but its version, as one does that lacks functions of later ones.
+///
+/// # Panics
+/// When the C compiler fails or the folder cannot be written.
+pub fn incomplete_driver(folder: &Path, version: i32) -> PathBuf {
+    let (source, library) = (folder.join("driver.c"), folder.join("incomplete.so"));
+    let text =
+        format!("int cuDriverGetVersion(int *version) {{ *version = {version}; return 0; }}\n");
+    std::fs::write(&source, text).expect("a writable folder");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .status();
+    assert!(built.expect("a C compiler").success());
+    library
 }
 
 /// The folder, and behind it what is searched already.
@@ -122,6 +155,11 @@ impl Control {
         self.count("violations")
     }
 
+    /// What the first of them was since the last reset; empty when there was none.
+    pub fn violation(&self) -> String {
+        self.text("violation")
+    }
+
     /// Asynchronous copies of memory that is not pinned.
     pub fn pageable_copies(&self) -> u64 {
         self.count("pageable_copies")
@@ -169,15 +207,21 @@ impl Control {
 
     /// The call that was made to fail since the last reset; empty when none was.
     pub fn failed(&self) -> String {
-        type Failed = unsafe extern "C" fn(*mut c_char, usize);
-        let mut name = [0; 64];
-        // SAFETY: the emulator's function has this type.
-        let failed = unsafe { self.emulator.get::<Failed>("isochron_cuda_emulator_failed") };
+        self.text("failed")
+    }
+
+    /// A text of the emulator.
+    fn text(&self, what: &str) -> String {
+        type Write = unsafe extern "C" fn(*mut c_char, usize);
+        let name = format!("isochron_cuda_emulator_{what}");
+        let mut text = [0; 256];
+        // SAFETY: the emulator's functions that write texts have this type.
+        let write = unsafe { self.emulator.get::<Write>(name.as_str()) };
         // SAFETY: as above; the array has room for so many characters.
-        unsafe { failed.expect("a function of the emulator")(name.as_mut_ptr(), name.len()) };
-        // SAFETY: the emulator ends the name by 0.
-        let name = unsafe { CStr::from_ptr(name.as_ptr()) };
-        name.to_string_lossy().into_owned()
+        unsafe { write.expect("a function of the emulator")(text.as_mut_ptr(), text.len()) };
+        // SAFETY: the emulator ends the text by 0.
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+        text.to_string_lossy().into_owned()
     }
 
     /// Forgets failures to come, lost devices and the counters.

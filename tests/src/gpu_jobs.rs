@@ -3,7 +3,8 @@
 use isochron_devices::{Depth, DeviceError, ViewMut, Worker};
 
 use crate::emulator::Control;
-use crate::gpu::{Case, assert_clean, integers, worker};
+use crate::gpu::case::{Case, integers};
+use crate::gpu::{assert_clean, worker};
 
 /// GPU memory that no C of these cases fits.
 const LIMIT: u64 = 1 << 20;

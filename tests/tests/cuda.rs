@@ -10,7 +10,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::emulator::{emulate, replace_driver};
+use isochron_tests::emulator::{
+    driver_is_installed, emulate, incomplete_driver, replace_driver, slice_uuid,
+};
 use isochron_tests::launch::{HANGS, Outcome, libraries, run};
 
 fn cases(case: &str) -> Command {
@@ -44,6 +46,11 @@ fn under_every_schedule(case: &str, memory: &str) {
 #[test]
 fn the_contract_holds_on_the_gpu_and_in_tiles() {
     under_every_schedule("conformance", "1M");
+}
+
+#[test]
+fn the_contract_holds_on_a_paced_gpu() {
+    under_every_schedule("paced", "1M");
 }
 
 #[test]
@@ -135,9 +142,48 @@ fn what_was_found_is_one_line() {
         &["CUDA_ERROR_ECC_UNCORRECTABLE"],
     );
     said(
-        &[("MIG", "1"), ("DEVICES", "2")],
-        &["MIG 1g slice 0", "MIG 1g slice 1 at 0000:17:00.0"],
+        &[("MIG", "1+1")],
+        &[
+            "instance 0.0 at 0000:17:00.0",
+            "instance 1.0 at 0000:17:00.0",
+        ],
     );
+}
+
+#[test]
+fn a_process_sees_the_slices_that_its_driver_shows() {
+    let seen = |version: &str, visible: Option<&str>| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = cases("survey");
+        emulate(&mut command, folder.path());
+        command
+            .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
+            .env("ISOCHRON_CUDA_EMULATOR_MIG", "2+1,0")
+            .env("ISOCHRON_CUDA_EMULATOR_VERSION", version);
+        if let Some(visible) = visible {
+            command.env("CUDA_VISIBLE_DEVICES", visible);
+        }
+        let output = run(command, HANGS);
+        finding(&output);
+        let list = output.stdout.lines().nth(1).expect("a list");
+        let list: serde_json::Value = serde_json::from_str(list).expect("JSON");
+        let gpus = list.as_array().expect("a list").iter();
+        let text = |gpu: &serde_json::Value| {
+            let uuid = gpu["uuid"].as_str().expect("a text").to_owned();
+            assert_eq!(gpu["is_slice"], uuid.starts_with("MIG-"), "{gpu}");
+            uuid
+        };
+        gpus.map(text).collect::<Vec<_>>()
+    };
+    let whole = "GPU-e0e0e0e0-e0e0-e0e0-e0e0-e0e0e0010000";
+    let [first, second, last] = [(0, 0), (0, 1), (1, 0)].map(|(i, c)| slice_uuid(0, i, c));
+    // R525 and R570.
+    assert_eq!(seen("12000", None), [&*first]);
+    assert_eq!(seen("12000", Some("1")), [whole]);
+    assert_eq!(seen("12000", Some(&last)), [&*last]);
+    assert_eq!(seen("12080", None), [&*first, &*last, whole]);
+    assert_eq!(seen("12080", Some(&second)), [&*second]);
+    assert!(seen("12080", Some("")).is_empty());
 }
 
 #[test]
@@ -161,6 +207,32 @@ fn a_library_that_is_no_driver_is_told_apart() {
 }
 
 #[test]
+fn a_driver_that_lacks_functions_is_told_to_be_old_or_incomplete() {
+    let said = |version: i32| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let driver = incomplete_driver(folder.path(), version);
+        let mut command = cases("survey");
+        replace_driver(&mut command, folder.path(), &driver);
+        let output = run(command, HANGS);
+        assert_eq!(output.stdout.lines().nth(1), Some("[]"));
+        finding(&output).to_owned()
+    };
+    let old = said(10_020);
+    for part in [
+        "it is for CUDA 10.2",
+        "11.4 is the oldest",
+        "update the driver",
+        "GPUs are not used",
+    ] {
+        assert!(old.contains(part), "{part:?} in {old:?}");
+    }
+    let incomplete = said(12_040);
+    for part in ["no function `cuInit`", "not a complete driver"] {
+        assert!(incomplete.contains(part), "{part:?} in {incomplete:?}");
+    }
+}
+
+#[test]
 fn a_driver_without_cublas_is_told_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = cases("survey");
@@ -179,14 +251,21 @@ fn a_driver_without_cublas_is_told_so() {
 
 #[test]
 fn a_machine_without_cuda_is_told_so() {
+    if driver_is_installed() {
+        eprintln!("skipped: this machine has a CUDA driver");
+        return;
+    }
     let output = run(cases("survey"), HANGS);
-    let line = finding(&output).to_owned();
-    assert!(!line.is_empty());
+    assert_eq!(
+        finding(&output),
+        "no CUDA driver: libcuda was not found; GPUs are not used"
+    );
+    assert_eq!(output.stdout.lines().nth(1), Some("[]"));
 }
 
 #[test]
 fn the_real_gpu_conforms() {
-    for case in ["conformance", "out-of-core", "elements", "speeds"] {
+    for case in ["conformance", "paced", "out-of-core", "elements", "speeds"] {
         let output = run(cases(case), HANGS).success();
         if output.starts_with("skipped: ") {
             assert!(

@@ -81,6 +81,9 @@ enum Task {
         /// Also pack the programs of the multi-rank tests
         #[arg(long)]
         tests: bool,
+        /// The MPI library that the program is built with and whose launcher is packed
+        #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
+        mpi: mpi::Library,
     },
     /// Emulate several hosts on this machine, and start ranks on them; `cluster --help` says how
     #[command(disable_help_flag = true)]
@@ -124,12 +127,12 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Ci => {
             check::run(&workspace, steps)?;
             test::run(&workspace, steps, &[])?;
-            bundle::run(&workspace, steps, false)?;
+            bundle::run(&workspace, steps, mpi::Library::OpenMpi, false)?;
             fuzz::run(&workspace, steps, FUZZ_SECONDS)
         }
         Task::Lint => check::run(&workspace, steps),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
-        Task::Bundle { tests } => bundle::run(&workspace, steps, tests),
+        Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),
         Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
     }

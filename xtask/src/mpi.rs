@@ -7,9 +7,10 @@ use std::process::Command;
 use crate::probe::Probe;
 
 /// An MPI library that we build and test with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Library {
     /// Open MPI.
+    #[value(name = "openmpi")]
     OpenMpi,
     /// MPICH, or one that says it is (Intel MPI).
     Mpich,

@@ -14,6 +14,13 @@ const OLDEST: (u32, u32) = (11, 4);
 /// A GPU, or a slice of one, as the driver describes it.
 ///
 /// `CUDA_VISIBLE_DEVICES` has its effect in the driver: what it hides is not listed, and the numbers count what is left.
+///
+/// Of a GPU that is split (MIG) a process sees slices: one compute instance of each GPU instance, and with drivers before
+/// R570 (CUDA 12.8) one slice in all, and no whole GPU beside it. `CUDA_VISIBLE_DEVICES=MIG-…` says which; other processes
+/// may see others.
+///
+/// # References
+/// NVIDIA Multi-Instance GPU User Guide, *CUDA Device Enumeration*.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CudaInfo {
     /// Number of the device in this process, from 0.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::{Claims, Refusal, Seeker, Wish};
 use super::platform::{DeviceSpec, NodeSpec};
+use super::slices;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
@@ -93,25 +94,32 @@ pub(super) fn mine(
         (offers.host == comm.host()).then_some((rank, offers))
     };
     let ranks: Vec<(usize, Offers)> = all.iter().enumerate().filter_map(here).collect();
-    let mine = match assign(&ranks) {
+    let assigned = match assign(&ranks) {
         // The others of the host wait for the one whose wish it is.
-        Err(refusal) if refusal.rank != comm.rank() => Ok((Vec::new(), 0)),
-        Err(refusal) => Err(refused(refusal, found.is_empty())),
-        Ok(mut assigned) => {
-            let on_host = assigned.values().map(Vec::len).sum();
-            Ok((assigned.remove(&comm.rank()).unwrap_or_default(), on_host))
-        }
+        Err(refusal) if refusal.rank != comm.rank() => Ok(BTreeMap::new()),
+        Err(refusal) => Err(refused(refusal, &found)),
+        Ok(assigned) => Ok(assigned),
     };
-    let (mine, on_host) = agree(comm, mine)?;
-    let info = |(uuid, sharers): (String, usize)| {
-        let info = found.iter().find(|gpu| gpu.uuid == uuid)?.clone();
+    let assigned = agree(comm, assigned)?;
+    let on_host = assigned.values().map(Vec::len).sum();
+    let info = |(uuid, sharers): &Assigned| {
+        let info = found.iter().find(|gpu| gpu.uuid == *uuid)?.clone();
+        let sharers = *sharers;
         Some(Mine {
             info,
             sharers,
             on_host,
         })
     };
-    Ok(mine.into_iter().filter_map(info).collect())
+    let mine = assigned.get(&comm.rank()).into_iter().flatten();
+    let mine: Vec<Mine> = mine.filter_map(info).collect();
+    let driver_of = |uuid: &str| {
+        let drives = |gpus: &[Assigned]| gpus.iter().any(|(driven, _)| driven == uuid);
+        let mut driving = assigned.iter().filter(|(_, gpus)| drives(gpus));
+        driving.next().map(|(&rank, _)| rank)
+    };
+    notices.extend(slices::notices(&found, &mine, driver_of));
+    Ok(mine)
 }
 
 /// The GPUs that the devices of a node ask for.
@@ -127,17 +135,19 @@ fn wishes(node: &NodeSpec) -> Vec<Wish> {
 }
 
 /// Why a device of the platform file gets no GPU. Where there is none at all, what was found of CUDA says more.
-fn refused(refusal: Refusal, none_found: bool) -> Error {
-    match cuda::devices() {
-        Err(error) if none_found => error.into(),
-        _ => Error::Parameter {
-            name: "gpu",
-            value: refusal.value,
-            reason: match none_found {
-                true => cuda::survey().finding,
-                false => refusal.reason,
-            },
-        },
+fn refused(refusal: Refusal, found: &[CudaInfo]) -> Error {
+    let reason = match cuda::devices() {
+        Err(error) if found.is_empty() => return error.into(),
+        _ if found.is_empty() => cuda::survey().finding,
+        _ if found.iter().any(|gpu| gpu.is_slice) => {
+            format!("{}; of slices (MIG): {}", refusal.reason, slices::REMEDY)
+        }
+        _ => refusal.reason,
+    };
+    Error::Parameter {
+        name: "gpu",
+        value: refusal.value,
+        reason,
     }
 }
 

@@ -9,6 +9,7 @@ mod memory;
 mod platform;
 mod report;
 mod saved;
+mod slices;
 mod split;
 
 use std::path::PathBuf;

@@ -13,7 +13,19 @@ pub extern "C" fn isochron_cuda_emulator_live() -> u64 {
 /// Things done that no correct program does, such as freeing memory that queued work needs.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_violations() -> u64 {
-    lock().violations
+    lock().violations.len() as u64
+}
+
+/// Writes what the first of them was, ended by 0, to `text`, which has room for `bytes` bytes; nothing but the 0 when there
+/// was none since the last reset.
+///
+/// # Safety
+/// `text` points to `bytes >= 1` bytes that may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_cuda_emulator_violation(text: *mut c_char, bytes: usize) {
+    let first = lock().violations.first().map_or("", |first| first.text());
+    // SAFETY: by this function's contract.
+    unsafe { crate::text::write_text(text, bytes, first) };
 }
 
 /// Asynchronous copies from or to host memory that is not pinned.
@@ -68,7 +80,7 @@ pub extern "C" fn isochron_cuda_emulator_fail(number: u64, code: u32, later: c_i
 pub unsafe extern "C" fn isochron_cuda_emulator_failed(name: *mut c_char, bytes: usize) {
     let text = lock().failed.unwrap_or("");
     // SAFETY: by this function's contract.
-    unsafe { crate::driver::write_text(name, bytes, text) };
+    unsafe { crate::text::write_text(name, bytes, text) };
 }
 
 /// How many bytes of memory a device has from now on.
@@ -76,8 +88,8 @@ pub unsafe extern "C" fn isochron_cuda_emulator_failed(name: *mut c_char, bytes:
 pub extern "C" fn isochron_cuda_emulator_set_memory(device: c_int, bytes: u64) {
     let mut emulator = lock();
     let index = usize::try_from(device).unwrap_or(usize::MAX);
-    if let Some(memory) = emulator.settings.memory.get_mut(index) {
-        *memory = bytes;
+    if let Some(device) = emulator.settings.visible.get_mut(index) {
+        device.memory = bytes;
     }
 }
 
@@ -102,7 +114,7 @@ pub extern "C" fn isochron_cuda_emulator_reset() {
     let mut emulator = lock();
     emulator.failures.clear();
     emulator.failed = None;
-    emulator.violations = 0;
+    emulator.violations.clear();
     emulator.pageable_copies = 0;
     emulator.pinned_peak = emulator.pinned_bytes;
     for device in &mut emulator.devices {

@@ -11,7 +11,9 @@
 //!   for. A missing wait shows in one of the three.
 //! * A copy to pinned host memory poisons its destination until it has run. A copy from or to memory that is not
 //!   pinned is counted, since on a GPU it would not be asynchronous.
-//! * Freeing memory that queued work still needs is counted as a violation.
+//! * What no correct program does and a GPU would not notice is a violation, counted and named: work on two streams that
+//!   uses the same memory in an order that nothing says (module `order`), memory freed in use, a context released with something
+//!   left in it.
 //! * Any call can be made to fail, at once or when its work runs; some failures lose the device, and then every
 //!   later call on it fails as well.
 //! * What lives is counted, so that a test can tell that nothing was leaked.
@@ -34,7 +36,12 @@ pub mod control;
 mod cublas;
 mod driver;
 mod memory;
+#[cfg(test)]
+mod misuse;
+mod order;
 mod schedule;
 pub mod settings;
 mod state;
+mod text;
+mod visible;
 mod work;

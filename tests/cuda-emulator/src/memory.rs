@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 /// Where device addresses begin: no processor lets a program dereference such an address.
 const DEVICE_SPACE: u64 = 0x0DE0_0000_0000_0000;
+/// Where they end.
+const DEVICE_SPACE_END: u64 = DEVICE_SPACE << 1;
 /// Unused addresses behind every allocation.
 const GAP: u64 = 4096;
 /// Every byte that was never written: as `f32` or `f64` it reads as NaN.
@@ -58,6 +60,8 @@ pub struct Block {
 /// One allocation of pinned host memory.
 #[derive(Debug)]
 pub struct Pinned {
+    /// The device in whose context it was allocated; every context may use it.
+    pub device: usize,
     pub bytes: u64,
     /// Freed with this entry.
     pub _storage: Storage,
@@ -69,7 +73,7 @@ impl Emulator {
         if bytes == 0 {
             return Err(INVALID_VALUE);
         }
-        let memory = self.settings.memory[device];
+        let memory = self.settings.visible[device].memory;
         let used = self.devices[device].used;
         if bytes > memory - used {
             return Err(OUT_OF_MEMORY);
@@ -125,14 +129,20 @@ impl Emulator {
         found.is_some_and(|(start, pinned)| (address - start) as u64 + bytes <= pinned.bytes)
     }
 
+    /// Whether this can be an address of host memory, of whatever kind: none lies among the device addresses.
+    pub fn can_be_host(address: usize) -> bool {
+        !(DEVICE_SPACE..DEVICE_SPACE_END).contains(&(address as u64))
+    }
+
     /// Allocates pinned host memory; returns its address.
-    pub fn pin(&mut self, bytes: u64) -> Result<usize, u32> {
+    pub fn pin(&mut self, device: usize, bytes: u64) -> Result<usize, u32> {
         if bytes == 0 {
             return Err(INVALID_VALUE);
         }
         let storage = Storage::poisoned(bytes);
         let start = storage.start() as usize;
         let pinned = Pinned {
+            device,
             bytes,
             _storage: storage,
         };

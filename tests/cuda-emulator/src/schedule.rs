@@ -17,6 +17,8 @@ fn wait(guard: Guard) -> Guard {
 pub fn enqueue(stream: u64, work: Work) -> Result<(), u32> {
     let fails = fails_later();
     let mut emulator = lock();
+    emulator.stream(stream)?;
+    emulator.order(stream, &work);
     emulator
         .stream(stream)?
         .queue
@@ -48,27 +50,31 @@ pub fn serve(stream: u64) {
 /// Waits until the stream has done everything.
 pub fn drain(stream: u64) -> Result<(), u32> {
     let emulator = lock();
-    let device = {
+    let (device, clock) = {
         let state = emulator.streams.get(&stream).ok_or(INVALID_HANDLE)?;
-        state.device
+        (state.device, state.clock.clone())
     };
     let idle = |e: &Emulator| {
         let state = e.streams.get(&stream);
         state.is_none_or(|s| s.queue.is_empty() && s.running.is_none())
     };
-    settle(emulator, Some(stream), idle).alive(device)
+    let mut emulator = settle(emulator, Some(stream), idle);
+    emulator.wait_for(&clock);
+    emulator.alive(device)
 }
 
 /// Waits until the event has been reached as often as it was recorded.
 pub fn drain_event(event: u64) -> Result<(), u32> {
     let emulator = lock();
-    let (device, recorded) = {
+    let (device, recorded, clock) = {
         let state = emulator.events.get(&event).ok_or(INVALID_HANDLE)?;
-        (state.device, state.recorded)
+        (state.device, state.recorded, state.clock.clone())
     };
     let owner = emulator.recorder(event, recorded);
     let reached = |e: &Emulator| !e.is_ahead(event, recorded);
-    settle(emulator, owner, reached).alive(device)
+    let mut emulator = settle(emulator, owner, reached);
+    emulator.wait_for(&clock);
+    emulator.alive(device)
 }
 
 /// Waits until nothing runs on devices that are lost: the driver ends their work before it frees their memory.

@@ -2,13 +2,17 @@
 //!
 //! | variable (`ISOCHRON_CUDA_EMULATOR_…`) | what it says | without it |
 //! |---|---|---|
-//! | `DEVICES` | number of devices | 1 |
+//! | `DEVICES` | number of GPUs | 1 |
 //! | `MEMORY` | bytes of each, such as `512K,1M`; the last one stands for all that follow | `64M` |
 //! | `PCI` | bus ids, separated by commas | `0000:17:00.0`, `0000:18:00.0`, … |
-//! | `MIG` | `1`: the devices are slices of one GPU, on one bus | |
+//! | `MIG` | how each GPU is split: `1+1,0,2` is two GPU instances with a compute instance each, a whole GPU, and one GPU instance with two compute instances | none is |
 //! | `VERSION` | the version of CUDA that the driver claims | `13000` |
 //! | `SCHEDULE` | when queued work runs: `threads`, `late` or `early` | `threads` |
 //! | `FAIL` | calls that fail: `cuInit:1=100,*:7=2` is the first `cuInit`, and the seventh call of any kind | |
+//!
+//! `CUDA_VISIBLE_DEVICES` has the effect that it has with the real driver (module `visible`).
+
+use crate::visible::{Gpu, Visible, visible};
 
 /// When queued work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +41,8 @@ pub struct Failure {
 /// The emulated machine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Bytes of memory of each device.
-    pub memory: Vec<u64>,
-    /// Bus id of each device.
-    pub pci: Vec<String>,
-    /// Whether the devices are slices of one.
-    pub mig: bool,
+    /// The devices that this process sees.
+    pub visible: Vec<Visible>,
     /// `1000·major + 10·minor` of the CUDA version.
     pub version: i32,
     /// When queued work runs.
@@ -55,25 +55,12 @@ impl Settings {
     /// Reads the environment.
     pub fn read() -> Self {
         let text = |name: &str| std::env::var(format!("ISOCHRON_CUDA_EMULATOR_{name}")).ok();
-        let count = text("DEVICES").and_then(|n| n.parse().ok()).unwrap_or(1);
-        let memory = text("MEMORY").unwrap_or_else(|| "64M".to_owned());
-        let memory: Vec<u64> = memory.split(',').filter_map(bytes).collect();
-        let mig = text("MIG").is_some_and(|value| value == "1");
-        let given: Vec<String> = text("PCI")
-            .map(|list| list.split(',').map(str::to_owned).collect())
-            .unwrap_or_default();
-        let bus = |i: usize| {
-            let own = || format!("0000:{:02x}:00.0", 0x17 + if mig { 0 } else { i });
-            given.get(i).cloned().unwrap_or_else(own)
-        };
-        let size = |i: usize| *memory.get(i).or(memory.last()).unwrap_or(&(64 << 20));
+        let version = text("VERSION").and_then(|v| v.parse().ok());
+        let version = version.unwrap_or(13_000);
+        let names = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         Self {
-            memory: (0..count).map(size).collect(),
-            pci: (0..count).map(bus).collect(),
-            mig,
-            version: text("VERSION")
-                .and_then(|v| v.parse().ok())
-                .unwrap_or(13_000),
+            visible: visible(&gpus(text), version, names.as_deref()),
+            version,
             schedule: match text("SCHEDULE").as_deref() {
                 Some("late") => Schedule::Late,
                 Some("early") => Schedule::Early,
@@ -84,6 +71,38 @@ impl Settings {
                 .unwrap_or_default(),
         }
     }
+}
+
+/// The GPUs of the machine.
+fn gpus(text: impl Fn(&str) -> Option<String>) -> Vec<Gpu> {
+    let list = |name: &str| -> Vec<String> {
+        let text = text(name).unwrap_or_default();
+        text.split(',').map(str::to_owned).collect()
+    };
+    let (memory, pci, mig) = (list("MEMORY"), list("PCI"), list("MIG"));
+    let count = text("DEVICES").and_then(|n| n.parse().ok()).unwrap_or(1);
+    let gpu = |i: usize| Gpu {
+        memory: memory
+            .get(i)
+            .or(memory.last())
+            .and_then(|text| bytes(text))
+            .unwrap_or(64 << 20),
+        pci: pci
+            .get(i)
+            .filter(|id| !id.is_empty())
+            .cloned()
+            .unwrap_or_else(|| format!("0000:{:02x}:00.0", 0x17 + i)),
+        instances: mig.get(i).map(|text| instances(text)).unwrap_or_default(),
+    };
+    (0..count).map(gpu).collect()
+}
+
+/// The compute instances of each GPU instance, such as `1+2`.
+fn instances(text: &str) -> Vec<usize> {
+    let counts = text
+        .split('+')
+        .filter_map(|count| count.trim().parse().ok());
+    counts.filter(|&count| count > 0).collect()
 }
 
 /// `512K`, `3M`, `1G` or a plain number.
@@ -122,5 +141,7 @@ mod tests {
         let read = failure("cuMemAlloc_v2:3=2").map(|f| (f.call, f.number, f.code));
         assert_eq!(read, Some(("cuMemAlloc_v2".to_owned(), 3, 2)));
         assert_eq!(failure("cuInit"), None);
+        assert_eq!(instances("1+2"), [1, 2]);
+        assert!(instances("0").is_empty() && instances("").is_empty());
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::codes::{INVALID_CONTEXT, INVALID_HANDLE, NOT_INITIALIZED};
 use crate::memory::{Block, Pinned};
+use crate::order::{Clock, Recent};
 use crate::settings::{Failure, Settings};
 use crate::work::Queued;
 use std::cell::RefCell;
@@ -26,6 +27,10 @@ pub struct Stream {
     pub queue: VecDeque<Queued>,
     /// Work that was taken from the queue and is not done.
     pub running: Option<Queued>,
+    /// How many pieces of work were put on it.
+    pub queued: u64,
+    /// What comes before whatever is put on it next.
+    pub clock: Clock,
     /// A destroyed stream ends its thread.
     pub destroyed: bool,
 }
@@ -37,6 +42,8 @@ pub struct Event {
     pub recorded: u64,
     /// Which of these were not reached yet. They may be on several streams, in any order.
     pub ahead: BTreeSet<u64>,
+    /// What comes before the last of them.
+    pub clock: Clock,
 }
 
 #[derive(Debug)]
@@ -67,7 +74,37 @@ pub struct Emulator {
     /// The name of the last call that was made to fail.
     pub failed: Option<&'static str>,
     pub pageable_copies: u64,
-    pub violations: u64,
+    pub violations: Vec<Violation>,
+    /// What the host has waited for.
+    pub waited_for: Clock,
+    /// The memory that other work uses.
+    pub recent: Vec<Recent>,
+}
+
+/// Something that no correct program does, and that the driver would not notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Violation {
+    /// Work on two streams uses the same memory, one of the two writes it, and nothing says which comes first.
+    Unordered,
+    /// Memory is freed that work uses for which the host has not waited.
+    FreedInUse,
+    /// The last hold on a context is released while memory, streams, events or cuBLAS handles of it are left.
+    ContextNotEmpty,
+}
+
+impl Violation {
+    /// What happened.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Unordered => {
+                "work on two streams uses the same memory, and nothing orders what one of them writes"
+            }
+            Self::FreedInUse => "memory is freed that work uses which was not waited for",
+            Self::ContextNotEmpty => {
+                "a context is released while memory, streams, events or handles of it are left"
+            }
+        }
+    }
 }
 
 static STATE: OnceLock<Mutex<Emulator>> = OnceLock::new();
@@ -83,7 +120,7 @@ thread_local! {
 /// The machine, locked.
 pub fn lock() -> MutexGuard<'static, Emulator> {
     STATE
-        .get_or_init(|| Mutex::new(Emulator::new()))
+        .get_or_init(|| Mutex::new(Emulator::new(Settings::read())))
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
 }
@@ -103,10 +140,10 @@ fn current() -> Option<usize> {
 }
 
 impl Emulator {
-    fn new() -> Self {
-        let settings = Settings::read();
+    /// A machine on which nothing has happened.
+    pub fn new(settings: Settings) -> Self {
         Self {
-            devices: settings.memory.iter().map(|_| Device::default()).collect(),
+            devices: settings.visible.iter().map(|_| Device::default()).collect(),
             failures: settings.failures.clone(),
             settings,
             initialised: false,
@@ -122,7 +159,9 @@ impl Emulator {
             calls_by_name: BTreeMap::new(),
             failed: None,
             pageable_copies: 0,
-            violations: 0,
+            violations: Vec::new(),
+            waited_for: Clock::default(),
+            recent: Vec::new(),
         }
     }
 
@@ -164,6 +203,7 @@ impl Emulator {
         for event in self.events.values_mut().filter(|e| e.device == device) {
             event.ahead.clear();
         }
+        self.recent.retain(|recent| recent.device != device);
         CHANGED.notify_all();
     }
 
@@ -179,11 +219,21 @@ impl Emulator {
     }
 
     /// Takes note of something that no correct program does.
-    pub fn violation(&mut self, what: &str) {
-        self.violations += 1;
-        // The one way that a library has to say which.
-        let message = format!("CUDA emulator: {what}\n");
+    pub fn violation(&mut self, what: Violation) {
+        self.violations.push(what);
+        // The one way that a library has to say which, where nobody asks.
+        let message = format!("CUDA emulator: {}\n", what.text());
         let _ = std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes());
+    }
+
+    /// Whether anything is left in the context of a device.
+    pub fn is_left_in(&self, device: usize) -> bool {
+        let streams = self.streams.values();
+        self.blocks.values().any(|block| block.device == device)
+            || self.pinned.values().any(|pinned| pinned.device == device)
+            || streams.filter(|s| !s.destroyed).any(|s| s.device == device)
+            || self.events.values().any(|event| event.device == device)
+            || self.handles.values().any(|handle| handle.device == device)
     }
 
     /// Contexts, memory, streams, events and handles that were not released.

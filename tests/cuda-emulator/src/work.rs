@@ -134,36 +134,6 @@ impl Emulator {
             _held: held,
         })
     }
-
-    /// Whether work that is queued or running uses device memory in this range.
-    pub fn uses_device(&self, start: u64, bytes: u64) -> bool {
-        let inside = |address: u64| (start..start + bytes).contains(&address);
-        self.unfinished().any(|work| match work {
-            Work::Copy(copy) => [&copy.from, &copy.to]
-                .iter()
-                .any(|end| matches!(end, End::Device(address) if inside(*address))),
-            Work::Gemm(gemm) => inside(gemm.a) || inside(gemm.b) || inside(gemm.c),
-            Work::Record(..) | Work::Wait(..) => false,
-        })
-    }
-
-    /// Whether work that is queued or running uses host memory in this range.
-    pub fn uses_host(&self, start: usize, bytes: u64) -> bool {
-        let range = start..start + bytes as usize;
-        self.unfinished().any(|work| match work {
-            Work::Copy(copy) => [&copy.from, &copy.to]
-                .iter()
-                .any(|end| matches!(end, End::Host(address) if range.contains(address))),
-            _ => false,
-        })
-    }
-
-    fn unfinished(&self) -> impl Iterator<Item = &Work> {
-        self.streams
-            .values()
-            .flat_map(|stream| stream.queue.iter().chain(stream.running.as_ref()))
-            .map(|queued| &queued.work)
-    }
 }
 
 impl Ready {

@@ -7,36 +7,40 @@
 built_with=@GLIBC@
 loader=@LOADER@
 
-# Open MPI and PMIx look for their parts here instead of where they were installed.
-OPAL_PREFIX=$here
-OPAL_BINDIR=$here/bin
-OPAL_LIBDIR=$here/lib
-OPAL_PKGLIBDIR=$here/lib/openmpi
-OPAL_DATADIR=$here/share
-OPAL_PKGDATADIR=$here/share/openmpi
-OPAL_SYSCONFDIR=$here/etc
-PMIX_PREFIX=$here
-PMIX_LIBDIR=$here/lib
-PMIX_PKGLIBDIR=$here/lib/pmix
-export OPAL_PREFIX OPAL_BINDIR OPAL_LIBDIR OPAL_PKGLIBDIR OPAL_DATADIR OPAL_PKGDATADIR \
-    OPAL_SYSCONFDIR PMIX_PREFIX PMIX_LIBDIR PMIX_PKGLIBDIR
+# hwloc would load plugins of the host's own hwloc, which are of another version.
+HWLOC_PLUGINS_PATH=$here/lib/hwloc
+export HWLOC_PLUGINS_PATH
 
-# Open MPI refuses to start even ranks of this host where it finds no ssh to reach others with.
-if ! command -v ssh >/dev/null && ! command -v rsh >/dev/null; then
-    OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-$here/etc/no-ssh}
-    export OMPI_MCA_plm_rsh_agent
-fi
-
+@MPI@
 # Whether the host's C library is as new as the bundle's.
 host_is_new_enough() {
-    host=$(getconf GNU_LIBC_VERSION 2>/dev/null) || return 1
+    host=$(getconf GNU_LIBC_VERSION 2>/dev/null) || host=
     host=${host#glibc }
+    case $host in
+        [0-9]*.[0-9]*) ;;
+        *) host=; return 1 ;;
+    esac
     [ "${host%%.*}" -gt "${built_with%%.*}" ] && return 0
     [ "${host%%.*}" -eq "${built_with%%.*}" ] && [ "${host#*.}" -ge "${built_with#*.}" ]
 }
 
+# Says once for all ranks of a host, and not for the programs that start them, whose C library is used.
+tell_whose() {
+    case $1 in orted | prted | prterun | hydra/hydra_pmi_proxy) return ;; esac
+    [ -n "$ISOCHRON_BUNDLE_TOLD" ] && return
+    ISOCHRON_BUNDLE_TOLD=1
+    export ISOCHRON_BUNDLE_TOLD
+    if [ -n "$host" ]; then
+        whose="the C library of this host, $host, is older than $built_with"
+    else
+        whose="this host has no GNU C library"
+    fi
+    echo "isochron: $whose: the bundle's own is used" >&2
+}
+
 # Becomes a program of the bundle.
 become() {
+    name=$1
     program=$here/libexec/$1
     shift
     path=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -46,6 +50,8 @@ become() {
                 exec "$folder/$loader" --library-path "$path" "$program" "$@"
             fi
         done
+    else
+        tell_whose "$name"
     fi
     exec "$here/lib/glibc/$loader" --library-path "$here/lib/glibc:$path" "$program" "$@"
 }

@@ -1,0 +1,121 @@
+//! What holds for a worker without arithmetic too.
+
+use super::SHAPES;
+use super::operands::{Case, Matrix, a_at, b_at, c_at, valid};
+use crate::DeviceError;
+use crate::worker::{Depth, Worker};
+
+pub(super) fn info_is_filled(worker: &dyn Worker) {
+    let info = worker.info();
+    assert!(!info.name.is_empty(), "the name is empty");
+    assert!(
+        !info.blas.is_empty(),
+        "{}: the BLAS is not named",
+        info.name
+    );
+    assert!(
+        !info.pinned || !info.cores.is_empty(),
+        "{}: pinned to no core",
+        info.name
+    );
+}
+
+pub(super) fn times_are_times(worker: &mut dyn Worker, shape: (usize, usize, usize)) {
+    for time in Case::new(shape, 1).job(worker, 1.0, 2) {
+        for t_s in [time.busy_s, time.cpu_s] {
+            assert!(t_s.is_finite() && t_s >= 0.0, "{shape:?}: {time:?}");
+        }
+    }
+}
+
+/// What a job needs is known before, does not depend on the jobs before it, and is nothing where there is no C.
+pub(super) fn memory_is_counted(worker: &mut dyn Worker) {
+    for &(rows, cols, k) in SHAPES {
+        for updates in [1, 5] {
+            let depth = Depth::of(k, updates);
+            let needed = worker.memory_needed(rows, cols, depth);
+            let together = worker.updates_per_visit(rows, cols, depth);
+            valid(worker.reserve(rows, cols, depth));
+            Case::new((rows, cols, k), 0).job(worker, 1.0, updates);
+            assert_eq!(
+                worker.memory_needed(rows, cols, depth),
+                needed,
+                "memory of {rows}x{cols}"
+            );
+            assert!(
+                together <= updates && (together.is_power_of_two() || together == updates),
+                "{rows}x{cols}: {together} of {updates} updates"
+            );
+            assert!(needed == 0 || rows * cols > 0, "memory for nothing");
+        }
+    }
+    // A size beyond counting is no panic.
+    let depth = Depth::endless(usize::MAX);
+    let _ = worker.memory_needed(usize::MAX, usize::MAX, depth);
+    let _ = worker.updates_per_visit(usize::MAX, usize::MAX, depth);
+}
+
+pub(super) fn wrong_shapes_are_errors(worker: &mut dyn Worker) {
+    const GOOD: (usize, usize, usize) = (4, 6, 3);
+    let mut update = |what: &str, a: (usize, usize), b: (usize, usize), c: (usize, usize)| {
+        let mut case = Case::new(GOOD, 0);
+        valid(worker.begin(case.c.view_mut(), Depth::of(GOOD.2, 1)));
+        let a = Matrix::new(a.0, a.1, 0, a_at);
+        let b = Matrix::new(b.0, b.1, 0, b_at);
+        let mut c = Matrix::new(c.0, c.1, 0, c_at);
+        worker
+            .update(1.0, a.view(), b.view(), c.view_mut())
+            .err()
+            .unwrap_or_else(|| panic!("{what}: accepted"))
+    };
+    let is_shape = |error| matches!(error, DeviceError::Shape { .. });
+    assert!(is_shape(update(
+        "C is not that of begin",
+        (5, 3),
+        (3, 6),
+        (5, 6)
+    )));
+    assert!(is_shape(update(
+        "A has too few rows",
+        (3, 3),
+        (3, 6),
+        (4, 6)
+    )));
+    assert!(is_shape(update(
+        "B has too many columns",
+        (4, 3),
+        (3, 7),
+        (4, 6)
+    )));
+    assert!(is_shape(update(
+        "A and B do not fit",
+        (4, 3),
+        (2, 6),
+        (4, 6)
+    )));
+    assert!(matches!(
+        update("k > k_max", (4, 4), (4, 6), (4, 6)),
+        DeviceError::InnerDimension { k: 4, k_max: 3 }
+    ));
+    let (mut case, mut other) = (Case::new(GOOD, 0), Case::new((6, 4, 3), 0));
+    valid(worker.begin(case.c.view_mut(), Depth::of(3, 1)));
+    assert!(
+        worker.finish(other.c.view_mut()).is_err_and(is_shape),
+        "finish with another C: accepted"
+    );
+    // After an error the worker is as good as new.
+    case.job(worker, 1.0, 1);
+}
+
+pub(super) fn wrong_order_is_an_error(worker: &mut dyn Worker) {
+    let is_order = |error| matches!(error, DeviceError::Order { .. });
+    let mut case = Case::new((3, 2, 1), 0);
+    for _ in 0..2 {
+        let early = worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut());
+        assert!(early.is_err_and(is_order), "update outside a job: accepted");
+        let early = worker.finish(case.c.view_mut());
+        assert!(early.is_err_and(is_order), "finish outside a job: accepted");
+        // The second round comes after a job that was finished.
+        case.job(worker, 1.0, 1);
+    }
+}

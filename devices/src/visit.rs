@@ -1,0 +1,115 @@
+//! What counts as the time of an update on a device that gathers several and computes them together.
+
+use crate::Depth;
+
+/// The updates of a paced device since it computed last.
+///
+/// The pace prescribes a time for each update, but the device works by visits: it gathers panels, which takes no time to
+/// speak of, and then computes all of them. What it took and what it should have taken can be compared only over a whole
+/// visit. So an update that is gathered counts as what it took, and the one that the visit ends with as what is left of the
+/// larger of the two sums: `max(Σ prescribed, Σ used)` over the visit.
+#[derive(Debug, Default)]
+pub(crate) struct Visit {
+    k_max: usize,
+    /// The inner dimension that a visit has room for.
+    room: usize,
+    /// What the job still has of its inner dimension: with the last of it the device computes.
+    left: usize,
+    filled: usize,
+    prescribed_s: f64,
+    used_s: f64,
+    counted_s: f64,
+}
+
+impl Visit {
+    /// Before the first update of a job whose device computes after `together` updates with `k = k_max`, and with the last.
+    pub fn new(depth: Depth, together: usize) -> Self {
+        Self {
+            k_max: depth.k_max,
+            room: depth.k_max.saturating_mul(together),
+            left: depth.k_total,
+            ..Self::default()
+        }
+    }
+
+    /// Seconds that an update with inner dimension `k` counts as, which has taken `used_s` and should have taken
+    /// `prescribed_s`.
+    pub fn count(&mut self, k: usize, used_s: f64, prescribed_s: f64) -> f64 {
+        self.filled += k;
+        self.left = self.left.saturating_sub(k);
+        self.used_s += used_s;
+        self.prescribed_s += prescribed_s;
+        let has_room = self.room > self.k_max && self.filled + self.k_max <= self.room;
+        if has_room && self.left > 0 {
+            self.counted_s += used_s;
+            return used_s;
+        }
+        self.end()
+    }
+
+    /// Seconds that the end of a job counts as, which has taken `used_s` and should have taken `prescribed_s`: of updates
+    /// that were gathered, and are computed only then. Where there are none, it is the larger of the two.
+    pub fn finish(&mut self, used_s: f64, prescribed_s: f64) -> f64 {
+        self.used_s += used_s;
+        self.prescribed_s += prescribed_s;
+        self.end()
+    }
+
+    fn end(&mut self) -> f64 {
+        let counts_s = self.prescribed_s.max(self.used_s) - self.counted_s;
+        *self = Self {
+            k_max: self.k_max,
+            room: self.room,
+            left: self.left,
+            ..Self::default()
+        };
+        counts_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums over the visits of a job: what the updates with these `(k, used_s)` count as, at 1 s for each, and the end,
+    /// which takes 0.5 s.
+    fn counted(together: usize, updates: &[(usize, f64)]) -> (Vec<f64>, f64) {
+        let mut visit = Visit::new(Depth::endless(4), together);
+        let updates = updates
+            .iter()
+            .map(|&(k, used_s)| visit.count(k, used_s, 1.0));
+        (updates.collect(), visit.finish(0.5, 0.0))
+    }
+
+    #[test]
+    fn an_update_alone_counts_as_prescribed_or_as_used() {
+        let (updates, end) = counted(1, &[(4, 0.25), (1, 3.0), (0, 0.5)]);
+        assert_eq!(updates, [1.0, 3.0, 1.0]);
+        assert_eq!(end, 0.5);
+    }
+
+    #[test]
+    fn a_visit_counts_as_prescribed_when_the_device_is_faster() {
+        // Four updates in 2 s that should take 4: no more than that, although the last alone took longer than it should.
+        let used = [(4, 0.125), (4, 0.125), (4, 0.125), (4, 1.625)];
+        let (updates, _) = counted(4, &used);
+        assert_eq!(updates.iter().sum::<f64>(), 4.0);
+        assert_eq!(updates[..3], [0.125; 3]);
+    }
+
+    #[test]
+    fn a_visit_counts_as_used_when_the_device_is_slower() {
+        let used = [(4, 0.5), (4, 0.5), (4, 0.5), (4, 6.0), (4, 0.5)];
+        let (updates, end) = counted(4, &used);
+        assert_eq!(updates[..4].iter().sum::<f64>(), 7.5);
+        // The last one is computed at the end: a second in all, half of it already counted.
+        assert_eq!((updates[4], end), (0.5, 0.5));
+    }
+
+    #[test]
+    fn narrow_updates_make_longer_visits() {
+        let (updates, end) = counted(2, &[(2, 0.0), (1, 0.0), (2, 0.0), (4, 0.0), (4, 0.0)]);
+        assert_eq!(updates, [0.0, 0.0, 3.0, 0.0, 2.0]);
+        assert_eq!(end, 0.5);
+    }
+}

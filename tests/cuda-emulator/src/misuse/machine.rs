@@ -1,0 +1,161 @@
+//! A machine to misuse, and what is called on it.
+
+use crate::codes::SUCCESS;
+use crate::cublas::{cublasCreate_v2, cublasDgemm_v2, cublasSetStream_v2};
+use crate::driver::context::{cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuDevicePrimaryCtxRetain};
+use crate::driver::copy::{Copy2d, cuMemcpy2DAsync_v2};
+use crate::driver::devices::cuInit;
+use crate::driver::memory::{cuMemAlloc_v2, cuMemHostAlloc};
+use crate::driver::streams::{cuEventCreate, cuStreamCreate};
+use crate::schedule::{drain, quiesce};
+use crate::settings::{Schedule, Settings};
+use crate::state::{Emulator, Violation, lock};
+use crate::visible::Visible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A square of this side, and its bytes.
+const SIDE: i32 = 8;
+pub const BYTES: usize = 512;
+
+/// A new machine of two devices, for one test at a time; the first device's context is current.
+pub struct Machine {
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Machine {
+    pub fn new(schedule: Schedule) -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = |index: u8| Visible {
+            name: "Emulated CUDA".to_owned(),
+            uuid: [index; 16],
+            pci: format!("0000:{index:02x}:00.0"),
+            memory: 1 << 20,
+        };
+        let settings = Settings {
+            visible: vec![device(0), device(1)],
+            version: 13_000,
+            schedule,
+            failures: Vec::new(),
+        };
+        let mut emulator = lock();
+        // Threads of streams that a test before has left must not take those of this one for theirs.
+        let next_id = emulator.next_id;
+        *emulator = Emulator::new(settings);
+        emulator.next_id = next_id;
+        drop(emulator);
+        assert_eq!(cuInit(0), SUCCESS);
+        let machine = Self { _alone: alone };
+        machine.retain(0);
+        assert_eq!(cuCtxPushCurrent_v2(1), SUCCESS);
+        machine
+    }
+
+    pub fn retain(&self, device: i32) {
+        let mut context = 0;
+        // SAFETY: one number is written.
+        let code = unsafe { cuDevicePrimaryCtxRetain(&mut context, device) };
+        assert_eq!(code, SUCCESS);
+    }
+
+    /// A new handle or address.
+    pub fn made(&self, make: impl FnOnce(&mut u64) -> u32) -> u64 {
+        let mut made = 0;
+        assert_eq!(make(&mut made), SUCCESS);
+        made
+    }
+
+    pub fn memory(&self) -> u64 {
+        // SAFETY: one address is written.
+        self.made(|to| unsafe { cuMemAlloc_v2(to, BYTES) })
+    }
+
+    pub fn stream(&self) -> u64 {
+        // SAFETY: one handle is written.
+        self.made(|to| unsafe { cuStreamCreate(to, 1) })
+    }
+
+    pub fn event(&self) -> u64 {
+        // SAFETY: one handle is written.
+        self.made(|to| unsafe { cuEventCreate(to, 2) })
+    }
+
+    /// A cuBLAS handle that works on the stream.
+    pub fn blas(&self, stream: u64) -> u64 {
+        // SAFETY: one handle is written.
+        let handle = self.made(|to| unsafe { cublasCreate_v2(to) });
+        assert_eq!(cublasSetStream_v2(handle, stream), SUCCESS);
+        handle
+    }
+
+    /// Pinned memory that holds ones.
+    pub fn pinned(&self) -> Pinned {
+        let mut start = std::ptr::null_mut();
+        // SAFETY: one address is written.
+        assert_eq!(unsafe { cuMemHostAlloc(&mut start, BYTES, 1) }, SUCCESS);
+        let pinned = Pinned(start.cast());
+        for place in 0..BYTES / 8 {
+            // SAFETY: inside the allocation.
+            unsafe { pinned.0.add(place).write(1.0) };
+        }
+        pinned
+    }
+
+    pub fn violations(&self) -> Vec<Violation> {
+        lock().violations.clone()
+    }
+}
+
+impl Drop for Machine {
+    /// Lets what is under way end, since the next test throws away what it uses.
+    fn drop(&mut self) {
+        let streams: Vec<u64> = lock().streams.keys().copied().collect();
+        for stream in streams {
+            let _ = drain(stream);
+        }
+        quiesce();
+        let mut context = 0;
+        // SAFETY: one number is written.
+        unsafe { cuCtxPopCurrent_v2(&mut context) };
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Pinned(pub *mut f64);
+
+impl Pinned {
+    pub fn first(self) -> f64 {
+        // SAFETY: inside the allocation.
+        unsafe { self.0.read() }
+    }
+}
+
+/// Copies [`BYTES`] bytes.
+pub fn copy(stream: u64, from: End, to: End) -> u32 {
+    let line = |end: End| match end {
+        End::Host(address) => (1, address, 0),
+        End::Device(address) => (2, 0, address),
+    };
+    // SAFETY: the copy is read; what it says is what the tests are about, and host ends are allocated as long as it runs.
+    unsafe { cuMemcpy2DAsync_v2(&Copy2d::line(line(from), line(to), BYTES), stream) }
+}
+
+#[derive(Clone, Copy)]
+pub enum End {
+    Host(usize),
+    Device(u64),
+}
+
+impl From<Pinned> for End {
+    fn from(pinned: Pinned) -> Self {
+        Self::Host(pinned.0 as usize)
+    }
+}
+
+/// `C += A·B` of squares.
+pub fn multiply(blas: u64, a: u64, b: u64, c: u64) -> u32 {
+    let one = 1.0;
+    let n = SIDE;
+    // SAFETY: the scalars are read.
+    unsafe { cublasDgemm_v2(blas, 0, 0, n, n, n, &one, a, n, b, n, &one, c, n) }
+}

@@ -1,0 +1,77 @@
+//! Calls that fail, each in turn.
+
+use isochron_devices::{DeviceError, Worker};
+
+use super::case::Case;
+use super::{assert_clean, worker};
+use crate::emulator::Control;
+
+/// How a call is made to fail.
+const FAILURES: [(&str, u32, bool); 4] = [
+    ("out of memory", 2, false),
+    ("a lost device", 719, false),
+    ("an error that leaves the device as it is", 801, false),
+    ("work that fails when it runs", 700, true),
+];
+
+/// Every call in turn fails, in each of these ways: the result is exact or there is an error, and nothing is left.
+pub fn failures(control: &Control) -> usize {
+    let case = Case::new((60, 56, 12), 3);
+    let mut runs = 0;
+    for limit in [None, Some(20_000)] {
+        for failure in FAILURES {
+            let mut number = 0;
+            loop {
+                number += 1;
+                runs += 1;
+                if !fails_cleanly(control, &case, limit, failure, number) {
+                    break;
+                }
+            }
+            assert!(number > 50, "{number} calls are too few to be all");
+        }
+    }
+    runs
+}
+
+/// One run with the `number`-th call failing; whether there was such a call.
+fn fails_cleanly(
+    control: &Control,
+    case: &Case,
+    limit: Option<u64>,
+    (what, code, later): (&str, u32, bool),
+    number: u64,
+) -> bool {
+    control.reset();
+    control.fail(number, code, later);
+    let outcome = worker(limit).and_then(|mut worker| {
+        let outcome = case.run(&mut worker);
+        let lost = outcome.is_err() && !matches!(code, 2 | 801);
+        if outcome.is_err() && !lost {
+            control_second_run(control, case, &mut worker);
+        }
+        outcome
+    });
+    let failed = control.failed();
+    let place = format!("{what} at call {number}, {failed}");
+    match &outcome {
+        Ok(found) => case.assert_exact(found, &place),
+        Err(DeviceError::Cuda { .. }) => assert!(!failed.is_empty(), "an error without a cause"),
+        Err(other) => panic!("{place}: {other}"),
+    }
+    let allocates = matches!(failed.as_str(), "cuMemAlloc_v2" | "cuMemHostAlloc");
+    if allocates && code == 2 {
+        assert!(outcome.is_ok(), "{place}: {}", outcome.unwrap_err());
+    }
+    assert_clean(Some(control), &place);
+    !failed.is_empty()
+}
+
+/// A worker that has failed is as good as new, unless its device is lost.
+fn control_second_run(control: &Control, case: &Case, worker: &mut dyn Worker) {
+    // What waits for work fails only because the work did, which loses the device.
+    if !control.failed().ends_with("Synchronize") {
+        let found = case.run(worker).expect("the worker is as good as new");
+        case.assert_exact(&found, "after a failure");
+    }
+}

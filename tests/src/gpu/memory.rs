@@ -1,0 +1,110 @@
+//! Matrices larger than the memory, and memory that others have taken.
+
+use isochron_devices::cuda::Placement;
+use isochron_devices::{CudaWorker, ViewMut, Worker};
+
+use super::case::{Case, integers};
+use super::{assert_clean, worker};
+use crate::emulator::Control;
+
+/// Matrices up to eight times as large as the memory, exact; and not a byte more memory than was planned.
+pub fn out_of_core(control: Option<&Control>) -> usize {
+    const LIMIT: u64 = 1 << 20;
+    let shapes = [
+        (300, 310, 40),
+        (512, 512, 32),
+        (1024, 1024, 64),
+        (2111, 509, 50),
+        (97, 10_007, 16),
+    ];
+    for (rows, cols, k) in shapes {
+        if let Some(control) = control {
+            control.reset();
+        }
+        let case = Case::new((rows, cols, k), 5);
+        let mut worker = worker(Some(LIMIT)).expect("a GPU");
+        let depth = case.depth();
+        let plan = worker.plan(rows, cols, depth).expect("a plan");
+        let c_bytes = (8 * rows * cols) as u64;
+        assert_eq!(
+            plan.placement == Placement::Resident,
+            c_bytes + (2 * 8 * k * (rows + cols)) as u64 <= LIMIT
+        );
+        assert!(plan.device_bytes <= LIMIT);
+        let found = case.run(&mut worker).expect("a result");
+        case.assert_exact(&found, &format!("{rows}x{cols}"));
+        if let Some(control) = control {
+            assert_eq!(
+                control.device_peak_bytes(),
+                plan.device_bytes,
+                "the GPU's memory"
+            );
+            assert_eq!(
+                control.pinned_peak_bytes(),
+                plan.host_bytes,
+                "pinned memory"
+            );
+            assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
+        }
+        drop(worker);
+        assert_clean(control, "out of core");
+    }
+    shapes.len()
+}
+
+/// Memory that another program has taken since the plan was made: smaller tiles, and the same result.
+pub fn taken_memory(control: &Control) -> usize {
+    let case = Case::new((200, 300, 32), 3);
+    let memory = [600, 400, 200, 100, 50, 25].map(|kib| kib << 10);
+    for bytes in memory {
+        control.reset();
+        control.set_memory(1 << 20);
+        let mut worker = worker(None).expect("a GPU");
+        control.set_memory(bytes);
+        let found = case.run(&mut worker).expect("a result in smaller tiles");
+        case.assert_exact(&found, &format!("{bytes} bytes"));
+        assert!(control.device_peak_bytes() <= bytes);
+        told_plan_is_the_running_one(&mut worker, &case, bytes);
+        // The next job has more again, and uses it.
+        control.set_memory(1 << 20);
+        let found = case.run(&mut worker).expect("a result");
+        case.assert_exact(&found, "memory that is back");
+        drop(worker);
+        assert_clean(Some(control), "taken memory");
+    }
+    // So little that no tile fits: an error that says so, from the driver and from the limit.
+    control.set_memory(1 << 20);
+    let mut full = worker(None).expect("a GPU");
+    control.set_memory(100);
+    let error = case
+        .run(&mut full)
+        .expect_err("no memory at all")
+        .to_string();
+    assert!(
+        error.contains("CUDA_ERROR_OUT_OF_MEMORY") && error.contains("cuMemAlloc"),
+        "{error}"
+    );
+    control.set_memory(1 << 20);
+    let mut tiny = worker(Some(1000)).expect("a GPU");
+    let error = case
+        .run(&mut tiny)
+        .expect_err("a limit too low")
+        .to_string();
+    assert!(error.contains("1000 bytes of GPU memory"), "{error}");
+    memory.len() + 2
+}
+
+/// While a job runs in smaller tiles than were planned, the worker answers for these.
+fn told_plan_is_the_running_one(worker: &mut CudaWorker, case: &Case, bytes: u64) {
+    let (rows, cols, depth) = (case.rows, case.cols, case.depth());
+    let mut c = integers(rows * cols, 3);
+    let c = ViewMut::new(&mut c, rows, cols, rows);
+    worker.begin(c, depth).expect("a job in smaller tiles");
+    let plan = worker.plan(rows, cols, depth).expect("a plan");
+    assert!(plan.device_bytes <= bytes, "{plan:?}");
+    assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
+    assert_eq!(
+        worker.updates_per_visit(rows, cols, depth),
+        plan.updates_per_visit
+    );
+}

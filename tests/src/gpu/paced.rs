@@ -1,0 +1,76 @@
+//! GPUs that are slowed down.
+
+use isochron_devices::{CudaConfig, Depth, Pace, PacedWorker, Worker, conformance};
+use isochron_hierarchy::model::{PiecewiseFpm, Point};
+
+use super::case::Case;
+use super::{assert_clean, worker, worker_with};
+use crate::emulator::Control;
+
+/// A model by which each unit takes `unit_s` seconds.
+fn model(unit_s: f64) -> PiecewiseFpm {
+    let point = |d: u64| Point {
+        d,
+        t_s: d as f64 * unit_s,
+        reps: 3,
+        ci_s: 0.0,
+    };
+    PiecewiseFpm::from_points(vec![point(10), point(1000)]).expect("a model")
+}
+
+fn points(unit_s: f64) -> Pace {
+    Pace::Points {
+        name: "linear.points".to_owned(),
+        model: model(unit_s),
+        block: 8,
+    }
+}
+
+/// The contract, of slowed GPUs.
+pub fn paced_conform(control: Option<&Control>) -> usize {
+    let paces = [Pace::Slowdown(1.5), points(1e-8)];
+    let limits = [None, Some(40_000), Some(6_000)];
+    for pace in &paces {
+        for limit in limits {
+            conformance::run(&mut || {
+                let inner = worker(limit).expect("a GPU");
+                let paced = PacedWorker::new(Box::new(inner), pace.clone());
+                Box::new(paced.expect("a pace"))
+            });
+            assert_clean(control, "conformance of a paced GPU");
+        }
+    }
+    paces.len() * limits.len()
+}
+
+/// Updates count as what a model says on a GPU that gathers them, as they do on one that does not: the sum over each visit.
+pub fn paced_visits(control: Option<&Control>) -> usize {
+    // 16 × 16 blocks of 8: 256 units, which take 8 ms for k = 8, and so much is more than the arithmetic takes.
+    let (unit_s, side, k) = (8e-3 / 256.0, 128, 8);
+    let mut runs = 0;
+    for limit in [None, Some(60_000)] {
+        let config = CudaConfig {
+            memory_limit_bytes: limit,
+            link_bytes_per_s: Some(1e6),
+            ..CudaConfig::default()
+        };
+        let inner = worker_with(&config).expect("a GPU");
+        let together = inner.updates_per_visit(side, side, Depth::endless(k));
+        assert_eq!(together > 1, limit.is_some(), "{together} together");
+        let mut paced = PacedWorker::new(Box::new(inner), points(unit_s)).expect("a pace");
+        let case = Case::new((side, side, k), 3 * together);
+        let (found, busy_s) = case.run_timed(&mut paced).expect("a result");
+        case.assert_exact(&found, "a paced GPU");
+        for visit in busy_s.chunks(together) {
+            let (busy_s, prescribed_s) = (visit.iter().sum::<f64>(), together as f64 * 8e-3);
+            assert!(
+                busy_s > 0.999 * prescribed_s,
+                "{busy_s} s, prescribed {prescribed_s} s"
+            );
+        }
+        runs += 1;
+        drop(paced);
+        assert_clean(control, "visits of a paced GPU");
+    }
+    runs
+}

@@ -1,0 +1,208 @@
+//! The libraries that programs and plugins need, as the loader finds them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::files::file_name;
+use crate::mpi::Mpi;
+use crate::probe::Probe;
+
+/// Libraries that belong to the C library, by the start of their names.
+const GLIBC: &[&str] = &[
+    "ld-linux",
+    "libBrokenLocale.so",
+    "libanl.so",
+    "libc.so",
+    "libc_malloc_debug.so",
+    "libdl.so",
+    "libm.so",
+    "libmvec.so",
+    "libnsl.so",
+    "libnss_",
+    "libpthread.so",
+    "libresolv.so",
+    "librt.so",
+    "libthread_db.so",
+    "libutil.so",
+];
+
+/// Whether a library belongs to the C library, and must come with its loader.
+pub fn is_of_the_c_library(name: &str) -> bool {
+    GLIBC.iter().any(|start| name.starts_with(start))
+}
+
+/// What a program, a library or a plugin needs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Where the loader finds libraries.
+    pub found: Vec<PathBuf>,
+    /// The names of those that it does not find.
+    pub missing: Vec<String>,
+}
+
+impl Needs {
+    /// Asks the loader about one file. Scripts and texts need nothing.
+    pub fn of(file: &Path, mpi: &Mpi) -> Result<Self> {
+        let mut ldd = Command::new("ldd");
+        // A library of MPI outside of the system's folders is found as it is when ranks are started here.
+        mpi.apply(&mut ldd);
+        let output = ldd.arg(file).stdin(Stdio::null()).output();
+        let output = output.context("ldd was not found")?;
+        Ok(Self::read(&String::from_utf8_lossy(&output.stdout)))
+    }
+
+    /// Reads what ldd prints: `name => path (address)`, `name => not found`, or `path (address)` for the loader.
+    fn read(told: &str) -> Self {
+        let mut needs = Self::default();
+        for line in told.lines().map(str::trim) {
+            if let Some(name) = line.strip_suffix("=> not found") {
+                needs.missing.push(name.trim().to_owned());
+            } else if let Some((library, version)) = other_version(line) {
+                needs
+                    .missing
+                    .push(format!("{library} of version {version}"));
+            } else if let Some((path, _)) = line.rsplit_once(" (0x") {
+                let path = path.rsplit("=> ").next().unwrap_or_default();
+                if path.starts_with('/') {
+                    needs.found.push(PathBuf::from(path));
+                }
+            }
+        }
+        needs
+    }
+}
+
+/// The library and the version in `file: library: version `X' not found (required by user)`.
+fn other_version(line: &str) -> Option<(String, &str)> {
+    let (before, after) = line.split_once(": version `")?;
+    let (version, _) = after.split_once("' not found")?;
+    let library = before.rsplit(": ").next()?;
+    Some((file_name(Path::new(library)), version))
+}
+
+/// The libraries that all of these files need; of several with one name, that of the first file.
+///
+/// # Errors
+/// Naming the library that is not found, and the file that needs it.
+pub fn needed_by(files: &[PathBuf], mpi: &Mpi) -> Result<Vec<PathBuf>> {
+    let mut names = BTreeSet::new();
+    let mut needed = Vec::new();
+    for file in files {
+        let needs = Needs::of(file, mpi)?;
+        if !needs.missing.is_empty() {
+            bail!(
+                "{}, which {} needs, was not found: install it, or put its folder on LD_LIBRARY_PATH",
+                needs.missing.join(" and "),
+                file_name(file)
+            );
+        }
+        let new = |path: &PathBuf| names.insert(file_name(path));
+        needed.extend(needs.found.into_iter().filter(new));
+    }
+    Ok(needed)
+}
+
+/// The path of a library in the loader's list, as `ldconfig -p` prints it.
+pub fn path_of(name: &str, listed: &str) -> Option<PathBuf> {
+    let mut lines = listed.lines().map(str::trim);
+    let line = lines.find(|line| line.split_whitespace().next() == Some(name))?;
+    line.split("=> ").nth(1).map(PathBuf::from)
+}
+
+/// Version of the C library here, such as `2.36`.
+pub fn glibc_version(probe: &dyn Probe) -> Result<String> {
+    let told = probe.output("getconf", &["GNU_LIBC_VERSION"]);
+    let version = told
+        .as_deref()
+        .and_then(|told| told.trim().strip_prefix("glibc "));
+    version
+        .map(str::to_owned)
+        .context("bundles are made on Linux with the GNU C library")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mpi::Library;
+    use crate::probe::Machine;
+
+    #[test]
+    fn libraries_are_read_from_what_the_loader_says() {
+        let told = "\tlinux-vdso.so.1 (0x00007f0cd957b000)\n\
+                    \tlibmpi.so.40 => /lib/libmpi.so.40 (0x00007f0cd8de1000)\n\
+                    \tlibx.so.3 => not found\n\
+                    /b/plugin.so: /lib/liby.so.1: version `Y_1.9' not found (required by /b/plugin.so)\n\
+                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f0cd957d000)\n";
+        let needs = Needs::read(told);
+        let found: Vec<_> = needs.found.iter().map(|path| path.display()).collect();
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["/lib/libmpi.so.40", "/lib64/ld-linux-x86-64.so.2"]);
+        assert_eq!(needs.missing, ["libx.so.3", "liby.so.1 of version Y_1.9"]);
+        assert_eq!(Needs::read("\tstatically linked\n"), Needs::default());
+    }
+
+    #[test]
+    fn a_library_that_is_missing_is_named() {
+        if !Machine.runs("cc", &["--version"]) || !cfg!(target_os = "linux") {
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("isochron-missing-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name);
+        std::fs::write(path("x.c"), "int x(void) { return 0; }\n").unwrap();
+        std::fs::write(
+            path("p.c"),
+            "int x(void);\nint main(void) { return x(); }\n",
+        )
+        .unwrap();
+        let build = |arguments: &[&str]| {
+            let mut cc = Command::new("cc");
+            assert!(
+                cc.current_dir(&folder)
+                    .args(arguments)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        };
+        build(&["-shared", "-fPIC", "-o", "libisochron_x.so", "x.c"]);
+        build(&["-o", "program", "p.c", "-L.", "-lisochron_x"]);
+        std::fs::remove_file(path("libisochron_x.so")).unwrap();
+        let mpi = Mpi {
+            kind: Library::OpenMpi,
+            compiler: "mpicc".to_owned(),
+            launcher: "mpirun".to_owned(),
+        };
+        let error = needed_by(&[path("program")], &mpi).unwrap_err().to_string();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(
+            error.contains("libisochron_x.so, which program needs, was not found"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_library_is_found_by_its_whole_name() {
+        let listed = "2 libs found\n\tlibopenblas.so (libc6,x86-64) => /a\n\tlibopenblas.so.0 (libc6,x86-64) => /b\n";
+        assert_eq!(path_of("libopenblas.so.0", listed), Some("/b".into()));
+        assert_eq!(path_of("libmkl_rt.so.2", listed), None);
+    }
+
+    #[test]
+    fn the_c_library_is_more_than_one_file() {
+        for name in [
+            "libc.so.6",
+            "ld-linux-x86-64.so.2",
+            "libm.so.6",
+            "libnss_files.so.2",
+        ] {
+            assert!(is_of_the_c_library(name), "{name}");
+        }
+        for name in ["libcuda.so.1", "libcrypt.so.1", "libmpi.so.40"] {
+            assert!(!is_of_the_c_library(name), "{name}");
+        }
+    }
+}
