@@ -142,6 +142,10 @@ impl Worker for PacedWorker {
         self.inner.memory_needed(rows, cols, depth)
     }
 
+    fn own_memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
+        self.inner.own_memory_needed(rows, cols, depth)
+    }
+
     fn memory_held(&self) -> u64 {
         self.inner.memory_held()
     }
@@ -233,9 +237,7 @@ impl PacedWorker {
     ) -> Result<UpdateTime, DeviceError> {
         self.paced(update, |paced, used_s| {
             let prescribed_s = paced.pace.target_s(used_s, rows, cols, k);
-            // Nothing is gathered of a product with 0.
-            let gathered = if alpha == 0.0 { 0 } else { k };
-            paced.visit.count(gathered, used_s, prescribed_s)
+            paced.visit.count(k, alpha != 0.0, used_s, prescribed_s)
         })
     }
 

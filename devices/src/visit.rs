@@ -13,7 +13,8 @@ pub(crate) struct Visit {
     k_max: usize,
     /// The inner dimension that a visit has room for.
     room: usize,
-    /// What the job still has of its inner dimension: with the last of it the device computes.
+    k_total: usize,
+    /// What the job still has of its inner dimension: with the last of it the device computes, and counts from 0 again.
     left: usize,
     filled: usize,
     prescribed_s: f64,
@@ -27,6 +28,7 @@ impl Visit {
         Self {
             k_max: depth.k_max,
             room: depth.k_max.saturating_mul(together),
+            k_total: depth.k_total,
             left: depth.k_total,
             ..Self::default()
         }
@@ -34,13 +36,18 @@ impl Visit {
 
     /// Seconds that an update with inner dimension `k` counts as, which has taken `used_s` and should have taken
     /// `prescribed_s`.
-    pub fn count(&mut self, k: usize, used_s: f64, prescribed_s: f64) -> f64 {
-        self.filled += k;
+    /// `gathers` says whether there is anything to compute with: of a product with 0 nothing is gathered.
+    pub fn count(&mut self, k: usize, gathers: bool, used_s: f64, prescribed_s: f64) -> f64 {
+        self.filled += if gathers { k } else { 0 };
         self.left = self.left.saturating_sub(k);
         self.used_s += used_s;
         self.prescribed_s += prescribed_s;
-        let has_room = self.room > self.k_max && self.filled + self.k_max <= self.room;
-        if has_room && self.left > 0 {
+        let next = self.k_max.min(self.left);
+        let goes_on = self.left > 0 && self.filled + next <= self.room;
+        if self.left == 0 {
+            self.left = self.k_total;
+        }
+        if goes_on && self.room > self.k_max {
             self.counted_s += used_s;
             return used_s;
         }
@@ -60,6 +67,7 @@ impl Visit {
         *self = Self {
             k_max: self.k_max,
             room: self.room,
+            k_total: self.k_total,
             left: self.left,
             ..Self::default()
         };
@@ -77,7 +85,7 @@ mod tests {
         let mut visit = Visit::new(Depth::endless(4), together);
         let updates = updates
             .iter()
-            .map(|&(k, used_s)| visit.count(k, used_s, 1.0));
+            .map(|&(k, used_s)| visit.count(k, true, used_s, 1.0));
         (updates.collect(), visit.finish(0.5, 0.0))
     }
 
@@ -104,6 +112,25 @@ mod tests {
         assert_eq!(updates[..4].iter().sum::<f64>(), 7.5);
         // The last one is computed at the end: a second in all, half of it already counted.
         assert_eq!((updates[4], end), (0.5, 0.5));
+    }
+
+    #[test]
+    fn the_last_update_of_a_job_ends_a_visit_and_more_begin_another() {
+        // Six updates are announced, and four belong together: visits of 4, 2, 4 and 2.
+        let mut visit = Visit::new(Depth::of(4, 6), 4);
+        let updates = (0..12).map(|_| visit.count(4, true, 0.0, 1.0));
+        let ends: Vec<f64> = updates.collect();
+        assert_eq!(
+            ends,
+            [0.0, 0.0, 0.0, 4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 4.0, 0.0, 2.0]
+        );
+    }
+
+    #[test]
+    fn products_with_0_are_not_gathered_but_are_of_the_job() {
+        let mut visit = Visit::new(Depth::of(4, 4), 8);
+        let counted = [true, false, false, true].map(|gathers| visit.count(4, gathers, 0.0, 1.0));
+        assert_eq!(counted, [0.0, 0.0, 0.0, 4.0]);
     }
 
     #[test]

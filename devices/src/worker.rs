@@ -115,6 +115,12 @@ pub trait Worker: Send {
     /// least that would do.
     fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64;
 
+    /// Bytes of its own memory, which is not the host's, that a job of this size takes; 0 for a device without any, and
+    /// where the job does not fit.
+    fn own_memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
+        0
+    }
+
     /// Bytes of host memory that it holds from earlier jobs, and uses again or gives back when a job begins.
     fn memory_held(&self) -> u64 {
         0

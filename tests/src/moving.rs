@@ -12,6 +12,8 @@ use isochron::matrix::redistribute::{
 };
 use isochron::matrix::{Distribution, Generator, Matrix, file};
 use isochron::multiply::{Problem, Scalars};
+use isochron_devices::Element;
+use num_complex::Complex32;
 
 use crate::cases::{layouts, multiply_on, plan_on};
 
@@ -150,21 +152,21 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
     count
 }
 
-/// Conjugate transposed complex numbers, as pairs.
+/// Conjugate transposed complex numbers.
 pub fn conjugated(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let from = &spreads(14, 11, n)[4];
     let to = &spreads(11, 14, n)[1];
     let (rows, cols) = from.local_shape(rank);
-    let mut source = vec![[f32::NAN; 2]; rows * cols];
-    let number = |row: usize, col: usize| [row as f32, col as f32 + 0.5];
+    let mut source = vec![Complex32::default(); rows * cols];
+    let number = |row: usize, col: usize| Complex32::new(row as f32, col as f32 + 0.5);
     from.fill(rank, StoredMut::by_rows(&mut source, cols.max(1)), number)
         .unwrap();
     let (rows, local_cols) = to.local_shape(rank);
-    let mut target = vec![[f32::NAN; 2]; rows * local_cols];
+    let mut target = vec![Complex32::default(); rows * local_cols];
     let config = RedistributeConfig {
         transposed: true,
-        map: Some(|[re, im]: [f32; 2]| [re, -im]),
+        map: Some(Element::conj),
         ..Default::default()
     };
     let source = (from, Stored::by_rows(&source, cols.max(1)));
@@ -172,7 +174,8 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
     redistribute(comm, source, aim, &config).unwrap();
     for element in to.elements(rank) {
         let found = target[element.local_row + element.local_col * rows];
-        assert_eq!(found, [element.col as f32, -(element.row as f32) - 0.5]);
+        let expected = Complex32::new(element.col as f32, -(element.row as f32) - 0.5);
+        assert_eq!(found, expected);
     }
     1
 }

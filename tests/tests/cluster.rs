@@ -11,12 +11,18 @@ use isochron_cluster::{Cluster, Launcher, Library, Spec};
 use isochron_tests::launch::{HANGS, Mpi, cluster_program, libraries, run};
 use serde_json::Value;
 
+/// So many hosts with links like these.
+fn spec(test: &str, hosts: usize, (bandwidth, latency): (&str, &str)) -> Spec {
+    let name = format!("{test}-{}", std::process::id());
+    let mut spec = Spec::new(&name, hosts).expect("a specification");
+    spec.bandwidth = Some(bandwidth.parse().expect("a bandwidth"));
+    spec.latency = latency.parse().expect("a latency");
+    spec
+}
+
 /// Three hosts of unlike speed; `None` where they cannot be had.
 fn hosts(test: &str) -> Option<Cluster> {
-    let mut spec =
-        Spec::new(&format!("{test}-{}", std::process::id()), 3).expect("a specification");
-    spec.bandwidth = Some("1gbit".parse().expect("a bandwidth"));
-    spec.latency = "100us".parse().expect("a latency");
+    let mut spec = spec(test, 3, ("1gbit", "100us"));
     spec.quotas = ["none", "none", "50%"]
         .map(|text| text.parse().expect("a quota"))
         .into();
@@ -54,6 +60,8 @@ fn ranks_multiply_exactly_on_three_hosts() {
         .expect("ranks for each host");
     command.arg(&mpi.isochron).args(["mxm", "--size", "768"]);
     command.args(["--block", "32", "--verify", "exact", "--json"]);
+    // So small a product is faster on one host; here everybody is to take part.
+    command.args(["--strategy", "homogeneous"]);
     let report: Value = serde_json::from_str(&run(command, HANGS).success()).expect("a report");
     assert_eq!(report["verified"], true);
     let nodes = report["nodes"].as_array().expect("nodes").iter();
@@ -85,4 +93,32 @@ fn mpich_starts_its_processes_on_the_hosts() {
     let mut names: Vec<_> = output.split_whitespace().collect();
     names.sort_unstable();
     assert_eq!(names, ["iso-1", "iso-1", "iso-3"]);
+}
+
+#[test]
+fn a_host_whose_help_does_not_pay_gets_nothing() {
+    let spec = spec("alone", 2, ("10mbit", "1ms"));
+    let Some(cluster) = Cluster::up_for_test(&cluster_program(), &spec) else {
+        return;
+    };
+    let [mpi, _] = libraries();
+    let launcher = launcher(&mpi, Library::OpenMpi);
+    let mut command = cluster.mpirun(&launcher, &[1, 1]).expect("a rank a host");
+    // Half of a factor takes a second to travel, the whole product a tenth of that to compute.
+    command.arg(&mpi.isochron).args(["mxm", "--size", "600"]);
+    command.args(["--block", "50", "--verify", "exact", "--json"]);
+    let report: Value = serde_json::from_str(&run(command, HANGS).success()).expect("a report");
+    let left_out = &report["balance"]["left_out"];
+    let seconds = |key: &str| left_out[key].as_f64().expect("a prediction");
+    assert!(seconds("without_s") < seconds("with_s"), "{left_out}");
+    let nodes = report["nodes"].as_array().expect("nodes");
+    let cols: Vec<_> = nodes.iter().map(|node| node["cols"].as_u64()).collect();
+    assert!(
+        cols.contains(&Some(0)) && cols.contains(&Some(600)),
+        "{cols:?}"
+    );
+    assert_eq!(
+        (&report["verified"], &report["bytes"]),
+        (&true.into(), &0.into())
+    );
 }

@@ -128,6 +128,15 @@ fn what_was_found_is_one_line() {
         &[("VERSION", "10020")],
         &["CUDA 10.2", "11.4", "update the driver"],
     );
+    let one_is_silent = [("DEVICES", "3"), ("FAIL", "cuDeviceGetName:2=999")];
+    said(
+        &one_is_silent,
+        &[
+            "device 0 at",
+            "device 2 at",
+            "1 more do not answer and are not used",
+        ],
+    );
     said(
         &[("FAIL", "cuInit:1=803")],
         &[

@@ -32,6 +32,26 @@ pub(super) fn announced_panels_are_used(worker: &mut dyn Worker) {
     });
 }
 
+/// Updates narrower than `k_max`, which together are less than was announced, and then one that is as wide as it may be.
+pub(super) fn widths_may_be_irregular(worker: &mut dyn Worker) {
+    let shape = (13, 12);
+    let mut c = Matrix::new(shape.0, shape.1, 1, c_at);
+    let (narrow, wide) = (panels(shape, 9, 1.0), panels(shape, 10, 2.0));
+    let depth = Depth {
+        k_max: 10,
+        k_total: 39,
+    };
+    valid(worker.begin(c.view_mut(), depth));
+    for pair in [&narrow, &narrow, &narrow, &narrow, &wide, &narrow] {
+        let (a, b) = both(pair);
+        valid(worker.update(1.0, a, b, c.view_mut()));
+    }
+    valid(worker.finish(c.view_mut()));
+    c.assert_is("irregular widths", |i, j| {
+        c_at(i, j) + 5.0 * product_at(i, j, 9) + 2.0 * product_at(i, j, 10)
+    });
+}
+
 /// Others than the announced ones come, or the same memory with other numbers, or ones that do not fit.
 pub(super) fn announced_panels_that_do_not_come_are_forgotten(worker: &mut dyn Worker) {
     let shape = (8, 9);

@@ -9,7 +9,10 @@ mod operands;
 mod results;
 
 use crate::worker::Worker;
-use ahead::{announced_panels_are_used, announced_panels_that_do_not_come_are_forgotten};
+use ahead::{
+    announced_panels_are_used, announced_panels_that_do_not_come_are_forgotten,
+    widths_may_be_irregular,
+};
 use contract::{
     info_is_filled, memory_is_counted, times_are_times, wrong_order_is_an_error,
     wrong_shapes_are_errors,
@@ -50,6 +53,7 @@ pub fn run(make: Make<'_>) {
     job_without_updates_keeps_c(make().as_mut());
     fewer_than_k_max_is_fine(make().as_mut());
     depths_need_not_be_exact(make().as_mut());
+    widths_may_be_irregular(make().as_mut());
     nan_propagates(make().as_mut());
     announced_panels_are_used(make().as_mut());
     announced_panels_that_do_not_come_are_forgotten(make().as_mut());

@@ -83,18 +83,21 @@ impl<T: Element> Engine<T> {
         let free = context.free_bytes()?;
         let allowed = free - free / LEFT_FREE;
         let peak = T::peak_flops_per_s(info);
+        let device_bytes = config
+            .memory_limit_bytes
+            .map_or(allowed, |limit| limit.min(allowed));
+        let host_bytes = config.host_limit_bytes.unwrap_or_else(host_limit_bytes);
         let link_bytes_per_s = match config.link_bytes_per_s {
             Some(given) => given,
-            None => speed::link_bytes_per_s(&context, &lanes, &mut staging, allowed)?,
+            None => {
+                speed::link_bytes_per_s(&context, &lanes, &mut staging, (device_bytes, host_bytes))?
+            }
         };
-        let host_bytes = config.host_limit_bytes.unwrap_or_else(host_limit_bytes);
         tracing::info!(device = name, peak, link_bytes_per_s, "found a GPU");
         Ok(Self {
             name: name.to_owned(),
             limits: Limits {
-                device_bytes: config
-                    .memory_limit_bytes
-                    .map_or(allowed, |limit| limit.min(allowed)),
+                device_bytes,
                 host_bytes,
                 peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
                 link_bytes_per_s,

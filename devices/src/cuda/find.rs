@@ -68,10 +68,16 @@ impl TryFrom<&CudaInfo> for DriverGpu {
 /// The GPUs that this process may use; none where there is no driver, or the driver sees none.
 ///
 /// # Errors
-/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] when there is a driver and it fails, or is too old.
+/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] when there is a driver and it fails, or is too old. A GPU that does
+/// not answer is left out where another one does; [`survey`] tells of it.
 pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
+    answers().map(|(found, _)| found)
+}
+
+/// The GPUs, and why others do not answer.
+fn answers() -> Result<Listed, DeviceError> {
     match raw::driver() {
-        Err(Missing::Library) => return Ok(Vec::new()),
+        Err(Missing::Library) => return Ok((Vec::new(), Vec::new())),
         Err(missing) => return Err(too_old_or_broken(&missing)),
         Ok(()) => {}
     }
@@ -79,7 +85,7 @@ pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
         return Err(too_old(version));
     }
     match list() {
-        Err(error) if error.is_absence() => Ok(Vec::new()),
+        Err(error) if error.is_absence() => Ok((Vec::new(), Vec::new())),
         listed => listed.map_err(|error| error.on("the CUDA driver")),
     }
 }
@@ -109,8 +115,8 @@ pub fn survey() -> Survey {
             ..none("no CUDA driver: libcuda was not found".to_owned())
         };
     }
-    let devices = match devices() {
-        Ok(devices) => devices,
+    let (devices, silent) = match answers() {
+        Ok(answers) => answers,
         Err(error) => return none(error.to_string()),
     };
     let version = raw::driver_version().map_or(String::new(), |(major, minor)| {
@@ -127,9 +133,16 @@ pub fn survey() -> Survey {
         .iter()
         .map(|gpu| format!("{} at {}", gpu.name, gpu.pci_bus_id))
         .collect();
+    let left_out = silent.first().map_or_else(String::new, |error| {
+        let count = silent.len();
+        format!(
+            "; {count} more do not answer and are not used: {}",
+            error.cause()
+        )
+    });
     Survey {
-        finding: format!("a CUDA driver{version}, and {}", names.join(", ")),
-        is_broken: false,
+        finding: format!("a CUDA driver{version}, and {}{left_out}", names.join(", ")),
+        is_broken: !silent.is_empty(),
         devices,
     }
 }
@@ -164,8 +177,11 @@ fn too_old((major, minor): (u32, u32)) -> DeviceError {
     }
 }
 
+/// What a driver says of its GPUs: those that can be described, and why others cannot.
+type Listed = (Vec<CudaInfo>, Vec<CallError>);
+
 /// Asks a driver that is there.
-fn list() -> Outcome<Vec<CudaInfo>> {
+fn list() -> Outcome<Listed> {
     // SAFETY: the function is there; initialising twice does no harm.
     check("cuInit", unsafe { raw::cuInit(0) })?;
     let mut count = 0;
@@ -173,7 +189,21 @@ fn list() -> Outcome<Vec<CudaInfo>> {
     check("cuDeviceGetCount", unsafe {
         raw::cuDeviceGetCount(&mut count)
     })?;
-    (0..count).map(describe).collect()
+    let (mut found, mut silent) = (Vec::new(), Vec::new());
+    for described in (0..count).map(describe) {
+        match described {
+            Ok(gpu) => found.push(gpu),
+            Err(error) => silent.push(error),
+        }
+    }
+    // Where none answers there is no GPU that could do without the others.
+    match silent.pop() {
+        Some(error) if found.is_empty() => Err(error),
+        last => {
+            silent.extend(last);
+            Ok((found, silent))
+        }
+    }
 }
 
 fn describe(ordinal: i32) -> Outcome<CudaInfo> {

@@ -19,6 +19,7 @@ pub const ASSUMED_LINK_BYTES_PER_S: f64 = 25e9;
 /// What is copied to find out how fast that is: as much as several slots, and milliseconds of any link.
 const PROBE_BYTES: usize = 32 << 20;
 const PROBE_SLOT_BYTES: usize = 8 << 20;
+const PINNED_BYTES: u64 = (SLOTS * PROBE_SLOT_BYTES) as u64;
 /// The fastest of so many counts: the first one finds cold caches and sleeping clocks.
 const PROBES: usize = 4;
 
@@ -70,19 +71,19 @@ pub fn first_product<T: Element>(
 }
 
 /// What the way from ordinary host memory to the GPU carries, bytes/s, with the copy into pinned memory that the calling
-/// thread's pool makes; in a bound context. `allowed` are the bytes of GPU memory that there are: of little memory none is
-/// taken, and the link is as [assumed](ASSUMED_LINK_BYTES_PER_S).
+/// thread's pool makes; in a bound context. With so many bytes of GPU and of pinned memory at most: of little memory none
+/// is taken, and the link is as [assumed](ASSUMED_LINK_BYTES_PER_S).
 pub fn link_bytes_per_s<T: Element>(
     context: &Arc<Context>,
     lanes: &Lanes,
     staging: &mut Staging<T>,
-    allowed: u64,
+    (device_bytes, host_bytes): (u64, u64),
 ) -> Outcome<f64> {
-    if allowed < 8 * PROBE_BYTES as u64 {
+    if device_bytes < 8 * PROBE_BYTES as u64 || host_bytes < PINNED_BYTES {
         return Ok(ASSUMED_LINK_BYTES_PER_S);
     }
     let timed = (|| {
-        let pinned = PinnedMemory::new(context, (SLOTS * PROBE_SLOT_BYTES) as u64)?;
+        let pinned = PinnedMemory::new(context, PINNED_BYTES)?;
         let device = DeviceMemory::new(context, PROBE_BYTES as u64)?;
         let slot = PROBE_SLOT_BYTES / size_of::<T>();
         // SAFETY: the pinned memory is as large; it is freed below, when nothing is under way, and the next job places its
@@ -118,6 +119,8 @@ fn time_uploads<T: Element>(lanes: &Lanes, staging: &mut Staging<T>, address: u6
 
 /// Sides of the squares that cuBLAS shows its speed on.
 const SIDES: [usize; 6] = [256, 512, 1024, 2048, 4096, 8192];
+/// Columns of a square that are copied at a time; a divisor of every side.
+const STRIPE: usize = 256;
 /// How often each is multiplied; the fastest counts.
 const PRODUCTS: usize = 5;
 /// A square that takes longer is the last one: larger ones would show no more.
@@ -125,7 +128,7 @@ const LONG: Duration = Duration::from_millis(200);
 
 impl<T: Element> Engine<T> {
     /// The best speed of cuBLAS on squares that are in the GPU's memory: what is left to lose by transfers. A job under
-    /// way is abandoned, and the memory limit is kept. `None` when not even the smallest square fits.
+    /// way is abandoned, and the limits are kept. `None` when not even the smallest square fits.
     ///
     /// # Errors
     /// [`DeviceError::Cuda`] when a call fails.
@@ -134,7 +137,7 @@ impl<T: Element> Engine<T> {
         let mut best: Option<ResidentPeak> = None;
         for side in SIDES {
             let bytes = (3 * side * side * size_of::<T>()) as u64;
-            if bytes > self.memory_limit_bytes() {
+            if bytes > self.memory_limit_bytes() || PINNED_BYTES > self.limits.host_bytes {
                 break;
             }
             let fastest_s = match self.guarded(|engine| engine.time_square(side, bytes)) {
@@ -164,10 +167,15 @@ impl<T: Element> Engine<T> {
             address: held + (matrix * side * side * size_of::<T>()) as u64,
             ld: side,
         };
-        let values = numbers::<T>(side * side);
+        // A stripe of numbers, again and again: as many as a square has are more memory than anybody has counted.
+        let stripe = side.min(STRIPE);
+        let values = numbers::<T>(side * stripe);
+        let from = View::new(&values, side, stripe, side);
         for matrix in 0..3 {
-            let from = View::new(&values, side, side, side);
-            self.staging.upload(&self.lanes.upload, from, of(matrix))?;
+            for first in (0..side).step_by(stripe) {
+                let to = of(matrix).at::<T>(0, first);
+                self.staging.upload(&self.lanes.upload, from, to)?;
+            }
         }
         self.lanes.upload.synchronize()?;
         let pair = |place: Place| (place.address, place.ld);
@@ -193,7 +201,7 @@ impl<T: Element> Engine<T> {
     /// Memory of the GPU for `bytes`, and staging slots; where it begins.
     fn hold_for(&mut self, bytes: u64) -> Result<u64, CallError> {
         let slot = PROBE_SLOT_BYTES / size_of::<T>();
-        let (device, start) = self.hold(bytes, (SLOTS * PROBE_SLOT_BYTES) as u64)?;
+        let (device, start) = self.hold(bytes, PINNED_BYTES)?;
         // SAFETY: the pinned memory is as large, and held until the next job places its own slots; nothing is under way.
         unsafe { self.staging.place(start, slot) };
         Ok(device)

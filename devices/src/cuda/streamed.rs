@@ -88,7 +88,9 @@ impl<T: Element> Gathered<T> {
         let k = panels.0.cols();
         if k > 0 && alpha != T::ZERO {
             // What is gathered is multiplied at once, so it has one factor.
-            if self.alpha.is_some_and(|factor| factor != alpha) {
+            let other_factor = self.alpha.is_some_and(|factor| factor != alpha);
+            // Updates narrower than k_max may leave less room than one that comes after the announced ones needs.
+            if other_factor || self.filled + k > self.gather_k {
                 self.visit(engine, c.reborrow())?;
             }
             self.gather(panels);

@@ -102,6 +102,11 @@ impl Worker for CudaWorker {
         self.engine.memory_needed(rows, cols, depth)
     }
 
+    fn own_memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
+        self.plan(rows, cols, depth)
+            .map_or(0, |plan| plan.device_bytes)
+    }
+
     fn memory_held(&self) -> u64 {
         self.engine.held_bytes()
     }

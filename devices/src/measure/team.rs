@@ -59,8 +59,16 @@ pub fn measure_team(
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
     let held = team.memory_held();
-    let devices = team.memory_needed(rows, slices, depth)?;
     let cols = slices.iter().sum();
+    let mut devices = team.memory_needed(rows, slices, depth)?;
+    let left = operands
+        .left_beside(rows, cols, depth.k_max)
+        .saturating_add(held);
+    if devices > left {
+        // Those that gather in host memory make do with less.
+        team.limit_memory(left / slices.len().max(1) as u64);
+        devices = team.memory_needed(rows, slices, depth)?;
+    }
     operands.prepare_beside(rows, cols, depth.k_max, devices.saturating_sub(held))?;
     let few: Vec<usize> = slices
         .iter()
@@ -77,9 +85,18 @@ pub fn measure_team(
         return Ok(measurements);
     }
     let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
-    team.reserve(rows, &columns, depth)?;
-    let begun = team.begin(operands.c(&columns), &columns, depth)?;
-    let together = team.updates_per_visit(rows, &columns, depth)?;
+    // A job as long as one repetition, after which devices count from 0 again: each repetition is whole visits.
+    let visited = team.updates_per_visit(rows, &columns, depth)?;
+    let period = Depth::of(depth.k_max, visited);
+    team.reserve(rows, &columns, period)?;
+    let begun = team.begin(operands.c(&columns), &columns, period)?;
+    // Where memory was refused, the tiles are smaller than they were to be.
+    let together = team.updates_per_visit(rows, &columns, period)?;
+    let together = if visited.is_multiple_of(together) {
+        together
+    } else {
+        visited
+    };
     if team.copies_ahead() {
         // Nobody has announced its panels, so it is not like the others.
         operands.update(team, &columns, together)?;
@@ -129,6 +146,12 @@ impl Operands {
         let elements = lengths(rows, cols, k).into_iter().zip(held).map(missing);
         let bytes = elements.fold(0, u128::saturating_add).saturating_mul(8);
         u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of host memory that are left beside the operands of such updates; nothing where these do not fit.
+    fn left_beside(&self, rows: usize, cols: usize, k: usize) -> u64 {
+        let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
+        available.saturating_sub(self.missing_bytes(rows, cols, k))
     }
 
     /// Allocates and writes the operands for updates of `rows × cols` with inner dimension `k`. [`measure_team`] does

@@ -81,6 +81,23 @@ impl DeviceTeam {
         }
     }
 
+    /// Bytes of its own memory that each device takes for a job, as [`Worker::own_memory_needed`].
+    ///
+    /// # Errors
+    /// As [`memory_needed`](Self::memory_needed).
+    pub fn own_memory_needed(
+        &self,
+        rows: usize,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<Vec<u64>, DeviceError> {
+        self.check(slices, slices.iter().sum())?;
+        let devices = self.devices.iter().zip(slices);
+        let needed =
+            devices.map(|(device, &cols)| lock(device).own_memory_needed(rows, cols, depth));
+        Ok(needed.collect())
+    }
+
     /// Where the threads of each device are bound, and where they ran, as [`Worker::threads`].
     pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
         let devices = self.devices.iter();

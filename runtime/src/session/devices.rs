@@ -135,7 +135,27 @@ pub(super) fn make_team(
             *worker = Some(make_worker(device, index, &mut share, topology, blas)?);
         }
     }
-    Ok(DeviceTeam::new(workers.into_iter().flatten().collect())?)
+    let workers: Vec<_> = workers.into_iter().flatten().collect();
+    let names: Vec<&str> = workers
+        .iter()
+        .map(|worker| worker.info().name.as_str())
+        .collect();
+    check_names(&names)?;
+    Ok(DeviceTeam::new(workers)?)
+}
+
+/// Names tell the devices of a node apart, in reports, plans and files.
+fn check_names(names: &[&str]) -> Result<(), Error> {
+    let twice = |(index, name): &(usize, &&str)| names[..*index].contains(name);
+    match names.iter().enumerate().find(twice) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::Parameter {
+            name: "name",
+            value: (*name).to_owned(),
+            reason: "two devices of this node would be called so: give each a name of its own"
+                .to_owned(),
+        }),
+    }
 }
 
 /// What a rank at `place` has where no file says what its devices are: cores grouped by `grouping`, beside these GPUs.

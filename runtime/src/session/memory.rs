@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::multiply::Plan;
 
 /// What the host has to give; where the system does not tell, nothing is refused.
-fn available() -> u64 {
+pub(super) fn available() -> u64 {
     memory_available_bytes().unwrap_or(u64::MAX)
 }
 
@@ -50,8 +50,8 @@ struct Host {
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn share(comm: &dyn Comm, need: Need) -> Result<u64, Error> {
-    let all = demands(comm, need);
+pub(super) fn share(comm: &dyn Comm, need: Need, available: u64) -> Result<u64, Error> {
+    let all = demands(comm, need, available);
     let hosts = hosts(all);
     refuse(&hosts)?;
     let mine = hosts.get(comm.host()).map(|host| {
@@ -82,7 +82,9 @@ pub(super) fn make_room(
         held: team.memory_held(),
         gathering: team.infos().iter().filter(is_gpu).count(),
     };
-    let each = share(comm, need)?;
+    // Read once: what is granted now must not be refused below, because somebody has taken a little in between.
+    let available = available();
+    let each = share(comm, need, available)?;
     team.limit_memory(each);
     let devices = team.memory_needed(rows, slices, depth);
     let devices = agree(comm, devices.map_err(Error::from))?;
@@ -90,7 +92,7 @@ pub(super) fn make_room(
         bytes: bytes.saturating_add(devices),
         ..need
     };
-    share(comm, need).map(|_| ())
+    share(comm, need, available).map(|_| ())
 }
 
 /// As [`make_room`], for a plan.
@@ -106,11 +108,11 @@ pub(super) fn make_room_for(
 }
 
 /// What every rank asks of its host, by rank.
-fn demands(comm: &dyn Comm, need: Need) -> Vec<Demand> {
+fn demands(comm: &dyn Comm, need: Need, available: u64) -> Vec<Demand> {
     let demand = Demand {
         host: comm.host().to_string(),
         need,
-        available: available(),
+        available,
     };
     let bytes = serde_json::to_vec(&demand).unwrap_or_default();
     let all = comm.all_gather(&bytes);
@@ -168,7 +170,7 @@ fn refuse(hosts: &BTreeMap<String, Host>) -> Result<(), Error> {
 /// # Collective
 /// All ranks.
 pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
-    let all = demands(comm, Need::default());
+    let all = demands(comm, Need::default(), available());
     let hosts: BTreeMap<String, u64> = all
         .into_iter()
         .map(|demand| (demand.host, demand.available))
@@ -253,7 +255,7 @@ mod tests {
             gathering: 2,
         };
         let before = available();
-        let each = share(&comm, need).unwrap();
+        let each = share(&comm, need, available()).unwrap();
         // Other programs take memory and give it back meanwhile.
         if before < u64::MAX {
             assert!(each < before && each > before / 8, "{each} of {before}");
@@ -263,7 +265,7 @@ mod tests {
             ..need
         };
         if before < u64::MAX {
-            let text = share(&comm, too_much).unwrap_err().to_string();
+            let text = share(&comm, too_much, available()).unwrap_err().to_string();
             assert!(text.contains("most of it by rank 0"), "{text}");
         }
     }

@@ -220,8 +220,10 @@ impl<'c> Session<'c> {
     }
 
     /// Bytes of its own memory that each device needs.
-    fn device_memory(&mut self, plan: &Plan) -> Result<Vec<u64>, Error> {
-        Ok(vec![0; plan.slices().len()])
+    fn device_memory(&self, plan: &Plan) -> Result<Vec<u64>, Error> {
+        let rank = self.comm.rank();
+        let (rows, depth) = (plan.computed(rank).rows, plan.depth(rank));
+        Ok(self.team.own_memory_needed(rows, plan.slices(), depth)?)
     }
 
     /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the

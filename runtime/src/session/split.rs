@@ -114,7 +114,7 @@ impl Balancer<'_> {
             bytes: plan.memory_bytes(self.comm.rank()),
             ..Need::default()
         };
-        match memory::share(self.comm, need) {
+        match memory::share(self.comm, need, memory::available()) {
             Ok(_) => Ok(true),
             Err(Error::Memory { .. }) => Ok(false),
             Err(error) => Err(error),

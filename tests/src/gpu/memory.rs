@@ -45,6 +45,10 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
                 "pinned memory"
             );
             assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
+            assert_eq!(
+                worker.own_memory_needed(rows, cols, depth),
+                plan.device_bytes
+            );
         }
         drop(worker);
         assert_clean(control, "out of core");

@@ -113,7 +113,14 @@ impl<'a> Bundle<'a> {
 
     /// The BLAS that the program takes by itself, if it is installed.
     pub fn add_blas(&mut self) -> Result<()> {
-        let listed = Machine.output("ldconfig", &["-p"]).unwrap_or_default();
+        // It belongs to the administrator's programs, which are on few users' paths.
+        let programs = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"];
+        let mut listed = programs
+            .iter()
+            .filter_map(|program| Machine.output(program, &["-p"]));
+        let listed = listed
+            .next()
+            .context("ldconfig is needed to find the BLAS")?;
         match path_of("libopenblas.so.0", &listed) {
             Some(path) => {
                 copy(&path, &self.root.join("lib"))?;

@@ -108,7 +108,17 @@ pub fn needed_by(files: &[PathBuf], mpi: &Mpi) -> Result<Vec<PathBuf>> {
 /// The path of a library in the loader's list, as `ldconfig -p` prints it.
 pub fn path_of(name: &str, listed: &str) -> Option<PathBuf> {
     let mut lines = listed.lines().map(str::trim);
-    let line = lines.find(|line| line.split_whitespace().next() == Some(name))?;
+    // On machines that run programs of two architectures the line says which.
+    let other = if cfg!(target_arch = "x86_64") {
+        "(libc6)"
+    } else {
+        "(nothing)"
+    };
+    let is_it = |line: &&str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some(name) && words.next() != Some(other)
+    };
+    let line = lines.find(is_it)?;
     line.split("=> ").nth(1).map(PathBuf::from)
 }
 

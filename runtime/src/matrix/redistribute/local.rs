@@ -1,11 +1,13 @@
 //! Distributed matrices from and to other spreads.
 
+use isochron_devices::Element;
+
 use super::{Moved, RedistributeConfig, Spread, Stored, StoredMut, redistribute};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::{Distribution, Matrix};
 
-impl Matrix {
+impl<T: Element> Matrix<T> {
     /// The same matrix on another distribution.
     ///
     /// # Errors
@@ -29,12 +31,12 @@ impl Matrix {
     /// All ranks, with the same spread, distribution and configuration.
     pub fn from_spread(
         comm: &dyn Comm,
-        source: (&Spread, Stored<'_, f64>),
+        source: (&Spread, Stored<'_, T>),
         to: Distribution,
-        config: &RedistributeConfig<f64>,
+        config: &RedistributeConfig<T>,
     ) -> Result<(Self, Moved), Error> {
         let spread = Spread::from(&to);
-        let mut matrix = agree(comm, Matrix::zeros(to, comm.rank()))?;
+        let mut matrix = agree(comm, Self::zeros(to, comm.rank()))?;
         let target = (&spread, matrix.stored_mut());
         let moved = redistribute(comm, source, target, config)?;
         Ok((matrix, moved))
@@ -50,18 +52,18 @@ impl Matrix {
     pub fn to_spread(
         &self,
         comm: &dyn Comm,
-        target: (&Spread, StoredMut<'_, f64>),
+        target: (&Spread, StoredMut<'_, T>),
     ) -> Result<Moved, Error> {
         let from = Spread::from(self.distribution());
         let config = RedistributeConfig::default();
         redistribute(comm, (&from, self.stored()), target, &config)
     }
 
-    fn stored(&self) -> Stored<'_, f64> {
+    fn stored(&self) -> Stored<'_, T> {
         Stored::by_columns(&self.local, self.ld)
     }
 
-    fn stored_mut(&mut self) -> StoredMut<'_, f64> {
+    fn stored_mut(&mut self) -> StoredMut<'_, T> {
         StoredMut::by_columns(&mut self.local, self.ld)
     }
 }

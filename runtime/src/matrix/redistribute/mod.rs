@@ -68,7 +68,7 @@ pub(crate) use copy::{Steps, copy};
 pub use cyclic::{BlockCyclic, ProcessGrid, numroc};
 pub use error::SpreadError;
 pub(crate) use spread::digest;
-pub use spread::{Element, Spread, volume};
+pub use spread::{Place, Spread, volume};
 pub use stored::{Order, Stored, StoredMut};
 
 use crate::comm::{Comm, Transfer, agree};

@@ -62,7 +62,7 @@ impl Share {
 
 /// One element of a rank's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Element {
+pub struct Place {
     /// Row in the whole matrix.
     pub row: usize,
     /// Column in the whole matrix.
@@ -221,10 +221,10 @@ impl Spread {
     ///
     /// # Panics
     /// When there is no such rank.
-    pub fn elements(&self, rank: usize) -> impl Iterator<Item = Element> + '_ {
+    pub fn elements(&self, rank: usize) -> impl Iterator<Item = Place> + '_ {
         let share = &self.shares[rank];
         share.cols.iter().flat_map(move |(col, local_col)| {
-            share.rows.iter().map(move |(row, local_row)| Element {
+            share.rows.iter().map(move |(row, local_row)| Place {
                 row,
                 col,
                 local_row,
