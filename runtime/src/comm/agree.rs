@@ -54,3 +54,14 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
         class: failure.class,
     })
 }
+/// The largest of all ranks' values, of which none is negative.
+///
+/// # Collective
+/// All ranks.
+pub(crate) fn largest(comm: &dyn Comm, value: f64) -> f64 {
+    let all = comm.all_gather(&value.to_le_bytes());
+    let values = all
+        .iter()
+        .filter_map(|bytes| Some(f64::from_le_bytes(bytes.as_slice().try_into().ok()?)));
+    values.fold(0.0, f64::max)
+}

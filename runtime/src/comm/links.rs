@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use isochron_hierarchy::predict::Links;
 
-use super::{Comm, Incoming, Outgoing, exchange};
+use super::{Comm, Incoming, Outgoing, exchange, largest};
 
 /// Bytes of a message whose time is the bandwidth's: large against what a latency carries on any network, and still
 /// milliseconds on a slow one.
@@ -24,8 +24,8 @@ pub fn measure_links(comm: &dyn Comm) -> Links {
             bytes_per_s: f64::INFINITY,
         };
     }
-    let latency_s = slowest(comm, ring_s(comm, 1));
-    let long_s = slowest(comm, ring_s(comm, LONG));
+    let latency_s = largest(comm, ring_s(comm, 1));
+    let long_s = largest(comm, ring_s(comm, LONG));
     // A clock too coarse to see the message must not make a link infinitely fast.
     let bytes_per_s = LONG as f64 / (long_s - latency_s).max(1e-9);
     tracing::debug!(latency_s, bytes_per_s, "measured the links");
@@ -54,13 +54,4 @@ fn ring_s(comm: &dyn Comm, bytes: usize) -> f64 {
         start.elapsed().as_secs_f64()
     });
     tries.fold(f64::INFINITY, f64::min)
-}
-
-/// The largest of all ranks' values.
-fn slowest(comm: &dyn Comm, value: f64) -> f64 {
-    let all = comm.all_gather(&value.to_le_bytes());
-    let values = all
-        .iter()
-        .filter_map(|bytes| Some(f64::from_le_bytes(bytes.as_slice().try_into().ok()?)));
-    values.fold(0.0, f64::max)
 }

@@ -22,6 +22,7 @@ pub mod mpi;
 mod transfer;
 
 pub use agree::agree;
+pub(crate) use agree::largest;
 pub use links::measure_links;
 pub use local::LocalComm;
 pub use transfer::{InFlight, Incoming, Message, Outgoing, Span, Transfer, exchange};

@@ -30,16 +30,6 @@ impl Part {
         self.col..self.col + self.cols
     }
 
-    /// The same elements in the transposed matrix.
-    pub fn transposed(&self) -> Self {
-        Self {
-            row: self.col,
-            col: self.row,
-            rows: self.cols,
-            cols: self.rows,
-        }
-    }
-
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.rows * self.cols

@@ -106,16 +106,6 @@ impl<'a, T: Element> Operand<'a, T> {
         }
     }
 
-    /// The elements of `op(X)` that this rank holds.
-    pub fn part(&self) -> Part {
-        let part = self.matrix.part();
-        if self.op.transposes() {
-            part.transposed()
-        } else {
-            part
-        }
-    }
-
     /// These rows and columns of `op(X)`, which this rank holds, where they lie; `None` where they have to be transposed.
     ///
     /// # Panics

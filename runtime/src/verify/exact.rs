@@ -4,7 +4,7 @@ use isochron_devices::Element;
 use num_complex::Complex64;
 
 use super::{SEED, Verdict};
-use crate::comm::{Comm, agree};
+use crate::comm::{self, Comm, agree};
 use crate::error::Error;
 use crate::matrix::{Matrix, Operand, hash};
 use crate::multiply::Scalars;
@@ -61,7 +61,7 @@ impl<T: Element> Exact<T> {
         })();
         let sizes = agree(comm, checked)?;
         let [alpha_size, beta_size, a_max, b_max, c_max] =
-            sizes.map(|size| largest_of_all(comm, size));
+            sizes.map(|size| comm::largest(comm, size));
         let sum = alpha_size * a_max * b_max * a.cols() as f64 + beta_size * c_max;
         let limit = exact_limit::<T>();
         if sum > limit {
@@ -145,14 +145,6 @@ fn largest<T: Element>(name: &'static str, matrix: &Operand<'_, T>) -> Result<f6
     columns.try_fold(0.0, |max: f64, &element| {
         whole(name, element).map(|size| max.max(size))
     })
-}
-
-/// The largest of all ranks' values.
-fn largest_of_all(comm: &dyn Comm, value: f64) -> f64 {
-    let all = comm.all_gather(&value.to_le_bytes());
-    all.iter()
-        .filter_map(|bytes| Some(f64::from_le_bytes(bytes.as_slice().try_into().ok()?)))
-        .fold(0.0, f64::max)
 }
 
 /// A whole complex number modulo p, by its parts.

@@ -8,7 +8,7 @@ use super::files::file_name;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plugins {
     /// The start of the library's name.
-    library: &'static str,
+    owner: &'static str,
     /// The folder beside it where they are.
     folder: &'static str,
     /// Where they lie in the bundle.
@@ -27,13 +27,13 @@ const PLUGINS: [Plugins; 5] = [
 ];
 
 const fn plugins(
-    library: &'static str,
+    owner: &'static str,
     folder: &'static str,
     place: &'static str,
     wanted: &'static str,
 ) -> Plugins {
     Plugins {
-        library,
+        owner,
         folder,
         place,
         wanted,
@@ -44,7 +44,7 @@ const fn plugins(
 pub fn plugins_of(library: &Path) -> Option<(PathBuf, Plugins)> {
     let name = file_name(library);
     let mut all = PLUGINS.into_iter();
-    let plugins = all.find(|plugins| name.starts_with(plugins.library))?;
+    let plugins = all.find(|plugins| name.starts_with(plugins.owner))?;
     let folder = library.canonicalize().ok()?;
     let folder = folder.with_file_name(plugins.folder);
     folder.is_dir().then_some((folder, plugins))
