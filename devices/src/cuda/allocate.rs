@@ -1,12 +1,11 @@
 //! The memory of an engine's jobs: how much there may be, and what is held.
 
-use super::blas::Element;
 use super::check::{CallError, Outcome};
 use super::engine::Engine;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::{self, Limits, Shape, TilePlan};
-use crate::DeviceError;
 use crate::memory::memory_available_bytes;
+use crate::{DeviceError, Element};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -32,7 +31,7 @@ impl<T: Element> Engine<T> {
         let mut limits = self.limits;
         let mut refused: Option<CallError> = None;
         loop {
-            let Some(plan) = plan::plan(shape, T::FLOP, &limits) else {
+            let Some(plan) = plan::plan(shape, T::TYPE.flop(), &limits) else {
                 return Err(refused.map_or_else(
                     || DeviceError::CudaMemory {
                         device: self.name.clone(),

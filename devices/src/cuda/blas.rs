@@ -1,11 +1,10 @@
-//! cuBLAS: its handle, and the element types that it multiplies.
+//! cuBLAS: its handle, and the products of every element type.
 
 use super::check::{Outcome, check};
 use super::context::Context;
-use super::find::CudaInfo;
 use super::raw;
 use super::stream::Stream;
-use num_complex::{Complex32, Complex64};
+use crate::{Element, ElementType};
 use std::sync::Arc;
 
 /// A cuBLAS handle whose work goes to one stream.
@@ -74,119 +73,59 @@ pub struct Product {
     pub c: (raw::CUdeviceptr, usize),
 }
 
-/// Types that cuBLAS multiplies: `f32`, `f64`, and complex numbers of them.
-///
-/// Every pattern of bits is a value of such a type, so that memory which something else wrote can be read.
-pub trait Element:
-    Copy + PartialEq + Send + Sync + std::fmt::Debug + sealed::Sealed + 'static
-{
-    /// The number 0.
-    const ZERO: Self;
-    /// Real operations that one multiplication with addition takes.
-    const FLOP: f64;
+/// Calls the gemm function of an element type: plain operands, `beta = 1`.
+macro_rules! gemm {
+    ($function:ident, $foreign:ty, $handle:expr, $alpha:expr, $one:expr, $product:expr) => {{
+        let Product { m, n, k, a, b, c } = *$product;
+        let plain = raw::cublasOperation_t::CUBLAS_OP_N;
+        // SAFETY: by the contract of `multiply`. The scalars are read before the call returns (host pointer mode, the
+        // default); elements are of the type that the function is for, and a complex number is laid out as cuBLAS lays
+        // it out: two reals.
+        let code = unsafe {
+            raw::$function(
+                $handle,
+                plain,
+                plain,
+                m as i32,
+                n as i32,
+                k as i32,
+                (&raw const $alpha).cast::<$foreign>(),
+                a.0 as *const $foreign,
+                a.1 as i32,
+                b.0 as *const $foreign,
+                b.1 as i32,
+                (&raw const $one).cast::<$foreign>(),
+                c.0 as *mut $foreign,
+                c.1 as i32,
+            )
+        };
+        check(stringify!($function), code)
+    }};
+}
 
-    /// The element with this real part, and no imaginary one.
-    fn of(real: f64) -> Self;
-
-    /// The peak of a GPU in real operations of this precision, flop/s.
-    fn peak_flops_per_s(info: &CudaInfo) -> Option<f64>;
-
-    /// Queues the product.
+impl BlasHandle {
+    /// Queues the product of elements of this type.
     ///
     /// # Safety
     /// The three matrices lie in device memory of the handle's context and stay there until the work is done; no
     /// dimension exceeds what `i32` holds.
-    #[doc(hidden)]
-    unsafe fn multiply(blas: &BlasHandle, alpha: Self, product: &Product) -> Outcome<()>;
-}
-
-mod sealed {
-    /// Only the types that this module names are elements.
-    pub trait Sealed {}
-}
-
-macro_rules! element {
-    ($element:ty, $foreign:ty, $function:ident, $of:expr, $zero:expr, $flop:expr, $peak:ident) => {
-        impl sealed::Sealed for $element {}
-
-        impl Element for $element {
-            const ZERO: Self = $zero;
-            const FLOP: f64 = $flop;
-
-            fn of(real: f64) -> Self {
-                $of(real)
-            }
-
-            fn peak_flops_per_s(info: &CudaInfo) -> Option<f64> {
-                info.$peak
-            }
-
-            unsafe fn multiply(blas: &BlasHandle, alpha: Self, product: &Product) -> Outcome<()> {
-                let Product { m, n, k, a, b, c } = *product;
-                let plain = raw::cublasOperation_t::CUBLAS_OP_N;
-                let one = Self::of(1.0);
-                // SAFETY: by this function's contract. The scalars are read before the call returns (host pointer
-                // mode, the default), and a complex number is laid out as cuBLAS lays it out: two reals.
-                let code = unsafe {
-                    raw::$function(
-                        blas.handle,
-                        plain,
-                        plain,
-                        m as i32,
-                        n as i32,
-                        k as i32,
-                        (&raw const alpha).cast::<$foreign>(),
-                        a.0 as *const $foreign,
-                        a.1 as i32,
-                        b.0 as *const $foreign,
-                        b.1 as i32,
-                        (&raw const one).cast::<$foreign>(),
-                        c.0 as *mut $foreign,
-                        c.1 as i32,
-                    )
-                };
-                check(stringify!($function), code)
-            }
+    pub unsafe fn multiply<T: Element>(&self, alpha: T, product: &Product) -> Outcome<()> {
+        let (handle, one) = (self.handle, T::ONE);
+        match T::TYPE {
+            ElementType::F32 => gemm!(cublasSgemm_v2, f32, handle, alpha, one, product),
+            ElementType::F64 => gemm!(cublasDgemm_v2, f64, handle, alpha, one, product),
+            ElementType::C32 => gemm!(cublasCgemm_v2, raw::cuComplex, handle, alpha, one, product),
+            ElementType::C64 => gemm!(
+                cublasZgemm_v2,
+                raw::cuDoubleComplex,
+                handle,
+                alpha,
+                one,
+                product
+            ),
         }
-    };
+    }
 }
-
-element!(
-    f32,
-    f32,
-    cublasSgemm_v2,
-    |real| real as f32,
-    0.0,
-    2.0,
-    peak_f32_flops_per_s
-);
-element!(
-    f64,
-    f64,
-    cublasDgemm_v2,
-    |real| real,
-    0.0,
-    2.0,
-    peak_f64_flops_per_s
-);
-element!(
-    Complex32,
-    raw::cuComplex,
-    cublasCgemm_v2,
-    |real| Complex32::new(real as f32, 0.0),
-    Complex32::new(0.0, 0.0),
-    8.0,
-    peak_f32_flops_per_s
-);
-element!(
-    Complex64,
-    raw::cuDoubleComplex,
-    cublasZgemm_v2,
-    |real| Complex64::new(real, 0.0),
-    Complex64::new(0.0, 0.0),
-    8.0,
-    peak_f64_flops_per_s
-);
 
 #[cfg(test)]
 mod tests {

@@ -5,16 +5,13 @@ pub use cudarc::driver::sys::CUresult;
 
 /// A number that a library returns, and the enumeration of the codes that are known of it.
 macro_rules! codes {
-    ($code:ident of $enumeration:ident, success $success:ident: $($name:ident)+) => {
+    ($code:ident of $enumeration:ident: $($name:ident)+) => {
         /// What a function returned.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(transparent)]
         pub struct $code(pub u32);
 
         impl $code {
-            /// Nothing went wrong.
-            pub const SUCCESS: Self = Self($enumeration::$success as u32);
-
             /// The code, if these bindings know it.
             pub fn known(self) -> Option<$enumeration> {
                 const KNOWN: &[$enumeration] = &[$($enumeration::$name),+];
@@ -30,7 +27,7 @@ macro_rules! codes {
 }
 
 codes! {
-    DriverCode of CUresult, success CUDA_SUCCESS:
+    DriverCode of CUresult:
     CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE CUDA_ERROR_OUT_OF_MEMORY CUDA_ERROR_NOT_INITIALIZED
     CUDA_ERROR_DEINITIALIZED CUDA_ERROR_PROFILER_DISABLED CUDA_ERROR_PROFILER_NOT_INITIALIZED
     CUDA_ERROR_PROFILER_ALREADY_STARTED CUDA_ERROR_PROFILER_ALREADY_STOPPED CUDA_ERROR_STUB_LIBRARY
@@ -74,7 +71,7 @@ codes! {
 }
 
 codes! {
-    BlasCode of cublasStatus_t, success CUBLAS_STATUS_SUCCESS:
+    BlasCode of cublasStatus_t:
     CUBLAS_STATUS_SUCCESS CUBLAS_STATUS_NOT_INITIALIZED CUBLAS_STATUS_ALLOC_FAILED
     CUBLAS_STATUS_INVALID_VALUE CUBLAS_STATUS_ARCH_MISMATCH CUBLAS_STATUS_MAPPING_ERROR
     CUBLAS_STATUS_EXECUTION_FAILED CUBLAS_STATUS_INTERNAL_ERROR CUBLAS_STATUS_NOT_SUPPORTED

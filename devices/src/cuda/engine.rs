@@ -1,7 +1,7 @@
 //! The arithmetic of a GPU device: `C += alpha·A·B`, with C on the GPU or streaming through it.
 
 use super::allocate::host_limit_bytes;
-use super::blas::{BlasHandle, Element};
+use super::blas::BlasHandle;
 use super::check::Outcome;
 use super::context::Context;
 use super::find::CudaInfo;
@@ -13,7 +13,7 @@ use super::staging::Staging;
 use super::streamed::Gathered;
 use super::{CudaConfig, find, speed};
 use crate::worker::Depth;
-use crate::{DeviceError, View, ViewMut};
+use crate::{DeviceError, Element, View, ViewMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl<T: Element> Engine<T> {
         // Asked for after cuBLAS has taken its share.
         let free = context.free_bytes()?;
         let allowed = free - free / LEFT_FREE;
-        let peak = T::peak_flops_per_s(info);
+        let peak = info.peak_flops_per_s(T::TYPE);
         let device_bytes = config
             .memory_limit_bytes
             .map_or(allowed, |limit| limit.min(allowed));
@@ -140,14 +140,14 @@ impl<T: Element> Engine<T> {
         if let Some(job) = self.job.as_ref().filter(|job| job.shape == shape) {
             return Some(job.plan);
         }
-        plan::plan(shape, T::FLOP, &self.limits)
+        plan::plan(shape, T::TYPE.flop(), &self.limits)
     }
 
     /// Bytes of host memory that a job pins; where its limits are too low for any, the least that it would.
     pub fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
         let least = || {
             let shape = shape::<T>(rows, cols, depth)?;
-            plan::least_host_bytes(shape, T::FLOP, &self.limits)
+            plan::least_host_bytes(shape, T::TYPE.flop(), &self.limits)
         };
         let planned = self.plan(rows, cols, depth).map(|plan| plan.host_bytes);
         planned.or_else(least).unwrap_or(0)

@@ -3,8 +3,8 @@
 use super::check::{CallError, Outcome, check};
 use super::codes::DriverCode;
 use super::raw::{self, CUdevice_attribute as Attribute, Missing};
-use crate::DeviceError;
 use crate::topology::DriverGpu;
+use crate::{DeviceError, ElementType};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char};
 
@@ -46,6 +46,17 @@ pub struct CudaInfo {
     pub peak_f32_flops_per_s: Option<f64>,
     /// Whether it is a slice of a GPU (MIG).
     pub is_slice: bool,
+}
+
+impl CudaInfo {
+    /// The peak for elements of this type in real operations, flop/s; `None` for a compute capability that is not known
+    /// here.
+    pub fn peak_flops_per_s(&self, kind: ElementType) -> Option<f64> {
+        match kind {
+            ElementType::F32 | ElementType::C32 => self.peak_f32_flops_per_s,
+            ElementType::F64 | ElementType::C64 => self.peak_f64_flops_per_s,
+        }
+    }
 }
 
 impl TryFrom<&CudaInfo> for DriverGpu {

@@ -27,7 +27,6 @@ mod streamed;
 mod tiles;
 mod worker;
 
-pub use blas::Element;
 pub use engine::Engine;
 pub use find::{CudaInfo, Survey, devices, survey};
 pub use plan::{Placement, TilePlan};

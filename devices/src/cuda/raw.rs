@@ -5,7 +5,7 @@
 //! function is missing. Here a code is a number ([`DriverCode`], [`BlasCode`]), and all functions are looked up before the
 //! first is called. The compiler checks that their arguments are those of the bindings.
 
-use super::codes::{BlasCode, DriverCode};
+use super::codes::{BlasCode, CUresult, DriverCode};
 use crate::DeviceError;
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -199,5 +199,6 @@ pub fn driver_version() -> Option<(u32, u32)> {
         Err(Missing::Library) => return None,
     };
     let version = u32::try_from(version).ok().filter(|&v| v > 0)?;
-    (code == DriverCode::SUCCESS).then_some((version / 1000, version % 1000 / 10))
+    let works = code.known() == Some(CUresult::CUDA_SUCCESS);
+    works.then_some((version / 1000, version % 1000 / 10))
 }

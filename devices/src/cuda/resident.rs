@@ -1,11 +1,11 @@
 //! Jobs whose C stays on the GPU: the panels of each update travel there.
 
-use super::blas::{Element, Product};
+use super::blas::Product;
 use super::check::Outcome;
 use super::engine::Engine;
 use super::plan::{SLOTS, Shape};
 use super::staging::Place;
-use crate::View;
+use crate::{Element, View};
 use std::ops::Range;
 
 /// Where C and the panels lie on the GPU, and which panels are there.
@@ -163,7 +163,7 @@ impl Resident {
         };
         // SAFETY: the three lie in the memory of the job, as the plan says, which is kept until the work is done; their
         // dimensions are below the limits that the plan keeps.
-        unsafe { T::multiply(&engine.blas, alpha, &product) }
+        unsafe { engine.blas.multiply(alpha, &product) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! How fast a GPU and the way to it are, measured.
 
-use super::blas::{BlasHandle, Element, Product};
+use super::blas::{BlasHandle, Product};
 use super::check::{CallError, Outcome};
 use super::context::Context;
 use super::engine::Engine;
@@ -9,7 +9,8 @@ use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::SLOTS;
 use super::staging::{Place, Staging};
 use crate::worker::ResidentPeak;
-use crate::{DeviceError, View};
+use crate::{DeviceError, Element, View};
+use num_complex::Complex64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,7 @@ pub fn first_product<T: Element>(
             c: (address(2), SMALL),
         };
         // SAFETY: the three squares lie in memory that is freed when the work is done.
-        unsafe { T::multiply(blas, T::of(1.0), &product) }
+        unsafe { blas.multiply(T::ONE, &product) }
     })();
     // Before the memory goes, whatever happened.
     done.and(lanes.settle())
@@ -146,7 +147,7 @@ impl<T: Element> Engine<T> {
                 Ok(Some(fastest_s)) => fastest_s,
                 Err(error) => return Err(error),
             };
-            let flops_per_s = T::FLOP * (side as f64).powi(3) / fastest_s;
+            let flops_per_s = T::TYPE.flop() * (side as f64).powi(3) / fastest_s;
             if best.is_none_or(|best| flops_per_s > best.flops_per_s) {
                 best = Some(ResidentPeak { flops_per_s, side });
             }
@@ -191,7 +192,7 @@ impl<T: Element> Engine<T> {
         for _ in 0..PRODUCTS {
             let start = Instant::now();
             // SAFETY: the three squares lie in memory that is held until the work is done, which is waited for.
-            unsafe { T::multiply(&self.blas, T::of(1.0), &product) }?;
+            unsafe { self.blas.multiply(T::ONE, &product) }?;
             self.lanes.compute.synchronize()?;
             fastest_s = fastest_s.min(start.elapsed().as_secs_f64());
         }
@@ -216,7 +217,9 @@ fn numbers<T: Element>(count: usize) -> Vec<T> {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        T::of(0.5 + (state >> 11) as f64 / 2.0_f64.powi(54))
+        T::of(Complex64::from(
+            0.5 + (state >> 11) as f64 / 2.0_f64.powi(54),
+        ))
     };
     std::iter::repeat_with(next).take(count).collect()
 }

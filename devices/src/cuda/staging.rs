@@ -1,14 +1,13 @@
 //! The way between ordinary host memory and the GPU: through slots of pinned memory, one being filled or emptied while
 //! the other one is copied.
 
-use super::blas::Element;
 use super::check::Outcome;
 use super::context::Context;
 use super::plan::SLOTS;
 use super::raw::CUdeviceptr;
 use super::stream::{Event, MatrixCopy, Stream};
 use super::tiles::{Tile, tiles};
-use crate::{View, ViewMut};
+use crate::{Element, View, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;

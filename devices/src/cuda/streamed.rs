@@ -1,13 +1,13 @@
 //! Jobs whose C does not fit on the GPU: panels are gathered on the host, and tiles of C visit the GPU.
 
-use super::blas::{Element, Product};
+use super::blas::Product;
 use super::check::Outcome;
 use super::engine::Engine;
 use super::plan::{Placement, SLOTS, Shape, TilePlan};
 use super::staging::{Place, block_mut, copy_columns};
 use super::stream::MatrixCopy;
 use super::tiles::{Tile, tiles};
-use crate::{View, ViewMut};
+use crate::{Element, View, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -193,7 +193,7 @@ impl<T: Element> Gathered<T> {
                 c: (c.address, c.ld),
             };
             // SAFETY: tile and panels lie in the memory of the job, which is kept until the work is done.
-            unsafe { T::multiply(&engine.blas, alpha, &product) }?;
+            unsafe { engine.blas.multiply(alpha, &product) }?;
             lanes.panel_free[slot].record(&lanes.compute)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Every element type.
 
-use isochron_devices::cuda::{CudaConfig, Element, Engine, Placement};
-use isochron_devices::{Depth, View, ViewMut};
+use isochron_devices::cuda::{CudaConfig, Engine, Placement};
+use isochron_devices::{Depth, Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 
 use super::case::integers;
@@ -42,7 +42,7 @@ struct Matrices<T> {
     expected: Vec<T>,
 }
 
-impl<T: Element + std::ops::AddAssign + std::ops::Mul<Output = T>> Matrices<T> {
+impl<T: Element> Matrices<T> {
     fn new(number: fn(f64) -> T) -> Self {
         let matrix =
             |count, seed| -> Vec<T> { integers(count, seed).into_iter().map(number).collect() };
@@ -57,7 +57,8 @@ impl<T: Element + std::ops::AddAssign + std::ops::Mul<Output = T>> Matrices<T> {
         for (p, alpha) in factors.enumerate() {
             for j in 0..COLS {
                 for i in 0..ROWS {
-                    expected[j * ROWS + i] += number(alpha) * (a[p * ROWS + i] * b[j * all + p]);
+                    let c = &mut expected[j * ROWS + i];
+                    *c = *c + number(alpha) * (a[p * ROWS + i] * b[j * all + p]);
                 }
             }
         }
@@ -101,7 +102,7 @@ fn depth() -> Depth {
     }
 }
 
-fn element<T: Element + std::ops::AddAssign + std::ops::Mul<Output = T>>(number: fn(f64) -> T) {
+fn element<T: Element>(number: fn(f64) -> T) {
     let matrices = Matrices::new(number);
     let bytes = (ROWS * COLS * size_of::<T>()) as u64;
     for limit in [None, Some(bytes / 4)] {
