@@ -120,7 +120,7 @@ fn alternate(
         max_seconds: 2.0,
         ..MeasureConfig::default()
     };
-    let mut operands = Operands::default();
+    let mut operands = Operands::<f64>::default();
     for round in 0..rounds {
         for n in SIZES {
             // Every other round begins alone.

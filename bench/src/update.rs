@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use isochron_devices::{Blas, CblasLibrary, CpuWorker, Depth, Topology, Worker};
+use isochron_devices::{Blas, CblasLibrary, CpuWorker, Depth, Topology, Updates, Worker};
 use serde_json::{Value, json};
 
 use crate::direct::{Direct, Operands, Shape, burst, serve};

@@ -1,6 +1,6 @@
 //! The numbers that matrices are made of.
 
-use crate::{Blas, View, ViewMut};
+use crate::{Blas, Updates, View, ViewMut, Worker};
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -43,6 +43,21 @@ impl ElementType {
     /// Real operations that one multiplication with addition takes: 2, or 8 for complex numbers.
     pub fn flop(self) -> f64 {
         if self.is_complex() { 8.0 } else { 2.0 }
+    }
+
+    /// The smallest type that has all numbers of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let complex = self.is_complex() || other.is_complex();
+        let double = [self, other]
+            .iter()
+            .any(|kind| matches!(kind, Self::F64 | Self::C64));
+        match (complex, double) {
+            (false, false) => Self::F32,
+            (false, true) => Self::F64,
+            (true, false) => Self::C32,
+            (true, true) => Self::C64,
+        }
     }
 
     /// Its name: `f32`, `f64`, `c32` or `c64`.
@@ -118,6 +133,9 @@ pub trait Element:
         b: View<'_, Self>,
         c: ViewMut<'_, Self>,
     );
+
+    /// The arithmetic of a device with elements of this type.
+    fn updates(worker: &mut dyn Worker) -> &mut dyn Updates<Self>;
 }
 
 mod sealed {
@@ -156,6 +174,10 @@ macro_rules! element {
                 c: ViewMut<'_, Self>,
             ) {
                 blas.$gemm(alpha, a, b, c);
+            }
+
+            fn updates(worker: &mut dyn Worker) -> &mut dyn Updates<Self> {
+                worker
             }
         }
     };
@@ -240,6 +262,21 @@ mod tests {
         keeps_its_value::<f64>(Complex64::new(1e300, 0.0));
         keeps_its_value::<Complex32>(Complex64::new(3.0, -0.5));
         keeps_its_value::<Complex64>(Complex64::new(1e-200, 7.0));
+    }
+
+    #[test]
+    fn the_smallest_type_of_both_is_found() {
+        use ElementType::{C32, C64, F32, F64};
+        let cases = [
+            (F32, F64, F64),
+            (F32, C32, C32),
+            (F64, C32, C64),
+            (C64, F32, C64),
+        ];
+        for (one, other, both) in cases {
+            assert_eq!([one.and(other), other.and(one)], [both; 2]);
+            assert_eq!(one.and(one), one);
+        }
     }
 
     #[test]

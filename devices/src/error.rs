@@ -1,5 +1,7 @@
 //! The one error type of this crate.
 
+use crate::ElementType;
+
 /// What can go wrong while discovering, building, driving or measuring devices.
 ///
 /// Every message says what was asked for, what was found and, where there is something to do about it,
@@ -110,6 +112,14 @@ pub enum DeviceError {
         k: usize,
         /// Largest inner dimension announced.
         k_max: usize,
+    },
+    /// A call of a job has elements of another type than `begin` had.
+    #[error("a call with elements of type {call} in a job of {job}: a job has one type")]
+    Element {
+        /// The type of the job.
+        job: ElementType,
+        /// The type of the call.
+        call: ElementType,
     },
     /// A worker was called out of order: `begin`, any number of `update`, `finish`.
     #[error("{call} was called {when}: the order is begin, update..., finish")]

@@ -58,4 +58,6 @@ pub use share::share_cores;
 pub use team::DeviceTeam;
 pub use topology::{BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary};
 pub use view::{View, ViewMut, leading_dimension};
-pub use worker::{Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Worker};
+pub use worker::{
+    Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Updates, Worker,
+};

@@ -2,8 +2,10 @@
 
 use crate::turns::Turns;
 use crate::visit::Visit;
-use crate::worker::{Depth, DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Worker};
-use crate::{DeviceError, ThreadPlace, View, ViewMut};
+use crate::worker::{
+    Depth, DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Updates, Worker,
+};
+use crate::{DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
 
@@ -138,12 +140,18 @@ impl Worker for PacedWorker {
         &self.info
     }
 
-    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
-        self.inner.memory_needed(rows, cols, depth)
+    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64 {
+        self.inner.memory_needed(rows, cols, depth, element)
     }
 
-    fn own_memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
-        self.inner.own_memory_needed(rows, cols, depth)
+    fn own_memory_needed(
+        &self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> u64 {
+        self.inner.own_memory_needed(rows, cols, depth, element)
     }
 
     fn memory_held(&self) -> u64 {
@@ -154,49 +162,63 @@ impl Worker for PacedWorker {
         self.inner.limit_memory(bytes);
     }
 
-    fn updates_per_visit(&self, rows: usize, cols: usize, depth: Depth) -> usize {
-        self.inner.updates_per_visit(rows, cols, depth)
+    fn updates_per_visit(
+        &self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> usize {
+        self.inner.updates_per_visit(rows, cols, depth, element)
     }
 
     fn copies_ahead(&self) -> bool {
         self.inner.copies_ahead()
     }
 
-    /// Of the inner worker: what its library could do, if it were not slowed down.
-    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        self.inner.resident_peak()
-    }
-
-    fn scale(&mut self, beta: f64, c: ViewMut<'_, f64>) {
-        self.inner.scale(beta, c);
-    }
-
     fn threads(&self) -> Vec<ThreadPlace> {
         self.inner.threads()
     }
 
-    fn reserve(&mut self, rows: usize, cols: usize, depth: Depth) -> Result<(), DeviceError> {
-        self.inner.reserve(rows, cols, depth)
+    fn reserve(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> Result<(), DeviceError> {
+        self.inner.reserve(rows, cols, depth, element)
+    }
+}
+
+impl<T: Element> Updates<T> for PacedWorker {
+    /// Of the inner worker: what its library could do, if it were not slowed down.
+    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+        T::updates(self.inner.as_mut()).resident_peak()
     }
 
-    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+    fn scale(&mut self, beta: T, c: ViewMut<'_, T>) {
+        T::updates(self.inner.as_mut()).scale(beta, c);
+    }
+
+    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         let (rows, cols) = (c.rows(), c.cols());
         let time = self.paced(
-            |inner| inner.begin(c, depth),
+            |inner: &mut dyn Updates<T>| inner.begin(c, depth),
             |paced, used_s| paced.pace.frame_s(used_s).max(used_s),
         )?;
         // Asked for now, since a job may have got smaller tiles than were planned.
-        let together = self.inner.updates_per_visit(rows, cols, depth);
+        let together = self.inner.updates_per_visit(rows, cols, depth, T::TYPE);
         self.visit = Visit::new(depth, together);
         Ok(time)
     }
 
     fn update(
         &mut self,
-        alpha: f64,
-        a: View<'_, f64>,
-        b: View<'_, f64>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
         self.paced_update(alpha, shape, |inner| inner.update(alpha, a, b, c))
@@ -204,10 +226,10 @@ impl Worker for PacedWorker {
 
     fn update_ahead(
         &mut self,
-        alpha: f64,
-        (a, b): Panels<'_>,
-        next: Panels<'_>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        (a, b): Panels<'_, T>,
+        next: Panels<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());
         self.paced_update(alpha, shape, |inner| {
@@ -215,10 +237,10 @@ impl Worker for PacedWorker {
         })
     }
 
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         // What was gathered and not computed yet is computed now.
         self.paced(
-            |inner| inner.finish(c),
+            |inner: &mut dyn Updates<T>| inner.finish(c),
             |paced, used_s| {
                 let prescribed_s = paced.pace.frame_s(used_s);
                 paced.visit.finish(used_s, prescribed_s)
@@ -229,27 +251,27 @@ impl Worker for PacedWorker {
 
 impl PacedWorker {
     /// An update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then a pause.
-    fn paced_update(
+    fn paced_update<T: Element>(
         &mut self,
-        alpha: f64,
+        alpha: T,
         (rows, cols, k): (usize, usize, usize),
-        update: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
+        update: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
     ) -> Result<UpdateTime, DeviceError> {
         self.paced(update, |paced, used_s| {
             let prescribed_s = paced.pace.target_s(used_s, rows, cols, k);
-            paced.visit.count(k, alpha != 0.0, used_s, prescribed_s)
+            paced.visit.count(k, alpha != T::ZERO, used_s, prescribed_s)
         })
     }
 
     /// A call of the inner worker, and then a pause until it has taken as long as `target_s` says of what it really used.
-    fn paced(
+    fn paced<T: Element>(
         &mut self,
-        call: impl FnOnce(&mut dyn Worker) -> Result<UpdateTime, DeviceError>,
+        call: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
         target_s: impl FnOnce(&mut Self, f64) -> f64,
     ) -> Result<UpdateTime, DeviceError> {
         let start = Instant::now();
         let turn = self.turns.take();
-        let time = call(self.inner.as_mut())?;
+        let time = call(T::updates(self.inner.as_mut()))?;
         drop(turn);
         // The CPU clock stands still while other programs have the core; a GPU has no such clock.
         let used_s = match self.info.kind {

@@ -1,8 +1,8 @@
 //! A device that exists on paper only: it replays a recorded model on a virtual clock.
 
 use crate::paced::{check_model, model_time_s};
-use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
-use crate::{DeviceError, View, ViewMut};
+use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Updates, Worker};
+use crate::{DeviceError, Element, ElementType, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
 /// A worker without arithmetic: an update returns at once, leaves C as it is, and says that it took what the model
@@ -54,12 +54,20 @@ impl Worker for RecordedWorker {
         &self.info
     }
 
-    fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
+    fn memory_needed(
+        &self,
+        _rows: usize,
+        _cols: usize,
+        _depth: Depth,
+        _element: ElementType,
+    ) -> u64 {
         0
     }
+}
 
+impl<T: Element> Updates<T> for RecordedWorker {
     /// Takes no time: the model knows updates, and what they take is all that a recorded device takes.
-    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);
         Ok(UpdateTime::default())
     }
@@ -67,10 +75,10 @@ impl Worker for RecordedWorker {
     /// Takes no time and leaves `c` as it is; `busy_s` is the recorded time, `cpu_s` is 0.
     fn update(
         &mut self,
-        _alpha: f64,
-        a: View<'_, f64>,
-        b: View<'_, f64>,
-        c: ViewMut<'_, f64>,
+        _alpha: T,
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
         Ok(UpdateTime {
@@ -80,7 +88,7 @@ impl Worker for RecordedWorker {
     }
 
     /// Takes no time, as `begin`.
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         self.job.finish(&c)?;
         Ok(UpdateTime::default())
     }

@@ -1,6 +1,7 @@
 //! The contract of a device, and what a device says about itself.
 
-use crate::{DeviceError, ThreadPlace, View, ViewMut};
+use crate::{DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
+use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
 /// What a device is made of.
@@ -97,27 +98,31 @@ pub struct ResidentPeak {
 }
 
 /// The A and the B of an update.
-pub type Panels<'a> = (View<'a, f64>, View<'a, f64>);
+pub type Panels<'a, T> = (View<'a, T>, View<'a, T>);
 
-/// A device: it multiplies `C += alpha·A·B` on its slice of the node's matrix.
+/// A device: it multiplies `C += alpha·A·B` on its slice of the node's matrix, for every type of elements.
 ///
-/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`); the times of the three
-/// sum up to what the job takes of the device. In between the
-/// worker may keep C elsewhere, so C is valid only after `finish`. After an error the job is over: the content of
-/// C is unspecified, and the next call is `begin`.
+/// What depends on the type is [`Updates`], which a device implements for each; [`Element::updates`] picks one where
+/// the device is a `dyn Worker`.
 ///
 /// Every implementation passes [`conformance::run`](crate::conformance::run).
-pub trait Worker: Send {
+pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Complex64> {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;
 
     /// Bytes that a job of this size needs beyond the matrices in host memory; where its limit is too low for the job, the
     /// least that would do.
-    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64;
+    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64;
 
     /// Bytes of its own memory, which is not the host's, that a job of this size takes; 0 for a device without any, and
     /// where the job does not fit.
-    fn own_memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
+    fn own_memory_needed(
+        &self,
+        _rows: usize,
+        _cols: usize,
+        _depth: Depth,
+        _element: ElementType,
+    ) -> u64 {
         0
     }
 
@@ -133,16 +138,50 @@ pub trait Worker: Send {
     /// How many consecutive updates with `k = k_max` belong together: a device that gathers the panels of several before
     /// it computes has a speed over so many, and not over one. A power of two, or [all of the job's](Depth::updates); 1 for
     /// most devices.
-    fn updates_per_visit(&self, _rows: usize, _cols: usize, _depth: Depth) -> usize {
+    fn updates_per_visit(
+        &self,
+        _rows: usize,
+        _cols: usize,
+        _depth: Depth,
+        _element: ElementType,
+    ) -> usize {
         1
     }
 
-    /// Whether it copies the panels that [`update_ahead`](Self::update_ahead) announces: then the first update of a job takes
-    /// longer than the others, since nobody has announced it.
+    /// Whether it copies the panels that [`update_ahead`](Updates::update_ahead) announces: then the first update of a job
+    /// takes longer than the others, since nobody has announced it.
     fn copies_ahead(&self) -> bool {
         false
     }
 
+    /// Where the threads that compute are bound, and where they ran; empty for a device without such threads.
+    fn threads(&self) -> Vec<ThreadPlace> {
+        Vec::new()
+    }
+
+    /// Takes the memory that a job of this size will need, between jobs: then its time is no part of `begin`'s. A job that
+    /// was not finished is abandoned. Does nothing where a device needs none.
+    ///
+    /// # Errors
+    /// As [`begin`](Updates::begin).
+    fn reserve(
+        &mut self,
+        _rows: usize,
+        _cols: usize,
+        _depth: Depth,
+        _element: ElementType,
+    ) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// The arithmetic of a device with elements of one type.
+///
+/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`) and the same type; the
+/// times of the three sum up to what the job takes of the device. In between the worker may keep C elsewhere, so C is
+/// valid only after `finish`. After an error the job is over: the content of C is unspecified, and the next call is
+/// `begin`.
+pub trait Updates<T: Element>: Send {
     /// Measures, between jobs, how fast the device's library is with all operands in the device's own memory. `None` for a
     /// device that computes in host memory: its updates show that.
     ///
@@ -156,22 +195,8 @@ pub trait Worker: Send {
     ///
     /// The system places a page of memory where the thread runs that writes it first, so this puts a C that nobody has
     /// written yet next to the cores that will work on it.
-    fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
+    fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
         c.scale(beta);
-    }
-
-    /// Where the threads that compute are bound, and where they ran; empty for a device without such threads.
-    fn threads(&self) -> Vec<ThreadPlace> {
-        Vec::new()
-    }
-
-    /// Takes the memory that a job of this size will need, between jobs: then its time is no part of `begin`'s. A job that
-    /// was not finished is abandoned. Does nothing where a device needs none.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    fn reserve(&mut self, _rows: usize, _cols: usize, _depth: Depth) -> Result<(), DeviceError> {
-        Ok(())
     }
 
     /// Starts a job on `c`, whose updates have the inner dimensions that `depth` says. Returns what that took: a device
@@ -180,20 +205,21 @@ pub trait Worker: Send {
     /// # Errors
     /// [`DeviceError::Memory`] when the job does not fit; whatever the device reports. A job that was not finished
     /// is abandoned.
-    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError>;
+    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError>;
 
     /// `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0, and
     /// `alpha = 0` reads neither A nor B.
     ///
     /// # Errors
-    /// [`DeviceError::Order`] outside a job; [`DeviceError::Shape`] when the shapes do not fit each other or C is
-    /// not the one of `begin`; [`DeviceError::InnerDimension`] when `k > k_max`; whatever the device reports.
+    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in one of another type; [`DeviceError::Shape`] when
+    /// the shapes do not fit each other or C is not the one of `begin`; [`DeviceError::InnerDimension`] when `k > k_max`;
+    /// whatever the device reports.
     fn update(
         &mut self,
-        alpha: f64,
-        a: View<'_, f64>,
-        b: View<'_, f64>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError>;
 
     /// As [`update`](Self::update), where the A and B of the next update of the job are known: `next` are those views, on
@@ -206,10 +232,10 @@ pub trait Worker: Send {
     /// As [`update`](Self::update), for `a`, `b` and `c`; `next` is looked at when it is updated with.
     fn update_ahead(
         &mut self,
-        alpha: f64,
-        (a, b): Panels<'_>,
-        _next: Panels<'_>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        (a, b): Panels<'_, T>,
+        _next: Panels<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.update(alpha, a, b, c)
     }
@@ -218,34 +244,48 @@ pub trait Worker: Send {
     /// was gathered and not computed with yet, where less came than `begin` was told.
     ///
     /// # Errors
-    /// [`DeviceError::Order`] outside a job; [`DeviceError::Shape`] when C is not the one of `begin`; whatever the
-    /// device reports.
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError>;
+    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in one of another type; [`DeviceError::Shape`] when C
+    /// is not the one of `begin`; whatever the device reports.
+    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError>;
 }
 
-/// The job that a worker is in: checks the order and the shapes that [`Worker`] asks for.
+/// The job that a worker is in: checks the order, the type and the shapes that [`Updates`] asks for.
 ///
 /// A worker keeps one, and calls it first in `begin`, `update` and `finish`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Job {
-    open: Option<(usize, usize, usize)>,
+    open: Option<Open>,
+}
+
+/// What the calls of a job have in common.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    rows: usize,
+    cols: usize,
+    k_max: usize,
+    element: ElementType,
 }
 
 impl Job {
     /// Opens a job on a `rows × cols` matrix; an older one is abandoned.
-    pub fn begin(&mut self, c: &ViewMut<'_, f64>, depth: Depth) {
-        self.open = Some((c.rows(), c.cols(), depth.k_max));
+    pub fn begin<T: Element>(&mut self, c: &ViewMut<'_, T>, depth: Depth) {
+        self.open = Some(Open {
+            rows: c.rows(),
+            cols: c.cols(),
+            k_max: depth.k_max,
+            element: T::TYPE,
+        });
     }
 
     /// Checks the operands of an update.
     ///
     /// # Errors
-    /// As [`Worker::update`]: `Order`, `Shape`, `InnerDimension`. The job is closed.
-    pub fn update(
+    /// As [`Updates::update`]: `Order`, `Element`, `Shape`, `InnerDimension`. The job is closed.
+    pub fn update<T: Element>(
         &mut self,
-        a: &View<'_, f64>,
-        b: &View<'_, f64>,
-        c: &ViewMut<'_, f64>,
+        a: &View<'_, T>,
+        b: &View<'_, T>,
+        c: &ViewMut<'_, T>,
     ) -> Result<(), DeviceError> {
         let checked = self.check(a, b, c);
         if checked.is_err() {
@@ -257,27 +297,39 @@ impl Job {
     /// Closes the job.
     ///
     /// # Errors
-    /// As [`Worker::finish`]: `Order`, `Shape`.
-    pub fn finish(&mut self, c: &ViewMut<'_, f64>) -> Result<(), DeviceError> {
-        let (rows, cols, _) = self.open.take().ok_or(BEFORE_BEGIN_FINISH)?;
-        shape("C", (rows, cols), (c.rows(), c.cols()))
+    /// As [`Updates::finish`]: `Order`, `Element`, `Shape`.
+    pub fn finish<T: Element>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
+        self.open.take().ok_or(BEFORE_BEGIN_FINISH)?.check(c)
     }
 
-    fn check(
+    fn check<T: Element>(
         &self,
-        a: &View<'_, f64>,
-        b: &View<'_, f64>,
-        c: &ViewMut<'_, f64>,
+        a: &View<'_, T>,
+        b: &View<'_, T>,
+        c: &ViewMut<'_, T>,
     ) -> Result<(), DeviceError> {
-        let (rows, cols, k_max) = self.open.ok_or(BEFORE_BEGIN_UPDATE)?;
-        shape("C", (rows, cols), (c.rows(), c.cols()))?;
-        shape("A", (rows, a.cols()), (a.rows(), a.cols()))?;
-        shape("B", (a.cols(), cols), (b.rows(), b.cols()))?;
-        let k = a.cols();
+        let open = self.open.ok_or(BEFORE_BEGIN_UPDATE)?;
+        open.check(c)?;
+        shape("A", (open.rows, a.cols()), (a.rows(), a.cols()))?;
+        shape("B", (a.cols(), open.cols), (b.rows(), b.cols()))?;
+        let (k, k_max) = (a.cols(), open.k_max);
         if k > k_max {
             return Err(DeviceError::InnerDimension { k, k_max });
         }
         Ok(())
+    }
+}
+
+impl Open {
+    /// Whether `c` may be the job's.
+    fn check<T: Element>(&self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
+        if self.element != T::TYPE {
+            return Err(DeviceError::Element {
+                job: self.element,
+                call: T::TYPE,
+            });
+        }
+        shape("C", (self.rows, self.cols), (c.rows(), c.cols()))
     }
 }
 

@@ -6,8 +6,8 @@
 
 use isochron_devices::measure::{Operands, alone};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, MeasureConfig, UpdateTime, View,
-    ViewMut, Worker, measure_team,
+    Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, ElementType, MeasureConfig,
+    UpdateTime, Updates, View, ViewMut, Worker, measure_team,
 };
 
 /// Gathers four updates, or what the job has left, and says that each of them took a second.
@@ -23,29 +23,31 @@ impl Worker for Gatherer {
         &self.info
     }
 
-    fn memory_needed(&self, _: usize, _: usize, _: Depth) -> u64 {
+    fn memory_needed(&self, _: usize, _: usize, _: Depth, _: ElementType) -> u64 {
         0
     }
 
-    fn updates_per_visit(&self, _: usize, _: usize, depth: Depth) -> usize {
+    fn updates_per_visit(&self, _: usize, _: usize, depth: Depth, _: ElementType) -> usize {
         depth.updates().min(4)
     }
 
     fn copies_ahead(&self) -> bool {
         true
     }
+}
 
-    fn begin(&mut self, _: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+impl<T: Element> Updates<T> for Gatherer {
+    fn begin(&mut self, _: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         (self.depth, self.gathered, self.left) = (depth, 0, depth.updates());
         Ok(UpdateTime::default())
     }
 
     fn update(
         &mut self,
-        _: f64,
-        _: View<'_, f64>,
-        _: View<'_, f64>,
-        _: ViewMut<'_, f64>,
+        _: T,
+        _: View<'_, T>,
+        _: View<'_, T>,
+        _: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.gathered += 1;
         self.left -= 1;
@@ -60,7 +62,7 @@ impl Worker for Gatherer {
         Ok(UpdateTime { busy_s, cpu_s: 0.0 })
     }
 
-    fn finish(&mut self, _: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+    fn finish(&mut self, _: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         Ok(UpdateTime::default())
     }
 }
@@ -90,7 +92,7 @@ fn a_repetition_is_whole_visits() {
             max_seconds: 1e9,
             ..MeasureConfig::default()
         };
-        let (depth, mut operands) = (Depth::of(2, updates), Operands::default());
+        let (depth, mut operands) = (Depth::of(2, updates), Operands::<f64>::default());
         let measured = measure_team(
             &mut team,
             40,

@@ -5,8 +5,8 @@
 )]
 
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceKind, Pace, PacedWorker, UpdateTime, View, ViewMut,
-    Worker,
+    Depth, DeviceError, DeviceInfo, DeviceKind, Element, ElementType, Pace, PacedWorker,
+    UpdateTime, Updates, View, ViewMut, Worker,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
@@ -36,24 +36,26 @@ impl Worker for Gatherer {
         &self.info
     }
 
-    fn memory_needed(&self, _: usize, _: usize, _: Depth) -> u64 {
+    fn memory_needed(&self, _: usize, _: usize, _: Depth, _: ElementType) -> u64 {
         0
     }
 
-    fn updates_per_visit(&self, _: usize, _: usize, _: Depth) -> usize {
+    fn updates_per_visit(&self, _: usize, _: usize, _: Depth, _: ElementType) -> usize {
         4
     }
+}
 
-    fn begin(&mut self, _: ViewMut<'_, f64>, _: Depth) -> Result<UpdateTime, DeviceError> {
+impl<T: Element> Updates<T> for Gatherer {
+    fn begin(&mut self, _: ViewMut<'_, T>, _: Depth) -> Result<UpdateTime, DeviceError> {
         Ok(UpdateTime::default())
     }
 
     fn update(
         &mut self,
-        _: f64,
-        _: View<'_, f64>,
-        _: View<'_, f64>,
-        _: ViewMut<'_, f64>,
+        _: T,
+        _: View<'_, T>,
+        _: View<'_, T>,
+        _: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.updates += 1;
         let is_visit = self.updates.is_multiple_of(4);
@@ -63,7 +65,7 @@ impl Worker for Gatherer {
         })
     }
 
-    fn finish(&mut self, _: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+    fn finish(&mut self, _: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         Ok(UpdateTime::default())
     }
 }

@@ -6,8 +6,9 @@
 
 use isochron_devices::measure::Operands;
 use isochron_devices::{
-    CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, EmbeddedBlas, MeasureConfig, Pace,
-    PacedWorker, Topology, UpdateTime, View, ViewMut, Worker, measure_team,
+    CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, EmbeddedBlas,
+    MeasureConfig, Pace, PacedWorker, Topology, UpdateTime, Updates, View, ViewMut, Worker,
+    measure_team,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -33,29 +34,35 @@ impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> 
         &self.info
     }
 
-    fn memory_needed(&self, rows: usize, cols: usize, _depth: Depth) -> u64 {
+    fn memory_needed(&self, rows: usize, cols: usize, _: Depth, _: ElementType) -> u64 {
         (rows * cols) as u64
     }
 
-    fn updates_per_visit(&self, _rows: usize, _cols: usize, _depth: Depth) -> usize {
+    fn updates_per_visit(&self, _: usize, _: usize, _: Depth, _: ElementType) -> usize {
         self.updates_per_visit
     }
+}
 
-    fn begin(&mut self, _c: ViewMut<'_, f64>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
+impl<T, F> Updates<T> for MadeUp<F>
+where
+    T: Element,
+    F: FnMut() -> Result<UpdateTime, DeviceError> + Send,
+{
+    fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
         Ok(time(self.begin_s))
     }
 
     fn update(
         &mut self,
-        _alpha: f64,
-        _a: View<'_, f64>,
-        _b: View<'_, f64>,
-        _c: ViewMut<'_, f64>,
+        _alpha: T,
+        _a: View<'_, T>,
+        _b: View<'_, T>,
+        _c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         (self.update)()
     }
 
-    fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+    fn finish(&mut self, _c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         Ok(time(2.0 * self.begin_s))
     }
 }
@@ -94,14 +101,18 @@ fn updates_that_belong_together_are_measured_together() {
     let plain = made_up("plain", move || Ok(time(3.0)));
     let mut team = DeviceTeam::new(vec![Box::new(gathers), plain]).unwrap();
     let depth = Depth::endless(2);
-    assert_eq!(team.updates_per_visit(8, &[4, 4], depth).unwrap(), 4);
+    assert_eq!(
+        team.updates_per_visit(8, &[4, 4], depth, ElementType::F64)
+            .unwrap(),
+        4
+    );
     let found = measure_team(
         &mut team,
         8,
         &[4, 4],
         depth,
         &MeasureConfig::default(),
-        &mut Operands::default(),
+        &mut Operands::<f64>::default(),
         &mut isochron_devices::measure::alone,
     )
     .unwrap();
@@ -122,7 +133,7 @@ fn the_ends_of_a_job_are_spread_over_its_updates() {
         DeviceTeam::new(vec![Box::new(worker)]).unwrap()
     };
     let measured = |depth| {
-        let mut operands = Operands::default();
+        let mut operands = Operands::<f64>::default();
         let mut alone = isochron_devices::measure::alone;
         let config = MeasureConfig::default();
         let found = measure_team(
@@ -328,7 +339,7 @@ fn real_devices_are_measured() {
         &[16, 0],
         Depth::endless(8),
         &config,
-        &mut Operands::default(),
+        &mut Operands::<f64>::default(),
         &mut isochron_devices::measure::alone,
     )
     .unwrap();

@@ -5,18 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use isochron::comm::{Comm, agree};
-use isochron::matrix::{Distribution, Generator, Matrix, Operand, file};
+use isochron::matrix::{Distribution, Generator, Matrix, Op, Operand, file};
 use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
 use isochron::session::{Session, SessionConfig};
 use isochron::verify::{Exact, Probe};
 use isochron::{Error, ErrorClass};
 use isochron_devices::CpuWorker;
 use isochron_devices::DeviceTeam;
+use isochron_devices::Element;
 use isochron_devices::Worker;
 use isochron_devices::blas::EmbeddedBlas;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
+use num_complex::{Complex, Complex32, Complex64};
 
 /// Shapes m, n, k: powers of two and primes, thin ones, fewer rows or columns than ranks, and nothing at all.
 const SHAPES: [(usize, usize, usize); 16] = [
@@ -124,29 +126,39 @@ pub(crate) fn multiply_on(
 }
 
 /// A multiplication that is planned, and its matrices.
-pub(crate) struct Case {
+pub(crate) struct Case<T = f64> {
     pub plan: Plan,
-    pub a: Matrix,
-    pub b: Matrix,
-    pub c: Matrix,
+    pub a: Matrix<T>,
+    pub b: Matrix<T>,
+    pub c: Matrix<T>,
 }
 
 pub(crate) const SEEDS: [u64; 3] = [11, 12, 13];
 
-impl Case {
+impl<T: Element> Case<T> {
+    /// The plan with generated matrices: `op(A)`, `op(B)` and C are the generators' elements, whatever the operations.
     pub(crate) fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
         let make = |distribution, seed| {
             Matrix::generate(distribution, comm.rank(), generator(seed)).unwrap()
         };
-        let (a, b, c) = (
+        let (mut a, mut b, c) = (
             make(plan.a(), SEEDS[0]),
             make(plan.b(), SEEDS[1]),
             make(plan.c(), SEEDS[2]),
         );
+        let factors = [&mut a, &mut b].into_iter().zip(plan.problem().ops());
+        for ((matrix, op), seed) in factors.zip(SEEDS) {
+            let generator = generator(seed);
+            match op {
+                Op::N => {}
+                Op::T => matrix.fill(|row, col| generator.element(col, row)),
+                Op::C => matrix.fill(|row, col| generator.element::<T>(col, row).conj()),
+            }
+        }
         Self { plan, a, b, c }
     }
 
-    pub(crate) fn operands(&self) -> [Operand<'_>; 2] {
+    pub(crate) fn operands(&self) -> [Operand<'_, T>; 2] {
         self.plan.operands((&self.a, &self.b))
     }
 
@@ -154,7 +166,7 @@ impl Case {
         &mut self,
         comm: &dyn Comm,
         team: &mut DeviceTeam,
-        scalars: Scalars,
+        scalars: Scalars<T>,
     ) -> Execution {
         multiply(
             comm,
@@ -167,8 +179,8 @@ impl Case {
         .unwrap()
     }
 
-    /// Compares every element of C.
-    pub(crate) fn assert_reference(&self, scalars: Scalars, comm: &dyn Comm) {
+    /// Compares every element of C, of whole numbers, with what it is in exact arithmetic.
+    pub(crate) fn assert_reference(&self, scalars: Scalars<T>, comm: &dyn Comm) {
         let part = self.c.part();
         for j in 0..part.cols {
             for (i, &found) in self.c.local().col(j).iter().enumerate() {
@@ -193,18 +205,23 @@ pub(crate) fn integers(seed: u64) -> Generator {
     Generator::Integers { seed }
 }
 
-fn uniform(seed: u64) -> Generator {
+pub(crate) fn uniform(seed: u64) -> Generator {
     Generator::Uniform { seed }
 }
 
-/// What element (row, col) of `alpha·A·B + beta·C` is, computed in whole numbers from the generators alone.
-fn reference(problem: &Problem, scalars: Scalars, row: usize, col: usize) -> f64 {
+/// What element (row, col) of `alpha·op(A)·op(B) + beta·C` is, computed in whole numbers from the generators alone; a
+/// factor that is 0 hides what it multiplies.
+fn reference<T: Element>(problem: &Problem, scalars: Scalars<T>, row: usize, col: usize) -> T {
     let [a, b, c] = SEEDS.map(integers);
-    let whole = |value: f64| value as i64;
-    let product: i64 = (0..problem.k())
-        .map(|l| whole(a.element(row, l)) * whole(b.element(l, col)))
-        .sum();
-    (whole(scalars.alpha) * product + whole(scalars.beta) * whole(c.element(row, col))) as f64
+    let whole = |value: T| {
+        let Complex64 { re, im } = value.value();
+        Complex::new(re as i64, im as i64)
+    };
+    let product = (0..problem.k()).fold(Complex::new(0, 0), |sum, l| {
+        sum + whole(a.element(row, l)) * whole(b.element(l, col))
+    });
+    let sum = whole(scalars.alpha) * product + whole(scalars.beta) * whole(c.element(row, col));
+    T::of(Complex64::new(sum.re as f64, sum.im as f64))
 }
 
 /// All shapes, blocks and layouts on whole numbers, beta = 0 over NaN: every element is compared with a
@@ -424,6 +441,13 @@ pub fn volume(comm: &dyn Comm) -> usize {
 
 /// A matrix that goes to a file and comes back on another layout is the same.
 pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
+    files_of::<f64>(comm, folder)
+        + files_of::<f32>(comm, folder)
+        + files_of::<Complex32>(comm, folder)
+        + files_of::<Complex64>(comm, folder)
+}
+
+fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
     let mut count = 0;
     for ending in ["npy", "mtx"] {
         for (rows, cols) in [(1, 1), (37, 23), (1, 300), (300, 1), (0, 4), (1100, 1000)] {
@@ -435,13 +459,17 @@ pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
             let [even, lopsided, ..] = layouts(comm.size(), blocks(rows), blocks(cols));
             let spread =
                 |layout: &Layout| Distribution::new(rows, cols, block, Arc::new(layout.clone()));
-            let written = Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
-            let path = folder.join(format!("m{rows}x{cols}.{ending}"));
+            let written: Matrix<T> =
+                Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
+            let path = folder.join(format!("{}-{rows}x{cols}.{ending}", T::TYPE));
             file::write(comm, &path, &written).unwrap();
             let shape = file::shape(comm, &path).unwrap();
             assert_eq!((shape.rows, shape.cols), (rows, cols));
-            let (read, _) = file::read(comm, &path, spread(&lopsided)).unwrap();
-            let expected: Matrix =
+            // Text does not say how precise it is.
+            let is_held = shape.element == shape.element.and(T::TYPE);
+            assert!(is_held && shape.element.is_complex() == T::TYPE.is_complex());
+            let (read, _) = file::read::<T>(comm, &path, spread(&lopsided)).unwrap();
+            let expected: Matrix<T> =
                 Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
             for j in 0..read.part().cols {
                 assert_eq!(

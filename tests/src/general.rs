@@ -6,7 +6,7 @@ use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::verify::Exact;
 use isochron_hierarchy::predict::Traffic;
 
-use crate::cases::{Case, SEEDS, integers, layouts, plan_on, team};
+use crate::cases::{Case, integers, layouts, plan_on, team};
 
 const SHAPES: [(usize, usize, usize); 6] = [
     (1, 1, 1),
@@ -34,23 +34,9 @@ const SCALARS: [Scalars; 3] = [
     },
 ];
 
-/// Makes of generated matrices what the operations take: `op(A)` and `op(B)` are the generated ones.
-fn store_for(plan: &Plan, case: &mut Case) {
-    for (matrix, (op, seed)) in [&mut case.a, &mut case.b]
-        .into_iter()
-        .zip(plan.problem().ops().into_iter().zip(SEEDS))
-    {
-        let generator = integers(seed);
-        if op.transposes() {
-            matrix.fill(|row, col| generator.element(col, row));
-        }
-    }
-}
-
 /// Multiplies, compares every element with a reference, and lets the exact check agree.
 fn multiply_and_check(comm: &dyn Comm, plan: Plan, scalars: Scalars) -> u64 {
-    let mut case = Case::new(comm, plan.clone(), integers);
-    store_for(&plan, &mut case);
+    let mut case: Case = Case::new(comm, plan, integers);
     if scalars.beta == 0.0 {
         case.c.fill(|_, _| f64::NAN);
     }

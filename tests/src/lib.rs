@@ -12,3 +12,5 @@ pub mod gpu_jobs;
 pub mod launch;
 pub mod moving;
 pub mod scalapack;
+pub mod table;
+pub mod traps;

@@ -326,7 +326,7 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
         bytes[0]
     };
     let shared = [folder.join("by-columns.npy"), folder.join("by-rows.npy")];
-    let matrix = Matrix::generate(on(1), rank, FILE).unwrap();
+    let matrix: Matrix = Matrix::generate(on(1), rank, FILE).unwrap();
     assert_eq!(sent(file::write(comm, &shared[0], &matrix).unwrap()), 0);
     if rank == 0 {
         std::fs::write(&shared[1], npy_by_rows(70, 4000)).unwrap();

@@ -13,23 +13,28 @@ use isochron_tests::launch::{HANGS, Mpi, cluster_configs, libraries, python, run
 
 const WRITE: &str = "
 import sys, numpy
-folder = sys.argv[1]
+folder, kind = sys.argv[1], numpy.dtype(sys.argv[2])
 random = numpy.random.default_rng(7)
-numpy.save(folder + '/a.npy', random.standard_normal((211, 173)))                        # C order
-numpy.save(folder + '/b.npy', numpy.asfortranarray(random.standard_normal((173, 307))))  # Fortran order
-numpy.save(folder + '/c.npy', random.standard_normal((211, 307)).astype('>f4'))          # big-endian singles
+def normal(*shape):
+    parts = random.standard_normal(shape + (2,))
+    return (parts[..., 0] + 1j * parts[..., 1] if kind.kind == 'c' else parts[..., 0]).astype(kind)
+numpy.save(folder + '/a.npy', normal(211, 173))                                   # C order
+numpy.save(folder + '/b.npy', numpy.asfortranarray(normal(173, 307)))             # Fortran order
+numpy.save(folder + '/c.npy', random.standard_normal((211, 307)).astype('>f4'))   # big-endian singles
 ";
 
 const COMPARE: &str = "
 import sys, numpy
-folder, alpha, beta = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
-a, b, c = (numpy.load(folder + '/' + name + '.npy').astype('f8') for name in 'abc')
+folder, kind, alpha, beta = sys.argv[1], numpy.dtype(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
+wide = 'c16' if kind.kind == 'c' else 'f8'
+a, b, c = (numpy.load(folder + '/' + name + '.npy').astype(wide) for name in 'abc')
 found = numpy.load(folder + '/found.npy')
 expected = alpha * (a @ b) + beta * c
 gauge = abs(alpha) * (abs(a) @ abs(b)) + abs(beta) * abs(c)
-assert found.dtype == numpy.float64 and found.shape == expected.shape, (found.dtype, found.shape)
-# Both products err by at most k+2 roundings of the gauge.
-ratio = (abs(found - expected) / gauge).max() / (2 * (a.shape[1] + 2) * 2.0**-53)
+assert found.dtype == kind and found.shape == expected.shape, (found.dtype, found.shape)
+# Both products err by at most k+2 roundings of the gauge, a few times as many where they are complex.
+rounding = numpy.finfo(kind).eps / 2 * (4 if kind.kind == 'c' else 1)
+ratio = (abs(found - expected) / gauge).max() / (2 * (a.shape[1] + 2) * rounding)
 assert ratio <= 1, ratio
 print('within', ratio, 'of the bound')
 ";
@@ -40,7 +45,7 @@ fn script(source: &str, arguments: &[&str]) -> String {
     run(command, HANGS).success()
 }
 
-fn multiply_and_compare(mpi: &Mpi, folder: &Path, alpha: &str, beta: &str) {
+fn multiply_and_compare(mpi: &Mpi, folder: &Path, kind: &str, (alpha, beta): (&str, &str)) {
     let file = |name: &str| folder.join(name).to_str().expect("a name").to_string();
     let platform = cluster_configs()
         .join("emulated-4.toml")
@@ -57,15 +62,18 @@ fn multiply_and_compare(mpi: &Mpi, folder: &Path, alpha: &str, beta: &str) {
         arguments.extend(["--c", &c]);
     }
     mpi.isochron(4, &arguments).success();
-    script(COMPARE, &[folder.to_str().expect("a name"), alpha, beta]);
+    let folder = folder.to_str().expect("a name");
+    script(COMPARE, &[folder, kind, alpha, beta]);
 }
 
 #[test]
 fn numpy_agrees_with_the_product_of_its_files() {
     for mpi in libraries() {
         let folder = tempfile::tempdir().expect("a folder");
-        script(WRITE, &[folder.path().to_str().expect("a name")]);
-        multiply_and_compare(&mpi, folder.path(), "1", "0");
-        multiply_and_compare(&mpi, folder.path(), "-0.5", "2");
+        for kind in ["f4", "f8", "c8", "c16"] {
+            script(WRITE, &[folder.path().to_str().expect("a name"), kind]);
+            multiply_and_compare(&mpi, folder.path(), kind, ("1", "0"));
+            multiply_and_compare(&mpi, folder.path(), kind, ("-0.5", "2"));
+        }
     }
 }

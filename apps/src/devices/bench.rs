@@ -8,7 +8,8 @@ use isochron::comm::LocalComm;
 use isochron::output::PartialFile;
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::{Grouping, MeasureConfig};
+use isochron_devices::{ElementType, Grouping, MeasureConfig};
+use num_complex::{Complex32, Complex64};
 
 use super::measured::{self, Measured};
 use super::points;
@@ -40,6 +41,9 @@ pub struct Arguments {
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     blas: BlasChoice,
+    /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision)
+    #[arg(long = "type", value_name = "TYPE", default_value_t = ElementType::default())]
+    element: ElementType,
     #[command(flatten)]
     measuring: Measuring,
     /// Folder for points files: NAME-alone.points and NAME-together.points of each device
@@ -105,13 +109,18 @@ fn measure(
             let _ = write!(std::io::stderr(), "\r\x1b[Kmeasuring {what}");
         }
     };
-    let found = measured::measure(
-        session.team(),
-        sizes,
-        arguments.block,
-        config,
-        &mut progress,
-    );
+    let team = session.team();
+    let block = arguments.block;
+    let found = match arguments.element {
+        ElementType::F32 => measured::measure::<f32>(team, sizes, block, config, &mut progress),
+        ElementType::F64 => measured::measure::<f64>(team, sizes, block, config, &mut progress),
+        ElementType::C32 => {
+            measured::measure::<Complex32>(team, sizes, block, config, &mut progress)
+        }
+        ElementType::C64 => {
+            measured::measure::<Complex64>(team, sizes, block, config, &mut progress)
+        }
+    };
     if std::io::stderr().is_terminal() {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }

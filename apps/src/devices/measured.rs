@@ -2,7 +2,8 @@
 
 use isochron_devices::measure::{Operands, alone};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, MeasureConfig, Measurement, measure_team,
+    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, MeasureConfig, Measurement,
+    measure_team,
 };
 use serde::Serialize;
 
@@ -11,6 +12,8 @@ use super::peak::{self, Peak};
 /// What was measured of a node.
 #[derive(Serialize)]
 pub struct Measured {
+    /// The type of the elements.
+    pub element: ElementType,
     /// Its devices.
     pub devices: Vec<DeviceMeasured>,
 }
@@ -30,7 +33,7 @@ pub struct DeviceMeasured {
 #[derive(Serialize)]
 pub struct SizeMeasured {
     pub n: usize,
-    /// `2·n²·b`.
+    /// `2·n²·b`, or `8·n²·b` of complex numbers.
     pub flop: f64,
     /// While the other devices did nothing.
     pub alone: Measurement,
@@ -56,14 +59,14 @@ impl SizeMeasured {
 ///
 /// # Errors
 /// Those of [`measure_team`].
-pub fn measure(
+pub fn measure<T: Element>(
     team: &mut DeviceTeam,
     sizes: &[usize],
     block: usize,
     config: &dyn Fn(usize) -> MeasureConfig,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Measured, DeviceError> {
-    let mut operands = Operands::default();
+    let mut operands = Operands::<T>::default();
     let mut devices = Vec::new();
     for index in 0..team.len() {
         progress(&format!("{}: peak", team.infos()[index].name));
@@ -95,13 +98,16 @@ pub fn measure(
             slices[index] = n;
             device.sizes.push(SizeMeasured {
                 n,
-                flop: 2.0 * (n * n) as f64 * block as f64,
+                flop: T::TYPE.flop() * (n * n) as f64 * block as f64,
                 alone: one_size(&slices)?[index],
                 together: together.as_ref().map(|found| found[index]),
             });
         }
     }
-    Ok(Measured { devices })
+    Ok(Measured {
+        element: T::TYPE,
+        devices,
+    })
 }
 
 /// Two devices that were never measured, for tests: as fast together as half alone, and too slow for the last size.
@@ -143,6 +149,7 @@ pub fn made_up() -> Measured {
         ],
     };
     Measured {
+        element: ElementType::F64,
         devices: vec![device("fast/one"), device("slow")],
     }
 }

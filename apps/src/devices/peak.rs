@@ -1,7 +1,7 @@
 //! What a device's speed is compared with.
 
 use isochron_devices::measure::{Operands, alone};
-use isochron_devices::{Depth, DeviceError, DeviceTeam, MeasureConfig, measure_team};
+use isochron_devices::{Depth, DeviceError, DeviceTeam, Element, MeasureConfig, measure_team};
 use serde::Serialize;
 
 /// The best speed that a device's own library showed in one product of squares, as a stand-in for the peak of the
@@ -42,13 +42,13 @@ const REPETITIONS: MeasureConfig = MeasureConfig {
 ///
 /// # Errors
 /// Those of [`measure_team`] and of the device.
-pub fn measure(
+pub fn measure<T: Element>(
     team: &mut DeviceTeam,
     index: usize,
-    operands: &mut Operands,
+    operands: &mut Operands<T>,
 ) -> Result<Peak, DeviceError> {
     let threads = team.infos()[index].cores.len().max(1);
-    if let Some(found) = team.resident_peak(index)? {
+    if let Some(found) = team.resident_peak::<T>(index)? {
         return Ok(Peak {
             gflops: found.flops_per_s / 1e9,
             size: found.side,
@@ -72,7 +72,7 @@ pub fn measure(
             operands,
             &mut alone,
         )?;
-        let flop = 2.0 * (size * size) as f64 * slices[index] as f64;
+        let flop = T::TYPE.flop() * (size * size) as f64 * slices[index] as f64;
         let gflops = flop / found[index].fastest_s / 1e9;
         if gflops.is_finite() && gflops > best.gflops && !found[index].bounded() {
             (best.gflops, best.size) = (gflops, size);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use isochron_devices::{DeviceInfo, Measurement};
+use isochron_devices::{DeviceInfo, ElementType, Measurement};
 use isochron_hierarchy::model::{ModelFile, Point};
 
 use super::measured::Measured;
@@ -27,7 +27,10 @@ pub fn files(measured: &Measured, block: usize) -> Vec<(String, String)> {
         let mut add = |word: &str, beside: &str, points: Vec<(u64, Measurement)>| {
             if !points.is_empty() {
                 let name = format!("{}-{word}.points", file_name(&device.info.name));
-                files.push((name, points_file(&device.info, block, beside, &points)));
+                files.push((
+                    name,
+                    points_file((&device.info, measured.element), block, beside, &points),
+                ));
             }
         };
         let units = |n: usize| ((n / block) as u64).pow(2);
@@ -55,7 +58,7 @@ fn file_name(name: &str) -> String {
 }
 
 fn points_file(
-    info: &DeviceInfo,
+    (info, element): (&DeviceInfo, ElementType),
     block: usize,
     beside: &str,
     found: &[(u64, Measurement)],
@@ -63,9 +66,9 @@ fn points_file(
     let mut headers = BTreeMap::from([
         ("device", info.name.clone()),
         ("host", host()),
-        ("kernel", "rank-b update of n×n, dgemm".to_owned()),
+        ("kernel", "rank-b update of n×n, gemm".to_owned()),
         ("block", block.to_string()),
-        ("element", "f64".to_owned()),
+        ("element", element.to_string()),
         ("library", info.blas.clone()),
         ("cores", cores(info).replacen("cores ", "", 1)),
         ("pinned", info.pinned.to_string()),

@@ -19,7 +19,7 @@ pub fn document(measured: &Measured, block: usize) -> Value {
         "schema": SCHEMA,
         "block": block,
         "kernel": "rank-b update",
-        "element": "f64",
+        "element": measured.element,
         "peak": PEAK,
         "devices": measured.devices,
         "measured": tally(measured),
@@ -43,7 +43,8 @@ fn tally(measured: &Measured) -> MeasureTally {
 
 /// The text for people.
 pub fn text(measured: &Measured, block: usize) -> String {
-    let mut text = format!("update C (n×n) += A (n×{block}) · B ({block}×n), f64\n");
+    let element = measured.element;
+    let mut text = format!("update C (n×n) += A (n×{block}) · B ({block}×n), {element}\n");
     for device in &measured.devices {
         let DeviceMeasured { info, peak, .. } = device;
         // Writing to a String cannot fail, here and below.

@@ -6,23 +6,24 @@ use isochron::matrix::{Matrix, Operand};
 use isochron::multiply::Scalars;
 use isochron::session::VerifyReport;
 use isochron::verify::{Exact, Probe, Verdict};
+use isochron_devices::Element;
 
 use super::{Arguments, Verify};
 
 /// The result check that was asked for, begun.
-pub(super) enum Check {
+pub(super) enum Check<T> {
     None,
-    Probe(Probe),
-    Exact(Exact),
+    Probe(Probe<T>),
+    Exact(Exact<T>),
 }
 
-impl Check {
+impl<T: Element> Check<T> {
     pub(super) fn begin(
         comm: &dyn Comm,
         arguments: &Arguments,
-        scalars: Scalars,
-        operands: [Operand<'_>; 2],
-        c: &Matrix,
+        scalars: Scalars<T>,
+        operands: [Operand<'_, T>; 2],
+        c: &Matrix<T>,
     ) -> Result<Self, Error> {
         Ok(match arguments.verify {
             Verify::None => Check::None,
@@ -36,8 +37,8 @@ impl Check {
     pub(super) fn finish(
         self,
         comm: &dyn Comm,
-        operands: [Operand<'_>; 2],
-        c: &Matrix,
+        operands: [Operand<'_, T>; 2],
+        c: &Matrix<T>,
     ) -> Option<(VerifyReport, bool)> {
         let (method, Verdict { passed, residual }) = match self {
             Check::None => return None,

@@ -16,6 +16,8 @@ use isochron::matrix::{Generator, Matrix, Op, file};
 use isochron::multiply::{Plan, Scalars, SplitChoice};
 use isochron::output::PartialFile;
 use isochron::session::{Report, SavedPlan, Session, SessionConfig};
+use isochron_devices::Element;
+use isochron_devices::ElementType;
 use isochron_devices::Grouping;
 use isochron_devices::MeasureConfig;
 use isochron_devices::blas::BlasChoice;
@@ -23,6 +25,7 @@ use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
+use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
 use crate::measuring::Measuring;
@@ -58,12 +61,16 @@ pub struct Arguments {
     /// File for the result (.npy or .mtx)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Factor of A*B
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
-    alpha: f64,
+    /// Factor of A*B, such as -1.5 or, of complex numbers, 2-0.5i
+    #[arg(long, default_value = "1", allow_hyphen_values = true)]
+    alpha: Complex64,
     /// Factor of C [default: 0, with --c 1]
-    #[arg(long, allow_negative_numbers = true)]
-    beta: Option<f64>,
+    #[arg(long, allow_hyphen_values = true)]
+    beta: Option<Complex64>,
+    /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision) [default: f64, or what
+    /// the files hold]
+    #[arg(long = "type", value_name = "TYPE")]
+    element: Option<ElementType>,
     /// Block size b: a unit of work is the update of a b×b block of C
     #[arg(long, default_value_t = 128)]
     block: usize,
@@ -191,19 +198,37 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<Done, Error> {
     if arguments.plan {
         return Ok(Done::Planned(Box::new(session.describe(&plan)?)));
     }
+    let session = &mut session;
+    match plan.problem().element() {
+        ElementType::F32 => multiply_as::<f32>(session, arguments, &plan, &balance),
+        ElementType::F64 => multiply_as::<f64>(session, arguments, &plan, &balance),
+        ElementType::C32 => multiply_as::<Complex32>(session, arguments, &plan, &balance),
+        ElementType::C64 => multiply_as::<Complex64>(session, arguments, &plan, &balance),
+    }
+}
+
+/// Runs the plan, with elements of its type.
+fn multiply_as<T: Element>(
+    session: &mut Session<'_>,
+    arguments: &Arguments,
+    plan: &Plan,
+    balance: &BalanceConfig,
+) -> Result<Done, Error> {
+    let comm = session.comm();
+    let with_c = arguments.c.is_some();
     let beta = arguments
         .beta
-        .unwrap_or(if arguments.c.is_some() { 1.0 } else { 0.0 });
+        .unwrap_or(Complex64::from(f64::from(u8::from(with_c))));
     let scalars = Scalars {
-        alpha: arguments.alpha,
-        beta,
+        alpha: T::of(arguments.alpha),
+        beta: T::of(beta),
     };
-    let ((a, b, mut c), mut moved) = matrices(&mut session, arguments, &plan, scalars)?;
+    let ((a, b, mut c), mut moved) = matrices(session, arguments, plan, scalars)?;
     let factors = plan.operands((&a, &b));
     let check = Check::begin(comm, arguments, scalars, factors, &c)?;
-    let execution = session.multiply(&plan, scalars, (&a, &b), &mut c)?;
+    let execution = session.multiply(plan, scalars, (&a, &b), &mut c)?;
     let verdict = check.finish(comm, factors, &c);
-    let mut report = Report::gather(&session, &plan, &balance, &execution, verdict);
+    let mut report = Report::gather(session, plan, balance, &execution, verdict);
     if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
         moved = moved.and(file::write(comm, path, &c)?);
     }
@@ -227,13 +252,16 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     agree(comm, outcome)
 }
 
+/// A, B and C.
+type Matrices<T> = (Matrix<T>, Matrix<T>, Matrix<T>);
+
 /// The operands and C, and what it took to read them from files.
-fn matrices(
+fn matrices<T: Element>(
     session: &mut Session<'_>,
     arguments: &Arguments,
     plan: &Plan,
-    scalars: Scalars,
-) -> Result<((Matrix, Matrix, Matrix), Moved), Error> {
+    scalars: Scalars<T>,
+) -> Result<(Matrices<T>, Moved), Error> {
     let comm = session.comm();
     let generator = |which: u64| {
         let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
@@ -256,7 +284,7 @@ fn matrices(
     let a = make(&arguments.a, plan.a(), 0)?;
     let b = make(&arguments.b, plan.b(), 1)?;
     let c = match &arguments.c {
-        _ if scalars.beta == 0.0 => agree(comm, session.zeros(plan))?,
+        _ if scalars.beta == T::ZERO => agree(comm, session.zeros(plan))?,
         path => make(path, plan.c(), 2)?,
     };
     Ok(((a, b, c), moved))

@@ -7,6 +7,8 @@ use isochron::comm::Comm;
 use isochron::matrix::{Op, file};
 use isochron::multiply::Problem;
 use isochron::session::SavedPlan;
+use isochron_devices::ElementType;
+use num_complex::Complex64;
 
 use super::Arguments;
 
@@ -38,6 +40,13 @@ pub(super) fn problem(
         let reason = format!("it is for m = {m}, n = {n}, k = {k}");
         return Err(Error::Plan(reason));
     }
+    let mut stored = Vec::new();
+    for path in [&arguments.a, &arguments.b, &arguments.c]
+        .into_iter()
+        .flatten()
+    {
+        stored.push(file::shape(comm, path)?.element);
+    }
     if let Some(path) = &arguments.c {
         let shape = file::shape(comm, path)?;
         if (shape.rows, shape.cols) != (m, n) {
@@ -45,11 +54,13 @@ pub(super) fn problem(
             return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")));
         }
     }
-    check_numbers(arguments)?;
+    let element = element(arguments, planned, &stored)?;
+    check_numbers(arguments, element)?;
     if let Some(problem) = planned {
         return Ok(*problem);
     }
     let problem = Problem::new(m, n, k, arguments.block)?
+        .with_element(element)
         .with_ops([arguments.op_a, arguments.op_b])
         .with_split(arguments.split);
     match arguments.panel {
@@ -87,7 +98,23 @@ fn shape_of_files(
     Ok((m, n, k))
 }
 
-fn check_numbers(arguments: &Arguments) -> Result<(), Error> {
+/// The type that was asked for; or else that of the plan, or the one that holds what the files hold.
+fn element(
+    arguments: &Arguments,
+    planned: Option<&Problem>,
+    stored: &[ElementType],
+) -> Result<ElementType, Error> {
+    let planned = planned.map(Problem::element);
+    if let Some((asked, planned)) = arguments.element.zip(planned)
+        && asked != planned
+    {
+        return Err(Error::Plan(format!("it is for matrices of {planned}")));
+    }
+    let all = stored.iter().copied().reduce(ElementType::and);
+    Ok(arguments.element.or(planned).or(all).unwrap_or_default())
+}
+
+fn check_numbers(arguments: &Arguments, element: ElementType) -> Result<(), Error> {
     let Arguments {
         alpha,
         beta,
@@ -96,12 +123,17 @@ fn check_numbers(arguments: &Arguments) -> Result<(), Error> {
     } = *arguments;
     let scalars = [("alpha", Some(alpha)), ("beta", beta)];
     for (name, value) in scalars {
-        if let Some(value) = value.filter(|value| !value.is_finite()) {
+        let Some(value) = value else { continue };
+        if !value.is_finite() {
             return Err(refusal(name, value, "a factor must be a finite number"));
+        }
+        if value.im != 0.0 && !element.is_complex() {
+            let reason = format!("matrices of {element} have real factors; use --type c32 or c64");
+            return Err(refusal(name, value, &reason));
         }
     }
     let nothing_to_add = arguments.a.is_some() && arguments.c.is_none();
-    if let Some(beta) = beta.filter(|&beta| nothing_to_add && beta != 0.0) {
+    if let Some(beta) = beta.filter(|&beta| nothing_to_add && beta != Complex64::ZERO) {
         let reason = "there is no C to add: give its file by --c";
         return Err(refusal("beta", beta, reason));
     }

@@ -24,6 +24,7 @@ pub(super) fn text(report: &Report, picture: &str, json: bool) -> Result<String,
         n,
         k,
         block,
+        element,
         panel,
         split,
         strategy,
@@ -33,7 +34,7 @@ pub(super) fn text(report: &Report, picture: &str, json: bool) -> Result<String,
     let n_nodes = report.nodes.len();
     let plural = if n_nodes == 1 { "" } else { "s" };
     let mut text = format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n}, block {block}, panels of {panel}, {divided} divided, strategy {strategy}\n\
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {element}, block {block}, panels of {panel}, {divided} divided, strategy {strategy}\n\
          {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
         report.mpi,
         device_table(report),
@@ -89,7 +90,7 @@ fn device_table(report: &Report) -> Table {
         ],
     );
     let total: f64 = report.nodes.iter().map(|node| node.units).sum();
-    let unit_flop = 2.0 * (report.block as f64).powi(2) * report.k as f64;
+    let unit_flop = report.element.flop() * (report.block as f64).powi(2) * report.k as f64;
     for node in &report.nodes {
         for device in &node.devices {
             let speed = if device.busy_s > 0.0 {

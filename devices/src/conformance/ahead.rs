@@ -1,39 +1,43 @@
 //! Panels that are announced before their update.
 
-use super::operands::{Matrix, a_at, b_at, c_at, product_at, valid};
-use crate::worker::{Depth, Panels, Worker};
+use super::operands::{Matrix, a_at, b_at, c_at, updated_at, valid};
+use crate::Element;
+use crate::worker::{Depth, Panels, Updates};
+
+/// A panel of A and one of B.
+type Pair<T> = (Matrix<T>, Matrix<T>);
 
 /// Panels with `k` columns of A and rows of B, `scale` times those of the other cases.
-fn panels((rows, cols): (usize, usize), k: usize, scale: f64) -> (Matrix, Matrix) {
+fn panels<T: Element>((rows, cols): (usize, usize), k: usize, scale: f64) -> Pair<T> {
     let (mut a, b) = (Matrix::new(rows, k, 2, a_at), Matrix::new(k, cols, 1, b_at));
     a.scale(scale);
     (a, b)
 }
 
-fn both((a, b): &(Matrix, Matrix)) -> Panels<'_> {
+fn both<T: Element>((a, b): &Pair<T>) -> Panels<'_, T> {
     (a.view(), b.view())
 }
 
 /// Every update but the last announces the panels of the next one, of various k.
-pub(super) fn announced_panels_are_used(worker: &mut dyn Worker) {
+pub(super) fn announced_panels_are_used<T: Element>(worker: &mut dyn Updates<T>) {
     let shape = (11, 6);
     let mut c = Matrix::new(shape.0, shape.1, 3, c_at);
     let all = [(5, 1.0), (3, 2.0), (5, 4.0), (5, 8.0)].map(|(k, scale)| panels(shape, k, scale));
     valid(worker.begin(c.view_mut(), Depth::of(5, 4)));
     for pair in all.windows(2) {
         let [now, next] = [both(&pair[0]), both(&pair[1])];
-        valid(worker.update_ahead(1.0, now, next, c.view_mut()));
+        valid(worker.update_ahead(T::ONE, now, next, c.view_mut()));
     }
     let (a, b) = both(&all[3]);
-    valid(worker.update(1.0, a, b, c.view_mut()));
+    valid(worker.update(T::ONE, a, b, c.view_mut()));
     valid(worker.finish(c.view_mut()));
     c.assert_is("announced panels", |i, j| {
-        c_at(i, j) + 13.0 * product_at(i, j, 5) + 2.0 * product_at(i, j, 3)
+        updated_at(i, j, &[(13.0, 5), (2.0, 3)])
     });
 }
 
 /// Updates narrower than `k_max`, which together are less than was announced, and then one that is as wide as it may be.
-pub(super) fn widths_may_be_irregular(worker: &mut dyn Worker) {
+pub(super) fn widths_may_be_irregular<T: Element>(worker: &mut dyn Updates<T>) {
     let shape = (13, 12);
     let mut c = Matrix::new(shape.0, shape.1, 1, c_at);
     let (narrow, wide) = (panels(shape, 9, 1.0), panels(shape, 10, 2.0));
@@ -44,35 +48,42 @@ pub(super) fn widths_may_be_irregular(worker: &mut dyn Worker) {
     valid(worker.begin(c.view_mut(), depth));
     for pair in [&narrow, &narrow, &narrow, &narrow, &wide, &narrow] {
         let (a, b) = both(pair);
-        valid(worker.update(1.0, a, b, c.view_mut()));
+        valid(worker.update(T::ONE, a, b, c.view_mut()));
     }
     valid(worker.finish(c.view_mut()));
     c.assert_is("irregular widths", |i, j| {
-        c_at(i, j) + 5.0 * product_at(i, j, 9) + 2.0 * product_at(i, j, 10)
+        updated_at(i, j, &[(5.0, 9), (2.0, 10)])
     });
 }
 
 /// Others than the announced ones come, or the same memory with other numbers, or ones that do not fit.
-pub(super) fn announced_panels_that_do_not_come_are_forgotten(worker: &mut dyn Worker) {
+pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Element>(
+    worker: &mut dyn Updates<T>,
+) {
     let shape = (8, 9);
     let mut c = Matrix::new(shape.0, shape.1, 1, c_at);
     let (now, other) = (panels(shape, 4, 1.0), panels(shape, 4, 2.0));
     let mut announced = panels(shape, 4, 4.0);
     let too_wide = panels((8, 10), 4, 1.0);
     valid(worker.begin(c.view_mut(), Depth::of(4, 6)));
-    let mut ahead = |c: &mut Matrix, next: &(Matrix, Matrix)| {
-        valid(worker.update_ahead(1.0, both(&now), both(next), c.view_mut()));
+    let mut ahead = |c: &mut Matrix<T>, next: &Pair<T>| {
+        valid(worker.update_ahead(T::ONE, both(&now), both(next), c.view_mut()));
     };
     ahead(&mut c, &announced);
     ahead(&mut c, &too_wide);
     ahead(&mut c, &announced);
-    valid(worker.update(0.0, announced.0.view(), announced.1.view(), c.view_mut()));
+    valid(worker.update(
+        T::ZERO,
+        announced.0.view(),
+        announced.1.view(),
+        c.view_mut(),
+    ));
     announced.0.scale(2.0);
     for (a, b) in [both(&announced), both(&other)] {
-        valid(worker.update(1.0, a, b, c.view_mut()));
+        valid(worker.update(T::ONE, a, b, c.view_mut()));
     }
     valid(worker.finish(c.view_mut()));
     c.assert_is("panels that were announced in vain", |i, j| {
-        c_at(i, j) + (3.0 + 8.0 + 2.0) * product_at(i, j, 4)
+        updated_at(i, j, &[(3.0 + 8.0 + 2.0, 4)])
     });
 }

@@ -2,8 +2,8 @@
 
 use super::SHAPES;
 use super::operands::{Case, Matrix, a_at, b_at, c_at, valid};
-use crate::DeviceError;
-use crate::worker::{Depth, Worker};
+use crate::worker::{Depth, Updates, Worker};
+use crate::{DeviceError, Element};
 
 pub(super) fn info_is_filled(worker: &dyn Worker) {
     let info = worker.info();
@@ -20,8 +20,11 @@ pub(super) fn info_is_filled(worker: &dyn Worker) {
     );
 }
 
-pub(super) fn times_are_times(worker: &mut dyn Worker, shape: (usize, usize, usize)) {
-    for time in Case::new(shape, 1).job(worker, 1.0, 2) {
+pub(super) fn times_are_times<T: Element>(
+    worker: &mut dyn Updates<T>,
+    shape: (usize, usize, usize),
+) {
+    for time in Case::new(shape, 1).job(worker, T::ONE, 2) {
         for t_s in [time.busy_s, time.cpu_s] {
             assert!(t_s.is_finite() && t_s >= 0.0, "{shape:?}: {time:?}");
         }
@@ -29,16 +32,16 @@ pub(super) fn times_are_times(worker: &mut dyn Worker, shape: (usize, usize, usi
 }
 
 /// What a job needs is known before, does not depend on the jobs before it, and is nothing where there is no C.
-pub(super) fn memory_is_counted(worker: &mut dyn Worker) {
+pub(super) fn memory_is_counted<T: Element>(worker: &mut dyn Worker) {
     for &(rows, cols, k) in SHAPES {
         for updates in [1, 5] {
             let depth = Depth::of(k, updates);
-            let needed = worker.memory_needed(rows, cols, depth);
-            let together = worker.updates_per_visit(rows, cols, depth);
-            valid(worker.reserve(rows, cols, depth));
-            Case::new((rows, cols, k), 0).job(worker, 1.0, updates);
+            let needed = worker.memory_needed(rows, cols, depth, T::TYPE);
+            let together = worker.updates_per_visit(rows, cols, depth, T::TYPE);
+            valid(worker.reserve(rows, cols, depth, T::TYPE));
+            Case::new((rows, cols, k), 0).job(T::updates(worker), T::ONE, updates);
             assert_eq!(
-                worker.memory_needed(rows, cols, depth),
+                worker.memory_needed(rows, cols, depth, T::TYPE),
                 needed,
                 "memory of {rows}x{cols}"
             );
@@ -51,11 +54,11 @@ pub(super) fn memory_is_counted(worker: &mut dyn Worker) {
     }
     // A size beyond counting is no panic.
     let depth = Depth::endless(usize::MAX);
-    let _ = worker.memory_needed(usize::MAX, usize::MAX, depth);
-    let _ = worker.updates_per_visit(usize::MAX, usize::MAX, depth);
+    let _ = worker.memory_needed(usize::MAX, usize::MAX, depth, T::TYPE);
+    let _ = worker.updates_per_visit(usize::MAX, usize::MAX, depth, T::TYPE);
 }
 
-pub(super) fn wrong_shapes_are_errors(worker: &mut dyn Worker) {
+pub(super) fn wrong_shapes_are_errors<T: Element>(worker: &mut dyn Updates<T>) {
     const GOOD: (usize, usize, usize) = (4, 6, 3);
     let mut update = |what: &str, a: (usize, usize), b: (usize, usize), c: (usize, usize)| {
         let mut case = Case::new(GOOD, 0);
@@ -64,7 +67,7 @@ pub(super) fn wrong_shapes_are_errors(worker: &mut dyn Worker) {
         let b = Matrix::new(b.0, b.1, 0, b_at);
         let mut c = Matrix::new(c.0, c.1, 0, c_at);
         worker
-            .update(1.0, a.view(), b.view(), c.view_mut())
+            .update(T::ONE, a.view(), b.view(), c.view_mut())
             .err()
             .unwrap_or_else(|| panic!("{what}: accepted"))
     };
@@ -104,18 +107,37 @@ pub(super) fn wrong_shapes_are_errors(worker: &mut dyn Worker) {
         "finish with another C: accepted"
     );
     // After an error the worker is as good as new.
-    case.job(worker, 1.0, 1);
+    case.job(worker, T::ONE, 1);
 }
 
-pub(super) fn wrong_order_is_an_error(worker: &mut dyn Worker) {
+pub(super) fn wrong_order_is_an_error<T: Element>(worker: &mut dyn Updates<T>) {
     let is_order = |error| matches!(error, DeviceError::Order { .. });
     let mut case = Case::new((3, 2, 1), 0);
     for _ in 0..2 {
-        let early = worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut());
+        let early = worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut());
         assert!(early.is_err_and(is_order), "update outside a job: accepted");
         let early = worker.finish(case.c.view_mut());
         assert!(early.is_err_and(is_order), "finish outside a job: accepted");
         // The second round comes after a job that was finished.
-        case.job(worker, 1.0, 1);
+        case.job(worker, T::ONE, 1);
     }
+}
+
+/// A job has one type, and the next one may have another.
+pub(super) fn a_job_has_one_type(worker: &mut dyn Worker) {
+    fn is_element<R>(result: Result<R, DeviceError>) {
+        let error = result
+            .err()
+            .unwrap_or_else(|| panic!("another type: accepted"));
+        assert!(matches!(error, DeviceError::Element { .. }), "{error}");
+    }
+    const SHAPE: (usize, usize, usize) = (5, 4, 3);
+    let (mut single, mut double) = (Case::<f32>::new(SHAPE, 0), Case::<f64>::new(SHAPE, 0));
+    let (a, b) = (double.a.view(), double.b.view());
+    valid(f32::updates(worker).begin(single.c.view_mut(), Depth::of(3, 1)));
+    is_element(f64::updates(worker).update(1.0, a, b, double.c.view_mut()));
+    valid(f32::updates(worker).begin(single.c.view_mut(), Depth::of(3, 1)));
+    is_element(f64::updates(worker).finish(double.c.view_mut()));
+    single.job(f32::updates(worker), 1.0, 1);
+    double.job(f64::updates(worker), 1.0, 1);
 }

@@ -8,15 +8,18 @@ mod contract;
 mod operands;
 mod results;
 
+use crate::Element;
 use crate::worker::Worker;
 use ahead::{
     announced_panels_are_used, announced_panels_that_do_not_come_are_forgotten,
     widths_may_be_irregular,
 };
 use contract::{
-    info_is_filled, memory_is_counted, times_are_times, wrong_order_is_an_error,
-    wrong_shapes_are_errors,
+    a_job_has_one_type, info_is_filled, memory_is_counted, times_are_times,
+    wrong_order_is_an_error, wrong_shapes_are_errors,
 };
+use num_complex::{Complex32, Complex64};
+use operands::number;
 use results::{
     depths_need_not_be_exact, fewer_than_k_max_is_fine, job_without_updates_keeps_c,
     nan_propagates, results_are_exact, scaling_is_exact,
@@ -44,19 +47,10 @@ type Make<'a> = &'a mut dyn FnMut() -> Box<dyn Worker>;
 /// When a promise is broken.
 pub fn run(make: Make<'_>) {
     run_contract(make);
-    for &shape in SHAPES {
-        for (alpha, pad) in [(1.0, 0), (0.0, 3), (-2.5, 3)] {
-            results_are_exact(make().as_mut(), shape, alpha, pad);
-        }
-    }
-    scaling_is_exact(make().as_mut());
-    job_without_updates_keeps_c(make().as_mut());
-    fewer_than_k_max_is_fine(make().as_mut());
-    depths_need_not_be_exact(make().as_mut());
-    widths_may_be_irregular(make().as_mut());
-    nan_propagates(make().as_mut());
-    announced_panels_are_used(make().as_mut());
-    announced_panels_that_do_not_come_are_forgotten(make().as_mut());
+    computes::<f32>(make);
+    computes::<f64>(make);
+    computes::<Complex32>(make);
+    computes::<Complex64>(make);
 }
 
 /// Checks what holds for a worker without arithmetic too: that it says what it is, that times are times, and that
@@ -66,10 +60,41 @@ pub fn run(make: Make<'_>) {
 /// When a promise is broken.
 pub fn run_contract(make: Make<'_>) {
     info_is_filled(make().as_ref());
+    a_job_has_one_type(make().as_mut());
+    behaves::<f32>(make);
+    behaves::<f64>(make);
+    behaves::<Complex32>(make);
+    behaves::<Complex64>(make);
+}
+
+/// The contract for elements of one type, but for the results.
+fn behaves<T: Element>(make: Make<'_>) {
     for &shape in SHAPES {
-        times_are_times(make().as_mut(), shape);
+        times_are_times(T::updates(make().as_mut()), shape);
     }
-    memory_is_counted(make().as_mut());
-    wrong_shapes_are_errors(make().as_mut());
-    wrong_order_is_an_error(make().as_mut());
+    memory_is_counted::<T>(make().as_mut());
+    wrong_shapes_are_errors(T::updates(make().as_mut()));
+    wrong_order_is_an_error(T::updates(make().as_mut()));
+}
+
+/// The results with elements of one type.
+fn computes<T: Element>(make: Make<'_>) {
+    for &shape in SHAPES {
+        for (alpha, pad) in [(T::ONE, 0), (T::ZERO, 3), (number(-2.5, 1.5), 3)] {
+            results_are_exact(T::updates(make().as_mut()), shape, alpha, pad);
+        }
+    }
+    let checks = [
+        scaling_is_exact,
+        job_without_updates_keeps_c,
+        fewer_than_k_max_is_fine,
+        depths_need_not_be_exact,
+        widths_may_be_irregular,
+        nan_propagates,
+        announced_panels_are_used,
+        announced_panels_that_do_not_come_are_forgotten,
+    ];
+    for check in checks {
+        check(T::updates(make().as_mut()));
+    }
 }

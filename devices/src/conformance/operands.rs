@@ -1,25 +1,31 @@
 //! The operands of the suite: small integers, so that every sum is exact in any order.
 
-use crate::worker::{Depth, UpdateTime, Worker};
-use crate::{DeviceError, View, ViewMut};
+use crate::worker::{Depth, UpdateTime, Updates};
+use crate::{DeviceError, Element, View, ViewMut};
+use num_complex::Complex64;
 
 /// What lies between the columns of the matrices: no worker may use or touch it.
 const GAP: f64 = 12345.0;
 
+/// A number; of one that is not complex its real part.
+pub(super) fn number<T: Element>(re: f64, im: f64) -> T {
+    T::of(Complex64::new(re, im))
+}
+
 /// A column-major matrix that owns its elements, with gaps between its columns.
-pub(super) struct Matrix {
+pub(super) struct Matrix<T> {
     rows: usize,
     cols: usize,
     pub(super) ld: usize,
-    pub(super) data: Vec<f64>,
+    pub(super) data: Vec<T>,
 }
 
-impl Matrix {
-    pub(super) fn new(rows: usize, cols: usize, pad: usize, at: fn(usize, usize) -> f64) -> Self {
+impl<T: Element> Matrix<T> {
+    pub(super) fn new(rows: usize, cols: usize, pad: usize, at: fn(usize, usize) -> T) -> Self {
         let ld = (rows + pad).max(1);
         let element = |place: usize| match (place % ld, place / ld) {
             (i, j) if i < rows => at(i, j),
-            _ => GAP,
+            _ => number(GAP, GAP),
         };
         Self {
             rows,
@@ -29,29 +35,34 @@ impl Matrix {
         }
     }
 
-    pub(super) fn view(&self) -> View<'_, f64> {
+    pub(super) fn view(&self) -> View<'_, T> {
         View::new(&self.data, self.rows, self.cols, self.ld)
     }
 
-    pub(super) fn view_mut(&mut self) -> ViewMut<'_, f64> {
+    pub(super) fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::new(&mut self.data, self.rows, self.cols, self.ld)
     }
 
     /// Multiplies what lies in the matrix, and not what lies between its columns.
     pub(super) fn scale(&mut self, factor: f64) {
-        self.view_mut().scale(factor);
+        self.view_mut().scale(number(factor, 0.0));
     }
 
     /// Checks every element, and that the gaps are untouched.
-    pub(super) fn assert_is(&self, what: &str, expected: impl Fn(usize, usize) -> f64) {
+    pub(super) fn assert_is(&self, what: &str, expected: impl Fn(usize, usize) -> T) {
         for (place, &found) in self.data.iter().enumerate() {
             let (i, j) = (place % self.ld, place / self.ld);
-            let expected = if i < self.rows { expected(i, j) } else { GAP };
+            let expected = if i < self.rows {
+                expected(i, j)
+            } else {
+                number(GAP, GAP)
+            };
             assert!(
-                found == expected || (found.is_nan() && expected.is_nan()),
-                "{what}: element ({i}, {j}) of {}x{} with ld {} is {found}, expected {expected}",
+                found == expected || (found.value().is_nan() && expected.value().is_nan()),
+                "{what}: element ({i}, {j}) of a {}x{} of {} with ld {} is {found:?}, expected {expected:?}",
                 self.rows,
                 self.cols,
+                T::TYPE,
                 self.ld
             );
         }
@@ -59,29 +70,43 @@ impl Matrix {
 }
 
 /// The operands: small integers, so that every sum is exact in any order.
-pub(super) struct Case {
-    pub(super) a: Matrix,
-    pub(super) b: Matrix,
-    pub(super) c: Matrix,
+pub(super) struct Case<T> {
+    pub(super) a: Matrix<T>,
+    pub(super) b: Matrix<T>,
+    pub(super) c: Matrix<T>,
 }
 
-pub(super) fn a_at(i: usize, p: usize) -> f64 {
-    ((3 * i + 5 * p) % 7) as f64 - 3.0
+pub(super) fn a_at<T: Element>(i: usize, p: usize) -> T {
+    number(
+        ((3 * i + 5 * p) % 7) as f64 - 3.0,
+        ((i + p) % 5) as f64 - 2.0,
+    )
 }
 
-pub(super) fn b_at(p: usize, j: usize) -> f64 {
-    ((2 * p + 3 * j) % 5) as f64 - 2.0
+pub(super) fn b_at<T: Element>(p: usize, j: usize) -> T {
+    number(
+        ((2 * p + 3 * j) % 5) as f64 - 2.0,
+        ((p + 2 * j) % 3) as f64 - 1.0,
+    )
 }
 
-pub(super) fn c_at(i: usize, j: usize) -> f64 {
-    ((i + 4 * j) % 9) as f64 - 4.0
+pub(super) fn c_at<T: Element>(i: usize, j: usize) -> T {
+    number(((i + 4 * j) % 9) as f64 - 4.0, ((2 * i + j) % 4) as f64)
 }
 
-pub(super) fn product_at(i: usize, j: usize, k: usize) -> f64 {
-    (0..k).map(|p| a_at(i, p) * b_at(p, j)).sum()
+pub(super) fn product_at<T: Element>(i: usize, j: usize, k: usize) -> T {
+    (0..k).fold(T::ZERO, |sum, p| sum + a_at::<T>(i, p) * b_at(p, j))
 }
 
-impl Case {
+/// `c(i, j) + Σ factor·(A·B)(i, j)` with the inner dimensions and the factors of some updates.
+pub(super) fn updated_at<T: Element>(i: usize, j: usize, updates: &[(f64, usize)]) -> T {
+    let add = |sum: T, &(factor, k): &(f64, usize)| {
+        sum + number::<T>(factor, 0.0) * product_at::<T>(i, j, k)
+    };
+    updates.iter().fold(c_at(i, j), add)
+}
+
+impl<T: Element> Case<T> {
     pub(super) fn new((rows, cols, k): (usize, usize, usize), pad: usize) -> Self {
         Self {
             a: Matrix::new(rows, k, pad, a_at),
@@ -97,8 +122,8 @@ impl Case {
     /// `begin`, as many updates, `finish`; the times of all.
     pub(super) fn job(
         &mut self,
-        worker: &mut dyn Worker,
-        alpha: f64,
+        worker: &mut dyn Updates<T>,
+        alpha: T,
         updates: usize,
     ) -> Vec<UpdateTime> {
         let depth = Depth::of(self.k(), updates);
@@ -112,6 +137,6 @@ impl Case {
 }
 
 /// The value of a call that must not fail.
-pub(super) fn valid<T>(result: Result<T, DeviceError>) -> T {
+pub(super) fn valid<R>(result: Result<R, DeviceError>) -> R {
     result.unwrap_or_else(|error| panic!("a valid call failed: {error}"))
 }

@@ -1,13 +1,14 @@
 //! What a worker computes.
 
 use super::SHAPES;
-use super::operands::{Case, Matrix, c_at, product_at, valid};
-use crate::worker::{Depth, Worker};
+use super::operands::{Case, Matrix, c_at, number, product_at, updated_at, valid};
+use crate::Element;
+use crate::worker::{Depth, Updates};
 
-pub(super) fn results_are_exact(
-    worker: &mut dyn Worker,
+pub(super) fn results_are_exact<T: Element>(
+    worker: &mut dyn Updates<T>,
     shape: (usize, usize, usize),
-    alpha: f64,
+    alpha: T,
     pad: usize,
 ) {
     let mut case = Case::new(shape, pad);
@@ -16,70 +17,76 @@ pub(super) fn results_are_exact(
     for updates in [2.0, 4.0] {
         case.job(worker, alpha, 2);
         case.c
-            .assert_is(&format!("alpha = {alpha}, k = {k}"), |i, j| {
-                c_at(i, j) + updates * alpha * product_at(i, j, k)
+            .assert_is(&format!("alpha = {alpha:?}, k = {k}"), |i, j| {
+                c_at::<T>(i, j) + number::<T>(updates, 0.0) * alpha * product_at(i, j, k)
             });
     }
 }
 
 /// `beta = 0` overwrites whatever C holds, and no beta touches what lies between the columns.
-pub(super) fn scaling_is_exact(worker: &mut dyn Worker) {
-    fn before(i: usize, j: usize) -> f64 {
-        if i > j { f64::NAN } else { c_at(i, j) }
+pub(super) fn scaling_is_exact<T: Element>(worker: &mut dyn Updates<T>) {
+    fn before<T: Element>(i: usize, j: usize) -> T {
+        if i > j {
+            number(f64::NAN, f64::NAN)
+        } else {
+            c_at(i, j)
+        }
     }
     for &(rows, cols, _) in SHAPES {
-        for beta in [0.0, 1.0, -2.0] {
+        for beta in [T::ZERO, T::ONE, number(-2.0, 0.5)] {
             let mut c = Matrix::new(rows, cols, 3, before);
             worker.scale(beta, c.view_mut());
-            c.assert_is("beta times C", |i, j| match beta {
-                0.0 => 0.0,
-                _ => beta * before(i, j),
+            c.assert_is("beta times C", |i, j| {
+                if beta == T::ZERO {
+                    T::ZERO
+                } else {
+                    beta * before(i, j)
+                }
             });
         }
     }
 }
 
-pub(super) fn job_without_updates_keeps_c(worker: &mut dyn Worker) {
+pub(super) fn job_without_updates_keeps_c<T: Element>(worker: &mut dyn Updates<T>) {
     let mut case = Case::new((9, 7, 4), 2);
-    case.job(worker, 1.0, 0);
+    case.job(worker, T::ONE, 0);
     case.c.assert_is("begin and finish", c_at);
 }
 
-pub(super) fn fewer_than_k_max_is_fine(worker: &mut dyn Worker) {
+pub(super) fn fewer_than_k_max_is_fine<T: Element>(worker: &mut dyn Updates<T>) {
     let mut case = Case::new((9, 7, 4), 0);
     valid(worker.begin(case.c.view_mut(), Depth::of(64, 1)));
-    valid(worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut()));
+    valid(worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut()));
     valid(worker.finish(case.c.view_mut()));
     case.c
-        .assert_is("k < k_max", |i, j| c_at(i, j) + product_at(i, j, 4));
+        .assert_is("k < k_max", |i, j| updated_at(i, j, &[(1.0, 4)]));
 }
 
 /// More updates than were announced, fewer, and none at all where some were.
-pub(super) fn depths_need_not_be_exact(worker: &mut dyn Worker) {
+pub(super) fn depths_need_not_be_exact<T: Element>(worker: &mut dyn Updates<T>) {
     for (announced, updates) in [(1, 3), (2, 5), (3, 1), (usize::MAX, 3), (3, 0)] {
         let mut case = Case::new((11, 12, 4), 1);
         let depth = Depth::of(4, announced);
         valid(worker.begin(case.c.view_mut(), depth));
         for _ in 0..updates {
-            valid(worker.update(1.0, case.a.view(), case.b.view(), case.c.view_mut()));
+            valid(worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut()));
         }
         valid(worker.finish(case.c.view_mut()));
         let what = format!("{updates} updates of {announced}");
-        case.c.assert_is(&what, |i, j| {
-            c_at(i, j) + updates as f64 * product_at(i, j, 4)
-        });
+        case.c
+            .assert_is(&what, |i, j| updated_at(i, j, &[(updates as f64, 4)]));
     }
 }
 
-pub(super) fn nan_propagates(worker: &mut dyn Worker) {
+pub(super) fn nan_propagates<T: Element>(worker: &mut dyn Updates<T>) {
     let mut case = Case::new((6, 5, 3), 0);
     // A(2, 1) makes row 2 of C undefined, and nothing else.
-    case.a.data[2 + case.a.ld] = f64::NAN;
-    case.job(worker, 0.0, 1);
+    case.a.data[2 + case.a.ld] = number(f64::NAN, 0.0);
+    case.job(worker, T::ZERO, 1);
     case.c.assert_is("alpha = 0 with a NaN in A", c_at);
-    case.job(worker, 1.0, 1);
+    case.job(worker, T::ONE, 1);
     case.c.assert_is("a NaN in A", |i, j| match i {
-        2 => f64::NAN,
-        _ => c_at(i, j) + product_at(i, j, 3),
+        2 => number(f64::NAN, 0.0),
+        _ => updated_at(i, j, &[(1.0, 3)]),
     });
 }

@@ -6,8 +6,8 @@ use crate::cpu::thread_cpu_time_s;
 use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
-use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Worker};
-use crate::{DeviceError, Element, View, ViewMut};
+use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Updates, Worker};
+use crate::{DeviceError, Element, ElementType, View, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -16,12 +16,12 @@ use std::time::Instant;
 ///
 /// The threads are ours and the BLAS under them is sequential, so that a group computes on its own cores and on
 /// no others. Thread `i` always has the columns of share `i`, so its data stay in its caches and in its NUMA domain:
-/// [`Worker::scale`] writes them first by that thread, and where the host has several domains [`Worker::begin`] moves the
+/// [`Updates::scale`] writes them first by that thread, and where the host has several domains [`Updates::begin`] moves the
 /// pages that lie elsewhere, because other threads wrote them first (a matrix read from a file) or the slices have changed
 /// since. A page that holds columns of two threads lies with one of them.
 ///
 /// ```
-/// use isochron_devices::{CpuWorker, Depth, EmbeddedBlas, Topology, View, ViewMut, Worker};
+/// use isochron_devices::{CpuWorker, Depth, EmbeddedBlas, Topology, Updates, View, ViewMut};
 /// use std::sync::Arc;
 ///
 /// let topology = Arc::new(Topology::discover()?);
@@ -100,7 +100,7 @@ impl CpuWorker {
 
     /// Moves the pages of C next to the threads that update them. Where the system refuses, they stay: that costs time
     /// and no results.
-    fn settle(&self, c: &mut ViewMut<'_, f64>) {
+    fn settle<T: Element>(&self, c: &mut ViewMut<'_, T>) {
         let (ld, len) = (c.ld(), c.data().len());
         if !self.has_domains || size_of_val(c.data()) < WORTH_MOVING_BYTES {
             return;
@@ -125,21 +125,14 @@ impl Worker for CpuWorker {
 
     /// Nothing: the update works in place. The library's own packing buffers, a few megabytes a thread that do not
     /// depend on the size, are not counted.
-    fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
+    fn memory_needed(
+        &self,
+        _rows: usize,
+        _cols: usize,
+        _depth: Depth,
+        _element: ElementType,
+    ) -> u64 {
         0
-    }
-
-    fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
-        let Some(pool) = &self.pool else {
-            return c.scale(beta);
-        };
-        let widths = even_widths(c.cols(), pool.current_num_threads());
-        let shares = c.split_columns(widths);
-        let shares: Vec<_> = shares.into_iter().map(Mutex::new).collect();
-        pool.broadcast(|thread| {
-            let share = shares[thread.index()].lock();
-            share.unwrap_or_else(PoisonError::into_inner).scale(beta);
-        });
     }
 
     fn threads(&self) -> Vec<ThreadPlace> {
@@ -157,8 +150,23 @@ impl Worker for CpuWorker {
             })
             .collect()
     }
+}
 
-    fn begin(&mut self, mut c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+impl<T: Element> Updates<T> for CpuWorker {
+    fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
+        let Some(pool) = &self.pool else {
+            return c.scale(beta);
+        };
+        let widths = even_widths(c.cols(), pool.current_num_threads());
+        let shares = c.split_columns(widths);
+        let shares: Vec<_> = shares.into_iter().map(Mutex::new).collect();
+        pool.broadcast(|thread| {
+            let share = shares[thread.index()].lock();
+            share.unwrap_or_else(PoisonError::into_inner).scale(beta);
+        });
+    }
+
+    fn begin(&mut self, mut c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);
         let (start, start_s) = (Instant::now(), thread_cpu_time_s());
         self.settle(&mut c);
@@ -170,10 +178,10 @@ impl Worker for CpuWorker {
 
     fn update(
         &mut self,
-        alpha: f64,
-        a: View<'_, f64>,
-        b: View<'_, f64>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
         let start = Instant::now();
@@ -188,7 +196,7 @@ impl Worker for CpuWorker {
     }
 
     /// Takes no time: C is where it belongs.
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         self.job.finish(&c)?;
         Ok(UpdateTime::default())
     }

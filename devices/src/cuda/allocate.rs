@@ -5,13 +5,14 @@ use super::engine::Engine;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::{self, Limits, Shape, TilePlan};
 use crate::memory::memory_available_bytes;
-use crate::{DeviceError, Element};
+use crate::{DeviceError, ElementType};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What is held of memory beyond what a job needs is given back when it is more than this, in bytes, and more than half.
 const WORTH_FREEING: u64 = 64 << 20;
-impl<T: Element> Engine<T> {
+
+impl Engine {
     /// Bytes of pinned host memory that are held, for the next job that they suit.
     pub fn held_bytes(&self) -> u64 {
         self.pinned.as_ref().map_or(0, PinnedMemory::bytes)
@@ -27,11 +28,12 @@ impl<T: Element> Engine<T> {
     pub(super) fn allocate(
         &mut self,
         shape: Shape,
-    ) -> Result<(TilePlan, u64, NonNull<T>), DeviceError> {
-        let mut limits = self.limits;
+        element: ElementType,
+    ) -> Result<(TilePlan, u64, NonNull<u8>), DeviceError> {
+        let mut limits = self.limits_of(element);
         let mut refused: Option<CallError> = None;
         loop {
-            let Some(plan) = plan::plan(shape, T::TYPE.flop(), &limits) else {
+            let Some(plan) = plan::plan(shape, element.flop(), &limits) else {
                 return Err(refused.map_or_else(
                     || DeviceError::CudaMemory {
                         device: self.name.clone(),
@@ -74,7 +76,7 @@ impl<T: Element> Engine<T> {
         &mut self,
         device_bytes: u64,
         host_bytes: u64,
-    ) -> Outcome<(u64, NonNull<T>)> {
+    ) -> Outcome<(u64, NonNull<u8>)> {
         let context = Arc::clone(&self.context);
         let _bound = context.bind()?;
         let suits = |held: u64, needed: u64| {

@@ -13,7 +13,7 @@ use super::staging::Staging;
 use super::streamed::Gathered;
 use super::{CudaConfig, find, speed};
 use crate::worker::Depth;
-use crate::{DeviceError, Element, View, ViewMut};
+use crate::{DeviceError, Element, ElementType, View, ViewMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -22,23 +22,25 @@ const LEFT_FREE: u64 = 16;
 /// Assumed where the GPU is not known: a middling one.
 const UNKNOWN_PEAK_FLOPS_PER_S: f64 = 10e12;
 
-/// One GPU, for one element type: the functional heart of [`CudaWorker`](super::CudaWorker), which is `Engine<f64>` with
-/// its own host thread.
+/// One GPU, for every element type: the functional heart of [`CudaWorker`](super::CudaWorker), which is an engine with
+/// its own host threads.
 ///
-/// A job is [`begin`](Self::begin), any number of [`update`](Self::update), [`finish`](Self::finish), all with one C. The
-/// caller keeps the order and the shapes, as [`Job`](crate::Job) checks them.
+/// A job is [`begin`](Self::begin), any number of [`update`](Self::update), [`finish`](Self::finish), all with one C of one
+/// type. The caller keeps the order, the type and the shapes, as [`Job`](crate::Job) checks them.
 ///
 /// Everything may be called from any thread. Copies between matrices and pinned memory use all threads of the rayon pool
 /// that the caller is a thread of, and only its own thread otherwise.
 #[derive(Debug)]
-pub struct Engine<T: Element> {
+pub struct Engine {
     pub(super) name: String,
     pub(super) context: Arc<Context>,
+    gpu: CudaInfo,
+    /// Of jobs of any type; the peak is that of `f64`.
     pub(super) limits: Limits,
     /// What jobs may pin where nobody limits them further.
     pub(super) host_bytes: u64,
-    job: Option<Running<T>>,
-    pub(super) staging: Staging<T>,
+    job: Option<Running>,
+    pub(super) staging: Staging,
     pub(super) device: Option<DeviceMemory>,
     pub(super) pinned: Option<PinnedMemory>,
     pub(super) blas: BlasHandle,
@@ -47,21 +49,22 @@ pub struct Engine<T: Element> {
 
 /// A job under way.
 #[derive(Debug)]
-struct Running<T> {
+struct Running {
     shape: Shape,
+    element: ElementType,
     /// How it is laid out: in smaller tiles than planned, where memory was refused.
     plan: TilePlan,
-    state: State<T>,
+    state: State,
 }
 
 /// Where C is, and what is known of the panels.
 #[derive(Debug)]
-enum State<T> {
+enum State {
     Resident(Resident),
-    Streamed(Gathered<T>),
+    Streamed(Gathered),
 }
 
-impl<T: Element> Engine<T> {
+impl Engine {
     /// An engine on the GPU `info`, called `name` in errors.
     ///
     /// # Errors
@@ -82,7 +85,6 @@ impl<T: Element> Engine<T> {
         // Asked for after cuBLAS has taken its share.
         let free = context.free_bytes()?;
         let allowed = free - free / LEFT_FREE;
-        let peak = info.peak_flops_per_s(T::TYPE);
         let device_bytes = config
             .memory_limit_bytes
             .map_or(allowed, |limit| limit.min(allowed));
@@ -93,9 +95,11 @@ impl<T: Element> Engine<T> {
                 speed::link_bytes_per_s(&context, &lanes, &mut staging, (device_bytes, host_bytes))?
             }
         };
+        let peak = info.peak_flops_per_s(ElementType::F64);
         tracing::info!(device = name, peak, link_bytes_per_s, "found a GPU");
         Ok(Self {
             name: name.to_owned(),
+            gpu: info.clone(),
             limits: Limits {
                 device_bytes,
                 host_bytes,
@@ -135,21 +139,44 @@ impl<T: Element> Engine<T> {
 
     /// How a job is laid out: the one under way as it is, another one as it would be if every allocation succeeded.
     /// `None` when there is nothing to compute, or it does not fit in however small tiles.
-    pub fn plan(&self, rows: usize, cols: usize, depth: Depth) -> Option<TilePlan> {
-        let shape = shape::<T>(rows, cols, depth)?;
-        if let Some(job) = self.job.as_ref().filter(|job| job.shape == shape) {
-            return Some(job.plan);
+    pub fn plan(
+        &self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> Option<TilePlan> {
+        let shape = shape(rows, cols, depth, element)?;
+        let is_it = |job: &&Running| job.shape == shape && job.element == element;
+        match self.job.as_ref().filter(is_it) {
+            Some(job) => Some(job.plan),
+            None => plan::plan(shape, element.flop(), &self.limits_of(element)),
         }
-        plan::plan(shape, T::TYPE.flop(), &self.limits)
+    }
+
+    /// The limits of jobs of this type.
+    pub(super) fn limits_of(&self, element: ElementType) -> Limits {
+        let peak = self.gpu.peak_flops_per_s(element);
+        Limits {
+            peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
+            ..self.limits
+        }
     }
 
     /// Bytes of host memory that a job pins; where its limits are too low for any, the least that it would.
-    pub fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
+    pub fn memory_needed(
+        &self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> u64 {
         let least = || {
-            let shape = shape::<T>(rows, cols, depth)?;
-            plan::least_host_bytes(shape, T::TYPE.flop(), &self.limits)
+            let shape = shape(rows, cols, depth, element)?;
+            plan::least_host_bytes(shape, element.flop(), &self.limits_of(element))
         };
-        let planned = self.plan(rows, cols, depth).map(|plan| plan.host_bytes);
+        let planned = self.plan(rows, cols, depth, element);
+        let planned = planned.map(|plan| plan.host_bytes);
         planned.or_else(least).unwrap_or(0)
     }
 
@@ -157,10 +184,16 @@ impl<T: Element> Engine<T> {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn reserve(&mut self, rows: usize, cols: usize, depth: Depth) -> Result<(), DeviceError> {
+    pub fn reserve(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> Result<(), DeviceError> {
         self.abandon()?;
-        if let Some(shape) = shape::<T>(rows, cols, depth) {
-            self.allocate(shape)?;
+        if let Some(shape) = shape(rows, cols, depth, element) {
+            self.allocate(shape, element)?;
         }
         Ok(())
     }
@@ -171,13 +204,13 @@ impl<T: Element> Engine<T> {
     /// # Errors
     /// [`DeviceError::CudaMemory`] when the smallest tiles exceed the limits; [`DeviceError::Cuda`] when a call fails, with
     /// the allocation that was refused where that is the reason.
-    pub fn begin(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
+    pub fn begin<T: Element>(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // What a job left behind that was abandoned, or that a panic ended.
         self.abandon()?;
-        let Some(shape) = shape::<T>(c.rows(), c.cols(), depth) else {
+        let Some(shape) = shape(c.rows(), c.cols(), depth, T::TYPE) else {
             return Ok(());
         };
-        let place = self.allocate(shape)?;
+        let place = self.allocate(shape, T::TYPE)?;
         self.guarded(|engine| engine.start(shape, place, c))
     }
 
@@ -189,8 +222,8 @@ impl<T: Element> Engine<T> {
     /// [`DeviceError::Cuda`]; the job is over then.
     ///
     /// # Panics
-    /// When the shapes do not fit each other, the job or its `k_max`.
-    pub fn update(
+    /// When the shapes do not fit each other, or the update is not of the job: its type, C or `k_max`.
+    pub fn update<T: Element>(
         &mut self,
         alpha: T,
         (a, b): (View<'_, T>, View<'_, T>),
@@ -209,7 +242,7 @@ impl<T: Element> Engine<T> {
             let mut job = engine.running();
             let fits = job.shape.rows == c.rows() && job.shape.cols == c.cols();
             assert!(
-                fits && k <= job.shape.k_max,
+                fits && k <= job.shape.k_max && job.element == T::TYPE,
                 "the update is not of this job"
             );
             let nothing = k == 0 || alpha == T::ZERO;
@@ -230,12 +263,16 @@ impl<T: Element> Engine<T> {
     ///
     /// # Errors
     /// [`DeviceError::Cuda`]; the job is over in any case.
-    pub fn finish(&mut self, c: ViewMut<'_, T>) -> Result<(), DeviceError> {
+    ///
+    /// # Panics
+    /// When C is of another type than the job.
+    pub fn finish<T: Element>(&mut self, c: ViewMut<'_, T>) -> Result<(), DeviceError> {
         if c.is_empty() {
             return Ok(());
         }
         self.guarded(|engine| {
             let mut job = engine.running();
+            assert!(job.element == T::TYPE, "the C is not of this job");
             match &mut job.state {
                 State::Streamed(gathered) => gathered.visit(engine, c),
                 State::Resident(resident) => {
@@ -273,25 +310,26 @@ impl<T: Element> Engine<T> {
         })
     }
 
-    fn running(&mut self) -> Running<T> {
+    fn running(&mut self) -> Running {
         self.job
             .take()
             .unwrap_or_else(|| panic!("{}: an update or a finish outside a job", self.name))
     }
 
-    fn start(
+    fn start<T: Element>(
         &mut self,
         shape: Shape,
-        (plan, device, start): (TilePlan, u64, NonNull<T>),
+        (plan, device, start): (TilePlan, u64, NonNull<u8>),
         c: View<'_, T>,
     ) -> Outcome<()> {
+        let slot_bytes = plan.slot_elements * size_of::<T>();
         // SAFETY: the pinned memory holds the slots first, and the engine keeps it while a job runs; nothing is under way.
-        unsafe { self.staging.place(start, plan.slot_elements) };
+        unsafe { self.staging.place(start, slot_bytes) };
         let state = match plan.placement {
             Placement::Resident => State::Resident(Resident::new(device, shape)),
             Placement::Streamed { .. } => {
                 // SAFETY: behind the slots the plan has room for the panels.
-                let panels = unsafe { start.add(SLOTS * plan.slot_elements) };
+                let panels = unsafe { start.add(SLOTS * slot_bytes) };
                 // SAFETY: as above; nobody else uses that part, and it stays allocated while the job runs.
                 let gathered = unsafe { Gathered::new(panels, shape, &plan, device) };
                 State::Streamed(gathered)
@@ -301,12 +339,17 @@ impl<T: Element> Engine<T> {
             self.staging.upload(&self.lanes.upload, c, resident.c())?;
             self.lanes.upload.synchronize()?;
         }
-        self.job = Some(Running { shape, plan, state });
+        self.job = Some(Running {
+            shape,
+            element: T::TYPE,
+            plan,
+            state,
+        });
         Ok(())
     }
 }
 
-impl<T: Element> Drop for Engine<T> {
+impl Drop for Engine {
     /// Waits for what is under way: memory must not be freed before.
     fn drop(&mut self) {
         let _bound = self.context.bind();
@@ -315,13 +358,13 @@ impl<T: Element> Drop for Engine<T> {
 }
 
 /// The shape of a job; `None` when there is nothing in it.
-fn shape<T>(rows: usize, cols: usize, depth: Depth) -> Option<Shape> {
+fn shape(rows: usize, cols: usize, depth: Depth, element: ElementType) -> Option<Shape> {
     let k_max = depth.k_max.max(1);
     (rows > 0 && cols > 0).then_some(Shape {
         rows,
         cols,
         k_max,
         k_total: depth.k_total.max(k_max),
-        element_bytes: size_of::<T>(),
+        element_bytes: element.bytes(),
     })
 }

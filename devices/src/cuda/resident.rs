@@ -82,7 +82,7 @@ impl Resident {
     /// this update, and an error is reported by the update that it happened in.
     pub fn update<T: Element>(
         &mut self,
-        engine: &mut Engine<T>,
+        engine: &mut Engine,
         alpha: T,
         panels: (View<'_, T>, View<'_, T>),
         next: Option<(View<'_, T>, View<'_, T>)>,
@@ -115,7 +115,7 @@ impl Resident {
     /// the product and traffic with the sum, so that the GPU soon has enough to do.
     fn in_stripes<T: Element>(
         &self,
-        engine: &mut Engine<T>,
+        engine: &mut Engine,
         alpha: T,
         (a, b): (View<'_, T>, View<'_, T>),
     ) -> Outcome<()> {
@@ -143,7 +143,7 @@ impl Resident {
     /// Queues the product of these rows of A and columns of B.
     fn multiply<T: Element>(
         &self,
-        engine: &Engine<T>,
+        engine: &Engine,
         alpha: T,
         (rows, cols): (Range<usize>, Range<usize>),
         k: usize,
@@ -168,7 +168,7 @@ impl Resident {
 }
 
 /// Copies a panel, or a stripe of one; arithmetic that is queued from now on begins when it is there.
-fn bring<T: Element>(engine: &mut Engine<T>, from: View<'_, T>, to: Place) -> Outcome<()> {
+fn bring<T: Element>(engine: &mut Engine, from: View<'_, T>, to: Place) -> Outcome<()> {
     let Engine { staging, lanes, .. } = engine;
     staging.upload(&lanes.upload, from, to)?;
     lanes.copied.record(&lanes.upload)?;

@@ -29,12 +29,12 @@ const SMALL: usize = 32;
 
 /// Multiplies two small squares, in a bound context: cuBLAS loads its code when it is first called, and the memory that
 /// this takes is not free afterwards. Where there is no memory for them, the first job will see what is left.
-pub fn first_product<T: Element>(
+pub fn first_product(
     context: &Arc<Context>,
     lanes: &Lanes,
-    (blas, staging): (&BlasHandle, &mut Staging<T>),
+    (blas, staging): (&BlasHandle, &mut Staging),
 ) -> Outcome<()> {
-    let bytes = (SMALL * SMALL * size_of::<T>()) as u64;
+    let bytes = (SMALL * SMALL * size_of::<f64>()) as u64;
     let pinned = PinnedMemory::new(context, SLOTS as u64 * bytes);
     let (pinned, device) = match (pinned, DeviceMemory::new(context, 3 * bytes)) {
         (Ok(pinned), Ok(device)) => (pinned, device),
@@ -44,8 +44,8 @@ pub fn first_product<T: Element>(
     let done = (|| {
         // SAFETY: the pinned memory is as large; it is freed when nothing is under way, and the next job places its own
         // slots before it copies.
-        unsafe { staging.place(pinned.start().cast(), SMALL * SMALL) };
-        let values = numbers::<T>(SMALL * SMALL);
+        unsafe { staging.place(pinned.start().cast(), bytes as usize) };
+        let values = numbers::<f64>(SMALL * SMALL);
         let from = View::new(&values, SMALL, SMALL, SMALL);
         let address = |matrix: u64| device.address() + matrix * bytes;
         for matrix in 0..3 {
@@ -65,7 +65,7 @@ pub fn first_product<T: Element>(
             c: (address(2), SMALL),
         };
         // SAFETY: the three squares lie in memory that is freed when the work is done.
-        unsafe { blas.multiply(T::ONE, &product) }
+        unsafe { blas.multiply(1.0, &product) }
     })();
     // Before the memory goes, whatever happened.
     done.and(lanes.settle())
@@ -74,10 +74,10 @@ pub fn first_product<T: Element>(
 /// What the way from ordinary host memory to the GPU carries, bytes/s, with the copy into pinned memory that the calling
 /// thread's pool makes; in a bound context. With so many bytes of GPU and of pinned memory at most: of little memory none
 /// is taken, and the link is as [assumed](ASSUMED_LINK_BYTES_PER_S).
-pub fn link_bytes_per_s<T: Element>(
+pub fn link_bytes_per_s(
     context: &Arc<Context>,
     lanes: &Lanes,
-    staging: &mut Staging<T>,
+    staging: &mut Staging,
     (device_bytes, host_bytes): (u64, u64),
 ) -> Outcome<f64> {
     if device_bytes < 8 * PROBE_BYTES as u64 || host_bytes < PINNED_BYTES {
@@ -86,10 +86,9 @@ pub fn link_bytes_per_s<T: Element>(
     let timed = (|| {
         let pinned = PinnedMemory::new(context, PINNED_BYTES)?;
         let device = DeviceMemory::new(context, PROBE_BYTES as u64)?;
-        let slot = PROBE_SLOT_BYTES / size_of::<T>();
         // SAFETY: the pinned memory is as large; it is freed below, when nothing is under way, and the next job places its
         // own slots before it copies.
-        unsafe { staging.place(pinned.start().cast(), slot) };
+        unsafe { staging.place(pinned.start().cast(), PROBE_SLOT_BYTES) };
         let fastest_s = time_uploads(lanes, staging, device.address());
         // Before the memory goes.
         lanes.settle()?;
@@ -103,10 +102,10 @@ pub fn link_bytes_per_s<T: Element>(
 }
 
 /// The time of the fastest of some copies of [`PROBE_BYTES`], in seconds.
-fn time_uploads<T: Element>(lanes: &Lanes, staging: &mut Staging<T>, address: u64) -> Outcome<f64> {
+fn time_uploads(lanes: &Lanes, staging: &mut Staging, address: u64) -> Outcome<f64> {
     let cols = 64;
-    let rows = PROBE_BYTES / size_of::<T>() / cols;
-    let values = numbers::<T>(rows * cols);
+    let rows = PROBE_BYTES / size_of::<f64>() / cols;
+    let values = numbers::<f64>(rows * cols);
     let mut fastest_s = f64::INFINITY;
     for _ in 0..PROBES {
         let start = Instant::now();
@@ -127,13 +126,13 @@ const PRODUCTS: usize = 5;
 /// A square that takes longer is the last one: larger ones would show no more.
 const LONG: Duration = Duration::from_millis(200);
 
-impl<T: Element> Engine<T> {
+impl Engine {
     /// The best speed of cuBLAS on squares that are in the GPU's memory: what is left to lose by transfers. A job under
     /// way is abandoned, and the limits are kept. `None` when not even the smallest square fits.
     ///
     /// # Errors
     /// [`DeviceError::Cuda`] when a call fails.
-    pub fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+    pub fn resident_peak<T: Element>(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         self.abandon()?;
         let mut best: Option<ResidentPeak> = None;
         for side in SIDES {
@@ -141,7 +140,7 @@ impl<T: Element> Engine<T> {
             if bytes > self.memory_limit_bytes() || PINNED_BYTES > self.limits.host_bytes {
                 break;
             }
-            let fastest_s = match self.guarded(|engine| engine.time_square(side, bytes)) {
+            let fastest_s = match self.guarded(|engine| engine.time_square::<T>(side, bytes)) {
                 // Others have taken the memory since the limit was set.
                 Ok(None) => break,
                 Ok(Some(fastest_s)) => fastest_s,
@@ -159,7 +158,7 @@ impl<T: Element> Engine<T> {
     }
 
     /// The time of the fastest of some products of squares, in seconds; `None` where there is no memory for them.
-    fn time_square(&mut self, side: usize, bytes: u64) -> Outcome<Option<f64>> {
+    fn time_square<T: Element>(&mut self, side: usize, bytes: u64) -> Outcome<Option<f64>> {
         let held = match self.hold_for(bytes) {
             Err(error) if error.is_out_of_memory() => return Ok(None),
             held => held?,
@@ -201,10 +200,9 @@ impl<T: Element> Engine<T> {
 
     /// Memory of the GPU for `bytes`, and staging slots; where it begins.
     fn hold_for(&mut self, bytes: u64) -> Result<u64, CallError> {
-        let slot = PROBE_SLOT_BYTES / size_of::<T>();
         let (device, start) = self.hold(bytes, PINNED_BYTES)?;
         // SAFETY: the pinned memory is as large, and held until the next job places its own slots; nothing is under way.
-        unsafe { self.staging.place(start, slot) };
+        unsafe { self.staging.place(start, PROBE_SLOT_BYTES) };
         Ok(device)
     }
 }

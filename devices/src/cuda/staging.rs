@@ -32,47 +32,53 @@ impl Place {
 
 /// The pinned slots.
 #[derive(Debug)]
-pub struct Staging<T> {
-    start: NonNull<T>,
-    elements: usize,
+pub struct Staging {
+    start: NonNull<u8>,
+    /// Of a slot.
+    bytes: usize,
     /// Reached when the copy from or to the slot is done.
     done: [Event; SLOTS],
     next: usize,
 }
 
 // SAFETY: the memory belongs to the engine that owns this value, and one thread at a time uses both.
-unsafe impl<T: Send> Send for Staging<T> {}
+unsafe impl Send for Staging {}
 
-impl<T: Element> Staging<T> {
+impl Staging {
     /// Slots that [`Staging::place`] puts into memory later; in a bound context.
     pub fn new(context: &Arc<Context>) -> Outcome<Self> {
         Ok(Self {
             start: NonNull::dangling(),
-            elements: 0,
+            bytes: 0,
             done: [Event::new(context)?, Event::new(context)?],
             next: 0,
         })
     }
 
-    /// Uses `SLOTS` times `elements` elements of pinned memory at `start`.
+    /// Uses `SLOTS` times `bytes` bytes of pinned memory at `start`, which is aligned for every type of elements.
     ///
     /// # Safety
     /// The memory stays allocated, and nobody else uses it, until the next call or the end of all work. No copy to or
     /// from the slots used before is under way.
-    pub unsafe fn place(&mut self, start: NonNull<T>, elements: usize) {
+    pub unsafe fn place(&mut self, start: NonNull<u8>, bytes: usize) {
         self.start = start;
-        self.elements = elements;
+        self.bytes = bytes;
     }
 
     /// Queues copies of `from` to device memory; returns when all of it has been read.
-    pub fn upload(&mut self, stream: &Stream, from: View<'_, T>, to: Place) -> Outcome<()> {
-        for (rows, cols) in pieces(from.rows(), from.cols(), self.elements) {
+    pub fn upload<T: Element>(
+        &mut self,
+        stream: &Stream,
+        from: View<'_, T>,
+        to: Place,
+    ) -> Outcome<()> {
+        for (rows, cols) in pieces(from.rows(), from.cols(), self.elements::<T>()) {
             let slot = self.turn();
             // The last copy from or to this slot must be done before the host writes it.
             self.done[slot].synchronize()?;
             let piece = from.block(rows.clone(), cols.clone());
             copy_columns(piece, self.slot(slot, rows.len(), cols.len()));
-            let copy = self.copy(slot, &rows, &cols, to, false);
+            let copy = self.copy::<T>(slot, &rows, &cols, to, false);
             // SAFETY: the slot is pinned and holds the piece; it is not touched again before `done` is reached. `to` holds
             // the whole of `from`.
             unsafe { stream.copy(&copy) }?;
@@ -82,17 +88,17 @@ impl<T: Element> Staging<T> {
     }
 
     /// Copies device memory to `to`; returns when all of it has been written.
-    pub fn download(
+    pub fn download<T: Element>(
         &mut self,
         stream: &Stream,
         from: Place,
         mut to: ViewMut<'_, T>,
     ) -> Outcome<()> {
         let mut waiting: Option<(usize, Tile)> = None;
-        for (rows, cols) in pieces(to.rows(), to.cols(), self.elements) {
+        for (rows, cols) in pieces(to.rows(), to.cols(), self.elements::<T>()) {
             let slot = self.turn();
             self.done[slot].synchronize()?;
-            let copy = self.copy(slot, &rows, &cols, from, true);
+            let copy = self.copy::<T>(slot, &rows, &cols, from, true);
             // SAFETY: the slot is pinned and large enough; it is not touched before `done` is reached. `from` holds the
             // whole of `to`.
             unsafe { stream.copy(&copy) }?;
@@ -105,7 +111,7 @@ impl<T: Element> Staging<T> {
         waiting.map_or(Ok(()), |piece| self.unpack(piece, &mut to))
     }
 
-    fn unpack(
+    fn unpack<T: Element>(
         &mut self,
         (slot, (rows, cols)): (usize, Tile),
         to: &mut ViewMut<'_, T>,
@@ -122,14 +128,20 @@ impl<T: Element> Staging<T> {
         self.next
     }
 
-    fn slot_start(&self, slot: usize) -> *mut T {
-        self.start.as_ptr().wrapping_add(slot * self.elements)
+    /// Elements that a slot holds.
+    fn elements<T>(&self) -> usize {
+        self.bytes / size_of::<T>()
+    }
+
+    fn slot_start<T>(&self, slot: usize) -> *mut T {
+        let start = self.start.as_ptr().cast::<T>();
+        start.wrapping_add(slot * self.elements::<T>())
     }
 
     /// A slot as a packed matrix; no copy from or to it is under way.
-    fn slot(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
+    fn slot<T: Element>(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
         debug_assert!(
-            rows * cols <= self.elements,
+            rows * cols <= self.elements::<T>(),
             "a piece is larger than a slot"
         );
         // SAFETY: `place` was given this memory, the caller has waited for the copies of this slot, and the borrow of
@@ -138,7 +150,7 @@ impl<T: Element> Staging<T> {
         ViewMut::new(data, rows, cols, rows.max(1))
     }
 
-    fn copy(
+    fn copy<T: Element>(
         &self,
         slot: usize,
         rows: &Range<usize>,
@@ -148,7 +160,7 @@ impl<T: Element> Staging<T> {
     ) -> MatrixCopy {
         let size = size_of::<T>();
         MatrixCopy {
-            host: self.slot_start(slot).cast(),
+            host: self.slot_start::<T>(slot).cast(),
             host_pitch: rows.len() * size,
             device: place.at::<T>(rows.start, cols.start).address,
             device_pitch: place.ld * size,

@@ -7,8 +7,10 @@ use super::plan::TilePlan;
 use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
 use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
-use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Worker};
-use crate::{DeviceError, View, ViewMut};
+use crate::worker::{
+    Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Updates, Worker,
+};
+use crate::{DeviceError, Element, ElementType, View, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -19,7 +21,7 @@ use std::time::Instant;
 /// (see [`plan`](mod@super::plan)). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
 /// wall time with all transfers of the update, and the times of `begin`, of the updates and of `finish` sum up to the
 /// job's: nothing runs in between. Transfer hides behind arithmetic: that of the next update where
-/// [`update_ahead`](Worker::update_ahead) announces it, and else most of an update's own. (An update that returned with
+/// [`update_ahead`](Updates::update_ahead) announces it, and else most of an update's own. (An update that returned with
 /// its arithmetic under way would hide the next one's transfer too, but report a time that is not its own: beside a slower
 /// device it would seem to take nothing, and an error would come one update late.)
 ///
@@ -30,7 +32,7 @@ use std::time::Instant;
 pub struct CudaWorker {
     info: DeviceInfo,
     job: Job,
-    engine: Engine<f64>,
+    engine: Engine,
     hands: ThreadPool,
     topology: Arc<Topology>,
     /// Where the thread that drives the GPU was seen.
@@ -81,8 +83,14 @@ impl CudaWorker {
     }
 
     /// How a job would be laid out; `None` when there is nothing to compute, or it does not fit in however small tiles.
-    pub fn plan(&self, rows: usize, cols: usize, depth: Depth) -> Option<TilePlan> {
-        self.engine.plan(rows, cols, depth)
+    pub fn plan(
+        &self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> Option<TilePlan> {
+        self.engine.plan(rows, cols, depth, element)
     }
 
     /// Bytes of GPU memory that jobs may use.
@@ -98,12 +106,18 @@ impl Worker for CudaWorker {
 
     /// Pinned host memory: for copies, and for gathered panels where C does not fit on the GPU. The GPU's own memory is
     /// not the host's, and never too small for a job but for tiny limits.
-    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
-        self.engine.memory_needed(rows, cols, depth)
+    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64 {
+        self.engine.memory_needed(rows, cols, depth, element)
     }
 
-    fn own_memory_needed(&self, rows: usize, cols: usize, depth: Depth) -> u64 {
-        self.plan(rows, cols, depth)
+    fn own_memory_needed(
+        &self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> u64 {
+        self.plan(rows, cols, depth, element)
             .map_or(0, |plan| plan.device_bytes)
     }
 
@@ -115,23 +129,19 @@ impl Worker for CudaWorker {
         self.engine.limit_host(bytes);
     }
 
-    fn updates_per_visit(&self, rows: usize, cols: usize, depth: Depth) -> usize {
-        self.plan(rows, cols, depth)
+    fn updates_per_visit(
+        &self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> usize {
+        self.plan(rows, cols, depth, element)
             .map_or(1, |plan| plan.updates_per_visit)
     }
 
     fn copies_ahead(&self) -> bool {
         true
-    }
-
-    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        self.job = Job::default();
-        let engine = &mut self.engine;
-        on_first(&self.hands, || engine.resident_peak())
-    }
-
-    fn scale(&mut self, beta: f64, mut c: ViewMut<'_, f64>) {
-        on_first(&self.hands, || c.scale(beta));
     }
 
     fn threads(&self) -> Vec<ThreadPlace> {
@@ -152,50 +162,68 @@ impl Worker for CudaWorker {
             .collect()
     }
 
-    fn reserve(&mut self, rows: usize, cols: usize, depth: Depth) -> Result<(), DeviceError> {
+    fn reserve(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> Result<(), DeviceError> {
         self.job = Job::default();
         let engine = &mut self.engine;
-        on_first(&self.hands, || engine.reserve(rows, cols, depth))
+        on_first(&self.hands, || engine.reserve(rows, cols, depth, element))
+    }
+}
+
+impl<T: Element> Updates<T> for CudaWorker {
+    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+        self.job = Job::default();
+        let engine = &mut self.engine;
+        on_first(&self.hands, || engine.resident_peak::<T>())
     }
 
-    fn begin(&mut self, c: ViewMut<'_, f64>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+    fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
+        on_first(&self.hands, || c.scale(beta));
+    }
+
+    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);
         self.timed(|engine| engine.begin(c.rb(), depth))
     }
 
     fn update(
         &mut self,
-        alpha: f64,
-        a: View<'_, f64>,
-        b: View<'_, f64>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.timed_update(alpha, (a, b), None, c)
     }
 
     fn update_ahead(
         &mut self,
-        alpha: f64,
-        panels: Panels<'_>,
-        next: Panels<'_>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        panels: Panels<'_, T>,
+        next: Panels<'_, T>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.timed_update(alpha, panels, Some(next), c)
     }
 
-    fn finish(&mut self, c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         self.job.finish(&c)?;
         self.timed(|engine| engine.finish(c))
     }
 }
 
 impl CudaWorker {
-    fn timed_update(
+    fn timed_update<T: Element>(
         &mut self,
-        alpha: f64,
-        (a, b): Panels<'_>,
-        next: Option<Panels<'_>>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        (a, b): Panels<'_, T>,
+        next: Option<Panels<'_, T>>,
+        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
         self.timed(|engine| engine.update(alpha, (a, b), next, c))
@@ -204,7 +232,7 @@ impl CudaWorker {
     /// What `work` on the first host core took. After an error the job is over.
     fn timed(
         &mut self,
-        work: impl FnOnce(&mut Engine<f64>) -> Result<(), DeviceError> + Send,
+        work: impl FnOnce(&mut Engine) -> Result<(), DeviceError> + Send,
     ) -> Result<UpdateTime, DeviceError> {
         let (engine, seen) = (&mut self.engine, &self.seen);
         let start = Instant::now();

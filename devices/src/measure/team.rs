@@ -5,18 +5,33 @@ use super::{InStep, MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
 use crate::worker::{Depth, UpdateTime};
-use crate::{DeviceError, View, ViewMut, leading_dimension, try_reserve_matrix};
+use crate::{DeviceError, Element, View, ViewMut, leading_dimension, try_reserve_matrix};
+use num_complex::Complex64;
 
 /// The operands of a measured update. Kept from one measurement to the next, so that most measurements find their
 /// memory in place.
-#[derive(Debug, Default)]
-pub struct Operands {
+#[derive(Debug)]
+pub struct Operands<T = f64> {
     rows: usize,
     cols: usize,
     k: usize,
-    a: Vec<f64>,
-    b: Vec<f64>,
-    c: Vec<f64>,
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T>,
+}
+
+impl<T> Default for Operands<T> {
+    /// None yet.
+    fn default() -> Self {
+        Self {
+            rows: 0,
+            cols: 0,
+            k: 0,
+            a: Vec::new(),
+            b: Vec::new(),
+            c: Vec::new(),
+        }
+    }
 }
 
 /// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same time,
@@ -48,26 +63,26 @@ pub struct Operands {
 /// # References
 /// Clarke's thesis, section 3.1.4 (the computational kernel, and measuring cores that share memory together);
 /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1.
-pub fn measure_team(
+pub fn measure_team<T: Element>(
     team: &mut DeviceTeam,
     rows: usize,
     slices: &[usize],
     depth: Depth,
     config: &MeasureConfig,
-    operands: &mut Operands,
+    operands: &mut Operands<T>,
     in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
     let held = team.memory_held();
     let cols = slices.iter().sum();
-    let mut devices = team.memory_needed(rows, slices, depth)?;
+    let mut devices = team.memory_needed(rows, slices, depth, T::TYPE)?;
     let left = operands
         .left_beside(rows, cols, depth.k_max)
         .saturating_add(held);
     if devices > left {
         // Those that gather in host memory make do with less.
         team.limit_memory(left / slices.len().max(1) as u64);
-        devices = team.memory_needed(rows, slices, depth)?;
+        devices = team.memory_needed(rows, slices, depth, T::TYPE)?;
     }
     operands.prepare_beside(rows, cols, depth.k_max, devices.saturating_sub(held))?;
     let few: Vec<usize> = slices
@@ -86,12 +101,12 @@ pub fn measure_team(
     }
     let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
     // A job as long as one repetition, after which devices count from 0 again: each repetition is whole visits.
-    let visited = team.updates_per_visit(rows, &columns, depth)?;
+    let visited = team.updates_per_visit(rows, &columns, depth, T::TYPE)?;
     let period = Depth::of(depth.k_max, visited);
-    team.reserve(rows, &columns, period)?;
+    team.reserve(rows, &columns, period, T::TYPE)?;
     let begun = team.begin(operands.c(&columns), &columns, period)?;
     // Where memory was refused, the tiles are smaller than they were to be.
-    let together = team.updates_per_visit(rows, &columns, period)?;
+    let together = team.updates_per_visit(rows, &columns, period, T::TYPE)?;
     let together = if visited.is_multiple_of(together) {
         together
     } else {
@@ -137,14 +152,18 @@ fn bound(reach: &Reach) -> Measurement {
 /// Columns of each device in the update that warms it up.
 const WARM_UP_COLUMNS: usize = 32;
 
-impl Operands {
+impl<T: Element> Operands<T> {
     /// Bytes that updates of `rows × cols` with inner dimension `k` need beyond what is allocated already; the largest
     /// number when they are beyond counting.
     pub fn missing_bytes(&self, rows: usize, cols: usize, k: usize) -> u64 {
         let held = [&self.a, &self.b, &self.c].map(Vec::capacity);
         let missing = |(needed, held): (u128, usize)| needed.saturating_sub(held as u128);
-        let elements = lengths(rows, cols, k).into_iter().zip(held).map(missing);
-        let bytes = elements.fold(0, u128::saturating_add).saturating_mul(8);
+        let elements = lengths::<T>(rows, cols, k)
+            .into_iter()
+            .zip(held)
+            .map(missing);
+        let elements = elements.fold(0, u128::saturating_add);
+        let bytes = elements.saturating_mul(size_of::<T>() as u128);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
@@ -179,7 +198,7 @@ impl Operands {
             return Err(missing(needed, needed - available));
         }
         let operands = [&mut self.a, &mut self.b, &mut self.c];
-        for (values, count) in operands.into_iter().zip(lengths(rows, cols, k)) {
+        for (values, count) in operands.into_iter().zip(lengths::<T>(rows, cols, k)) {
             // A length beyond counting is beyond memory, which was just found out.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             fill(values, count).ok_or_else(|| missing(needed, needed))?;
@@ -189,8 +208,8 @@ impl Operands {
     }
 
     /// The first columns of C, as many as the slices have together.
-    fn c(&mut self, slices: &[usize]) -> ViewMut<'_, f64> {
-        let ld = leading_dimension::<f64>(self.rows);
+    fn c(&mut self, slices: &[usize]) -> ViewMut<'_, T> {
+        let ld = leading_dimension::<T>(self.rows);
         ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
     }
 
@@ -202,7 +221,7 @@ impl Operands {
         depth: Depth,
     ) -> Result<Vec<f64>, DeviceError> {
         team.begin(self.c(slices), slices, depth)?;
-        let together = team.updates_per_visit(self.rows, slices, depth)?;
+        let together = team.updates_per_visit(self.rows, slices, depth, T::TYPE)?;
         let times = self.update(team, slices, together)?;
         team.finish(self.c(slices), slices)?;
         Ok(times)
@@ -218,10 +237,17 @@ impl Operands {
         let (rows, cols) = (self.rows, slices.iter().sum());
         let a = View::new(&self.a, rows, self.k, rows.max(1));
         let b = View::new(&self.b, self.k, cols, self.k.max(1));
-        let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension::<f64>(rows));
+        let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension::<T>(rows));
         let mut means_s = vec![0.0; slices.len()];
         for _ in 0..together {
-            let times = team.update(1.0, (a, b), Some((a, b)), c.reborrow(), slices, &mut || {})?;
+            let times = team.update(
+                T::ONE,
+                (a, b),
+                Some((a, b)),
+                c.reborrow(),
+                slices,
+                &mut || {},
+            )?;
             for (mean_s, time) in means_s.iter_mut().zip(times) {
                 *mean_s += time.busy_s / together as f64;
             }
@@ -231,8 +257,8 @@ impl Operands {
 }
 
 /// Elements of A, B and C.
-fn lengths(rows: usize, cols: usize, k: usize) -> [u128; 3] {
-    let ld = leading_dimension::<f64>(rows) as u128;
+fn lengths<T>(rows: usize, cols: usize, k: usize) -> [u128; 3] {
+    let ld = leading_dimension::<T>(rows) as u128;
     let [rows, cols, k] = [rows as u128, cols as u128, k as u128];
     [rows * k, k * cols, ld * cols]
 }
@@ -244,15 +270,20 @@ fn missing(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
     }
 }
 
+/// What element `at` is.
+fn number<T: Element>(at: usize) -> T {
+    T::of(Complex64::new((at % 16 + 1) as f64 / 32.0, 0.0))
+}
+
 /// Ordinary numbers between 1/32 and 1/2: sums of their products stay far from overflow, and none is denormal, which
 /// some processors compute a hundred times slower. What was written stays, so that a smaller update costs nothing.
 /// `None` when there is no memory for them.
-fn fill(values: &mut Vec<f64>, count: usize) -> Option<()> {
+fn fill<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
     let Some(more) = count.checked_sub(values.len()).filter(|&more| more > 0) else {
         return Some(());
     };
     try_reserve_matrix(values, more).ok()?;
-    values.extend((values.len()..count).map(|at| (at % 16 + 1) as f64 / 32.0));
+    values.extend((values.len()..count).map(number::<T>));
     Some(())
 }
 
@@ -290,7 +321,7 @@ mod tests {
             &[8, 0, 4],
             Depth::endless(4),
             &config,
-            &mut Operands::default(),
+            &mut Operands::<f64>::default(),
             &mut alone,
         )
         .unwrap();
@@ -307,7 +338,7 @@ mod tests {
         let mut team = DeviceTeam::new(workers).unwrap();
         let config = MeasureConfig::default();
         let mut measure = |slices: &[usize], asked: &mut u32| {
-            let mut operands = Operands::default();
+            let mut operands = Operands::<f64>::default();
             let mut in_step = |needed: bool| {
                 *asked += 1;
                 needed
@@ -345,7 +376,7 @@ mod tests {
             &[huge],
             Depth::endless(64),
             &config,
-            &mut Operands::default(),
+            &mut Operands::<f64>::default(),
             &mut alone,
         )
         .unwrap_err();
@@ -365,14 +396,14 @@ mod tests {
     fn sizes_beyond_counting_saturate() {
         let most = usize::MAX;
         assert_eq!(
-            Operands::default().missing_bytes(most, most, most),
+            Operands::<f64>::default().missing_bytes(most, most, most),
             u64::MAX
         );
     }
 
     #[test]
     fn what_is_held_is_not_missing() {
-        let mut operands = Operands::default();
+        let mut operands = Operands::<f64>::default();
         operands.prepare(100, 50, 10).unwrap();
         assert_eq!(operands.missing_bytes(100, 50, 10), 0);
         // A large C is of no use to A.
@@ -390,9 +421,9 @@ mod tests {
 
     #[test]
     fn fill_is_neither_zero_nor_denormal() {
-        let mut values = Vec::new();
+        let mut values: Vec<f64> = Vec::new();
         fill(&mut values, 100).unwrap();
         assert!(values.iter().all(|v| v.is_normal()));
-        assert!(fill(&mut Vec::new(), usize::MAX / 4).is_none());
+        assert!(fill::<f64>(&mut Vec::new(), usize::MAX / 4).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! The devices of one node, driven together.
 
 use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
-use crate::{DeviceError, ThreadPlace, ViewMut};
+use crate::{DeviceError, Element, ElementType, ThreadPlace, ViewMut};
 use drive::{Device, Drivers, lock};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -57,13 +57,14 @@ impl DeviceTeam {
         rows: usize,
         slices: &[usize],
         depth: Depth,
+        element: ElementType,
     ) -> Result<u64, DeviceError> {
         self.check(slices, slices.iter().sum())?;
         let needed = self.devices.iter_mut().zip(slices).map(|(device, &cols)| {
             device
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner)
-                .memory_needed(rows, cols, depth)
+                .memory_needed(rows, cols, depth, element)
         });
         Ok(needed.sum())
     }
@@ -90,11 +91,12 @@ impl DeviceTeam {
         rows: usize,
         slices: &[usize],
         depth: Depth,
+        element: ElementType,
     ) -> Result<Vec<u64>, DeviceError> {
         self.check(slices, slices.iter().sum())?;
         let devices = self.devices.iter().zip(slices);
-        let needed =
-            devices.map(|(device, &cols)| lock(device).own_memory_needed(rows, cols, depth));
+        let needed = devices
+            .map(|(device, &cols)| lock(device).own_memory_needed(rows, cols, depth, element));
         Ok(needed.collect())
     }
 
@@ -104,33 +106,35 @@ impl DeviceTeam {
         devices.map(|device| lock(device).threads()).collect()
     }
 
-    /// Measures one device while the others are idle, as [`Worker::resident_peak`].
+    /// Measures one device while the others are idle, as [`Updates::resident_peak`].
     ///
     /// # Errors
     /// Those of the device.
     ///
     /// # Panics
     /// When there is no device of this index.
-    pub fn resident_peak(&mut self, index: usize) -> Result<Option<ResidentPeak>, DeviceError> {
+    pub fn resident_peak<T: Element>(
+        &mut self,
+        index: usize,
+    ) -> Result<Option<ResidentPeak>, DeviceError> {
         let device = self.devices[index].get_mut();
-        device
-            .unwrap_or_else(PoisonError::into_inner)
-            .resident_peak()
+        let device = device.unwrap_or_else(PoisonError::into_inner);
+        T::updates(device.as_mut()).resident_peak()
     }
 
-    /// `C = beta·C` by all devices at the same time, as [`Worker::scale`].
+    /// `C = beta·C` by all devices at the same time, as [`Updates::scale`].
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn scale(
+    pub fn scale<T: Element>(
         &mut self,
-        beta: f64,
-        c: ViewMut<'_, f64>,
+        beta: T,
+        c: ViewMut<'_, T>,
         slices: &[usize],
     ) -> Result<(), DeviceError> {
         self.check(slices, c.cols())?;
         self.drive(parts(c, slices), &mut || {}, |worker, c| {
-            worker.scale(beta, c);
+            T::updates(worker).scale(beta, c);
             Ok(())
         })?;
         Ok(())
@@ -146,10 +150,12 @@ impl DeviceTeam {
         rows: usize,
         slices: &[usize],
         depth: Depth,
+        element: ElementType,
     ) -> Result<usize, DeviceError> {
         self.check(slices, slices.iter().sum())?;
         let devices = self.devices.iter().zip(slices);
-        let most = devices.map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, depth));
+        let most = devices
+            .map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, depth, element));
         Ok(most.max().unwrap_or(1))
     }
 
@@ -169,47 +175,48 @@ impl DeviceTeam {
         rows: usize,
         slices: &[usize],
         depth: Depth,
+        element: ElementType,
     ) -> Result<(), DeviceError> {
         self.check(slices, slices.iter().sum())?;
         let tasks = slices.iter().map(|&cols| (cols > 0).then_some(cols));
         self.drive(tasks.collect(), &mut || {}, |worker, cols| {
-            worker.reserve(rows, cols, depth)
+            worker.reserve(rows, cols, depth, element)
         })?;
         Ok(())
     }
 
-    /// Starts a job on every device, as [`Worker::begin`]. Returns the time of each device.
+    /// Starts a job on every device, as [`Updates::begin`]. Returns the time of each device.
     ///
     /// # Errors
     /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
     /// [`DeviceError::Device`] with the first device that failed.
-    pub fn begin(
+    pub fn begin<T: Element>(
         &mut self,
-        c: ViewMut<'_, f64>,
+        c: ViewMut<'_, T>,
         slices: &[usize],
         depth: Depth,
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
         self.drive(parts(c, slices), &mut || {}, |worker, c| {
-            worker.begin(c, depth)
+            T::updates(worker).begin(c, depth)
         })
     }
 
-    /// `C += alpha·A·B` by all devices at the same time, as [`Worker::update`]; A: `rows × k`, B: `k × cols`. Where the
+    /// `C += alpha·A·B` by all devices at the same time, as [`Updates::update`]; A: `rows × k`, B: `k × cols`. Where the
     /// panels of the next update are here already, `next`, each device may copy its part of them meanwhile, as
-    /// [`Worker::update_ahead`].
+    /// [`Updates::update_ahead`].
     ///
     /// While they compute, the calling thread calls `meanwhile` again and again, for the progress of its messages,
     /// and at least once; between the calls it sleeps briefly. Returns the time of each device.
     ///
     /// # Errors
     /// As [`begin`](Self::begin). A panic in a device is such an error too; the others finish their update first.
-    pub fn update(
+    pub fn update<T: Element>(
         &mut self,
-        alpha: f64,
-        panels: Panels<'_>,
-        next: Option<Panels<'_>>,
-        c: ViewMut<'_, f64>,
+        alpha: T,
+        panels: Panels<'_, T>,
+        next: Option<Panels<'_, T>>,
+        c: ViewMut<'_, T>,
         slices: &[usize],
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<UpdateTime>, DeviceError> {
@@ -233,6 +240,7 @@ impl DeviceTeam {
         });
         self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
             let (a, b) = part(panels, &columns);
+            let worker = T::updates(worker);
             match next {
                 None => worker.update(alpha, a, b, c),
                 Some(next) => worker.update_ahead(alpha, (a, b), part(next, &columns), c),
@@ -240,17 +248,19 @@ impl DeviceTeam {
         })
     }
 
-    /// Ends the job on every device, as [`Worker::finish`]; then `c` holds the result. Returns the time of each device.
+    /// Ends the job on every device, as [`Updates::finish`]; then `c` holds the result. Returns the time of each device.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn finish(
+    pub fn finish<T: Element>(
         &mut self,
-        c: ViewMut<'_, f64>,
+        c: ViewMut<'_, T>,
         slices: &[usize],
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
-        self.drive(parts(c, slices), &mut || {}, |worker, c| worker.finish(c))
+        self.drive(parts(c, slices), &mut || {}, |worker, c| {
+            T::updates(worker).finish(c)
+        })
     }
 
     fn check(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
@@ -268,11 +278,11 @@ impl DeviceTeam {
     }
 
     /// Runs `call` on every device that has a task, as [`Drivers::drive`].
-    fn drive<T: Send, R: Default + Send>(
+    fn drive<W: Send, R: Default + Send>(
         &self,
-        tasks: Vec<Option<T>>,
+        tasks: Vec<Option<W>>,
         meanwhile: &mut dyn FnMut(),
-        call: impl Fn(&mut dyn Worker, T) -> Result<R, DeviceError> + Sync,
+        call: impl Fn(&mut dyn Worker, W) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
         let outcomes = self.drivers.drive(&self.devices, tasks, meanwhile, call);
         let named = |(outcome, info): (Result<R, DeviceError>, &DeviceInfo)| {
@@ -286,13 +296,13 @@ impl DeviceTeam {
 }
 
 /// The columns of each device; `None` where it has none.
-fn parts<'c>(c: ViewMut<'c, f64>, slices: &[usize]) -> Vec<Option<ViewMut<'c, f64>>> {
+fn parts<'c, T: Element>(c: ViewMut<'c, T>, slices: &[usize]) -> Vec<Option<ViewMut<'c, T>>> {
     let parts = c.split_columns(slices.iter().copied());
-    let busy = |part: ViewMut<'c, f64>| (part.cols() > 0).then_some(part);
+    let busy = |part: ViewMut<'c, T>| (part.cols() > 0).then_some(part);
     parts.into_iter().map(busy).collect()
 }
 
 /// What a device with these columns of C needs of panels.
-fn part<'p>((a, b): Panels<'p>, columns: &Range<usize>) -> Panels<'p> {
+fn part<'p, T: Element>((a, b): Panels<'p, T>, columns: &Range<usize>) -> Panels<'p, T> {
     (a, b.columns(columns.clone()))
 }

@@ -12,7 +12,7 @@ impl Topology {
     ///
     /// # Errors
     /// [`DeviceError::MemoryPlace`] when the system refuses, or the topology is another machine's.
-    pub fn move_to_numa(&self, area: &mut [f64], numa: u32) -> Result<(), DeviceError> {
+    pub fn move_to_numa<T>(&self, area: &mut [T], numa: u32) -> Result<(), DeviceError> {
         let error = |reason: String| DeviceError::MemoryPlace { numa, reason };
         if !self.is_this_system() {
             return Err(error("this topology describes another machine".to_owned()));
@@ -31,7 +31,7 @@ impl Topology {
 
     /// The operating system's indices of the NUMA nodes that the pages of `area` lie in, ascending; empty for memory that
     /// nobody has written yet, and where the system does not tell.
-    pub fn numa_of(&self, area: &[f64]) -> Vec<u32> {
+    pub fn numa_of<T>(&self, area: &[T]) -> Vec<u32> {
         if !self.is_this_system() || area.is_empty() {
             return Vec::new();
         }

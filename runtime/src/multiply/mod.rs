@@ -16,7 +16,7 @@ mod schedule;
 
 use std::time::Instant;
 
-use isochron_devices::{Depth, DeviceError, DeviceTeam, UpdateTime};
+use isochron_devices::{Depth, DeviceError, DeviceTeam, Element, UpdateTime};
 
 pub(crate) use plan::{Found, held_evenly};
 pub use plan::{LeftOut, Plan, Split};
@@ -65,17 +65,17 @@ pub struct Scalars<T = f64> {
 ///
 /// # Errors
 /// [`Error::Device`] or [`Error::Allocation`], on every rank, when a device of any rank fails; C is then
-/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says.
+/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another type of elements.
 ///
 /// # Collective
 /// All ranks.
-pub fn multiply(
+pub fn multiply<T: Element>(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     plan: &Plan,
-    scalars: Scalars,
-    operands: (&Matrix, &Matrix),
-    c: &mut Matrix,
+    scalars: Scalars<T>,
+    operands: (&Matrix<T>, &Matrix<T>),
+    c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
     let span = tracing::info_span!("multiply", rank = comm.rank());
     let _entered = span.enter();
@@ -113,7 +113,7 @@ pub fn multiply(
         None => summa.job(&operands, scalars.beta, (steps, depth), &mut sets, c),
         Some(partial) => {
             c.local_mut().scale(scalars.beta);
-            let mut volume = summa.job(&operands, 0.0, (steps, depth), &mut sets, partial);
+            let mut volume = summa.job(&operands, T::ZERO, (steps, depth), &mut sets, partial);
             let start = Instant::now();
             volume.add(reduce::reduce(comm, plan, partial.local(), c));
             sum_s = start.elapsed().as_secs_f64();
@@ -136,22 +136,22 @@ pub fn multiply(
         exposed_s,
         sum_s,
         messages: volume.messages,
-        bytes: size_of::<f64>() as u64 * volume.elements,
+        bytes: size_of::<T>() as u64 * volume.elements,
     })
 }
 
 /// Lets each device write its own columns of the panels of B first, so that they lie next to it, and take the memory that
 /// it needs: what the clock is to show is the multiplication.
-fn place<'a>(
+fn place<'a, T: Element>(
     team: &mut DeviceTeam,
     plan: &Plan,
     part: &Part,
-    (mut sets, depth): (Vec<Panels<'a, f64>>, Depth),
-) -> Result<Vec<Panels<'a, f64>>, Error> {
-    team.reserve(part.rows, plan.slices(), depth)?;
+    (mut sets, depth): (Vec<Panels<'a, T>>, Depth),
+) -> Result<Vec<Panels<'a, T>>, Error> {
+    team.reserve(part.rows, plan.slices(), depth, T::TYPE)?;
     for panels in &mut sets {
         if let Some(room) = panels.b_room(part.cols) {
-            team.scale(0.0, room, plan.slices())?;
+            team.scale(T::ZERO, room, plan.slices())?;
         }
     }
     Ok(sets)
@@ -159,7 +159,7 @@ fn place<'a>(
 
 /// Room for all of C where `rank` computes a share of k, of no elements where its share is empty; `None` where C stays in
 /// place.
-fn partial(plan: &Plan, rank: usize) -> Result<Option<Matrix>, Error> {
+fn partial<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, Error> {
     if *plan.split() == Split::C {
         return Ok(None);
     }
@@ -167,12 +167,19 @@ fn partial(plan: &Plan, rank: usize) -> Result<Option<Matrix>, Error> {
     Matrix::zeros(Distribution::whole(rows, cols), 0).map(Some)
 }
 
-fn check_parts(
+fn check_parts<T: Element>(
     comm: &dyn Comm,
     plan: &Plan,
-    operands: (&Matrix, &Matrix),
-    c: &Matrix,
+    operands: (&Matrix<T>, &Matrix<T>),
+    c: &Matrix<T>,
 ) -> Result<(), Error> {
+    let planned = plan.problem().element();
+    if planned != T::TYPE {
+        let found = T::TYPE;
+        return Err(Error::Shape(format!(
+            "the plan is for matrices of {planned}, and these are of {found}"
+        )));
+    }
     let rank = comm.rank();
     let matrices = [
         ("A", operands.0, plan.a()),
@@ -193,10 +200,10 @@ fn check_parts(
 }
 
 /// The arithmetic of all steps.
-struct Summa<'a> {
+struct Summa<'a, T> {
     team: &'a mut DeviceTeam,
     slices: &'a [usize],
-    alpha: f64,
+    alpha: T,
     busy_s: Vec<f64>,
     exposed_s: f64,
     /// The first failure of a device. The messages go on without the arithmetic, since the other ranks wait
@@ -204,19 +211,19 @@ struct Summa<'a> {
     failure: Option<Error>,
 }
 
-impl Summa<'_> {
+impl<T: Element> Summa<'_, T> {
     /// A job of every device: `C = beta·C`, and all steps on it.
     fn job<'a>(
         &mut self,
-        operands: &Operands<'a, f64>,
-        beta: f64,
+        operands: &Operands<'a, T>,
+        beta: T,
         (steps, depth): (usize, Depth),
-        sets: &mut [Panels<'a, f64>],
-        c: &mut Matrix,
+        sets: &mut [Panels<'a, T>],
+        c: &mut Matrix<T>,
     ) -> Volume {
         self.guard(|team, slices| team.scale(beta, c.local_mut(), slices));
         self.timed(|team, slices| team.begin(c.local_mut(), slices, depth));
-        let steps = if self.alpha == 0.0 { 0 } else { steps };
+        let steps = if self.alpha == T::ZERO { 0 } else { steps };
         let volume = self.run(operands, steps, sets, c);
         self.timed(|team, slices| team.finish(c.local_mut(), slices));
         volume
@@ -226,10 +233,10 @@ impl Summa<'_> {
     /// message, and makes all messages progress.
     fn run<'a>(
         &mut self,
-        operands: &Operands<'a, f64>,
+        operands: &Operands<'a, T>,
         steps: usize,
-        sets: &mut [Panels<'a, f64>],
-        c: &mut Matrix,
+        sets: &mut [Panels<'a, T>],
+        c: &mut Matrix<T>,
     ) -> Volume {
         let mut total = Volume::default();
         let mut add = |volume: Volume| total.add(volume);
@@ -246,7 +253,7 @@ impl Summa<'_> {
             let (next, later) = ahead.split_at_mut(1);
             let next_is_here = step + 1 < steps && next[0].progress();
             let mut to_send = (step + LOOKAHEAD < steps).then_some(step + LOOKAHEAD);
-            let mut duty = |next: Option<&mut Panels<'a, f64>>| {
+            let mut duty = |next: Option<&mut Panels<'a, T>>| {
                 if let (Some(step), Some(free)) = (to_send.take(), later.last_mut()) {
                     add(free.start(operands, step));
                 }
@@ -272,7 +279,7 @@ impl Summa<'_> {
     }
 
     /// Waits for the panels of a step, which they should not need to.
-    fn wait_for(&mut self, panels: &mut Panels<'_, f64>, operands: &Operands<'_, f64>) {
+    fn wait_for(&mut self, panels: &mut Panels<'_, T>, operands: &Operands<'_, T>) {
         let start = Instant::now();
         panels.arrive();
         if !operands.c.is_empty() {
@@ -282,9 +289,9 @@ impl Summa<'_> {
 
     fn update(
         &mut self,
-        panels: isochron_devices::Panels<'_>,
-        next: Option<isochron_devices::Panels<'_>>,
-        c: &mut Matrix,
+        panels: isochron_devices::Panels<'_, T>,
+        next: Option<isochron_devices::Panels<'_, T>>,
+        c: &mut Matrix<T>,
         meanwhile: &mut dyn FnMut(),
     ) {
         if self.failure.is_some() {

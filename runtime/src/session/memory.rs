@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use isochron_devices::{Depth, DeviceInfo, DeviceKind, DeviceTeam, memory_available_bytes};
+use isochron_devices::{
+    Depth, DeviceInfo, DeviceKind, DeviceTeam, ElementType, memory_available_bytes,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
@@ -75,6 +77,7 @@ pub(super) fn make_room(
     bytes: u64,
     (rows, slices): (usize, &[usize]),
     depth: Depth,
+    element: ElementType,
 ) -> Result<(), Error> {
     let is_gpu = |device: &&DeviceInfo| device.kind == DeviceKind::Cuda;
     let need = Need {
@@ -86,7 +89,7 @@ pub(super) fn make_room(
     let available = available();
     let each = share(comm, need, available)?;
     team.limit_memory(each);
-    let devices = team.memory_needed(rows, slices, depth);
+    let devices = team.memory_needed(rows, slices, depth, element);
     let devices = agree(comm, devices.map_err(Error::from))?;
     let need = Need {
         bytes: bytes.saturating_add(devices),
@@ -104,7 +107,9 @@ pub(super) fn make_room_for(
     let rank = comm.rank();
     let rows = plan.computed(rank).rows;
     let work = (rows, plan.slices());
-    make_room(comm, team, plan.memory_bytes(rank), work, plan.depth(rank))
+    let element = plan.problem().element();
+    let bytes = plan.memory_bytes(rank);
+    make_room(comm, team, bytes, work, plan.depth(rank), element)
 }
 
 /// What every rank asks of its host, by rank.

@@ -19,6 +19,8 @@ use std::time::Instant;
 use isochron_devices::BlasChoice;
 use isochron_devices::DeviceInfo;
 use isochron_devices::DeviceTeam;
+use isochron_devices::Element;
+use isochron_devices::ElementType;
 use isochron_devices::Grouping;
 use isochron_devices::MeasureConfig;
 use isochron_devices::MeasureTally;
@@ -27,6 +29,7 @@ use isochron_devices::blas;
 use isochron_devices::measure::Operands;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::BalanceConfig;
+use num_complex::{Complex32, Complex64};
 
 pub use find::FoundDevices;
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
@@ -186,14 +189,32 @@ impl<'c> Session<'c> {
         let mut config = *config;
         // So many of them that the fewest repetitions are a small part.
         let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
+        config.reps = self.measure.min_reps;
         let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
         config.steps = problem.k().div_ceil(kernel_width) as u64;
-        config.reps = self.measure.min_reps;
         let alone = self.comm.size() == 1 && self.team.len() == 1;
         if problem.flop() == 0.0 || alone {
             // There is nothing to compute, or nothing to divide.
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
+        match problem.element() {
+            ElementType::F32 => self.balancer::<f32>(problem, config, kernel_width).plan(),
+            ElementType::F64 => self.balancer::<f64>(problem, config, kernel_width).plan(),
+            ElementType::C32 => self
+                .balancer::<Complex32>(problem, config, kernel_width)
+                .plan(),
+            ElementType::C64 => self
+                .balancer::<Complex64>(problem, config, kernel_width)
+                .plan(),
+        }
+    }
+
+    fn balancer<T>(
+        &mut self,
+        problem: Problem,
+        config: BalanceConfig,
+        kernel_width: usize,
+    ) -> Balancer<'_, T> {
         Balancer {
             comm: self.comm,
             team: &mut self.team,
@@ -206,16 +227,16 @@ impl<'c> Session<'c> {
             start: Instant::now(),
             k_total: problem.k(),
         }
-        .plan()
     }
 
     /// Bytes of host memory that this rank needs for a plan: its own and its devices'.
     fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
         let rank = self.comm.rank();
         let rows = plan.computed(rank).rows;
+        let element = plan.problem().element();
         let devices = self
             .team
-            .memory_needed(rows, plan.slices(), plan.depth(rank))?;
+            .memory_needed(rows, plan.slices(), plan.depth(rank), element)?;
         Ok(plan.memory_bytes(rank).saturating_add(devices))
     }
 
@@ -223,7 +244,10 @@ impl<'c> Session<'c> {
     fn device_memory(&self, plan: &Plan) -> Result<Vec<u64>, Error> {
         let rank = self.comm.rank();
         let (rows, depth) = (plan.computed(rank).rows, plan.depth(rank));
-        Ok(self.team.own_memory_needed(rows, plan.slices(), depth)?)
+        let element = plan.problem().element();
+        Ok(self
+            .team
+            .own_memory_needed(rows, plan.slices(), depth, element)?)
     }
 
     /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the
@@ -231,28 +255,28 @@ impl<'c> Session<'c> {
     ///
     /// # Errors
     /// [`Error::Allocation`] when the memory cannot be had; [`Error::Device`] when the plan is another session's.
-    pub fn zeros(&mut self, plan: &Plan) -> Result<Matrix, Error> {
+    pub fn zeros<T: Element>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
         let mut c = Matrix::zeros(plan.c(), self.comm.rank())?;
         // Where k is split the devices compute elsewhere, and C is summed by this thread.
         if *plan.split() == Split::C && !c.part().is_empty() {
-            self.team.scale(0.0, c.local_mut(), plan.slices())?;
+            self.team.scale(T::ZERO, c.local_mut(), plan.slices())?;
         }
         Ok(c)
     }
 
-    /// Multiplies as planned: `C = alpha·A·B + beta·C`.
+    /// Multiplies as planned, `C = alpha·op(A)·op(B) + beta·C`, matrices of the type that the plan is for.
     ///
     /// # Errors
     /// As [`multiply::multiply`].
     ///
     /// # Collective
     /// All ranks, with the same plan and scalars.
-    pub fn multiply(
+    pub fn multiply<T: Element>(
         &mut self,
         plan: &Plan,
-        scalars: Scalars,
-        operands: (&Matrix, &Matrix),
-        c: &mut Matrix,
+        scalars: Scalars<T>,
+        operands: (&Matrix<T>, &Matrix<T>),
+        c: &mut Matrix<T>,
     ) -> Result<Execution, Error> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
     }

@@ -1,6 +1,6 @@
 //! What a run did, as one JSON document.
 
-use isochron_devices::{DeviceInfo, DeviceKind, MeasureTally, ThreadPlace};
+use isochron_devices::{DeviceInfo, DeviceKind, ElementType, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Session;
 use crate::comm::Comm;
+use crate::matrix::Op;
 use crate::matrix::redistribute::Moved;
 use crate::multiply::{Execution, LeftOut, Plan};
 
@@ -26,6 +27,12 @@ pub struct Report {
     pub n: usize,
     /// Columns of A, rows of B.
     pub k: usize,
+    /// Type of the elements: `f32`, `f64`, `c32` or `c64`.
+    #[serde(default)]
+    pub element: ElementType,
+    /// What was taken of A and of B: `n`, `t` or `c`.
+    #[serde(default)]
+    pub ops: [Op; 2],
     /// Block size b.
     pub block: usize,
     /// Width of the panels: the inner dimension of an update.
@@ -43,7 +50,7 @@ pub struct Report {
     /// Work divided by the sum of the speeds that the devices showed in their busy times: the wall time of a perfect split
     /// without communication. Devices that got nothing showed no speed and are not in it.
     pub ideal_s: f64,
-    /// `2·m·n·k / wall_s / 10⁹`.
+    /// `2·m·n·k / wall_s / 10⁹`; `8·m·n·k` of complex numbers.
     pub gflops: f64,
     /// `max |t_i - t_j| / t_i` over the busy times of the devices that had work.
     pub imbalance: f64,
@@ -218,6 +225,8 @@ impl Report {
             m: problem.m(),
             n: problem.n(),
             k: problem.k(),
+            element: problem.element(),
+            ops: problem.ops(),
             block: problem.block(),
             panel: plan.panel(),
             split: plan.split().to_string(),

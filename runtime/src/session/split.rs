@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use isochron_devices::Element;
 use isochron_hierarchy::balance::{Extent, NodeBalance, Observation, Outcome, Strategy, imbalance};
 use isochron_hierarchy::layout::{Layout, columns};
 use isochron_hierarchy::partition::apportion;
@@ -19,7 +20,7 @@ use crate::multiply::{Found, Plan, Split, SplitChoice, held_evenly};
 /// How often less than with panels must travel when k is split before it is looked at: the sum of C is hidden by nothing.
 const CLEARLY_LESS: f64 = 2.0;
 
-impl Balancer<'_> {
+impl<T: Element> Balancer<'_, T> {
     /// The plan that splits k, where it is asked for or predicted to be faster than dividing C.
     ///
     /// All nodes are measured once, on all of C: that is what each of them computes, so that one time tells its speed.

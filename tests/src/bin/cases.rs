@@ -1,7 +1,7 @@
 //! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER`.
 //!
 //! FOLDER is a folder for files; a number after it is the length of the longest message in bytes, with which other cases
-//! are run: those of long messages. The program prints a line for each group of cases and ends with status 0 only
+//! are run: those of long messages. A word after it is the name of a trap, which alone is tried. The program prints a line for each group of cases and ends with status 0 only
 //! when all hold on all ranks.
 
 // A test program says what happens, and stops where it cannot go on.
@@ -11,14 +11,19 @@ use std::path::Path;
 
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
-use isochron_tests::{cases, general, moving, scalapack};
+use isochron_tests::traps::TRAPS;
+use isochron_tests::{cases, general, moving, scalapack, table};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder for files");
-    let longest = std::env::args().nth(2);
-    let comm: Box<dyn Comm> = match &longest {
+    let word = std::env::args().nth(2);
+    let (longest, trap): (Option<usize>, _) = match word.as_ref().map(|word| word.parse()) {
+        Some(Ok(bytes)) => (Some(bytes), None),
+        Some(Err(_)) => (None, word),
+        None => (None, None),
+    };
+    let comm: Box<dyn Comm> = match longest {
         Some(bytes) => {
-            let bytes = bytes.parse().expect("a number of bytes");
             let comm = MpiComm::initialize().expect("MPI");
             Box::new(comm.with_longest_message(bytes))
         }
@@ -39,6 +44,12 @@ fn main() {
         report("short pieces", moving::short_pieces(comm.as_ref()));
         return;
     }
+    if let Some(name) = trap {
+        let found = TRAPS.iter().find(|(known, _)| *known == name);
+        let (name, trap) = found.expect("the name of a trap");
+        report(name, trap(comm.as_ref()));
+        return;
+    }
     report("exact", cases::exact(comm.as_ref()));
     report("scalars", cases::scalars(comm.as_ref()));
     report("probe", cases::probe(comm.as_ref()));
@@ -46,6 +57,8 @@ fn main() {
     report("wrong results", cases::wrong_results(comm.as_ref()));
     report("volume", cases::volume(comm.as_ref()));
     report("operations", general::operations(comm.as_ref()));
+    report("table", table::layouts_of_every_type(comm.as_ref()));
+    report("strategies", table::strategies_of_every_type(comm.as_ref()));
     report("along k", general::along_k(comm.as_ref()));
     report("wrong spread", general::wrong_spread(comm.as_ref()));
     report("files", cases::files(comm.as_ref(), folder.as_ref()));

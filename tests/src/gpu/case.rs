@@ -1,7 +1,7 @@
 //! A multiplication whose result is known.
 
 use isochron_devices::blas::Blas;
-use isochron_devices::{Depth, DeviceError, EmbeddedBlas, View, ViewMut, Worker};
+use isochron_devices::{Depth, DeviceError, Element, EmbeddedBlas, View, ViewMut, Worker};
 
 /// Small integers, so that every sum is exact in any order.
 pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
@@ -70,6 +70,7 @@ impl Case {
         worker: &mut dyn Worker,
     ) -> Result<(Vec<f64>, Vec<f64>), DeviceError> {
         let (rows, cols) = (self.rows, self.cols);
+        let worker = f64::updates(worker);
         let mut c = integers(rows * cols, 3);
         worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.depth())?;
         let mut busy_s = Vec::new();

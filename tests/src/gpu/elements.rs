@@ -10,10 +10,24 @@ use crate::emulator::Control;
 
 /// Every element type, on the GPU and streaming: with panels that come ahead of their update, and gathered for a visit.
 pub fn elements(control: Option<&Control>) -> usize {
-    element::<f32>(|x| x as f32);
-    element::<f64>(|x| x);
-    element::<Complex32>(|x| Complex32::new(x as f32, 1.0 - x as f32));
-    element::<Complex64>(|x| Complex64::new(x, 1.0 - x));
+    for limit in [None, Some((8 * ROWS * COLS / 4) as u64)] {
+        let config = CudaConfig {
+            memory_limit_bytes: limit,
+            // So slow a link that as much as possible is gathered, whatever the GPU.
+            link_bytes_per_s: Some(1e6),
+            ..CudaConfig::default()
+        };
+        let info = first().expect("a GPU");
+        // One engine, which has jobs of each type in turn.
+        let mut engine = Engine::new("cuda0", &info, &config).expect("an engine");
+        let streams = limit.is_some();
+        element::<f32>(&mut engine, streams, |x| x as f32);
+        element::<Complex64>(&mut engine, streams, |x| Complex64::new(x, 1.0 - x));
+        element::<f64>(&mut engine, streams, |x| x);
+        element::<Complex32>(&mut engine, streams, |x| {
+            Complex32::new(x as f32, 1.0 - x as f32)
+        });
+    }
     assert_clean(control, "elements");
     4
 }
@@ -77,7 +91,7 @@ impl<T: Element> Matrices<T> {
     }
 
     /// The whole job. Some panels come ahead of their update, and some do not.
-    fn multiply(&self, engine: &mut Engine<T>, number: fn(f64) -> T) -> Vec<T> {
+    fn multiply(&self, engine: &mut Engine, number: fn(f64) -> T) -> Vec<T> {
         let mut c = self.c.clone();
         let begun = engine.begin(View::new(&c, ROWS, COLS, ROWS), depth());
         begun.expect("begin");
@@ -102,23 +116,11 @@ fn depth() -> Depth {
     }
 }
 
-fn element<T: Element>(number: fn(f64) -> T) {
+fn element<T: Element>(engine: &mut Engine, streams: bool, number: fn(f64) -> T) {
     let matrices = Matrices::new(number);
-    let bytes = (ROWS * COLS * size_of::<T>()) as u64;
-    for limit in [None, Some(bytes / 4)] {
-        let config = CudaConfig {
-            memory_limit_bytes: limit,
-            // So slow a link that as much as possible is gathered, whatever the GPU.
-            link_bytes_per_s: Some(1e6),
-            ..CudaConfig::default()
-        };
-        let info = first().expect("a GPU");
-        let mut engine = Engine::<T>::new("cuda0", &info, &config).expect("an engine");
-        let plan = engine.plan(ROWS, COLS, depth()).expect("a plan");
-        let gathers = plan.placement != Placement::Resident && plan.updates_per_visit > 1;
-        assert_eq!(gathers, limit.is_some(), "{plan:?}");
-        let c = matrices.multiply(&mut engine, number);
-        let name = std::any::type_name::<T>();
-        assert!(c == matrices.expected, "{name} with limit {limit:?}");
-    }
+    let plan = engine.plan(ROWS, COLS, depth(), T::TYPE).expect("a plan");
+    let gathers = plan.placement != Placement::Resident && plan.updates_per_visit > 1;
+    assert_eq!(gathers, streams, "{plan:?}");
+    let c = matrices.multiply(engine, number);
+    assert!(c == matrices.expected, "{}, {plan:?}", T::TYPE);
 }

@@ -1,7 +1,8 @@
 //! Matrices larger than the memory, and memory that others have taken.
 
+use isochron_devices::ElementType::F64;
 use isochron_devices::cuda::Placement;
-use isochron_devices::{CudaWorker, ViewMut, Worker};
+use isochron_devices::{CudaWorker, Updates, ViewMut, Worker};
 
 use super::case::{Case, integers};
 use super::{assert_clean, worker};
@@ -24,7 +25,7 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
         let case = Case::new((rows, cols, k), 5);
         let mut worker = worker(Some(LIMIT)).expect("a GPU");
         let depth = case.depth();
-        let plan = worker.plan(rows, cols, depth).expect("a plan");
+        let plan = worker.plan(rows, cols, depth, F64).expect("a plan");
         let c_bytes = (8 * rows * cols) as u64;
         assert_eq!(
             plan.placement == Placement::Resident,
@@ -44,9 +45,12 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
                 plan.host_bytes,
                 "pinned memory"
             );
-            assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
             assert_eq!(
-                worker.own_memory_needed(rows, cols, depth),
+                worker.memory_needed(rows, cols, depth, F64),
+                plan.host_bytes
+            );
+            assert_eq!(
+                worker.own_memory_needed(rows, cols, depth, F64),
                 plan.device_bytes
             );
         }
@@ -104,11 +108,14 @@ fn told_plan_is_the_running_one(worker: &mut CudaWorker, case: &Case, bytes: u64
     let mut c = integers(rows * cols, 3);
     let c = ViewMut::new(&mut c, rows, cols, rows);
     worker.begin(c, depth).expect("a job in smaller tiles");
-    let plan = worker.plan(rows, cols, depth).expect("a plan");
+    let plan = worker.plan(rows, cols, depth, F64).expect("a plan");
     assert!(plan.device_bytes <= bytes, "{plan:?}");
-    assert_eq!(worker.memory_needed(rows, cols, depth), plan.host_bytes);
     assert_eq!(
-        worker.updates_per_visit(rows, cols, depth),
+        worker.memory_needed(rows, cols, depth, F64),
+        plan.host_bytes
+    );
+    assert_eq!(
+        worker.updates_per_visit(rows, cols, depth, F64),
         plan.updates_per_visit
     );
 }

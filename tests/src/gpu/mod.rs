@@ -60,7 +60,7 @@ pub(crate) fn assert_clean(control: Option<&Control>, what: &str) {
 
 /// The contract, with C on the GPU and streaming through it.
 pub fn conform(control: Option<&Control>) -> usize {
-    let limits = [None, Some(40_000), Some(6_000)];
+    let limits = [None, Some(40_000), Some(12_000)];
     for limit in limits {
         conformance::run(&mut || Box::new(worker(limit).expect("a GPU")));
         assert_clean(control, "conformance");

@@ -1,5 +1,6 @@
 //! GPUs that are slowed down.
 
+use isochron_devices::ElementType::F64;
 use isochron_devices::{CudaConfig, Depth, Pace, PacedWorker, Worker, conformance};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
@@ -29,7 +30,7 @@ fn points(unit_s: f64) -> Pace {
 /// The contract, of slowed GPUs.
 pub fn paced_conform(control: Option<&Control>) -> usize {
     let paces = [Pace::Slowdown(1.5), points(1e-8)];
-    let limits = [None, Some(40_000), Some(6_000)];
+    let limits = [None, Some(40_000), Some(12_000)];
     for pace in &paces {
         for limit in limits {
             conformance::run(&mut || {
@@ -55,7 +56,7 @@ pub fn paced_visits(control: Option<&Control>) -> usize {
             ..CudaConfig::default()
         };
         let inner = worker_with(&config).expect("a GPU");
-        let together = inner.updates_per_visit(side, side, Depth::endless(k));
+        let together = inner.updates_per_visit(side, side, Depth::endless(k), F64);
         assert_eq!(together > 1, limit.is_some(), "{together} together");
         let mut paced = PacedWorker::new(Box::new(inner), points(unit_s)).expect("a pace");
         let case = Case::new((side, side, k), 3 * together);

@@ -11,8 +11,8 @@ pub fn speeds(control: Option<&Control>) -> usize {
     // Room for the smallest square, and for the probe of the link beside what a job may use.
     let config = config(Some(3 * 8 * 256 * 256));
     let measure = || {
-        let mut engine = Engine::<f64>::new("cuda0", &first()?, &config)?;
-        let peak = engine.resident_peak()?;
+        let mut engine = Engine::new("cuda0", &first()?, &config)?;
+        let peak = engine.resident_peak::<f64>()?;
         Ok::<_, DeviceError>((engine.link_bytes_per_s(), peak))
     };
     let (link, peak) = measure().expect("a working GPU");

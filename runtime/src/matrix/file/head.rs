@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use isochron_devices::Element;
+
 use super::pieces::{Order, Piece, Pieces};
 use super::{ElementReader, HEAD, Output};
 use crate::comm::{Comm, Incoming, Outgoing, agree, exchange};
@@ -10,18 +12,18 @@ use crate::matrix::Matrix;
 use crate::matrix::redistribute::Moved;
 
 /// Reads a file that only the head sees, whose reader it has.
-pub(super) fn read(
+pub(super) fn read<T: Element>(
     comm: &dyn Comm,
     path: &Path,
-    (order, mut reader): (Order, Option<&mut Box<dyn ElementReader>>),
-    matrix: &mut Matrix,
+    (order, mut reader): (Order, Option<&mut Box<dyn ElementReader<T>>>),
+    matrix: &mut Matrix<T>,
     moved: &mut Moved,
 ) -> Result<(), Error> {
     let failed = |reason: String| Error::file(path, reason);
     let pieces = Pieces::new(matrix.distribution(), order);
     let mut buffer = Vec::new();
     for piece in pieces.iter() {
-        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
+        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, T::ZERO);
         let read = reader.as_mut().map_or(Ok(()), |r| r.read(&mut buffer));
         agree(comm, read.map_err(failed))?;
         scatter(comm, &pieces, &piece, &buffer, matrix, moved);
@@ -31,16 +33,16 @@ pub(super) fn read(
 }
 
 /// Writes a file that only the head sees, which has it open.
-pub(super) fn write(
+pub(super) fn write<T: Element>(
     comm: &dyn Comm,
-    mut output: Option<&mut Output>,
-    matrix: &Matrix,
+    mut output: Option<&mut Output<T>>,
+    matrix: &Matrix<T>,
     moved: &mut Moved,
 ) -> Result<(), Error> {
     let pieces = Pieces::new(matrix.distribution(), Order::Columns);
     let mut buffer = Vec::new();
     for piece in pieces.iter() {
-        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, 0.0);
+        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, T::ZERO);
         gather(comm, &pieces, &piece, &mut buffer, matrix, moved);
         let written = output.as_mut().map_or(Ok(()), |o| o.write(&buffer));
         agree(comm, written)?;
@@ -49,16 +51,16 @@ pub(super) fn write(
 }
 
 /// Sends one piece's elements from the head to the ranks that hold them.
-fn scatter(
+fn scatter<T: Element>(
     comm: &dyn Comm,
     pieces: &Pieces,
     piece: &Piece,
-    buffer: &[f64],
-    matrix: &mut Matrix,
+    buffer: &[T],
+    matrix: &mut Matrix<T>,
     moved: &mut Moved,
 ) {
     if comm.rank() == HEAD {
-        let packed: Vec<(usize, Vec<f64>)> = (0..comm.size())
+        let packed: Vec<(usize, Vec<T>)> = (0..comm.size())
             .filter(|&rank| rank != HEAD)
             .map(|rank| {
                 (
@@ -70,20 +72,20 @@ fn scatter(
                         .collect(),
                 )
             })
-            .filter(|(_, data): &(usize, Vec<f64>)| !data.is_empty())
+            .filter(|(_, data): &(usize, Vec<T>)| !data.is_empty())
             .collect();
         let sends: Vec<_> = packed
             .iter()
             .map(|(to, data)| Outgoing { to: *to, data })
             .collect();
         exchange(comm, &sends, &mut []);
-        moved.count::<f64>(sends.iter().map(|send| send.data.len()));
+        moved.count::<T>(sends.iter().map(|send| send.data.len()));
         for run in pieces.runs(piece, HEAD) {
             pieces.store(&run, &buffer[run.in_piece()], matrix);
         }
         return;
     }
-    let mut data = vec![0.0; pieces.runs(piece, comm.rank()).map(|run| run.len()).sum()];
+    let mut data = vec![T::ZERO; pieces.runs(piece, comm.rank()).map(|run| run.len()).sum()];
     if data.is_empty() {
         return;
     }
@@ -104,23 +106,23 @@ fn scatter(
 }
 
 /// Collects one piece's elements from the ranks that hold them in the head's `buffer`.
-fn gather(
+fn gather<T: Element>(
     comm: &dyn Comm,
     pieces: &Pieces,
     piece: &Piece,
-    buffer: &mut [f64],
-    matrix: &Matrix,
+    buffer: &mut [T],
+    matrix: &Matrix<T>,
     moved: &mut Moved,
 ) {
     let mine = |rank| {
         pieces
             .runs(piece, rank)
             .flat_map(|run| pieces.load(&run, matrix))
-            .collect::<Vec<f64>>()
+            .collect::<Vec<T>>()
     };
     if comm.rank() != HEAD {
         let data = mine(comm.rank());
-        moved.count::<f64>([data.len()]);
+        moved.count::<T>([data.len()]);
         if !data.is_empty() {
             exchange(
                 comm,
@@ -133,12 +135,12 @@ fn gather(
         }
         return;
     }
-    let mut parts: Vec<(usize, Vec<f64>)> = (0..comm.size())
+    let mut parts: Vec<(usize, Vec<T>)> = (0..comm.size())
         .filter(|&rank| rank != HEAD)
         .map(|rank| {
             (
                 rank,
-                vec![0.0; pieces.runs(piece, rank).map(|run| run.len()).sum()],
+                vec![T::ZERO; pieces.runs(piece, rank).map(|run| run.len()).sum()],
             )
         })
         .filter(|(_, data)| !data.is_empty())

@@ -1,7 +1,10 @@
-//! Matrix Market's dense format (`array real general`), as text, column after column.
+//! Matrix Market's dense format (`array real general` or `array complex general`), as text, column after column.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
+
+use isochron_devices::{Element, ElementType};
+use num_complex::Complex64;
 
 use super::pieces::Order;
 use super::{ElementReader, ElementWriter, Shape};
@@ -11,6 +14,7 @@ const MAX_LINE: u64 = 4096;
 
 struct MarketReader {
     lines: Lines,
+    is_complex: bool,
     read: usize,
     total: usize,
 }
@@ -48,7 +52,7 @@ impl Lines {
     }
 }
 
-pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String> {
+pub(super) fn open<T: Element>(file: File) -> Result<(Shape, Box<dyn ElementReader<T>>), String> {
     let size = file.metadata().map_err(|error| error.to_string())?.len();
     let mut lines = Lines {
         file: BufReader::with_capacity(1 << 20, file),
@@ -58,22 +62,22 @@ pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String
     lines.next_raw()?;
     let banner = lines.line.to_lowercase();
     let words: Vec<&str> = banner.split_whitespace().collect();
-    match words[..] {
+    let is_complex = match words[..] {
         [
             "%%matrixmarket",
             "matrix",
             "array",
-            "real" | "integer" | "double",
+            kind @ ("real" | "integer" | "double" | "complex"),
             "general",
-        ] => {}
+        ] => kind == "complex",
         ["%%matrixmarket", ..] => {
             return Err(format!(
-                "line 1: `{}`; wanted `matrix array real general`",
+                "line 1: `{}`; wanted `matrix array real general`, or complex",
                 lines.line.trim()
             ));
         }
         _ => return Err("line 1: not a Matrix Market file (no %%MatrixMarket)".to_string()),
-    }
+    };
     let sizes = lines
         .next_data()?
         .map(str::to_string)
@@ -91,8 +95,9 @@ pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String
     let total = rows
         .checked_mul(cols)
         .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
-    // The shortest element is a digit and its line break.
-    if size < (2 * total as u64).saturating_sub(1) {
+    // The shortest element is a digit, or two with a space between them, and its line break.
+    let shortest = if is_complex { 4 } else { 2 };
+    if size < (shortest * total as u64).saturating_sub(1) {
         return Err(format!(
             "truncated: {size} bytes cannot hold {rows}×{cols} elements"
         ));
@@ -100,20 +105,26 @@ pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String
     let shape = Shape {
         rows,
         cols,
+        element: if is_complex {
+            ElementType::C64
+        } else {
+            ElementType::F64
+        },
         order: Order::Columns,
     };
     Ok((
         shape,
         Box::new(MarketReader {
             lines,
+            is_complex,
             read: 0,
             total,
         }),
     ))
 }
 
-impl ElementReader for MarketReader {
-    fn read(&mut self, out: &mut [f64]) -> Result<(), String> {
+impl<T: Element> ElementReader<T> for MarketReader {
+    fn read(&mut self, out: &mut [T]) -> Result<(), String> {
         for value in out {
             let Some(text) = self.lines.next_data()? else {
                 return Err(format!(
@@ -121,10 +132,9 @@ impl ElementReader for MarketReader {
                     self.read, self.total
                 ));
             };
-            let parsed = text
-                .parse()
-                .map_err(|_| format!("`{text}` is not a number"));
-            *value = parsed.map_err(|reason| format!("line {}: {reason}", self.lines.number))?;
+            let parsed = number(text, self.is_complex);
+            let parsed = parsed.map_err(|reason| format!("line {}: {reason}", self.lines.number));
+            *value = T::of(parsed?);
             self.read += 1;
         }
         Ok(())
@@ -141,30 +151,54 @@ impl ElementReader for MarketReader {
     }
 }
 
+/// One element: a number, or the real and the imaginary part of a complex one.
+fn number(text: &str, is_complex: bool) -> Result<Complex64, String> {
+    let bad = |_| format!("`{text}` is not a number");
+    if !is_complex {
+        return Ok(Complex64::new(text.parse().map_err(bad)?, 0.0));
+    }
+    let Some((re, im)) = text.split_once(char::is_whitespace) else {
+        return Err(format!("`{text}` is not a real and an imaginary part"));
+    };
+    let part = |part: &str| part.trim().parse().map_err(bad);
+    Ok(Complex64::new(part(re)?, part(im)?))
+}
+
 struct MarketWriter {
     file: BufWriter<File>,
 }
 
-pub(super) fn write_header(
+pub(super) fn write_header<T: Element>(
     file: &mut BufWriter<File>,
     rows: usize,
     cols: usize,
 ) -> std::io::Result<()> {
+    let kind = if T::TYPE.is_complex() {
+        "complex"
+    } else {
+        "real"
+    };
     writeln!(
         file,
-        "%%MatrixMarket matrix array real general\n{rows} {cols}"
+        "%%MatrixMarket matrix array {kind} general\n{rows} {cols}"
     )
 }
 
-pub(super) fn writer(file: BufWriter<File>) -> Box<dyn ElementWriter> {
+pub(super) fn writer<T: Element>(file: BufWriter<File>) -> Box<dyn ElementWriter<T>> {
     Box::new(MarketWriter { file })
 }
 
-impl ElementWriter for MarketWriter {
-    fn write(&mut self, elements: &[f64]) -> std::io::Result<()> {
+impl<T: Element> ElementWriter<T> for MarketWriter {
+    fn write(&mut self, elements: &[T]) -> std::io::Result<()> {
         for value in elements {
-            // The shortest form that reads back as the same f64.
-            writeln!(self.file, "{value:e}")?;
+            // The shortest form that reads back as the same number.
+            let Complex64 { re, im } = value.value();
+            match T::TYPE {
+                ElementType::F32 => writeln!(self.file, "{:e}", re as f32)?,
+                ElementType::F64 => writeln!(self.file, "{re:e}")?,
+                ElementType::C32 => writeln!(self.file, "{:e} {:e}", re as f32, im as f32)?,
+                ElementType::C64 => writeln!(self.file, "{re:e} {im:e}")?,
+            }
         }
         self.file.flush()
     }

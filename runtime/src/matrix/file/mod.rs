@@ -17,6 +17,8 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use isochron_devices::{Element, ElementType};
+use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
 use super::redistribute::Moved;
@@ -30,16 +32,16 @@ use pieces::Order;
 const HEAD: usize = 0;
 
 /// A dense file being read from front to back.
-trait ElementReader {
+trait ElementReader<T> {
     /// Fills `out` with the next elements; the reason when the file does not hold them.
-    fn read(&mut self, out: &mut [f64]) -> Result<(), String>;
+    fn read(&mut self, out: &mut [T]) -> Result<(), String>;
     /// Checks that nothing but the matrix is in the file, once all its elements are read.
     fn finish(&mut self) -> Result<(), String>;
 }
 
 /// A dense file being written from front to back.
-trait ElementWriter {
-    fn write(&mut self, elements: &[f64]) -> std::io::Result<()>;
+trait ElementWriter<T> {
+    fn write(&mut self, elements: &[T]) -> std::io::Result<()>;
 }
 
 /// What a file's header says of the matrix in it.
@@ -49,6 +51,8 @@ pub struct Shape {
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
+    /// The smallest type that has all its numbers: integers are taken as `f64`.
+    pub element: ElementType,
     order: Order,
 }
 
@@ -71,7 +75,7 @@ impl Format {
     }
 }
 
-fn open(path: &Path) -> Result<(Shape, Box<dyn ElementReader>), Error> {
+fn open<T: Element>(path: &Path) -> Result<(Shape, Box<dyn ElementReader<T>>), Error> {
     let format = Format::of(path)?;
     let file = File::open(path).map_err(|error| Error::file(path, error))?;
     match format {
@@ -90,7 +94,7 @@ fn open(path: &Path) -> Result<(Shape, Box<dyn ElementReader>), Error> {
 /// All ranks.
 pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
     let opened = if comm.rank() == HEAD {
-        open(path).map(|(shape, _)| Some(shape))
+        open::<Complex64>(path).map(|(shape, _)| Some(shape))
     } else {
         Ok(None)
     };
@@ -98,29 +102,30 @@ pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
 }
 
 /// A value that the head has, on every rank.
-fn share<T: Serialize + for<'de> Deserialize<'de>>(
+fn share<V: Serialize + for<'de> Deserialize<'de>>(
     comm: &dyn Comm,
-    value: Option<T>,
-) -> Result<T, Error> {
+    value: Option<V>,
+) -> Result<V, Error> {
     let encoded = value.map(|value| serde_json::to_vec(&value)).transpose();
     let mut bytes = encoded.map(Option::unwrap_or_default).unwrap_or_default();
     comm.broadcast(HEAD, &mut bytes);
     serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
 }
 
-/// Reads the matrix in the file at `path` onto `distribution`, and says what this rank sent others of it.
+/// Reads the matrix in the file at `path` onto `distribution`, and says what this rank sent others of it. Numbers of
+/// another type in the file become the nearest ones of this type.
 ///
 /// # Errors
-/// [`Error::File`] on every rank when the file is missing, broken, truncated, or of another shape than
-/// `distribution`; [`Error::Allocation`].
+/// [`Error::File`] on every rank when the file is missing, broken, truncated, of another shape than
+/// `distribution`, or holds complex numbers and `T` is real; [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same arguments.
-pub fn read(
+pub fn read<T: Element>(
     comm: &dyn Comm,
     path: &Path,
     distribution: Distribution,
-) -> Result<(Matrix, Moved), Error> {
+) -> Result<(Matrix<T>, Moved), Error> {
     let begin = Instant::now();
     let opened = if comm.rank() == HEAD {
         open(path).map(Some)
@@ -137,6 +142,10 @@ pub fn read(
         );
         return Err(Error::file(path, found));
     }
+    if shape.element.is_complex() && !T::TYPE.is_complex() {
+        let found = format!("holds complex numbers, and {} has none", T::TYPE);
+        return Err(Error::file(path, found));
+    }
     let mut matrix = agree(comm, Matrix::zeros(distribution, comm.rank()))?;
     let mut moved = Moved::default();
     let in_place = Format::of(path)? == Format::Npy && position::read(comm, path, &mut matrix)?;
@@ -149,14 +158,14 @@ pub fn read(
 }
 
 /// A matrix file being written.
-struct Output {
+struct Output<T> {
     partial: PartialFile,
-    writer: Box<dyn ElementWriter>,
+    writer: Box<dyn ElementWriter<T>>,
     target: Option<position::Target>,
     path: PathBuf,
 }
 
-impl Output {
+impl<T: Element> Output<T> {
     fn create(path: &Path, rows: usize, cols: usize) -> Result<Self, Error> {
         let format = Format::of(path)?;
         let mut partial = PartialFile::create(path)?;
@@ -164,16 +173,16 @@ impl Output {
         let file = partial.file().try_clone().map_err(failed)?;
         let mut buffered = BufWriter::with_capacity(1 << 20, file);
         let mut target = None;
-        let writer: Box<dyn ElementWriter> = match format {
+        let writer: Box<dyn ElementWriter<T>> = match format {
             Format::Npy => {
-                npy::write_header(&mut buffered, rows, cols)
+                npy::write_header::<T>(&mut buffered, rows, cols)
                     .and_then(|()| buffered.flush())
                     .map_err(failed)?;
-                target = position::Target::of(&mut partial, rows * cols);
+                target = position::Target::of::<T>(&mut partial, rows * cols);
                 npy::writer(buffered)
             }
             Format::Market => {
-                market::write_header(&mut buffered, rows, cols).map_err(failed)?;
+                market::write_header::<T>(&mut buffered, rows, cols).map_err(failed)?;
                 market::writer(buffered)
             }
         };
@@ -191,7 +200,7 @@ impl Output {
         self.target.take()
     }
 
-    fn write(&mut self, elements: &[f64]) -> Result<(), Error> {
+    fn write(&mut self, elements: &[T]) -> Result<(), Error> {
         let written = self.writer.write(elements);
         written.map_err(|error| Error::output(&self.path, error))
     }
@@ -212,11 +221,11 @@ impl Output {
 ///
 /// # Collective
 /// All ranks, with the same `path`.
-pub fn write(comm: &dyn Comm, path: &Path, matrix: &Matrix) -> Result<Moved, Error> {
+pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
     let begin = Instant::now();
     let (rows, cols) = (matrix.distribution().rows(), matrix.distribution().cols());
     let created = if comm.rank() == HEAD {
-        Output::create(path, rows, cols).map(Some)
+        Output::<T>::create(path, rows, cols).map(Some)
     } else {
         Ok(None)
     };

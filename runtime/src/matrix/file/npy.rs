@@ -3,62 +3,71 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 
+use isochron_devices::{Element, ElementType};
 use npyz::{DType, Endianness, NpyHeader, TypeChar, TypeStr, WriterBuilder};
+use num_complex::Complex64;
 
 use super::pieces::Order;
 use super::{ElementReader, ElementWriter, Shape};
 
-/// Reads integers and floating-point numbers of 1 to 8 bytes as f64 (not half precision; whole numbers beyond 2⁵³
-/// are rounded).
+/// Reads integers of 1 to 8 bytes, floating-point numbers (not of half precision) and complex ones; whole numbers beyond
+/// 2⁵³ are rounded.
 struct NpyReader {
     file: BufReader<File>,
     decoder: Decoder,
     bytes: Vec<u8>,
 }
 
-/// How stored numbers become f64.
+/// How numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    C32,
+    C64,
+}
+
+/// How stored numbers become elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decoder {
+    stored: Stored,
     width: usize,
     big_endian: bool,
-    /// From little-endian bytes.
-    numbers: fn(&[u8], &mut [f64]),
 }
 
 impl Decoder {
     fn new(kind: &TypeStr) -> Result<Self, String> {
-        macro_rules! le {
-            ($type:ty) => {
-                |bytes, out| {
-                    let numbers = bytes.chunks_exact(size_of::<$type>());
-                    for (value, bytes) in out.iter_mut().zip(numbers) {
-                        *value = <$type>::from_le_bytes(std::array::from_fn(|i| bytes[i])) as f64;
-                    }
-                }
-            };
-        }
-        let numbers: fn(&[u8], &mut [f64]) = match (kind.type_char(), kind.size_field()) {
-            (TypeChar::Float, 8) => le!(f64),
-            (TypeChar::Float, 4) => le!(f32),
-            (TypeChar::Int, 1) => le!(i8),
-            (TypeChar::Int, 2) => le!(i16),
-            (TypeChar::Int, 4) => le!(i32),
-            (TypeChar::Int, 8) => le!(i64),
-            (TypeChar::Uint, 1) => le!(u8),
-            (TypeChar::Uint, 2) => le!(u16),
-            (TypeChar::Uint, 4) => le!(u32),
-            (TypeChar::Uint, 8) => le!(u64),
+        let stored = match (kind.type_char(), kind.size_field()) {
+            (TypeChar::Float, 8) => Stored::F64,
+            (TypeChar::Float, 4) => Stored::F32,
+            (TypeChar::Int, 1) => Stored::I8,
+            (TypeChar::Int, 2) => Stored::I16,
+            (TypeChar::Int, 4) => Stored::I32,
+            (TypeChar::Int, 8) => Stored::I64,
+            (TypeChar::Uint, 1) => Stored::U8,
+            (TypeChar::Uint, 2) => Stored::U16,
+            (TypeChar::Uint, 4) => Stored::U32,
+            (TypeChar::Uint, 8) => Stored::U64,
+            (TypeChar::Complex, 8) => Stored::C32,
+            (TypeChar::Complex, 16) => Stored::C64,
             _ => {
                 return Err(format!(
-                    "holds elements of type {kind}; wanted f4, f8, or integers of 1 to 8 bytes"
+                    "holds elements of type {kind}; wanted f4, f8, c8, c16, or integers of 1 to 8 bytes"
                 ));
             }
         };
-        let big_endian = kind.endianness() == Endianness::Big;
         Ok(Self {
+            stored,
             width: kind.size_field() as usize,
-            big_endian,
-            numbers,
+            big_endian: kind.endianness() == Endianness::Big,
         })
     }
 
@@ -67,13 +76,74 @@ impl Decoder {
         self.width
     }
 
+    /// The smallest type that has all stored numbers; of integers `f64`.
+    fn element(&self) -> ElementType {
+        match self.stored {
+            Stored::F32 => ElementType::F32,
+            Stored::C32 => ElementType::C32,
+            Stored::C64 => ElementType::C64,
+            _ => ElementType::F64,
+        }
+    }
+
     /// As many numbers as `out` holds, from the beginning of `bytes`, whose order may be changed.
-    pub(super) fn decode(&self, bytes: &mut [u8], out: &mut [f64]) {
+    pub(super) fn decode<T: Element>(&self, bytes: &mut [u8], out: &mut [T]) {
         let bytes = &mut bytes[..out.len() * self.width];
         if self.big_endian {
-            bytes.chunks_exact_mut(self.width).for_each(<[u8]>::reverse);
+            let part = if self.element().is_complex() { 2 } else { 1 };
+            let parts = bytes.chunks_exact_mut(self.width / part);
+            parts.for_each(<[u8]>::reverse);
         }
-        (self.numbers)(bytes, out);
+        macro_rules! real {
+            ($type:ty) => {
+                convert(bytes, out, |bytes: [u8; size_of::<$type>()]| {
+                    Complex64::new(<$type>::from_le_bytes(bytes) as f64, 0.0)
+                })
+            };
+        }
+        match self.stored {
+            Stored::F32 => real!(f32),
+            Stored::F64 => real!(f64),
+            Stored::I8 => real!(i8),
+            Stored::I16 => real!(i16),
+            Stored::I32 => real!(i32),
+            Stored::I64 => real!(i64),
+            Stored::U8 => real!(u8),
+            Stored::U16 => real!(u16),
+            Stored::U32 => real!(u32),
+            Stored::U64 => real!(u64),
+            Stored::C32 => convert(bytes, out, |bytes: [u8; 8]| {
+                let part = |at: usize| f32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+                Complex64::new(f64::from(part(0)), f64::from(part(4)))
+            }),
+            Stored::C64 => convert(bytes, out, |bytes: [u8; 16]| {
+                let part = |at: usize| f64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+                Complex64::new(part(0), part(8))
+            }),
+        }
+    }
+}
+
+/// Elements from the bytes of each stored number.
+fn convert<T: Element, const WIDTH: usize>(
+    bytes: &[u8],
+    out: &mut [T],
+    number: impl Fn([u8; WIDTH]) -> Complex64,
+) {
+    let (numbers, _) = bytes.as_chunks::<WIDTH>();
+    for (value, bytes) in out.iter_mut().zip(numbers) {
+        *value = T::of(number(*bytes));
+    }
+}
+
+/// Appends elements as they stand in a file.
+pub(super) fn encode<T: Element>(elements: &[T], out: &mut Vec<u8>) {
+    let from = out.len();
+    out.extend_from_slice(bytemuck::cast_slice(elements));
+    if cfg!(target_endian = "big") {
+        let parts = if T::TYPE.is_complex() { 2 } else { 1 };
+        let reals = out[from..].chunks_exact_mut(size_of::<T>() / parts);
+        reals.for_each(<[u8]>::reverse);
     }
 }
 
@@ -99,7 +169,7 @@ pub(super) fn header(file: &mut BufReader<File>) -> Result<Header, String> {
         ));
     };
     let DType::Plain(kind) = header.dtype() else {
-        return Err("holds records; wanted real numbers".to_string());
+        return Err("holds records; wanted numbers".to_string());
     };
     let decoder = Decoder::new(&kind)?;
     let start = file.stream_position().map_err(|error| error.to_string())?;
@@ -125,6 +195,7 @@ pub(super) fn header(file: &mut BufReader<File>) -> Result<Header, String> {
     let shape = Shape {
         rows: rows as usize,
         cols: cols as usize,
+        element: decoder.element(),
         order,
     };
     Ok(Header {
@@ -134,7 +205,7 @@ pub(super) fn header(file: &mut BufReader<File>) -> Result<Header, String> {
     })
 }
 
-pub(super) fn open(file: File) -> Result<(Shape, Box<dyn ElementReader>), String> {
+pub(super) fn open<T: Element>(file: File) -> Result<(Shape, Box<dyn ElementReader<T>>), String> {
     let mut file = BufReader::with_capacity(1 << 20, file);
     let Header { shape, decoder, .. } = header(&mut file)?;
     let bytes = Vec::new();
@@ -154,8 +225,8 @@ pub(super) fn read_failure(error: std::io::Error) -> String {
     }
 }
 
-impl ElementReader for NpyReader {
-    fn read(&mut self, out: &mut [f64]) -> Result<(), String> {
+impl<T: Element> ElementReader<T> for NpyReader {
+    fn read(&mut self, out: &mut [T]) -> Result<(), String> {
         self.bytes.resize(out.len() * self.decoder.width, 0);
         self.file
             .read_exact(&mut self.bytes)
@@ -171,17 +242,24 @@ impl ElementReader for NpyReader {
 
 struct NpyWriter {
     file: BufWriter<File>,
+    bytes: Vec<u8>,
 }
 
-/// A header for a matrix of f64, column after column.
-pub(super) fn write_header(
+/// A header for a matrix of this type, column after column.
+pub(super) fn write_header<T: Element>(
     file: &mut BufWriter<File>,
     rows: usize,
     cols: usize,
 ) -> std::io::Result<()> {
-    let float: TypeStr = "<f8".parse().map_err(std::io::Error::other)?;
+    let name = match T::TYPE {
+        ElementType::F32 => "<f4",
+        ElementType::F64 => "<f8",
+        ElementType::C32 => "<c8",
+        ElementType::C64 => "<c16",
+    };
+    let kind: TypeStr = name.parse().map_err(std::io::Error::other)?;
     npyz::WriteOptions::new_header_only()
-        .dtype(DType::new_scalar(float))
+        .dtype(DType::new_scalar(kind))
         .shape(&[rows as u64, cols as u64])
         .order(npyz::Order::Fortran)
         .writer(file)
@@ -189,15 +267,16 @@ pub(super) fn write_header(
         .map(drop)
 }
 
-pub(super) fn writer(file: BufWriter<File>) -> Box<dyn ElementWriter> {
-    Box::new(NpyWriter { file })
+pub(super) fn writer<T: Element>(file: BufWriter<File>) -> Box<dyn ElementWriter<T>> {
+    let bytes = Vec::new();
+    Box::new(NpyWriter { file, bytes })
 }
 
-impl ElementWriter for NpyWriter {
-    fn write(&mut self, elements: &[f64]) -> std::io::Result<()> {
-        for value in elements {
-            self.file.write_all(&value.to_le_bytes())?;
-        }
+impl<T: Element> ElementWriter<T> for NpyWriter {
+    fn write(&mut self, elements: &[T]) -> std::io::Result<()> {
+        self.bytes.clear();
+        encode(elements, &mut self.bytes);
+        self.file.write_all(&self.bytes)?;
         self.file.flush()
     }
 }

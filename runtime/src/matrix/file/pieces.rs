@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use isochron_devices::Element;
+
 pub(super) use crate::matrix::redistribute::Order;
 use crate::matrix::{Distribution, Matrix, Part};
 
-/// Elements of one piece: 8 MiB.
+/// Elements of one piece: some MiB.
 const PIECE_LEN: usize = 1 << 20;
 
 /// A stretch of elements in file order, `range` counted from the first element of the file.
@@ -96,7 +98,7 @@ impl Pieces {
     }
 
     /// Puts the values of a run into the local part.
-    pub(super) fn store(&self, run: &Run, values: &[f64], matrix: &mut Matrix) {
+    pub(super) fn store<T: Element>(&self, run: &Run, values: &[T], matrix: &mut Matrix<T>) {
         let part = matrix.part();
         for (along, &value) in run.along.clone().zip(values) {
             let (row, col) = self.local_index(part, run.line, along);
@@ -105,11 +107,11 @@ impl Pieces {
     }
 
     /// The values of a run from the local part.
-    pub(super) fn load<'a>(
+    pub(super) fn load<'a, T: Element>(
         &'a self,
         run: &Run,
-        matrix: &'a Matrix,
-    ) -> impl Iterator<Item = f64> + use<'a> {
+        matrix: &'a Matrix<T>,
+    ) -> impl Iterator<Item = T> + use<'a, T> {
         let (part, line) = (matrix.part(), run.line);
         run.along.clone().map(move |along| {
             let (row, col) = self.local_index(part, line, along);

@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use isochron_devices::Element;
 use serde::{Deserialize, Serialize};
 
 use super::npy::{self, Header};
@@ -63,7 +64,7 @@ fn stretches(
 }
 
 /// Rows and columns of a part as lines of the file and indices along them, and the length of a line.
-fn oriented(matrix: &Matrix, order: Order) -> (Range<usize>, Range<usize>, usize) {
+fn oriented<T: Element>(matrix: &Matrix<T>, order: Order) -> (Range<usize>, Range<usize>, usize) {
     let (part, whole) = (matrix.part(), matrix.distribution());
     match order {
         Order::Columns => (part.col_range(), part.row_range(), whole.rows()),
@@ -75,7 +76,11 @@ fn oriented(matrix: &Matrix, order: Order) -> (Range<usize>, Range<usize>, usize
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn read(comm: &dyn Comm, path: &Path, matrix: &mut Matrix) -> Result<bool, Error> {
+pub(super) fn read<T: Element>(
+    comm: &dyn Comm,
+    path: &Path,
+    matrix: &mut Matrix<T>,
+) -> Result<bool, Error> {
     let seen = look(path);
     let mine = seen
         .as_ref()
@@ -124,7 +129,7 @@ fn sight(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
     Ok(digest(&(len, seen)))
 }
 
-fn read_part(file: &File, header: &Header, matrix: &mut Matrix) -> io::Result<()> {
+fn read_part<T: Element>(file: &File, header: &Header, matrix: &mut Matrix<T>) -> io::Result<()> {
     let order = header.shape.order;
     let (lines, along, line_len) = oriented(matrix, order);
     let width = header.decoder.width();
@@ -133,7 +138,7 @@ fn read_part(file: &File, header: &Header, matrix: &mut Matrix) -> io::Result<()
         let first = lines.start * line_len + along.start;
         bytes.resize(((lines.len() - 1) * line_len + along.len()) * width, 0);
         file.read_exact_at(&mut bytes, header.start + (first * width) as u64)?;
-        values.resize(lines.len() * along.len(), 0.0);
+        values.resize(lines.len() * along.len(), T::ZERO);
         let parts = bytes.chunks_mut(line_len * width);
         for (part, values) in parts.zip(values.chunks_exact_mut(along.len())) {
             header.decoder.decode(part, values);
@@ -144,7 +149,7 @@ fn read_part(file: &File, header: &Header, matrix: &mut Matrix) -> io::Result<()
 }
 
 /// Puts the elements of a stretch, line after line, into the local part.
-fn store(matrix: &mut Matrix, order: Order, stretch: Stretch, values: &[f64]) {
+fn store<T: Element>(matrix: &mut Matrix<T>, order: Order, stretch: Stretch, values: &[T]) {
     let Part { row, col, .. } = matrix.part();
     let Stretch { lines, along } = stretch;
     let ((rows, cols), steps) = match order {
@@ -172,10 +177,10 @@ pub(super) struct Target {
 impl Target {
     /// Gives `partial`, which holds a header, its whole length; `None` where that is not possible. A rank that did not
     /// know that others write behind the end of what it sees might, on a network file system, fill that with zeros.
-    pub(super) fn of(partial: &mut PartialFile, elements: usize) -> Option<Self> {
+    pub(super) fn of<T>(partial: &mut PartialFile, elements: usize) -> Option<Self> {
         let name = partial.partial_path()?.as_os_str().as_bytes().to_vec();
         let start = partial.file().metadata().ok()?.len();
-        let len = start + 8 * elements as u64;
+        let len = start + (size_of::<T>() * elements) as u64;
         partial.file().set_len(len).ok()?;
         Some(Self { name, start, len })
     }
@@ -195,11 +200,11 @@ impl Target {
 ///
 /// # Collective
 /// All ranks, with the same target.
-pub(super) fn write(
+pub(super) fn write<T: Element>(
     comm: &dyn Comm,
     path: &Path,
     target: Option<Target>,
-    matrix: &Matrix,
+    matrix: &Matrix<T>,
 ) -> Result<bool, Error> {
     let Some(target) = target else {
         return Ok(false);
@@ -216,18 +221,18 @@ pub(super) fn write(
     Ok(true)
 }
 
-fn write_part(file: &File, start: u64, matrix: &Matrix) -> io::Result<()> {
+fn write_part<T: Element>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Result<()> {
     let (lines, along, line_len) = oriented(matrix, Order::Columns);
     let Part { row, col, .. } = matrix.part();
     let mut bytes = Vec::new();
-    for Stretch { lines, along } in stretches(lines, along, (line_len, 8), 0) {
+    for Stretch { lines, along } in stretches(lines, along, (line_len, size_of::<T>()), 0) {
         bytes.clear();
         for line in lines.clone() {
             let column = &matrix.local().col(line - col)[along.start - row..][..along.len()];
-            bytes.extend(column.iter().flat_map(|value| value.to_le_bytes()));
+            npy::encode(column, &mut bytes);
         }
         let first = lines.start * line_len + along.start;
-        file.write_all_at(&bytes, start + 8 * first as u64)?;
+        file.write_all_at(&bytes, start + (size_of::<T>() * first) as u64)?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Which nodes help less than they cost.
 
+use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::predict::{Work, subset};
@@ -13,7 +14,7 @@ use crate::multiply::LeftOut;
 /// another balancing costs time too.
 const CLEARLY_FASTER: f64 = 0.95;
 
-impl Balancer<'_> {
+impl<T: Element> Balancer<'_, T> {
     /// The nodes that the multiplication is predicted to be faster without; `None` where everybody helps.
     ///
     /// # Collective

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::Operands;
-use isochron_devices::{Depth, DeviceTeam, MeasureConfig, MeasureTally};
+use isochron_devices::{Depth, DeviceTeam, Element, MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step};
 use isochron_hierarchy::layout::{Layout, LayoutError, Rect};
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,8 @@ enum Order {
     Done(Box<NodeBalance>),
 }
 
-/// Balances nodes and devices for one problem.
-pub(super) struct Balancer<'a> {
+/// Balances nodes and devices for one problem, with elements of its type.
+pub(super) struct Balancer<'a, T> {
     pub comm: &'a dyn Comm,
     pub team: &'a mut DeviceTeam,
     /// How often a measurement is repeated, as long as the run is long enough for it.
@@ -41,7 +41,7 @@ pub(super) struct Balancer<'a> {
     pub problem: Problem,
     /// Inner dimension of the updates that are measured.
     pub kernel_width: usize,
-    pub operands: Operands,
+    pub operands: Operands<T>,
     /// How the measurements of this node went.
     pub measured: MeasureTally,
     /// When planning began.
@@ -69,7 +69,7 @@ fn only(zone: &[Extent]) -> Extent {
     zone.first().copied().unwrap_or_default()
 }
 
-impl Balancer<'_> {
+impl<T: Element> Balancer<'_, T> {
     /// Measures until the nodes are balanced.
     ///
     /// # Collective
@@ -166,7 +166,8 @@ impl Balancer<'_> {
         width: usize,
     ) -> Result<(), Error> {
         let depth = self.depth(width);
-        memory::make_room(self.comm, self.team, bytes, (rows, slices), depth)
+        let work = (rows, slices);
+        memory::make_room(self.comm, self.team, bytes, work, depth, T::TYPE)
     }
 
     /// The head machine's next step, on every rank.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use isochron_devices::measure::InStep;
-use isochron_devices::{MeasureConfig, MeasureOutcome, Measurement, measure_team};
+use isochron_devices::{Element, MeasureConfig, MeasureOutcome, Measurement, measure_team};
 use isochron_hierarchy::balance::{DeviceBalance, Extent, Idpa, Observation, Step, Strategy};
 use isochron_hierarchy::partition::apportion;
 
@@ -136,7 +136,7 @@ pub(super) fn apportioned(columns: usize, weights: &[f64]) -> Vec<usize> {
     slices.map(|columns| columns as usize).collect()
 }
 
-impl Balancer<'_> {
+impl<T: Element> Balancer<'_, T> {
     /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
     ///
     /// All nodes repeat their updates in step, as the multiplication will: a node that is done goes on until the last
@@ -232,7 +232,7 @@ impl Balancer<'_> {
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
         let depth = self.depth(width);
-        let updates = self.team.updates_per_visit(rows, &slices, depth)?;
+        let updates = self.team.updates_per_visit(rows, &slices, depth, T::TYPE)?;
         let config = affordable(self.measure, self.config.steps, updates);
         let measured = measure_team(
             self.team,
@@ -258,8 +258,8 @@ mod tests {
     use crate::multiply::Problem;
     use isochron_devices::measure::Operands;
     use isochron_devices::{
-        Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, MeasureTally, UpdateTime, View,
-        ViewMut, Worker,
+        Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, ElementType, MeasureTally,
+        UpdateTime, Updates, View, ViewMut, Worker,
     };
     use isochron_hierarchy::balance::BalanceConfig;
     use std::sync::Arc;
@@ -277,35 +277,45 @@ mod tests {
             &self.info
         }
 
-        fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
+        fn memory_needed(
+            &self,
+            _rows: usize,
+            _cols: usize,
+            _depth: Depth,
+            _element: ElementType,
+        ) -> u64 {
             0
         }
 
-        fn updates_per_visit(&self, _rows: usize, _cols: usize, _depth: Depth) -> usize {
+        fn updates_per_visit(
+            &self,
+            _rows: usize,
+            _cols: usize,
+            _depth: Depth,
+            _element: ElementType,
+        ) -> usize {
             self.together
         }
+    }
 
-        fn begin(
-            &mut self,
-            _c: ViewMut<'_, f64>,
-            _depth: Depth,
-        ) -> Result<UpdateTime, DeviceError> {
+    impl<T: Element> Updates<T> for Restless {
+        fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
             Ok(UpdateTime::default())
         }
 
         fn update(
             &mut self,
-            _alpha: f64,
-            _a: View<'_, f64>,
-            _b: View<'_, f64>,
-            _c: ViewMut<'_, f64>,
+            _alpha: T,
+            _a: View<'_, T>,
+            _b: View<'_, T>,
+            _c: ViewMut<'_, T>,
         ) -> Result<UpdateTime, DeviceError> {
             let visit = self.updates.fetch_add(1, Ordering::Relaxed) / self.together;
             let busy_s = [1.0, 1.5][visit % 2];
             Ok(UpdateTime { busy_s, cpu_s: 0.0 })
         }
 
-        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+        fn finish(&mut self, _c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
             Ok(UpdateTime::default())
         }
     }
@@ -323,7 +333,11 @@ mod tests {
     }
 
     /// Balances 64 × 64 blocks of one element, with `steps` updates.
-    fn balancer<'a>(comm: &'a LocalComm, team: &'a mut DeviceTeam, steps: usize) -> Balancer<'a> {
+    fn balancer<'a>(
+        comm: &'a LocalComm,
+        team: &'a mut DeviceTeam,
+        steps: usize,
+    ) -> Balancer<'a, f64> {
         Balancer {
             comm,
             team,
@@ -389,29 +403,33 @@ mod tests {
             &self.info
         }
 
-        fn memory_needed(&self, _rows: usize, _cols: usize, _depth: Depth) -> u64 {
+        fn memory_needed(
+            &self,
+            _rows: usize,
+            _cols: usize,
+            _depth: Depth,
+            _element: ElementType,
+        ) -> u64 {
             self.limit.load(Ordering::Relaxed).max(self.least)
         }
 
         fn limit_memory(&mut self, bytes: u64) {
             self.limit.store(bytes, Ordering::Relaxed);
         }
+    }
 
-        fn begin(
-            &mut self,
-            _c: ViewMut<'_, f64>,
-            _depth: Depth,
-        ) -> Result<UpdateTime, DeviceError> {
+    impl<T: Element> Updates<T> for Greedy {
+        fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
             self.jobs.fetch_add(1, Ordering::Relaxed);
             Ok(UpdateTime::default())
         }
 
         fn update(
             &mut self,
-            _alpha: f64,
-            _a: View<'_, f64>,
-            _b: View<'_, f64>,
-            _c: ViewMut<'_, f64>,
+            _alpha: T,
+            _a: View<'_, T>,
+            _b: View<'_, T>,
+            _c: ViewMut<'_, T>,
         ) -> Result<UpdateTime, DeviceError> {
             Ok(UpdateTime {
                 busy_s: 1.0,
@@ -419,7 +437,7 @@ mod tests {
             })
         }
 
-        fn finish(&mut self, _c: ViewMut<'_, f64>) -> Result<UpdateTime, DeviceError> {
+        fn finish(&mut self, _c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
             Ok(UpdateTime::default())
         }
     }
