@@ -162,8 +162,7 @@ pub enum DeviceError {
     /// Not even the smallest tiles of a job fit into the memory that a GPU may use.
     #[error(
         "device {device}: a job of {rows}x{cols} with k <= {k_max} does not fit into {device_bytes} bytes of GPU memory \
-         and {host_bytes} bytes of pinned host memory, in however small tiles: raise the memory limit or take a smaller \
-         block size"
+         and {host_bytes} bytes of pinned host memory, in however small tiles: raise the memory limit"
     )]
     CudaMemory {
         /// Name of the device.

@@ -64,6 +64,16 @@ fn every_element_type_is_exact() {
 }
 
 #[test]
+fn every_element_type_is_exact_with_little_memory() {
+    under_every_schedule("little-memory", "1M");
+}
+
+#[test]
+fn panels_that_may_not_be_pinned_are_not_gathered() {
+    under_every_schedule("narrow-limits", "1M");
+}
+
+#[test]
 fn taken_memory_leads_to_smaller_tiles() {
     under_every_schedule("taken-memory", "1M");
 }
@@ -274,7 +284,14 @@ fn a_machine_without_cuda_is_told_so() {
 
 #[test]
 fn the_real_gpu_conforms() {
-    for case in ["conformance", "paced", "out-of-core", "elements", "speeds"] {
+    for case in [
+        "conformance",
+        "paced",
+        "out-of-core",
+        "elements",
+        "narrow-limits",
+        "speeds",
+    ] {
         let output = run(cases(case), HANGS).success();
         if output.starts_with("skipped: ") {
             assert!(

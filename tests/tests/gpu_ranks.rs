@@ -66,7 +66,19 @@ fn ranks_of_a_platform_file_have_gpus_of_their_own() {
     // A number is kept for the device that names it, and a node without devices has what is left.
     let kept = names(3, &[&[GPU, SLOW_CORE], &[FIRST], &[]]);
     assert_eq!(kept, [["cuda1"], ["cuda0"], ["cuda2"]]);
+    // Whatever share each of them gets: all of it would fit too.
     assert_eq!(names(1, &[&[SHARED], &[SHARED]]), [["cuda0"], ["cuda0"]]);
+}
+
+#[test]
+fn a_gpu_does_what_it_may_pin_too_little_for() {
+    let [mpi, _] = libraries();
+    // The largest share that one of two devices of a shared GPU may get: all of C, whose panels take 1.44 MB.
+    for host_limit in [1_000_000, 2000] {
+        let all = format!("{GPU}\nmemory_limit = 524288\nhost_limit = {host_limit}");
+        let report = multiplied(&mpi, 1, &[&[&all]]).success();
+        assert_eq!(gpus(&report), [["cuda0"]], "{host_limit} bytes");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::{self, Limits, Placement, SLOTS, Shape, TilePlan};
 use super::resident::Resident;
 use super::staging::Staging;
-use super::streamed::Gathered;
+use super::streamed::Streamed;
 use super::{CudaConfig, find, speed};
 use crate::worker::Depth;
 use crate::{DeviceError, Element, ElementType, View, ViewMut};
@@ -61,7 +61,7 @@ struct Running {
 #[derive(Debug)]
 enum State {
     Resident(Resident),
-    Streamed(Gathered),
+    Streamed(Streamed),
 }
 
 impl Engine {
@@ -252,7 +252,7 @@ impl Engine {
                     Ok(())
                 }
                 State::Resident(resident) => resident.update(engine, alpha, (a, b), next),
-                State::Streamed(gathered) => gathered.add(engine, alpha, (a, b), c),
+                State::Streamed(streamed) => streamed.update(engine, alpha, (a, b), c),
             };
             engine.job = Some(job);
             outcome
@@ -274,7 +274,7 @@ impl Engine {
             let mut job = engine.running();
             assert!(job.element == T::TYPE, "the C is not of this job");
             match &mut job.state {
-                State::Streamed(gathered) => gathered.visit(engine, c),
+                State::Streamed(streamed) => streamed.visit(engine, c),
                 State::Resident(resident) => {
                     let Self { staging, lanes, .. } = engine;
                     staging.download(&lanes.download, resident.c(), c)
@@ -328,11 +328,11 @@ impl Engine {
         let state = match plan.placement {
             Placement::Resident => State::Resident(Resident::new(device, shape)),
             Placement::Streamed { .. } => {
-                // SAFETY: behind the slots the plan has room for the panels.
+                // SAFETY: behind the slots the plan has room for the panels that are gathered, if any.
                 let panels = unsafe { start.add(SLOTS * slot_bytes) };
                 // SAFETY: as above; nobody else uses that part, and it stays allocated while the job runs.
-                let gathered = unsafe { Gathered::new(panels, shape, &plan, device) };
-                State::Streamed(gathered)
+                let streamed = unsafe { Streamed::new(panels, shape, &plan, device) };
+                State::Streamed(streamed)
             }
         };
         if let State::Resident(resident) = &state {

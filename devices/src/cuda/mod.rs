@@ -15,6 +15,7 @@ mod codes;
 mod context;
 mod engine;
 mod find;
+mod gathered;
 mod lanes;
 mod memory;
 pub mod plan;
@@ -39,9 +40,9 @@ use crate::DeviceError;
 pub struct CudaConfig {
     /// The most bytes of GPU memory that jobs may use; without one, what is free when the worker is made, less a sixteenth.
     pub memory_limit_bytes: Option<u64>,
-    /// The most bytes of host memory that jobs may pin: for gathered panels, which are less than half of C in any case, and
-    /// a few megabytes for copies. Without one, a quarter of what is available when the worker is made: as for the only GPU of
-    /// its host.
+    /// The most bytes of host memory that jobs may pin: a few megabytes for copies, and less than half the size of C for the
+    /// panels of several updates, or as much as those of one take. Where it is too low for these, nothing is gathered.
+    /// Without one, a quarter of what is available when the worker is made: as for the only GPU of its host.
     pub host_limit_bytes: Option<u64>,
     /// What the link between host and GPU carries in one direction, bytes/s. It decides only how much is gathered where C
     /// does not fit on the GPU. Without it, it is measured when the worker is made, in some milliseconds.

@@ -23,9 +23,18 @@
 //!
 //! where the tile itself is a fifth of the traffic and more gathering would gain little: the second bound counts where
 //! the link is too slow for tiles of this size, and the panels are what holds the GPU up. What is gathered takes
-//! `K(m + n)` elements of host memory, which is kept below half of C, or below the limit that was set. It is never more
+//! `K(m + n)` elements of host memory. That is kept below half of C, unless it is of one update alone, and below what the
+//! limit that was set leaves beside the staging slots, which take no more than half of it. It is never more
 //! than the whole job has, in whole updates. Where the job is no multiple of it, the last visit has less to do, with the
 //! last update, and moves all of C for it.
+//!
+//! **Not gathered.** Where not even one update's panels may be pinned, each update is a visit, and each tile gets its
+//! parts of the panels through the staging slots, as it gets C. The link carries what it carries with `K = k`, but the
+//! host copies each part as often as it travels: a row of A `n/q` times, and a column of B `m/p` times.
+//!
+//! **The least.** The smallest tiles have 16 rows and columns, or fewer that divide C evenly, and panels one element deep:
+//! every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory, unless a
+//! dimension is beyond what CUDA and cuBLAS count (`2^31` bytes in a column of C, `2^31` columns).
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +58,7 @@ const MAX_PITCH_BYTES: usize = i32::MAX as usize;
 pub struct Limits {
     /// Bytes of GPU memory.
     pub device_bytes: u64,
-    /// Bytes of pinned host memory; `u64::MAX` for no other limit than half of C for gathered panels.
+    /// Bytes of pinned host memory; `u64::MAX` for no other limit than half of C for the panels of several updates.
     pub host_bytes: u64,
     /// What the GPU computes at best, flop/s.
     pub peak_flops_per_s: f64,
@@ -84,7 +93,7 @@ pub enum Placement {
         tile_rows: usize,
         /// Columns of a tile.
         tile_cols: usize,
-        /// Inner dimension that is gathered for a visit.
+        /// Inner dimension that is gathered for a visit; 0 where not even that of one update may be.
         gather_k: usize,
         /// Inner dimension that is on the GPU at a time.
         step_k: usize,
@@ -103,12 +112,15 @@ pub struct TilePlan {
     /// Bytes of pinned host memory.
     pub host_bytes: u64,
     /// How many updates with `k = k_max` are gathered for one visit: a power of two, or all of the job's; 1 when C is on the
-    /// GPU.
+    /// GPU, and when nothing is gathered.
     pub updates_per_visit: usize,
 }
 
-/// Lays out a job; `None` when it does not fit in however small tiles.
+/// Lays out a job; `None` when it does not fit in however small tiles, as the module says, or there is nothing in it.
 pub fn plan(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
+    if shape.rows == 0 || shape.cols == 0 || shape.k_max == 0 {
+        return None;
+    }
     let column_bytes = shape.rows.checked_mul(shape.element_bytes)?;
     if column_bytes > MAX_PITCH_BYTES || shape.cols > i32::MAX as usize {
         return None;
@@ -122,12 +134,8 @@ pub fn least_host_bytes(shape: Shape, f_flop: f64, limits: &Limits) -> Option<u6
         host_bytes: u64::MAX,
         ..*limits
     };
-    let gathered = match plan(shape, f_flop, &unlimited)?.placement {
-        Placement::Resident => 0,
-        Placement::Streamed { .. } => gathered_bytes(shape, 1),
-    };
-    let slots = (2 * SLOTS * MIN_SLOT * shape.element_bytes) as u128;
-    u64::try_from(slots + gathered).ok()
+    plan(shape, f_flop, &unlimited)?;
+    Some((2 * SLOTS * MIN_SLOT * shape.element_bytes) as u64)
 }
 
 /// Bytes of the panels of so many updates.
@@ -136,19 +144,18 @@ fn gathered_bytes(shape: Shape, updates: usize) -> u128 {
     updates as u128 * shape.k_max as u128 * across * shape.element_bytes as u128
 }
 
-/// Elements of a staging slot: no more than there is to move, and all of them at most half of what may be pinned besides
-/// `gathered` bytes.
-fn slot(shape: Shape, gathered: u128, limits: &Limits) -> Option<usize> {
+/// Elements of a staging slot: no more than there is to move, and all of them at most half of what may be pinned.
+fn slot(shape: Shape, limits: &Limits) -> Option<usize> {
     let s = shape.element_bytes;
     let most = (shape.rows.max(shape.k_max)).saturating_mul(shape.cols.max(shape.k_max));
-    let left = u128::from(limits.host_bytes).checked_sub(gathered)?;
-    let allowed = usize::try_from(left / (2 * SLOTS as u128)).unwrap_or(usize::MAX) / s;
+    let half = limits.host_bytes / 2;
+    let allowed = usize::try_from(half / SLOTS as u64).unwrap_or(usize::MAX) / s;
     let slot = (SLOT_BYTES / s).min(most).max(MIN_SLOT).min(allowed);
     (slot >= MIN_SLOT).then_some(slot)
 }
 
 fn resident(shape: Shape, limits: &Limits) -> Option<TilePlan> {
-    let slot_elements = slot(shape, 0, limits)?;
+    let slot_elements = slot(shape, limits)?;
     let [rows, cols, k] = [shape.rows, shape.cols, shape.k_max].map(|n| n as u128);
     let elements = rows * cols + SLOTS as u128 * k * (rows + cols);
     let s = shape.element_bytes as u128;
@@ -165,30 +172,18 @@ fn resident(shape: Shape, limits: &Limits) -> Option<TilePlan> {
 
 fn streamed(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
     let s = shape.element_bytes;
-    let slot_elements = slot(shape, gathered_bytes(shape, 1), limits)?;
-    let elements = usize::try_from(limits.device_bytes / s as u64).ok()?;
-    let (tile_rows, tile_cols) = tile(shape, elements)?;
-    // Two tiles, and what is left for two panels of A and of B.
-    let left = elements.checked_sub(SLOTS * tile_rows * tile_cols)?;
-    let step_k = (left / (SLOTS * (tile_rows + tile_cols))).min(STEP_K);
-    let wanted = wanted_k(tile_rows, tile_cols, shape.element_bytes, f_flop, limits);
-    let half_of_c = shape.rows as u128 * shape.cols as u128 * s as u128 / 2;
-    let for_slots = (SLOTS * slot_elements * s) as u128;
-    let host = u128::from(limits.host_bytes).checked_sub(for_slots)?;
-    let all = shape.k_total.div_ceil(shape.k_max);
-    let mut updates = 1;
-    while ((updates * shape.k_max) as f64) < wanted && updates < all {
-        let more = (2 * updates).min(all);
-        let gathered = gathered_bytes(shape, more);
-        if gathered > half_of_c || gathered > host {
-            break;
-        }
-        updates = more;
-    }
-    let gather_k = shape.k_max.checked_mul(updates)?;
-    let step_k = step_k.min(gather_k);
+    let slot_elements = slot(shape, limits)?;
+    let slot_bytes = (SLOTS * slot_elements * s) as u64;
+    // One tile and its panels have half of the memory.
+    let half = usize::try_from(limits.device_bytes / s as u64).ok()? / SLOTS;
+    let (tile_rows, tile_cols) = tile(shape, half)?;
+    let wanted = wanted_k(tile_rows, tile_cols, s, f_flop, limits);
+    let updates = gathered_updates(shape, wanted, limits.host_bytes - slot_bytes);
+    let gather_k = updates * shape.k_max;
+    let step_k = (half - tile_rows * tile_cols) / (tile_rows + tile_cols);
+    let step_k = step_k.min(STEP_K).min(gather_k.max(shape.k_max));
     let device = SLOTS * (tile_rows * tile_cols + step_k * (tile_rows + tile_cols));
-    let plan = TilePlan {
+    Some(TilePlan {
         placement: Placement::Streamed {
             tile_rows,
             tile_cols,
@@ -197,28 +192,60 @@ fn streamed(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
         },
         slot_elements,
         device_bytes: (device * s) as u64,
-        host_bytes: u64::try_from(for_slots + gathered_bytes(shape, updates)).ok()?,
-        updates_per_visit: updates,
-    };
-    let pitch_fits = gather_k <= MAX_PITCH_BYTES / s;
-    (step_k > 0 && pitch_fits && plan.fits(limits)).then_some(plan)
+        host_bytes: slot_bytes + u64::try_from(gathered_bytes(shape, updates)).ok()?,
+        updates_per_visit: updates.max(1),
+    })
 }
 
-/// The largest tile, as square as C allows, two of which take three quarters of the memory; its sides divide those of C
-/// nearly evenly.
+/// How many updates are gathered for a visit: as many as have the `wanted` inner dimension, but no more than the job has,
+/// nor than may be pinned in `host_bytes`. 0 where that is not even one.
+fn gathered_updates(shape: Shape, wanted: f64, host_bytes: u64) -> usize {
+    let s = shape.element_bytes as u128;
+    let half_of_c = shape.rows as u128 * shape.cols as u128 * s / 2;
+    let fits = |updates: usize| {
+        let bytes = gathered_bytes(shape, updates);
+        let pitch = updates as u128 * shape.k_max as u128 * s;
+        bytes <= u128::from(host_bytes)
+            && (bytes <= half_of_c || updates == 1)
+            && pitch <= MAX_PITCH_BYTES as u128
+    };
+    if !fits(1) {
+        return 0;
+    }
+    let all = shape.k_total.div_ceil(shape.k_max);
+    let mut updates = 1;
+    while ((updates * shape.k_max) as f64) < wanted && updates < all {
+        let more = (2 * updates).min(all);
+        if !fits(more) {
+            break;
+        }
+        updates = more;
+    }
+    updates
+}
+
+/// The largest tile, as square as C allows, that takes three quarters of so many elements and leaves room for panels; its
+/// sides divide those of C nearly evenly. Where that is less, the smallest tile; `None` where there is no room for it.
 fn tile(shape: Shape, elements: usize) -> Option<(usize, usize)> {
-    let area = elements / 8 * 3;
+    let area = elements / 4 * 3;
     let side = area.isqrt();
+    // The other side, with which the tile is not too large, and its panels one element deep fit beside it.
+    let across = |part: usize| (area / part).min(elements.saturating_sub(part) / (part + 1));
     let rows = if shape.cols < side {
-        (area / shape.cols.max(1)).min(shape.rows)
+        across(shape.cols).min(shape.rows)
     } else {
         side.min(shape.rows)
     };
-    let cols = (area / rows.max(1)).min(shape.cols);
-    let even = |whole: usize, part: usize| whole.div_ceil(whole.div_ceil(part.max(1)).max(1));
+    let rows = rows.max(MIN_TILE.min(shape.rows));
+    let cols = across(rows).min(shape.cols);
+    let cols = cols.max(MIN_TILE.min(shape.cols));
     let (rows, cols) = (even(shape.rows, rows), even(shape.cols, cols));
-    let large_enough = |part: usize, whole: usize| part >= MIN_TILE.min(whole) && part > 0;
-    (large_enough(rows, shape.rows) && large_enough(cols, shape.cols)).then_some((rows, cols))
+    (rows * cols + rows + cols <= elements).then_some((rows, cols))
+}
+
+/// The largest of the parts no larger than `part` that a whole is cut into nearly evenly.
+fn even(whole: usize, part: usize) -> usize {
+    whole.div_ceil(whole.div_ceil(part))
 }
 
 /// The inner dimension that is to be gathered for a visit of a `p×q` tile, as the module says.
@@ -320,33 +347,71 @@ mod tests {
         assert_eq!(gathers(most * 128 + 1).0, most);
     }
 
-    #[test]
-    fn too_little_memory_is_no_plan() {
-        let little = |device_bytes, host_bytes| Limits {
+    fn limits(device_bytes: u64, host_bytes: u64) -> Limits {
+        Limits {
             device_bytes,
             host_bytes,
             ..H200
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_no_plan() {
+        let of = |shape, device_bytes, host_bytes| {
+            plan(shape, 2.0, &limits(device_bytes, host_bytes)).map(|plan| plan.placement)
         };
-        assert_eq!(
-            plan(shape(100, 100, 10), 2.0, &little(1000, u64::MAX)),
-            None
-        );
-        assert_eq!(plan(shape(100, 100, 10), 2.0, &little(1 << 30, 100)), None);
-        assert_eq!(plan(shape(1 << 40, 1, 1), 2.0, &H200), None);
-        assert_eq!(
-            plan(shape(usize::MAX, usize::MAX, usize::MAX), 2.0, &H200),
-            None
-        );
+        assert_eq!(of(shape(100, 100, 10), 1000, u64::MAX), None);
+        assert_eq!(of(shape(100, 100, 10), 1 << 30, 100), None);
+        assert_eq!(of(shape(1 << 40, 1, 1), 1 << 40, u64::MAX), None);
+        let endless = shape(usize::MAX, usize::MAX, usize::MAX);
+        assert_eq!(of(endless, u64::MAX, u64::MAX), None);
+    }
+
+    #[test]
+    fn what_may_not_be_pinned_is_not_gathered() {
+        // The panels of one update would take 1.44 MB.
+        let shape = shape(300, 300, 300);
+        let gathered = |host_bytes| {
+            let plan = plan(shape, 2.0, &limits(512 << 10, host_bytes)).unwrap();
+            assert!(plan.host_bytes <= host_bytes && plan.updates_per_visit == 1);
+            match plan.placement {
+                Placement::Streamed {
+                    gather_k, step_k, ..
+                } => (gather_k, step_k),
+                Placement::Resident => panic!("{plan:?}"),
+            }
+        };
+        let (gather_k, step_k) = gathered(10_000_000);
+        assert!(gather_k == 300 && step_k > 0);
+        assert_eq!(gathered(1_000_000), (0, step_k));
+        assert_eq!(gathered(128 * 8), (0, step_k));
+        // Panels that are too long for a copy are not gathered either.
+        let deep = Shape {
+            k_max: 1 << 30,
+            ..shape
+        };
+        let plan = plan(deep, 2.0, &limits(512 << 10, u64::MAX)).unwrap();
+        assert!(matches!(
+            plan.placement,
+            Placement::Streamed { gather_k: 0, .. }
+        ));
+    }
+
+    /// Elements of GPU memory for two of the smallest tiles with panels one element deep.
+    fn smallest(shape: Shape) -> usize {
+        let side = |whole: usize| even(whole, MIN_TILE.min(whole));
+        let (p, q) = (side(shape.rows), side(shape.cols));
+        SLOTS * (p * q + p + q)
     }
 
     proptest! {
         #[test]
         fn plans_keep_their_limits(
             rows in 1usize..3000, cols in 1usize..3000, k_max in 1usize..300, updates in 1usize..40,
-            device in 12u32..26, host in 12u32..40,
+            device in 5u32..26, host in 8u32..40,
         ) {
             let shape = Shape { k_total: k_max * updates, ..shape(rows, cols, k_max) };
-            let limits = Limits { device_bytes: 1 << device, host_bytes: 1 << host, ..H200 };
+            let limits = limits(1 << device, 1 << host);
             let least = least_host_bytes(shape, 2.0, &limits);
             let found = plan(shape, 2.0, &limits);
             prop_assert_eq!(found.is_some(), least.is_some_and(|least| least <= limits.host_bytes));
@@ -355,13 +420,40 @@ mod tests {
                 prop_assert!(plan.slot_elements >= MIN_SLOT);
                 if let Placement::Streamed { tile_rows, tile_cols, gather_k, step_k } = plan.placement {
                     prop_assert!((1..=rows).contains(&tile_rows) && (1..=cols).contains(&tile_cols));
-                    prop_assert!((1..=gather_k).contains(&step_k));
-                    prop_assert_eq!(gather_k, k_max * plan.updates_per_visit);
+                    prop_assert!((1..=gather_k.max(k_max)).contains(&step_k));
+                    let slots = (SLOTS * plan.slot_elements * 8) as u64;
+                    let one = (8 * k_max * (rows + cols)) as u64;
+                    if gather_k == 0 {
+                        prop_assert!(slots + one > limits.host_bytes, "one would have fitted");
+                        prop_assert_eq!((plan.updates_per_visit, plan.host_bytes), (1, slots));
+                    } else {
+                        prop_assert_eq!(gather_k, k_max * plan.updates_per_visit);
+                        prop_assert_eq!(plan.host_bytes, slots + one * plan.updates_per_visit as u64);
+                    }
                     let together = plan.updates_per_visit;
                     prop_assert!(together == updates || together < updates && together.is_power_of_two());
                     prop_assert!(rows * cols + SLOTS * k_max * (rows + cols) > (1 << device) / 8, "it would have fitted");
                 }
             }
+        }
+
+        #[test]
+        fn every_job_fits_that_has_room_for_the_least(
+            rows in 1usize..100_000, cols in 1usize..100_000, k_max in 1usize..1_000_000, kind in 0usize..4,
+            device in 1usize..4000, host in 64usize..4000, is_ample in any::<bool>(),
+        ) {
+            let element_bytes = [4, 8, 8, 16][kind];
+            // Small ones too, which are rare otherwise.
+            let (rows, cols) = if is_ample { (rows, cols) } else { (rows % 40 + 1, cols % 40 + 1) };
+            let shape = Shape { element_bytes, ..shape(rows, cols, k_max) };
+            let limits = limits((device * element_bytes) as u64, (host * element_bytes) as u64);
+            let resident = rows * cols + SLOTS * k_max * (rows + cols);
+            let fits = device >= smallest(shape).min(resident) && host >= 2 * SLOTS * MIN_SLOT;
+            let found = plan(shape, 2.0, &limits);
+            prop_assert_eq!(found.is_some(), fits, "{:?}", found);
+            let more = Limits { host_bytes: 2 * limits.host_bytes, ..limits };
+            let together = |plan: Option<TilePlan>| plan.map_or(0, |plan| plan.updates_per_visit);
+            prop_assert!(together(found) <= together(plan(shape, 2.0, &more)));
         }
     }
 }

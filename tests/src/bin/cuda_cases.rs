@@ -28,6 +28,8 @@ fn main() {
         "conformance" => gpu::conform(control),
         "out-of-core" => gpu::out_of_core(control),
         "elements" => gpu::elements(control),
+        "little-memory" => gpu::little_memory(emulated()),
+        "narrow-limits" => gpu::narrow_limits(control),
         "paced" => gpu::paced_conform(control) + gpu::paced_visits(control),
         "speeds" => gpu::speeds(control),
         "taken-memory" => gpu::taken_memory(emulated()),

@@ -2,10 +2,10 @@
 
 use isochron_devices::ElementType::F64;
 use isochron_devices::cuda::Placement;
-use isochron_devices::{CudaWorker, Updates, ViewMut, Worker};
+use isochron_devices::{CudaConfig, CudaWorker, Updates, ViewMut, Worker};
 
 use super::case::{Case, integers};
-use super::{assert_clean, worker};
+use super::{assert_clean, worker, worker_with};
 use crate::emulator::Control;
 
 /// Matrices up to eight times as large as the memory, exact; and not a byte more memory than was planned.
@@ -58,6 +58,32 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
         assert_clean(control, "out of core");
     }
     shapes.len()
+}
+
+/// Where less may be pinned than the panels of one update take, nothing is gathered, and the result is the same.
+pub fn narrow_limits(control: Option<&Control>) -> usize {
+    let case = Case::new((300, 300, 300), 2);
+    let limits = [10_000_000, 1_000_000, 20_000, 1024];
+    for host_bytes in limits {
+        let config = CudaConfig {
+            memory_limit_bytes: Some(512 << 10),
+            host_limit_bytes: Some(host_bytes),
+            ..CudaConfig::default()
+        };
+        let mut worker = worker_with(&config).expect("a GPU");
+        let plan = worker.plan(300, 300, case.depth(), F64).expect("a plan");
+        let Placement::Streamed { gather_k, .. } = plan.placement else {
+            panic!("{plan:?}");
+        };
+        // Panels of 1.44 MB.
+        assert_eq!(gather_k > 0, host_bytes > 1_440_000, "{plan:?}");
+        assert!(plan.host_bytes <= host_bytes, "{plan:?}");
+        let found = case.run(&mut worker).expect("a result");
+        case.assert_exact(&found, &format!("{host_bytes} bytes of pinned memory"));
+        drop(worker);
+        assert_clean(control, "narrow limits");
+    }
+    limits.len()
 }
 
 /// Memory that another program has taken since the plan was made: smaller tiles, and the same result.

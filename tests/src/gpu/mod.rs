@@ -7,9 +7,9 @@ mod memory;
 mod paced;
 mod speeds;
 
-pub use elements::elements;
+pub use elements::{elements, little_memory};
 pub use failures::failures;
-pub use memory::{out_of_core, taken_memory};
+pub use memory::{narrow_limits, out_of_core, taken_memory};
 pub use paced::{paced_conform, paced_visits};
 pub use speeds::speeds;
 
