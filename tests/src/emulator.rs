@@ -165,6 +165,20 @@ impl Control {
         self.count("pageable_copies")
     }
 
+    /// Products that cuBLAS has refused for their size since the last reset.
+    pub fn refused_products(&self) -> u64 {
+        self.count("refused_products")
+    }
+
+    /// From now on cuBLAS refuses products of more multiplications than that.
+    pub fn set_product(&self, multiplications: u64) {
+        let name = "isochron_cuda_emulator_set_product";
+        // SAFETY: the emulator's function has this type.
+        let set = unsafe { self.emulator.get::<unsafe extern "C" fn(u64)>(name) };
+        // SAFETY: as above.
+        unsafe { set.expect("a function of the emulator")(multiplications) }
+    }
+
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.count("calls")

@@ -79,6 +79,11 @@ fn taken_memory_leads_to_smaller_tiles() {
 }
 
 #[test]
+fn products_that_cublas_has_no_memory_for_are_computed_in_parts() {
+    under_every_schedule("refused-products", "1M");
+}
+
+#[test]
 fn every_failing_call_ends_in_a_result_or_an_error_and_leaks_nothing() {
     under_every_schedule("failures", "1M");
 }
@@ -318,6 +323,30 @@ fn multiplied(ranks: usize, gpus: &str, arguments: &[&str]) -> serde_json::Value
         .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
     let text = run(command, HANGS).success();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn what_is_made_smaller_for_lack_of_memory_is_told() {
+    let [mpi, _] = libraries();
+    for (name, value, says) in [
+        ("FAIL", "cuMemAlloc_v2:2=2", "trying smaller tiles"),
+        ("PRODUCT", "100000", "trying smaller products"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let words = ["mxm", "--size", "300", "--verify", "exact", "--json"];
+        let mut command = mpi.command(1, &mpi.isochron, &words);
+        emulate(&mut command, folder.path());
+        command
+            .env("ISOCHRON_LOG", "warn")
+            .env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M")
+            .env(format!("ISOCHRON_CUDA_EMULATOR_{name}"), value);
+        let output = run(command, HANGS);
+        let told = output.stderr.matches(says).count();
+        assert_eq!(told, 1, "{output:#?}");
+        let text = output.success();
+        let report: serde_json::Value = serde_json::from_str(&text).expect("a report");
+        assert_eq!(report["verified"], true, "{report}");
+    }
 }
 
 /// The devices of a kind in a report.

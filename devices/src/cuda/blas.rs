@@ -3,6 +3,7 @@
 use super::check::{Outcome, check};
 use super::context::Context;
 use super::raw;
+use super::staging::Place;
 use super::stream::Stream;
 use crate::{Element, ElementType};
 use std::sync::Arc;
@@ -67,10 +68,9 @@ pub struct Product {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    /// Address and leading dimension.
-    pub a: (raw::CUdeviceptr, usize),
-    pub b: (raw::CUdeviceptr, usize),
-    pub c: (raw::CUdeviceptr, usize),
+    pub a: Place,
+    pub b: Place,
+    pub c: Place,
 }
 
 /// Calls the gemm function of an element type: plain operands, `beta = 1`.
@@ -90,13 +90,13 @@ macro_rules! gemm {
                 n as i32,
                 k as i32,
                 (&raw const $alpha).cast::<$foreign>(),
-                a.0 as *const $foreign,
-                a.1 as i32,
-                b.0 as *const $foreign,
-                b.1 as i32,
+                a.address as *const $foreign,
+                a.ld as i32,
+                b.address as *const $foreign,
+                b.ld as i32,
                 (&raw const $one).cast::<$foreign>(),
-                c.0 as *mut $foreign,
-                c.1 as i32,
+                c.address as *mut $foreign,
+                c.ld as i32,
             )
         };
         check(stringify!($function), code)

@@ -59,7 +59,8 @@ impl CallError {
     /// Whether memory was asked for that is not there.
     pub fn is_out_of_memory(&self) -> bool {
         match self.code {
-            Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => true,
+            Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+            | Code::Blas(cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED) => true,
             // The system refused to pin as much.
             Code::Driver(CUresult::CUDA_ERROR_OPERATING_SYSTEM) => self.call == "cuMemHostAlloc",
             _ => false,
@@ -206,7 +207,10 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in {text:?}");
         }
+        let status = check("cublasDgemm_v2", BlasCode(3)).unwrap_err();
+        assert!(status.is_out_of_memory());
         let status = check("cublasCreate_v2", BlasCode(1)).unwrap_err();
+        assert!(!status.is_out_of_memory());
         let text = status.on("cuda1").to_string();
         assert!(text.contains("driver is older"), "{text}");
         assert_eq!(check("cuInit", DriverCode(0)), Ok(()));

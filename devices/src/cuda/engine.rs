@@ -40,6 +40,8 @@ pub struct Engine {
     /// What jobs may pin where nobody limits them further.
     pub(super) host_bytes: u64,
     job: Option<Running>,
+    /// Whether a product had to be computed in parts, and that was said.
+    pub(super) multiplies_parts: bool,
     pub(super) staging: Staging,
     pub(super) device: Option<DeviceMemory>,
     pub(super) pinned: Option<PinnedMemory>,
@@ -109,6 +111,7 @@ impl Engine {
             host_bytes,
             context,
             job: None,
+            multiplies_parts: false,
             staging,
             device: None,
             pinned: None,
@@ -214,7 +217,7 @@ impl Engine {
         self.guarded(|engine| engine.start(shape, place, c))
     }
 
-    /// `C += alpha·A·B`. When it returns, the arithmetic is done, or the panels are gathered. `next` are the panels of the
+    /// `C += alpha·A·B`; in smaller products, down to small ones, where cuBLAS finds no memory. When it returns, the arithmetic is done, or the panels are gathered. `next` are the panels of the
     /// next update, where they are known: a C on the GPU has them copied meanwhile. Nobody may write them until that update
     /// has returned; when another one follows they are forgotten.
     ///

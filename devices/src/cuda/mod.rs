@@ -19,6 +19,7 @@ mod gathered;
 mod lanes;
 mod memory;
 pub mod plan;
+mod products;
 mod raw;
 mod resident;
 mod speed;

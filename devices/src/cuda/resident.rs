@@ -143,7 +143,7 @@ impl Resident {
     /// Queues the product of these rows of A and columns of B.
     fn multiply<T: Element>(
         &self,
-        engine: &Engine,
+        engine: &mut Engine,
         alpha: T,
         (rows, cols): (Range<usize>, Range<usize>),
         k: usize,
@@ -151,19 +151,18 @@ impl Resident {
         if rows.is_empty() || cols.is_empty() {
             return Ok(());
         }
-        let pair = |place: Place| (place.address, place.ld);
         let (a, b) = self.panels(self.room);
         let product = Product {
             m: rows.len(),
             n: cols.len(),
             k,
-            a: pair(a.at::<T>(rows.start, 0)),
-            b: pair(b.at::<T>(0, cols.start)),
-            c: pair(self.c().at::<T>(rows.start, cols.start)),
+            a: a.at::<T>(rows.start, 0),
+            b: b.at::<T>(0, cols.start),
+            c: self.c().at::<T>(rows.start, cols.start),
         };
         // SAFETY: the three lie in the memory of the job, as the plan says, which is kept until the work is done; their
         // dimensions are below the limits that the plan keeps.
-        unsafe { engine.blas.multiply(alpha, &product) }
+        unsafe { engine.multiply(alpha, &product) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How fast a GPU and the way to it are, measured.
 
 use super::blas::{BlasHandle, Product};
-use super::check::{CallError, Outcome};
+use super::check::Outcome;
 use super::context::Context;
 use super::engine::Engine;
 use super::lanes::Lanes;
@@ -47,26 +47,29 @@ pub fn first_product(
         unsafe { staging.place(pinned.start().cast(), bytes as usize) };
         let values = numbers::<f64>(SMALL * SMALL);
         let from = View::new(&values, SMALL, SMALL, SMALL);
-        let address = |matrix: u64| device.address() + matrix * bytes;
+        let place = |matrix: u64| Place {
+            address: device.address() + matrix * bytes,
+            ld: SMALL,
+        };
         for matrix in 0..3 {
-            let to = Place {
-                address: address(matrix),
-                ld: SMALL,
-            };
-            staging.upload(&lanes.upload, from, to)?;
+            staging.upload(&lanes.upload, from, place(matrix))?;
         }
         lanes.upload.synchronize()?;
         let product = Product {
             m: SMALL,
             n: SMALL,
             k: SMALL,
-            a: (address(0), SMALL),
-            b: (address(1), SMALL),
-            c: (address(2), SMALL),
+            a: place(0),
+            b: place(1),
+            c: place(2),
         };
         // SAFETY: the three squares lie in memory that is freed when the work is done.
         unsafe { blas.multiply(1.0, &product) }
     })();
+    let done = match done {
+        Err(error) if error.is_out_of_memory() => Ok(()),
+        done => done,
+    };
     // Before the memory goes, whatever happened.
     done.and(lanes.settle())
 }
@@ -140,12 +143,12 @@ impl Engine {
             if bytes > self.memory_limit_bytes() || PINNED_BYTES > self.limits.host_bytes {
                 break;
             }
-            let fastest_s = match self.guarded(|engine| engine.time_square::<T>(side, bytes)) {
+            let timed = self.guarded(|engine| match engine.time_square::<T>(side, bytes) {
                 // Others have taken the memory since the limit was set.
-                Ok(None) => break,
-                Ok(Some(fastest_s)) => fastest_s,
-                Err(error) => return Err(error),
-            };
+                Err(error) if error.is_out_of_memory() => Ok(None),
+                timed => timed.map(Some),
+            })?;
+            let Some(fastest_s) = timed else { break };
             let flops_per_s = T::TYPE.flop() * (side as f64).powi(3) / fastest_s;
             if best.is_none_or(|best| flops_per_s > best.flops_per_s) {
                 best = Some(ResidentPeak { flops_per_s, side });
@@ -157,12 +160,9 @@ impl Engine {
         Ok(best)
     }
 
-    /// The time of the fastest of some products of squares, in seconds; `None` where there is no memory for them.
-    fn time_square<T: Element>(&mut self, side: usize, bytes: u64) -> Outcome<Option<f64>> {
-        let held = match self.hold_for(bytes) {
-            Err(error) if error.is_out_of_memory() => return Ok(None),
-            held => held?,
-        };
+    /// The time of the fastest of some products of squares, in seconds.
+    fn time_square<T: Element>(&mut self, side: usize, bytes: u64) -> Outcome<f64> {
+        let held = self.hold_for(bytes)?;
         let of = |matrix: usize| Place {
             address: held + (matrix * side * side * size_of::<T>()) as u64,
             ld: side,
@@ -178,14 +178,13 @@ impl Engine {
             }
         }
         self.lanes.upload.synchronize()?;
-        let pair = |place: Place| (place.address, place.ld);
         let product = Product {
             m: side,
             n: side,
             k: side,
-            a: pair(of(0)),
-            b: pair(of(1)),
-            c: pair(of(2)),
+            a: of(0),
+            b: of(1),
+            c: of(2),
         };
         let mut fastest_s = f64::INFINITY;
         for _ in 0..PRODUCTS {
@@ -195,11 +194,11 @@ impl Engine {
             self.lanes.compute.synchronize()?;
             fastest_s = fastest_s.min(start.elapsed().as_secs_f64());
         }
-        Ok(Some(fastest_s))
+        Ok(fastest_s)
     }
 
     /// Memory of the GPU for `bytes`, and staging slots; where it begins.
-    fn hold_for(&mut self, bytes: u64) -> Result<u64, CallError> {
+    fn hold_for(&mut self, bytes: u64) -> Outcome<u64> {
         let (device, start) = self.hold(bytes, PINNED_BYTES)?;
         // SAFETY: the pinned memory is as large, and held until the next job places its own slots; nothing is under way.
         unsafe { self.staging.place(start, PROBE_SLOT_BYTES) };

@@ -246,12 +246,13 @@ impl Rooms {
                 m: tile.0.len(),
                 n: tile.1.len(),
                 k: k.len(),
-                a: (a.address, a.ld),
-                b: (b.address, b.ld),
-                c: (c.address, c.ld),
+                a,
+                b,
+                c,
             };
             // SAFETY: tile and panels lie in the memory of the job, which is kept until the work is done.
-            unsafe { engine.blas.multiply(alpha, &product) }?;
+            unsafe { engine.multiply(alpha, &product) }?;
+            let lanes = &engine.lanes;
             lanes.panel_free[slot].record(&lanes.compute)?;
         }
         Ok(())

@@ -34,6 +34,18 @@ pub extern "C" fn isochron_cuda_emulator_pageable_copies() -> u64 {
     lock().pageable_copies
 }
 
+/// Products that cuBLAS has refused because they are larger than the largest.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_refused_products() -> u64 {
+    lock().refused_products
+}
+
+/// How many multiplications the largest product has, from now on, for which cuBLAS finds memory to work with.
+#[unsafe(no_mangle)]
+pub extern "C" fn isochron_cuda_emulator_set_product(multiplications: u64) {
+    lock().settings.product = multiplications;
+}
+
 /// Calls so far.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_calls() -> u64 {
@@ -116,6 +128,7 @@ pub extern "C" fn isochron_cuda_emulator_reset() {
     emulator.failed = None;
     emulator.violations.clear();
     emulator.pageable_copies = 0;
+    emulator.refused_products = 0;
     emulator.pinned_peak = emulator.pinned_bytes;
     for device in &mut emulator.devices {
         device.lost = None;

@@ -2,7 +2,7 @@
 
 use crate::arithmetic::{Gemm, Kind};
 use crate::call::{Class, blas};
-use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
+use crate::codes::{INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::schedule::enqueue;
 use crate::state::{Handle, lock};
 use crate::work::Work;
@@ -98,8 +98,22 @@ fn queue_gemm(
     if !fits || transposed != [0, 0] {
         return Err(INVALID_VALUE);
     }
-    let stream = lock().handles.get(&handle).ok_or(INVALID_HANDLE)?.stream;
+    let stream = room_for(&gemm, handle)?;
     enqueue(stream, Work::Gemm(gemm))
+}
+
+/// The stream of the handle, where there is memory to work with besides the operands.
+fn room_for(gemm: &Gemm, handle: u64) -> Result<u64, u32> {
+    let mut emulator = lock();
+    let stream = emulator.handles.get(&handle).ok_or(INVALID_HANDLE)?.stream;
+    let multiplications = [gemm.n, gemm.k].iter().fold(gemm.m as u64, |product, &n| {
+        product.saturating_mul(n as u64)
+    });
+    if multiplications > emulator.settings.product {
+        emulator.refused_products += 1;
+        return Err(OUT_OF_MEMORY);
+    }
+    Ok(stream)
 }
 
 macro_rules! gemm {

@@ -16,6 +16,7 @@
 //!   left in it.
 //! * Any call can be made to fail, at once or when its work runs; some failures lose the device, and then every
 //!   later call on it fails as well.
+//! * Products can be too large for cuBLAS, as they are where nothing is left for its workspace.
 //! * What lives is counted, so that a test can tell that nothing was leaked.
 //!
 //! The settings are environment variables ([`settings`]); the counters are exported functions ([`control`]). Devices

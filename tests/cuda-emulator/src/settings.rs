@@ -9,6 +9,7 @@
 //! | `VERSION` | the version of CUDA that the driver claims | `13000` |
 //! | `SCHEDULE` | when queued work runs: `threads`, `late` or `early` | `threads` |
 //! | `FAIL` | calls that fail: `cuInit:1=100,*:7=2` is the first `cuInit`, and the seventh call of any kind | |
+//! | `PRODUCT` | `m·n·k` of the largest product for which cuBLAS finds memory to work with; it refuses larger ones | any is |
 //!
 //! `CUDA_VISIBLE_DEVICES` has the effect that it has with the real driver (module `visible`).
 
@@ -49,6 +50,8 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Calls that fail.
     pub failures: Vec<Failure>,
+    /// The largest product that cuBLAS does not refuse, in multiplications.
+    pub product: u64,
 }
 
 impl Settings {
@@ -69,6 +72,9 @@ impl Settings {
             failures: text("FAIL")
                 .map(|list| list.split(',').filter_map(failure).collect())
                 .unwrap_or_default(),
+            product: text("PRODUCT")
+                .and_then(|n| n.parse().ok())
+                .unwrap_or(u64::MAX),
         }
     }
 }

@@ -74,6 +74,8 @@ pub struct Emulator {
     /// The name of the last call that was made to fail.
     pub failed: Option<&'static str>,
     pub pageable_copies: u64,
+    /// Products for which cuBLAS found no memory.
+    pub refused_products: u64,
     pub violations: Vec<Violation>,
     /// What the host has waited for.
     pub waited_for: Clock,
@@ -159,6 +161,7 @@ impl Emulator {
             calls_by_name: BTreeMap::new(),
             failed: None,
             pageable_copies: 0,
+            refused_products: 0,
             violations: Vec::new(),
             waited_for: Clock::default(),
             recent: Vec::new(),

@@ -33,6 +33,7 @@ fn main() {
         "paced" => gpu::paced_conform(control) + gpu::paced_visits(control),
         "speeds" => gpu::speeds(control),
         "taken-memory" => gpu::taken_memory(emulated()),
+        "refused-products" => gpu::refused_products(emulated()),
         "failures" => gpu::failures(emulated()),
         "last-update" => gpu_jobs::ends_with_last_update(emulated()),
         "less-host-memory" => gpu_jobs::less_host_memory(emulated()),

@@ -1,7 +1,7 @@
 //! Every element type.
 
 use isochron_devices::cuda::{CudaConfig, Engine, Placement, TilePlan};
-use isochron_devices::{Depth, Element, View, ViewMut};
+use isochron_devices::{Depth, DeviceError, Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 
 use super::case::integers;
@@ -155,24 +155,28 @@ impl<T: Element> Matrices<T> {
 
     /// The whole job, which is exact. Some panels come ahead of their update, and some do not.
     pub(super) fn multiply(&self, engine: &mut Engine, what: &str) {
+        let c = self
+            .try_multiply(engine)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(c == self.expected, "{}: {what}", T::TYPE);
+    }
+
+    pub(super) fn try_multiply(&self, engine: &mut Engine) -> Result<Vec<T>, DeviceError> {
         let Shape {
             rows,
             cols,
             updates,
         } = *self.shape;
         let mut c = self.c.clone();
-        let begun = engine.begin(View::new(&c, rows, cols, rows), self.shape.depth());
-        begun.expect("begin");
+        engine.begin(View::new(&c, rows, cols, rows), self.shape.depth())?;
         for (update, &(_, alpha)) in updates.iter().enumerate() {
             let is_announced = update % 4 != 1 && update + 1 < updates.len();
             let next = is_announced.then(|| self.panels(update + 1));
             let c = ViewMut::new(&mut c, rows, cols, rows);
-            let updated = engine.update(number(alpha), self.panels(update), next, c);
-            updated.expect("update");
+            engine.update(number(alpha), self.panels(update), next, c)?;
         }
-        let finished = engine.finish(ViewMut::new(&mut c, rows, cols, rows));
-        finished.expect("finish");
-        assert!(c == self.expected, "{}: {what}", T::TYPE);
+        engine.finish(ViewMut::new(&mut c, rows, cols, rows))?;
+        Ok(c)
     }
 }
 

@@ -14,7 +14,8 @@ const FAILURES: [(&str, u32, bool); 4] = [
     ("work that fails when it runs", 700, true),
 ];
 
-/// Every call in turn fails, in each of these ways: the result is exact or there is an error, and nothing is left.
+/// Every call in turn fails, in each of these ways: the result is exact or there is an error, and nothing is left. What
+/// fails for lack of memory, for a job or for a product, is done in smaller tiles or products, and exact.
 pub fn failures(control: &Control) -> usize {
     let case = Case::new((60, 56, 12), 3);
     let mut runs = 0;
@@ -60,7 +61,8 @@ fn fails_cleanly(
         Err(other) => panic!("{place}: {other}"),
     }
     let allocates = matches!(failed.as_str(), "cuMemAlloc_v2" | "cuMemHostAlloc");
-    if allocates && code == 2 {
+    let multiplies = failed.ends_with("gemm_v2");
+    if (allocates || multiplies) && code == 2 {
         assert!(outcome.is_ok(), "{place}: {}", outcome.unwrap_err());
     }
     assert_clean(Some(control), &place);

@@ -5,12 +5,14 @@ mod elements;
 mod failures;
 mod memory;
 mod paced;
+mod products;
 mod speeds;
 
 pub use elements::{elements, little_memory};
 pub use failures::failures;
 pub use memory::{narrow_limits, out_of_core, taken_memory};
 pub use paced::{paced_conform, paced_visits};
+pub use products::refused_products;
 pub use speeds::speeds;
 
 use isochron_devices::{

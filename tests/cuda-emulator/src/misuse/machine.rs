@@ -37,6 +37,7 @@ impl Machine {
             version: 13_000,
             schedule,
             failures: Vec::new(),
+            product: u64::MAX,
         };
         let mut emulator = lock();
         // Threads of streams that a test before has left must not take those of this one for theirs.

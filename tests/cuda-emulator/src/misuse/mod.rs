@@ -267,6 +267,31 @@ fn what_was_freed_is_gone() {
 }
 
 #[test]
+fn a_product_that_is_too_large_is_not_queued() {
+    for schedule in SCHEDULES {
+        let machine = Machine::new(schedule);
+        let (stream, host, memory) = (machine.stream(), machine.pinned(), machine.memory());
+        let (blas, to) = (machine.blas(stream), machine.pinned());
+        assert_eq!(copy(stream, host.into(), End::Device(memory)), SUCCESS);
+        // Squares of 8.
+        lock().settings.product = 511;
+        let code = multiply(blas, memory, memory, memory);
+        assert_eq!(code, codes::blas::ALLOC_FAILED);
+        assert_eq!(lock().refused_products, 1);
+        assert_eq!(copy(stream, End::Device(memory), to.into()), SUCCESS);
+        assert_eq!(cuStreamSynchronize(stream), SUCCESS);
+        assert_eq!(to.first(), 1.0);
+        let (a, c) = (memory, machine.memory());
+        assert_eq!(copy(stream, host.into(), End::Device(c)), SUCCESS);
+        lock().settings.product = 512;
+        assert_eq!(multiply(blas, a, a, c), SUCCESS);
+        assert_eq!(cuStreamSynchronize(stream), SUCCESS);
+        assert_eq!(lock().refused_products, 1);
+        assert_eq!(machine.violations(), []);
+    }
+}
+
+#[test]
 fn nothing_works_without_the_context() {
     let machine = Machine::new(Schedule::Late);
     let (stream, host, memory) = (machine.stream(), machine.pinned(), machine.memory());
