@@ -46,6 +46,57 @@ impl Links {
         traffic.messages * self.latency_s
             + traffic.elements * element_bytes as f64 / self.bytes_per_s
     }
+
+    /// Whether `receivers` who want the same `bytes` have them sooner when they pass them on in a [tree](rounds) than when
+    /// their holder sends them to one after the other: `rounds·(latency + v/W) < latency + receivers·v/W`.
+    ///
+    /// # Example
+    /// ```
+    /// use isochron_hierarchy::predict::Links;
+    ///
+    /// let gigabit = Links { latency_s: 100e-6, bytes_per_s: 117e6 };
+    /// assert!(gigabit.favour_relays(1e6, 7) && !gigabit.favour_relays(1e6, 2));
+    /// assert!(!gigabit.favour_relays(10.0, 7));
+    /// ```
+    #[must_use]
+    pub fn favour_relays(&self, bytes: f64, receivers: usize) -> bool {
+        let each_s = bytes / self.bytes_per_s;
+        let relayed_s = f64::from(rounds(receivers)) * (self.latency_s + each_s);
+        relayed_s < self.latency_s + receivers as f64 * each_s
+    }
+
+    /// How many steps ahead panels have to be sent so that they are there in time: one step that has arrived, and as many on
+    /// their way as pass while a step's panels travel. A step takes `step_s` of arithmetic, but no less than the links need
+    /// for its bytes: where these are the bound, more steps on their way would wait for each other.
+    ///
+    /// # Example
+    /// ```
+    /// use isochron_hierarchy::predict::{Links, Traffic};
+    ///
+    /// let far = Links { latency_s: 10e-3, bytes_per_s: 1e9 };
+    /// let step = Traffic { elements: 1e5, messages: 2.0 };
+    /// // 20.8 ms on the way, 5 ms a step.
+    /// assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
+    /// assert_eq!(far.lookahead(&step, 8, 1.0), 2);
+    /// ```
+    #[must_use]
+    pub fn lookahead(&self, step: &Traffic, element_bytes: usize, step_s: f64) -> usize {
+        let bytes_s = step.elements * element_bytes as f64 / self.bytes_per_s;
+        let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s);
+        // Nothing travels, or nothing takes any time.
+        let passed = if passed.is_finite() {
+            passed.ceil()
+        } else {
+            1.0
+        };
+        1 + (passed as usize).max(1)
+    }
+}
+
+/// Rounds in which a message reaches so many receivers when everybody who has it passes it on: `⌈log₂(receivers + 1)⌉`.
+#[must_use]
+pub fn rounds(receivers: usize) -> u32 {
+    (receivers + 1).next_power_of_two().ilog2()
 }
 
 /// What one node receives during a multiplication.

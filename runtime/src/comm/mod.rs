@@ -25,7 +25,7 @@ pub use agree::agree;
 pub(crate) use agree::largest;
 pub use links::measure_links;
 pub use local::LocalComm;
-pub use transfer::{InFlight, Incoming, Message, Outgoing, Span, Transfer, exchange};
+pub use transfer::{InFlight, Incoming, MAX_TAG, Message, Outgoing, Span, Transfer, exchange};
 
 use crate::error::Error;
 
@@ -77,8 +77,8 @@ pub trait Comm {
     /// All ranks, with the same length.
     fn sum_u64(&self, values: &mut [u64]);
 
-    /// Starts to receive and to send; returns at once. Messages between one pair of ranks arrive in the order in which both
-    /// list them, call after call. Not collective. [`Transfer`] and [`exchange`] are the safe ways to it.
+    /// Starts to receive and to send; returns at once. Messages with one tag between one pair of ranks arrive in the order in
+    /// which both list them, call after call. What is received is sent on where that is asked for. Not collective. [`Transfer`] and [`exchange`] are the safe ways to it.
     ///
     /// # Safety
     /// The memory of the messages stays allocated until they are done, which they are when the returned value says so or

@@ -5,6 +5,7 @@
 //! devices. rsmpi's safe requests cannot be held in one list with run-time lengths, so the requests are made
 //! through its `ffi` layer; each is completed before the memory that it refers to is free again.
 
+use std::ops::Range;
 use std::os::raw::{c_int, c_void};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use mpi::ffi;
 use mpi::raw::AsRaw;
 use mpi::topology::{Communicator, SimpleCommunicator};
 
-use super::{Comm, InFlight, Span};
+use super::{Comm, InFlight, MAX_TAG, Span};
 use crate::error::Error;
 
 /// Longest message that is sent in one piece, in bytes, unless something else is asked for: MPI 3 counts are 32-bit.
@@ -243,21 +244,19 @@ impl Comm for MpiComm {
     }
 
     unsafe fn start(&self, sends: &[Span], recvs: &[Span]) -> Box<dyn InFlight + '_> {
-        let (bytes, comm) = (byte_type(), self.raw());
-        let mut requests = Requests(Vec::with_capacity(sends.len() + recvs.len()));
-        let cut = |spans: &[Span]| -> Vec<Piece> {
-            let cut = |span| pieces(span, self.longest);
-            spans.iter().flat_map(cut).collect()
+        let mut requests = Requests {
+            comm: self,
+            posted: Vec::with_capacity(sends.len() + recvs.len()),
+            relays: Vec::new(),
         };
-        requests.post("MPI_Irecv", cut(recvs), |start, length, rank, request| {
-            // SAFETY: by the caller's contract the memory is there, and nobody touches it, until the request is complete;
-            // `Requests` completes it before it goes.
-            unsafe { ffi::MPI_Irecv(start, length, bytes, rank, 0, comm, request) }
-        });
-        requests.post("MPI_Isend", cut(sends), |start, length, rank, request| {
-            // SAFETY: as above; MPI only reads the memory of a send.
-            unsafe { ffi::MPI_Isend(start, length, bytes, rank, 0, comm, request) }
-        });
+        for span in recvs {
+            // SAFETY: by the caller's contract.
+            unsafe { requests.receive(span) };
+        }
+        for span in sends {
+            // SAFETY: by the caller's contract.
+            unsafe { requests.send(span, span.rank) };
+        }
         Box::new(requests)
     }
 
@@ -286,50 +285,110 @@ impl Summable for u64 {
 }
 
 /// Requests that are complete when this is dropped, so that no borrowed buffer is left to MPI, whatever happens.
-struct Requests(Vec<ffi::MPI_Request>);
+struct Requests<'c> {
+    comm: &'c MpiComm,
+    posted: Vec<ffi::MPI_Request>,
+    relays: Vec<Relay>,
+}
 
-impl Requests {
-    /// Starts a request for each piece by `start`, which is given memory, bytes, rank and request.
-    fn post(
-        &mut self,
-        call: &str,
-        pieces: Vec<Piece>,
-        start: impl Fn(*mut c_void, c_int, c_int, *mut ffi::MPI_Request) -> c_int,
-    ) {
-        for (memory, bytes, rank) in pieces {
+/// A message that is to be sent on when it is here.
+struct Relay {
+    /// The requests that receive it.
+    requests: Range<usize>,
+    span: Span,
+}
+
+impl Requests<'_> {
+    /// Starts to receive a message.
+    ///
+    /// # Safety
+    /// Its memory is there, and nobody touches it, until this value says that all is done or has been dropped.
+    unsafe fn receive(&mut self, span: &Span) {
+        let (bytes, comm) = (byte_type(), self.comm.raw());
+        let first = self.posted.len();
+        for (start, length) in pieces(span, self.comm.longest) {
+            let (start, length, rank) = (start.cast(), count(length), count(span.rank));
             let mut request = null_request();
-            let status = start(memory.cast(), count(bytes), count(rank), &mut request);
-            check(call, status);
-            self.0.push(request);
+            // SAFETY: by this function's contract; the request is completed before this value goes.
+            check("MPI_Irecv", unsafe {
+                ffi::MPI_Irecv(start, length, bytes, rank, tag(span), comm, &mut request)
+            });
+            self.posted.push(request);
+        }
+        if !span.forward.is_empty() {
+            self.relays.push(Relay {
+                requests: first..self.posted.len(),
+                span: span.clone(),
+            });
+        }
+    }
+
+    /// Starts to send a message to `rank`.
+    ///
+    /// # Safety
+    /// Its memory is there, and nobody writes it, until this value says that all is done or has been dropped.
+    unsafe fn send(&mut self, span: &Span, rank: usize) {
+        let (bytes, comm) = (byte_type(), self.comm.raw());
+        for (start, length) in pieces(span, self.comm.longest) {
+            let (start, length, rank) = (start.cast(), count(length), count(rank));
+            let mut request = null_request();
+            // SAFETY: by this function's contract; the request is completed before this value goes.
+            check("MPI_Isend", unsafe {
+                ffi::MPI_Isend(start, length, bytes, rank, tag(span), comm, &mut request)
+            });
+            self.posted.push(request);
+        }
+    }
+
+    /// Sends on what has come.
+    fn pass_on(&mut self) {
+        for Relay { requests, span } in std::mem::take(&mut self.relays) {
+            if test_all(&mut self.posted[requests.clone()]) {
+                for &rank in &span.forward {
+                    // SAFETY: the memory is that of a message which this value was given, and it is not written any more.
+                    unsafe { self.send(&span, rank) };
+                }
+            } else {
+                self.relays.push(Relay { requests, span });
+            }
         }
     }
 }
 
-impl InFlight for Requests {
+impl InFlight for Requests<'_> {
     fn progress(&mut self) -> bool {
-        test_all(&mut self.0)
+        self.pass_on();
+        self.relays.is_empty() && test_all(&mut self.posted)
     }
 
     fn wait(&mut self) {
-        MpiComm::complete(&mut self.0);
+        let mut pause = Pause::default();
+        while !self.progress() {
+            pause.wait();
+        }
     }
 }
 
-/// Start, bytes and rank of a piece of a message.
-type Piece = (*mut u8, usize, usize);
+/// Start and bytes of a piece of a message.
+type Piece = (*mut u8, usize);
 
 /// A message in pieces that MPI can count. Both sides cut it alike, and pieces between two ranks arrive in order.
 fn pieces(span: &Span, longest: usize) -> impl Iterator<Item = Piece> + use<> {
-    let Span { rank, start, bytes } = *span;
+    let (start, bytes) = (span.start, span.bytes);
     (0..bytes).step_by(longest).map(move |first| {
         let length = longest.min(bytes - first);
-        (start.wrapping_add(first), length, rank)
+        (start.wrapping_add(first), length)
     })
 }
 
-impl Drop for Requests {
+fn tag(span: &Span) -> c_int {
+    assert!(span.tag <= MAX_TAG, "a tag that MPI may not know");
+    span.tag as c_int
+}
+
+impl Drop for Requests<'_> {
     fn drop(&mut self) {
-        MpiComm::complete(&mut self.0);
+        self.wait();
     }
 }
 
@@ -423,14 +482,16 @@ mod tests {
         // Addresses only: nobody looks at the memory.
         let span = Span {
             rank: 3,
+            tag: 0,
+            forward: Vec::new(),
             start: std::ptr::null_mut(),
             bytes: 5 * LONGEST + 7,
         };
         let cut: Vec<_> = pieces(&span, LONGEST).collect();
         assert_eq!(cut.len(), 6);
         let mut next = 0;
-        for (start, bytes, rank) in cut {
-            assert_eq!((start.addr(), rank), (next, 3));
+        for (start, bytes) in cut {
+            assert_eq!(start.addr(), next);
             assert!(i32::try_from(bytes).is_ok());
             next += bytes;
         }

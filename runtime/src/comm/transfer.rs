@@ -5,10 +5,14 @@ use std::ops::Range;
 use super::Comm;
 
 /// Memory of a message, in bytes, and the rank that it goes to or comes from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Span {
     /// The other rank; never this one.
     pub rank: usize,
+    /// What tells it from other messages between the two, on both sides; those with the same tag arrive in order.
+    pub tag: u32,
+    /// Ranks that a message which is received is sent on to, with the same tag, as soon as it is here.
+    pub forward: Vec<usize>,
     /// Where it begins.
     pub start: *mut u8,
     /// How long it is.
@@ -33,6 +37,26 @@ pub struct Message {
     pub buffer: usize,
     /// Which of its elements.
     pub range: Range<usize>,
+    /// What tells it from other messages between the two ranks, on both sides, at most [`MAX_TAG`].
+    pub tag: u32,
+    /// Ranks that a message which is received is sent on to, with the same tag, as soon as it is here.
+    pub forward: Vec<usize>,
+}
+
+/// The largest tag that every MPI library knows.
+pub const MAX_TAG: u32 = 32767;
+
+impl Message {
+    /// A message between two ranks alone, in the order of all such messages between them.
+    pub fn plain(rank: usize, buffer: usize, range: Range<usize>) -> Self {
+        Self {
+            rank,
+            buffer,
+            range,
+            tag: 0,
+            forward: Vec::new(),
+        }
+    }
 }
 
 /// Messages under way, with the buffers that they lie in: nobody can touch them before all is done.
@@ -43,8 +67,8 @@ pub struct Transfer<'c, T> {
 }
 
 impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
-    /// Starts the messages. Those between one pair of ranks arrive in the order in which both list them, transfer by
-    /// transfer. Empty ones are not sent.
+    /// Starts the messages. Those with one tag between one pair of ranks arrive in the order in which both list them,
+    /// transfer by transfer. Empty ones are not sent.
     ///
     /// # Panics
     /// When a message does not lie in its buffer, or one that is received lies in another one.
@@ -65,11 +89,15 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
                      rank,
                      buffer,
                      range,
+                     tag,
+                     forward,
                  }| {
                     let (start, len) = places[*buffer];
                     assert!(range.end <= len, "a message does not lie in its buffer");
                     Span {
                         rank: *rank,
+                        tag: *tag,
+                        forward: forward.clone(),
                         start: start.wrapping_add(range.start).cast(),
                         bytes: range.len() * size_of::<T>(),
                     }
@@ -147,6 +175,8 @@ pub fn exchange<T: bytemuck::Pod>(
 ) {
     let span = |rank: usize, start: *mut T, len: usize| Span {
         rank,
+        tag: 0,
+        forward: Vec::new(),
         start: start.cast(),
         bytes: len * size_of::<T>(),
     };
@@ -170,11 +200,7 @@ mod tests {
     use super::*;
 
     fn message(buffer: usize, range: Range<usize>) -> Message {
-        Message {
-            rank: 1,
-            buffer,
-            range,
-        }
+        Message::plain(1, buffer, range)
     }
 
     #[test]

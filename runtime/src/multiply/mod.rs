@@ -13,6 +13,7 @@ mod plan;
 mod problem;
 mod reduce;
 mod schedule;
+mod tree;
 
 use std::time::Instant;
 
@@ -28,11 +29,11 @@ use crate::matrix::{Distribution, Matrix, Part};
 use panels::{Operands, Panels, Volume};
 use schedule::Schedule;
 
-/// Steps whose panels are here or on their way while one is computed: those of the next one should be here, so that
-/// devices can copy them meanwhile, and those of the one after travel.
-const LOOKAHEAD: usize = 2;
-/// Sets of panels: one is computed with.
-const SETS: usize = LOOKAHEAD + 1;
+/// The fewest steps whose panels are here or on their way while one is computed: those of the next one should be here, so
+/// that devices can copy them meanwhile, and those of the one after travel.
+const LEAST_LOOKAHEAD: usize = 2;
+/// The most: each holds memory on every rank.
+const MAX_LOOKAHEAD: usize = 8;
 
 /// What this rank measured while it multiplied.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,7 +84,7 @@ pub fn multiply<T: Element>(
     let (width, steps) = (plan.panel(), plan.steps());
     let schedule = Schedule::new(plan, comm.rank());
     let needed = plan.needs_panels(&schedule);
-    let sets = (0..SETS).map(|_| Panels::new(&schedule.c(), width, needed));
+    let sets = (0..plan.sets()).map(|_| Panels::new(&schedule.c(), width, needed));
     let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
     let depth = plan.depth(comm.rank());
     let room = (sets, depth);
@@ -229,7 +230,7 @@ impl<T: Element> Summa<'_, T> {
         volume
     }
 
-    /// Runs every step. While one computes, this thread sends for the step [`LOOKAHEAD`] ahead, copies what needs no
+    /// Runs every step. While one computes, this thread sends for the last step that there is a set for, copies what needs no
     /// message, and makes all messages progress.
     fn run<'a>(
         &mut self,
@@ -240,7 +241,8 @@ impl<T: Element> Summa<'_, T> {
     ) -> Volume {
         let mut total = Volume::default();
         let mut add = |volume: Volume| total.add(volume);
-        for (step, panels) in sets.iter_mut().enumerate().take(LOOKAHEAD.min(steps)) {
+        let lookahead = sets.len() - 1;
+        for (step, panels) in sets.iter_mut().enumerate().take(lookahead.min(steps)) {
             add(panels.start(operands, step));
         }
         for step in 0..steps {
@@ -252,7 +254,7 @@ impl<T: Element> Summa<'_, T> {
             self.wait_for(&mut now[0], operands);
             let (next, later) = ahead.split_at_mut(1);
             let next_is_here = step + 1 < steps && next[0].progress();
-            let mut to_send = (step + LOOKAHEAD < steps).then_some(step + LOOKAHEAD);
+            let mut to_send = (step + lookahead < steps).then_some(step + lookahead);
             let mut duty = |next: Option<&mut Panels<'a, T>>| {
                 if let (Some(step), Some(free)) = (to_send.take(), later.last_mut()) {
                     add(free.start(operands, step));

@@ -2,7 +2,7 @@
 
 use isochron_devices::{Element, View, ViewMut};
 
-use super::schedule::{A, B, Block, Schedule};
+use super::schedule::{A, B, Block, Piece, Schedule};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
 use crate::matrix::{Operand, Part, try_zeros};
@@ -105,7 +105,8 @@ impl<'a, T: Element> Panels<'a, T> {
                 let place = panel.place(&own, &mut buffers.all[side]);
                 factor.copy(&own.rows, &own.cols, place);
             }
-            for (rank, block) in transfers.recvs {
+            for piece in transfers.recvs {
+                let block = piece.block;
                 let (buffer, range) = if block.rows == panel.rows {
                     // In the panel its place is in one piece.
                     let first = (block.cols.start - panel.cols.start) * panel.rows.len();
@@ -121,16 +122,23 @@ impl<'a, T: Element> Panels<'a, T> {
                     place
                 };
                 recvs.push(Message {
-                    rank,
-                    buffer,
-                    range,
+                    tag: piece.tag,
+                    forward: piece.forward,
+                    ..Message::plain(piece.rank, buffer, range)
                 });
             }
         }
-        let volume = Volume {
-            messages: sends.len() as u64,
-            elements: sends.iter().map(|send| send.range.len() as u64).sum(),
-        };
+        let mut volume = Volume::default();
+        let sent = sends.iter().map(|send| (1, send.range.len()));
+        let passed_on = recvs
+            .iter()
+            .map(|recv| (recv.forward.len(), recv.range.len()));
+        for (messages, elements) in sent.chain(passed_on) {
+            volume.add(Volume {
+                messages: messages as u64,
+                elements: (messages * elements) as u64,
+            });
+        }
         self.state = State::Coming(Transfer::start(operands.comm, buffers.all, &sends, &recvs));
         volume
     }
@@ -211,14 +219,12 @@ impl<T: Element> Buffers<T> {
     }
 
     /// Packs blocks for sending, each once however many ranks want it.
-    fn pack(
-        &mut self,
-        factor: &Operand<'_, T>,
-        blocks: &[(usize, Block)],
-        sends: &mut Vec<Message>,
-    ) {
+    fn pack(&mut self, factor: &Operand<'_, T>, pieces: &[Piece], sends: &mut Vec<Message>) {
         let mut packed: Vec<(&Block, usize)> = Vec::new();
-        for (rank, block) in blocks {
+        for Piece {
+            rank, block, tag, ..
+        } in pieces
+        {
             let same = packed.iter().find(|(other, _)| *other == block);
             let buffer = match same {
                 Some((_, buffer)) => *buffer,
@@ -231,9 +237,8 @@ impl<T: Element> Buffers<T> {
                 }
             };
             sends.push(Message {
-                rank: *rank,
-                buffer,
-                range: 0..block.len(),
+                tag: *tag,
+                ..Message::plain(*rank, buffer, 0..block.len())
             });
         }
     }

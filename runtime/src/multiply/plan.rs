@@ -7,14 +7,14 @@ use std::sync::Arc;
 use isochron_devices::{Depth, Element, ElementType, MeasureTally, leading_dimension};
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
-use isochron_hierarchy::predict::{self, Traffic};
+use isochron_hierarchy::predict::{self, Links, Traffic};
 use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
-use super::SETS;
 use super::problem::Problem;
 use super::reduce;
 use super::schedule::{A, B, Schedule};
+use super::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
 use crate::error::Error;
 use crate::matrix::{Distribution, Matrix, Operand, Part, intersect};
 
@@ -49,6 +49,9 @@ impl fmt::Display for Split {
     }
 }
 
+/// Panels are not made narrower than this to save memory.
+const NARROWEST: usize = 8;
+
 /// Who computes what, and how it was decided.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -62,6 +65,8 @@ pub struct Plan {
     balance_s: f64,
     measured: MeasureTally,
     kernel_width: usize,
+    links: Option<Links>,
+    lookahead: usize,
 }
 
 /// What balancing found.
@@ -80,11 +85,13 @@ pub(crate) struct Found {
     pub measured: MeasureTally,
     /// Inner dimension of the updates that were measured.
     pub kernel_width: usize,
+    /// What the links between ranks carry, where they were measured.
+    pub links: Option<Links>,
 }
 
 impl Plan {
     pub(crate) fn balanced(problem: Problem, found: Found) -> Self {
-        Self {
+        let mut plan = Self {
             problem,
             layout: found.layout,
             split: found.split,
@@ -95,7 +102,48 @@ impl Plan {
             balance_s: found.balance_s,
             measured: found.measured,
             kernel_width: found.kernel_width,
+            links: found.links,
+            lookahead: LEAST_LOOKAHEAD,
+        };
+        plan.lookahead = plan.wanted_lookahead();
+        plan
+    }
+
+    /// As many steps ahead as the links need, by the predicted time of a step.
+    fn wanted_lookahead(&self) -> usize {
+        let known = self.links.as_ref().zip(self.predicted_s());
+        let Some((links, predicted_s)) = known.filter(|_| self.split == Split::C) else {
+            return LEAST_LOOKAHEAD;
+        };
+        let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
+        let bytes = self.problem.element().bytes();
+        let ahead = |node: Traffic| {
+            let of_step = Traffic {
+                elements: node.elements / steps,
+                messages: node.messages / steps,
+            };
+            links.lookahead(&of_step, bytes, predicted_s / steps)
+        };
+        let most = self.traffic().into_iter().map(ahead).max();
+        most.unwrap_or(0).clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD)
+    }
+
+    /// A plan with the same shares that needs less memory: fewer steps under way, and then narrower panels; `None` where
+    /// there is none.
+    pub(crate) fn leaner(&self) -> Option<Self> {
+        let lookahead = LEAST_LOOKAHEAD;
+        if self.lookahead > lookahead {
+            return Some(Self {
+                lookahead,
+                ..self.clone()
+            });
         }
+        let panel = self.panel() / 2;
+        let problem = self.problem.with_panel(panel).ok()?;
+        (panel >= NARROWEST).then(|| Self {
+            problem,
+            ..self.clone()
+        })
     }
 
     /// A plan that was found before; it is checked as those of the caller's own are.
@@ -150,6 +198,8 @@ impl Plan {
             balance_s: 0.0,
             measured: MeasureTally::default(),
             kernel_width: 1,
+            links: None,
+            lookahead: LEAST_LOOKAHEAD,
         };
         plan.checked()
     }
@@ -227,6 +277,16 @@ impl Plan {
             Split::C => self.problem.panel(self.n_ranks()),
             Split::K(_) => self.problem.panel(1),
         }
+    }
+
+    /// Steps whose panels are here or on their way while one is computed.
+    pub fn lookahead(&self) -> usize {
+        self.lookahead
+    }
+
+    /// What the links between ranks carry; `None` where they were not measured.
+    pub fn links(&self) -> Option<&Links> {
+        self.links.as_ref()
     }
 
     /// Number of updates that this rank makes.
@@ -407,7 +467,12 @@ impl Plan {
         }
     }
 
-    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of three steps, what it computes of a C
+    /// Sets of panels: one is computed with.
+    pub(super) fn sets(&self) -> usize {
+        self.lookahead + 1
+    }
+
+    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of the steps under way, what it computes of a C
     /// that others hold, and the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         let problem = &self.problem;
@@ -422,7 +487,7 @@ impl Plan {
                 let mine = self.computed(rank);
                 let schedule = Schedule::new(self, rank);
                 let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
-                let panels = SETS * self.panel() * (of_a * mine.rows + of_b * mine.cols);
+                let panels = self.sets() * self.panel() * (of_a * mine.rows + of_b * mine.cols);
                 let computed = self.leading_dimension(mine.rows) * mine.cols;
                 panels + computed + reduce::elements_under_way(self, rank)
             }
@@ -444,7 +509,9 @@ impl Plan {
             rows + intersect(&my_b.col_range(), &other.col_range()).len()
         };
         let others = (0..c.n_ranks()).filter(|&other| other != rank);
-        SETS * self.panel() * (panels + others.map(|other| sent(c.part(other))).sum::<usize>())
+        self.sets()
+            * self.panel()
+            * (panels + others.map(|other| sent(c.part(other))).sum::<usize>())
     }
 
     fn leading_dimension(&self, rows: usize) -> usize {

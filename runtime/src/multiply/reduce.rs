@@ -98,13 +98,13 @@ pub(super) fn reduce<T: Element>(
             let len = of_rank.len(round);
             if rank != me && len > 0 && computed.contains(&me) {
                 pack(partial, of_rank, round, &mut buffers[rank]);
-                sends.push(message(rank, rank, len));
+                sends.push(Message::plain(rank, rank, 0..len));
             }
             let mine = stripes[me].len(round);
             if rank != me && mine > 0 && computed.contains(&rank) {
                 let buffer = stripes.len() + rank;
                 buffers[buffer].resize(mine, T::ZERO);
-                recvs.push(message(rank, buffer, mine));
+                recvs.push(Message::plain(rank, buffer, 0..mine));
             }
         }
         volume.add(Volume {
@@ -124,14 +124,6 @@ pub(super) fn reduce<T: Element>(
         }
     }
     volume
-}
-
-fn message(rank: usize, buffer: usize, len: usize) -> Message {
-    Message {
-        rank,
-        buffer,
-        range: 0..len,
-    }
 }
 
 /// The stripe of a rectangle in all of C.

@@ -1,15 +1,19 @@
 //! Who sends what to whom in one step of SUMMA.
 //!
 //! In step `s` every rank needs the rows of its part of C from the pivot columns of A, and the columns of its part from
-//! the pivot rows of B. A piece goes from the rank that holds it straight to each rank that needs it, so the volume is
-//! what the layout says it is: per step, the half perimeters of the parts less what a rank holds itself. The pivot is as
-//! wide as the panels, whatever the blocks are, so that several ranks may hold a part of it.
+//! the pivot rows of B. A piece goes from the rank that holds it to each rank that needs it, once, so the volume is what the
+//! layout says it is: per step, the half perimeters of the parts less what a rank holds itself. Where several ranks need
+//! the very same piece, they pass it on in a [tree](super::tree) if the links make that faster than sending it to one after
+//! the other. The pivot is as wide as the panels, whatever the blocks are, so that several ranks may hold a part of it.
 
 use std::ops::Range;
 
 use isochron_devices::ViewMut;
+use isochron_hierarchy::predict::{Links, rounds};
 
 use super::plan::{Plan, Split};
+use super::tree;
+use crate::comm::MAX_TAG;
 use crate::matrix::{Part, intersect};
 
 /// The factors of a product, as indices.
@@ -53,11 +57,24 @@ impl Block {
     }
 }
 
-/// One rank's share of one step, for one factor: blocks, and the other rank.
+/// A block on its way between this rank and another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// The other rank.
+    pub rank: usize,
+    pub block: Block,
+    /// 0 for one that comes straight from its holder, in order; for one that is passed on, a number that no other piece on
+    /// its way has.
+    pub tag: u32,
+    /// The ranks that this one passes it on to.
+    pub forward: Vec<usize>,
+}
+
+/// One rank's share of one step, for one factor.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Transfers {
-    pub sends: Vec<(usize, Block)>,
-    pub recvs: Vec<(usize, Block)>,
+    pub sends: Vec<Piece>,
+    pub recvs: Vec<Piece>,
     /// What this rank holds itself of what it needs.
     pub own: Option<Block>,
 }
@@ -73,6 +90,9 @@ pub(super) struct Schedule {
     factors: [Vec<Part>; 2],
     /// The part of C that every rank computes with panels of this rank's k.
     c_parts: Vec<Part>,
+    /// How many steps' panels there are at a time.
+    sets: usize,
+    relays: Relays,
 }
 
 impl Schedule {
@@ -93,6 +113,11 @@ impl Schedule {
             k: plan.k_range(rank),
             factors,
             c_parts: ranks.map(computed).collect(),
+            sets: plan.sets(),
+            relays: Relays {
+                links: plan.links().copied(),
+                element_bytes: plan.problem().element().bytes(),
+            },
         }
     }
 
@@ -146,21 +171,148 @@ impl Schedule {
     /// What of a factor comes and goes in one step.
     pub(super) fn transfers(&self, step: usize, side: usize) -> Transfers {
         let pivot = self.k_range(step);
-        let shared = |holder: usize, reader: usize| {
-            let held = Block::of(&self.factors[side][holder]);
-            let block = held.intersection(&self.needed_by(reader, &pivot)[side]);
-            (block.len() > 0).then_some(block)
-        };
-        let others = || (0..self.c_parts.len()).filter(|&rank| rank != self.rank);
         let me = self.rank;
-        Transfers {
-            sends: others()
-                .filter_map(|rank| Some((rank, shared(me, rank)?)))
-                .collect(),
-            recvs: others()
-                .filter_map(|rank| Some((rank, shared(rank, me)?)))
-                .collect(),
-            own: shared(me, me),
+        let own = self.shared(side, &pivot, me, me);
+        let mut transfers = Transfers {
+            own,
+            ..Transfers::default()
+        };
+        for (block, readers) in self.readers(side, &pivot) {
+            let route = self.route(step, side, me, (&block, readers));
+            transfers.sends.extend(route.sent(block));
         }
+        for holder in self.others(me) {
+            let Some(block) = self.shared(side, &pivot, holder, me) else {
+                continue;
+            };
+            let same = |&reader: &usize| {
+                let needed = self.shared(side, &pivot, holder, reader);
+                needed.as_ref() == Some(&block)
+            };
+            let readers = self.others(holder).filter(same).collect();
+            let route = self.route(step, side, holder, (&block, readers));
+            transfers.recvs.extend(route.received(me, block));
+        }
+        transfers
+    }
+
+    fn others(&self, rank: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.c_parts.len()).filter(move |&other| other != rank)
+    }
+
+    /// What `reader` needs of what `holder` holds.
+    fn shared(
+        &self,
+        side: usize,
+        pivot: &Range<usize>,
+        holder: usize,
+        reader: usize,
+    ) -> Option<Block> {
+        let held = Block::of(&self.factors[side][holder]);
+        let block = held.intersection(&self.needed_by(reader, pivot)[side]);
+        (block.len() > 0).then_some(block)
+    }
+
+    /// The blocks that others need of what this rank holds, each with those who need it.
+    fn readers(&self, side: usize, pivot: &Range<usize>) -> Vec<(Block, Vec<usize>)> {
+        let mut all: Vec<(Block, Vec<usize>)> = Vec::new();
+        for reader in self.others(self.rank) {
+            let Some(block) = self.shared(side, pivot, self.rank, reader) else {
+                continue;
+            };
+            match all.iter_mut().find(|(other, _)| *other == block) {
+                Some((_, readers)) => readers.push(reader),
+                None => all.push((block, vec![reader])),
+            }
+        }
+        all
+    }
+
+    /// How a block gets from its holder to its readers: the same on every rank that asks.
+    fn route(
+        &self,
+        step: usize,
+        side: usize,
+        holder: usize,
+        (block, readers): (&Block, Vec<usize>),
+    ) -> Route {
+        let ranks = self.c_parts.len();
+        // A set of panels is used again when its messages are done, so that no two steps under way have the same number.
+        let tag = ((step % self.sets) * 2 + side) * ranks + holder + 1;
+        let tag = u32::try_from(tag).ok().filter(|&tag| tag <= MAX_TAG);
+        let relayed = self.relays.favour(block.len(), readers.len());
+        Route {
+            members: std::iter::once(holder).chain(readers).collect(),
+            tag: tag.filter(|_| relayed),
+        }
+    }
+}
+
+/// When pieces are passed on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Relays {
+    /// What the links were measured to carry; where nobody knows, the bytes are what counts.
+    pub links: Option<Links>,
+    pub element_bytes: usize,
+}
+
+impl Relays {
+    fn favour(&self, elements: usize, receivers: usize) -> bool {
+        match &self.links {
+            Some(links) => links.favour_relays((elements * self.element_bytes) as f64, receivers),
+            None => (rounds(receivers) as usize) < receivers,
+        }
+    }
+}
+
+/// How a block gets from its holder to all who need it.
+struct Route {
+    /// The holder, and the others in ascending order.
+    members: Vec<usize>,
+    /// Of one that is passed on in a tree.
+    tag: Option<u32>,
+}
+
+impl Route {
+    /// What the holder sends.
+    fn sent(&self, block: Block) -> impl Iterator<Item = Piece> {
+        let (tag, members) = (self.tag.unwrap_or(0), self.members.len());
+        let to: Vec<usize> = match self.tag {
+            Some(_) => tree::children(0, members).collect(),
+            None => (1..members).collect(),
+        };
+        to.into_iter().map(move |member| Piece {
+            rank: self.members[member],
+            block: block.clone(),
+            tag,
+            forward: Vec::new(),
+        })
+    }
+
+    /// What `reader` receives and passes on.
+    fn received(&self, reader: usize, block: Block) -> Option<Piece> {
+        let member = self
+            .members
+            .iter()
+            .skip(1)
+            .position(|&rank| rank == reader)?
+            + 1;
+        let rank_of = |member: usize| self.members[member];
+        Some(match self.tag {
+            None => Piece {
+                rank: self.members[0],
+                block,
+                tag: 0,
+                forward: Vec::new(),
+            },
+            Some(tag) => Piece {
+                rank: rank_of(tree::parent(member)?),
+                block,
+                tag,
+                forward: tree::children(member, self.members.len())
+                    .map(rank_of)
+                    .collect(),
+            },
+        })
     }
 }

@@ -98,12 +98,35 @@ pub(super) fn make_room(
     share(comm, need, available).map(|_| ())
 }
 
-/// As [`make_room`], for a plan.
-pub(super) fn make_room_for(
+/// The plan, or a [leaner](Plan::leaner) one with the same shares: the first whose memory is there, as [`make_room`] sees to
+/// it.
+///
+/// # Errors
+/// [`Error::Memory`] on every rank, for the leanest.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn fitted(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
-    plan: &Plan,
-) -> Result<(), Error> {
+    mut plan: Plan,
+) -> Result<Plan, Error> {
+    loop {
+        let refused = match make_room_for(comm, team, &plan) {
+            Err(error @ Error::Memory { .. }) => error,
+            done => return done.map(|()| plan),
+        };
+        plan = plan.leaner().ok_or(refused)?;
+        tracing::info!(
+            panel = plan.panel(),
+            lookahead = plan.lookahead(),
+            "memory is short: planning with less"
+        );
+    }
+}
+
+/// As [`make_room`], for a plan.
+fn make_room_for(comm: &dyn Comm, team: &mut DeviceTeam, plan: &Plan) -> Result<(), Error> {
     let rank = comm.rank();
     let rows = plan.computed(rank).rows;
     let work = (rows, plan.slices());

@@ -226,6 +226,7 @@ impl<'c> Session<'c> {
             measured: MeasureTally::default(),
             start: Instant::now(),
             k_total: problem.k(),
+            links: None,
         }
     }
 

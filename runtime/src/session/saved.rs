@@ -3,6 +3,7 @@
 use isochron_devices::DeviceKind;
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::predict::Links;
 use serde::{Deserialize, Serialize};
 
 use super::{Session, memory};
@@ -28,6 +29,12 @@ pub struct SavedPlan {
     pub layout: Layout,
     /// Width of the panels.
     pub panel: usize,
+    /// Steps whose panels are here or on their way while one is computed.
+    #[serde(default)]
+    pub lookahead: usize,
+    /// What the links between ranks carry; `null` where they were not measured.
+    #[serde(default)]
+    pub links: Option<Links>,
     /// Inner dimension of the updates that were measured.
     pub kernel_width: usize,
     /// How the nodes were balanced; `null` on a layout of the caller's own.
@@ -112,6 +119,8 @@ impl Session<'_> {
             split: plan.split().clone(),
             layout: plan.layout().clone(),
             panel: plan.panel(),
+            lookahead: plan.lookahead(),
+            links: plan.links().copied(),
             kernel_width: plan.kernel_width(),
             predicted_s: plan.predicted_s(),
             balance: balance.cloned(),
@@ -162,8 +171,7 @@ impl Session<'_> {
     pub fn restore(&mut self, saved: &SavedPlan) -> Result<Plan, Error> {
         let plan = self.plan_of(saved);
         let plan = agree(self.comm, plan)?;
-        memory::make_room_for(self.comm, &mut self.team, &plan)?;
-        Ok(plan)
+        memory::fitted(self.comm, &mut self.team, plan)
     }
 
     fn plan_of(&self, saved: &SavedPlan) -> Result<Plan, Error> {
@@ -209,6 +217,7 @@ impl Session<'_> {
             balance_s: 0.0,
             measured: Default::default(),
             kernel_width: saved.kernel_width,
+            links: saved.links,
         };
         Plan::restored(saved.problem, found).or_else(|error| refused(error.to_string()))
     }

@@ -13,7 +13,6 @@ use isochron_hierarchy::predict::{self, Links, Traffic};
 
 use super::balance::{Balancer, NodeMemory};
 use super::memory::{self, Need};
-use crate::comm;
 use crate::error::Error;
 use crate::multiply::{Found, Plan, Split, SplitChoice, held_evenly};
 
@@ -38,13 +37,10 @@ impl<T: Element> Balancer<'_, T> {
         let held = held_evenly(problem, ranks)?;
         let summed = predict::reduction(&held, problem.block(), &vec![true; ranks]);
         let divided = self.divided_evenly()?;
-        let less = |links: &Links| {
-            let [sum, panels] = [&summed, &divided].map(|nodes| self.longest_s(links, nodes));
-            CLEARLY_LESS * sum < panels
-        };
         if asked == SplitChoice::Auto {
-            let links = comm::measure_links(self.comm);
-            if !less(&links) || !self.fits(&held)? {
+            let links = self.links();
+            let [sum, panels] = [&summed, &divided].map(|nodes| self.longest_s(&links, nodes));
+            if CLEARLY_LESS * sum >= panels || !self.fits(&held)? {
                 return Ok(None);
             }
             let (times, found) = self.times_of_all_c()?;
@@ -147,8 +143,7 @@ impl<T: Element> Balancer<'_, T> {
         let shares = apportion(self.problem.k_blocks(), &speeds);
         let plan = self.plan_of(held, shares, times, found);
         drop(std::mem::take(&mut self.operands));
-        memory::make_room_for(self.comm, self.team, &plan)?;
-        Ok(plan)
+        memory::fitted(self.comm, self.team, plan)
     }
 
     fn plan_of(
@@ -195,6 +190,7 @@ impl<T: Element> Balancer<'_, T> {
             balance_s: self.start.elapsed().as_secs_f64(),
             measured: self.measured,
             kernel_width: self.kernel_width,
+            links: self.links,
         };
         Plan::balanced(self.problem, found)
     }

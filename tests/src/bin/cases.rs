@@ -41,6 +41,7 @@ fn main() {
     if longest.is_some() {
         report("redistribution", moving::redistribution(comm.as_ref()));
         report("volume", cases::volume(comm.as_ref()));
+        report("relays", cases::relays(comm.as_ref()));
         report("short pieces", moving::short_pieces(comm.as_ref()));
         return;
     }
@@ -56,6 +57,7 @@ fn main() {
     report("measured", cases::measured(comm.as_ref()));
     report("wrong results", cases::wrong_results(comm.as_ref()));
     report("volume", cases::volume(comm.as_ref()));
+    report("relays", cases::relays(comm.as_ref()));
     report("operations", general::operations(comm.as_ref()));
     report("table", table::layouts_of_every_type(comm.as_ref()));
     report("strategies", table::strategies_of_every_type(comm.as_ref()));

@@ -150,11 +150,7 @@ impl Route {
         let message = |pair: &Pair| {
             let start = end;
             end += pair.share(round, self.rounds).len();
-            Message {
-                rank: pair.rank,
-                buffer,
-                range: start..end,
-            }
+            Message::plain(pair.rank, buffer, start..end)
         };
         let all = pairs.iter().map(message);
         all.filter(|message| !message.range.is_empty()).collect()

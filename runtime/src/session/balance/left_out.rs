@@ -6,7 +6,6 @@ use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::predict::{Work, subset};
 
 use super::Balancer;
-use crate::comm;
 use crate::error::Error;
 use crate::multiply::LeftOut;
 
@@ -19,7 +18,7 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks, with the balance of all of them.
-    pub(super) fn left_out(&self, balance: &NodeBalance) -> Result<Option<LeftOut>, Error> {
+    pub(super) fn left_out(&mut self, balance: &NodeBalance) -> Result<Option<LeftOut>, Error> {
         let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
         let layout = Layout::try_from(balance.zones.clone()).map_err(|error| message(&error))?;
         let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
@@ -40,7 +39,7 @@ impl<T: Element> Balancer<'_, T> {
             k: self.problem.k(),
             panel: self.problem.panel(ranks),
             element_bytes: self.problem.element().bytes(),
-            links: comm::measure_links(self.comm),
+            links: self.links(),
             hidden: self.hidden(),
         };
         let found = subset(&work, &speeds).map_err(|error| message(&error))?;

@@ -13,10 +13,11 @@ use isochron_devices::measure::Operands;
 use isochron_devices::{Depth, DeviceTeam, Element, MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step};
 use isochron_hierarchy::layout::{Layout, LayoutError, Rect};
+use isochron_hierarchy::predict::Links;
 use serde::{Deserialize, Serialize};
 
 use super::memory;
-use crate::comm::{Comm, agree};
+use crate::comm::{self, Comm, agree};
 use crate::error::Error;
 use crate::matrix::Distribution;
 use crate::multiply::{Found, Plan, Problem, Split};
@@ -48,6 +49,8 @@ pub(super) struct Balancer<'a, T> {
     pub start: Instant,
     /// The inner dimension of what a node computes, in elements.
     pub k_total: usize,
+    /// What the links between ranks carry, once that was measured.
+    pub links: Option<Links>,
 }
 
 /// Takes the nodes' times into their models and divides anew, on the head rank.
@@ -105,10 +108,20 @@ impl<T: Element> Balancer<'_, T> {
             balance_s,
             measured: self.measured,
             kernel_width: self.kernel_width,
+            links: self.links,
         };
         let plan = Plan::balanced(self.problem, found);
-        memory::make_room_for(self.comm, self.team, &plan)?;
-        Ok(plan)
+        memory::fitted(self.comm, self.team, plan)
+    }
+
+    /// What the links between ranks carry, measured once.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn links(&mut self) -> Links {
+        *self
+            .links
+            .get_or_insert_with(|| comm::measure_links(self.comm))
     }
 
     /// Balances these nodes; the others get nothing. Returns the balance of all ranks.

@@ -356,6 +356,7 @@ mod tests {
             measured: MeasureTally::default(),
             start: std::time::Instant::now(),
             k_total: steps,
+            links: None,
         }
     }
 

@@ -1,0 +1,45 @@
+//! A binomial tree: who passes a message on to whom, so that in each round everybody who has it sends it once.
+//!
+//! Members are numbered from the holder, 0. In round `r` member `i < 2^r` sends to member `i + 2^r`.
+
+/// Who a member has the message from; `None` for the holder.
+pub(super) fn parent(member: usize) -> Option<usize> {
+    let round = member.checked_ilog2()?;
+    Some(member - (1 << round))
+}
+
+/// Who a member of so many passes the message on to, in the order in which it does.
+pub(super) fn children(member: usize, members: usize) -> impl Iterator<Item = usize> {
+    let first = member.checked_ilog2().map_or(0, |round| round + 1);
+    (first..usize::BITS)
+        .map(move |round| member.saturating_add(1 << round))
+        .take_while(move |&child| child < members)
+}
+
+#[cfg(test)]
+mod tests {
+    use isochron_hierarchy::predict::rounds;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn everybody_has_it_once_and_soon(members in 1usize..200) {
+            // The round in which each has the message, the holder before the first.
+            let mut has = vec![None; members];
+            has[0] = Some(0);
+            for member in 0..members {
+                let mut round = has[member].expect("those before have it first");
+                for child in children(member, members) {
+                    prop_assert_eq!(parent(child), Some(member));
+                    prop_assert_eq!(has[child], None);
+                    round += 1;
+                    has[child] = Some(round);
+                }
+            }
+            prop_assert!(has.iter().flatten().all(|&round| round <= rounds(members - 1)));
+            prop_assert!(has.iter().all(Option::is_some));
+        }
+    }
+}
