@@ -316,3 +316,77 @@ impl Route {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use isochron_hierarchy::layout::columns;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::matrix::Distribution;
+    use crate::multiply::Problem;
+
+    /// Every rank's schedule for a layout of these areas.
+    fn schedules(areas: &[f64], [m, n, k]: [usize; 3], panel: usize) -> Vec<Schedule> {
+        let problem = Problem::new(m, n, k, 3).unwrap().with_panel(panel).unwrap();
+        let (rows, cols) = problem.c_blocks();
+        let layout = columns::br(areas, rows, cols).unwrap();
+        let c = Distribution::new(m, n, problem.block(), Arc::new(layout.clone()));
+        let plan = Plan::with_layout(problem, layout, vec![c.part(0).cols], 0).unwrap();
+        (0..areas.len())
+            .map(|rank| Schedule::new(&plan, rank))
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_or_passed_on_is_what_is_received(
+            areas in prop::collection::vec(0.1f64..5.0, 1..12),
+            shape in [1usize..60, 1usize..60, 1usize..40], panel in 1usize..20,
+        ) {
+            let schedules = schedules(&areas, shape, panel);
+            for (step, side) in (0..shape[2].div_ceil(panel)).flat_map(|step| [(step, A), (step, B)]) {
+                let all: Vec<Transfers> = schedules.iter().map(|s| s.transfers(step, side)).collect();
+                let (mut sent, mut received) = (Vec::new(), Vec::new());
+                for (rank, transfers) in all.iter().enumerate() {
+                    for piece in &transfers.sends {
+                        sent.push((rank, piece.rank, piece.tag, piece.block.clone()));
+                    }
+                    let mut elements = transfers.own.as_ref().map_or(0, Block::len);
+                    for piece in &transfers.recvs {
+                        received.push((piece.rank, rank, piece.tag, piece.block.clone()));
+                        let passed = piece.forward.iter();
+                        sent.extend(passed.map(|&to| (rank, to, piece.tag, piece.block.clone())));
+                        elements += piece.block.len();
+                    }
+                    prop_assert_eq!(elements, schedules[rank].panels(step)[side].len());
+                }
+                let key = |piece: &(usize, usize, u32, Block)| {
+                    (piece.0, piece.1, piece.2, piece.3.rows.start, piece.3.cols.start)
+                };
+                sent.sort_by_key(key);
+                received.sort_by_key(key);
+                prop_assert_eq!(&sent, &received);
+                // What has a number is alone with it on its way.
+                let numbered: Vec<_> = sent.iter().filter(|piece| piece.2 > 0).collect();
+                for pair in numbered.windows(2) {
+                    prop_assert_ne!((pair[0].0, pair[0].1, pair[0].2), (pair[1].0, pair[1].1, pair[1].2));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_receivers_are_sent_to_and_many_pass_it_on() {
+        let relayed = |areas: usize| {
+            let schedules = schedules(&vec![1.0; areas], [4, 3 * areas, 24], 3);
+            let transfers = schedules[0].transfers(0, A);
+            (transfers.sends.len(), transfers.sends[0].tag > 0)
+        };
+        // One row of ranks, who all need the same of A.
+        assert_eq!(relayed(3), (2, false));
+        assert_eq!(relayed(8), (3, true));
+    }
+}

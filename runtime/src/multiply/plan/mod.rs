@@ -1,22 +1,22 @@
 //! Everything decided before a multiplication runs.
 
+mod memory;
+mod spread;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use isochron_devices::{Depth, Element, ElementType, MeasureTally, leading_dimension};
+use isochron_devices::{Depth, MeasureTally};
 use isochron_hierarchy::balance::NodeBalance;
-use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
+use isochron_hierarchy::layout::{Layout, slice_cols};
 use isochron_hierarchy::predict::{self, Links, Traffic};
-use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
+use super::LEAST_LOOKAHEAD;
 use super::problem::Problem;
-use super::reduce;
-use super::schedule::{A, B, Schedule};
-use super::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
 use crate::error::Error;
-use crate::matrix::{Distribution, Matrix, Operand, Part, intersect};
+use crate::matrix::Part;
 
 /// What the nodes' shares of the work are cut from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +48,6 @@ impl fmt::Display for Split {
         })
     }
 }
-
-/// Panels are not made narrower than this to save memory.
-const NARROWEST: usize = 8;
 
 /// Who computes what, and how it was decided.
 #[derive(Debug, Clone)]
@@ -107,43 +104,6 @@ impl Plan {
         };
         plan.lookahead = plan.wanted_lookahead();
         plan
-    }
-
-    /// As many steps ahead as the links need, by the predicted time of a step.
-    fn wanted_lookahead(&self) -> usize {
-        let known = self.links.as_ref().zip(self.predicted_s());
-        let Some((links, predicted_s)) = known.filter(|_| self.split == Split::C) else {
-            return LEAST_LOOKAHEAD;
-        };
-        let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
-        let bytes = self.problem.element().bytes();
-        let ahead = |node: Traffic| {
-            let of_step = Traffic {
-                elements: node.elements / steps,
-                messages: node.messages / steps,
-            };
-            links.lookahead(&of_step, bytes, predicted_s / steps)
-        };
-        let most = self.traffic().into_iter().map(ahead).max();
-        most.unwrap_or(0).clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD)
-    }
-
-    /// A plan with the same shares that needs less memory: fewer steps under way, and then narrower panels; `None` where
-    /// there is none.
-    pub(crate) fn leaner(&self) -> Option<Self> {
-        let lookahead = LEAST_LOOKAHEAD;
-        if self.lookahead > lookahead {
-            return Some(Self {
-                lookahead,
-                ..self.clone()
-            });
-        }
-        let panel = self.panel() / 2;
-        let problem = self.problem.with_panel(panel).ok()?;
-        (panel >= NARROWEST).then(|| Self {
-            problem,
-            ..self.clone()
-        })
     }
 
     /// A plan that was found before; it is checked as those of the caller's own are.
@@ -375,86 +335,6 @@ impl Plan {
         (self.computed(rank).rows * cols) as f64 / block * share
     }
 
-    /// How C is spread: one rectangle a rank.
-    pub fn c(&self) -> Distribution {
-        let problem = &self.problem;
-        let layout = self.layout.clone();
-        Distribution::new(problem.m(), problem.n(), problem.block(), layout)
-    }
-
-    /// How A is spread, as it is stored: the rows of op(A) as C's, its columns (k) over the owners of C's columns in
-    /// proportion; or in slices of columns, where k is split.
-    pub fn a(&self) -> Distribution {
-        self.stored(A)
-    }
-
-    /// How B is spread, as it is stored: the columns of op(B) as C's, its rows (k) over the owners of C's rows in
-    /// proportion; or in slices of rows, where k is split.
-    pub fn b(&self) -> Distribution {
-        self.stored(B)
-    }
-
-    /// The factors of the product, of A and B as they are stored.
-    pub fn operands<'a, T: Element>(
-        &self,
-        (a, b): (&'a Matrix<T>, &'a Matrix<T>),
-    ) -> [Operand<'a, T>; 2] {
-        let [op_a, op_b] = self.problem.ops();
-        [Operand::new(a, op_a), Operand::new(b, op_b)]
-    }
-
-    fn stored(&self, side: usize) -> Distribution {
-        let [a, b] = self.factors();
-        let factor = if side == A { a } else { b };
-        if self.problem.ops()[side].transposes() {
-            factor.transposed()
-        } else {
-            factor
-        }
-    }
-
-    /// How op(A) and op(B) are spread.
-    pub(super) fn factors(&self) -> [Distribution; 2] {
-        let problem = &self.problem;
-        let blocks = problem.k_blocks();
-        let (rows, cols) = (self.layout.rows(), self.layout.cols());
-        let [of_a, of_b] = match &self.split {
-            Split::K(shares) => [slice_cols(rows, shares), slice_rows(cols, shares)]
-                .map(|layout| layout.unwrap_or_else(|error| panic!("shares of k: {error}"))),
-            Split::C => [
-                match cols {
-                    0 => self.even(rows, blocks),
-                    _ => self.layout.scale_cols(blocks),
-                },
-                match rows {
-                    0 => self.even(blocks, cols),
-                    _ => self.layout.scale_rows(blocks),
-                },
-            ],
-        };
-        let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
-        [
-            Distribution::new(m, k, block, Arc::new(of_a)),
-            Distribution::new(k, n, block, Arc::new(of_b)),
-        ]
-    }
-
-    /// A layout for an operand of an empty C, which gives no proportions to follow.
-    fn even(&self, rows: u64, cols: u64) -> Layout {
-        columns::br(&vec![1.0; self.n_ranks()], rows, cols)
-            .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
-    }
-
-    /// Whether a rank needs panels of A, and of B, beside what it holds: where others hold a part, or it has to be
-    /// transposed.
-    pub(super) fn needs_panels(&self, schedule: &Schedule) -> [bool; 2] {
-        let mut needed = schedule.needs_panels();
-        for (side, needed) in needed.iter_mut().enumerate() {
-            *needed |= self.problem.ops()[side].transposes() && schedule.reads(side);
-        }
-        needed
-    }
-
     /// What every rank receives, as [`predict`] counts it.
     pub fn traffic(&self) -> Vec<Traffic> {
         let block = self.problem.block();
@@ -464,61 +344,6 @@ impl Plan {
                 let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
                 predict::reduction(&self.layout, block, &computes)
             }
-        }
-    }
-
-    /// Sets of panels: one is computed with.
-    pub(super) fn sets(&self) -> usize {
-        self.lookahead + 1
-    }
-
-    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of the steps under way, what it computes of a C
-    /// that others hold, and the vectors of the result check.
-    pub fn memory_bytes(&self, rank: usize) -> u64 {
-        let problem = &self.problem;
-        let stored = |matrix: &Distribution| {
-            let part = matrix.part(rank);
-            self.leading_dimension(part.rows) * part.cols
-        };
-        let parts = stored(&self.a()) + stored(&self.b()) + stored(&self.c());
-        let travelling = match &self.split {
-            Split::C => self.panel_elements(rank),
-            Split::K(_) => {
-                let mine = self.computed(rank);
-                let schedule = Schedule::new(self, rank);
-                let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
-                let panels = self.sets() * self.panel() * (of_a * mine.rows + of_b * mine.cols);
-                let computed = self.leading_dimension(mine.rows) * mine.cols;
-                panels + computed + reduce::elements_under_way(self, rank)
-            }
-        };
-        let check = 6 * 16 * (problem.m() + problem.n() + problem.k());
-        (problem.element().bytes() * (parts + travelling) + check) as u64
-    }
-
-    /// Elements of the panels, rows of A on their way into one, and what is packed for others, in each set.
-    fn panel_elements(&self, rank: usize) -> usize {
-        let c = self.c();
-        let mine = c.part(rank);
-        let schedule = Schedule::new(self, rank);
-        let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
-        let panels = 2 * of_a * mine.rows + of_b * mine.cols;
-        let [my_a, my_b] = self.factors().map(|factor| factor.part(rank));
-        let sent = |other: Part| {
-            let rows = intersect(&my_a.row_range(), &other.row_range()).len();
-            rows + intersect(&my_b.col_range(), &other.col_range()).len()
-        };
-        let others = (0..c.n_ranks()).filter(|&other| other != rank);
-        self.sets()
-            * self.panel()
-            * (panels + others.map(|other| sent(c.part(other))).sum::<usize>())
-    }
-
-    fn leading_dimension(&self, rows: usize) -> usize {
-        match self.problem.element() {
-            ElementType::F32 => leading_dimension::<f32>(rows),
-            ElementType::F64 | ElementType::C32 => leading_dimension::<f64>(rows),
-            ElementType::C64 => leading_dimension::<Complex64>(rows),
         }
     }
 }

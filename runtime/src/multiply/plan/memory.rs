@@ -1,0 +1,138 @@
+//! What a plan needs of memory, how far ahead it sends, and how it makes do with less.
+
+use isochron_devices::{ElementType, leading_dimension};
+use isochron_hierarchy::predict::Traffic;
+use num_complex::Complex64;
+
+use super::{Plan, Split};
+use crate::matrix::{Distribution, Part, intersect};
+use crate::multiply::reduce;
+use crate::multiply::schedule::Schedule;
+use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
+
+/// Panels are not made narrower than this to save memory.
+const NARROWEST: usize = 8;
+
+impl Plan {
+    /// As many steps ahead as the links need, by the predicted time of a step.
+    pub(super) fn wanted_lookahead(&self) -> usize {
+        let known = self.links.as_ref().zip(self.predicted_s());
+        let Some((links, predicted_s)) = known.filter(|_| self.split == Split::C) else {
+            return LEAST_LOOKAHEAD;
+        };
+        let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
+        let bytes = self.problem.element().bytes();
+        let ahead = |node: Traffic| {
+            let of_step = Traffic {
+                elements: node.elements / steps,
+                messages: node.messages / steps,
+            };
+            links.lookahead(&of_step, bytes, predicted_s / steps)
+        };
+        let most = self.traffic().into_iter().map(ahead).max();
+        most.unwrap_or(0).clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD)
+    }
+
+    /// A plan with the same shares that needs less memory: fewer steps under way, and then narrower panels; `None` where
+    /// there is none.
+    pub(crate) fn leaner(&self) -> Option<Self> {
+        let lookahead = LEAST_LOOKAHEAD;
+        if self.lookahead > lookahead {
+            return Some(Self {
+                lookahead,
+                ..self.clone()
+            });
+        }
+        let panel = self.panel() / 2;
+        let problem = self.problem.with_panel(panel).ok()?;
+        (panel >= NARROWEST).then(|| Self {
+            problem,
+            ..self.clone()
+        })
+    }
+    /// Sets of panels: one is computed with.
+    pub(in crate::multiply) fn sets(&self) -> usize {
+        self.lookahead + 1
+    }
+
+    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of the steps under way, what it computes of a C
+    /// that others hold, and the vectors of the result check.
+    pub fn memory_bytes(&self, rank: usize) -> u64 {
+        let problem = &self.problem;
+        let stored = |matrix: &Distribution| {
+            let part = matrix.part(rank);
+            self.leading_dimension(part.rows) * part.cols
+        };
+        let parts = stored(&self.a()) + stored(&self.b()) + stored(&self.c());
+        let travelling = match &self.split {
+            Split::C => self.panel_elements(rank),
+            Split::K(_) => {
+                let mine = self.computed(rank);
+                let schedule = Schedule::new(self, rank);
+                let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
+                let panels = self.sets() * self.panel() * (of_a * mine.rows + of_b * mine.cols);
+                let computed = self.leading_dimension(mine.rows) * mine.cols;
+                panels + computed + reduce::elements_under_way(self, rank)
+            }
+        };
+        let check = 6 * 16 * (problem.m() + problem.n() + problem.k());
+        (problem.element().bytes() * (parts + travelling) + check) as u64
+    }
+
+    /// Elements of the panels, rows of A on their way into one, and what is packed for others, in each set.
+    fn panel_elements(&self, rank: usize) -> usize {
+        let c = self.c();
+        let mine = c.part(rank);
+        let schedule = Schedule::new(self, rank);
+        let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
+        let panels = 2 * of_a * mine.rows + of_b * mine.cols;
+        let [my_a, my_b] = self.factors().map(|factor| factor.part(rank));
+        let sent = |other: Part| {
+            let rows = intersect(&my_a.row_range(), &other.row_range()).len();
+            rows + intersect(&my_b.col_range(), &other.col_range()).len()
+        };
+        let others = (0..c.n_ranks()).filter(|&other| other != rank);
+        self.sets()
+            * self.panel()
+            * (panels + others.map(|other| sent(c.part(other))).sum::<usize>())
+    }
+
+    fn leading_dimension(&self, rows: usize) -> usize {
+        match self.problem.element() {
+            ElementType::F32 => leading_dimension::<f32>(rows),
+            ElementType::F64 | ElementType::C32 => leading_dimension::<f64>(rows),
+            ElementType::C64 => leading_dimension::<Complex64>(rows),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use isochron_hierarchy::layout::slice_cols;
+
+    use super::*;
+    use crate::multiply::Problem;
+
+    #[test]
+    fn leaner_plans_need_less_and_less_and_divide_the_same() {
+        let problem = Problem::new(400, 600, 900, 20).unwrap();
+        let layout = slice_cols(20, &[10, 20]).unwrap();
+        let mut plan = Plan::with_layout(problem, layout, vec![200], 0).unwrap();
+        plan.lookahead = MAX_LOOKAHEAD;
+        let held = plan.memory_bytes(0) - 8 * plan.panel_elements(0) as u64;
+        let mut seen = Vec::new();
+        while let Some(leaner) = plan.leaner() {
+            assert!(leaner.memory_bytes(0) < plan.memory_bytes(0));
+            assert_eq!(
+                (leaner.layout(), leaner.slices()),
+                (plan.layout(), plan.slices())
+            );
+            plan = leaner;
+            seen.push((plan.lookahead(), plan.panel()));
+        }
+        assert_eq!(seen[0].0, LEAST_LOOKAHEAD);
+        assert!(seen.len() > 1 && plan.panel() < 2 * NARROWEST, "{seen:?}");
+        // What is left are the matrices.
+        assert!(plan.memory_bytes(0) < held + held / 10);
+    }
+}
