@@ -201,9 +201,11 @@ fn row(results: &Value, size: u64, bytes_per_s: f64) -> Value {
         median(part(|parts| parts.compute_s)),
         median(part(|parts| parts.travel_s)),
     );
-    let computes_longer = compute_s >= travel_s;
+    // Nothing travels where one node does all.
+    let is_hiding = travel_s > 0.0;
+    let computes_longer = is_hiding && compute_s >= travel_s;
     json!({
-        "size": size, "compute_s": compute_s, "travel_s": travel_s, "hidden": hidden.json(),
+        "size": size, "compute_s": compute_s, "travel_s": travel_s, "hidden": is_hiding.then(|| hidden.json()),
         "wall_s": Spread::of(wall.iter().copied()).json(), "with_measuring_s": Spread::of(whole).json(),
         "over_longer": over.json(), "met_wall": over.median <= WALL_GOAL,
         "met_hidden": computes_longer.then_some(hidden.median >= HIDDEN_GOAL),
@@ -233,13 +235,17 @@ pub fn tables(results: &Value) -> String {
             Some(_) => yes(&row["met_hidden"]),
             None => "",
         };
+        let hidden = if row["hidden"].is_null() {
+            "one node does all".to_owned()
+        } else {
+            spread(&row["hidden"]).scaled(100.0).text(0)
+        };
         let _ = writeln!(
             text,
-            "| {} | {:.3} | {:.3} | {} | {met_hidden} | {} | {} | {} | {:.3} | {} | {} | {} |",
+            "| {} | {:.3} | {:.3} | {hidden} | {met_hidden} | {} | {} | {} | {:.3} | {} | {} | {} |",
             row["size"],
             number(row, "/compute_s"),
             number(row, "/travel_s"),
-            spread(&row["hidden"]).scaled(100.0).text(0),
             spread(&row["wall_s"]).text(3),
             spread(&row["over_longer"]).text(2),
             yes(&row["met_wall"]),

@@ -138,7 +138,9 @@ fn spans<'a>(log: impl Iterator<Item = &'a str>) -> Vec<Span> {
             sent.resize(rank + 1, 0);
         }
         if line.contains("panels are sent for") {
-            if let Some(k) = after(line, " k=") {
+            // Without messages nothing is on its way: all of it is here already.
+            let travels = after(line, " messages=").is_some_and(|messages| messages > 0.0);
+            if let Some(k) = after(line, " k=").filter(|_| travels) {
                 under_way.push((rank, k as usize, time_s));
             }
         } else if line.contains("panels are here") {
@@ -210,6 +212,8 @@ mod tests {
 2026-01-01T23:59:59.500000Z TRACE multiply{rank=1}: isochron::multiply::panels: panels are sent for k=128 messages=1
 2026-01-02T00:00:00.250000Z TRACE multiply{rank=1}:step{step=0}: isochron::multiply: the devices' times times=[UpdateTime { busy_s: 0.5 }, UpdateTime { busy_s: 2.5e-1 }]
 2026-01-02T00:00:00.500000Z TRACE multiply{rank=1}:step{step=1}: isochron::multiply::panels: panels are here k=128
+2026-01-02T00:00:00.600000Z TRACE multiply{rank=1}:step{step=1}: isochron::multiply::panels: panels are sent for k=256 messages=0
+2026-01-02T00:00:00.700000Z TRACE multiply{rank=1}:step{step=1}: isochron::multiply::panels: panels are here k=256
 something else";
         let spans = spans(log.lines());
         let day_s = 86_400.0;
