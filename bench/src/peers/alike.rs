@@ -91,6 +91,8 @@ pub fn measure(campaign: &Campaign<'_>) -> anyhow::Result<Value> {
             settings.push(contenders(programs, shape, ranks, &mut searches)?);
         }
     }
+    let mut results = campaign.header(Family::Alike, absent);
+    results["searches"] = searches.record();
     let mut samples = Vec::new();
     for round in 0..campaign.rounds {
         for setting in &settings {
@@ -100,10 +102,11 @@ pub fn measure(campaign: &Campaign<'_>) -> anyhow::Result<Value> {
                 samples.push(contender.sample(programs, round)?);
             }
         }
+        results["samples"] = json!(samples);
+        if !campaign.quick {
+            RESULTS.keep(&results)?;
+        }
     }
-    let mut results = campaign.header(Family::Alike, absent);
-    results["searches"] = searches.record();
-    results["samples"] = json!(samples);
     Ok(results)
 }
 

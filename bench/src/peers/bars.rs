@@ -57,7 +57,7 @@ pub fn bars(names: &[String], panels: &[Panel]) -> String {
 /// A round distance of lines, at most six of which reach `most`.
 fn step(most: f64) -> f64 {
     let steps = [
-        1.0, 2.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0, 200.0, 500.0, 1000.0,
+        0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0, 200.0, 500.0, 1000.0,
     ];
     let fits = |step: &f64| most <= 6.0 * step;
     steps.into_iter().find(fits).unwrap_or(most / 5.0)
@@ -70,7 +70,9 @@ fn draw_panel(svg: &mut String, panel: &Panel, top: f64, step: f64) {
     for line in 0..=6 {
         let value = f64::from(line) * step;
         grid_line(svg, (LEFT, y(value)), (WIDTH - RIGHT, y(value)));
-        text(svg, LEFT - 6.0, y(value) + 4.0, "end", &format!("{value}"));
+        // A tenth has no exact sum.
+        let label = (10.0 * value).round() / 10.0;
+        text(svg, LEFT - 6.0, y(value) + 4.0, "end", &label.to_string());
     }
     let room = (WIDTH - RIGHT - LEFT) / panel.groups.len().max(1) as f64;
     for (idx, (name, bars)) in panel.groups.iter().enumerate() {
