@@ -74,7 +74,9 @@ pub fn measure(campaign: &Campaign<'_>) -> anyhow::Result<Value> {
     let mut absent = programs.absences(&["pdgemm", "speed"]);
     let mut searches = Searches::default();
     let mut samples = Vec::new();
-    for setting in &SETTINGS {
+    // Without the hosts' speeds there is nothing to compare with.
+    let is_possible = programs.absent("speed").is_none();
+    for setting in SETTINGS.iter().filter(|_| is_possible) {
         let options = ["--quota", setting.quotas, "--cpus", setting.cpus];
         match Hosts::up(programs.cluster(), "peers", setting.ratios.len(), &options) {
             Ok(hosts) => setting.measure(campaign, &hosts, &mut searches, &mut samples)?,
