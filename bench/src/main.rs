@@ -14,6 +14,7 @@ mod hybrid;
 mod launch;
 mod markdown;
 mod neighbours;
+mod peers;
 mod plot;
 mod results;
 mod statistics;
@@ -40,6 +41,8 @@ enum Campaign {
     Hybrid(hybrid::Arguments),
     /// A device alone and beside a neighbour that is hungry for memory
     Neighbours(neighbours::Arguments),
+    /// Our multiplication beside ScaLAPACK's, StarPU's and the BLAS itself, on this machine and on emulated hosts
+    Peers(peers::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -49,5 +52,6 @@ fn main() -> anyhow::Result<()> {
         Campaign::Update(arguments) => update::run(&arguments),
         Campaign::Hybrid(arguments) => hybrid::run(&arguments),
         Campaign::Neighbours(arguments) => neighbours::run(&arguments),
+        Campaign::Peers(arguments) => peers::run(&arguments),
     }
 }

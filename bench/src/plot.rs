@@ -11,7 +11,7 @@ const TOP: f64 = 40.0;
 const BOTTOM: f64 = 55.0;
 
 /// Told apart by most eyes: the palette of Okabe and Ito, without its yellow.
-const COLOURS: [&str; 7] = [
+pub const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000",
 ];
 
@@ -133,7 +133,7 @@ fn draw(svg: &mut String, index: usize, name: &str, placed: &[(f64, f64)]) {
     text(svg, x + 12.0, y, "start", name);
 }
 
-fn grid_line(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
+pub fn grid_line(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
     let _ = writeln!(
         svg,
         "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"#ddd\"/>",
@@ -141,7 +141,7 @@ fn grid_line(svg: &mut String, from: (f64, f64), to: (f64, f64)) {
     );
 }
 
-fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
+pub fn text(svg: &mut String, x: f64, y: f64, anchor: &str, words: &str) {
     let _ = writeln!(
         svg,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"

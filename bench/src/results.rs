@@ -28,12 +28,12 @@ impl Results {
         tables: impl FnOnce(&Value) -> String,
     ) -> anyhow::Result<()> {
         if let Some(fresh) = fresh {
-            self.write(&fresh)?;
+            self.keep(&fresh)?;
         }
         let text = std::fs::read_to_string(self.file).context(self.file)?;
         let mut results: Value = serde_json::from_str(&text).context(self.file)?;
         sum_up(&mut results)?;
-        self.write(&results)?;
+        self.keep(&results)?;
         let text = tables(&results);
         println!("{text}");
         replace_section(Path::new(self.page), self.section, &text)
@@ -53,7 +53,8 @@ impl Results {
         )
     }
 
-    fn write(&self, results: &Value) -> anyhow::Result<()> {
+    /// Writes the file of the samples; in a long campaign also in between, for fear that it does not end well.
+    pub fn keep(&self, results: &Value) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(results)? + "\n";
         std::fs::write(self.file, text).context(self.file)
     }

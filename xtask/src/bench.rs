@@ -9,6 +9,7 @@ use crate::cluster;
 use crate::install;
 use crate::mpi::Library;
 use crate::needs::Goal;
+use crate::peers;
 use crate::steps::{Steps, execute};
 use crate::test::name_programs;
 use crate::workspace::Workspace;
@@ -18,7 +19,9 @@ use crate::workspace::Workspace;
 /// # Errors
 /// When a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]) -> Result<()> {
-    install::ensure(Goal::Run, steps)?;
+    let has_peers = name == peers::CAMPAIGN;
+    let goal = if has_peers { Goal::Peers } else { Goal::Run };
+    install::ensure(goal, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
     let packages = [
         "-p",
@@ -29,6 +32,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         "isochron-cluster",
     ];
     build::release(workspace, steps, &mpi, &packages)?;
+    let peers = has_peers.then(|| peers::build(workspace, steps, &mpi));
+    let peers = peers.transpose()?;
     steps.run(&format!("campaign {name}"), || {
         let program = workspace.binary(Library::OpenMpi, "isochron-bench");
         let mut command = Command::new(program);
@@ -36,6 +41,9 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         mpi.apply(&mut command);
         name_programs(&mut command, workspace, &mpi, &[("BIN", "isochron")]);
         command.env(cluster::VARIABLE, cluster::path(workspace));
+        if let Some(folder) = &peers {
+            command.env(peers::VARIABLE, folder);
+        }
         execute(&mut command)
     })
 }

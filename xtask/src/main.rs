@@ -29,6 +29,7 @@ mod install;
 mod mpi;
 mod needs;
 mod packages;
+mod peers;
 mod probe;
 mod report;
 mod steps;

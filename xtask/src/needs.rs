@@ -26,6 +26,10 @@ pub enum Need {
     Numpy,
     /// `ip` and `tc`, which join the hosts of an emulated cluster; Linux has them alone.
     Iproute2,
+    /// ScaLAPACK over Open MPI, with which the campaign `peers` compares.
+    Scalapack,
+    /// StarPU with headers, likewise.
+    StarPu,
 }
 
 /// What the machine is prepared for.
@@ -37,11 +41,13 @@ pub enum Goal {
     Test,
     /// Emulate several hosts.
     Cluster,
+    /// Build and run with Open MPI beside other people's programs, on emulated hosts too.
+    Peers,
 }
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -52,6 +58,8 @@ impl Need {
         Self::OpenBlas,
         Self::Numpy,
         Self::Iproute2,
+        Self::Scalapack,
+        Self::StarPu,
     ];
 
     /// What to call it before a user.
@@ -67,26 +75,38 @@ impl Need {
             Self::OpenBlas => "the OpenBLAS shared library",
             Self::Numpy => "Python 3 with numpy",
             Self::Iproute2 => "iproute2: ip and tc",
+            Self::Scalapack => "ScaLAPACK over Open MPI",
+            Self::StarPu => "StarPU 1.3 with headers",
         }
     }
 
     /// Whether the goal cannot be reached without it.
     ///
     /// A run falls back on the built-in BLAS, and says so in its report; the tests skip emulated hosts where they
-    /// cannot have them, and say so too.
+    /// cannot have them, and say so too. So does the campaign without a peer that it cannot have; those that it can have
+    /// call OpenBLAS.
     pub fn is_required(self, goal: Goal) -> bool {
         match goal {
             Goal::Run => self != Self::OpenBlas,
             Goal::Test => self != Self::Iproute2,
             Goal::Cluster => true,
+            Goal::Peers => !self.is_for_peers() && self != Self::Iproute2,
         }
+    }
+
+    fn is_for_peers(self) -> bool {
+        matches!(self, Self::Scalapack | Self::StarPu)
     }
 
     fn is_wanted(self, goal: Goal) -> bool {
         match goal {
-            Goal::Run => !matches!(self, Self::Mpich | Self::Numpy | Self::Iproute2),
-            Goal::Test => true,
+            Goal::Run => {
+                let is_more = matches!(self, Self::Mpich | Self::Numpy | Self::Iproute2);
+                !is_more && !self.is_for_peers()
+            }
+            Goal::Test => !self.is_for_peers(),
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
+            Goal::Peers => !matches!(self, Self::Mpich | Self::Numpy),
         }
     }
 
@@ -107,9 +127,17 @@ impl Need {
                 let has = |program| probe.runs(program, &["-Version"]);
                 !cfg!(target_os = "linux") || (has("ip") && has("tc"))
             }
+            Self::Scalapack => SCALAPACK.iter().any(|stem| probe.has_library(stem)),
+            Self::StarPu => has_package(probe, STARPU),
         }
     }
 }
+
+/// What ScaLAPACK's library is called: Debian tells those of the MPI libraries apart.
+pub const SCALAPACK: [&str; 2] = ["libscalapack-openmpi", "libscalapack"];
+
+/// What pkg-config calls StarPU.
+pub const STARPU: &str = "starpu-1.3";
 
 /// Everything that `goal` wants and the machine lacks, in a fixed order.
 pub fn missing(goal: Goal, probe: &dyn Probe) -> Vec<Need> {
@@ -192,9 +220,11 @@ mod tests {
     #[test]
     fn bare_machine_misses_everything_the_goal_wants() {
         let bare = Fake::default();
-        assert_eq!(missing(Goal::Test, &bare), Need::ALL);
+        let for_test = missing(Goal::Test, &bare);
+        assert_eq!(for_test, Need::ALL[..for_test.len()]);
+        assert_eq!(for_test.len(), Need::ALL.len() - 2);
         let for_run = missing(Goal::Run, &bare);
-        assert_eq!(for_run.len(), Need::ALL.len() - 3);
+        assert_eq!(for_run.len(), for_test.len() - 3);
         assert!(!for_run.contains(&Need::Mpich) && !for_run.contains(&Need::Numpy));
         assert_eq!(
             missing(Goal::Cluster, &bare),
@@ -237,6 +267,17 @@ mod tests {
         assert!(!Need::OpenBlas.is_required(Goal::Run));
         assert!(Need::OpenBlas.is_required(Goal::Test));
         assert!(Need::Hwloc.is_required(Goal::Run));
+    }
+
+    #[test]
+    fn the_campaign_wants_peers_and_does_without_them() {
+        let peers = [Need::Scalapack, Need::StarPu];
+        assert_eq!(missing(Goal::Peers, &complete()), peers);
+        assert!(peers.iter().all(|need| !need.is_required(Goal::Peers)));
+        let mut machine = complete();
+        machine.libraries.push("libscalapack-openmpi");
+        machine.outputs.push(("pkg-config --exists starpu-1.3", ""));
+        assert_eq!(missing(Goal::Peers, &machine), []);
     }
 
     #[test]

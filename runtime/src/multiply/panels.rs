@@ -139,6 +139,11 @@ impl<'a, T: Element> Panels<'a, T> {
                 elements: (messages * elements) as u64,
             });
         }
+        tracing::trace!(
+            k = self.first_k(),
+            messages = recvs.len(),
+            "panels are sent for"
+        );
         self.state = State::Coming(Transfer::start(operands.comm, buffers.all, &sends, &recvs));
         volume
     }
@@ -176,6 +181,12 @@ impl<'a, T: Element> Panels<'a, T> {
             buffers[*buffer] = data;
         }
         self.state = State::Here(buffers);
+        tracing::trace!(k = self.first_k(), "panels are here");
+    }
+
+    /// The first index along k that the panels are of.
+    fn first_k(&self) -> usize {
+        self.blocks[A].cols.start
     }
 
     /// The panel of A and that of B; they are here.
