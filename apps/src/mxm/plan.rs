@@ -89,11 +89,12 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
     let total =
         |of: fn(&isochron::session::PlannedNode) -> f64| -> f64 { plan.nodes.iter().map(of).sum() };
     Ok(format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}\n\
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}, sent {} steps ahead\n\
          {split}; {seconds}\n\n{}\n{}\n\
          {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n{left_out}",
         problem.element(),
         plan.panel,
+        plan.lookahead,
         plan.layout.picture(40),
         table(plan),
         mib(total(|node| node.bytes)),

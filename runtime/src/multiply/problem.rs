@@ -69,6 +69,12 @@ const NARROW_KERNEL: usize = 128;
 /// Panels are narrower where there would be fewer steps.
 const MIN_STEPS: usize = 32;
 
+/// The widest panels that are chosen where the links are known: wider ones gain less than a hundredth.
+const WIDEST_PANEL: usize = 512;
+/// An update of width `w` takes `1 + NARROWNESS/w` times as long as its arithmetic in wide ones, for C has to be read and
+/// written again in each: 0.92 of the speed at 128 (`cargo xtask bench update`).
+const NARROWNESS: f64 = 12.0;
+
 /// The most blocks within `width`, in elements, and one at least.
 fn whole_blocks(width: usize, block: usize) -> usize {
     (width / block).max(1) * block
@@ -220,6 +226,26 @@ impl Problem {
         self.panel.unwrap_or(by_itself).min(self.k.max(1))
     }
 
+    /// The same with the width of the panels that is predicted to be best, where nobody says one: narrow panels cost updates
+    /// that read and write C once more, `t·NARROWNESS/w` of the arithmetic's `compute_s`, and wide ones a first panel that
+    /// everybody waits for, `w/k` of the messages' `travel_s`. Both together are least for
+    /// `w = √(NARROWNESS·k·compute_s/travel_s)`.
+    #[must_use]
+    pub(crate) fn with_best_panel(self, compute_s: f64, travel_s: f64) -> Self {
+        let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
+        // Not a number where there is neither.
+        let width = if best >= NARROW_KERNEL as f64 {
+            best.min(WIDEST_PANEL as f64) as usize
+        } else {
+            NARROW_KERNEL
+        };
+        let panel = whole_blocks(width, self.block).min(self.k.max(1));
+        Self {
+            panel: self.panel.or(Some(panel)),
+            ..self
+        }
+    }
+
     /// Inner dimension of the update whose time tells the devices' speeds: that of the panels, unless fewer than `steps`
     /// of them make up k. Then it is narrower, whole blocks if it can be, so that measuring costs a small part of the
     /// whole; but not so narrow that it is another kernel, which spends its time on C and not on arithmetic.
@@ -251,5 +277,29 @@ impl Problem {
         let [m, n, k] = [self.m, self.n, self.k].map(|length| length as u128);
         let bytes = self.element.bytes() as u128 * (m * k + k * n + m * n);
         u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_are_wide_where_little_travels_and_narrow_where_much_does() {
+        let problem = Problem::new(4096, 4096, 4096, 64).unwrap();
+        let width = |compute_s, travel_s| {
+            let chosen = problem.with_best_panel(compute_s, travel_s);
+            chosen.panel(2)
+        };
+        assert_eq!(width(1.0, 0.0), 512);
+        assert_eq!(width(1.0, 0.001), 512);
+        // √(12·4096·1/0.6) = 286, in whole blocks.
+        assert_eq!(width(1.0, 0.6), 256);
+        assert_eq!(width(1.0, 100.0), 128);
+        assert_eq!(width(0.0, 0.0), 128);
+        let asked = problem.with_panel(40).unwrap();
+        assert_eq!(asked.with_best_panel(1.0, 0.0).panel(2), 40);
+        let short = Problem::new(65536, 512, 300, 128).unwrap();
+        assert_eq!(short.with_best_panel(1.0, 1e-9).panel(2), 300);
     }
 }

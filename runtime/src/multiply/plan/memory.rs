@@ -14,8 +14,23 @@ use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
 const NARROWEST: usize = 8;
 
 impl Plan {
+    /// The plan with panels as wide, and sent as many steps ahead, as the links make best; as it is where they, or the time of
+    /// the arithmetic, are not known.
+    pub(super) fn tuned(mut self) -> Self {
+        let known = self.links.zip(self.predicted_s());
+        if let Some((links, compute_s)) = known.filter(|_| self.split == Split::C) {
+            let bytes = self.problem.element().bytes();
+            let traffic = self.traffic().into_iter();
+            let travel_s = traffic.map(|node| links.time_s(&node, bytes));
+            let travel_s = travel_s.fold(0.0, f64::max);
+            self.problem = self.problem.with_best_panel(compute_s, travel_s);
+        }
+        self.lookahead = self.wanted_lookahead();
+        self
+    }
+
     /// As many steps ahead as the links need, by the predicted time of a step.
-    pub(super) fn wanted_lookahead(&self) -> usize {
+    fn wanted_lookahead(&self) -> usize {
         let known = self.links.as_ref().zip(self.predicted_s());
         let Some((links, predicted_s)) = known.filter(|_| self.split == Split::C) else {
             return LEAST_LOOKAHEAD;

@@ -88,7 +88,7 @@ pub(crate) struct Found {
 
 impl Plan {
     pub(crate) fn balanced(problem: Problem, found: Found) -> Self {
-        let mut plan = Self {
+        let plan = Self {
             problem,
             layout: found.layout,
             split: found.split,
@@ -102,8 +102,7 @@ impl Plan {
             links: found.links,
             lookahead: LEAST_LOOKAHEAD,
         };
-        plan.lookahead = plan.wanted_lookahead();
-        plan
+        plan.tuned()
     }
 
     /// A plan that was found before; it is checked as those of the caller's own are.
