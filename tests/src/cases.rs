@@ -17,8 +17,7 @@ use isochron_devices::Worker;
 use isochron_devices::blas::EmbeddedBlas;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
-use isochron_hierarchy::layout::{Layout, Rect, columns, slice_cols};
-use isochron_hierarchy::predict::rounds;
+use isochron_hierarchy::layout::{Layout, Rect, columns};
 use num_complex::{Complex, Complex32, Complex64};
 
 /// Shapes m, n, k: powers of two and primes, thin ones, fewer rows or columns than ranks, and nothing at all.
@@ -49,15 +48,17 @@ const OVERWRITE: Scalars = Scalars {
     beta: 0.0,
 };
 
+/// A device of one thread.
+pub(crate) fn cpu(name: &str) -> Box<dyn Worker> {
+    let topology = Arc::new(Topology::discover().unwrap());
+    let core = topology.cores()[0].clone();
+    let blas = Arc::new(EmbeddedBlas);
+    Box::new(CpuWorker::new(topology, name, vec![core], false, blas).unwrap())
+}
+
 /// A team of two devices with a thread each, so that slices matter.
 pub(crate) fn team() -> DeviceTeam {
-    let topology = Arc::new(Topology::discover().unwrap());
-    let blas = Arc::new(EmbeddedBlas);
-    let worker = |name: &str| -> Box<dyn Worker> {
-        let core = topology.cores()[0].clone();
-        Box::new(CpuWorker::new(topology.clone(), name, vec![core], false, blas.clone()).unwrap())
-    };
-    DeviceTeam::new(vec![worker("first"), worker("second")]).unwrap()
+    DeviceTeam::new(vec![cpu("first"), cpu("second")]).unwrap()
 }
 
 /// Layouts of `rows×cols` blocks for `n` ranks: balanced, lopsided, one rank has all, and one that is not made
@@ -113,6 +114,20 @@ pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan
         .cols;
     let first = cols * 2 / 3;
     Plan::with_layout(problem, layout, vec![first, cols - first], comm.rank()).unwrap()
+}
+
+/// A plan that deals the blocks of k out to the ranks, this one's columns of C split evenly over its two devices.
+pub(crate) fn plan_along_k(comm: &dyn Comm, problem: Problem) -> Plan {
+    let mut shares = vec![0; comm.size()];
+    for block in 0..problem.k_blocks() as usize {
+        shares[block % comm.size()] += 1;
+    }
+    let cols = match shares[comm.rank()] {
+        0 => 0,
+        _ => problem.n(),
+    };
+    let slices = vec![cols / 2, cols - cols / 2];
+    Plan::along_k(problem, shares, slices, comm.rank()).unwrap()
 }
 
 /// Multiplies with a team of its own.
@@ -438,39 +453,6 @@ pub fn volume(comm: &dyn Comm) -> usize {
         assert_eq!(sent[0], 8 * predicted as u64, "{}", case.label(comm));
     }
     count
-}
-
-/// Where all ranks need the same piece, they pass it on: nobody sends a piece as often as there are others, everybody has it
-/// once, and the result is exact, also where messages are cut into pieces.
-pub fn relays(comm: &dyn Comm) -> usize {
-    let n = comm.size();
-    let mut team = team();
-    let problem = Problem::new(41, 24 * n, 96, 4).unwrap();
-    let problem = problem.with_panel(8).unwrap();
-    let (rows, cols) = problem.c_blocks();
-    let layout = slice_cols(rows, &vec![cols / n as u64; n]).unwrap();
-    let mut case: Case = Case::new(comm, plan_on(comm, problem, layout), integers);
-    let execution = case.multiply(comm, &mut team, OVERWRITE);
-    case.assert_reference(OVERWRITE, comm);
-    // This rank holds an n-th of the columns of A, two panels, and the others' pieces pass through it.
-    let held = case.plan.a().part(comm.rank()).cols.div_ceil(8);
-    let steps = problem.k() / 8;
-    let most = held * rounds(n - 1) as usize + (steps - held) * n / 2;
-    assert!(
-        execution.messages as usize <= most,
-        "{} messages",
-        execution.messages
-    );
-    let mut sent = [execution.messages, execution.bytes];
-    comm.sum_u64(&mut sent);
-    assert_eq!(
-        sent[0] as usize,
-        steps * (n - 1),
-        "each piece once to everybody"
-    );
-    let elements = problem.m() * problem.k() * (n - 1);
-    assert_eq!(sent[1] as usize, 8 * elements);
-    1
 }
 
 /// A matrix that goes to a file and comes back on another layout is the same.

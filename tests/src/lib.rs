@@ -14,3 +14,4 @@ pub mod moving;
 pub mod scalapack;
 pub mod table;
 pub mod traps;
+pub mod travel;

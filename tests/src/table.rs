@@ -13,7 +13,7 @@ use isochron_devices::{Element, View, ViewMut};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use num_complex::{Complex32, Complex64};
 
-use crate::cases::{Case, SEEDS, layouts, plan_on, team, uniform};
+use crate::cases::{Case, SEEDS, layouts, plan_along_k, plan_on, team, uniform};
 
 /// Square, long in each dimension, smaller than a block, and nothing to sum.
 const SHAPES: [(usize, usize, usize); 7] = [
@@ -99,7 +99,7 @@ fn scalars<T: Element>(number: usize) -> Scalars<T> {
     Scalars { alpha, beta }
 }
 
-/// Every type, operation and shape on every kind of layout.
+/// Every type, operation and shape on every kind of layout, and with k divided.
 pub fn layouts_of_every_type(comm: &dyn Comm) -> usize {
     on_layouts::<f32>(comm)
         + on_layouts::<f64>(comm)
@@ -116,8 +116,9 @@ fn on_layouts<T: Element>(comm: &dyn Comm) -> usize {
         for ops in OPS.iter().flat_map(|&a| OPS.map(|b| [a, b])) {
             let problem = problem::<T>(shape, ops);
             let (rows, cols) = problem.c_blocks();
-            for layout in layouts(comm.size(), rows, cols) {
-                let plan = plan_on(comm, problem, layout);
+            let divided = layouts(comm.size(), rows, cols).into_iter();
+            let divided = divided.map(|layout| plan_on(comm, problem, layout));
+            for plan in divided.chain([plan_along_k(comm, problem)]) {
                 let mut case = case(comm, plan, scalars);
                 case.multiply(comm, &mut team, scalars);
                 assert_within(&expected, &case, comm);

@@ -6,7 +6,7 @@ use isochron::multiply::{Plan, Problem, Scalars};
 use isochron_devices::Element;
 use num_complex::{Complex32, Complex64};
 
-use crate::cases::{Case, integers, layouts, plan_on, team};
+use crate::cases::{Case, integers, layouts, plan_along_k, plan_on, team};
 use crate::moving;
 
 /// A trap: collective, it panics where the multiplication falls into it, and returns the number of cases.
@@ -92,16 +92,7 @@ fn plans<T: Element>(comm: &dyn Comm, problem: Problem, op: Op) -> Vec<Plan> {
     let mut plans: Vec<Plan> = layouts
         .map(|layout| plan_on(comm, problem, layout))
         .collect();
-    let mut shares = vec![0; comm.size()];
-    for block in 0..problem.k_blocks() as usize {
-        shares[block % comm.size()] += 1;
-    }
-    let cols = match shares[comm.rank()] {
-        0 => 0,
-        _ => problem.n(),
-    };
-    let slices = vec![cols / 2, cols - cols / 2];
-    plans.push(Plan::along_k(problem, shares, slices, comm.rank()).unwrap());
+    plans.push(plan_along_k(comm, problem));
     plans
 }
 

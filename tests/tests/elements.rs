@@ -73,6 +73,14 @@ fn factors_are_complex_where_the_elements_are() {
             "--type c64 --alpha infi",
             "a factor must be a finite number",
         ),
+        (
+            "--type f32 --alpha 1e300",
+            "numbers of f32 do not reach so far",
+        ),
+        (
+            "--type c32 --beta 1e-60",
+            "numbers of c32 do not reach so far",
+        ),
         ("--type f16", "use f32, f64, c32 or c64"),
     ] {
         let stderr = mxm(words).failure(INPUT);

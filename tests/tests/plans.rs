@@ -112,6 +112,12 @@ fn plans_for_something_else_are_refused() {
     refused(2, &["--load-plan", name], "no plan: EOF");
     std::fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 9")).unwrap();
     refused(2, &["--load-plan", name], "it is of version 9");
+    let width = text
+        .lines()
+        .find(|line| line.contains("\"kernel_width\""))
+        .unwrap();
+    std::fs::write(&path, text.replace(width, "\"kernel_width\": 0,")).unwrap();
+    refused(2, &["--load-plan", name], "its measurements make no sense");
     std::fs::write(&path, text.replace("\"columns\": ", "\"columns\": 1")).unwrap();
     refused(2, &["--load-plan", name], "the slices have");
 }

@@ -9,7 +9,7 @@ use isochron_tests::launch::{HANGS, libraries, run};
 
 fn is_avoided(trap: &str) {
     for mpi in libraries() {
-        for ranks in [1, 2, 6] {
+        for ranks in [1, 2, 3, 4, 6] {
             let folder = tempfile::tempdir().expect("a folder");
             let arguments = [folder.path().as_os_str(), trap.as_ref()];
             let output = run(mpi.command(ranks, &mpi.cases, &arguments), HANGS).success();

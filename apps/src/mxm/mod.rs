@@ -74,7 +74,7 @@ pub struct Arguments {
     /// Block size b: a unit of work is the update of a b×b block of C
     #[arg(long, default_value_t = 128)]
     block: usize,
-    /// Width of the panels that travel and are multiplied at a time; without it a multiple of the block that suits k
+    /// Width of the panels that travel and are multiplied at a time; without it as wide as the measured links make best
     #[arg(long)]
     panel: Option<usize>,
     /// What is taken of A: n (as it is), t (its transpose) or c (its conjugate transpose); m, n and k stay those of the product

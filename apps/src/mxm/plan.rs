@@ -79,6 +79,11 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
         Split::C => "C is divided",
         Split::K(_) => "k is divided, and the parts of C are summed",
     };
+    let ahead = match &plan.split {
+        Split::C => format!(", sent {} steps ahead", plan.lookahead),
+        // They stay where they are.
+        Split::K(_) => String::new(),
+    };
     let seconds = plan.predicted_s.map_or_else(
         || "nothing was measured".to_owned(),
         |seconds| format!("{seconds:.3} s of arithmetic predicted"),
@@ -89,12 +94,11 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
     let total =
         |of: fn(&isochron::session::PlannedNode) -> f64| -> f64 { plan.nodes.iter().map(of).sum() };
     Ok(format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}, sent {} steps ahead\n\
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}{ahead}\n\
          {split}; {seconds}\n\n{}\n{}\n\
          {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n{left_out}",
         problem.element(),
         plan.panel,
-        plan.lookahead,
         plan.layout.picture(40),
         table(plan),
         mib(total(|node| node.bytes)),

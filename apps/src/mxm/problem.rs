@@ -7,8 +7,8 @@ use isochron::comm::Comm;
 use isochron::matrix::{Op, file};
 use isochron::multiply::Problem;
 use isochron::session::SavedPlan;
-use isochron_devices::ElementType;
-use num_complex::Complex64;
+use isochron_devices::{Element, ElementType};
+use num_complex::{Complex32, Complex64};
 
 use super::Arguments;
 
@@ -126,6 +126,14 @@ fn check_numbers(arguments: &Arguments, element: ElementType) -> Result<(), Erro
         let Some(value) = value else { continue };
         if !value.is_finite() {
             return Err(refusal(name, value, "a factor must be a finite number"));
+        }
+        let kept = match element {
+            ElementType::F32 | ElementType::C32 => Complex32::of(value).value(),
+            ElementType::F64 | ElementType::C64 => value,
+        };
+        if !kept.is_finite() || (kept == Complex64::ZERO && value != Complex64::ZERO) {
+            let reason = format!("the numbers of {element} do not reach so far");
+            return Err(refusal(name, value, &reason));
         }
         if value.im != 0.0 && !element.is_complex() {
             let reason = format!("matrices of {element} have real factors; use --type c32 or c64");

@@ -206,6 +206,8 @@ pub fn brief(report: &Value) -> Value {
     let keys = [
         "block",
         "panel",
+        "lookahead",
+        "links",
         "split",
         "wall_s",
         "balance_s",

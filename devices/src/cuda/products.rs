@@ -1,8 +1,8 @@
 //! Products for which cuBLAS finds no memory: they are computed in parts.
 //!
 //! cuBLAS may want a workspace besides the operands, more for larger products, and takes it from what jobs leave free of the
-//! GPU's memory. When others have taken that, the call returns `CUBLAS_STATUS_ALLOC_FAILED` and has queued nothing. What
-//! was queued before may hold such memory too, so it is waited for; then the halves of the product are tried, and theirs:
+//! GPU's memory. When others have taken that, the call returns `CUBLAS_STATUS_ALLOC_FAILED`: a failed resource
+//! allocation (cuBLAS documentation, `cublasStatus_t`), which comes before any kernel is launched. What was queued before may hold such memory too, so it is waited for; then the halves of the product are tried, and theirs:
 //! the longer side of C is halved until both are short, and then the inner dimension. A product that cannot be halved any
 //! more is an error.
 

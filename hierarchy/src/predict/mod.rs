@@ -31,6 +31,12 @@ pub struct Links {
 }
 
 impl Links {
+    /// Whether these are numbers that links can have.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.latency_s.is_finite() && self.latency_s >= 0.0 && self.bytes_per_s > 0.0
+    }
+
     /// Seconds that a node takes to receive this much.
     ///
     /// # Example
@@ -89,7 +95,7 @@ impl Links {
         } else {
             1.0
         };
-        1 + (passed as usize).max(1)
+        (passed as usize).max(1).saturating_add(1)
     }
 }
 

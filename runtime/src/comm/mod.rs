@@ -15,6 +15,7 @@ mod local;
     reason = "the one place of this crate that calls a system library"
 )]
 pub mod mpi;
+mod pause;
 #[allow(
     unsafe_code,
     reason = "messages in flight refer to memory that a value keeps from everybody else"
@@ -25,6 +26,7 @@ pub use agree::agree;
 pub(crate) use agree::largest;
 pub use links::measure_links;
 pub use local::LocalComm;
+pub(crate) use pause::Pause;
 pub use transfer::{InFlight, Incoming, MAX_TAG, Message, Outgoing, Span, Transfer, exchange};
 
 use crate::error::Error;

@@ -7,14 +7,13 @@
 
 use std::ops::Range;
 use std::os::raw::{c_int, c_void};
-use std::time::Duration;
 
 use mpi::environment::Universe;
 use mpi::ffi;
 use mpi::raw::AsRaw;
 use mpi::topology::{Communicator, SimpleCommunicator};
 
-use super::{Comm, InFlight, MAX_TAG, Span};
+use super::{Comm, InFlight, MAX_TAG, Pause, Span};
 use crate::error::Error;
 
 /// Longest message that is sent in one piece, in bytes, unless something else is asked for: MPI 3 counts are 32-bit.
@@ -342,14 +341,16 @@ impl Requests<'_> {
 
     /// Sends on what has come.
     fn pass_on(&mut self) {
-        for Relay { requests, span } in std::mem::take(&mut self.relays) {
-            if test_all(&mut self.posted[requests.clone()]) {
-                for &rank in &span.forward {
-                    // SAFETY: the memory is that of a message which this value was given, and it is not written any more.
-                    unsafe { self.send(&span, rank) };
-                }
-            } else {
-                self.relays.push(Relay { requests, span });
+        let mut next = 0;
+        while let Some(Relay { requests, .. }) = self.relays.get(next) {
+            if !test_all(&mut self.posted[requests.clone()]) {
+                next += 1;
+                continue;
+            }
+            let Relay { span, .. } = self.relays.swap_remove(next);
+            for &rank in &span.forward {
+                // SAFETY: the memory is that of a message which this value was given, and it is not written any more.
+                unsafe { self.send(&span, rank) };
             }
         }
     }
@@ -429,24 +430,6 @@ fn check(call: &str, status: c_int) {
         ffi::MPI_SUCCESS as c_int,
         "{call} failed with status {status}"
     );
-}
-
-/// Pauses that grow from nothing to a tenth of a millisecond.
-#[derive(Default)]
-struct Pause {
-    polls: u32,
-}
-
-impl Pause {
-    fn wait(&mut self) {
-        self.polls += 1;
-        match self.polls {
-            0..=64 => std::hint::spin_loop(),
-            65..=128 => std::thread::yield_now(),
-            129..=1000 => std::thread::sleep(Duration::from_micros(20)),
-            _ => std::thread::sleep(Duration::from_micros(100)),
-        }
-    }
 }
 
 /// First line of the library's description, without the padding and the build details.

@@ -39,7 +39,8 @@ pub struct Message {
     pub range: Range<usize>,
     /// What tells it from other messages between the two ranks, on both sides, at most [`MAX_TAG`].
     pub tag: u32,
-    /// Ranks that a message which is received is sent on to, with the same tag, as soon as it is here.
+    /// Ranks that a message which is received is sent on to, with the same tag, as soon as it is here; of one that is sent it
+    /// says nothing.
     pub forward: Vec<usize>,
 }
 
@@ -71,7 +72,7 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     /// transfer by transfer. Empty ones are not sent.
     ///
     /// # Panics
-    /// When a message does not lie in its buffer, or one that is received lies in another one.
+    /// When a message does not lie in its buffer, one that is received lies in another one, or a tag is beyond [`MAX_TAG`].
     pub fn start(
         comm: &'c dyn Comm,
         mut buffers: Vec<Vec<T>>,

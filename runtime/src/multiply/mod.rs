@@ -23,7 +23,7 @@ pub(crate) use plan::{Found, held_evenly};
 pub use plan::{LeftOut, Plan, Split};
 pub use problem::{Problem, SplitChoice};
 
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::{Distribution, Matrix, Part};
 use panels::{Operands, Panels, Volume};
@@ -43,7 +43,8 @@ pub struct Execution {
     /// Seconds each device of this rank was busy: with the beginning of its job, its updates, and the end. A GPU that keeps
     /// C copies it there and back in them.
     pub busy_s: Vec<f64>,
-    /// Seconds that the devices waited for panels: communication that no computation hid.
+    /// Seconds that the devices waited for panels: communication that no computation hid. What this rank packs and copies
+    /// while they compute, and may not be done with when they are, is not in it.
     pub exposed_s: f64,
     /// Seconds from the last update of this rank until the ranks' parts of C were summed; 0 where C stays in place.
     pub sum_s: f64,
@@ -250,8 +251,8 @@ impl<T: Element> Summa<'_, T> {
             let _entered = span.enter();
             // The sets in the order of their steps: this one, those ahead, and the one that has become free.
             sets.rotate_left(usize::from(step > 0));
+            self.wait_for(sets, operands);
             let (now, ahead) = sets.split_at_mut(1);
-            self.wait_for(&mut now[0], operands);
             let (next, later) = ahead.split_at_mut(1);
             let next_is_here = step + 1 < steps && next[0].progress();
             let mut to_send = (step + lookahead < steps).then_some(step + lookahead);
@@ -280,10 +281,17 @@ impl<T: Element> Summa<'_, T> {
         total
     }
 
-    /// Waits for the panels of a step, which they should not need to.
-    fn wait_for(&mut self, panels: &mut Panels<'_, T>, operands: &Operands<'_, T>) {
+    /// Waits for the panels of the first of these sets, which it should not need to. What others wait for may pass through
+    /// the sets of later steps.
+    fn wait_for(&mut self, sets: &mut [Panels<'_, T>], operands: &Operands<'_, T>) {
         let start = Instant::now();
-        panels.arrive();
+        let mut pause = Pause::default();
+        while !sets[0].progress() {
+            for later in &mut sets[1..] {
+                later.progress();
+            }
+            pause.wait();
+        }
         if !operands.c.is_empty() {
             self.exposed_s += start.elapsed().as_secs_f64();
         }

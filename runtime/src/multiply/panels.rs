@@ -160,8 +160,8 @@ impl<'a, T: Element> Panels<'a, T> {
         true
     }
 
-    /// Waits for the messages, and puts what they brought into its place.
-    pub(super) fn arrive(&mut self) {
+    /// Takes the messages, which are done, and puts what they brought into its place.
+    fn arrive(&mut self) {
         let coming = std::mem::replace(&mut self.state, State::Here(Vec::new()));
         let State::Coming(transfer) = coming else {
             self.state = coming;

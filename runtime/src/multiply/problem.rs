@@ -66,10 +66,11 @@ const WIDE_PANEL: usize = 256;
 const SINGLE_PANEL: usize = 1024;
 /// The inner dimension below which an update is bound by the memory that C is read from and written to.
 const NARROW_KERNEL: usize = 128;
-/// Panels are narrower where there would be fewer steps.
+/// Panels are narrower where there would be fewer steps and nothing is known of the links.
 const MIN_STEPS: usize = 32;
 
-/// The widest panels that are chosen where the links are known: wider ones gain less than a hundredth.
+/// The widest panels that are chosen where the links are known: twice as wide ones gain about a hundredth, and take twice
+/// the memory.
 const WIDEST_PANEL: usize = 512;
 /// An update of width `w` takes `1 + NARROWNESS/w` times as long as its arithmetic in wide ones, for C has to be read and
 /// written again in each: 0.92 of the speed at 128 (`cargo xtask bench update`).

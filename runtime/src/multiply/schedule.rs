@@ -140,6 +140,17 @@ impl Schedule {
         self.needed_by(self.rank, &self.k)[side].len() > 0
     }
 
+    /// How many rows of A, or columns of B, this rank packs for others in a step in which it holds the whole pivot: those of
+    /// each piece once.
+    pub(super) fn sent_across(&self, side: usize) -> usize {
+        let pieces = self.readers(side, &self.k).into_iter();
+        let across = |(block, _): (Block, Vec<usize>)| match side {
+            A => block.rows.len(),
+            _ => block.cols.len(),
+        };
+        pieces.map(across).sum()
+    }
+
     /// The indices along k of one step.
     fn k_range(&self, step: usize) -> Range<usize> {
         let start = self.k.start + step * self.width;

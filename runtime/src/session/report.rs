@@ -5,6 +5,7 @@ use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
+use isochron_hierarchy::predict::Links;
 use serde::{Deserialize, Serialize};
 
 use super::Session;
@@ -38,6 +39,13 @@ pub struct Report {
     /// Width of the panels: the inner dimension of an update.
     #[serde(default)]
     pub panel: usize,
+    /// Steps whose panels were here or on their way while one was computed.
+    #[serde(default)]
+    pub lookahead: usize,
+    /// What the links between ranks were measured to carry, which decides about the panels' width, how far ahead they are sent
+    /// and whether they are passed on; `null` where they were not measured.
+    #[serde(default)]
+    pub links: Option<Links>,
     /// What the nodes' shares were cut from: `c`, or `k`.
     #[serde(default)]
     pub split: String,
@@ -229,6 +237,8 @@ impl Report {
             ops: problem.ops(),
             block: problem.block(),
             panel: plan.panel(),
+            lookahead: plan.lookahead(),
+            links: plan.links().copied(),
             split: plan.split().to_string(),
             strategy: config.strategy.to_string(),
             wall_s: execution.wall_s,

@@ -203,6 +203,9 @@ impl Session<'_> {
             ));
         }
         saved.problem.check()?;
+        if saved.kernel_width == 0 || !saved.links.as_ref().is_none_or(Links::is_sound) {
+            return refused("its measurements make no sense".to_string());
+        }
         let columns = saved.nodes[rank]
             .devices
             .iter()
@@ -219,6 +222,12 @@ impl Session<'_> {
             kernel_width: saved.kernel_width,
             links: saved.links,
         };
-        Plan::restored(saved.problem, found).or_else(|error| refused(error.to_string()))
+        let plan =
+            Plan::restored(saved.problem, found).or_else(|error| refused(error.to_string()))?;
+        // It may have been chosen for lack of memory.
+        Ok(match saved.lookahead {
+            0 => plan,
+            steps => plan.with_lookahead(steps),
+        })
     }
 }

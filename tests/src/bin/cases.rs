@@ -12,7 +12,7 @@ use std::path::Path;
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
 use isochron_tests::traps::TRAPS;
-use isochron_tests::{cases, general, moving, scalapack, table};
+use isochron_tests::{cases, general, moving, scalapack, table, travel};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder for files");
@@ -41,7 +41,7 @@ fn main() {
     if longest.is_some() {
         report("redistribution", moving::redistribution(comm.as_ref()));
         report("volume", cases::volume(comm.as_ref()));
-        report("relays", cases::relays(comm.as_ref()));
+        report("steps ahead", travel::steps_ahead(comm.as_ref()));
         report("short pieces", moving::short_pieces(comm.as_ref()));
         return;
     }
@@ -57,7 +57,9 @@ fn main() {
     report("measured", cases::measured(comm.as_ref()));
     report("wrong results", cases::wrong_results(comm.as_ref()));
     report("volume", cases::volume(comm.as_ref()));
-    report("relays", cases::relays(comm.as_ref()));
+    report("relays", travel::relays(comm.as_ref()));
+    report("steps ahead", travel::steps_ahead(comm.as_ref()));
+    report("failing devices", travel::failing_devices(comm.as_ref()));
     report("operations", general::operations(comm.as_ref()));
     report("table", table::layouts_of_every_type(comm.as_ref()));
     report("strategies", table::strategies_of_every_type(comm.as_ref()));

@@ -96,8 +96,8 @@ pub(super) fn open<T: Element>(file: File) -> Result<(Shape, Box<dyn ElementRead
         .checked_mul(cols)
         .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
     // The shortest element is a digit, or two with a space between them, and its line break.
-    let shortest = if is_complex { 4 } else { 2 };
-    if size < (shortest * total as u64).saturating_sub(1) {
+    let shortest: u64 = if is_complex { 4 } else { 2 };
+    if size < shortest.saturating_mul(total as u64).saturating_sub(1) {
         return Err(format!(
             "truncated: {size} bytes cannot hold {rows}×{cols} elements"
         ));

@@ -113,7 +113,8 @@ fn share<V: Serialize + for<'de> Deserialize<'de>>(
 }
 
 /// Reads the matrix in the file at `path` onto `distribution`, and says what this rank sent others of it. Numbers of
-/// another type in the file become the nearest ones of this type.
+/// another type in the file become the nearest ones of `f64`, and these the nearest of `T`: infinite where it does not reach so
+/// far.
 ///
 /// # Errors
 /// [`Error::File`] on every rank when the file is missing, broken, truncated, of another shape than

@@ -1,19 +1,38 @@
 //! What a plan needs of memory, how far ahead it sends, and how it makes do with less.
 
 use isochron_devices::{ElementType, leading_dimension};
-use isochron_hierarchy::predict::Traffic;
+use isochron_hierarchy::predict::{Links, Traffic};
 use num_complex::Complex64;
 
 use super::{Plan, Split};
-use crate::matrix::{Distribution, Part, intersect};
+use crate::matrix::Distribution;
 use crate::multiply::reduce;
-use crate::multiply::schedule::Schedule;
+use crate::multiply::schedule::{A, B, Schedule};
 use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
 
 /// Panels are not made narrower than this to save memory.
 const NARROWEST: usize = 8;
 
 impl Plan {
+    /// The same plan with so many steps' panels here or on their way while one is computed: at least 2, at most 8.
+    #[must_use]
+    pub fn with_lookahead(self, steps: usize) -> Self {
+        Self {
+            lookahead: steps.clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD),
+            ..self
+        }
+    }
+
+    /// The same plan for links that carry so much, which is by what pieces that several ranks need are passed on, or are not.
+    /// The same on every rank.
+    #[must_use]
+    pub fn with_links(self, links: Links) -> Self {
+        Self {
+            links: Some(links),
+            ..self
+        }
+    }
+
     /// The plan with panels as wide, and sent as many steps ahead, as the links make best; as it is where they, or the time of
     /// the arithmetic, are not known.
     pub(super) fn tuned(mut self) -> Self {
@@ -51,8 +70,8 @@ impl Plan {
     /// A plan with the same shares that needs less memory: fewer steps under way, and then narrower panels; `None` where
     /// there is none.
     pub(crate) fn leaner(&self) -> Option<Self> {
-        let lookahead = LEAST_LOOKAHEAD;
-        if self.lookahead > lookahead {
+        if self.lookahead > LEAST_LOOKAHEAD {
+            let lookahead = self.lookahead - 1;
             return Some(Self {
                 lookahead,
                 ..self.clone()
@@ -94,22 +113,18 @@ impl Plan {
         (problem.element().bytes() * (parts + travelling) + check) as u64
     }
 
-    /// Elements of the panels, rows of A on their way into one, and what is packed for others, in each set.
+    /// Elements of the panels, of what comes in pieces that are put together in them, and of what is packed for others, each
+    /// piece once however many want it, in all sets.
     fn panel_elements(&self, rank: usize) -> usize {
-        let c = self.c();
-        let mine = c.part(rank);
+        let mine = self.c().part(rank);
         let schedule = Schedule::new(self, rank);
-        let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
-        let panels = 2 * of_a * mine.rows + of_b * mine.cols;
-        let [my_a, my_b] = self.factors().map(|factor| factor.part(rank));
-        let sent = |other: Part| {
-            let rows = intersect(&my_a.row_range(), &other.row_range()).len();
-            rows + intersect(&my_b.col_range(), &other.col_range()).len()
-        };
-        let others = (0..c.n_ranks()).filter(|&other| other != rank);
-        self.sets()
-            * self.panel()
-            * (panels + others.map(|other| sent(c.part(other))).sum::<usize>())
+        let needed = self.needs_panels(&schedule);
+        let sides = [mine.rows, mine.cols].into_iter().zip(needed);
+        let panels: usize = sides
+            .map(|(side, needed)| 2 * side * usize::from(needed))
+            .sum();
+        let sent: usize = [A, B].map(|side| schedule.sent_across(side)).iter().sum();
+        self.sets() * self.panel() * (panels + sent)
     }
 
     fn leading_dimension(&self, rows: usize) -> usize {
@@ -145,7 +160,7 @@ mod tests {
             plan = leaner;
             seen.push((plan.lookahead(), plan.panel()));
         }
-        assert_eq!(seen[0].0, LEAST_LOOKAHEAD);
+        assert_eq!(seen[0].0, MAX_LOOKAHEAD - 1);
         assert!(seen.len() > 1 && plan.panel() < 2 * NARROWEST, "{seen:?}");
         // What is left are the matrices.
         assert!(plan.memory_bytes(0) < held + held / 10);

@@ -1,0 +1,216 @@
+//! How panels travel: passed on or not, few or many steps ahead, and on when a device fails. As in [`cases`](crate::cases),
+//! every function is collective, panics where something does not hold, and returns the number of cases it ran.
+
+use isochron::comm::Comm;
+use isochron::multiply::{Plan, Problem, Scalars, multiply};
+use isochron_devices::{
+    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, UpdateTime, Updates, View,
+    ViewMut, Worker,
+};
+use isochron_hierarchy::layout::slice_cols;
+use isochron_hierarchy::predict::{Links, Traffic};
+
+use crate::cases::{Case, cpu, integers, layouts, plan_on, team};
+
+const SCALARS: Scalars = Scalars {
+    alpha: 2.0,
+    beta: -1.0,
+};
+
+/// Links without latency, over which everybody passes on what more than two want, and links of nothing but latency, over
+/// which nobody does.
+const LINKS: [Links; 2] = [
+    Links {
+        latency_s: 0.0,
+        bytes_per_s: 1e9,
+    },
+    Links {
+        latency_s: 1.0,
+        bytes_per_s: 1e30,
+    },
+];
+
+/// The steps of [`in_slices`].
+const STEPS: usize = 12;
+
+/// Columns of C for each rank, so that all need the same of A; of k each holds as many panels.
+fn in_slices(comm: &dyn Comm) -> Plan {
+    let n = comm.size();
+    let problem = Problem::new(40, 24 * n, 8 * STEPS, 4).unwrap();
+    let problem = problem.with_panel(8).unwrap();
+    let (rows, cols) = problem.c_blocks();
+    let layout = slice_cols(rows, &vec![cols / n as u64; n]).unwrap();
+    plan_on(comm, problem, layout)
+}
+
+/// Who sends how often: with links that favour it each piece is passed on in a binomial tree, and everybody has it once.
+pub fn relays(comm: &dyn Comm) -> usize {
+    let (n, rank) = (comm.size(), comm.rank());
+    for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
+        let plan = in_slices(comm).with_links(links);
+        let holder_of = |step: usize| {
+            let holds = |&other: &usize| plan.a().part(other).col_range().contains(&(8 * step));
+            (0..n).find(holds).unwrap()
+        };
+        // Members are numbered from the holder, the others by rank.
+        let member = |holder: usize| match rank {
+            rank if rank == holder => 0,
+            rank if rank < holder => rank + 1,
+            rank => rank,
+        };
+        let passes_on = |member: usize| {
+            let rounds = (0..usize::BITS).map(|round| 1_usize << round);
+            rounds
+                .filter(|&round| round > member && member + round < n)
+                .count()
+        };
+        let sends = |step: usize| match (is_passed_on && n > 3, member(holder_of(step))) {
+            (true, member) => passes_on(member),
+            (false, 0) => n - 1,
+            (false, _) => 0,
+        };
+        let expected: usize = (0..STEPS).map(sends).sum();
+        let problem = *plan.problem();
+        let mut case: Case = Case::new(comm, plan, integers);
+        let execution = case.multiply(comm, &mut team(), SCALARS);
+        case.assert_reference(SCALARS, comm);
+        assert_eq!(execution.messages as usize, expected, "rank {rank} of {n}");
+        let mut sent = [execution.bytes];
+        comm.sum_u64(&mut sent);
+        assert_eq!(sent[0] as usize, 8 * problem.m() * problem.k() * (n - 1));
+    }
+    LINKS.len()
+}
+
+/// Few and many steps ahead, more than there are, with pieces passed on and not: every element is right, and as much
+/// travels as is predicted where pieces are whole.
+pub fn steps_ahead(comm: &dyn Comm) -> usize {
+    let mut count = 0;
+    for links in LINKS {
+        for ahead in 2..=8 {
+            let problem = Problem::new(61, 59, 67, 4).unwrap().with_panel(5).unwrap();
+            let (rows, cols) = problem.c_blocks();
+            let on_layouts = layouts(comm.size(), rows, cols);
+            let plans = on_layouts.map(|layout| plan_on(comm, problem, layout));
+            for plan in plans.into_iter().chain([in_slices(comm)]) {
+                let plan = plan.with_links(links).with_lookahead(ahead);
+                assert_eq!(plan.lookahead(), ahead);
+                let whole = plan.problem().k() == 8 * STEPS;
+                let predicted = 8.0 * Traffic::total(&plan.traffic()).elements;
+                let mut case: Case = Case::new(comm, plan, integers);
+                let execution = case.multiply(comm, &mut team(), SCALARS);
+                case.assert_reference(SCALARS, comm);
+                let mut sent = [execution.bytes];
+                comm.sum_u64(&mut sent);
+                assert!(!whole || sent[0] as f64 == predicted);
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// Where a device fails.
+#[derive(Clone, Copy, PartialEq)]
+enum Fails {
+    Begin,
+    Update(usize),
+    Finish,
+}
+
+/// A device that fails at some call.
+struct Failing {
+    inner: Box<dyn Worker>,
+    at: Fails,
+    updates: usize,
+}
+
+impl Failing {
+    fn fail(&self, now: Fails) -> Result<(), DeviceError> {
+        if self.at != now {
+            return Ok(());
+        }
+        Err(DeviceError::Panic {
+            message: "made to fail".to_owned(),
+        })
+    }
+}
+
+impl Worker for Failing {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64 {
+        self.inner.memory_needed(rows, cols, depth, element)
+    }
+}
+
+impl<T: Element> Updates<T> for Failing {
+    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+        self.fail(Fails::Begin)?;
+        T::updates(self.inner.as_mut()).begin(c, depth)
+    }
+
+    fn update(
+        &mut self,
+        alpha: T,
+        a: View<'_, T>,
+        b: View<'_, T>,
+        c: ViewMut<'_, T>,
+    ) -> Result<UpdateTime, DeviceError> {
+        self.fail(Fails::Update(self.updates))?;
+        self.updates += 1;
+        T::updates(self.inner.as_mut()).update(alpha, a, b, c)
+    }
+
+    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
+        self.fail(Fails::Finish)?;
+        T::updates(self.inner.as_mut()).finish(c)
+    }
+}
+
+/// A device of one rank that fails, at the beginning, in the middle or at the end: all ranks leave with its name, nobody
+/// waits, and the next multiplication is right.
+pub fn failing_devices(comm: &dyn Comm) -> usize {
+    let all = [
+        Fails::Begin,
+        Fails::Update(0),
+        Fails::Update(STEPS / 2),
+        Fails::Finish,
+    ];
+    let failing = comm.size() / 2;
+    for (links, at) in LINKS.iter().flat_map(|links| all.map(|at| (links, at))) {
+        let mut workers = [cpu("first"), cpu("second")];
+        if comm.rank() == failing {
+            let [first, second] = workers;
+            let second = Failing {
+                inner: second,
+                at,
+                updates: 0,
+            };
+            workers = [first, Box::new(second)];
+        }
+        let mut failing_team = DeviceTeam::new(workers.into()).unwrap();
+        let plan = in_slices(comm).with_links(*links).with_lookahead(4);
+        let mut case: Case = Case::new(comm, plan, integers);
+        let operands = (&case.a, &case.b);
+        let outcome = multiply(
+            comm,
+            &mut failing_team,
+            &case.plan,
+            SCALARS,
+            operands,
+            &mut case.c,
+        );
+        let error = outcome.unwrap_err().to_string();
+        assert!(
+            error.contains("second") && error.contains("made to fail"),
+            "{error}"
+        );
+        let mut again: Case = Case::new(comm, case.plan, integers);
+        again.multiply(comm, &mut team(), SCALARS);
+        again.assert_reference(SCALARS, comm);
+    }
+    LINKS.len() * all.len()
+}
