@@ -7,14 +7,11 @@ use super::bars::rect;
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 20.0;
-/// Room for one rank, and for one kind of event in it.
-const RANK: f64 = 110.0;
+/// Room for the updates of a rank, and for one of the lanes below them.
+const UPDATES: f64 = 50.0;
 const LANE: f64 = 20.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 40.0;
-
-/// Sets of panels that travel at once, each in a lane of its own.
-const SETS: usize = 3;
 
 const COMPUTES: [&str; 2] = ["#0072b2", "#56b4e9"];
 const TRAVELS: &str = "#e69f00";
@@ -28,11 +25,20 @@ struct Span {
     to_s: f64,
 }
 
+/// Panels on their way.
+struct Journey {
+    rank: usize,
+    /// The first index along k that they are of.
+    k: usize,
+    lane: usize,
+    from_s: f64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     /// An update.
     Computes,
-    /// Panels are on their way, those of the set of this number.
+    /// Panels are on their way, in this lane: no others are in it at that time.
     Travels(usize),
 }
 
@@ -45,7 +51,12 @@ pub fn timeline<'a>(log: impl Iterator<Item = &'a str>) -> String {
         .map(|span| span.from_s)
         .fold(f64::INFINITY, f64::min);
     let last = spans.iter().map(|span| span.to_s).fold(0.0, f64::max);
-    let height = TOP + RANK * ranks as f64 + BOTTOM;
+    let lanes = spans.iter().map(|span| match span.kind {
+        Kind::Computes => 0,
+        Kind::Travels(lane) => lane + 1,
+    });
+    let room = UPDATES + LANE * lanes.max().unwrap_or(0) as f64;
+    let height = TOP + room * ranks as f64 + BOTTOM;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"13\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
@@ -76,7 +87,7 @@ pub fn timeline<'a>(log: impl Iterator<Item = &'a str>) -> String {
     text(&mut svg, WIDTH / 2.0, height - 6.0, "middle", "seconds");
     let mut parity = vec![0; ranks];
     for span in &spans {
-        let base = TOP + RANK * span.rank as f64;
+        let base = TOP + room * span.rank as f64;
         let (y, tall, colour) = match span.kind {
             Kind::Computes => {
                 parity[span.rank] += 1;
@@ -86,13 +97,13 @@ pub fn timeline<'a>(log: impl Iterator<Item = &'a str>) -> String {
                     COMPUTES[parity[span.rank] % COMPUTES.len()],
                 )
             }
-            Kind::Travels(set) => (base + 32.0 + LANE * set as f64, LANE - 4.0, TRAVELS),
+            Kind::Travels(lane) => (base + 32.0 + LANE * lane as f64, LANE - 4.0, TRAVELS),
         };
         let width = (x(span.to_s) - x(span.from_s)).max(0.5);
         rect(&mut svg, (x(span.from_s), y), (width, tall), colour);
     }
     for rank in 0..ranks {
-        let base = TOP + RANK * rank as f64;
+        let base = TOP + room * rank as f64;
         text(
             &mut svg,
             LEFT - 8.0,
@@ -119,8 +130,7 @@ fn legend(svg: &mut String) {
 /// What the lines tell: an update ends with the devices' times, and panels come between two events about the same `k`.
 fn spans<'a>(log: impl Iterator<Item = &'a str>) -> Vec<Span> {
     let mut spans = Vec::new();
-    let mut under_way: Vec<(usize, usize, f64)> = Vec::new();
-    let mut sent = Vec::new();
+    let mut under_way: Vec<Journey> = Vec::new();
     let mut first_s = None;
     for line in log {
         let (Some(clock_s), Some(rank)) = (clock_s(line), after(line, "multiply{rank=")) else {
@@ -134,24 +144,32 @@ fn spans<'a>(log: impl Iterator<Item = &'a str>) -> Vec<Span> {
             clock_s
         };
         let rank = rank as usize;
-        if sent.len() <= rank {
-            sent.resize(rank + 1, 0);
-        }
         if line.contains("panels are sent for") {
             // Without messages nothing is on its way: all of it is here already.
             let travels = after(line, " messages=").is_some_and(|messages| messages > 0.0);
             if let Some(k) = after(line, " k=").filter(|_| travels) {
-                under_way.push((rank, k as usize, time_s));
+                let taken = |lane: &usize| {
+                    let mut others = under_way.iter();
+                    others.any(|other| other.rank == rank && other.lane == *lane)
+                };
+                let lane = (0..).find(|lane| !taken(lane)).unwrap_or(0);
+                let k = k as usize;
+                let from_s = time_s;
+                under_way.push(Journey {
+                    rank,
+                    k,
+                    lane,
+                    from_s,
+                });
             }
         } else if line.contains("panels are here") {
             let Some(k) = after(line, " k=") else {
                 continue;
             };
-            let is_it = |(other, at, _): &(usize, usize, f64)| (*other, *at) == (rank, k as usize);
+            let is_it = |other: &Journey| (other.rank, other.k) == (rank, k as usize);
             if let Some(place) = under_way.iter().position(is_it) {
-                let (_, _, from_s) = under_way.swap_remove(place);
-                let kind = Kind::Travels(sent[rank] % SETS);
-                sent[rank] += 1;
+                let Journey { lane, from_s, .. } = under_way.swap_remove(place);
+                let kind = Kind::Travels(lane);
                 spans.push(Span {
                     rank,
                     kind,
