@@ -2,11 +2,15 @@
 
 use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
 use crate::{DeviceError, Element, ElementType, ThreadPlace, ViewMut};
-use drive::{Device, Drivers, lock};
+use drive::{Device, Drivers};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use sync::lock;
 
 mod drive;
+mod gate;
+mod running;
+mod sync;
 
 /// All devices of a node. Each has its own driver thread; every call makes all of them work at the same time, on
 /// neighbouring vertical slices of C, and returns when the last one is done. They start together: none before the driver
