@@ -34,7 +34,7 @@ pub fn try_reserve_matrix<T: Element>(
 /// is no memory for it.
 ///
 /// A large one is not written: the system makes each of its pages when somebody first writes there, next to the processor
-/// that does. So its devices should (see [`Worker::scale`](crate::Worker::scale)), and until then the memory counts as
+/// that does. So its devices should (see [`Updates::scale`](crate::Updates::scale)), and until then the memory counts as
 /// available.
 pub fn try_zeroed_matrix<T: Element>(len: usize) -> Option<Vec<T>> {
     let layout = Layout::array::<T>(len).ok()?;

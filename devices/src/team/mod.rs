@@ -110,7 +110,7 @@ impl DeviceTeam {
         devices.map(|device| lock(device).threads()).collect()
     }
 
-    /// Measures one device while the others are idle, as [`Updates::resident_peak`].
+    /// Measures one device while the others are idle, as [`Updates::resident_peak`](crate::Updates::resident_peak).
     ///
     /// # Errors
     /// Those of the device.
@@ -126,7 +126,7 @@ impl DeviceTeam {
         T::updates(device.as_mut()).resident_peak()
     }
 
-    /// `C = beta·C` by all devices at the same time, as [`Updates::scale`].
+    /// `C = beta·C` by all devices at the same time, as [`Updates::scale`](crate::Updates::scale).
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -189,7 +189,7 @@ impl DeviceTeam {
         Ok(())
     }
 
-    /// Starts a job on every device, as [`Updates::begin`]. Returns the time of each device.
+    /// Starts a job on every device, as [`Updates::begin`](crate::Updates::begin). Returns the time of each device.
     ///
     /// # Errors
     /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
@@ -206,9 +206,9 @@ impl DeviceTeam {
         })
     }
 
-    /// `C += alpha·A·B` by all devices at the same time, as [`Updates::update`]; A: `rows × k`, B: `k × cols`. Where the
+    /// `C += alpha·A·B` by all devices at the same time, as [`Updates::update`](crate::Updates::update); A: `rows × k`, B: `k × cols`. Where the
     /// panels of the next update are here already, `next`, each device may copy its part of them meanwhile, as
-    /// [`Updates::update_ahead`].
+    /// [`Updates::update_ahead`](crate::Updates::update_ahead).
     ///
     /// While they compute, the calling thread calls `meanwhile` again and again, for the progress of its messages,
     /// and at least once; between the calls it sleeps briefly. Returns the time of each device.
@@ -252,7 +252,7 @@ impl DeviceTeam {
         })
     }
 
-    /// Ends the job on every device, as [`Updates::finish`]; then `c` holds the result. Returns the time of each device.
+    /// Ends the job on every device, as [`Updates::finish`](crate::Updates::finish); then `c` holds the result. Returns the time of each device.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
