@@ -17,7 +17,8 @@ pub enum Pace {
     Slowdown(f64),
     /// An update takes what a recorded model says: `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less
     /// than it really used. Of a device that gathers several updates before it computes, they take that together. The model
-    /// knows updates alone: the beginning and the end of a job take what they really used.
+    /// knows updates alone: the beginning and the end of a job take what they really used. Of elements of every type updates take
+    /// what it says, whatever it was recorded with.
     Points {
         /// Where the model comes from, for reports.
         name: String,

@@ -1,9 +1,9 @@
 //! Calls that fail, each in turn.
 
-use isochron_devices::{DeviceError, Worker};
+use isochron_devices::{CudaConfig, DeviceError, Worker};
 
 use super::case::Case;
-use super::{assert_clean, worker};
+use super::{assert_clean, worker_with};
 use crate::emulator::Control;
 
 /// How a call is made to fail.
@@ -19,13 +19,23 @@ const FAILURES: [(&str, u32, bool); 4] = [
 pub fn failures(control: &Control) -> usize {
     let case = Case::new((60, 56, 12), 3);
     let mut runs = 0;
-    for limit in [None, Some(20_000)] {
+    // On the GPU, streaming with what is gathered, and streaming where nothing may be.
+    for (limit, host_limit) in [
+        (None, None),
+        (Some(20_000), None),
+        (Some(20_000), Some(1024)),
+    ] {
+        let config = CudaConfig {
+            memory_limit_bytes: limit,
+            host_limit_bytes: host_limit,
+            ..CudaConfig::default()
+        };
         for failure in FAILURES {
             let mut number = 0;
             loop {
                 number += 1;
                 runs += 1;
-                if !fails_cleanly(control, &case, limit, failure, number) {
+                if !fails_cleanly(control, &case, &config, failure, number) {
                     break;
                 }
             }
@@ -39,13 +49,13 @@ pub fn failures(control: &Control) -> usize {
 fn fails_cleanly(
     control: &Control,
     case: &Case,
-    limit: Option<u64>,
+    config: &CudaConfig,
     (what, code, later): (&str, u32, bool),
     number: u64,
 ) -> bool {
     control.reset();
     control.fail(number, code, later);
-    let outcome = worker(limit).and_then(|mut worker| {
+    let outcome = worker_with(config).and_then(|mut worker| {
         let outcome = case.run(&mut worker);
         let lost = outcome.is_err() && !matches!(code, 2 | 801);
         if outcome.is_err() && !lost {
