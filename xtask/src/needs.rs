@@ -26,6 +26,8 @@ pub enum Need {
     Numpy,
     /// `ip` and `tc`, which join the hosts of an emulated cluster; Linux has them alone.
     Iproute2,
+    /// valgrind, under which the tests run the whole path; on Linux.
+    Valgrind,
 }
 
 /// What the machine is prepared for.
@@ -41,7 +43,7 @@ pub enum Goal {
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -52,6 +54,7 @@ impl Need {
         Self::OpenBlas,
         Self::Numpy,
         Self::Iproute2,
+        Self::Valgrind,
     ];
 
     /// What to call it before a user.
@@ -67,6 +70,7 @@ impl Need {
             Self::OpenBlas => "the OpenBLAS shared library",
             Self::Numpy => "Python 3 with numpy",
             Self::Iproute2 => "iproute2: ip and tc",
+            Self::Valgrind => "valgrind",
         }
     }
 
@@ -84,7 +88,10 @@ impl Need {
 
     fn is_wanted(self, goal: Goal) -> bool {
         match goal {
-            Goal::Run => !matches!(self, Self::Mpich | Self::Numpy | Self::Iproute2),
+            Goal::Run => !matches!(
+                self,
+                Self::Mpich | Self::Numpy | Self::Iproute2 | Self::Valgrind
+            ),
             Goal::Test => true,
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
         }
@@ -107,6 +114,7 @@ impl Need {
                 let has = |program| probe.runs(program, &["-Version"]);
                 !cfg!(target_os = "linux") || (has("ip") && has("tc"))
             }
+            Self::Valgrind => !cfg!(target_os = "linux") || probe.runs("valgrind", &["--version"]),
         }
     }
 }
@@ -165,6 +173,7 @@ mod tests {
                 ("/usr/bin/python3 -c import numpy", ""),
                 ("ip -Version", "ip utility"),
                 ("tc -Version", "tc utility"),
+                ("valgrind --version", "valgrind-3.19.0"),
             ],
             libraries: vec!["libclang", "libopenblas"],
             variables: vec![],
@@ -194,7 +203,7 @@ mod tests {
         let bare = Fake::default();
         assert_eq!(missing(Goal::Test, &bare), Need::ALL);
         let for_run = missing(Goal::Run, &bare);
-        assert_eq!(for_run.len(), Need::ALL.len() - 3);
+        assert_eq!(for_run.len(), Need::ALL.len() - 4);
         assert!(!for_run.contains(&Need::Mpich) && !for_run.contains(&Need::Numpy));
         assert_eq!(
             missing(Goal::Cluster, &bare),
@@ -216,6 +225,7 @@ mod tests {
             ("pkg-config --exists libudev", Need::Udev),
             ("/usr/bin/python3 -c import numpy", Need::Numpy),
             ("tc -Version", Need::Iproute2),
+            ("valgrind --version", Need::Valgrind),
         ] {
             assert_eq!(missing(Goal::Test, &without(command)), [need], "{command}");
         }

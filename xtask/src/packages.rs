@@ -91,7 +91,7 @@ impl Manager {
     #[rustfmt::skip] // A table reads best as one.
     fn packages_for(self, need: Need) -> &'static [&'static str] {
         let [apt, dnf, brew, spack, modules]: [&[&str]; 5] = match need {
-            // Homebrew itself stands on the system's compiler; network namespaces are Linux's.
+            // Homebrew itself stands on the system's compiler; network namespaces are Linux's, and so is valgrind here.
             Need::CCompiler => [&["build-essential"], &["gcc"], &[], &["gcc"], &["gcc"]],
             Need::PkgConfig => [&["pkg-config"], &["pkgconf-pkg-config"], &["pkgconf"], &["pkgconf"], &["pkgconf"]],
             Need::OpenMpi => [&["libopenmpi-dev", "openmpi-bin"], &["openmpi-devel"], &["open-mpi"], &["openmpi"], &["openmpi"]],
@@ -102,6 +102,7 @@ impl Manager {
             Need::Udev => [&["libudev-dev"], &["systemd-devel"], &["hwloc"], &["hwloc@2.8:2"], &["hwloc"]],
             Need::OpenBlas => [&["libopenblas0-pthread"], &["'libopenblas.so.0()(64bit)'"], &["openblas"], &["openblas"], &["openblas"]],
             Need::Iproute2 => [&["iproute2"], &["iproute", "iproute-tc"], &[], &["iproute2"], &["iproute2"]],
+            Need::Valgrind => [&["valgrind"], &["valgrind"], &[], &["valgrind"], &["valgrind"]],
             Need::Numpy => [&["python3-numpy"], &["python3-numpy"], &["numpy"], &["py-numpy"], &["py-numpy"]],
         };
         match self {
@@ -171,7 +172,7 @@ mod tests {
     fn every_manager_has_a_command_for_every_need() {
         for manager in Manager::ALL {
             for need in Need::ALL {
-                let has_none = matches!(need, Need::CCompiler | Need::Iproute2);
+                let has_none = matches!(need, Need::CCompiler | Need::Iproute2 | Need::Valgrind);
                 if manager == Manager::Brew && has_none {
                     continue;
                 }
