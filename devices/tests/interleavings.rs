@@ -1,5 +1,5 @@
 //! What the threads of a team share, in every order that threads can take and with every value that the memory model
-//! lets them read. A thread that sleeps for ever is a failure.
+//! lets them read; with most threads, in the orders of few interruptions. A thread that sleeps for ever is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -90,7 +90,7 @@ fn explore(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'stati
     builder.check(model);
 }
 
-/// In every interleaving, `N` threads meet at a gate, and each that has passed it sees what all did before.
+/// In the interleavings explored, `N` threads meet at a gate, and each that has passed it sees what all did before.
 fn meet_at_a_gate<const N: usize>(interruptions: Option<usize>) {
     explore(interruptions, || {
         let shared = Arc::new((Gate::new(N), notes::<N>()));
@@ -117,7 +117,7 @@ fn nobody_passes_the_gate_before_all_have_come() {
     meet_at_a_gate::<3>(Some(INTERRUPTIONS));
 }
 
-/// In every interleaving, the caller returns when `N` drivers are done, and sees what they wrote.
+/// In the interleavings explored, the caller returns when `N` drivers are done, and sees what they wrote.
 fn wait_for_drivers<const N: usize>(interruptions: Option<usize>) {
     explore(interruptions, || {
         let shared = Arc::new((Running::new(N), notes::<N>()));

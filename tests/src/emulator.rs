@@ -129,8 +129,9 @@ impl Control {
         unsafe { library.get::<unsafe extern "C" fn() -> u64>("isochron_cuda_emulator_live") }
             .ok()?;
         // Work may run to the end of the process, so the library is never closed.
+        static OPEN: OnceLock<Library> = OnceLock::new();
         Some(Self {
-            emulator: Box::leak(Box::new(library)),
+            emulator: OPEN.get_or_init(|| library),
         })
     }
 

@@ -30,6 +30,8 @@ pub enum Need {
     Scalapack,
     /// StarPU with headers, likewise.
     StarPu,
+    /// valgrind, under which the tests run the whole path; on Linux.
+    Valgrind,
 }
 
 /// What the machine is prepared for.
@@ -47,7 +49,7 @@ pub enum Goal {
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -58,6 +60,7 @@ impl Need {
         Self::OpenBlas,
         Self::Numpy,
         Self::Iproute2,
+        Self::Valgrind,
         Self::Scalapack,
         Self::StarPu,
     ];
@@ -77,6 +80,7 @@ impl Need {
             Self::Iproute2 => "iproute2: ip and tc",
             Self::Scalapack => "ScaLAPACK over Open MPI",
             Self::StarPu => "StarPU 1.3 with headers",
+            Self::Valgrind => "valgrind",
         }
     }
 
@@ -101,12 +105,15 @@ impl Need {
     fn is_wanted(self, goal: Goal) -> bool {
         match goal {
             Goal::Run => {
-                let is_more = matches!(self, Self::Mpich | Self::Numpy | Self::Iproute2);
+                let is_more = matches!(
+                    self,
+                    Self::Mpich | Self::Numpy | Self::Iproute2 | Self::Valgrind
+                );
                 !is_more && !self.is_for_peers()
             }
             Goal::Test => !self.is_for_peers(),
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
-            Goal::Peers => !matches!(self, Self::Mpich | Self::Numpy),
+            Goal::Peers => !matches!(self, Self::Mpich | Self::Numpy | Self::Valgrind),
         }
     }
 
@@ -129,6 +136,7 @@ impl Need {
             }
             Self::Scalapack => SCALAPACK.iter().any(|stem| probe.has_library(stem)),
             Self::StarPu => has_package(probe, STARPU),
+            Self::Valgrind => !cfg!(target_os = "linux") || probe.runs("valgrind", &["--version"]),
         }
     }
 }
@@ -193,6 +201,7 @@ mod tests {
                 ("/usr/bin/python3 -c import numpy", ""),
                 ("ip -Version", "ip utility"),
                 ("tc -Version", "tc utility"),
+                ("valgrind --version", "valgrind-3.19.0"),
             ],
             libraries: vec!["libclang", "libopenblas"],
             variables: vec![],
@@ -224,7 +233,7 @@ mod tests {
         assert_eq!(for_test, Need::ALL[..for_test.len()]);
         assert_eq!(for_test.len(), Need::ALL.len() - 2);
         let for_run = missing(Goal::Run, &bare);
-        assert_eq!(for_run.len(), for_test.len() - 3);
+        assert_eq!(for_run.len(), for_test.len() - 4);
         assert!(!for_run.contains(&Need::Mpich) && !for_run.contains(&Need::Numpy));
         assert_eq!(
             missing(Goal::Cluster, &bare),
@@ -246,6 +255,7 @@ mod tests {
             ("pkg-config --exists libudev", Need::Udev),
             ("/usr/bin/python3 -c import numpy", Need::Numpy),
             ("tc -Version", Need::Iproute2),
+            ("valgrind --version", Need::Valgrind),
         ] {
             assert_eq!(missing(Goal::Test, &without(command)), [need], "{command}");
         }

@@ -91,7 +91,7 @@ impl Manager {
     #[rustfmt::skip] // A table reads best as one.
     fn packages_for(self, need: Need) -> &'static [&'static str] {
         let [apt, dnf, brew, spack, modules]: [&[&str]; 5] = match need {
-            // Homebrew itself stands on the system's compiler; network namespaces are Linux's.
+            // Homebrew itself stands on the system's compiler; network namespaces are Linux's, and so is valgrind here.
             Need::CCompiler => [&["build-essential"], &["gcc"], &[], &["gcc"], &["gcc"]],
             Need::PkgConfig => [&["pkg-config"], &["pkgconf-pkg-config"], &["pkgconf"], &["pkgconf"], &["pkgconf"]],
             Need::OpenMpi => [&["libopenmpi-dev", "openmpi-bin"], &["openmpi-devel"], &["open-mpi"], &["openmpi"], &["openmpi"]],
@@ -104,6 +104,7 @@ impl Manager {
             Need::Iproute2 => [&["iproute2"], &["iproute", "iproute-tc"], &[], &["iproute2"], &["iproute2"]],
             Need::Scalapack => [&["libscalapack-openmpi-dev"], &["scalapack-openmpi-devel"], &["scalapack"], &["netlib-scalapack"], &["scalapack"]],
             Need::StarPu => [&["libstarpu-dev"], &[], &[], &["starpu@1.3"], &["starpu"]],
+            Need::Valgrind => [&["valgrind"], &["valgrind"], &[], &["valgrind"], &["valgrind"]],
             Need::Numpy => [&["python3-numpy"], &["python3-numpy"], &["numpy"], &["py-numpy"], &["py-numpy"]],
         };
         match self {
@@ -174,9 +175,10 @@ mod tests {
         for manager in Manager::ALL {
             for need in Need::ALL {
                 let has_none = match manager {
-                    Manager::Brew => {
-                        matches!(need, Need::CCompiler | Need::Iproute2 | Need::StarPu)
-                    }
+                    Manager::Brew => matches!(
+                        need,
+                        Need::CCompiler | Need::Iproute2 | Need::Valgrind | Need::StarPu
+                    ),
                     Manager::Dnf => need == Need::StarPu,
                     _ => false,
                 };

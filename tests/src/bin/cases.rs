@@ -41,7 +41,7 @@ fn main() {
     if longest.is_some() {
         report("redistribution", moving::redistribution(comm.as_ref()));
         report("volume", cases::volume(comm.as_ref()));
-        report("steps ahead", travel::steps_ahead(comm.as_ref()));
+        report("relays", travel::relays(comm.as_ref()));
         report("short pieces", moving::short_pieces(comm.as_ref()));
         return;
     }
