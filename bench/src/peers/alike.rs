@@ -21,10 +21,10 @@ pub const RESULTS: Results = Results {
 const SHAPES: [[usize; 3]; 6] = [
     [2048, 2048, 2048],
     [4096, 4096, 4096],
-    [8192, 8192, 8192],
     [65_536, 512, 512],
     [1024, 1024, 65_536],
     [512, 65_536, 512],
+    [8192, 8192, 8192],
 ];
 const RANKS: [usize; 3] = [1, 2, 4];
 
@@ -78,30 +78,28 @@ struct Contender {
     parameters: String,
 }
 
-/// Searches the peers' parameters, then lets everybody multiply in turn.
+/// For each shape and number of ranks, searches the peers' parameters and then lets everybody multiply in turn, round by
+/// round; what is found is kept before the next begins.
 pub fn measure(campaign: &Campaign<'_>) -> anyhow::Result<Value> {
     let programs = campaign.programs;
     let absent = programs.absences(&["pdgemm", "pdgemm-mkl", "starpu", "dgemm"]);
-    let mut settings = Vec::new();
-    let mut searches = Searches::default();
-    for sizes in SHAPES {
-        let [m, n, k] = sizes.map(|size| campaign.size(size));
-        let shape = Shape { m, n, k };
-        for ranks in RANKS {
-            settings.push(contenders(programs, shape, ranks, &mut searches)?);
-        }
-    }
     let mut results = campaign.header(Family::Alike, absent);
-    results["searches"] = searches.record();
+    let mut searches = Searches::default();
     let mut samples = Vec::new();
-    for round in 0..campaign.rounds {
-        for setting in &settings {
-            for turn in 0..setting.len() {
+    let settings = SHAPES
+        .into_iter()
+        .flat_map(|sizes| RANKS.map(|ranks| (sizes, ranks)));
+    for (sizes, ranks) in settings {
+        let [m, n, k] = sizes.map(|size| campaign.size(size));
+        let all = contenders(programs, Shape { m, n, k }, ranks, &mut searches)?;
+        for round in 0..campaign.rounds {
+            for turn in 0..all.len() {
                 // Every round starts with another one.
-                let contender = &setting[(round + turn) % setting.len()];
+                let contender = &all[(round + turn) % all.len()];
                 samples.push(contender.sample(programs, round)?);
             }
         }
+        results["searches"] = searches.record();
         results["samples"] = json!(samples);
         if !campaign.quick {
             RESULTS.keep(&results)?;

@@ -90,8 +90,8 @@ impl Searches {
     }
 
     /// Everything that was tried.
-    pub fn record(self) -> Value {
-        Value::Array(self.0)
+    pub fn record(&self) -> Value {
+        Value::Array(self.0.clone())
     }
 }
 
