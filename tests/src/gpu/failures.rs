@@ -23,7 +23,7 @@ pub fn failures(control: &Control) -> usize {
     for (limit, host_limit) in [
         (None, None),
         (Some(20_000), None),
-        (Some(20_000), Some(1024)),
+        (Some(20_000), Some(4096)),
     ] {
         let config = CudaConfig {
             memory_limit_bytes: limit,
