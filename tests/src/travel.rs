@@ -102,7 +102,7 @@ pub fn steps_ahead(comm: &dyn Comm) -> usize {
                 case.assert_reference(SCALARS, comm);
                 let mut sent = [execution.bytes];
                 comm.sum_u64(&mut sent);
-                assert!(!whole || sent[0] as f64 == predicted);
+                assert!(!whole || (sent[0] as f64 - predicted).abs() < 1.0);
                 count += 1;
             }
         }
