@@ -6,6 +6,13 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
+/// What `cargo xtask bench` says in the environment.
+pub fn variable(name: &str) -> anyhow::Result<PathBuf> {
+    std::env::var_os(name)
+        .map(PathBuf::from)
+        .with_context(|| format!("{name} is not set: run campaigns by `cargo xtask bench NAME`"))
+}
+
 /// The programs of one MPI library, as `cargo xtask bench` names them in the environment.
 pub struct Launcher {
     mpirun: PathBuf,
@@ -15,11 +22,6 @@ pub struct Launcher {
 impl Launcher {
     /// Open MPI's.
     pub fn from_environment() -> anyhow::Result<Self> {
-        let variable = |name: &str| {
-            std::env::var_os(name).map(PathBuf::from).with_context(|| {
-                format!("{name} is not set: run campaigns by `cargo xtask bench NAME`")
-            })
-        };
         Ok(Self {
             mpirun: variable("ISOCHRON_MPIRUN_OPENMPI")?,
             isochron: variable("ISOCHRON_BIN_OPENMPI")?,

@@ -7,6 +7,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 
 use super::hosts::Hosts;
+use crate::launch::variable;
 
 /// The BLAS that both sides of a comparison call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,11 +101,6 @@ pub struct Programs {
 
 impl Programs {
     pub fn from_environment() -> anyhow::Result<Self> {
-        let variable = |name: &str| {
-            std::env::var_os(name).map(PathBuf::from).with_context(|| {
-                format!("{name} is not set: run campaigns by `cargo xtask bench NAME`")
-            })
-        };
         Ok(Self {
             mpirun: variable("ISOCHRON_MPIRUN_OPENMPI")?,
             isochron: variable("ISOCHRON_BIN_OPENMPI")?,
@@ -139,7 +135,7 @@ impl Programs {
     }
 
     /// What our own `--blas`, and the peers of one process, call the library.
-    fn library(&self, blas: Blas) -> anyhow::Result<String> {
+    fn blas_name(&self, blas: Blas) -> anyhow::Result<String> {
         match blas {
             Blas::OpenBlas => Ok("libopenblas.so.0".to_owned()),
             Blas::Mkl => {
@@ -211,7 +207,7 @@ impl Programs {
     ) -> anyhow::Result<(Value, String)> {
         let choice = match blas {
             Blas::OpenBlas => "openblas".to_owned(),
-            Blas::Mkl => self.library(blas)?,
+            Blas::Mkl => self.blas_name(blas)?,
         };
         let mut command = self.mpirun(start, false, variables);
         command.arg(&self.isochron).arg("mxm");
@@ -246,7 +242,7 @@ impl Programs {
     /// The answer of one call of the library on all cores.
     pub fn dgemm(&self, blas: Blas, shape: Shape) -> anyhow::Result<Value> {
         let mut command = Command::new(self.folder.join("dgemm"));
-        command.envs(threads(self.cores)).arg(self.library(blas)?);
+        command.envs(threads(self.cores)).arg(self.blas_name(blas)?);
         command.args(shape.words()).arg("1");
         let mut answers = answers(&mut command)?;
         answers.pop().context("an answer of dgemm")
@@ -263,7 +259,7 @@ impl Programs {
         command
             .envs(threads(1))
             .env("STARPU_NCPU", self.cores.to_string())
-            .arg(self.library(Blas::OpenBlas)?)
+            .arg(self.blas_name(Blas::OpenBlas)?)
             .args(shape.words())
             .arg(repetitions.to_string());
         answers(command.args(candidates))
