@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Step, Strategy, imbalance,
+    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Step, Strategy, alike, imbalance,
 };
 use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel};
 use crate::partition::{Partition, Partitioner, apportion, even, proportional};
@@ -30,8 +30,8 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// * a division is measured a second time before it is believed if a part's time contradicts the others of
 ///   that part ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run;
 /// * it returns the best measured division, since convergence need not be monotone; or, when it
-///   ends early, the next one unmeasured, where the models promise that it is faster and know its
-///   speeds well ([`PiecewiseFpm::supports`]). A measured time is one sample: within two standard
+///   ends early, the next one unmeasured, where the models promise that it is faster, by more than the
+///   standard error of the slowest part's time, and know its speeds well ([`PiecewiseFpm::supports`]). A measured time is one sample: within two standard
 ///   errors of it the model, which has seen the other divisions too, has the last word. Otherwise the
 ///   division with the luckiest sample would win;
 /// * a part that was never measured (because its share was rounded to nothing) is assumed to be as
@@ -194,11 +194,12 @@ impl Dpa {
         Ok(())
     }
 
-    /// Seeds every part with a point of `d` units, or none if one is invalid.
+    /// Seeds every part with a point of `d` units, or none if one is invalid. Parts whose times differ by no more than their
+    /// errors count as equally fast.
     pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
         let units = vec![d; self.models.len()];
         self.check_times(&units, times)?;
-        self.add_points(&units, times)
+        self.add_points(&units, &alike(times))
     }
 
     /// Starts with the division that the seeded points suggest; without any, nothing changes.
@@ -208,6 +209,7 @@ impl Dpa {
     pub fn start_from_points(&mut self) -> Result<(), BalanceError> {
         if self.speeds.iter().any(Option::is_some) {
             self.wanted = self.next_partition()?.units;
+            self.informed = true;
         }
         Ok(())
     }
@@ -305,7 +307,7 @@ impl Dpa {
             return Ok(());
         };
         let early = matches!(why, Outcome::NotWorthIt | Outcome::IterationLimit);
-        let best_s = self.best_s(0.0);
+        let best_s = self.best_s(1.0);
         let trusted = best_s.is_infinite() || self.is_supported(&next.units);
         if early && next_s < best_s && trusted {
             self.end_unmeasured(why, next.units, next.times_s);

@@ -229,6 +229,12 @@ impl Observation {
         }
     }
 
+    /// Whether another measurement of the same work differs by no more than the confidence interval of the difference.
+    fn is_alike(&self, other: &Self) -> bool {
+        let measured = self.reps > 0 && other.reps > 0;
+        measured && (self.t_s - other.t_s).abs() <= self.ci_s.hypot(other.ci_s)
+    }
+
     /// The sum of the squared deviations from the mean.
     fn squares(&self) -> f64 {
         let n = f64::from(self.reps);
@@ -239,6 +245,39 @@ impl Observation {
     fn standard_error_s(&self) -> f64 {
         self.ci_s / student_t(self.reps)
     }
+}
+
+/// Times of the same work by several parts, where those that differ by no more than their errors are replaced by their mean:
+/// what looks like a difference between alike parts is noise, and to follow it would make them unequal.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::balance::{Observation, alike};
+///
+/// let time = |t_s| Observation::measured(t_s, 3, 0.1);
+/// let found: Vec<f64> = alike(&[time(1.0), time(3.0), time(1.1)]).iter().map(|time| time.t_s).collect();
+/// assert_eq!(found, [1.05, 3.0, 1.05]);
+/// ```
+#[must_use]
+pub fn alike(times: &[Observation]) -> Vec<Observation> {
+    let mut by_time: Vec<usize> = (0..times.len()).collect();
+    by_time.sort_by(|&a, &b| times[a].t_s.total_cmp(&times[b].t_s));
+    let mut equal = times.to_vec();
+    let mut first = 0;
+    while first < by_time.len() {
+        let fastest = &times[by_time[first]];
+        let others = by_time[first..].iter();
+        let count = others
+            .take_while(|&&part| fastest.is_alike(&times[part]))
+            .count();
+        let group = &by_time[first..first + count.max(1)];
+        let sum_s: f64 = group.iter().map(|&part| times[part].t_s).sum();
+        for &part in group {
+            equal[part] = times[part].taking(sum_s / group.len() as f64);
+        }
+        first += group.len();
+    }
+    equal
 }
 
 /// Student's t: the quantile 0.975 for the mean of so many repetitions.
@@ -401,6 +440,31 @@ mod tests {
         assert_eq!(imbalance(&[2.0, 3.0, 0.0]), 0.5);
         assert_eq!(imbalance(&[2.0, 0.0]), 0.0);
         assert_eq!(imbalance(&[]), 0.0);
+    }
+
+    #[test]
+    fn only_times_that_differ_by_more_than_their_errors_stay_apart() {
+        let time = |t_s, ci_s| Observation::measured(t_s, 3, ci_s);
+        let mut found = [
+            time(4.0, 0.1),
+            time(1.0, 0.1),
+            Observation::at_least(1.05),
+            time(1.3, 0.1),
+            time(1.1, 0.1),
+        ];
+        let times = |found: &[Observation]| -> Vec<f64> {
+            let even = alike(found).into_iter();
+            even.map(|time| time.t_s).collect()
+        };
+        // What is only a floor is like nobody, and keeps those beside it apart.
+        assert_eq!(times(&found), [4.0, 1.0, 1.05, 1.3, 1.1]);
+        found[2] = time(1.05, 0.1);
+        assert_eq!(times(&found), [4.0, 1.05, 1.05, 1.3, 1.05]);
+        assert_eq!(
+            times(&found.map(|time| Observation { ci_s: 0.0, ..time })),
+            [4.0, 1.0, 1.05, 1.3, 1.1]
+        );
+        assert!(alike(&[]).is_empty());
     }
 
     #[test]

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use isochron_devices::Element;
-use isochron_hierarchy::balance::{Extent, NodeBalance, Observation, Outcome, Strategy, imbalance};
+use isochron_hierarchy::balance::{
+    Extent, NodeBalance, Observation, Outcome, Strategy, alike, imbalance,
+};
 use isochron_hierarchy::layout::{Layout, columns};
 use isochron_hierarchy::partition::apportion;
 use isochron_hierarchy::predict::{self, Links, Traffic};
@@ -125,7 +127,7 @@ impl<T: Element> Balancer<'_, T> {
         self.k_total = self.problem.k() / self.comm.size();
         let mine = self.node_time(Extent { rows, cols }, &mut found);
         self.k_total = self.problem.k();
-        Ok((self.gather(&mine?), found))
+        Ok((alike(&self.gather(&mine?)), found))
     }
 
     /// The division of k by these times.

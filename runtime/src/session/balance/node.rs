@@ -61,10 +61,10 @@ fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
     }
 }
 
-/// Fewer repetitions where the run is too short to win back the time that more would take. A repetition is one of the run's
-/// updates, or `updates` of them where the team has a device that gathers so many.
-fn affordable(measure: MeasureConfig, steps: u64, updates: usize) -> MeasureConfig {
-    let reps = (MEASUREMENT_SHARE * steps as f64 / updates as f64) as u32;
+/// Fewer repetitions where the run is too short to win back the time that more would take. A repetition is so many of the
+/// run's updates: several where the team has a device that gathers them, less than one of a part of what a node will have.
+fn affordable(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig {
+    let reps = (MEASUREMENT_SHARE * steps as f64 / updates) as u32;
     let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
     MeasureConfig {
         max_reps,
@@ -233,7 +233,10 @@ impl<T: Element> Balancer<'_, T> {
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
         let depth = self.depth(width);
         let updates = self.team.updates_per_visit(rows, &slices, depth, T::TYPE)?;
-        let config = affordable(self.measure, self.config.steps, updates);
+        let even_share = (self.problem.m() * self.problem.n()) as f64 / self.comm.size() as f64;
+        let area = rows as f64 * slices.iter().sum::<usize>() as f64;
+        let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
+        let config = affordable(self.measure, self.config.steps, updates as f64 * part);
         let measured = measure_team(
             self.team,
             rows,
@@ -494,9 +497,11 @@ mod tests {
     fn short_runs_repeat_the_fewest_times() {
         let default = MeasureConfig::default();
         let reps = |steps, updates| affordable(default, steps, updates).max_reps;
-        assert_eq!(reps(10, 1), default.min_reps);
-        assert_eq!(reps(1000, 64), default.min_reps);
-        assert_eq!(reps(400, 2), 7);
-        assert_eq!(reps(u64::MAX, 1), default.max_reps);
+        assert_eq!(reps(10, 1.0), default.min_reps);
+        assert_eq!(reps(1000, 64.0), default.min_reps);
+        assert_eq!(reps(400, 2.0), 7);
+        // A part of a sixteenth takes a sixteenth of the time.
+        assert_eq!(reps(160, 1.0 / 16.0), default.max_reps.min(89));
+        assert_eq!(reps(u64::MAX, 1.0), default.max_reps);
     }
 }
