@@ -44,7 +44,7 @@ mod sync {
         }
 
         /// Time never runs out, so that a wake-up that is missed shows.
-        pub fn pause(&self, _: Duration) {
+        pub fn pause(&self, _: Option<Duration>) {
             let mut token = lock(&self.token);
             while !*token {
                 token = self.given.wait(token).unwrap();
@@ -133,7 +133,10 @@ fn wait_for_drivers<const N: usize>(interruptions: Option<usize>) {
             .collect();
         let (running, notes) = &*shared;
         let mut looks = 0;
-        running.wait(&mut || looks += 1);
+        running.wait(&mut || {
+            looks += 1;
+            looks < 2
+        });
         assert!(looks > 0, "messages are looked at, however soon all ends");
         assert!(all_are_seen(notes), "a result of {N} is not visible");
         drivers.into_iter().for_each(|it| it.join().unwrap());
@@ -166,7 +169,7 @@ fn a_call_begins_together_and_ends_with_every_result() {
             })
             .collect();
         let (_, running, _, results) = &*shared;
-        running.wait(&mut || ());
+        running.wait(&mut || false);
         assert!(all_are_seen(results), "a result is not visible");
         drivers.into_iter().for_each(|it| it.join().unwrap());
     });

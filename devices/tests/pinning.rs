@@ -104,7 +104,7 @@ fn update(team: &mut DeviceTeam, slices: &[usize], times: usize) {
     for _ in 0..times {
         let (a, b) = (View::new(&a, n, k, n), View::new(&b, k, n, k));
         let c = ViewMut::new(&mut c, n, n, n);
-        team.update(1.0, (a, b), None, c, slices, &mut || {})
+        team.update(1.0, (a, b), None, c, slices, &mut || false)
             .unwrap();
     }
     team.finish(ViewMut::new(&mut c, n, n, n), slices).unwrap();

@@ -246,7 +246,7 @@ impl<T: Element> Operands<T> {
                 Some((a, b)),
                 c.reborrow(),
                 slices,
-                &mut || {},
+                &mut || false,
             )?;
             for (mean_s, time) in means_s.iter_mut().zip(times) {
                 *mean_s += time.busy_s / together as f64;

@@ -45,7 +45,7 @@ impl Drivers {
         &self,
         devices: &[Device],
         tasks: Vec<Option<T>>,
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
         call: impl Fn(&mut dyn Worker, T) -> Result<R, DeviceError> + Sync,
     ) -> Vec<Result<R, DeviceError>> {
         let gate = Gate::new(tasks.iter().flatten().count());

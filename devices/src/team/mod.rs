@@ -137,7 +137,7 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<(), DeviceError> {
         self.check(slices, c.cols())?;
-        self.drive(parts(c, slices), &mut || {}, |worker, c| {
+        self.drive(parts(c, slices), &mut || false, |worker, c| {
             T::updates(worker).scale(beta, c);
             Ok(())
         })?;
@@ -183,7 +183,7 @@ impl DeviceTeam {
     ) -> Result<(), DeviceError> {
         self.check(slices, slices.iter().sum())?;
         let tasks = slices.iter().map(|&cols| (cols > 0).then_some(cols));
-        self.drive(tasks.collect(), &mut || {}, |worker, cols| {
+        self.drive(tasks.collect(), &mut || false, |worker, cols| {
             worker.reserve(rows, cols, depth, element)
         })?;
         Ok(())
@@ -201,7 +201,7 @@ impl DeviceTeam {
         depth: Depth,
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
-        self.drive(parts(c, slices), &mut || {}, |worker, c| {
+        self.drive(parts(c, slices), &mut || false, |worker, c| {
             T::updates(worker).begin(c, depth)
         })
     }
@@ -210,8 +210,8 @@ impl DeviceTeam {
     /// panels of the next update are here already, `next`, each device may copy its part of them meanwhile, as
     /// [`Updates::update_ahead`](crate::Updates::update_ahead).
     ///
-    /// While they compute, the calling thread calls `meanwhile` again and again, for the progress of its messages,
-    /// and at least once; between the calls it sleeps briefly. Returns the time of each device.
+    /// While they compute, the calling thread calls `meanwhile`, for the progress of its messages, at least once and again as
+    /// long as it says that there is more to do; between the calls it sleeps briefly. Returns the time of each device.
     ///
     /// # Errors
     /// As [`begin`](Self::begin). A panic in a device is such an error too; the others finish their update first.
@@ -222,7 +222,7 @@ impl DeviceTeam {
         next: Option<Panels<'_, T>>,
         c: ViewMut<'_, T>,
         slices: &[usize],
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
         for (a, b) in [Some(panels), next].into_iter().flatten() {
@@ -262,7 +262,7 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.check(slices, c.cols())?;
-        self.drive(parts(c, slices), &mut || {}, |worker, c| {
+        self.drive(parts(c, slices), &mut || false, |worker, c| {
             T::updates(worker).finish(c)
         })
     }
@@ -285,7 +285,7 @@ impl DeviceTeam {
     fn drive<W: Send, R: Default + Send>(
         &self,
         tasks: Vec<Option<W>>,
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
         call: impl Fn(&mut dyn Worker, W) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
         let outcomes = self.drivers.drive(&self.devices, tasks, meanwhile, call);

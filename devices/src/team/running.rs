@@ -1,11 +1,14 @@
 //! How many drivers are still at work, and the thread that waits for them.
 
 use super::sync::{AtomicUsize, Ordering, Waiter};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long the calling thread sleeps between two looks at its messages while the devices compute: short against an
-/// update of milliseconds, long enough to leave the core to the devices.
-const MEANWHILE_PAUSE: Duration = Duration::from_micros(75);
+/// How long the calling thread sleeps between two looks at its messages while the devices compute, at least and at most: it
+/// shares a core with them, and each look costs them some microseconds and what was in the caches.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(75);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+/// In between it sleeps for this part of the time that has passed: what a look comes late is small against the update.
+const PART: u32 = 8;
 
 /// How many drivers are still at work, and who waits for them.
 pub(super) struct Running {
@@ -30,15 +33,20 @@ impl Running {
         }
     }
 
-    /// Calls `meanwhile` until all are done, at least once. Called by the thread that made this.
-    pub fn wait(&self, meanwhile: &mut dyn FnMut()) {
+    /// Calls `meanwhile`, at least once, until it says that nothing is left to do or all are done, and waits for them. Called
+    /// by the thread that made this.
+    pub fn wait(&self, meanwhile: &mut dyn FnMut() -> bool) {
+        let start = Instant::now();
+        let mut more = true;
         loop {
-            meanwhile();
+            more = more && meanwhile();
             if self.count.load(Ordering::Acquire) == 0 {
                 return;
             }
+            let part = start.elapsed() / PART;
+            let pause = part.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
             // A wake-up that came before is not lost, so the last device ends this pause at once.
-            self.caller.pause(MEANWHILE_PAUSE);
+            self.caller.pause(more.then_some(pause));
         }
     }
 }

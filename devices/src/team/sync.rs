@@ -29,9 +29,13 @@ impl Waiter {
         Self(std::thread::current())
     }
 
-    /// Returns after a [`wake`](Self::wake) since the last pause, or when the time is over.
-    pub fn pause(&self, at_most: Duration) {
-        std::thread::park_timeout(at_most);
+    /// Returns after a [`wake`](Self::wake) since the last pause, or when the time is over, where there is one; now and then
+    /// for no reason.
+    pub fn pause(&self, at_most: Option<Duration>) {
+        match at_most {
+            Some(time) => std::thread::park_timeout(time),
+            None => std::thread::park(),
+        }
     }
 
     /// Ends the pause, or the next one when there is none now.

@@ -25,6 +25,8 @@ pub struct Matrix<T = f64> {
     part: Part,
     ld: usize,
     local: Vec<T>,
+    /// Whether nobody has written since it was made of zeros: to make it zero once more costs a pass over its memory.
+    is_zero: bool,
 }
 
 impl<T: Element> Matrix<T> {
@@ -47,7 +49,23 @@ impl<T: Element> Matrix<T> {
             part,
             ld,
             local,
+            is_zero: true,
         })
+    }
+
+    /// The same, after `zero`, which writes zeros, has written it.
+    pub(crate) fn zeroed_by<E>(
+        mut self,
+        zero: impl FnOnce(ViewMut<'_, T>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        zero(self.local_mut())?;
+        self.is_zero = true;
+        Ok(self)
+    }
+
+    /// Whether `beta` times this matrix may be another one, as far as this rank knows.
+    pub(crate) fn is_changed_by(&self, beta: T) -> bool {
+        beta != T::ONE && (beta != T::ZERO || !self.is_zero)
     }
 
     /// A generated matrix.
@@ -67,7 +85,8 @@ impl<T: Element> Matrix<T> {
     /// Sets every local element to `element(row, col)`, indices in the whole matrix.
     pub fn fill(&mut self, element: impl Fn(usize, usize) -> T) {
         let Part { row, col, rows, .. } = self.part;
-        for (j, column) in self.local.chunks_exact_mut(self.ld).enumerate() {
+        let ld = self.ld;
+        for (j, column) in self.written().chunks_exact_mut(ld).enumerate() {
             for (i, value) in column[..rows].iter_mut().enumerate() {
                 *value = element(row + i, col + j);
             }
@@ -91,7 +110,14 @@ impl<T: Element> Matrix<T> {
 
     /// The local elements, to be written.
     pub fn local_mut(&mut self) -> ViewMut<'_, T> {
-        ViewMut::new(&mut self.local, self.part.rows, self.part.cols, self.ld)
+        let (Part { rows, cols, .. }, ld) = (self.part, self.ld);
+        ViewMut::new(self.written(), rows, cols, ld)
+    }
+
+    /// The memory of the local elements, to be written.
+    fn written(&mut self) -> &mut [T] {
+        self.is_zero = false;
+        &mut self.local
     }
 
     /// The local element in local `row` and `col`.
@@ -101,7 +127,8 @@ impl<T: Element> Matrix<T> {
 
     /// Sets the local element in local `row` and `col`.
     pub(crate) fn set(&mut self, row: usize, col: usize, value: T) {
-        self.local[row + col * self.ld] = value;
+        let place = row + col * self.ld;
+        self.written()[place] = value;
     }
 
     /// The local columns, each as long as the part has rows.
@@ -118,4 +145,29 @@ pub(crate) fn try_zeros<T: Element>(len: usize, what: &'static str) -> Result<Ve
         what,
         bytes: (size_of::<T>() as u64).saturating_mul(len as u64),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_known_until_somebody_writes() {
+        let zeros = || Matrix::<f64>::zeros(Distribution::whole(3, 2), 0).unwrap();
+        let mut matrix = zeros();
+        assert!(!matrix.is_changed_by(0.0) && matrix.is_changed_by(f64::NAN));
+        matrix.set(1, 1, 5.0);
+        assert!(matrix.is_changed_by(0.0) && !matrix.is_changed_by(1.0));
+        let made = zeros().zeroed_by(|mut view| {
+            view.scale(0.0);
+            Ok::<(), Error>(())
+        });
+        let mut matrix = made.unwrap();
+        assert!(!matrix.is_changed_by(0.0));
+        matrix.local_mut();
+        assert!(matrix.is_changed_by(0.0));
+        let mut matrix = zeros();
+        matrix.fill(|_, _| 1.0);
+        assert!(matrix.is_changed_by(0.0));
+    }
 }

@@ -114,7 +114,9 @@ pub fn multiply<T: Element>(
     let volume = match &mut partial {
         None => summa.job(&operands, scalars.beta, (steps, depth), &mut sets, c),
         Some(partial) => {
-            c.local_mut().scale(scalars.beta);
+            if c.is_changed_by(scalars.beta) {
+                c.local_mut().scale(scalars.beta);
+            }
             let mut volume = summa.job(&operands, T::ZERO, (steps, depth), &mut sets, partial);
             let start = Instant::now();
             volume.add(reduce::reduce(comm, plan, partial.local(), c));
@@ -223,7 +225,9 @@ impl<T: Element> Summa<'_, T> {
         sets: &mut [Panels<'a, T>],
         c: &mut Matrix<T>,
     ) -> Volume {
-        self.guard(|team, slices| team.scale(beta, c.local_mut(), slices));
+        if c.is_changed_by(beta) {
+            self.guard(|team, slices| team.scale(beta, c.local_mut(), slices));
+        }
         self.timed(|team, slices| team.begin(c.local_mut(), slices, depth));
         let steps = if self.alpha == T::ZERO { 0 } else { steps };
         let volume = self.run(operands, steps, sets, c);
@@ -231,8 +235,8 @@ impl<T: Element> Summa<'_, T> {
         volume
     }
 
-    /// Runs every step. While one computes, this thread sends for the last step that there is a set for, copies what needs no
-    /// message, and makes all messages progress.
+    /// Runs every step. While one computes, this thread sends for the steps ahead that there are sets for, copies what needs no
+    /// message, and makes all messages progress. Nobody waits for what is packed for a step but the first.
     fn run<'a>(
         &mut self,
         operands: &Operands<'a, T>,
@@ -242,9 +246,9 @@ impl<T: Element> Summa<'_, T> {
     ) -> Volume {
         let mut total = Volume::default();
         let mut add = |volume: Volume| total.add(volume);
-        let lookahead = sets.len() - 1;
-        for (step, panels) in sets.iter_mut().enumerate().take(lookahead.min(steps)) {
-            add(panels.start(operands, step));
+        let mut sent_for = steps.min(1);
+        if sent_for > 0 {
+            add(sets[0].start(operands, 0));
         }
         for step in 0..steps {
             let span = tracing::trace_span!("step", step);
@@ -254,15 +258,19 @@ impl<T: Element> Summa<'_, T> {
             self.wait_for(sets, operands);
             let (now, ahead) = sets.split_at_mut(1);
             let (next, later) = ahead.split_at_mut(1);
-            let next_is_here = step + 1 < steps && next[0].progress();
-            let mut to_send = (step + lookahead < steps).then_some(step + lookahead);
+            let next_is_here = step + 1 < sent_for && next[0].progress();
+            // Whether anything is still under way.
             let mut duty = |next: Option<&mut Panels<'a, T>>| {
-                if let (Some(step), Some(free)) = (to_send.take(), later.last_mut()) {
-                    add(free.start(operands, step));
+                let first = step + 2 - usize::from(next.is_some());
+                let mut more = false;
+                for (ahead, panels) in (first..steps).zip(next.into_iter().chain(&mut *later)) {
+                    if ahead == sent_for {
+                        add(panels.start(operands, ahead));
+                        sent_for += 1;
+                    }
+                    more |= !panels.progress();
                 }
-                for panels in next.into_iter().chain(later.iter_mut()) {
-                    panels.progress();
-                }
+                more
             };
             if operands.c.is_empty() {
                 // There is nothing to compute, but others need what this rank holds.
@@ -276,7 +284,7 @@ impl<T: Element> Summa<'_, T> {
                     duty(Some(&mut next[0]))
                 });
             }
-            duty(None);
+            duty(Some(&mut next[0]));
         }
         total
     }
@@ -302,7 +310,7 @@ impl<T: Element> Summa<'_, T> {
         panels: isochron_devices::Panels<'_, T>,
         next: Option<isochron_devices::Panels<'_, T>>,
         c: &mut Matrix<T>,
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut() -> bool,
     ) {
         if self.failure.is_some() {
             return;

@@ -1,6 +1,6 @@
 //! The panels of one step of SUMMA, and the messages that bring them.
 
-use isochron_devices::{Element, View, ViewMut};
+use isochron_devices::{Element, View, ViewMut, try_zeroed_matrix};
 
 use super::schedule::{A, B, Block, Piece, Schedule};
 use crate::comm::{Comm, Message, Transfer};
@@ -224,7 +224,11 @@ impl<T: Element> Buffers<T> {
         if self.all.len() == self.used {
             self.all.push(Vec::new());
         }
-        self.all[self.used].resize(len, T::ZERO);
+        let buffer = &mut self.all[self.used];
+        if buffer.capacity() < len {
+            *buffer = try_zeroed_matrix(len).unwrap_or_default();
+        }
+        buffer.resize(len, T::ZERO);
         self.used += 1;
         (self.used - 1, 0..len)
     }

@@ -257,12 +257,12 @@ impl<'c> Session<'c> {
     /// # Errors
     /// [`Error::Allocation`] when the memory cannot be had; [`Error::Device`] when the plan is another session's.
     pub fn zeros<T: Element>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
-        let mut c = Matrix::zeros(plan.c(), self.comm.rank())?;
+        let c = Matrix::zeros(plan.c(), self.comm.rank())?;
         // Where k is split the devices compute elsewhere, and C is summed by this thread.
-        if *plan.split() == Split::C && !c.part().is_empty() {
-            self.team.scale(T::ZERO, c.local_mut(), plan.slices())?;
+        if *plan.split() != Split::C || c.part().is_empty() {
+            return Ok(c);
         }
-        Ok(c)
+        Ok(c.zeroed_by(|c| self.team.scale(T::ZERO, c, plan.slices()))?)
     }
 
     /// Multiplies as planned, `C = alpha·op(A)·op(B) + beta·C`, matrices of the type that the plan is for.

@@ -64,6 +64,7 @@ impl<T: Element> Matrix<T> {
     }
 
     fn stored_mut(&mut self) -> StoredMut<'_, T> {
-        StoredMut::by_columns(&mut self.local, self.ld)
+        let ld = self.ld;
+        StoredMut::by_columns(self.written(), ld)
     }
 }
