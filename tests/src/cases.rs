@@ -178,6 +178,13 @@ impl<T: Element> Case<T> {
         self.plan.operands((&self.a, &self.b))
     }
 
+    /// An exact check that is begun, and has seen A and B.
+    pub(crate) fn exact_check(&self, comm: &dyn Comm, scalars: Scalars<T>, seed: u64) -> Exact<T> {
+        let mut check = Exact::begin(comm, scalars, &self.c, seed).unwrap();
+        check.add(comm, self.operands()).unwrap();
+        check
+    }
+
     pub(crate) fn multiply(
         &mut self,
         comm: &dyn Comm,
@@ -252,14 +259,10 @@ pub fn exact(comm: &dyn Comm) -> usize {
             for layout in layouts(comm.size(), rows, cols) {
                 let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
                 case.c.fill(|_, _| f64::NAN);
-                let check = Exact::begin(comm, OVERWRITE, case.operands(), &case.c, 5).unwrap();
+                let check = case.exact_check(comm, OVERWRITE, 5);
                 case.multiply(comm, &mut team, OVERWRITE);
                 case.assert_reference(OVERWRITE, comm);
-                assert!(
-                    check.finish(comm, case.operands(), &case.c).passed,
-                    "{}",
-                    case.label(comm)
-                );
+                assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
                 count += 1;
             }
         }
@@ -286,14 +289,10 @@ pub fn scalars(comm: &dyn Comm) -> usize {
                 if beta == 0.0 {
                     case.c.fill(|_, _| f64::NAN);
                 }
-                let check = Exact::begin(comm, scalars, case.operands(), &case.c, 6).unwrap();
+                let check = case.exact_check(comm, scalars, 6);
                 case.multiply(comm, &mut team, scalars);
                 case.assert_reference(scalars, comm);
-                assert!(
-                    check.finish(comm, case.operands(), &case.c).passed,
-                    "{}",
-                    case.label(comm)
-                );
+                assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
                 count += 1;
             }
         }
@@ -320,9 +319,10 @@ pub fn probe(comm: &dyn Comm) -> usize {
             let (rows, cols) = problem.c_blocks();
             let layout = layouts(comm.size(), rows, cols)[layout_idx].clone();
             let mut case = Case::new(comm, plan_on(comm, problem, layout), uniform);
-            let check = Probe::begin(scalars, &case.c, 7);
+            let mut check = Probe::begin(scalars, &case.c, 7);
+            check.add(comm, case.operands());
             case.multiply(comm, &mut team, scalars);
-            let verdict = check.finish(comm, case.operands(), &case.c);
+            let verdict = check.finish(comm, &case.c);
             assert!(
                 verdict.passed,
                 "residual {} in {}",
@@ -361,16 +361,12 @@ pub fn measured(comm: &dyn Comm) -> usize {
             let plan = session.plan(problem, &config).unwrap();
             let mut case = Case::new(comm, plan, integers);
             let operands = (&case.a, &case.b);
-            let check = Exact::begin(comm, OVERWRITE, case.operands(), &case.c, 8).unwrap();
+            let check = case.exact_check(comm, OVERWRITE, 8);
             let execution = session
                 .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
                 .unwrap();
             case.assert_reference(OVERWRITE, comm);
-            assert!(
-                check.finish(comm, case.operands(), &case.c).passed,
-                "{}",
-                case.label(comm)
-            );
+            assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
             assert_eq!(execution.busy_s.len(), session.devices().len());
             count += 1;
         }
@@ -399,10 +395,10 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
                 alpha: 1.0,
                 beta: 1.0,
             };
-            let probe = Probe::begin(scalars, &case.c, 9);
+            let mut probe = Probe::begin(scalars, &case.c, 9);
+            probe.add(comm, case.operands());
             let is_whole = generator(0) == integers(0);
-            let exact =
-                is_whole.then(|| Exact::begin(comm, scalars, case.operands(), &case.c, 9).unwrap());
+            let exact = is_whole.then(|| case.exact_check(comm, scalars, 9));
             case.multiply(comm, &mut team, scalars);
             if comm.rank() == comm.size() - 1 {
                 let part = case.c.part();
@@ -414,10 +410,10 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
                     .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
             assert!(
-                !probe.finish(comm, case.operands(), &case.c).passed,
+                !probe.finish(comm, &case.c).passed,
                 "the probe missed the damage"
             );
-            let passed = exact.map(|check| check.finish(comm, case.operands(), &case.c).passed);
+            let passed = exact.map(|check| check.finish(comm, &case.c).passed);
             assert_ne!(passed, Some(true), "the exact check missed the damage");
         }
     }

@@ -3,7 +3,6 @@
 use isochron::comm::Comm;
 use isochron::matrix::{Matrix, Op};
 use isochron::multiply::{Plan, Problem, Scalars};
-use isochron::verify::Exact;
 use isochron_hierarchy::predict::Traffic;
 
 use crate::cases::{Case, integers, layouts, plan_on, team};
@@ -43,10 +42,10 @@ fn multiply_and_check(comm: &dyn Comm, plan: Plan, scalars: Scalars) -> u64 {
     if scalars.alpha == 0.0 {
         case.a.fill(|_, _| f64::INFINITY);
     }
-    let check = Exact::begin(comm, scalars, case.operands(), &case.c, 5).unwrap();
+    let check = case.exact_check(comm, scalars, 5);
     let execution = case.multiply(comm, &mut team(), scalars);
     case.assert_reference(scalars, comm);
-    let passed = check.finish(comm, case.operands(), &case.c).passed;
+    let passed = check.finish(comm, &case.c).passed;
     assert!(passed, "{}", case.label(comm));
     execution.bytes
 }

@@ -11,6 +11,7 @@ pub mod gpu;
 pub mod gpu_jobs;
 pub mod launch;
 pub mod moving;
+pub mod parts;
 pub mod scalapack;
 pub mod table;
 pub mod traps;

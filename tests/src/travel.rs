@@ -112,7 +112,7 @@ pub fn steps_ahead(comm: &dyn Comm) -> usize {
 
 /// Where a device fails.
 #[derive(Clone, Copy, PartialEq)]
-enum Fails {
+pub(crate) enum Fails {
     Begin,
     Update(usize),
     Finish,
@@ -170,6 +170,21 @@ impl<T: Element> Updates<T> for Failing {
     }
 }
 
+/// Two devices, of which the second fails on one rank.
+pub(crate) fn failing_team(comm: &dyn Comm, at: Fails) -> DeviceTeam {
+    let mut workers = [cpu("first"), cpu("second")];
+    if comm.rank() == comm.size() / 2 {
+        let [first, second] = workers;
+        let second = Failing {
+            inner: second,
+            at,
+            updates: 0,
+        };
+        workers = [first, Box::new(second)];
+    }
+    DeviceTeam::new(workers.into()).unwrap()
+}
+
 /// A device of one rank that fails, at the beginning, in the middle or at the end: all ranks leave with its name, nobody
 /// waits, and the next multiplication is right.
 pub fn failing_devices(comm: &dyn Comm) -> usize {
@@ -179,19 +194,8 @@ pub fn failing_devices(comm: &dyn Comm) -> usize {
         Fails::Update(STEPS / 2),
         Fails::Finish,
     ];
-    let failing = comm.size() / 2;
     for (links, at) in LINKS.iter().flat_map(|links| all.map(|at| (links, at))) {
-        let mut workers = [cpu("first"), cpu("second")];
-        if comm.rank() == failing {
-            let [first, second] = workers;
-            let second = Failing {
-                inner: second,
-                at,
-                updates: 0,
-            };
-            workers = [first, Box::new(second)];
-        }
-        let mut failing_team = DeviceTeam::new(workers.into()).unwrap();
+        let mut failing_team = failing_team(comm, at);
         let plan = in_slices(comm).with_links(*links).with_lookahead(4);
         let mut case: Case = Case::new(comm, plan, integers);
         let operands = (&case.a, &case.b);

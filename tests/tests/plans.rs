@@ -75,6 +75,61 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
     }
 }
 
+/// A and B of 150 GB each, which no machine that runs the tests has, and a C of half a megabyte.
+#[test]
+fn a_and_b_that_do_not_fit_are_planned_in_parts() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
+    let mpi = &libraries()[0];
+    let long = ["--m", "256", "--n", "256", "--k", "75000000"];
+    let kept = keep_plan(mpi, &long, &path);
+    let whole = 2 * 8 * 256 * 75_000_000;
+    let needed: u64 = kept.nodes.iter().map(|node| node.memory_bytes).sum();
+    assert!(kept.k_parts > 4 && needed < whole / 2, "{kept:?}");
+    let text = mpi.isochron(2, &mxm(&[&["--plan"], &long[..]].concat()));
+    let text = text.success();
+    assert!(
+        text.contains(&format!("in {} parts of k", kept.k_parts)),
+        "{text}"
+    );
+    // Where k itself is divided, A and B stay where they are.
+    let by_k = [&long[..], &["--split", "k"]].concat();
+    run(mpi.command(2, &mpi.isochron, &mxm(&by_k)), SOON).failure(INPUT);
+}
+
+/// Whole numbers in files of both formats, read whole and in parts: the very same product.
+#[test]
+fn parts_of_files_are_multiplied_as_the_whole_is() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (a, b, plan) = (path("a.npy"), path("b.mtx"), path("plan.json"));
+    let [whole, in_parts] = ["whole.npy", "parts.npy"].map(path);
+    let mpi = &libraries()[0];
+    let multiply = |arguments: &[&str]| {
+        let all = [&["--verify", "exact", "--json"], arguments].concat();
+        let report = mpi.isochron(2, &mxm(&all)).success();
+        let report: Report = serde_json::from_str(&report).unwrap();
+        assert_eq!(report.verified, Some(true));
+        report
+    };
+    multiply(&["--m", "500", "--n", "90", "--k", "3", "--out", &a]);
+    multiply(&["--m", "500", "--n", "70", "--k", "3", "--out", &b]);
+    let files = ["--a", &a, "--b", &b];
+    let how = ["--op-a", "t", "--split", "c", "--panel", "60"];
+    let keep = ["--save-plan", &plan, "--out", &whole];
+    let report = multiply(&[&files[..], &how, &keep].concat());
+    assert!(report.k_parts == 1 && report.nodes.iter().all(|node| node.parts_s == 0.0));
+    let text = std::fs::read_to_string(&plan).unwrap();
+    let more = text.replace("\"k_parts\": 1", "\"k_parts\": 4");
+    assert_ne!(more, text);
+    std::fs::write(&plan, more).unwrap();
+    let again = ["--op-a", "t", "--load-plan", &plan, "--out", &in_parts];
+    let report = multiply(&[&files[..], &again].concat());
+    assert!(report.k_parts == 4 && report.nodes.iter().all(|node| node.parts_s > 0.0));
+    let [whole, in_parts] = [whole, in_parts].map(|path| std::fs::read(path).unwrap());
+    assert!(whole == in_parts, "the products differ");
+}
+
 #[test]
 fn plans_for_something_else_are_refused() {
     let folder = TempDir::new().unwrap();

@@ -22,28 +22,34 @@ impl<T: Element> Check<T> {
         comm: &dyn Comm,
         arguments: &Arguments,
         scalars: Scalars<T>,
-        operands: [Operand<'_, T>; 2],
         c: &Matrix<T>,
     ) -> Result<Self, Error> {
         Ok(match arguments.verify {
             Verify::None => Check::None,
             Verify::Probe => Check::Probe(Probe::begin(scalars, c, arguments.seed)),
-            Verify::Exact => {
-                Check::Exact(Exact::begin(comm, scalars, operands, c, arguments.seed)?)
-            }
+            Verify::Exact => Check::Exact(Exact::begin(comm, scalars, c, arguments.seed)?),
         })
     }
 
-    pub(super) fn finish(
-        self,
+    /// Shows A and B, or a part of k of them.
+    pub(super) fn add(
+        &mut self,
         comm: &dyn Comm,
         operands: [Operand<'_, T>; 2],
-        c: &Matrix<T>,
-    ) -> Option<(VerifyReport, bool)> {
+    ) -> Result<(), Error> {
+        match self {
+            Check::None => {}
+            Check::Probe(probe) => probe.add(comm, operands),
+            Check::Exact(exact) => exact.add(comm, operands)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Option<(VerifyReport, bool)> {
         let (method, Verdict { passed, residual }) = match self {
             Check::None => return None,
-            Check::Probe(probe) => ("probe", probe.finish(comm, operands, c)),
-            Check::Exact(exact) => ("exact", exact.finish(comm, operands, c)),
+            Check::Probe(probe) => ("probe", probe.finish(comm, c)),
+            Check::Exact(exact) => ("exact", exact.finish(comm, c)),
         };
         Some((
             VerifyReport {

@@ -12,8 +12,8 @@ use clap::{Args, ValueEnum};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::redistribute::Moved;
-use isochron::matrix::{Generator, Matrix, Op, file};
-use isochron::multiply::{Plan, Scalars, SplitChoice};
+use isochron::matrix::{Distribution, Generator, Matrix, Op, file};
+use isochron::multiply::{PartOfK, Plan, Scalars, SplitChoice};
 use isochron::output::PartialFile;
 use isochron::session::{Report, SavedPlan, Session, SessionConfig};
 use isochron_devices::Element;
@@ -223,11 +223,28 @@ fn multiply_as<T: Element>(
         alpha: T::of(arguments.alpha),
         beta: T::of(beta),
     };
-    let ((a, b, mut c), mut moved) = matrices(session, arguments, plan, scalars)?;
-    let factors = plan.operands((&a, &b));
-    let check = Check::begin(comm, arguments, scalars, factors, &c)?;
-    let execution = session.multiply(plan, scalars, (&a, &b), &mut c)?;
-    let verdict = check.finish(comm, factors, &c);
+    let mut source = Source {
+        comm,
+        arguments,
+        moved: Moved::default(),
+    };
+    let mut c = source.c(session, plan, scalars)?;
+    let mut check = Check::begin(comm, arguments, scalars, &c)?;
+    let execution = if plan.k_parts() == 1 {
+        let (a, b) = (source.a(plan.a())?, source.b(plan.b())?);
+        check.add(comm, plan.operands((&a, &b)))?;
+        session.multiply(plan, scalars, (&a, &b), &mut c)?
+    } else {
+        let mut make = |part: &PartOfK| {
+            let (a, b) = (source.a(part.a())?, source.b(part.b())?);
+            let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
+            check.add(comm, part.plan().operands((&a, &b)))?;
+            Ok((a, b))
+        };
+        session.multiply_in_parts(plan, scalars, &mut make, &mut c)?
+    };
+    let verdict = check.finish(comm, &c);
+    let mut moved = source.moved;
     let mut report = Report::gather(session, plan, balance, &execution, verdict);
     if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
         moved = moved.and(file::write(comm, path, &c)?);
@@ -252,42 +269,54 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     agree(comm, outcome)
 }
 
-/// A, B and C.
-type Matrices<T> = (Matrix<T>, Matrix<T>, Matrix<T>);
+/// Where the matrices come from, and what it took to read them from files.
+struct Source<'a> {
+    comm: &'a dyn Comm,
+    arguments: &'a Arguments,
+    moved: Moved,
+}
 
-/// The operands and C, and what it took to read them from files.
-fn matrices<T: Element>(
-    session: &mut Session<'_>,
-    arguments: &Arguments,
-    plan: &Plan,
-    scalars: Scalars<T>,
-) -> Result<(Matrices<T>, Moved), Error> {
-    let comm = session.comm();
-    let generator = |which: u64| {
-        let seed = arguments.seed.wrapping_mul(3).wrapping_add(which);
-        match arguments.verify {
-            Verify::Exact => Generator::Integers { seed },
-            _ => Generator::Uniform { seed },
+impl Source<'_> {
+    fn a<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
+        self.make(self.arguments.a.as_deref(), distribution, 0)
+    }
+
+    fn b<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
+        self.make(self.arguments.b.as_deref(), distribution, 1)
+    }
+
+    fn c<T: Element>(
+        &mut self,
+        session: &mut Session<'_>,
+        plan: &Plan,
+        scalars: Scalars<T>,
+    ) -> Result<Matrix<T>, Error> {
+        if scalars.beta == T::ZERO {
+            return agree(self.comm, session.zeros(plan));
         }
-    };
-    let mut moved = Moved::default();
-    let mut make = |path: &Option<PathBuf>, distribution, which| match path {
-        Some(path) => file::read(comm, path, distribution).map(|(matrix, took)| {
-            moved = moved.and(took);
-            matrix
-        }),
-        None => agree(
-            comm,
-            Matrix::generate(distribution, comm.rank(), generator(which)),
-        ),
-    };
-    let a = make(&arguments.a, plan.a(), 0)?;
-    let b = make(&arguments.b, plan.b(), 1)?;
-    let c = match &arguments.c {
-        _ if scalars.beta == T::ZERO => agree(comm, session.zeros(plan))?,
-        path => make(path, plan.c(), 2)?,
-    };
-    Ok(((a, b, c), moved))
+        self.make(self.arguments.c.as_deref(), plan.c(), 2)
+    }
+
+    /// The matrix in a file, or a generated one, `which` of them.
+    fn make<T: Element>(
+        &mut self,
+        path: Option<&Path>,
+        distribution: Distribution,
+        which: u64,
+    ) -> Result<Matrix<T>, Error> {
+        let comm = self.comm;
+        let Some(path) = path else {
+            let seed = self.arguments.seed.wrapping_mul(3).wrapping_add(which);
+            let generator = match self.arguments.verify {
+                Verify::Exact => Generator::Integers { seed },
+                _ => Generator::Uniform { seed },
+            };
+            return agree(comm, Matrix::generate(distribution, comm.rank(), generator));
+        };
+        let (matrix, took) = file::read(comm, path, distribution)?;
+        self.moved = self.moved.and(took);
+        Ok(matrix)
+    }
 }
 
 fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result<(), Error> {

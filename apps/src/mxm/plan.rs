@@ -84,6 +84,10 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
         // They stay where they are.
         Split::K(_) => String::new(),
     };
+    let in_parts = match plan.k_parts {
+        1 => String::new(),
+        parts => format!(", A and B are held in {parts} parts of k"),
+    };
     let seconds = plan.predicted_s.map_or_else(
         || "nothing was measured".to_owned(),
         |seconds| format!("{seconds:.3} s of arithmetic predicted"),
@@ -95,7 +99,7 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
         |of: fn(&isochron::session::PlannedNode) -> f64| -> f64 { plan.nodes.iter().map(of).sum() };
     Ok(format!(
         "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}{ahead}\n\
-         {split}; {seconds}\n\n{}\n{}\n\
+         {split}{in_parts}; {seconds}\n\n{}\n{}\n\
          {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n{left_out}",
         problem.element(),
         plan.panel,

@@ -62,7 +62,8 @@ pub(super) fn problem(
     let problem = Problem::new(m, n, k, arguments.block)?
         .with_element(element)
         .with_ops([arguments.op_a, arguments.op_b])
-        .with_split(arguments.split);
+        .with_split(arguments.split)
+        .in_parts();
     match arguments.panel {
         Some(panel) => problem.with_panel(panel),
         None => Ok(problem),

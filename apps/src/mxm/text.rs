@@ -147,7 +147,7 @@ fn summary(report: &Report) -> String {
     format!(
         "balanced in {:.3} s ({share:.1} % of the run), {iterations} iterations: {why}\n\
          multiplied in {:.3} s, {:.2} × ideal ({:.3} s), {:.2} GFLOP/s, imbalance {:.1} %\n\
-         sent {:.1} MiB in {} messages\n{}{}{check}",
+         sent {:.1} MiB in {} messages\n{}{}{}{check}",
         report.balance_s,
         report.wall_s,
         ratio,
@@ -156,8 +156,22 @@ fn summary(report: &Report) -> String {
         100.0 * report.imbalance,
         report.bytes as f64 / f64::from(1 << 20),
         report.messages,
+        in_parts(report),
         redistributed(report),
         measured(report),
+    )
+}
+
+/// In how many parts A and B were held, and what it took to make them.
+fn in_parts(report: &Report) -> String {
+    if report.k_parts == 1 {
+        return String::new();
+    }
+    let longest_s = report.nodes.iter().map(|node| node.parts_s);
+    format!(
+        "A and B in {} parts of k: {:.3} s of the multiplication to make or read them\n",
+        report.k_parts,
+        longest_s.fold(0.0, f64::max)
     )
 }
 

@@ -49,6 +49,16 @@ pub struct Distribution {
     cols: usize,
     block: usize,
     layout: Arc<Layout>,
+    window: Option<Window>,
+}
+
+/// Where a matrix lies in a larger one.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    row: usize,
+    col: usize,
+    /// Rows and columns of the larger one.
+    whole: (usize, usize),
 }
 
 impl Distribution {
@@ -68,6 +78,30 @@ impl Distribution {
             cols,
             block,
             layout,
+            window: None,
+        }
+    }
+
+    /// The same parts as a window of a larger matrix, of `whole` rows and columns, with its first element in `row` and
+    /// `col`. The rest of that matrix nobody holds.
+    ///
+    /// # Panics
+    /// When the window reaches beyond the matrix.
+    #[must_use]
+    pub fn within(self, (row, col): (usize, usize), whole: (usize, usize)) -> Self {
+        assert!(
+            row + self.rows <= whole.0 && col + self.cols <= whole.1,
+            "a window reaches beyond its matrix"
+        );
+        let window = Some(Window { row, col, whole });
+        Self { window, ..self }
+    }
+
+    /// The same parts, of a matrix that lies in no larger one.
+    pub(super) fn alone(&self) -> Self {
+        Self {
+            window: None,
+            ..self.clone()
         }
     }
 
@@ -91,17 +125,22 @@ impl Distribution {
             cols: self.rows,
             block: self.block,
             layout: Arc::new(self.layout.transposed()),
+            window: self.window.map(|Window { row, col, whole }| Window {
+                row: col,
+                col: row,
+                whole: (whole.1, whole.0),
+            }),
         }
     }
 
     /// Number of rows of the whole matrix.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.window.map_or(self.rows, |window| window.whole.0)
     }
 
     /// Number of columns of the whole matrix.
     pub fn cols(&self) -> usize {
-        self.cols
+        self.window.map_or(self.cols, |window| window.whole.1)
     }
 
     /// Block size `b`.
@@ -124,9 +163,12 @@ impl Distribution {
         let rect = &self.layout.rects()[rank];
         let cut = |block: u64, limit: usize| (block as usize).saturating_mul(self.block).min(limit);
         let (row, col) = (cut(rect.row, self.rows), cut(rect.col, self.cols));
+        let first = self
+            .window
+            .map_or((0, 0), |window| (window.row, window.col));
         Part {
-            row,
-            col,
+            row: first.0 + row,
+            col: first.1 + col,
             rows: cut(rect.row + rect.rows, self.rows) - row,
             cols: cut(rect.col + rect.cols, self.cols) - col,
         }

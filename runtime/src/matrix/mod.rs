@@ -93,6 +93,18 @@ impl<T: Element> Matrix<T> {
         }
     }
 
+    /// A [window](Distribution::within) as a matrix of its own: the same elements, whose rows and columns count from its
+    /// first one.
+    #[must_use]
+    pub fn alone(self, rank: usize) -> Self {
+        let distribution = self.distribution.alone();
+        Self {
+            part: distribution.part(rank),
+            distribution,
+            ..self
+        }
+    }
+
     /// How the matrix is spread.
     pub fn distribution(&self) -> &Distribution {
         &self.distribution

@@ -1,6 +1,6 @@
 //! `C = alpha·A·B + beta·C` on unlike nodes: blocked heterogeneous SUMMA.
 //!
-//! In named layers: `multiply` (all steps, several sets of panels) → `panels` (what one step needs, and the messages that
+//! In named layers: `multiply` → `summa` (all steps, several sets of panels) → `panels` (what one step needs, and the messages that
 //! bring it) → [`DeviceTeam::update`] (every device its slice) → a worker's own update.
 //!
 //! # References
@@ -13,21 +13,24 @@ mod plan;
 mod problem;
 mod reduce;
 mod schedule;
+mod summa;
 mod tree;
 
 use std::time::Instant;
 
-use isochron_devices::{Depth, DeviceError, DeviceTeam, Element, UpdateTime};
+use isochron_devices::{Depth, DeviceTeam, Element};
 
 pub(crate) use plan::{Found, held_evenly};
-pub use plan::{LeftOut, Plan, Split};
+pub use plan::{LeftOut, PartOfK, Plan, Split};
 pub use problem::{Problem, SplitChoice};
+pub use summa::MakePart;
 
-use crate::comm::{Comm, Pause, agree};
+use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::{Distribution, Matrix, Part};
-use panels::{Operands, Panels, Volume};
+use panels::Panels;
 use schedule::Schedule;
+use summa::{Factors, Summa};
 
 /// The fewest steps whose panels are here or on their way while one is computed: those of the next one should be here, so
 /// that devices can copy them meanwhile, and those of the one after travel.
@@ -46,6 +49,8 @@ pub struct Execution {
     /// Seconds that the devices waited for panels: communication that no computation hid. What this rank packs and copies
     /// while they compute, and may not be done with when they are, is not in it.
     pub exposed_s: f64,
+    /// Seconds in which A and B were made or read, where they are held in parts; they are in `wall_s`.
+    pub parts_s: f64,
     /// Seconds from the last update of this rank until the ranks' parts of C were summed; 0 where C stays in place.
     pub sum_s: f64,
     /// Messages this rank sent.
@@ -67,7 +72,8 @@ pub struct Scalars<T = f64> {
 ///
 /// # Errors
 /// [`Error::Device`] or [`Error::Allocation`], on every rank, when a device of any rank fails; C is then
-/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another type of elements.
+/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another type of elements or
+/// has A and B in parts.
 ///
 /// # Collective
 /// All ranks.
@@ -79,45 +85,81 @@ pub fn multiply<T: Element>(
     operands: (&Matrix<T>, &Matrix<T>),
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    let span = tracing::info_span!("multiply", rank = comm.rank());
+    if plan.k_parts() > 1 {
+        let reason = format!("the plan holds A and B in {} parts of k", plan.k_parts());
+        return Err(Error::Shape(reason));
+    }
+    run(comm, team, plan, scalars, Factors::Held(operands), c)
+}
+
+/// Multiplies as [`multiply()`] does, with A and B in as many [parts](Plan::k_part) as the plan says: `make` is called for
+/// each in turn, and gives what is held of A and B then, as [`PartOfK::a`] and [`PartOfK::b`] say or
+/// [`alone`](Matrix::alone).
+///
+/// # Errors
+/// As [`multiply()`]; and those of `make`, on every rank when it fails on any.
+///
+/// # Collective
+/// All ranks; `make` is called on all of them at the same time, or, where `alpha` is 0, on none.
+pub fn multiply_in_parts<T: Element>(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    plan: &Plan,
+    scalars: Scalars<T>,
+    make: &mut MakePart<'_, T>,
+    c: &mut Matrix<T>,
+) -> Result<Execution, Error> {
+    run(comm, team, plan, scalars, Factors::Made(make), c)
+}
+
+fn run<T: Element>(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    plan: &Plan,
+    scalars: Scalars<T>,
+    factors: Factors<'_, '_, T>,
+    c: &mut Matrix<T>,
+) -> Result<Execution, Error> {
+    let rank = comm.rank();
+    let span = tracing::info_span!("multiply", rank);
     let _entered = span.enter();
-    agree(comm, check_parts(comm, plan, operands, c))?;
-    let (width, steps) = (plan.panel(), plan.steps());
-    let schedule = Schedule::new(plan, comm.rank());
-    let needed = plan.needs_panels(&schedule);
-    let sets = (0..plan.sets()).map(|_| Panels::new(&schedule.c(), width, needed));
+    agree(
+        comm,
+        check_type::<T>(plan).and_then(|()| check_part("C", c, &plan.c(), rank)),
+    )?;
+    if let Factors::Held(operands) = &factors {
+        agree(comm, check_factors(plan, *operands, rank))?;
+    }
+    let computed = plan.computed(rank);
+    let needed = needed(plan, rank);
+    let sets = (0..plan.sets()).map(|_| Panels::new(&computed, plan.panel(), needed));
     let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-    let depth = plan.depth(comm.rank());
-    let room = (sets, depth);
-    let mut sets = agree(comm, place(team, plan, &schedule.c(), room))?;
+    let mut sets = agree(comm, place(team, plan, &computed, (sets, plan.depth(rank))))?;
     // What this rank computes of a C that others hold parts of.
-    let mut partial = agree(comm, partial(plan, comm.rank()))?;
+    let mut partial = agree(comm, partial(plan, rank))?;
 
     comm.barrier();
-    tracing::info!(steps, width, "multiplying");
+    tracing::info!(steps = plan.steps(), width = plan.panel(), "multiplying");
     let start = Instant::now();
-    let operands = Operands {
-        comm,
-        schedule: &schedule,
-        factors: plan.operands(operands),
-        c: schedule.c(),
-    };
     let mut summa = Summa {
+        comm,
         team,
-        slices: plan.slices(),
+        plan,
+        factors,
         alpha: scalars.alpha,
         busy_s: vec![0.0; plan.slices().len()],
         exposed_s: 0.0,
+        parts_s: 0.0,
         failure: None,
     };
     let mut sum_s = 0.0;
     let volume = match &mut partial {
-        None => summa.job(&operands, scalars.beta, (steps, depth), &mut sets, c),
+        None => summa.job(scalars.beta, &mut sets, c)?,
         Some(partial) => {
             if c.is_changed_by(scalars.beta) {
                 c.local_mut().scale(scalars.beta);
             }
-            let mut volume = summa.job(&operands, T::ZERO, (steps, depth), &mut sets, partial);
+            let mut volume = summa.job(T::ZERO, &mut sets, partial)?;
             let start = Instant::now();
             volume.add(reduce::reduce(comm, plan, partial.local(), c));
             sum_s = start.elapsed().as_secs_f64();
@@ -127,6 +169,7 @@ pub fn multiply<T: Element>(
     let Summa {
         busy_s,
         exposed_s,
+        parts_s,
         failure,
         ..
     } = summa;
@@ -138,9 +181,21 @@ pub fn multiply<T: Element>(
         wall_s,
         busy_s,
         exposed_s,
+        parts_s,
         sum_s,
         messages: volume.messages,
         bytes: size_of::<T>() as u64 * volume.elements,
+    })
+}
+
+/// Whether a rank needs panels of A, and of B, in any part of k, as [`Plan::needs_panels`].
+fn needed(plan: &Plan, rank: usize) -> [bool; 2] {
+    let parts = (0..plan.k_parts()).map(|part| {
+        let part = plan.k_part(part);
+        part.plan().needs_panels(&Schedule::new(part.plan(), rank))
+    });
+    parts.fold([false; 2], |any, part| {
+        [any[0] || part[0], any[1] || part[1]]
     })
 }
 
@@ -171,184 +226,37 @@ fn partial<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, Er
     Matrix::zeros(Distribution::whole(rows, cols), 0).map(Some)
 }
 
-fn check_parts<T: Element>(
-    comm: &dyn Comm,
+fn check_type<T: Element>(plan: &Plan) -> Result<(), Error> {
+    let (planned, found) = (plan.problem().element(), T::TYPE);
+    if planned == found {
+        return Ok(());
+    }
+    Err(Error::Shape(format!(
+        "the plan is for matrices of {planned}, and these are of {found}"
+    )))
+}
+
+fn check_factors<T: Element>(
     plan: &Plan,
-    operands: (&Matrix<T>, &Matrix<T>),
-    c: &Matrix<T>,
+    (a, b): (&Matrix<T>, &Matrix<T>),
+    rank: usize,
 ) -> Result<(), Error> {
-    let planned = plan.problem().element();
-    if planned != T::TYPE {
-        let found = T::TYPE;
-        return Err(Error::Shape(format!(
-            "the plan is for matrices of {planned}, and these are of {found}"
-        )));
-    }
-    let rank = comm.rank();
-    let matrices = [
-        ("A", operands.0, plan.a()),
-        ("B", operands.1, plan.b()),
-        ("C", c, plan.c()),
-    ];
-    for (name, matrix, wanted) in matrices {
-        let found = matrix.distribution();
-        if (found.rows(), found.cols()) != (wanted.rows(), wanted.cols())
-            || matrix.part() != wanted.part(rank)
-        {
-            return Err(Error::Shape(format!(
-                "matrix {name} is not spread as the plan says"
-            )));
-        }
-    }
-    Ok(())
+    check_part("A", a, &plan.a(), rank)?;
+    check_part("B", b, &plan.b(), rank)
 }
 
-/// The arithmetic of all steps.
-struct Summa<'a, T> {
-    team: &'a mut DeviceTeam,
-    slices: &'a [usize],
-    alpha: T,
-    busy_s: Vec<f64>,
-    exposed_s: f64,
-    /// The first failure of a device. The messages go on without the arithmetic, since the other ranks wait
-    /// for them; the ranks agree on the failure at the end.
-    failure: Option<Error>,
-}
-
-impl<T: Element> Summa<'_, T> {
-    /// A job of every device: `C = beta·C`, and all steps on it.
-    fn job<'a>(
-        &mut self,
-        operands: &Operands<'a, T>,
-        beta: T,
-        (steps, depth): (usize, Depth),
-        sets: &mut [Panels<'a, T>],
-        c: &mut Matrix<T>,
-    ) -> Volume {
-        if c.is_changed_by(beta) {
-            self.guard(|team, slices| team.scale(beta, c.local_mut(), slices));
-        }
-        self.timed(|team, slices| team.begin(c.local_mut(), slices, depth));
-        let steps = if self.alpha == T::ZERO { 0 } else { steps };
-        let volume = self.run(operands, steps, sets, c);
-        self.timed(|team, slices| team.finish(c.local_mut(), slices));
-        volume
+fn check_part<T: Element>(
+    name: &str,
+    matrix: &Matrix<T>,
+    wanted: &Distribution,
+    rank: usize,
+) -> Result<(), Error> {
+    let found = matrix.distribution();
+    let shape = (found.rows(), found.cols());
+    if shape == (wanted.rows(), wanted.cols()) && matrix.part() == wanted.part(rank) {
+        return Ok(());
     }
-
-    /// Runs every step. While one computes, this thread sends for the steps ahead that there are sets for, copies what needs no
-    /// message, and makes all messages progress. Nobody waits for what is packed for a step but the first.
-    fn run<'a>(
-        &mut self,
-        operands: &Operands<'a, T>,
-        steps: usize,
-        sets: &mut [Panels<'a, T>],
-        c: &mut Matrix<T>,
-    ) -> Volume {
-        let mut total = Volume::default();
-        let mut add = |volume: Volume| total.add(volume);
-        let mut sent_for = steps.min(1);
-        if sent_for > 0 {
-            add(sets[0].start(operands, 0));
-        }
-        for step in 0..steps {
-            let span = tracing::trace_span!("step", step);
-            let _entered = span.enter();
-            // The sets in the order of their steps: this one, those ahead, and the one that has become free.
-            sets.rotate_left(usize::from(step > 0));
-            self.wait_for(sets, operands);
-            let (now, ahead) = sets.split_at_mut(1);
-            let (next, later) = ahead.split_at_mut(1);
-            let next_is_here = step + 1 < sent_for && next[0].progress();
-            // Whether anything is still under way.
-            let mut duty = |next: Option<&mut Panels<'a, T>>| {
-                let first = step + 2 - usize::from(next.is_some());
-                let mut more = false;
-                for (ahead, panels) in (first..steps).zip(next.into_iter().chain(&mut *later)) {
-                    if ahead == sent_for {
-                        add(panels.start(operands, ahead));
-                        sent_for += 1;
-                    }
-                    more |= !panels.progress();
-                }
-                more
-            };
-            if operands.c.is_empty() {
-                // There is nothing to compute, but others need what this rank holds.
-            } else if next_is_here {
-                let next = next[0].both(operands).into();
-                self.update(now[0].both(operands).into(), Some(next), c, &mut || {
-                    duty(None)
-                });
-            } else {
-                self.update(now[0].both(operands).into(), None, c, &mut || {
-                    duty(Some(&mut next[0]))
-                });
-            }
-            duty(Some(&mut next[0]));
-        }
-        total
-    }
-
-    /// Waits for the panels of the first of these sets, which it should not need to. What others wait for may pass through
-    /// the sets of later steps.
-    fn wait_for(&mut self, sets: &mut [Panels<'_, T>], operands: &Operands<'_, T>) {
-        let start = Instant::now();
-        let mut pause = Pause::default();
-        while !sets[0].progress() {
-            for later in &mut sets[1..] {
-                later.progress();
-            }
-            pause.wait();
-        }
-        if !operands.c.is_empty() {
-            self.exposed_s += start.elapsed().as_secs_f64();
-        }
-    }
-
-    fn update(
-        &mut self,
-        panels: isochron_devices::Panels<'_, T>,
-        next: Option<isochron_devices::Panels<'_, T>>,
-        c: &mut Matrix<T>,
-        meanwhile: &mut dyn FnMut() -> bool,
-    ) {
-        if self.failure.is_some() {
-            return;
-        }
-        let (c, slices) = (c.local_mut(), self.slices);
-        let times = self
-            .team
-            .update(self.alpha, panels, next, c, slices, meanwhile);
-        self.count(times);
-    }
-
-    /// The beginning or the end of the devices' jobs.
-    fn timed(
-        &mut self,
-        call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
-    ) {
-        if self.failure.is_none() {
-            let times = call(self.team, self.slices);
-            self.count(times);
-        }
-    }
-
-    /// Adds what a call took to the devices' busy times.
-    fn count(&mut self, times: Result<Vec<UpdateTime>, DeviceError>) {
-        match times {
-            Ok(times) => {
-                tracing::trace!(?times, "the devices' times");
-                for (busy_s, time) in self.busy_s.iter_mut().zip(times) {
-                    *busy_s += time.busy_s;
-                }
-            }
-            Err(error) => self.failure = Some(error.into()),
-        }
-    }
-
-    fn guard(&mut self, call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<(), DeviceError>) {
-        if self.failure.is_none() {
-            self.failure = call(self.team, self.slices).err().map(Error::from);
-        }
-    }
+    Err(Error::Shape(format!(
+        "matrix {name} is not spread as the plan says"
+    )))
 }

@@ -22,11 +22,11 @@ impl Volume {
 }
 
 /// The operands of a multiplication, read step by step.
-pub(super) struct Operands<'a, T> {
+pub(super) struct Operands<'a, 'o, T> {
     pub comm: &'a dyn Comm,
-    pub schedule: &'a Schedule,
+    pub schedule: &'o Schedule,
     /// A and B.
-    pub factors: [Operand<'a, T>; 2],
+    pub factors: [Operand<'o, T>; 2],
     /// This rank's part of C.
     pub c: Part,
 }
@@ -87,7 +87,7 @@ impl<'a, T: Element> Panels<'a, T> {
     }
 
     /// Sends what others need for `step`, copies what this rank holds itself, and starts to receive the rest.
-    pub(super) fn start(&mut self, operands: &Operands<'a, T>, step: usize) -> Volume {
+    pub(super) fn start(&mut self, operands: &Operands<'a, '_, T>, step: usize) -> Volume {
         let State::Here(buffers) = &mut self.state else {
             panic!("panels are sent for while others travel");
         };
@@ -190,7 +190,7 @@ impl<'a, T: Element> Panels<'a, T> {
     }
 
     /// The panel of A and that of B; they are here.
-    pub(super) fn both<'s>(&'s self, operands: &Operands<'s, T>) -> [View<'s, T>; 2] {
+    pub(super) fn both<'s>(&'s self, operands: &Operands<'_, 's, T>) -> [View<'s, T>; 2] {
         let State::Here(buffers) = &self.state else {
             panic!("panels are asked for while they travel");
         };

@@ -58,6 +58,8 @@ pub struct Problem {
     ops: [Op; 2],
     element: ElementType,
     split: SplitChoice,
+    #[serde(default)]
+    in_parts: bool,
 }
 
 /// The inner dimension from which on wider updates are hardly faster.
@@ -102,6 +104,7 @@ impl Problem {
             ops: [Op::N; 2],
             element: ElementType::F64,
             split: SplitChoice::Auto,
+            in_parts: false,
         };
         problem.check()?;
         Ok(problem)
@@ -179,6 +182,31 @@ impl Problem {
         };
         problem.check()?;
         Ok(problem)
+    }
+
+    /// The same multiplication over a part of k, with panels of this width.
+    #[must_use]
+    pub(super) fn part_of_k(self, k: usize, panel: usize) -> Self {
+        Self {
+            k,
+            panel: Some(panel),
+            ..self
+        }
+    }
+
+    /// The same multiplication with A and B in parts of k where they do not fit the memory whole: for callers who make or read
+    /// them in parts ([`Session::multiply_in_parts`](crate::session::Session::multiply_in_parts)).
+    #[must_use]
+    pub fn in_parts(self) -> Self {
+        Self {
+            in_parts: true,
+            ..self
+        }
+    }
+
+    /// Whether A and B may be held in parts of k.
+    pub fn may_be_in_parts(&self) -> bool {
+        self.in_parts
     }
 
     /// Rows of A and C.
@@ -273,9 +301,13 @@ impl Problem {
         self.element.flop() * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// Bytes of the three matrices together.
+    /// Bytes of the three matrices together, as far as they are held at a time: of A and B at least a panel.
     pub fn matrix_bytes(&self) -> u64 {
-        let [m, n, k] = [self.m, self.n, self.k].map(|length| length as u128);
+        let k = match (self.in_parts, self.split) {
+            (true, SplitChoice::Auto | SplitChoice::C) => NARROW_KERNEL.min(self.k),
+            _ => self.k,
+        };
+        let [m, n, k] = [self.m, self.n, k].map(|length| length as u128);
         let bytes = self.element.bytes() as u128 * (m * k + k * n + m * n);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }

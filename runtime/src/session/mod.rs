@@ -39,7 +39,7 @@ pub use saved::{PlannedDevice, PlannedNode, SavedPlan};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::multiply::{self, Execution, Plan, Problem, Scalars, Split};
+use crate::multiply::{self, Execution, MakePart, Plan, Problem, Scalars, Split};
 use balance::{Balancer, MEASUREMENT_SHARE};
 
 /// How a session is set up.
@@ -280,6 +280,45 @@ impl<'c> Session<'c> {
         c: &mut Matrix<T>,
     ) -> Result<Execution, Error> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
+    }
+
+    /// Multiplies as planned, with A and B in parts of k that `make` makes or reads when it is their turn, where they do not
+    /// fit the memory whole ([`Problem::in_parts`]).
+    ///
+    /// ```
+    /// use isochron::comm::LocalComm;
+    /// use isochron::matrix::{Generator, Matrix};
+    /// use isochron::multiply::{PartOfK, Problem, Scalars};
+    /// use isochron::session::{Session, SessionConfig};
+    /// use isochron_hierarchy::balance::BalanceConfig;
+    ///
+    /// let comm = LocalComm::new();
+    /// let mut session = Session::new(&comm, &SessionConfig::default())?;
+    /// let problem = Problem::new(96, 80, 640, 16)?.with_panel(64)?.in_parts();
+    /// let plan = session.plan(problem, &BalanceConfig::default())?.with_k_parts(2)?;
+    /// let mut make = |part: &PartOfK| {
+    ///     let a = Matrix::generate(part.a(), 0, Generator::Uniform { seed: 1 })?;
+    ///     let b = Matrix::generate(part.b(), 0, Generator::Uniform { seed: 2 })?;
+    ///     Ok((a, b))
+    /// };
+    /// let mut c = session.zeros(&plan)?;
+    /// session.multiply_in_parts(&plan, Scalars { alpha: 1.0, beta: 0.0 }, &mut make, &mut c)?;
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`multiply::multiply_in_parts`].
+    ///
+    /// # Collective
+    /// All ranks, with the same plan and scalars.
+    pub fn multiply_in_parts<T: Element>(
+        &mut self,
+        plan: &Plan,
+        scalars: Scalars<T>,
+        make: &mut MakePart<'_, T>,
+        c: &mut Matrix<T>,
+    ) -> Result<Execution, Error> {
+        multiply::multiply_in_parts(self.comm, &mut self.team, plan, scalars, make, c)
     }
 }
 

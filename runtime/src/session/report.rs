@@ -42,6 +42,9 @@ pub struct Report {
     /// Steps whose panels were here or on their way while one was computed.
     #[serde(default)]
     pub lookahead: usize,
+    /// In how many parts of k A and B were held, one after the other; 1 where they were held whole.
+    #[serde(default = "super::saved::one")]
+    pub k_parts: usize,
     /// What the links between ranks were measured to carry, which decides about the panels' width, how far ahead they are sent
     /// and whether they are passed on; `null` where they were not measured.
     #[serde(default)]
@@ -111,6 +114,9 @@ pub struct NodeReport {
     /// Seconds after its last update until all nodes' parts of C were summed; 0 where C stays in place.
     #[serde(default)]
     pub sum_s: f64,
+    /// Seconds in which its A and B were made or read, where they are held in parts of k.
+    #[serde(default)]
+    pub parts_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
     /// Name of the node in the platform file.
@@ -238,6 +244,7 @@ impl Report {
             block: problem.block(),
             panel: plan.panel(),
             lookahead: plan.lookahead(),
+            k_parts: plan.k_parts(),
             links: plan.links().copied(),
             split: plan.split().to_string(),
             strategy: config.strategy.to_string(),
@@ -303,6 +310,7 @@ impl NodeReport {
             wait_s: (execution.wall_s - busy_s).max(0.0),
             exposed_s: execution.exposed_s,
             sum_s: execution.sum_s,
+            parts_s: execution.parts_s,
             devices: session
                 .devices()
                 .iter()

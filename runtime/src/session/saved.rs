@@ -32,6 +32,9 @@ pub struct SavedPlan {
     /// Steps whose panels are here or on their way while one is computed.
     #[serde(default)]
     pub lookahead: usize,
+    /// In how many parts of k A and B are held, one after the other; 1 where they are held whole.
+    #[serde(default = "one")]
+    pub k_parts: usize,
     /// What the links between ranks carry; `null` where they were not measured.
     #[serde(default)]
     pub links: Option<Links>,
@@ -46,6 +49,10 @@ pub struct SavedPlan {
     pub predicted_s: Option<f64>,
     /// Every node, by rank.
     pub nodes: Vec<PlannedNode>,
+}
+
+pub(super) fn one() -> usize {
+    1
 }
 
 /// One node of a [`SavedPlan`].
@@ -120,6 +127,7 @@ impl Session<'_> {
             layout: plan.layout().clone(),
             panel: plan.panel(),
             lookahead: plan.lookahead(),
+            k_parts: plan.k_parts(),
             links: plan.links().copied(),
             kernel_width: plan.kernel_width(),
             predicted_s: plan.predicted_s(),
@@ -222,12 +230,10 @@ impl Session<'_> {
             kernel_width: saved.kernel_width,
             links: saved.links,
         };
-        let plan =
-            Plan::restored(saved.problem, found).or_else(|error| refused(error.to_string()))?;
+        let plan = Plan::restored(saved.problem, found);
         // It may have been chosen for lack of memory.
-        Ok(match saved.lookahead {
-            0 => plan,
-            steps => plan.with_lookahead(steps),
-        })
+        plan.map(|plan| plan.with_lookahead(saved.lookahead))
+            .and_then(|plan| plan.with_k_parts(saved.k_parts))
+            .or_else(|error| refused(error.to_string()))
     }
 }

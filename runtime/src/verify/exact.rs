@@ -12,7 +12,8 @@ use crate::multiply::Scalars;
 /// The Mersenne prime 2⁶¹ - 1.
 const PRIME: u64 = (1 << 61) - 1;
 
-/// A check that is begun before a multiplication of whole numbers and finished after it.
+/// A check that is begun before a multiplication of whole numbers, is shown A and B, whole or in parts of k, and is finished
+/// after the multiplication.
 ///
 /// All numbers are taken modulo the prime `p = 2⁶¹ - 1`, complex ones as pairs of such numbers (which are a field too,
 /// since -1 is no square modulo p), and the probe vector is uniform. A result that differs anywhere from
@@ -22,8 +23,10 @@ const PRIME: u64 = (1 << 61) - 1;
 pub struct Exact<T = f64> {
     seed: u64,
     scalars: Scalars<T>,
-    /// `beta·C0·x`, this rank's share.
-    from_c: Vec<Residue>,
+    /// The largest magnitude that a sum may have.
+    largest: f64,
+    /// `alpha·A·(B·x) + beta·C0·x`, this rank's share.
+    expected: Vec<Residue>,
 }
 
 /// Whole numbers up to here, and their sums up to here, are exact in the elements' precision.
@@ -32,79 +35,76 @@ fn exact_limit<T: Element>() -> f64 {
 }
 
 impl<T: Element> Exact<T> {
-    /// Begins a check: `c` is what it is before the multiplication. With `alpha = 0`, A and B are not read; with
-    /// `beta = 0`, C is not.
+    /// Begins a check: `c` is what it is before the multiplication. With `beta = 0`, C is not read.
     ///
     /// # Errors
-    /// [`Error::Parameter`], on every rank, when a scalar or an element is no whole number, or when numbers are so
-    /// large that the product need not be exact.
+    /// [`Error::Parameter`], on every rank, when a scalar or an element is no whole number, or one so large that sums need not
+    /// be exact.
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
+    /// All ranks, with their parts of the same matrix.
     pub fn begin(
         comm: &dyn Comm,
         scalars: Scalars<T>,
-        [a, b]: [Operand<'_, T>; 2],
         c: &Matrix<T>,
         seed: u64,
     ) -> Result<Self, Error> {
         let Scalars { alpha, beta } = scalars;
-        let checked = (|| {
-            let (alpha_size, beta_size) = (whole("alpha", alpha)?, whole("beta", beta)?);
-            let of = |name, matrix: &Operand<'_, T>, factor: T| match factor {
-                _ if factor == T::ZERO => Ok(0.0),
-                _ => largest(name, matrix),
-            };
-            let (a_max, b_max) = (of("A", &a, alpha)?, of("B", &b, alpha)?);
-            let c_max = of("C", &Operand::from(c), beta)?;
-            Ok([alpha_size, beta_size, a_max, b_max, c_max])
-        })();
-        let sizes = agree(comm, checked)?;
-        let [alpha_size, beta_size, a_max, b_max, c_max] =
-            sizes.map(|size| comm::largest(comm, size));
-        let sum = alpha_size * a_max * b_max * a.cols() as f64 + beta_size * c_max;
-        let limit = exact_limit::<T>();
-        if sum > limit {
-            return Err(Error::Parameter {
-                name: "verify",
-                value: "exact".to_string(),
-                reason: format!(
-                    "sums may reach {sum:e}, beyond the whole numbers that {} holds (2^{})",
-                    T::TYPE,
-                    limit.log2()
-                ),
-            });
-        }
+        let checked = whole("alpha", alpha).and_then(|_| {
+            let c_max = unless_zero(beta, || largest("C", &Operand::from(c)));
+            Ok(whole("beta", beta)? * c_max?)
+        });
+        let c_max = comm::largest(comm, agree(comm, checked)?);
+        check_limit::<T>(c_max)?;
         let seed = hash(SEED, seed as usize, 2);
-        let mut from_c = vec![Residue::default(); c.distribution().rows()];
+        let mut expected = vec![Residue::default(); c.distribution().rows()];
         if beta != T::ZERO {
             let x = vector(seed, c.distribution().cols());
-            add_product(&mut from_c, residue(beta), &Operand::from(c), &x);
+            add_product(&mut expected, residue(beta), &Operand::from(c), &x);
         }
         Ok(Self {
             seed,
             scalars,
-            from_c,
+            largest: c_max,
+            expected,
         })
+    }
+
+    /// Shows A and B, or a part of k of them. With `alpha = 0` they are not read.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    ///
+    /// # Collective
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
+    pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
+        let alpha = self.scalars.alpha;
+        if alpha == T::ZERO {
+            return Ok(());
+        }
+        let sizes = || Ok([whole("alpha", alpha)?, largest("A", &a)?, largest("B", &b)?]);
+        let sizes = agree(comm, sizes())?.map(|size| comm::largest(comm, size));
+        self.largest += sizes.iter().product::<f64>() * a.cols() as f64;
+        check_limit::<T>(self.largest)?;
+        let x = vector(self.seed, b.cols());
+        let mut bx = vec![Residue::default(); b.rows()];
+        add_product(&mut bx, residue(T::ONE), &b, &x);
+        sum(comm, &mut bx);
+        add_product(&mut self.expected, residue(alpha), &a, &bx);
+        Ok(())
     }
 
     /// Finishes the check: `c` is the result.
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
-    pub fn finish(self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2], c: &Matrix<T>) -> Verdict {
+    /// All ranks, with their parts of the same matrix.
+    pub fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let x = vector(self.seed, b.cols());
-        let mut expected = self.from_c;
-        if self.scalars.alpha != T::ZERO {
-            let mut bx = vec![Residue::default(); b.rows()];
-            add_product(&mut bx, residue(T::ONE), &b, &x);
-            sum(comm, &mut bx);
-            add_product(&mut expected, residue(self.scalars.alpha), &a, &bx);
-        }
+        let mut expected = self.expected;
         let mut found = vec![Residue::default(); expected.len()];
         let is_whole = largest("C", &Operand::from(c)).is_ok();
         if is_whole {
+            let x = vector(self.seed, c.distribution().cols());
             add_product(&mut found, residue(T::ONE), &Operand::from(c), &x);
         }
         let mut broken = [u64::from(!is_whole)];
@@ -117,6 +117,31 @@ impl<T: Element> Exact<T> {
             residual: if passed { 0.0 } else { f64::INFINITY },
         }
     }
+}
+
+/// What is not read where its factor is 0.
+fn unless_zero<T: Element>(
+    factor: T,
+    size: impl FnOnce() -> Result<f64, Error>,
+) -> Result<f64, Error> {
+    if factor == T::ZERO { Ok(0.0) } else { size() }
+}
+
+/// Refuses sums that need not be exact.
+fn check_limit<T: Element>(sum: f64) -> Result<(), Error> {
+    let limit = exact_limit::<T>();
+    if sum <= limit {
+        return Ok(());
+    }
+    Err(Error::Parameter {
+        name: "verify",
+        value: "exact".to_string(),
+        reason: format!(
+            "sums may reach {sum:e}, beyond the whole numbers that {} holds (2^{})",
+            T::TYPE,
+            limit.log2()
+        ),
+    })
 }
 
 /// The magnitude of a whole number, the sum of those of its two parts.

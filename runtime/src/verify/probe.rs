@@ -8,7 +8,8 @@ use crate::comm::Comm;
 use crate::matrix::{Matrix, Operand, hash};
 use crate::multiply::Scalars;
 
-/// A check that is begun before a multiplication (which overwrites C) and finished after it.
+/// A check that is begun before a multiplication (which overwrites C), is shown A and B, whole or in parts of k, and is finished
+/// after the multiplication.
 ///
 /// The probe vector `x` has entries ±1. With the unit roundoff `u` of the elements (2⁻⁵³, or 2⁻²⁴ in single precision), `γ_i = i·u/(1 - i·u)` and
 /// `g = |alpha|·|A|·(|B|·|x|) + |beta|·|C0|·|x|`, componentwise:
@@ -33,8 +34,12 @@ use crate::multiply::Scalars;
 pub struct Probe<T = f64> {
     seed: u64,
     scalars: Scalars<T>,
-    /// `beta·C0·x` and `|beta|·|C0|·|x|`, this rank's share.
-    from_c: (Vec<Complex64>, Vec<Complex64>),
+    /// k, as far as A and B were shown.
+    k: usize,
+    /// `alpha·A·(B·x) + beta·C0·x`, this rank's share.
+    expected: Vec<Complex64>,
+    /// `g`, this rank's share.
+    gauge: Vec<Complex64>,
 }
 
 impl<T: Element> Probe<T> {
@@ -43,19 +48,19 @@ impl<T: Element> Probe<T> {
     /// With `beta = 0`, C is not read.
     pub fn begin(scalars: Scalars<T>, c: &Matrix<T>, seed: u64) -> Self {
         let (rows, cols) = (c.distribution().rows(), c.distribution().cols());
-        let mut from_c = (zeros(rows), zeros(rows));
+        let (mut expected, mut gauge) = (zeros(rows), zeros(rows));
         let seed = hash(SEED, seed as usize, 0);
         let beta = scalars.beta.value();
         if scalars.beta != T::ZERO {
             add_product(
-                &mut from_c.0,
+                &mut expected,
                 beta,
                 &Operand::from(c),
                 &signs(seed, cols),
                 value,
             );
             add_product(
-                &mut from_c.1,
+                &mut gauge,
                 size(beta),
                 &Operand::from(c),
                 &ones(cols),
@@ -65,33 +70,47 @@ impl<T: Element> Probe<T> {
         Self {
             seed,
             scalars,
-            from_c,
+            k: 0,
+            expected,
+            gauge,
         }
+    }
+
+    /// Shows A and B, or a part of k of them. With `alpha = 0` they are not read.
+    ///
+    /// # Collective
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
+    pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) {
+        let (n, k) = (b.cols(), b.rows());
+        self.k += k;
+        if self.scalars.alpha == T::ZERO {
+            return;
+        }
+        let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
+        let (x, alpha) = (signs(self.seed, n), self.scalars.alpha.value());
+        let (mut bx, mut abs_bx) = (zeros(k), zeros(k));
+        add_product(&mut bx, ONE, &b, &x, value);
+        add_product(&mut abs_bx, ONE, &b, &ones(n), magnitude);
+        sum(comm, &mut bx);
+        sum(comm, &mut abs_bx);
+        add_product(&mut self.expected, alpha, &a, &bx, value);
+        add_product(&mut self.gauge, size(alpha), &a, &abs_bx, magnitude);
     }
 
     /// Finishes the check: `c` is the result. NaN or infinite residuals do not pass.
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
-    pub fn finish(self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2], c: &Matrix<T>) -> Verdict {
+    /// All ranks, with their parts of the same matrix.
+    pub fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let (n, k) = (b.cols(), b.rows());
+        let n = c.distribution().cols();
+        let (mut residual, mut gauge) = (self.expected, self.gauge);
         let x = signs(self.seed, n);
-        let alpha = self.scalars.alpha.value();
-        let (mut residual, mut gauge) = self.from_c;
-        if self.scalars.alpha != T::ZERO {
-            let (mut bx, mut abs_bx) = (zeros(k), zeros(k));
-            add_product(&mut bx, ONE, &b, &x, value);
-            add_product(&mut abs_bx, ONE, &b, &ones(n), magnitude);
-            sum(comm, &mut bx);
-            sum(comm, &mut abs_bx);
-            add_product(&mut residual, alpha, &a, &bx, value);
-            add_product(&mut gauge, size(alpha), &a, &abs_bx, magnitude);
-        }
         add_product(&mut residual, -ONE, &Operand::from(c), &x, value);
         sum(comm, &mut residual);
         sum(comm, &mut gauge);
-        let bound = Bound::new::<T>(n, k, size(alpha).re);
+        let alpha = size(self.scalars.alpha.value()).re;
+        let bound = Bound::new::<T>(n, self.k, alpha);
         let ratios = residual
             .iter()
             .zip(&gauge)

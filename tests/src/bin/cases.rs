@@ -12,7 +12,7 @@ use std::path::Path;
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
 use isochron_tests::traps::TRAPS;
-use isochron_tests::{cases, general, moving, scalapack, table, travel};
+use isochron_tests::{cases, general, moving, parts, scalapack, table, travel};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder for files");
@@ -57,6 +57,10 @@ fn main() {
     report("measured", cases::measured(comm.as_ref()));
     report("wrong results", cases::wrong_results(comm.as_ref()));
     report("volume", cases::volume(comm.as_ref()));
+    report("in parts", parts::in_parts(comm.as_ref()));
+    report("parts that fail", parts::parts_that_fail(comm.as_ref()));
+    let failing = parts::devices_that_fail_in_a_part(comm.as_ref());
+    report("devices that fail in a part", failing);
     report("relays", travel::relays(comm.as_ref()));
     report("steps ahead", travel::steps_ahead(comm.as_ref()));
     report("failing devices", travel::failing_devices(comm.as_ref()));

@@ -67,13 +67,21 @@ impl Plan {
         most.unwrap_or(0).clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD)
     }
 
-    /// A plan with the same shares that needs less memory: fewer steps under way, and then narrower panels; `None` where
-    /// there is none.
+    /// A plan with the same shares that needs less memory: fewer steps under way, then A and B in more parts, where they may
+    /// be in parts, and then narrower panels; `None` where there is none.
     pub(crate) fn leaner(&self) -> Option<Self> {
         if self.lookahead > LEAST_LOOKAHEAD {
             let lookahead = self.lookahead - 1;
             return Some(Self {
                 lookahead,
+                ..self.clone()
+            });
+        }
+        let in_parts = self.problem.may_be_in_parts() && self.split == Split::C;
+        if in_parts && self.k_parts < self.steps() {
+            let k_parts = (2 * self.k_parts).min(self.steps());
+            return Some(Self {
+                k_parts,
                 ..self.clone()
             });
         }
@@ -84,14 +92,18 @@ impl Plan {
             ..self.clone()
         })
     }
+
     /// Sets of panels: one is computed with.
     pub(in crate::multiply) fn sets(&self) -> usize {
         self.lookahead + 1
     }
 
-    /// Bytes of host memory that `rank` needs for its parts, the panels and messages of the steps under way, what it computes of a C
-    /// that others hold, and the vectors of the result check.
+    /// Bytes of host memory that `rank` needs for its parts, of A and B those that are held at a time, the panels and messages
+    /// of the steps under way, what it computes of a C that others hold, and the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
+        if self.k_parts > 1 {
+            return self.k_part(0).plan().memory_bytes(rank);
+        }
         let problem = &self.problem;
         let stored = |matrix: &Distribution| {
             let part = matrix.part(rank);
@@ -164,5 +176,21 @@ mod tests {
         assert!(seen.len() > 1 && plan.panel() < 2 * NARROWEST, "{seen:?}");
         // What is left are the matrices.
         assert!(plan.memory_bytes(0) < held + held / 10);
+    }
+
+    #[test]
+    fn a_and_b_are_held_in_ever_smaller_parts_where_they_may_be() {
+        let problem = Problem::new(400, 600, 9000, 20).unwrap().in_parts();
+        let layout = slice_cols(20, &[10, 20]).unwrap();
+        let mut plan = Plan::with_layout(problem, layout, vec![200], 0).unwrap();
+        let whole = plan.memory_bytes(0);
+        while plan.k_parts() < plan.steps() {
+            let leaner = plan.leaner().unwrap();
+            assert_eq!(leaner.panel(), plan.panel());
+            assert!(leaner.memory_bytes(0) <= plan.memory_bytes(0));
+            plan = leaner;
+        }
+        assert!(plan.memory_bytes(0) < whole / 3);
+        assert!(plan.leaner().unwrap().panel() < plan.panel());
     }
 }

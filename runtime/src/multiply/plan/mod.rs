@@ -1,6 +1,7 @@
 //! Everything decided before a multiplication runs.
 
 mod memory;
+mod parts;
 mod spread;
 
 use std::fmt;
@@ -12,6 +13,8 @@ use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, slice_cols};
 use isochron_hierarchy::predict::{self, Links, Traffic};
 use serde::{Deserialize, Serialize};
+
+pub use parts::PartOfK;
 
 use super::LEAST_LOOKAHEAD;
 use super::problem::Problem;
@@ -64,6 +67,7 @@ pub struct Plan {
     kernel_width: usize,
     links: Option<Links>,
     lookahead: usize,
+    k_parts: usize,
 }
 
 /// What balancing found.
@@ -101,6 +105,7 @@ impl Plan {
             kernel_width: found.kernel_width,
             links: found.links,
             lookahead: LEAST_LOOKAHEAD,
+            k_parts: 1,
         };
         plan.tuned()
     }
@@ -159,6 +164,7 @@ impl Plan {
             kernel_width: 1,
             links: None,
             lookahead: LEAST_LOOKAHEAD,
+            k_parts: 1,
         };
         plan.checked()
     }

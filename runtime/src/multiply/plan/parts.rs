@@ -1,0 +1,163 @@
+//! A and B in parts of k, where they cannot be held whole.
+
+use super::{Plan, Split};
+use crate::error::Error;
+use crate::matrix::Distribution;
+use crate::multiply::schedule::{A, B};
+
+/// A part of k of a [`Plan`]: a multiplication of its own, over these columns of op(A) and rows of op(B), that is added to the
+/// same C.
+#[derive(Debug, Clone)]
+pub struct PartOfK {
+    plan: Plan,
+    first: usize,
+    k: usize,
+}
+
+impl PartOfK {
+    /// The multiplication of this part. Its matrices are what [`a`](Self::a) and [`b`](Self::b) are a window on.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The first index along k.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
+    /// How the part of A is spread that is to be held, as it is stored: a [window](Distribution::within) of A.
+    pub fn a(&self) -> Distribution {
+        let along_cols = !self.plan.problem.ops()[A].transposes();
+        self.window(self.plan.a(), along_cols)
+    }
+
+    /// How the part of B is spread that is to be held, as it is stored.
+    pub fn b(&self) -> Distribution {
+        let along_cols = self.plan.problem.ops()[B].transposes();
+        self.window(self.plan.b(), along_cols)
+    }
+
+    fn window(&self, part: Distribution, along_cols: bool) -> Distribution {
+        if along_cols {
+            let whole = (part.rows(), self.k);
+            part.within((0, self.first), whole)
+        } else {
+            let whole = (self.k, part.cols());
+            part.within((self.first, 0), whole)
+        }
+    }
+}
+
+impl Plan {
+    /// In how many parts of k A and B are held, one after the other; 1 where they are held whole.
+    pub fn k_parts(&self) -> usize {
+        self.k_parts
+    }
+
+    /// The same plan with A and B in so many parts of k, at most one for each step.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when it is none, or more than one where k is split among the ranks: there nothing is sent, and what
+    /// a rank has of A and B it holds.
+    pub fn with_k_parts(self, k_parts: usize) -> Result<Self, Error> {
+        let refused = |reason: &str| {
+            Err(Error::Parameter {
+                name: "k_parts",
+                value: k_parts.to_string(),
+                reason: reason.to_owned(),
+            })
+        };
+        if k_parts == 0 {
+            return refused("A and B are at least one part");
+        }
+        if k_parts > 1 && self.split != Split::C {
+            return refused("k is split among the ranks, which hold their shares of A and B");
+        }
+        let k_parts = k_parts.min(self.steps().max(1));
+        Ok(Self { k_parts, ..self })
+    }
+
+    /// The part of this index: whole steps, as even as they are; the first is the largest.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn k_part(&self, index: usize) -> PartOfK {
+        assert!(index < self.k_parts, "a plan has no part {index} of k");
+        let k = self.problem.k();
+        if self.k_parts == 1 {
+            return PartOfK {
+                plan: self.clone(),
+                first: 0,
+                k,
+            };
+        }
+        let steps = k.div_ceil(self.panel());
+        let start = |index: usize| {
+            let before = index * (steps / self.k_parts) + index.min(steps % self.k_parts);
+            (before * self.panel()).min(k)
+        };
+        let first = start(index);
+        let plan = Self {
+            problem: self
+                .problem
+                .part_of_k(start(index + 1) - first, self.panel()),
+            k_parts: 1,
+            ..self.clone()
+        };
+        PartOfK { plan, first, k }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use isochron_hierarchy::layout::slice_rows;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::matrix::Op;
+    use crate::multiply::Problem;
+
+    proptest! {
+        #[test]
+        fn the_parts_of_a_and_b_are_a_and_b(
+            k in 0usize..200, panel in 1usize..30, k_parts in 1usize..20, a in 0usize..3, b in 0usize..3,
+        ) {
+            let ops = [a, b].map(|op| [Op::N, Op::T, Op::C][op]);
+            let problem = Problem::new(30, 20, k, 4).unwrap().with_panel(panel).unwrap().with_ops(ops);
+            let (rows, cols) = problem.c_blocks();
+            let layout = slice_rows(cols, &[3, rows - 3]).unwrap();
+            let plan = Plan::with_layout(problem, layout, vec![20], 0).unwrap();
+            let plan = plan.with_k_parts(k_parts).unwrap();
+            prop_assert_eq!(plan.k_parts(), k_parts.min(k.div_ceil(panel).max(1)));
+            let (mut next, mut largest) = (0, usize::MAX);
+            let mut held = [0, 0];
+            for part in (0..plan.k_parts()).map(|part| plan.k_part(part)) {
+                let length = part.plan().problem().k();
+                prop_assert_eq!(part.first(), next);
+                prop_assert!(length <= largest && (length > 0 || k == 0));
+                (next, largest) = (next + length, length);
+                for (side, window) in [part.a(), part.b()].into_iter().enumerate() {
+                    let whole = [plan.a(), plan.b()];
+                    prop_assert_eq!((window.rows(), window.cols()), (whole[side].rows(), whole[side].cols()));
+                    let across = (side == A) == ops[side].transposes();
+                    for held_part in (0..2).map(|rank| window.part(rank)).filter(|part| !part.is_empty()) {
+                        let range = if across { held_part.row_range() } else { held_part.col_range() };
+                        prop_assert!(part.first() <= range.start && range.end <= part.first() + length);
+                        held[side] += held_part.len();
+                    }
+                }
+            }
+            prop_assert_eq!((next, held), (k, [30 * k, 20 * k]));
+        }
+    }
+
+    #[test]
+    fn k_is_cut_once() {
+        let problem = Problem::new(8, 8, 64, 4).unwrap().with_panel(8).unwrap();
+        let plan = Plan::along_k(problem, vec![8, 8], vec![8], 0).unwrap();
+        assert!(plan.clone().with_k_parts(1).is_ok());
+        let refused = plan.clone().with_k_parts(2).unwrap_err().to_string();
+        assert!(refused.contains("hold their shares"), "{refused}");
+        assert!(plan.with_k_parts(0).is_err());
+    }
+}

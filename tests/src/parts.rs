@@ -1,0 +1,157 @@
+//! A and B in parts of k: made when it is their turn, and held no longer. As in [`cases`](crate::cases), every function is
+//! collective, panics where something does not hold, and returns the number of cases it ran.
+
+use isochron::Error;
+use isochron::comm::Comm;
+use isochron::matrix::{Distribution, Generator, Matrix, Op};
+use isochron::multiply::{PartOfK, Plan, Problem, Scalars, multiply_in_parts};
+use isochron_devices::Element;
+use num_complex::Complex64;
+
+use crate::cases::{Case, SEEDS, integers, layouts, plan_on, team};
+use crate::travel::{Fails, failing_team};
+
+const SCALARS: Scalars<Complex64> = Scalars {
+    alpha: Complex64::new(2.0, 1.0),
+    beta: Complex64::new(-1.0, 0.0),
+};
+
+/// A part of a factor, so that the operation on the whole factor has the generator's elements.
+fn make(
+    comm: &dyn Comm,
+    distribution: Distribution,
+    (op, seed): (Op, u64),
+) -> Result<Matrix<Complex64>, Error> {
+    let generator: Generator = integers(seed);
+    let mut matrix = Matrix::zeros(distribution, comm.rank())?;
+    matrix.fill(|row, col| match op {
+        Op::N => generator.element(row, col),
+        Op::T => generator.element(col, row),
+        Op::C => generator.element::<Complex64>(col, row).conj(),
+    });
+    Ok(matrix)
+}
+
+/// A plan whose A and B are in so many parts of k.
+fn plans(comm: &dyn Comm, ops: [Op; 2]) -> Vec<Plan> {
+    let problem = Problem::new(37, 41, 53, 4).unwrap().with_panel(6).unwrap();
+    let problem = problem.with_element(Complex64::TYPE).with_ops(ops);
+    let (rows, cols) = problem.c_blocks();
+    let on_layouts = layouts(comm.size(), rows, cols).into_iter();
+    on_layouts
+        .map(|layout| plan_on(comm, problem, layout))
+        .collect()
+}
+
+/// Every operation and layout, in one part, some, and one for each step: every element is right, A and B are made once, and no
+/// more of them is held than the plan says.
+pub fn in_parts(comm: &dyn Comm) -> usize {
+    let mut count = 0;
+    for (op_a, op_b) in [
+        (Op::N, Op::N),
+        (Op::T, Op::C),
+        (Op::C, Op::N),
+        (Op::N, Op::T),
+    ] {
+        for plan in plans(comm, [op_a, op_b]) {
+            for k_parts in [1, 2, 4, 100] {
+                let plan = plan.clone().with_k_parts(k_parts).unwrap();
+                assert_eq!(plan.k_parts(), k_parts.min(9));
+                let mut case: Case<Complex64> = Case::new(comm, plan, integers);
+                let check = case.exact_check(comm, SCALARS, 4);
+                let (mut next, mut elements) = (0, [0, 0]);
+                let mut parts = |part: &PartOfK| {
+                    assert_eq!(part.first(), next, "parts come one after the other");
+                    next += part.plan().problem().k();
+                    let factors = (
+                        make(comm, part.a(), (op_a, SEEDS[0]))?,
+                        make(comm, part.b(), (op_b, SEEDS[1]))?,
+                    );
+                    elements[0] += factors.0.part().len() as u64;
+                    elements[1] += factors.1.part().len() as u64;
+                    Ok(factors)
+                };
+                let plan = &case.plan;
+                multiply_in_parts(comm, &mut team(), plan, SCALARS, &mut parts, &mut case.c)
+                    .unwrap();
+                comm.sum_u64(&mut elements);
+                assert_eq!((next, elements), (53, [37 * 53, 53 * 41]));
+                case.assert_reference(SCALARS, comm);
+                assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// A part that one rank cannot make is an error of all of them, and so is one that is not what the plan says; the next
+/// multiplication is right.
+pub fn parts_that_fail(comm: &dyn Comm) -> usize {
+    let last = comm.size() - 1;
+    for is_wrong in [false, true] {
+        let plan = plans(comm, [Op::N; 2]).swap_remove(0);
+        let mut case: Case<Complex64> = Case::new(comm, plan.with_k_parts(3).unwrap(), integers);
+        let mut made = 0;
+        let mut parts = |part: &PartOfK| {
+            made += 1;
+            let b = make(comm, part.b(), (Op::N, SEEDS[1]))?;
+            if made == 2 && comm.rank() == last {
+                if is_wrong {
+                    return Ok((make(comm, part.b(), (Op::N, SEEDS[0]))?, b));
+                }
+                return Err(Error::Message("the part is lost".to_owned()));
+            }
+            Ok((make(comm, part.a(), (Op::N, SEEDS[0]))?, b))
+        };
+        let mut team = team();
+        let failed = multiply_in_parts(
+            comm,
+            &mut team,
+            &case.plan,
+            SCALARS,
+            &mut parts,
+            &mut case.c,
+        );
+        let text = failed.unwrap_err().to_string();
+        let expected = ["the part is lost", "matrix A is not spread"][usize::from(is_wrong)];
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(made, 2);
+        let whole = case.plan.clone().with_k_parts(1).unwrap();
+        let mut case: Case<Complex64> = Case::new(comm, whole, integers);
+        case.multiply(comm, &mut team, SCALARS);
+        case.assert_reference(SCALARS, comm);
+    }
+    2
+}
+
+/// A device of one rank fails in the second part: all ranks leave with its name, and no further part is made.
+pub fn devices_that_fail_in_a_part(comm: &dyn Comm) -> usize {
+    let plan = plans(comm, [Op::N; 2]).swap_remove(0);
+    let mut case: Case<Complex64> = Case::new(comm, plan.with_k_parts(3).unwrap(), integers);
+    let mut made = 0;
+    let mut parts = |part: &PartOfK| {
+        made += 1;
+        Ok((
+            make(comm, part.a(), (Op::N, SEEDS[0]))?,
+            make(comm, part.b(), (Op::N, SEEDS[1]))?,
+        ))
+    };
+    // Of nine steps the fourth to the sixth are in the second part.
+    let mut team = failing_team(comm, Fails::Update(4));
+    let failed = multiply_in_parts(
+        comm,
+        &mut team,
+        &case.plan,
+        SCALARS,
+        &mut parts,
+        &mut case.c,
+    );
+    let text = failed.unwrap_err().to_string();
+    assert!(
+        text.contains("second") && text.contains("made to fail"),
+        "{text}"
+    );
+    assert_eq!(made, 2);
+    1
+}
