@@ -102,7 +102,9 @@ impl<T: Element> Balancer<'_, T> {
         let layout = Layout::try_from(balance.zones.clone());
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
         let speeds = self.speeds(&layout.areas(), &balance.times_s);
-        if speeds.iter().filter(|&&speed| speed > 0.0).count() < 2 {
+        let unknown = |(&area, &speed): (&u64, &f64)| area > 0 && speed <= 0.0;
+        let busy = speeds.iter().filter(|&&speed| speed > 0.0).count();
+        if busy < 2 || layout.areas().iter().zip(&speeds).any(unknown) {
             return Ok(None);
         }
         self.ways(&layout, &speeds, whole).map(Some)
@@ -153,5 +155,79 @@ pub(super) fn moved_to(balance: NodeBalance, layout: &Layout) -> NodeBalance {
         converged: false,
         why: Outcome::Predicted,
         ..balance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isochron_hierarchy::layout::{br, slice_cols, slice_rows};
+
+    fn divided(seconds: [f64; 3]) -> Vec<(Candidate, Layout)> {
+        let layouts = [
+            br(&[1.0; 4], 8, 8).unwrap(),
+            slice_rows(8, &[2; 4]).unwrap(),
+            slice_cols(8, &[2; 4]).unwrap(),
+        ];
+        let candidate = |(wall_s, layout): (f64, Layout)| {
+            let way = Way::of(&layout);
+            (Candidate { way, wall_s }, layout)
+        };
+        seconds.into_iter().zip(layouts).map(candidate).collect()
+    }
+
+    fn order(ways: &Ways) -> Vec<Way> {
+        ways.candidates.iter().map(|way| way.way).collect()
+    }
+
+    #[test]
+    fn the_balanced_layout_stays_unless_another_is_clearly_faster() {
+        let ways = Ways::of(divided([1.0, 0.98, 1.2]), None);
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::C, Way::C));
+        assert_eq!(order(&ways), [Way::M, Way::C, Way::N]);
+        let ways = Ways::of(divided([1.0, 1.1, 0.9]), None);
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::N, Way::N));
+    }
+
+    #[test]
+    fn shares_of_k_leave_the_layout_as_it_is() {
+        let shares = |wall_s| {
+            let way = Way::K;
+            Some(Candidate { way, wall_s })
+        };
+        let ways = Ways::of(divided([1.0, 0.9, 1.2]), shares(0.5));
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
+        assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
+        let ways = Ways::of(divided([1.0, 0.9, 1.2]), shares(0.95));
+        assert_eq!(ways.way, Way::M);
+    }
+
+    #[test]
+    fn one_way_is_compared_with_nothing() {
+        let mut only = divided([1.0, 1.1, 1.2]);
+        only.truncate(1);
+        let ways = Ways::of(only, None);
+        assert_eq!((ways.way, ways.candidates), (Way::C, Vec::new()));
+    }
+
+    #[test]
+    fn times_go_with_the_areas_when_a_layout_is_replaced() {
+        let balanced = NodeBalance {
+            zones: br(&[1.0, 3.0], 8, 8).unwrap().into(),
+            times_s: vec![1.0, 1.0],
+            imbalance: 0.0,
+            iterations: 2,
+            converged: true,
+            why: Outcome::Balanced,
+            history: Vec::new(),
+        };
+        let same = Layout::try_from(balanced.zones.clone()).unwrap();
+        assert_eq!(moved_to(balanced.clone(), &same), balanced);
+        let moved = moved_to(balanced, &slice_rows(8, &[4, 4]).unwrap());
+        // From 16 and 48 blocks to 32 and 32.
+        assert_eq!(moved.times_s, [2.0, 2.0 / 3.0]);
+        assert_eq!((moved.converged, moved.why), (false, Outcome::Predicted));
+        assert!((moved.imbalance - 2.0).abs() < 1e-12);
+        assert_eq!(moved.zones.areas(), [32, 32]);
     }
 }
