@@ -73,7 +73,7 @@ impl<T: Element> Balancer<'_, T> {
             divided.truncate(1);
             ways = Ways::of(divided, shares);
         }
-        tracing::info!(way = %ways.way, candidates = ?ways.candidates, "predicted");
+        tracing::info!(candidates = ?ways.candidates, "predicted");
         Ok(ways)
     }
 
