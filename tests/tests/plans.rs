@@ -9,6 +9,7 @@ use std::path::Path;
 
 use isochron::multiply::Split;
 use isochron::session::{Report, SavedPlan};
+use isochron_hierarchy::predict::Way;
 use isochron_tests::launch::{Mpi, SOON, libraries, run};
 use tempfile::TempDir;
 
@@ -64,6 +65,8 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
         let long = ["--m", "64", "--n", "64", "--k", "16000", "--block", "32"];
         let kept = keep_plan(&mpi, &long, &path);
         assert!(matches!(kept.split, Split::K(_)), "{:?}", kept.split);
+        assert_eq!(kept.way(), Way::K);
+        assert_eq!(kept.candidates[0].way, Way::K, "{:?}", kept.candidates);
         let asked = mxm(&[
             "--size", "100", "--split", "k", "--block", "8", "--verify", "exact",
         ]);
@@ -128,6 +131,41 @@ fn parts_of_files_are_multiplied_as_the_whole_is() {
     assert!(report.k_parts == 4 && report.nodes.iter().all(|node| node.parts_s > 0.0));
     let [whole, in_parts] = [whole, in_parts].map(|path| std::fs::read(path).unwrap());
     assert!(whole == in_parts, "the products differ");
+}
+
+#[test]
+fn a_plan_says_what_it_was_chosen_from() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
+    for mpi in libraries() {
+        let thin = ["--m", "4096", "--n", "64", "--k", "64", "--block", "32"];
+        let kept = keep_plan(&mpi, &thin, &path);
+        assert!(!kept.candidates.is_empty());
+        let seconds: Vec<f64> = kept.candidates.iter().map(|way| way.wall_s).collect();
+        assert!(seconds.is_sorted() && seconds[0] > 0.0, "{seconds:?}");
+        assert!(kept.candidates.iter().any(|way| way.way == kept.way()));
+        // Read back it says the same in words, and hands it to the report.
+        let file = path.to_str().unwrap();
+        let text = mpi.isochron(2, &mxm(&["--load-plan", file, "--plan"]));
+        let text = text.success();
+        assert!(text.contains("predicted with messages: "), "{text}");
+        let report = mpi.isochron(2, &mxm(&["--load-plan", file, "--json"]));
+        let report: Report = serde_json::from_str(&report.success()).unwrap();
+        assert_eq!(
+            (report.way, &report.candidates),
+            (kept.way(), &kept.candidates)
+        );
+        // One of before there were candidates.
+        let mut older = serde_json::to_value(&kept).unwrap();
+        older.as_object_mut().unwrap().remove("candidates");
+        std::fs::write(&path, older.to_string()).unwrap();
+        let text = mpi.isochron(2, &mxm(&["--load-plan", file, "--plan"]));
+        let text = text.success();
+        assert!(!text.contains("predicted with messages: "), "{text}");
+        let asked = mxm(&["--size", "100", "--split", "c", "--block", "8", "--plan"]);
+        let text = mpi.isochron(2, &asked).success();
+        assert!(!text.contains("predicted with messages: "), "{text}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod check;
 mod plan;
 mod problem;
 mod text;
+mod ways;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

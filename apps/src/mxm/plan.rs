@@ -10,6 +10,7 @@ use isochron::session::{SavedPlan, Session};
 use isochron_hierarchy::balance::BalanceConfig;
 
 use super::text::without;
+use super::ways::{compared, divided};
 use super::{Arguments, write_json};
 use crate::failure::Failure;
 use crate::table::Table;
@@ -75,10 +76,8 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
     }
     let problem = &plan.problem;
     let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
-    let split = match &plan.split {
-        Split::C => "C is divided",
-        Split::K(_) => "k is divided, and the parts of C are summed",
-    };
+    let split = divided(plan.way());
+    let compared = compared(&plan.candidates);
     let ahead = match &plan.split {
         Split::C => format!(", sent {} steps ahead", plan.lookahead),
         // They stay where they are.
@@ -99,7 +98,7 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
         |of: fn(&isochron::session::PlannedNode) -> f64| -> f64 { plan.nodes.iter().map(of).sum() };
     Ok(format!(
         "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}{ahead}\n\
-         {split}{in_parts}; {seconds}\n\n{}\n{}\n\
+         {split}{in_parts}; {seconds}\n{compared}\n{}\n{}\n\
          {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n{left_out}",
         problem.element(),
         plan.panel,

@@ -9,6 +9,7 @@ use isochron::session::Report;
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::Outcome;
 
+use super::ways;
 use crate::failure::Failure;
 use crate::table::Table;
 use crate::topology::ranges;
@@ -42,6 +43,9 @@ pub(super) fn text(report: &Report, picture: &str, json: bool) -> Result<String,
     );
     if let Some(left_out) = report.balance.as_ref().and_then(|b| b.left_out.as_ref()) {
         let _ = writeln!(text, "note: {}", without(left_out));
+    }
+    if let Some(why) = ways::why(report.way, &report.candidates) {
+        let _ = writeln!(text, "note: {why}");
     }
     for (notice, ranks) in notices(report) {
         let _ = writeln!(text, "note: {notice} (rank {})", ranges(&ranks));

@@ -8,15 +8,18 @@
 //! * **k is split** ([`reduction()`]): every node computes all of C over its share of k, and nothing travels until the
 //!   end. Then whoever holds a rectangle of C receives it from every other node that has a share.
 //!
-//! [`subset()`] leaves out the nodes whose help does not pay.
+//! [`in_place()`] and [`along_k()`] say what each [`Way`] takes in seconds, and [`choose()`] takes one; [`subset()`] leaves out
+//! the nodes whose help does not pay.
 //!
 //! # References
 //! van de Geijn and Watts 1997 (SUMMA); Clarke et al. 2012, section 3 (the volume is the sum of half-perimeters); Hockney
 //! 1994 (a message takes a latency and its bytes over the bandwidth).
 
 mod subset;
+mod ways;
 
 pub use subset::{Subset, Work, subset};
+pub use ways::{Candidate, Way, along_k, choose, in_place};
 
 use crate::layout::{Layout, Rect};
 use serde::{Deserialize, Serialize};

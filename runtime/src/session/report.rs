@@ -5,7 +5,7 @@ use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
-use isochron_hierarchy::predict::Links;
+use isochron_hierarchy::predict::{Candidate, Links, Way};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
@@ -52,6 +52,13 @@ pub struct Report {
     /// What the nodes' shares were cut from: `c`, or `k`.
     #[serde(default)]
     pub split: String,
+    /// What was divided: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
+    #[serde(default)]
+    pub way: Way,
+    /// The ways to divide that were compared, and what each was predicted to take, in order of these seconds; empty where
+    /// the caller said what to divide, or nothing was compared.
+    #[serde(default)]
+    pub candidates: Vec<Candidate>,
     /// The balancing strategy.
     pub strategy: String,
     /// The multiplication alone: from the first rank's start to the last rank's end.
@@ -247,6 +254,8 @@ impl Report {
             k_parts: plan.k_parts(),
             links: plan.links().copied(),
             split: plan.split().to_string(),
+            way: plan.way(),
+            candidates: plan.candidates().to_vec(),
             strategy: config.strategy.to_string(),
             wall_s: execution.wall_s,
             balance_s: plan.balance_s(),

@@ -3,7 +3,7 @@
 use isochron_devices::DeviceKind;
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::Layout;
-use isochron_hierarchy::predict::Links;
+use isochron_hierarchy::predict::{Candidate, Links, Way};
 use serde::{Deserialize, Serialize};
 
 use super::{Session, memory};
@@ -45,6 +45,9 @@ pub struct SavedPlan {
     /// The nodes that get nothing because it is faster without them; `null` where everybody helps.
     #[serde(default)]
     pub left_out: Option<LeftOut>,
+    /// The ways to divide that were compared, and what each is predicted to take, in order of these seconds.
+    #[serde(default)]
+    pub candidates: Vec<Candidate>,
     /// Predicted seconds of the arithmetic: updates times the slowest node's. `null` where nothing was measured.
     pub predicted_s: Option<f64>,
     /// Every node, by rank.
@@ -101,6 +104,16 @@ pub struct PlannedDevice {
     pub memory_bytes: u64,
 }
 
+impl SavedPlan {
+    /// What is divided, as [`Plan::way`].
+    pub fn way(&self) -> Way {
+        match self.split {
+            Split::C => Way::of(&self.layout),
+            Split::K(_) => Way::K,
+        }
+    }
+}
+
 impl Session<'_> {
     /// The plan as a document, the same on every rank.
     ///
@@ -133,6 +146,7 @@ impl Session<'_> {
             predicted_s: plan.predicted_s(),
             balance: balance.cloned(),
             left_out: plan.left_out().cloned(),
+            candidates: plan.candidates().to_vec(),
             nodes: nodes.map_err(|error| Error::Message(error.to_string()))?,
         })
     }
@@ -225,6 +239,7 @@ impl Session<'_> {
             slices: columns.collect(),
             balance: saved.balance.clone(),
             left_out: saved.left_out.clone(),
+            candidates: saved.candidates.clone(),
             balance_s: 0.0,
             measured: Default::default(),
             kernel_width: saved.kernel_width,

@@ -1,7 +1,8 @@
 //! Whether to divide C or k, and the division of k.
 //!
 //! Where k is long against m and n, the panels of A and B that travel while C stays outweigh C itself. Then every node
-//! better computes all of C over its share of k, and the nodes' parts are summed at the end.
+//! better computes all of C over its share of k, and the nodes' parts are summed at the end. What is predicted to take less
+//! time is used, as [`predict`] says.
 
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use isochron_devices::Element;
 use isochron_hierarchy::balance::{
     Extent, NodeBalance, Observation, Outcome, Strategy, alike, imbalance,
 };
-use isochron_hierarchy::layout::{Layout, columns};
+use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
-use isochron_hierarchy::predict::{self, Links, Traffic};
+use isochron_hierarchy::predict::{self, Candidate, Links, Traffic, Way};
 
 use super::balance::{Balancer, NodeMemory};
 use super::memory::{self, Need};
@@ -19,16 +20,42 @@ use crate::error::Error;
 use crate::multiply::{Found, Plan, Split, SplitChoice, held_evenly};
 
 /// How often less than with panels must travel when k is split before it is looked at: the sum of C is hidden by nothing.
+/// Where it is not, k is no candidate: its seconds would be the only ones that no node was measured for.
 const CLEARLY_LESS: f64 = 2.0;
 
+/// The division of k, looked at: every node was measured on all of C.
+pub(super) struct AlongK {
+    /// Who holds C.
+    pub held: Layout,
+    /// How long every node takes for an update of all of C, by rank.
+    times: Vec<Observation>,
+    found: NodeMemory,
+    /// Whether k is to be divided.
+    pub chosen: bool,
+    /// The ways that it was compared with, and itself.
+    candidates: Vec<Candidate>,
+}
+
+impl AlongK {
+    /// To be used, after it was compared with these and itself.
+    pub fn chosen_of(self, candidates: Vec<Candidate>) -> Self {
+        Self {
+            chosen: true,
+            candidates,
+            ..self
+        }
+    }
+}
+
 impl<T: Element> Balancer<'_, T> {
-    /// The plan that splits k, where it is asked for or predicted to be faster than dividing C.
+    /// The division of k, where it is asked for or could be faster than dividing C.
     ///
-    /// All nodes are measured once, on all of C: that is what each of them computes, so that one time tells its speed.
+    /// All nodes are measured once, on all of C: that is what each of them computes, so that one time tells its speed. The
+    /// same speeds say what dividing C would take; where that is not clearly slower, the nodes are balanced for it.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn along_k(&mut self) -> Result<Option<Plan>, Error> {
+    pub(super) fn along_k(&mut self) -> Result<Option<AlongK>, Error> {
         let problem = &self.problem;
         let ranks = self.comm.size();
         let asked = problem.split();
@@ -37,25 +64,53 @@ impl<T: Element> Balancer<'_, T> {
             return Ok(None);
         }
         let held = held_evenly(problem, ranks)?;
-        let summed = predict::reduction(&held, problem.block(), &vec![true; ranks]);
-        let divided = self.divided_evenly()?;
-        if asked == SplitChoice::Auto {
-            let links = self.links();
-            let [sum, panels] = [&summed, &divided].map(|nodes| self.longest_s(&links, nodes));
-            if CLEARLY_LESS * sum >= panels || !self.fits(&held)? {
-                return Ok(None);
-            }
-            let (times, found) = self.times_of_all_c()?;
-            let sums = self.predicted_s(&times, &links, (&summed, 0.0));
-            let panels = self.predicted_s(&times, &links, (&divided, self.hidden()));
-            tracing::info!(sums, panels, "predicted: k is split, or C is divided");
-            if panels <= sums {
-                return Ok(None);
-            }
-            return self.shares_of_k(held, (&times, &found)).map(Some);
+        if asked == SplitChoice::Auto && !self.is_worth_a_look(&held)? {
+            return Ok(None);
         }
         let (times, found) = self.times_of_all_c()?;
-        self.shares_of_k(held, (&times, &found)).map(Some)
+        let whole = AlongK {
+            held,
+            times,
+            found,
+            chosen: true,
+            candidates: Vec::new(),
+        };
+        let speeds = self.speeds_of_all_c(&whole);
+        let known = speeds.iter().any(|&speed| speed > 0.0);
+        if asked == SplitChoice::K || !known {
+            return Ok(Some(whole));
+        }
+        let (rows, cols) = self.problem.c_blocks();
+        let layout = arrange(self.config.layout, &speeds, rows, cols).and_then(Layout::try_from);
+        let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
+        let candidates = self.ways(&layout, &speeds, Some(&whole))?.candidates;
+        let fastest = candidates.first().map(|candidate| candidate.way);
+        Ok(Some(AlongK {
+            // However little faster: one measurement is behind all of them.
+            chosen: fastest == Some(Way::K),
+            candidates,
+            ..whole
+        }))
+    }
+
+    /// Whether so much less travels when k is divided that it is worth measuring, and its memory is there.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn is_worth_a_look(&mut self, held: &Layout) -> Result<bool, Error> {
+        let everybody = vec![true; self.comm.size()];
+        let summed = predict::reduction(held, self.problem.block(), &everybody);
+        let divided = self.divided_evenly()?;
+        let links = self.links();
+        let [sum, panels] = [&summed, &divided].map(|nodes| self.longest_s(&links, nodes));
+        Ok(CLEARLY_LESS * sum < panels && self.fits(&self.even_shares(held))?)
+    }
+
+    /// The nodes' speeds on all of C, as [`speeds`](Self::speeds).
+    pub(super) fn speeds_of_all_c(&self, whole: &AlongK) -> Vec<f64> {
+        let (rows, cols) = self.problem.c_blocks();
+        let times_s: Vec<f64> = whole.times.iter().map(|time| time.t_s).collect();
+        self.speeds(&vec![rows * cols; times_s.len()], &times_s)
     }
 
     /// What every node would receive of panels, were C divided evenly.
@@ -79,18 +134,6 @@ impl<T: Element> Balancer<'_, T> {
         times.fold(0.0, f64::max)
     }
 
-    /// Seconds of the multiplication when the nodes share the work by their times for an update of all of C.
-    fn predicted_s(
-        &self,
-        times: &[Observation],
-        links: &Links,
-        (traffic, hidden): (&[Traffic], f64),
-    ) -> f64 {
-        let updates = self.problem.k() as f64 / self.kernel_width as f64;
-        let speed: f64 = times.iter().map(|time| 1.0 / time.t_s).sum();
-        predict::wall_s(updates / speed, self.longest_s(links, traffic), hidden)
-    }
-
     /// The part of the messages that travels while something is computed: between hosts they do so by themselves, within
     /// one they are copied by the cores that compute.
     ///
@@ -105,10 +148,11 @@ impl<T: Element> Balancer<'_, T> {
         }
     }
 
-    /// Whether every rank has the memory for an even division of k.
-    fn fits(&self, held: &Layout) -> Result<bool, Error> {
-        let shares = apportion(self.problem.k_blocks(), &vec![1.0; self.comm.size()]);
-        let plan = self.plan_of(held.clone(), shares, &[], &NodeMemory::default());
+    /// Whether every rank has the memory for this plan.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn fits(&self, plan: &Plan) -> Result<bool, Error> {
         let need = Need {
             bytes: plan.memory_bytes(self.comm.rank()),
             ..Need::default()
@@ -118,6 +162,19 @@ impl<T: Element> Balancer<'_, T> {
             Err(Error::Memory { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// The plan that divides k evenly.
+    fn even_shares(&self, held: &Layout) -> Plan {
+        let shares = apportion(self.problem.k_blocks(), &vec![1.0; self.comm.size()]);
+        let even = AlongK {
+            held: held.clone(),
+            times: Vec::new(),
+            found: NodeMemory::default(),
+            chosen: false,
+            candidates: Vec::new(),
+        };
+        self.plan_of(even, shares)
     }
 
     /// How long every node takes for an update of all of C, by rank.
@@ -130,34 +187,34 @@ impl<T: Element> Balancer<'_, T> {
         Ok((alike(&self.gather(&mine?)), found))
     }
 
-    /// The division of k by these times.
-    fn shares_of_k(
-        &mut self,
-        held: Layout,
-        (times, found): (&[Observation], &NodeMemory),
-    ) -> Result<Plan, Error> {
+    /// The plan that divides k by the nodes' times.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn shares_of_k(mut self, whole: AlongK) -> Result<Plan, Error> {
         let speed = |time: &Observation| match self.config.strategy {
             Strategy::Homogeneous => 1.0,
             _ if time.t_s > 0.0 => 1.0 / time.t_s,
             _ => 0.0,
         };
-        let speeds: Vec<f64> = times.iter().map(speed).collect();
+        let speeds: Vec<f64> = whole.times.iter().map(speed).collect();
         let shares = apportion(self.problem.k_blocks(), &speeds);
-        let plan = self.plan_of(held, shares, times, found);
+        let plan = self.plan_of(whole, shares);
         drop(std::mem::take(&mut self.operands));
         memory::fitted(self.comm, self.team, plan)
     }
 
-    fn plan_of(
-        &self,
-        held: Layout,
-        shares: Vec<u64>,
-        times: &[Observation],
-        found: &NodeMemory,
-    ) -> Plan {
+    fn plan_of(&self, whole: AlongK, shares: Vec<u64>) -> Plan {
+        let AlongK {
+            held,
+            times,
+            found,
+            candidates,
+            ..
+        } = whole;
         let rank = self.comm.rank();
         let blocks = self.problem.k_blocks().max(1) as f64;
-        let per_update = shares.iter().zip(times);
+        let per_update = shares.iter().zip(&times);
         let times_s: Vec<f64> = per_update
             .map(|(&share, time)| time.t_s * share as f64 / blocks)
             .collect();
@@ -189,6 +246,7 @@ impl<T: Element> Balancer<'_, T> {
             slices,
             balance: Some(balance),
             left_out: None,
+            candidates,
             balance_s: self.start.elapsed().as_secs_f64(),
             measured: self.measured,
             kernel_width: self.kernel_width,

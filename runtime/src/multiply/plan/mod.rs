@@ -11,7 +11,7 @@ use std::sync::Arc;
 use isochron_devices::{Depth, MeasureTally};
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, slice_cols};
-use isochron_hierarchy::predict::{self, Links, Traffic};
+use isochron_hierarchy::predict::{self, Candidate, Links, Traffic, Way};
 use serde::{Deserialize, Serialize};
 
 pub use parts::PartOfK;
@@ -62,6 +62,7 @@ pub struct Plan {
     slices: Vec<usize>,
     balance: Option<NodeBalance>,
     left_out: Option<LeftOut>,
+    candidates: Vec<Candidate>,
     balance_s: f64,
     measured: MeasureTally,
     kernel_width: usize,
@@ -81,6 +82,8 @@ pub(crate) struct Found {
     pub slices: Vec<usize>,
     pub balance: Option<NodeBalance>,
     pub left_out: Option<LeftOut>,
+    /// The ways to divide that were compared, in order of their seconds.
+    pub candidates: Vec<Candidate>,
     /// Seconds that it took.
     pub balance_s: f64,
     pub measured: MeasureTally,
@@ -100,6 +103,7 @@ impl Plan {
             slices: found.slices,
             balance: found.balance,
             left_out: found.left_out,
+            candidates: found.candidates,
             balance_s: found.balance_s,
             measured: found.measured,
             kernel_width: found.kernel_width,
@@ -159,6 +163,7 @@ impl Plan {
             slices,
             balance: None,
             left_out: None,
+            candidates: Vec::new(),
             balance_s: 0.0,
             measured: MeasureTally::default(),
             kernel_width: 1,
@@ -229,6 +234,22 @@ impl Plan {
     /// The nodes that get nothing because it is faster without them; `None` where everybody helps.
     pub fn left_out(&self) -> Option<&LeftOut> {
         self.left_out.as_ref()
+    }
+
+    /// What is divided: k, or C in the way that its layout is.
+    pub fn way(&self) -> Way {
+        match self.split {
+            Split::C => Way::of(&self.layout),
+            Split::K(_) => Way::K,
+        }
+    }
+
+    /// The ways to divide that were compared, the one that is [used](Self::way) among them, in order of their predicted
+    /// seconds. Another than that of the balanced layout is used where it is clearly faster. Slices are compared where the
+    /// layout was left to us, k where so much less would travel that all nodes were measured for it; empty where the caller
+    /// said what to divide, or nothing was measured or could be compared.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
     }
 
     /// Number of ranks.

@@ -3,7 +3,7 @@
 use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::Layout;
-use isochron_hierarchy::predict::{Work, subset};
+use isochron_hierarchy::predict::subset;
 
 use super::Balancer;
 use crate::error::Error;
@@ -21,27 +21,12 @@ impl<T: Element> Balancer<'_, T> {
     pub(super) fn left_out(&mut self, balance: &NodeBalance) -> Result<Option<LeftOut>, Error> {
         let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
         let layout = Layout::try_from(balance.zones.clone()).map_err(|error| message(&error))?;
-        let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
-        let areas = layout.areas().into_iter().zip(&balance.times_s);
-        let speeds: Vec<f64> = areas
-            .map(|(area, &time_s)| match time_s > 0.0 {
-                true => area as f64 / (time_s * updates),
-                false => 0.0,
-            })
-            .collect();
+        let speeds = self.speeds(&layout.areas(), &balance.times_s);
         if speeds.iter().filter(|&&speed| speed > 0.0).count() < 2 {
             return Ok(None);
         }
         let ranks = self.comm.size();
-        let work = Work {
-            blocks: self.problem.c_blocks(),
-            block: self.problem.block(),
-            k: self.problem.k(),
-            panel: self.problem.panel(ranks),
-            element_bytes: self.problem.element().bytes(),
-            links: self.links(),
-            hidden: self.hidden(),
-        };
+        let work = self.work();
         let found = subset(&work, &speeds).map_err(|error| message(&error))?;
         tracing::debug!(?found, "who helps");
         if found.wall_s >= CLEARLY_FASTER * found.all_s {

@@ -5,6 +5,7 @@
 
 mod left_out;
 mod node;
+mod ways;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,14 +14,14 @@ use isochron_devices::measure::Operands;
 use isochron_devices::{Depth, DeviceTeam, Element, MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step};
 use isochron_hierarchy::layout::{Layout, LayoutError, Rect};
-use isochron_hierarchy::predict::Links;
+use isochron_hierarchy::predict::{Links, Way};
 use serde::{Deserialize, Serialize};
 
 use super::memory;
 use crate::comm::{self, Comm, agree};
 use crate::error::Error;
 use crate::matrix::Distribution;
-use crate::multiply::{Found, Plan, Problem, Split};
+use crate::multiply::{Found, Plan, Problem, Split, SplitChoice};
 pub(super) use node::NodeMemory;
 
 /// What the head rank tells the others to do next.
@@ -78,8 +79,9 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn plan(mut self) -> Result<Plan, Error> {
-        if let Some(plan) = self.along_k()? {
-            return Ok(plan);
+        let mut whole = self.along_k()?;
+        if let Some(found) = whole.take_if(|found| found.chosen) {
+            return self.shares_of_k(found);
         }
         let all: Vec<usize> = (0..self.comm.size()).collect();
         let (mut balance, mut memory) = self.balanced(&all)?;
@@ -91,6 +93,16 @@ impl<T: Element> Balancer<'_, T> {
                 .collect();
             tracing::info!(?left_out, "some nodes help less than they cost");
             (balance, memory) = self.balanced(&nodes)?;
+        }
+        let mut candidates = Vec::new();
+        if self.problem.split() == SplitChoice::Auto
+            && let Some(ways) = self.best_way(&balance, whole.as_ref())?
+        {
+            if let Some(found) = whole.filter(|_| ways.way == Way::K) {
+                return self.shares_of_k(found.chosen_of(ways.candidates));
+            }
+            balance = ways::moved_to(balance, &ways.layout);
+            candidates = ways.candidates;
         }
         let layout = Layout::try_from(balance.zones.clone());
         let layout = Arc::new(layout.map_err(|error| Error::Message(error.to_string()))?);
@@ -105,6 +117,7 @@ impl<T: Element> Balancer<'_, T> {
             slices,
             balance: Some(balance),
             left_out,
+            candidates,
             balance_s,
             measured: self.measured,
             kernel_width: self.kernel_width,

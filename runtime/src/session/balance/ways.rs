@@ -1,0 +1,233 @@
+//! Which way to divide, once the nodes are balanced.
+
+use std::sync::Arc;
+
+use isochron_devices::Element;
+use isochron_hierarchy::balance::{NodeBalance, Outcome, imbalance};
+use isochron_hierarchy::layout::{Layout, Method};
+use isochron_hierarchy::predict::{Candidate, Way, Work, along_k, choose, in_place};
+
+use super::Balancer;
+use crate::error::Error;
+use crate::matrix::Distribution;
+use crate::multiply::{Plan, SplitChoice};
+use crate::session::split::AlongK;
+
+/// The ways that were compared.
+pub(in crate::session) struct Ways {
+    /// The one to use.
+    pub way: Way,
+    /// All, in order of their seconds; empty where there was nothing to compare.
+    pub candidates: Vec<Candidate>,
+    /// How C is divided where it is.
+    pub layout: Layout,
+}
+
+impl Ways {
+    /// The best of these, of which the first is as measured, and k in shares where it was looked at.
+    fn of(mut divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> Self {
+        let in_place = divided.iter().map(|(way, _)| *way);
+        let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
+        let chosen = choose(&candidates);
+        let way = candidates[chosen].way;
+        let layout = match chosen < divided.len() {
+            true => divided.swap_remove(chosen).1,
+            false => divided.swap_remove(0).1,
+        };
+        candidates.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
+        if candidates.len() < 2 {
+            candidates.clear();
+        }
+        Self {
+            way,
+            candidates,
+            layout,
+        }
+    }
+}
+
+impl<T: Element> Balancer<'_, T> {
+    /// The ways to divide the multiplication among nodes of these speeds: C in this layout, in slices where the layout is
+    /// ours to choose, and k where it was looked at.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(in crate::session) fn ways(
+        &mut self,
+        layout: &Layout,
+        speeds: &[f64],
+        whole: Option<&AlongK>,
+    ) -> Result<Ways, Error> {
+        let work = self.work();
+        let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
+        let mut divided = in_place(&work, layout, speeds).map_err(|error| message(&error))?;
+        if self.problem.split() != SplitChoice::Auto || self.config.layout != Method::default() {
+            divided.truncate(1);
+        }
+        let shares = whole.map(|whole| {
+            let speeds = self.speeds_of_all_c(whole);
+            along_k(&work, &whole.held, &speeds)
+        });
+        let mut ways = Ways::of(divided.clone(), shares);
+        if ways.layout != *layout && !self.has_room(&ways.layout)? {
+            divided.truncate(1);
+            ways = Ways::of(divided, shares);
+        }
+        tracing::info!(candidates = ?ways.candidates, "predicted");
+        Ok(ways)
+    }
+
+    /// Whether every rank has the memory for this layout.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn has_room(&self, layout: &Layout) -> Result<bool, Error> {
+        let (problem, rank) = (&self.problem, self.comm.rank());
+        let spread = Arc::new(layout.clone());
+        let spread = Distribution::new(problem.m(), problem.n(), problem.block(), spread);
+        let slices = vec![spread.part(rank).cols];
+        let plan = Plan::with_layout(*problem, layout.clone(), slices, rank)?;
+        self.fits(&plan)
+    }
+
+    /// The best way for nodes that are balanced; `None` where nothing is known of them, or one has everything.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn best_way(
+        &mut self,
+        balance: &NodeBalance,
+        whole: Option<&AlongK>,
+    ) -> Result<Option<Ways>, Error> {
+        let layout = Layout::try_from(balance.zones.clone());
+        let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
+        let speeds = self.speeds(&layout.areas(), &balance.times_s);
+        let unknown = |(&area, &speed): (&u64, &f64)| area > 0 && speed <= 0.0;
+        let busy = speeds.iter().filter(|&&speed| speed > 0.0).count();
+        if busy < 2 || layout.areas().iter().zip(&speeds).any(unknown) {
+            return Ok(None);
+        }
+        self.ways(&layout, &speeds, whole).map(Some)
+    }
+
+    /// The speeds of nodes that take so long for an update of so many blocks of C, in blocks per second over all of k; 0
+    /// where nothing is known.
+    pub(in crate::session) fn speeds(&self, areas: &[u64], times_s: &[f64]) -> Vec<f64> {
+        let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
+        let speed = |(&area, &time_s): (&u64, &f64)| match time_s > 0.0 {
+            true => area as f64 / (time_s * updates),
+            false => 0.0,
+        };
+        areas.iter().zip(times_s).map(speed).collect()
+    }
+
+    /// The multiplication, as predictions take it.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn work(&mut self) -> Work {
+        Work {
+            blocks: self.problem.c_blocks(),
+            block: self.problem.block(),
+            k: self.problem.k(),
+            panel: self.problem.panel(self.comm.size()),
+            element_bytes: self.problem.element().bytes(),
+            links: self.links(),
+            hidden: self.hidden(),
+        }
+    }
+}
+
+/// The balance of nodes that are given this layout in place of the one that was balanced: their times go as their areas.
+pub(super) fn moved_to(balance: NodeBalance, layout: &Layout) -> NodeBalance {
+    if balance.zones == layout.clone().into() {
+        return balance;
+    }
+    let areas = balance.zones.areas().into_iter().zip(layout.areas());
+    let times = areas.zip(&balance.times_s);
+    let times_s: Vec<f64> = times
+        .map(|((was, is), &time_s)| time_s * is as f64 / was.max(1) as f64)
+        .collect();
+    NodeBalance {
+        zones: layout.clone().into(),
+        imbalance: imbalance(&times_s),
+        times_s,
+        converged: false,
+        why: Outcome::Predicted,
+        ..balance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isochron_hierarchy::layout::{br, slice_cols, slice_rows};
+
+    fn divided(seconds: [f64; 3]) -> Vec<(Candidate, Layout)> {
+        let layouts = [
+            br(&[1.0; 4], 8, 8).unwrap(),
+            slice_rows(8, &[2; 4]).unwrap(),
+            slice_cols(8, &[2; 4]).unwrap(),
+        ];
+        let candidate = |(wall_s, layout): (f64, Layout)| {
+            let way = Way::of(&layout);
+            (Candidate { way, wall_s }, layout)
+        };
+        seconds.into_iter().zip(layouts).map(candidate).collect()
+    }
+
+    fn order(ways: &Ways) -> Vec<Way> {
+        ways.candidates.iter().map(|way| way.way).collect()
+    }
+
+    #[test]
+    fn the_balanced_layout_stays_unless_another_is_clearly_faster() {
+        let ways = Ways::of(divided([1.0, 0.98, 1.2]), None);
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::C, Way::C));
+        assert_eq!(order(&ways), [Way::M, Way::C, Way::N]);
+        let ways = Ways::of(divided([1.0, 1.1, 0.9]), None);
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::N, Way::N));
+    }
+
+    #[test]
+    fn shares_of_k_leave_the_layout_as_it_is() {
+        let shares = |wall_s| {
+            let way = Way::K;
+            Some(Candidate { way, wall_s })
+        };
+        let ways = Ways::of(divided([1.0, 0.9, 1.2]), shares(0.5));
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
+        assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
+        let ways = Ways::of(divided([1.0, 0.9, 1.2]), shares(0.95));
+        assert_eq!(ways.way, Way::M);
+    }
+
+    #[test]
+    fn one_way_is_compared_with_nothing() {
+        let mut only = divided([1.0, 1.1, 1.2]);
+        only.truncate(1);
+        let ways = Ways::of(only, None);
+        assert_eq!((ways.way, ways.candidates), (Way::C, Vec::new()));
+    }
+
+    #[test]
+    fn times_go_with_the_areas_when_a_layout_is_replaced() {
+        let balanced = NodeBalance {
+            zones: br(&[1.0, 3.0], 8, 8).unwrap().into(),
+            times_s: vec![1.0, 1.0],
+            imbalance: 0.0,
+            iterations: 2,
+            converged: true,
+            why: Outcome::Balanced,
+            history: Vec::new(),
+        };
+        let same = Layout::try_from(balanced.zones.clone()).unwrap();
+        assert_eq!(moved_to(balanced.clone(), &same), balanced);
+        let moved = moved_to(balanced, &slice_rows(8, &[4, 4]).unwrap());
+        // From 16 and 48 blocks to 32 and 32.
+        assert_eq!(moved.times_s, [2.0, 2.0 / 3.0]);
+        assert_eq!((moved.converged, moved.why), (false, Outcome::Predicted));
+        assert!((moved.imbalance - 2.0).abs() < 1e-12);
+        assert_eq!(moved.zones.areas(), [32, 32]);
+    }
+}
