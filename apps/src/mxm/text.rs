@@ -173,7 +173,7 @@ fn in_parts(report: &Report) -> String {
     }
     let longest_s = report.nodes.iter().map(|node| node.parts_s);
     format!(
-        "A and B in {} parts of k: {:.3} s of the multiplication to make or read them\n",
+        "A and B in {} parts of k: {:.3} s of the multiplication to make or read, and check, them\n",
         report.k_parts,
         longest_s.fold(0.0, f64::max)
     )

@@ -229,10 +229,13 @@ impl Observation {
         }
     }
 
-    /// Whether another measurement of the same work differs by no more than the confidence interval of the difference.
+    /// Whether another measurement of the same work differs by no more than the confidence interval of the difference, and
+    /// by no more than alike parts may: measurements that say nothing make no parts alike.
     fn is_alike(&self, other: &Self) -> bool {
-        let measured = self.reps > 0 && other.reps > 0;
-        measured && (self.t_s - other.t_s).abs() <= self.ci_s.hypot(other.ci_s)
+        let measured = self.reps > 1 && other.reps > 1;
+        let apart_s = (self.t_s - other.t_s).abs();
+        let most_s = NEARLY_ALIKE * self.t_s.max(other.t_s);
+        measured && apart_s <= self.ci_s.hypot(other.ci_s).min(most_s)
     }
 
     /// The sum of the squared deviations from the mean.
@@ -246,6 +249,9 @@ impl Observation {
         self.ci_s / student_t(self.reps)
     }
 }
+
+/// How far apart, of the longer time, times may be that are taken for equal.
+const NEARLY_ALIKE: f64 = 0.25;
 
 /// Times of the same work by several parts, where those that differ by no more than their errors are replaced by their mean:
 /// what looks like a difference between alike parts is noise, and to follow it would make them unequal.
@@ -272,7 +278,8 @@ pub fn alike(times: &[Observation]) -> Vec<Observation> {
             .count();
         let group = &by_time[first..first + count.max(1)];
         let sum_s: f64 = group.iter().map(|&part| times[part].t_s).sum();
-        for &part in group {
+        // Who is like nobody stays as measured, a floor among them.
+        for &part in group.iter().filter(|_| group.len() > 1) {
             equal[part] = times[part].taking(sum_s / group.len() as f64);
         }
         first += group.len();
@@ -465,6 +472,12 @@ mod tests {
             [4.0, 1.0, 1.05, 1.3, 1.1]
         );
         assert!(alike(&[]).is_empty());
+        assert!(alike(&[time(1.0, 0.1), Observation::at_least(9.0)])[1].is_floor);
+        // Intervals so wide that they say nothing, and one that is none.
+        let unlike = [time(1.0, 0.9), time(1.5, 0.9)];
+        assert_eq!(times(&unlike), [1.0, 1.5]);
+        let once = [1.0, 1.1].map(|t_s| Observation::measured(t_s, 1, t_s));
+        assert_eq!(times(&once), [1.0, 1.1]);
     }
 
     #[test]

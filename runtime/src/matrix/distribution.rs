@@ -97,6 +97,11 @@ impl Distribution {
         Self { window, ..self }
     }
 
+    /// Whether it is of a window of a larger matrix.
+    pub(crate) fn is_window(&self) -> bool {
+        self.window.is_some()
+    }
+
     /// The same parts, of a matrix that lies in no larger one.
     pub(super) fn alone(&self) -> Self {
         Self {

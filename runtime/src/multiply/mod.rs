@@ -49,7 +49,7 @@ pub struct Execution {
     /// Seconds that the devices waited for panels: communication that no computation hid. What this rank packs and copies
     /// while they compute, and may not be done with when they are, is not in it.
     pub exposed_s: f64,
-    /// Seconds in which A and B were made or read, where they are held in parts; they are in `wall_s`.
+    /// Seconds in which A and B were made, where they are held in parts, with all that their maker does; they are in `wall_s`.
     pub parts_s: f64,
     /// Seconds from the last update of this rank until the ranks' parts of C were summed; 0 where C stays in place.
     pub sum_s: f64,
@@ -190,10 +190,8 @@ fn run<T: Element>(
 
 /// Whether a rank needs panels of A, and of B, in any part of k, as [`Plan::needs_panels`].
 fn needed(plan: &Plan, rank: usize) -> [bool; 2] {
-    let parts = (0..plan.k_parts()).map(|part| {
-        let part = plan.k_part(part);
-        part.plan().needs_panels(&Schedule::new(part.plan(), rank))
-    });
+    let parts = plan.unlike_parts().into_iter();
+    let parts = parts.map(|part| part.plan().needs_panels(&Schedule::new(part.plan(), rank)));
     parts.fold([false; 2], |any, part| {
         [any[0] || part[0], any[1] || part[1]]
     })

@@ -226,6 +226,8 @@ impl<T: Element> Buffers<T> {
         }
         let buffer = &mut self.all[self.used];
         if buffer.capacity() < len {
+            // In large pages, which it takes less time to fault in; the old ones are given back first.
+            *buffer = Vec::new();
             *buffer = try_zeroed_matrix(len).unwrap_or_default();
         }
         buffer.resize(len, T::ZERO);

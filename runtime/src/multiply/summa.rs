@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceError, DeviceTeam, Element, UpdateTime};
 
-use super::check_factors;
 use super::panels::{Operands, Panels, Volume};
 use super::plan::{PartOfK, Plan};
 use super::schedule::Schedule;
+use super::{check_factors, check_part};
 use crate::comm::{self, Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
@@ -225,6 +225,12 @@ fn alone<T: Element>(
     part: &PartOfK,
     rank: usize,
 ) -> Result<(Matrix<T>, Matrix<T>), Error> {
+    // Alone, windows in another place would look the same.
+    for (name, matrix, wanted) in [("A", &a, part.a()), ("B", &b, part.b())] {
+        if matrix.distribution().is_window() {
+            check_part(name, matrix, &wanted, rank)?;
+        }
+    }
     let factors = (a.alone(rank), b.alone(rank));
     check_factors(part.plan(), (&factors.0, &factors.1), rank)?;
     Ok(factors)

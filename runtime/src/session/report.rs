@@ -121,7 +121,7 @@ pub struct NodeReport {
     /// Seconds after its last update until all nodes' parts of C were summed; 0 where C stays in place.
     #[serde(default)]
     pub sum_s: f64,
-    /// Seconds in which its A and B were made or read, where they are held in parts of k.
+    /// Seconds in which its A and B were made or read, and shown to the check, where they are held in parts of k.
     #[serde(default)]
     pub parts_s: f64,
     /// Its devices.

@@ -247,8 +247,11 @@ impl Session<'_> {
         };
         let plan = Plan::restored(saved.problem, found);
         // It may have been chosen for lack of memory.
-        plan.map(|plan| plan.with_lookahead(saved.lookahead))
-            .and_then(|plan| plan.with_k_parts(saved.k_parts))
-            .or_else(|error| refused(error.to_string()))
+        plan.map(|plan| match saved.lookahead {
+            0 => plan,
+            steps => plan.with_lookahead(steps),
+        })
+        .and_then(|plan| plan.with_k_parts(saved.k_parts))
+        .or_else(|error| refused(error.to_string()))
     }
 }

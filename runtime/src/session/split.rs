@@ -24,6 +24,7 @@ use crate::multiply::{Found, Plan, Split, SplitChoice, held_evenly};
 const CLEARLY_LESS: f64 = 2.0;
 
 /// The division of k, looked at: every node was measured on all of C.
+#[derive(Clone)]
 pub(super) struct AlongK {
     /// Who holds C.
     pub held: Layout,
@@ -80,14 +81,22 @@ impl<T: Element> Balancer<'_, T> {
         if asked == SplitChoice::K || !known {
             return Ok(Some(whole));
         }
+        // Unlike nodes have unlike shares, and the largest has to fit too.
+        let plan = self.plan_of(whole.clone(), self.shares(&whole));
+        if !self.has_room_for(plan)? {
+            return Ok(None);
+        }
         let (rows, cols) = self.problem.c_blocks();
         let layout = arrange(self.config.layout, &speeds, rows, cols).and_then(Layout::try_from);
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
         let candidates = self.ways(&layout, &speeds, Some(&whole))?.candidates;
-        let fastest = candidates.first().map(|candidate| candidate.way);
+        let some_nodes = predict::subset(&self.work(), &speeds);
+        let some_nodes = some_nodes.map_err(|error| Error::Message(error.to_string()))?;
+        // However little faster: one measurement is behind all of them. But fewer nodes, of which balancing will tell, may do
+        // without any message.
+        let is_fastest = |best: &Candidate| best.way == Way::K && best.wall_s <= some_nodes.wall_s;
         Ok(Some(AlongK {
-            // However little faster: one measurement is behind all of them.
-            chosen: fastest == Some(Way::K),
+            chosen: candidates.first().is_some_and(is_fastest),
             candidates,
             ..whole
         }))
@@ -103,7 +112,7 @@ impl<T: Element> Balancer<'_, T> {
         let divided = self.divided_evenly()?;
         let links = self.links();
         let [sum, panels] = [&summed, &divided].map(|nodes| self.longest_s(&links, nodes));
-        Ok(CLEARLY_LESS * sum < panels && self.fits(&self.even_shares(held))?)
+        Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_shares(held))?)
     }
 
     /// The nodes' speeds on all of C, as [`speeds`](Self::speeds).
@@ -148,11 +157,27 @@ impl<T: Element> Balancer<'_, T> {
         }
     }
 
+    /// Whether every rank has the memory for this plan, or a [leaner](Plan::leaner) one; the memory of measuring is given back.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn has_room_for(&mut self, plan: Plan) -> Result<bool, Error> {
+        drop(std::mem::take(&mut self.operands));
+        let mut next = Some(plan);
+        while let Some(plan) = next {
+            if self.fits(&plan)? {
+                return Ok(true);
+            }
+            next = plan.leaner();
+        }
+        Ok(false)
+    }
+
     /// Whether every rank has the memory for this plan.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn fits(&self, plan: &Plan) -> Result<bool, Error> {
+    fn fits(&self, plan: &Plan) -> Result<bool, Error> {
         let need = Need {
             bytes: plan.memory_bytes(self.comm.rank()),
             ..Need::default()
@@ -192,16 +217,21 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn shares_of_k(mut self, whole: AlongK) -> Result<Plan, Error> {
+        let shares = self.shares(&whole);
+        let plan = self.plan_of(whole, shares);
+        drop(std::mem::take(&mut self.operands));
+        memory::fitted(self.comm, self.team, plan)
+    }
+
+    /// Blocks of k in proportion to the nodes' speeds.
+    fn shares(&self, whole: &AlongK) -> Vec<u64> {
         let speed = |time: &Observation| match self.config.strategy {
             Strategy::Homogeneous => 1.0,
             _ if time.t_s > 0.0 => 1.0 / time.t_s,
             _ => 0.0,
         };
         let speeds: Vec<f64> = whole.times.iter().map(speed).collect();
-        let shares = apportion(self.problem.k_blocks(), &speeds);
-        let plan = self.plan_of(whole, shares);
-        drop(std::mem::take(&mut self.operands));
-        memory::fitted(self.comm, self.team, plan)
+        apportion(self.problem.k_blocks(), &speeds)
     }
 
     fn plan_of(&self, whole: AlongK, shares: Vec<u64>) -> Plan {

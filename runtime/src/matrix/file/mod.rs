@@ -218,12 +218,17 @@ impl<T: Element> Output<T> {
 /// under its name when it is complete, never before.
 ///
 /// # Errors
-/// [`Error::File`] and [`Error::Output`] on every rank when one that writes cannot.
+/// [`Error::File`] and [`Error::Output`] on every rank when one that writes cannot; [`Error::Shape`] for a
+/// [window](Distribution::within), of which nobody holds the rest.
 ///
 /// # Collective
 /// All ranks, with the same `path`.
 pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
     let begin = Instant::now();
+    if matrix.distribution().is_window() {
+        let reason = "a window of a matrix is not written as a file: nobody holds the rest";
+        return Err(Error::Shape(reason.to_owned()));
+    }
     let (rows, cols) = (matrix.distribution().rows(), matrix.distribution().cols());
     let created = if comm.rank() == HEAD {
         Output::<T>::create(path, rows, cols).map(Some)

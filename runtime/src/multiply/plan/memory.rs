@@ -102,7 +102,9 @@ impl Plan {
     /// of the steps under way, what it computes of a C that others hold, and the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         if self.k_parts > 1 {
-            return self.k_part(0).plan().memory_bytes(rank);
+            let parts = self.unlike_parts().into_iter();
+            let bytes = parts.map(|part| part.plan().memory_bytes(rank));
+            return bytes.max().unwrap_or(0);
         }
         let problem = &self.problem;
         let stored = |matrix: &Distribution| {

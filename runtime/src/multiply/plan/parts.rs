@@ -77,6 +77,17 @@ impl Plan {
         Ok(Self { k_parts, ..self })
     }
 
+    /// One part of k of every length that there is: what a rank holds of a part, and whether it needs panels, depends on the
+    /// length alone, though a rank may hold more of a shorter one.
+    pub(in crate::multiply) fn unlike_parts(&self) -> Vec<PartOfK> {
+        let last = self.k_parts - 1;
+        // The first that has a step less than those before, and the one that ends with k.
+        let shorter = (self.problem.k().div_ceil(self.panel()) % self.k_parts).min(last);
+        let mut parts = vec![0, shorter, last];
+        parts.dedup();
+        parts.into_iter().map(|part| self.k_part(part)).collect()
+    }
+
     /// The part of this index: whole steps, as even as they are; the first is the largest.
     ///
     /// # Panics
@@ -135,6 +146,8 @@ mod tests {
                 let length = part.plan().problem().k();
                 prop_assert_eq!(part.first(), next);
                 prop_assert!(length <= largest && (length > 0 || k == 0));
+                let mut unlike = plan.unlike_parts().into_iter();
+                prop_assert!(unlike.any(|part| part.plan().problem().k() == length));
                 (next, largest) = (next + length, length);
                 for (side, window) in [part.a(), part.b()].into_iter().enumerate() {
                     let whole = [plan.a(), plan.b()];

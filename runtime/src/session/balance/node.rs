@@ -109,7 +109,7 @@ impl<'a> Rounds<'a> {
 }
 
 /// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::session) struct NodeMemory {
     pub found: HashMap<(u64, u64), DeviceBalance>,
     pub prior: Option<Vec<f64>>,

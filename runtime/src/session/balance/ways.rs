@@ -81,13 +81,13 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    fn has_room(&self, layout: &Layout) -> Result<bool, Error> {
+    fn has_room(&mut self, layout: &Layout) -> Result<bool, Error> {
         let (problem, rank) = (&self.problem, self.comm.rank());
         let spread = Arc::new(layout.clone());
         let spread = Distribution::new(problem.m(), problem.n(), problem.block(), spread);
         let slices = vec![spread.part(rank).cols];
         let plan = Plan::with_layout(*problem, layout.clone(), slices, rank)?;
-        self.fits(&plan)
+        self.has_room_for(plan)
     }
 
     /// The best way for nodes that are balanced; `None` where nothing is known of them, or one has everything.
@@ -125,7 +125,7 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn work(&mut self) -> Work {
+    pub(in crate::session) fn work(&mut self) -> Work {
         Work {
             blocks: self.problem.c_blocks(),
             block: self.problem.block(),
