@@ -61,8 +61,9 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
     for mpi in libraries() {
-        // A and B are 250 times as large as C.
-        let long = ["--m", "64", "--n", "64", "--k", "16000", "--block", "32"];
+        // A and B are 6250 times as large as C, and the arithmetic takes a thousand times as long as a message does, also where
+        // other programs have the cores.
+        let long = ["--m", "64", "--n", "64", "--k", "400000", "--block", "32"];
         let kept = keep_plan(&mpi, &long, &path);
         assert!(matches!(kept.split, Split::K(_)), "{:?}", kept.split);
         assert_eq!(kept.way(), Way::K);
@@ -138,7 +139,7 @@ fn a_plan_says_what_it_was_chosen_from() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
     for mpi in libraries() {
-        let long = ["--m", "64", "--n", "64", "--k", "16000", "--block", "32"];
+        let long = ["--m", "64", "--n", "64", "--k", "400000", "--block", "32"];
         let kept = keep_plan(&mpi, &long, &path);
         assert!(kept.candidates.len() > 1);
         let seconds: Vec<f64> = kept.candidates.iter().map(|way| way.wall_s).collect();
