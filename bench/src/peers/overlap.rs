@@ -195,7 +195,9 @@ fn row(results: &Value, size: u64, bytes_per_s: f64) -> Value {
     let pdgemm = of("pdgemm", &|sample| number(sample, "/seconds"));
     let longer = part(|parts| parts.compute_s.max(parts.travel_s));
     let sum = part(|parts| parts.compute_s + parts.travel_s);
-    let hidden = Spread::of(part(|parts| 1.0 - parts.exposed_s / parts.travel_s));
+    // In a round in which one node did all there was nothing to hide.
+    let shares = part(|parts| 1.0 - parts.exposed_s / parts.travel_s).into_iter();
+    let hidden = Spread::of(shares.filter(|share| share.is_finite()));
     let over = Spread::of_ratios(&wall, &longer);
     let median = |times: Vec<f64>| Spread::of(times).median;
     let (compute_s, travel_s) = (
