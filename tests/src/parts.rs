@@ -4,8 +4,8 @@
 use isochron::Error;
 use isochron::comm::Comm;
 use isochron::matrix::{Distribution, Generator, Matrix, Op};
-use isochron::multiply::{PartOfK, Plan, Problem, Scalars, multiply_in_parts};
-use isochron_devices::Element;
+use isochron::multiply::{MakePart, PartOfK, Plan, Problem, Scalars, multiply_in_parts};
+use isochron_devices::{DeviceTeam, Element};
 use num_complex::Complex64;
 
 use crate::cases::{Case, SEEDS, integers, layouts, plan_on, team};
@@ -85,6 +85,17 @@ pub fn in_parts(comm: &dyn Comm) -> usize {
     count
 }
 
+/// What a multiplication that fails says.
+fn failure(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    case: &mut Case<Complex64>,
+    parts: &mut MakePart<'_, Complex64>,
+) -> String {
+    let failed = multiply_in_parts(comm, team, &case.plan, SCALARS, parts, &mut case.c);
+    failed.unwrap_err().to_string()
+}
+
 /// A part that one rank cannot make is an error of all of them, and so is one that is not what the plan says; the next
 /// multiplication is right.
 pub fn parts_that_fail(comm: &dyn Comm) -> usize {
@@ -105,15 +116,7 @@ pub fn parts_that_fail(comm: &dyn Comm) -> usize {
             Ok((make(comm, part.a(), (Op::N, SEEDS[0]))?, b))
         };
         let mut team = team();
-        let failed = multiply_in_parts(
-            comm,
-            &mut team,
-            &case.plan,
-            SCALARS,
-            &mut parts,
-            &mut case.c,
-        );
-        let text = failed.unwrap_err().to_string();
+        let text = failure(comm, &mut team, &mut case, &mut parts);
         let expected = ["the part is lost", "matrix A is not spread"][usize::from(is_wrong)];
         assert!(text.contains(expected), "{text}");
         assert_eq!(made, 2);
@@ -139,15 +142,7 @@ pub fn devices_that_fail_in_a_part(comm: &dyn Comm) -> usize {
     };
     // Of nine steps the fourth to the sixth are in the second part.
     let mut team = failing_team(comm, Fails::Update(4));
-    let failed = multiply_in_parts(
-        comm,
-        &mut team,
-        &case.plan,
-        SCALARS,
-        &mut parts,
-        &mut case.c,
-    );
-    let text = failed.unwrap_err().to_string();
+    let text = failure(comm, &mut team, &mut case, &mut parts);
     assert!(
         text.contains("second") && text.contains("made to fail"),
         "{text}"

@@ -56,6 +56,13 @@ impl Links {
             + traffic.elements * element_bytes as f64 / self.bytes_per_s
     }
 
+    /// Seconds until all nodes have received what each is to: those of the one that takes longest, 0 of none.
+    #[must_use]
+    pub fn longest_s(&self, nodes: &[Traffic], element_bytes: usize) -> f64 {
+        let times = nodes.iter().map(|node| self.time_s(node, element_bytes));
+        times.fold(0.0, f64::max)
+    }
+
     /// Whether `receivers` who want the same `bytes` have them sooner when they pass them on in a [tree](rounds) than when
     /// their holder sends them to one after the other: `rounds·(latency + v/W) < latency + receivers·v/W`.
     ///

@@ -107,10 +107,7 @@ fn predicted_s(work: &Work, nodes: &[usize], speeds: &[f64]) -> Result<f64, Layo
     let layout = br(&areas, rows, cols)?;
     let compute_s = (rows as f64 * cols as f64) / areas.iter().sum::<f64>();
     let received = panels(&layout, work.block, work.k, work.panel);
-    let travel_s = received
-        .iter()
-        .map(|node| work.links.time_s(node, work.element_bytes))
-        .fold(0.0, f64::max);
+    let travel_s = work.links.longest_s(&received, work.element_bytes);
     Ok(wall_s(compute_s, travel_s, work.hidden))
 }
 

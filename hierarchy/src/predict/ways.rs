@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Traffic, Work, panels, reduction, wall_s};
+use super::{Work, panels, reduction, wall_s};
 use crate::layout::{Layout, LayoutError, slice_cols, slice_rows};
 use crate::partition::apportion;
 
@@ -130,7 +130,7 @@ fn in_layout(work: &Work, layout: &Layout, speeds: &[f64]) -> Candidate {
     let times = busy.map(|(&area, &speed)| area as f64 / speed);
     let compute_s = times.fold(0.0, f64::max);
     let received = panels(layout, work.block, work.k, work.panel);
-    let travel_s = longest_s(work, &received);
+    let travel_s = work.links.longest_s(&received, work.element_bytes);
     Candidate {
         way: Way::of(layout),
         wall_s: wall_s(compute_s, travel_s, work.hidden),
@@ -155,15 +155,12 @@ pub fn along_k(work: &Work, held: &Layout, speeds: &[f64]) -> Candidate {
     let received = reduction(held, work.block, &computes);
     Candidate {
         way: Way::K,
-        wall_s: wall_s(compute_s, longest_s(work, &received), 0.0),
+        wall_s: wall_s(
+            compute_s,
+            work.links.longest_s(&received, work.element_bytes),
+            0.0,
+        ),
     }
-}
-
-fn longest_s(work: &Work, received: &[Traffic]) -> f64 {
-    let times = received
-        .iter()
-        .map(|node| work.links.time_s(node, work.element_bytes));
-    times.fold(0.0, f64::max)
 }
 
 /// How much less time must be predicted for another way than for the first: its rectangles have other shapes than those that

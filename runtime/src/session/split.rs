@@ -12,7 +12,7 @@ use isochron_hierarchy::balance::{
 };
 use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
-use isochron_hierarchy::predict::{self, Candidate, Links, Traffic, Way};
+use isochron_hierarchy::predict::{self, Candidate, Traffic, Way};
 
 use super::balance::{Balancer, NodeMemory};
 use super::memory::{self, Need};
@@ -110,8 +110,8 @@ impl<T: Element> Balancer<'_, T> {
         let everybody = vec![true; self.comm.size()];
         let summed = predict::reduction(held, self.problem.block(), &everybody);
         let divided = self.divided_evenly()?;
-        let links = self.links();
-        let [sum, panels] = [&summed, &divided].map(|nodes| self.longest_s(&links, nodes));
+        let (links, bytes) = (self.links(), self.problem.element().bytes());
+        let [sum, panels] = [&summed, &divided].map(|nodes| links.longest_s(nodes, bytes));
         Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_shares(held))?)
     }
 
@@ -135,12 +135,6 @@ impl<T: Element> Balancer<'_, T> {
             k,
             self.problem.panel(ranks),
         ))
-    }
-
-    fn longest_s(&self, links: &Links, nodes: &[Traffic]) -> f64 {
-        let bytes = self.problem.element().bytes();
-        let times = nodes.iter().map(|node| links.time_s(node, bytes));
-        times.fold(0.0, f64::max)
     }
 
     /// The part of the messages that travels while something is computed: between hosts they do so by themselves, within

@@ -39,9 +39,7 @@ impl Plan {
         let known = self.links.zip(self.predicted_s());
         if let Some((links, compute_s)) = known.filter(|_| self.split == Split::C) {
             let bytes = self.problem.element().bytes();
-            let traffic = self.traffic().into_iter();
-            let travel_s = traffic.map(|node| links.time_s(&node, bytes));
-            let travel_s = travel_s.fold(0.0, f64::max);
+            let travel_s = links.longest_s(&self.traffic(), bytes);
             self.problem = self.problem.with_best_panel(compute_s, travel_s);
         }
         self.lookahead = self.wanted_lookahead();
