@@ -8,6 +8,7 @@ use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
 use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Updates, Worker};
 use crate::{DeviceError, Element, ElementType, View, ViewMut};
+use num_complex::{Complex32, Complex64};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -47,6 +48,8 @@ pub struct CpuWorker {
     seen: Vec<Seen>,
     /// Whether memory has more than one place to lie in, and the threads stay beside theirs.
     has_domains: bool,
+    /// The types whose product the library has prepared itself for.
+    is_ready_for: Vec<ElementType>,
     job: Job,
 }
 
@@ -94,8 +97,24 @@ impl CpuWorker {
             has_domains: pin && topology.numa_nodes().len() > 1,
             topology,
             cores,
+            is_ready_for: Vec::new(),
             job: Job::default(),
         })
+    }
+
+    /// Lets the library take the memory that it packs blocks into, and choose its kernels: by a small product of every thread.
+    fn make_ready<T: Element>(&self) {
+        let product = || {
+            let factor = vec![T::ZERO; READY_SIDE * READY_SIDE];
+            let mut c = factor.clone();
+            let view = || View::new(&factor, READY_SIDE, READY_SIDE, READY_SIDE);
+            let c = ViewMut::new(&mut c, READY_SIDE, READY_SIDE, READY_SIDE);
+            self.blas.gemm(T::ONE, view(), view(), c);
+        };
+        match &self.pool {
+            Some(pool) => drop(pool.broadcast(|_| product())),
+            None => product(),
+        }
     }
 
     /// Moves the pages of C next to the threads that update them. Where the system refuses, they stay: that costs time
@@ -114,6 +133,11 @@ impl CpuWorker {
         }
     }
 }
+
+/// The side of the squares by which a library makes itself ready: so large that it packs them, and a millisecond's work.
+const READY_SIDE: usize = 256;
+/// What a job multiplies at least if it is worth being ready for: as much as some of these squares.
+const WORTH_BEING_READY: usize = 16 * READY_SIDE * READY_SIDE * READY_SIDE;
 
 /// A C smaller than this fits the caches, and shares its pages with other data.
 const WORTH_MOVING_BYTES: usize = 8 << 20;
@@ -149,6 +173,28 @@ impl Worker for CpuWorker {
                 ran_on: seen.units(),
             })
             .collect()
+    }
+
+    fn reserve(
+        &mut self,
+        rows: usize,
+        cols: usize,
+        depth: Depth,
+        element: ElementType,
+    ) -> Result<(), DeviceError> {
+        let products = [cols, depth.k_total]
+            .into_iter()
+            .fold(rows, usize::saturating_mul);
+        if products >= WORTH_BEING_READY && !self.is_ready_for.contains(&element) {
+            match element {
+                ElementType::F32 => self.make_ready::<f32>(),
+                ElementType::F64 => self.make_ready::<f64>(),
+                ElementType::C32 => self.make_ready::<Complex32>(),
+                ElementType::C64 => self.make_ready::<Complex64>(),
+            }
+            self.is_ready_for.push(element);
+        }
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@
 //! heterogeneous CPU + GPU clusters", Euro-Par 2012, section 4; van de Geijn and Watts, "SUMMA: scalable
 //! universal matrix multiplication algorithm", 1997.
 
+mod order;
 mod panels;
 mod plan;
 mod problem;

@@ -5,12 +5,17 @@
 //! layout says it is: per step, the half perimeters of the parts less what a rank holds itself. Where several ranks need
 //! the very same piece, they pass it on in a [tree](super::tree) if the links make that faster than sending it to one after
 //! the other. The pivot is as wide as the panels, whatever the blocks are, so that several ranks may hold a part of it.
+//!
+//! Steps go through k in an [order](super::order) that spreads them over those who hold it: the same for all ranks where
+//! pieces may be passed on, and otherwise each rank's own.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use isochron_devices::ViewMut;
 use isochron_hierarchy::predict::{Links, rounds};
 
+use super::order::{Order, most_at_once};
 use super::plan::{Plan, Split};
 use super::tree;
 use crate::comm::MAX_TAG;
@@ -19,6 +24,10 @@ use crate::matrix::{Part, intersect};
 /// The factors of a product, as indices.
 pub(super) const A: usize = 0;
 pub(super) const B: usize = 1;
+
+/// So many ranks may need the same lines of a factor, its holder among them, without any passing it on: two others have it as
+/// soon when it is sent to both, whatever the links are.
+const MOST_WITHOUT_RELAYS: usize = 3;
 
 /// Rows and columns of a factor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,6 +95,10 @@ pub(super) struct Schedule {
     width: usize,
     /// The indices along k that this rank computes over.
     k: Range<usize>,
+    /// Whether each rank begins with what it holds.
+    own_orders: bool,
+    /// Made when it is asked for the first time: much is known without.
+    order: OnceCell<Order>,
     /// What every rank holds of each factor.
     factors: [Vec<Part>; 2],
     /// The part of C that every rank computes with panels of this rank's k.
@@ -107,12 +120,17 @@ impl Schedule {
             let parts = ranks.clone().map(|rank| factor.part(rank));
             parts.collect()
         });
+        let c_parts: Vec<Part> = ranks.map(computed).collect();
         Self {
             rank,
             width: plan.panel(),
             k: plan.k_range(rank),
+            own_orders: [Part::row_range, Part::col_range]
+                .into_iter()
+                .all(|lines| most_at_once(c_parts.iter().map(lines)) <= MOST_WITHOUT_RELAYS),
+            order: OnceCell::new(),
             factors,
-            c_parts: ranks.map(computed).collect(),
+            c_parts,
             sets: plan.sets(),
             relays: Relays {
                 links: plan.links().copied(),
@@ -140,26 +158,74 @@ impl Schedule {
         self.needed_by(self.rank, &self.k)[side].len() > 0
     }
 
-    /// How many rows of A, or columns of B, this rank packs for others in a step in which it holds the whole pivot: those of
-    /// each piece once.
+    /// How many rows of A, or columns of B, this rank packs for others in a step, at most: those of each piece once, or once
+    /// for each who needs it where these may want different pieces of k.
     pub(super) fn sent_across(&self, side: usize) -> usize {
-        let pieces = self.readers(side, &self.k).into_iter();
-        let across = |(block, _): (Block, Vec<usize>)| match side {
-            A => block.rows.len(),
-            _ => block.cols.len(),
+        let pieces = self.readers(side, |_| self.k.clone()).into_iter();
+        let across = |(block, readers): (Block, Vec<usize>)| {
+            let lines = match side {
+                A => block.rows.len(),
+                _ => block.cols.len(),
+            };
+            lines * if self.own_orders { readers.len() } else { 1 }
         };
         pieces.map(across).sum()
     }
 
-    /// The indices along k of one step.
-    fn k_range(&self, step: usize) -> Range<usize> {
-        let start = self.k.start + step * self.width;
+    /// The indices along k of a rank's step.
+    fn pivot(&self, rank: usize, step: usize) -> Range<usize> {
+        let order = self.order.get_or_init(|| {
+            let first = |rank| {
+                if self.own_orders {
+                    self.fullest_piece(rank)
+                } else {
+                    0
+                }
+            };
+            Order::new(self.pieces(), (0..self.c_parts.len()).map(first))
+        });
+        self.piece(order.piece(rank, step))
+    }
+
+    fn pieces(&self) -> usize {
+        self.k.len().div_ceil(self.width)
+    }
+
+    /// The indices along k of a piece, counted in order of k.
+    fn piece(&self, index: usize) -> Range<usize> {
+        let start = self.k.start + index * self.width;
         start..(start + self.width).min(self.k.end)
+    }
+
+    /// A piece of k of which a rank holds as much as of any.
+    fn fullest_piece(&self, rank: usize) -> usize {
+        let [of_a, of_b] = [A, B].map(|side| Block::of(&self.factors[side][rank]));
+        let held = |piece: usize| {
+            let k = self.piece(piece);
+            let columns = intersect(&of_a.cols, &k).len();
+            let rows = intersect(&of_b.rows, &k).len();
+            columns * of_a.rows.len() + rows * of_b.cols.len()
+        };
+        // It is the first whole one of A's, of B's or of both's, if there is a whole one.
+        let starts = [
+            of_a.cols.start,
+            of_b.rows.start,
+            of_a.cols.start.max(of_b.rows.start),
+        ];
+        let pieces = starts.into_iter().flat_map(|start| {
+            let before = start.saturating_sub(self.k.start) / self.width;
+            [before, before + 1]
+        });
+        let last = self.pieces().saturating_sub(1);
+        let pieces = pieces.map(|piece| piece.min(last));
+        pieces
+            .max_by_key(|&piece| (held(piece), std::cmp::Reverse(piece)))
+            .unwrap_or(0)
     }
 
     /// What this rank needs of each factor in one step.
     pub(super) fn panels(&self, step: usize) -> [Block; 2] {
-        self.needed_by(self.rank, &self.k_range(step))
+        self.needed_by(self.rank, &self.pivot(self.rank, step))
     }
 
     /// What a rank needs of each factor for these indices along k.
@@ -181,25 +247,21 @@ impl Schedule {
 
     /// What of a factor comes and goes in one step.
     pub(super) fn transfers(&self, step: usize, side: usize) -> Transfers {
-        let pivot = self.k_range(step);
         let me = self.rank;
-        let own = self.shared(side, &pivot, me, me);
+        let shared = |holder, reader| self.shared(side, &self.pivot(reader, step), holder, reader);
         let mut transfers = Transfers {
-            own,
+            own: shared(me, me),
             ..Transfers::default()
         };
-        for (block, readers) in self.readers(side, &pivot) {
+        for (block, readers) in self.readers(side, |reader| self.pivot(reader, step)) {
             let route = self.route(step, side, me, (&block, readers));
             transfers.sends.extend(route.sent(block));
         }
         for holder in self.others(me) {
-            let Some(block) = self.shared(side, &pivot, holder, me) else {
+            let Some(block) = shared(holder, me) else {
                 continue;
             };
-            let same = |&reader: &usize| {
-                let needed = self.shared(side, &pivot, holder, reader);
-                needed.as_ref() == Some(&block)
-            };
+            let same = |&reader: &usize| shared(holder, reader).as_ref() == Some(&block);
             let readers = self.others(holder).filter(same).collect();
             let route = self.route(step, side, holder, (&block, readers));
             transfers.recvs.extend(route.received(me, block));
@@ -224,11 +286,15 @@ impl Schedule {
         (block.len() > 0).then_some(block)
     }
 
-    /// The blocks that others need of what this rank holds, each with those who need it.
-    fn readers(&self, side: usize, pivot: &Range<usize>) -> Vec<(Block, Vec<usize>)> {
+    /// The blocks that others need, over what is theirs of k, of what this rank holds, each with those who need it.
+    fn readers(
+        &self,
+        side: usize,
+        k_of: impl Fn(usize) -> Range<usize>,
+    ) -> Vec<(Block, Vec<usize>)> {
         let mut all: Vec<(Block, Vec<usize>)> = Vec::new();
         for reader in self.others(self.rank) {
-            let Some(block) = self.shared(side, pivot, self.rank, reader) else {
+            let Some(block) = self.shared(side, &k_of(reader), self.rank, reader) else {
                 continue;
             };
             match all.iter_mut().find(|(other, _)| *other == block) {
@@ -389,15 +455,52 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn every_rank_goes_through_all_of_k_and_begins_with_its_own(
+            areas in prop::collection::vec(0.1f64..5.0, 1..5),
+            shape in [8usize..60, 8usize..60, 1usize..40], panel in 1usize..20,
+        ) {
+            let width = panel.min(shape[2]);
+            for schedule in schedules(&areas, shape, panel) {
+                let steps = (0..shape[2].div_ceil(width)).map(|step| schedule.panels(step)[A].cols.clone());
+                let mut seen: Vec<_> = steps.collect();
+                if schedule.c().is_empty() {
+                    continue;
+                }
+                let held = |k: &Range<usize>| {
+                    let own = |side| schedule.shared(side, k, schedule.rank, schedule.rank);
+                    [A, B].into_iter().filter_map(own).map(|block| block.len()).sum::<usize>()
+                };
+                if schedule.own_orders {
+                    prop_assert_eq!(Some(held(&seen[0])), seen.iter().map(held).max());
+                }
+                seen.sort_by_key(|k| k.start);
+                let all: Vec<usize> = seen.into_iter().flatten().collect();
+                prop_assert_eq!(all, (0..shape[2]).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn two_equal_ranks_wait_for_nothing_and_then_send_to_each_other() {
+        for schedule in schedules(&[1.0, 1.0], [12, 24, 24], 3) {
+            let [now, next] = [0, 1].map(|step| schedule.transfers(step, A));
+            assert!(now.recvs.is_empty() && now.sends.is_empty());
+            assert!(next.recvs.len() == 1 && next.sends.len() == 1);
+        }
+    }
+
     #[test]
     fn few_receivers_are_sent_to_and_many_pass_it_on() {
         let relayed = |areas: usize| {
             let schedules = schedules(&vec![1.0; areas], [4, 3 * areas, 24], 3);
-            let transfers = schedules[0].transfers(0, A);
-            (transfers.sends.len(), transfers.sends[0].tag > 0)
+            let sent = (0..8).flat_map(|step| schedules[0].transfers(step, A).sends);
+            let sent: Vec<Piece> = sent.collect();
+            (sent.len(), sent.iter().any(|piece| piece.tag > 0))
         };
         // One row of ranks, who all need the same of A.
-        assert_eq!(relayed(3), (2, false));
+        assert_eq!(relayed(3), (6, false));
         assert_eq!(relayed(8), (3, true));
     }
 }
