@@ -88,6 +88,19 @@ pub struct UpdateTime {
     pub cpu_s: f64,
 }
 
+impl UpdateTime {
+    /// Seconds of the device for this call among many like it, where each thread can run for a part of the time only, at most
+    /// 1 and above 0. A call that is short against the periods of a quota may run through, and the next ones then wait.
+    #[must_use]
+    pub fn sustained_s(&self, share_of_time: f64) -> f64 {
+        if share_of_time < 1.0 {
+            self.busy_s.max(self.cpu_s / share_of_time)
+        } else {
+            self.busy_s
+        }
+    }
+}
+
 /// The best speed that a device's library showed with all operands in the device's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ResidentPeak {

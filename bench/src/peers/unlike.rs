@@ -23,9 +23,6 @@ pub const RESULTS: Results = Results {
     section: "bench peers unlike",
 };
 
-/// m = n = k.
-const SIZE: usize = 4096;
-
 /// Seconds for which the hosts show their speeds, before each round.
 const SPEED_S: f64 = 2.0;
 
@@ -43,24 +40,35 @@ struct Setting {
     /// How fast each host should be.
     ratios: &'static [usize],
     quotas: &'static str,
+    /// m = n = k.
+    size: usize,
     /// The fastest host has a core of its own.
     cpus: &'static str,
 }
 
-const SETTINGS: [Setting; 2] = [
+/// Four hosts multiply larger matrices too: what messages cost the cores that compute, which no ideal has in it, weighs half
+/// as much there.
+const SETTINGS: [Setting; 3] = [
     Setting {
         name: "1 : 4",
         ratios: &[4, 1],
         quotas: "100%,25%",
+        size: 4096,
         cpus: "0,1",
     },
+    four("1 : 2 : 4 : 8", 4096),
+    four("1 : 2 : 4 : 8, larger", 8192),
+];
+
+const fn four(name: &'static str, size: usize) -> Setting {
     Setting {
-        name: "1 : 2 : 4 : 8",
+        name,
         ratios: &[8, 4, 2, 1],
         quotas: "100%,50%,25%,12.5%",
+        size,
         cpus: "0,1,1,1",
-    },
-];
+    }
+}
 
 /// The ranks on each host, and the parameters that `pdgemm` is fastest with there.
 struct Way {
@@ -101,7 +109,7 @@ impl Setting {
         samples: &mut Vec<Value>,
     ) -> anyhow::Result<()> {
         let programs = campaign.programs;
-        let size = campaign.size(SIZE);
+        let size = campaign.size(self.size);
         let shape = Shape {
             m: size,
             n: size,
@@ -233,7 +241,7 @@ pub fn sum_up(results: &mut Value, folder: &str) -> anyhow::Result<()> {
                 _ => (MANY_GOAL, ratio.median > MANY_GOAL),
             };
             summary.push(json!({
-                "setting": setting.name, "who": who,
+                "setting": setting.name, "who": who, "size": first.map(|sample| &sample["size"]),
                 "ranks": first.map(|sample| &sample["ranks"]), "parameters": first.map(|sample| &sample["parameters"]),
                 "over_ideal": ideal.json(), "ratio": ratio.json(), "goal": goal, "met": met,
                 "with_measuring_over_ideal":
@@ -285,8 +293,8 @@ pub fn tables(results: &Value) -> String {
     absent(&mut text, results);
     text.push_str(
         "![wall time over the ideal one](results/peers-unlike.svg)\n\n\
-         | hosts | GFLOP/s obtained | who | ranks on the hosts | block and grid | wall / ideal | with the measuring | wall / ours | \
-         goal | met |\n|---|---|---|---|---|---|---:|---|---|---|\n",
+         | hosts | m = n = k | GFLOP/s obtained | who | ranks on the hosts | block and grid | wall / ideal | with the measuring | wall / ours | \
+         goal | met |\n|---|---:|---|---|---|---|---|---:|---|---|---|\n",
     );
     for row in list(results, "summary") {
         let speeds = list(row, "speeds").filter_map(Value::as_f64);
@@ -300,8 +308,9 @@ pub fn tables(results: &Value) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {:.2} | {} | {goal} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {:.2} | {} | {goal} | {} |",
             word(row, "/setting"),
+            row["size"],
             speeds.join(", "),
             word(row, "/who"),
             ranks.join(", "),

@@ -239,6 +239,7 @@ impl<T: Element> Operands<T> {
         let b = View::new(&self.b, self.k, cols, self.k.max(1));
         let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension::<T>(rows));
         let mut means_s = vec![0.0; slices.len()];
+        let share = team.share_of_time();
         for _ in 0..together {
             let times = team.update(
                 T::ONE,
@@ -249,7 +250,7 @@ impl<T: Element> Operands<T> {
                 &mut || false,
             )?;
             for (mean_s, time) in means_s.iter_mut().zip(times) {
-                *mean_s += time.busy_s / together as f64;
+                *mean_s += time.sustained_s(share) / together as f64;
             }
         }
         Ok(means_s)

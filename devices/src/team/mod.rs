@@ -22,6 +22,7 @@ pub struct DeviceTeam {
     devices: Vec<Device>,
     infos: Vec<DeviceInfo>,
     drivers: Drivers,
+    share_of_time: f64,
 }
 
 impl DeviceTeam {
@@ -34,7 +35,24 @@ impl DeviceTeam {
             drivers: Drivers::new(workers.len())?,
             infos: workers.iter().map(|w| w.info().clone()).collect(),
             devices: workers.into_iter().map(Mutex::new).collect(),
+            share_of_time: 1.0,
         })
+    }
+
+    /// Says which part of the time each thread can run in the long run, above 0: less than 1, which it is without this, where
+    /// control groups pay for fewer cores than compute on this host. [Measured](crate::measure_team) times are those of a long
+    /// run then.
+    ///
+    /// # Panics
+    /// When it is 0 or less, or not a number.
+    pub fn set_share_of_time(&mut self, share: f64) {
+        assert!(share > 0.0, "{share} of the time");
+        self.share_of_time = share;
+    }
+
+    /// The part of the time that each thread can run, as it was [said](Self::set_share_of_time).
+    pub fn share_of_time(&self) -> f64 {
+        self.share_of_time
     }
 
     /// Number of devices.

@@ -172,6 +172,16 @@ impl Observation {
         Self { cost_s, ..self }
     }
 
+    /// The same part with something that takes so many seconds more, which are known; nothing where it has no units.
+    #[must_use]
+    pub fn and(self, more_s: f64) -> Self {
+        let more_s = if self.t_s > 0.0 { more_s } else { 0.0 };
+        Self {
+            t_s: self.t_s + more_s,
+            ..self
+        }
+    }
+
     /// A measurement that was given up after `t_s` seconds.
     #[must_use]
     pub fn at_least(t_s: f64) -> Self {

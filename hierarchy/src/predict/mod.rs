@@ -176,6 +176,30 @@ pub fn panels(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traf
     rects.iter().map(of_node).collect()
 }
 
+/// Elements that a node sends and receives for each index along k while C stays in place, when it has `part` (rows and
+/// columns) of `c`, one of so many `nodes`, on a layout that is not known yet.
+///
+/// It receives what it needs and does not hold, as in [`panels()`]. What it holds it sends to those that share its rows or
+/// its columns, of which a square grid has `√nodes - 1` each.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::predict::exchanged;
+///
+/// // One of four on a square grid receives half of 10 rows of A and of 10 columns of B, and sends the other halves.
+/// assert_eq!(exchanged((10, 10), (20, 20), 4), 10.0 + 10.0);
+/// assert_eq!(exchanged((20, 20), (20, 20), 1), 0.0);
+/// ```
+#[must_use]
+pub fn exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
+    let (rows, cols) = (part.0 as f64, part.1 as f64);
+    // Nothing of nothing.
+    let [of_rows, of_cols] = [rows / c.0.max(1) as f64, cols / c.1.max(1) as f64];
+    let received = rows * (1.0 - of_cols) + cols * (1.0 - of_rows);
+    let held = rows * of_cols + cols * of_rows;
+    received + held * ((nodes as f64).sqrt() - 1.0)
+}
+
 /// What every node receives where k is split: `layout` says who holds C, in blocks of `block` elements a side, and
 /// `computes` who has a share of k.
 ///

@@ -1,7 +1,8 @@
 //! What the links between ranks carry.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use isochron_devices::thread_cpu_time_s;
 use isochron_hierarchy::predict::Links;
 
 use super::{Comm, Message, Transfer, largest};
@@ -69,6 +70,35 @@ fn exchange_s(comm: &dyn Comm, bytes: usize, to: &[usize], from: &[usize]) -> f6
     }
     let in_a_row = starts.windows(3).map(|three| three[2] - three[0]);
     in_a_row.min().unwrap_or_default().as_secs_f64() / 2.0
+}
+
+/// How long a rank sleeps between two looks at a message whose cost is measured, about as it does while its devices compute.
+const LOOKS: Duration = Duration::from_micros(100);
+
+/// Seconds of CPU time that this rank needs for each byte of a long message that it sends or receives, with all ranks at it:
+/// what copies and the system's calls take of a core that could compute. 0 for one rank alone.
+///
+/// # Collective
+/// All ranks.
+pub fn core_s_per_byte(comm: &dyn Comm) -> f64 {
+    let (rank, size) = (comm.rank(), comm.size());
+    if size == 1 {
+        return 0.0;
+    }
+    let sends = [Message::plain((rank + 1) % size, 0, 0..LONG)];
+    let recvs = [Message::plain((rank + size - 1) % size, 1, 0..LONG)];
+    let mut buffers = vec![vec![0u8; LONG]; 2];
+    let mut least_s = f64::INFINITY;
+    for _ in 0..TRIES {
+        let start_s = thread_cpu_time_s();
+        let mut transfer = Transfer::start(comm, buffers, &sends, &recvs);
+        while !transfer.progress() {
+            std::thread::sleep(LOOKS);
+        }
+        buffers = transfer.finish();
+        least_s = least_s.min(thread_cpu_time_s() - start_s);
+    }
+    least_s / (2 * LONG) as f64
 }
 
 #[cfg(test)]

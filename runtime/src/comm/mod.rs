@@ -24,7 +24,7 @@ mod transfer;
 
 pub use agree::agree;
 pub(crate) use agree::largest;
-pub use links::measure_links;
+pub use links::{core_s_per_byte, measure_links};
 pub use local::LocalComm;
 pub(crate) use pause::Pause;
 pub use transfer::{InFlight, Incoming, MAX_TAG, Message, Outgoing, Span, Transfer, exchange};

@@ -5,6 +5,7 @@ mod claims;
 mod devices;
 mod find;
 mod gpus;
+mod load;
 mod memory;
 mod platform;
 mod report;
@@ -41,6 +42,7 @@ use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, MakePart, Plan, Problem, Scalars, Split};
 use balance::{Balancer, MEASUREMENT_SHARE};
+use load::Load;
 
 /// How a session is set up.
 #[derive(Debug, Clone, Default)]
@@ -83,6 +85,7 @@ pub struct Session<'c> {
     node_name: String,
     notices: Vec<String>,
     place: (usize, usize),
+    load: Load,
 }
 
 impl<'c> Session<'c> {
@@ -120,7 +123,9 @@ impl<'c> Session<'c> {
             let parts = (&topology, &blas);
             devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
         })();
-        let team = agree(comm, made)?;
+        let mut team = agree(comm, made)?;
+        let load = Load::new(comm, &topology, team.infos());
+        team.set_share_of_time(load.share);
         let node_name = std::mem::take(&mut node.name);
         Ok(Self {
             comm,
@@ -129,6 +134,7 @@ impl<'c> Session<'c> {
             node_name,
             notices,
             place,
+            load,
         })
     }
 
@@ -227,6 +233,8 @@ impl<'c> Session<'c> {
             start: Instant::now(),
             k_total: problem.k(),
             links: None,
+            load: self.load,
+            message_s_per_byte: 0.0,
         }
     }
 
@@ -322,12 +330,21 @@ impl<'c> Session<'c> {
     }
 }
 
-/// This rank's index among the ranks of its host that may use the same processing units, and their number. Ranks
-/// that the launcher has bound to cores of their own share with nobody.
+/// This rank's index among the [`sharers`] of its host, and their number.
 fn place_on_host(comm: &dyn Comm, topology: &Topology) -> (usize, usize) {
+    let all = sharers(comm, topology);
+    let before = all.iter().filter(|&&rank| rank < comm.rank());
+    (before.count(), all.len())
+}
+
+/// The ranks of this host that may use the same processing units as this one, itself among them. Ranks that the launcher
+/// has bound to cores of their own share with nobody.
+///
+/// # Collective
+/// All ranks.
+fn sharers(comm: &dyn Comm, topology: &Topology) -> Vec<usize> {
     let mine = format!("{} {:?}", comm.host(), topology.allowed_pus());
-    let all = comm.all_gather(mine.as_bytes());
-    let same = |other: &&Vec<u8>| other.as_slice() == mine.as_bytes();
-    let before = all[..comm.rank()].iter().filter(same).count();
-    (before, all.iter().filter(same).count())
+    let all = comm.all_gather(mine.as_bytes()).into_iter().enumerate();
+    let same = all.filter(|(_, other)| other.as_slice() == mine.as_bytes());
+    same.map(|(rank, _)| rank).collect()
 }

@@ -12,11 +12,14 @@ use std::time::Instant;
 
 use isochron_devices::measure::Operands;
 use isochron_devices::{Depth, DeviceTeam, Element, MeasureConfig, MeasureTally};
-use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step};
+use isochron_hierarchy::balance::{
+    BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step, Strategy,
+};
 use isochron_hierarchy::layout::{Layout, LayoutError, Rect};
-use isochron_hierarchy::predict::{Links, Way};
+use isochron_hierarchy::predict::{self, Links, Way};
 use serde::{Deserialize, Serialize};
 
+use super::load::Load;
 use super::memory;
 use crate::comm::{self, Comm, agree};
 use crate::error::Error;
@@ -52,6 +55,10 @@ pub(super) struct Balancer<'a, T> {
     pub k_total: usize,
     /// What the links between ranks carry, once that was measured.
     pub links: Option<Links>,
+    /// What else goes on on this rank's host.
+    pub load: Load,
+    /// Seconds of the devices that a byte of a message costs this node, once that was measured.
+    pub message_s_per_byte: f64,
 }
 
 /// Takes the nodes' times into their models and divides anew, on the head rank.
@@ -79,6 +86,9 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn plan(mut self) -> Result<Plan, Error> {
+        if self.config.strategy != Strategy::Homogeneous {
+            self.measure_messages();
+        }
         let mut whole = self.along_k()?;
         if let Some(found) = whole.take_if(|found| found.chosen) {
             return self.shares_of_k(found);
@@ -137,6 +147,30 @@ impl<T: Element> Balancer<'_, T> {
             .get_or_insert_with(|| comm::measure_links(self.comm))
     }
 
+    /// Measures what a byte of a message costs this node.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn measure_messages(&mut self) {
+        let core_s = comm::core_s_per_byte(self.comm);
+        if self.load.messages_cost {
+            self.message_s_per_byte = core_s / self.load.share;
+        }
+        tracing::debug!(
+            core_s,
+            devices_s = self.message_s_per_byte,
+            "a byte of a message"
+        );
+    }
+
+    /// Seconds that the messages of an update cost this node when it has such a part of C, one of so many.
+    fn messages_s(&self, part: Extent, nodes: usize) -> f64 {
+        let (rows, cols) = self.elements(part);
+        let c = (self.problem.m(), self.problem.n());
+        let elements = predict::exchanged((rows, cols), c, nodes) * self.kernel_width as f64;
+        elements * size_of::<T>() as f64 * self.message_s_per_byte
+    }
+
     /// Balances these nodes; the others get nothing. Returns the balance of all ranks.
     fn balanced(&mut self, nodes: &[usize]) -> Result<(NodeBalance, NodeMemory), Error> {
         let (rows, cols) = self.problem.c_blocks();
@@ -149,7 +183,8 @@ impl<T: Element> Balancer<'_, T> {
                 Order::Done(balance) => break *balance,
                 Order::Measure(extents) => {
                     let extent = mine.map_or_else(Extent::default, |index| extents[index]);
-                    let mine = self.node_time(extent, &mut memory)?;
+                    let update = self.node_time(extent, &mut memory)?;
+                    let mine = update.and(self.messages_s(extent, nodes.len()));
                     let all = self.gather(&mine);
                     let times: Vec<_> = nodes.iter().map(|&node| all[node]).collect();
                     agree(self.comm, partition(head.as_mut(), &times))?;

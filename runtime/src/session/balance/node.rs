@@ -259,6 +259,7 @@ mod tests {
     use super::*;
     use crate::comm::LocalComm;
     use crate::multiply::Problem;
+    use crate::session::load::Load;
     use isochron_devices::measure::Operands;
     use isochron_devices::{
         Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, ElementType, MeasureTally,
@@ -360,6 +361,11 @@ mod tests {
             start: std::time::Instant::now(),
             k_total: steps,
             links: None,
+            load: Load {
+                share: 1.0,
+                messages_cost: false,
+            },
+            message_s_per_byte: 0.0,
         }
     }
 
