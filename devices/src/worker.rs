@@ -34,6 +34,14 @@ pub struct DeviceInfo {
     pub bus_id: Option<String>,
 }
 
+impl DeviceInfo {
+    /// Whether its arithmetic is that of CPU cores, and nothing but these says how long it takes.
+    #[must_use]
+    pub fn computes_at_its_own_pace(&self) -> bool {
+        self.kind == DeviceKind::Cpu && self.paced.is_none()
+    }
+}
+
 /// How deep a job is: the inner dimensions of its updates, known before it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
@@ -89,12 +97,13 @@ pub struct UpdateTime {
 }
 
 impl UpdateTime {
-    /// Seconds of the device for this call among many like it, where each thread can run for a part of the time only, at most
-    /// 1 and above 0. A call that is short against the periods of a quota may run through, and the next ones then wait.
+    /// Seconds of the device for this call among many like it, where each of its threads can run for a part of the time only,
+    /// above 0 and at most 1. By the clock on the wall a call that is short against the periods of a quota may run through,
+    /// and another one waits for both.
     #[must_use]
-    pub fn sustained_s(&self, share_of_time: f64) -> f64 {
-        if share_of_time < 1.0 {
-            self.busy_s.max(self.cpu_s / share_of_time)
+    pub fn sustained_s(&self, device: &DeviceInfo, share_of_time: f64) -> f64 {
+        if share_of_time < 1.0 && device.computes_at_its_own_pace() {
+            self.cpu_s / share_of_time
         } else {
             self.busy_s
         }

@@ -49,7 +49,7 @@ pub struct CpuWorker {
     /// Whether memory has more than one place to lie in, and the threads stay beside theirs.
     has_domains: bool,
     /// The types whose product the library has prepared itself for.
-    is_ready_for: Vec<ElementType>,
+    ready_types: Vec<ElementType>,
     job: Job,
 }
 
@@ -97,7 +97,7 @@ impl CpuWorker {
             has_domains: pin && topology.numa_nodes().len() > 1,
             topology,
             cores,
-            is_ready_for: Vec::new(),
+            ready_types: Vec::new(),
             job: Job::default(),
         })
     }
@@ -185,14 +185,14 @@ impl Worker for CpuWorker {
         let products = [cols, depth.k_total]
             .into_iter()
             .fold(rows, usize::saturating_mul);
-        if products >= WORTH_BEING_READY && !self.is_ready_for.contains(&element) {
+        if products >= WORTH_BEING_READY && !self.ready_types.contains(&element) {
             match element {
                 ElementType::F32 => self.make_ready::<f32>(),
                 ElementType::F64 => self.make_ready::<f64>(),
                 ElementType::C32 => self.make_ready::<Complex32>(),
                 ElementType::C64 => self.make_ready::<Complex64>(),
             }
-            self.is_ready_for.push(element);
+            self.ready_types.push(element);
         }
         Ok(())
     }
@@ -303,6 +303,25 @@ fn shared_gemm<T: Element>(
 mod tests {
     use super::*;
     use crate::EmbeddedBlas;
+
+    #[test]
+    fn a_library_is_made_ready_once_for_a_type_and_for_large_jobs_only() {
+        let topology = Arc::new(Topology::discover().unwrap());
+        let core = topology.cores()[0].clone();
+        let blas = Arc::new(EmbeddedBlas);
+        let mut worker = CpuWorker::new(topology, "cpu0", vec![core], false, blas).unwrap();
+        let mut ready = |size: usize, element| {
+            let depth = Depth::of(size, 1);
+            worker.reserve(size, size, depth, element).unwrap();
+            worker.ready_types.clone()
+        };
+        assert!(ready(READY_SIDE, ElementType::F32).is_empty());
+        assert_eq!(ready(3 * READY_SIDE, ElementType::F32), [ElementType::F32]);
+        assert_eq!(ready(3 * READY_SIDE, ElementType::F32), [ElementType::F32]);
+        let both = [ElementType::F32, ElementType::C64];
+        assert_eq!(ready(3 * READY_SIDE, ElementType::C64), both);
+        assert_eq!(ready(0, ElementType::F64), both);
+    }
 
     /// On a host with one NUMA domain the pages are where they should be; the calls are the same.
     #[test]

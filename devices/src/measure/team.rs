@@ -249,8 +249,9 @@ impl<T: Element> Operands<T> {
                 slices,
                 &mut || false,
             )?;
-            for (mean_s, time) in means_s.iter_mut().zip(times) {
-                *mean_s += time.sustained_s(share) / together as f64;
+            let times = times.iter().zip(team.infos());
+            for (mean_s, (time, device)) in means_s.iter_mut().zip(times) {
+                *mean_s += time.sustained_s(device, share) / together as f64;
             }
         }
         Ok(means_s)
@@ -291,9 +292,10 @@ fn fill<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ElementType;
     use crate::measure::alone;
     use crate::recorded::RecordedWorker;
-    use crate::worker::{DeviceKind, Worker};
+    use crate::worker::{DeviceInfo, DeviceKind, Updates, Worker};
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
     fn recorded(name: &str, d: u64, t_s: f64) -> Box<dyn Worker> {
@@ -330,6 +332,83 @@ mod tests {
         assert_eq!((found[0].t_s, found[2].t_s), (2.0, 1.0));
         assert_eq!(found[1], Measurement::default());
         assert!(found[0].reached() && found[2].reached());
+    }
+
+    /// A device that computes for 5 ms an update, and can do so in 12.5 ms of every 100 ms.
+    struct Throttled(DeviceInfo, u32);
+
+    impl Worker for Throttled {
+        fn info(&self) -> &DeviceInfo {
+            &self.0
+        }
+
+        fn memory_needed(&self, _: usize, _: usize, _: Depth, _: ElementType) -> u64 {
+            0
+        }
+    }
+
+    impl<T: Element> Updates<T> for Throttled {
+        fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime::default())
+        }
+
+        fn update(
+            &mut self,
+            _alpha: T,
+            _a: View<'_, T>,
+            _b: View<'_, T>,
+            _c: ViewMut<'_, T>,
+        ) -> Result<UpdateTime, DeviceError> {
+            self.1 += 1;
+            let busy_s = if self.1.is_multiple_of(5) || self.1.is_multiple_of(3) {
+                0.0925
+            } else {
+                0.005
+            };
+            Ok(UpdateTime {
+                busy_s,
+                cpu_s: 0.005,
+            })
+        }
+
+        fn finish(&mut self, _c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
+            Ok(UpdateTime::default())
+        }
+    }
+
+    /// What is measured of that device where its thread can run for this part of the time.
+    fn throttled_s(paced: Option<&str>, share: f64) -> f64 {
+        let info = DeviceInfo {
+            name: "throttled".to_owned(),
+            kind: DeviceKind::Cpu,
+            blas: "none".to_owned(),
+            paced: paced.map(str::to_owned),
+            cores: vec![0],
+            pinned: false,
+            bus_id: None,
+        };
+        let mut team = DeviceTeam::new(vec![Box::new(Throttled(info, 0))]).unwrap();
+        team.set_share_of_time(share);
+        let found = measure_team(
+            &mut team,
+            8,
+            &[8],
+            Depth::endless(4),
+            &MeasureConfig::default(),
+            &mut Operands::<f64>::default(),
+            &mut alone,
+        );
+        found.unwrap()[0].t_s
+    }
+
+    #[test]
+    fn under_a_quota_an_update_takes_what_many_of_them_take() {
+        assert!((throttled_s(None, 0.125) - 0.04).abs() < 1e-12);
+        // By the clock on the wall, as ever.
+        let wall_s = throttled_s(None, 1.0);
+        assert!((0.005..=0.0925).contains(&wall_s) && (wall_s - 0.04).abs() > 1e-6);
+        // Its time is what its pace says.
+        assert_eq!(throttled_s(Some("slowdown 2"), 0.125), wall_s);
     }
 
     #[test]

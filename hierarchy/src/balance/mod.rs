@@ -174,7 +174,7 @@ impl Observation {
 
     /// The same part with something that takes so many seconds more, which are known; nothing where it has no units.
     #[must_use]
-    pub fn and(self, more_s: f64) -> Self {
+    pub fn with_known(self, more_s: f64) -> Self {
         let more_s = if self.t_s > 0.0 { more_s } else { 0.0 };
         Self {
             t_s: self.t_s + more_s,
@@ -451,6 +451,14 @@ pub enum BalanceError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_known_is_added_to_what_has_units() {
+        let measured = Observation::measured(2.0, 3, 0.1).with_known(0.5);
+        assert_eq!((measured.t_s, measured.reps, measured.ci_s), (2.5, 3, 0.1));
+        assert!(Observation::at_least(2.0).with_known(0.5).is_floor);
+        assert_eq!(Observation::measured(0.0, 0, 0.0).with_known(0.5).t_s, 0.0);
+    }
 
     #[test]
     fn imbalance_is_relative_to_the_faster_part_and_ignores_idle_ones() {

@@ -8,6 +8,9 @@
 //! * **k is split** ([`reduction()`]): every node computes all of C over its share of k, and nothing travels until the
 //!   end. Then whoever holds a rectangle of C receives it from every other node that has a share.
 //!
+//! Where messages are handled by cores that compute, each element that a node sends or receives ([`exchanged()`]) keeps it from
+//! computing for a while ([`Node`]).
+//!
 //! [`in_place()`] and [`along_k()`] say what each [`Way`] takes in seconds, and [`choose()`] takes one; [`subset()`] leaves out
 //! the nodes whose help does not pay.
 //!
@@ -18,7 +21,7 @@
 mod subset;
 mod ways;
 
-pub use subset::{Subset, Work, subset};
+pub use subset::{Node, Subset, Work, subset};
 pub use ways::{Candidate, Way, along_k, choose, in_place};
 
 use crate::layout::{Layout, Rect};
@@ -180,7 +183,7 @@ pub fn panels(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traf
 /// columns) of `c`, one of so many `nodes`, on a layout that is not known yet.
 ///
 /// It receives what it needs and does not hold, as in [`panels()`]. What it holds it sends to those that share its rows or
-/// its columns, of which a square grid has `√nodes - 1` each.
+/// its columns, as many as on a grid of about square parts: `√(nodes·n/m)` across, at least 1 and at most all.
 ///
 /// # Example
 /// ```
@@ -189,15 +192,19 @@ pub fn panels(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traf
 /// // One of four on a square grid receives half of 10 rows of A and of 10 columns of B, and sends the other halves.
 /// assert_eq!(exchanged((10, 10), (20, 20), 4), 10.0 + 10.0);
 /// assert_eq!(exchanged((20, 20), (20, 20), 1), 0.0);
+/// // Slices of a long C: three quarters of B come, and a quarter of it goes to three others.
+/// assert_eq!(exchanged((2500, 100), (10_000, 100), 4), 75.0 + 75.0);
 /// ```
 #[must_use]
 pub fn exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
     let (rows, cols) = (part.0 as f64, part.1 as f64);
     // Nothing of nothing.
-    let [of_rows, of_cols] = [rows / c.0.max(1) as f64, cols / c.1.max(1) as f64];
+    let [m, n] = [c.0, c.1].map(|lines| lines.max(1) as f64);
+    let [of_rows, of_cols] = [rows / m, cols / n];
+    let nodes = nodes.max(1) as f64;
+    let across = (nodes * n / m).sqrt().clamp(1.0, nodes);
     let received = rows * (1.0 - of_cols) + cols * (1.0 - of_rows);
-    let held = rows * of_cols + cols * of_rows;
-    received + held * ((nodes as f64).sqrt() - 1.0)
+    received + rows * of_cols * (across - 1.0) + cols * of_rows * (nodes / across - 1.0)
 }
 
 /// What every node receives where k is split: `layout` says who holds C, in blocks of `block` elements a side, and
@@ -269,6 +276,29 @@ mod tests {
                 .iter()
                 .all(|node| (node.elements - each).abs() < 1e-9)
         );
+    }
+
+    #[test]
+    fn on_a_grid_of_two_by_two_as_much_is_exchanged_as_received_and_sent() {
+        let rect = |row, col, rows, cols| Rect {
+            row,
+            col,
+            rows,
+            cols,
+        };
+        let rects = vec![
+            rect(0, 0, 6, 7),
+            rect(6, 0, 4, 7),
+            rect(0, 7, 6, 3),
+            rect(6, 7, 4, 3),
+        ];
+        let layout = Layout::new(10, 10, rects.clone()).unwrap();
+        let received = Traffic::total(&panels(&layout, 1, 7, 1)).elements;
+        let part = |rect: &Rect| (rect.rows as usize, rect.cols as usize);
+        let exchanged = rects
+            .iter()
+            .map(|rect| 7.0 * exchanged(part(rect), (10, 10), 4));
+        assert!((exchanged.sum::<f64>() - 2.0 * received).abs() < 1e-9);
     }
 
     #[test]

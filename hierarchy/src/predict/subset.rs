@@ -1,7 +1,7 @@
 //! Which nodes to leave out: those whose help costs more in messages than it saves in arithmetic.
 
-use super::{Links, panels, wall_s};
-use crate::layout::{LayoutError, br};
+use super::{Links, exchanged, panels, wall_s};
+use crate::layout::{Layout, LayoutError, Rect, br};
 
 /// A multiplication whose nodes are to be chosen.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +22,44 @@ pub struct Work {
     pub hidden: f64,
 }
 
+impl Work {
+    /// Seconds that the messages of each node keep it from computing, in this layout. What is not hidden, since the cores that
+    /// compute carry it, counts as travelling.
+    pub(super) fn messages_s(&self, layout: &Layout, nodes: &[Node]) -> Vec<f64> {
+        let elements = |blocks: u64| blocks as usize * self.block;
+        let c = (elements(self.blocks.0), elements(self.blocks.1));
+        let busy = layout
+            .rects()
+            .iter()
+            .filter(|rect| !rect.is_empty())
+            .count();
+        let of_node = |(rect, node): (&Rect, &Node)| {
+            let part = (elements(rect.rows), elements(rect.cols));
+            self.hidden * node.element_s * self.k as f64 * exchanged(part, c, busy)
+        };
+        layout.rects().iter().zip(nodes).map(of_node).collect()
+    }
+}
+
+/// What a node does in how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Node {
+    /// Its speed in blocks of C per second, over all of k, about the size that it would have, without messages.
+    pub speed: f64,
+    /// Seconds for which each element of A or B that it sends or receives keeps it from computing.
+    pub element_s: f64,
+}
+
+impl From<f64> for Node {
+    /// A node of this speed that messages keep from nothing.
+    fn from(speed: f64) -> Self {
+        Self {
+            speed,
+            element_s: 0.0,
+        }
+    }
+}
+
 /// The nodes that are predicted to be the fastest together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subset {
@@ -33,8 +71,7 @@ pub struct Subset {
     pub all_s: f64,
 }
 
-/// The fastest of: the fastest node alone, the two fastest ones, and so on to all of them. `speeds` are those of the nodes
-/// in blocks of C per second, over all of k, about the sizes that they would have.
+/// The fastest of: the fastest node alone, the two fastest ones, and so on to all of them.
 ///
 /// A node that is left out has nothing to send either: the matrices are spread over the others.
 ///
@@ -46,7 +83,7 @@ pub struct Subset {
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::predict::{Links, Work, subset};
+/// use isochron_hierarchy::predict::{Links, Node, Work, subset};
 ///
 /// let mut work = Work {
 ///     blocks: (40, 40),
@@ -57,28 +94,28 @@ pub struct Subset {
 ///     links: Links { latency_s: 1e-5, bytes_per_s: 1e10 },
 ///     hidden: 1.0,
 /// };
-/// let speeds = [100.0, 10.0];
-/// assert_eq!(subset(&work, &speeds)?.nodes, [0, 1]);
+/// let nodes = [100.0, 10.0].map(Node::from);
+/// assert_eq!(subset(&work, &nodes)?.nodes, [0, 1]);
 /// // On a slow network the second node's share takes longer to get there than it saves.
 /// work.links.bytes_per_s = 1e6;
-/// let alone = subset(&work, &speeds)?;
+/// let alone = subset(&work, &nodes)?;
 /// assert_eq!((alone.nodes, alone.wall_s), (vec![0], 16.0));
 /// assert!(alone.all_s > 100.0);
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
-pub fn subset(work: &Work, speeds: &[f64]) -> Result<Subset, LayoutError> {
-    let mut order: Vec<usize> = (0..speeds.len())
-        .filter(|&node| speeds[node] > 0.0)
-        .collect();
+pub fn subset(work: &Work, nodes: &[Node]) -> Result<Subset, LayoutError> {
+    let speed = |node: usize| nodes[node].speed;
+    let mut order: Vec<usize> = (0..nodes.len()).filter(|&node| speed(node) > 0.0).collect();
     assert!(
         !order.is_empty(),
         "nodes without any speed cannot be chosen from"
     );
-    order.sort_by(|&a, &b| speeds[b].total_cmp(&speeds[a]));
+    order.sort_by(|&a, &b| speed(b).total_cmp(&speed(a)));
     let mut best: Option<(usize, f64)> = None;
     let mut all_s = f64::INFINITY;
     for count in counts(order.len()) {
-        all_s = predicted_s(work, &order[..count], speeds)?;
+        let some: Vec<Node> = order[..count].iter().map(|&node| nodes[node]).collect();
+        all_s = predicted_s(work, &some)?;
         // Of equals the larger one: its nodes have less to do each.
         if best.is_none_or(|(_, least_s)| all_s <= least_s) {
             best = Some((count, all_s));
@@ -101,11 +138,14 @@ fn counts(most: usize) -> Vec<usize> {
 }
 
 /// Seconds with these nodes.
-fn predicted_s(work: &Work, nodes: &[usize], speeds: &[f64]) -> Result<f64, LayoutError> {
-    let areas: Vec<f64> = nodes.iter().map(|&node| speeds[node]).collect();
+fn predicted_s(work: &Work, nodes: &[Node]) -> Result<f64, LayoutError> {
+    let speeds: Vec<f64> = nodes.iter().map(|node| node.speed).collect();
     let (rows, cols) = work.blocks;
-    let layout = br(&areas, rows, cols)?;
-    let compute_s = (rows as f64 * cols as f64) / areas.iter().sum::<f64>();
+    let layout = br(&speeds, rows, cols)?;
+    // What a node could compute while it handles messages is done by all of them.
+    let messages = work.messages_s(&layout, nodes).into_iter().zip(&speeds);
+    let missed: f64 = messages.map(|(messages_s, speed)| messages_s * speed).sum();
+    let compute_s = (rows as f64 * cols as f64 + missed) / speeds.iter().sum::<f64>();
     let received = panels(&layout, work.block, work.k, work.panel);
     let travel_s = work.links.longest_s(&received, work.element_bytes);
     Ok(wall_s(compute_s, travel_s, work.hidden))
@@ -130,9 +170,35 @@ mod tests {
 
     #[test]
     fn on_a_fast_network_everybody_helps() {
-        let found = subset(&FAST, &[5.0, 1.0, 0.0, 3.0]).unwrap();
+        let found = subset(&FAST, &[5.0, 1.0, 0.0, 3.0].map(Node::from)).unwrap();
         assert_eq!(found.nodes, [0, 1, 3]);
         assert_eq!(found.wall_s, found.all_s);
+    }
+
+    #[test]
+    fn messages_that_keep_nodes_from_computing_cost_what_these_would_have_computed() {
+        // Two of four blocks of C for each: an update's column of A comes and goes by halves.
+        let work = Work {
+            blocks: (2, 2),
+            ..FAST
+        };
+        let node = |element_s| Node {
+            speed: 1.0,
+            element_s,
+        };
+        let seconds = |element_s| subset(&work, &[node(element_s); 2]).unwrap().all_s;
+        let layout = br(&[1.0, 1.0], 2, 2).unwrap();
+        let each = exchanged((256, 128), (256, 256), 2) * work.k as f64;
+        let cost_s = work.messages_s(&layout, &[node(1e-9); 2]);
+        assert!(
+            cost_s
+                .iter()
+                .all(|cost_s| (cost_s - 1e-9 * each).abs() < 1e-12)
+        );
+        assert!((seconds(1e-9) - seconds(0.0) - 1e-9 * each).abs() < 1e-9);
+        // Alone nobody has messages to handle.
+        let alone = subset(&work, &[node(1e3), node(1e3)]).unwrap();
+        assert_eq!((alone.nodes, alone.wall_s), (vec![0], 4.0));
     }
 
     #[test]
@@ -158,8 +224,8 @@ mod tests {
                 hidden: 0.5,
                 ..FAST
             };
-            let speeds = [50.0, 40.0, 4.0, 1.0];
-            let found = subset(&work, &speeds).unwrap();
+            let nodes = [50.0, 40.0, 4.0, 1.0].map(Node::from);
+            let found = subset(&work, &nodes).unwrap();
             assert!(found.wall_s <= 64.0 * 64.0 / 50.0 && found.wall_s <= found.all_s);
         }
     }

@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Work, panels, reduction, wall_s};
+use super::{Node, Work, panels, reduction, wall_s};
 use crate::layout::{Layout, LayoutError, slice_cols, slice_rows};
 use crate::partition::apportion;
 
@@ -69,9 +69,9 @@ pub struct Candidate {
 }
 
 /// The ways to divide C: in this layout, and with its areas in slices of rows and of columns, where the layout is not such
-/// slices itself, and every node that has a part gets a line of blocks: [`subset()`] says whom to leave out. `speeds` are in
-/// blocks of C per second, over all of k, as they were measured with these areas: slices in proportion to them would be
-/// another balancing, by the luck of the last measurement.
+/// slices itself, and every node that has a part gets a line of blocks: [`subset()`] says whom to leave out. The speeds are
+/// those that were measured with these areas: slices in proportion to them would be another balancing, by the luck of the last
+/// measurement.
 ///
 /// [`subset()`]: super::subset()
 ///
@@ -81,7 +81,7 @@ pub struct Candidate {
 /// # Example
 /// ```
 /// use isochron_hierarchy::layout::br;
-/// use isochron_hierarchy::predict::{Links, Way, Work, in_place};
+/// use isochron_hierarchy::predict::{Links, Node, Way, Work, in_place};
 ///
 /// let work = Work {
 ///     blocks: (512, 4),
@@ -94,7 +94,7 @@ pub struct Candidate {
 /// };
 /// // 65536×512: the layout is slices of rows, and slices of columns would have half of the long A sent to either node.
 /// let layout = br(&[1.0, 1.0], 512, 4)?;
-/// let ways = in_place(&work, &layout, &[1000.0, 1000.0])?;
+/// let ways = in_place(&work, &layout, &[Node::from(1000.0); 2])?;
 /// assert_eq!(ways.iter().map(|(way, _)| way.way).collect::<Vec<_>>(), [Way::M, Way::N]);
 /// assert!(ways[1].0.wall_s > 2.0 * ways[0].0.wall_s);
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
@@ -102,7 +102,7 @@ pub struct Candidate {
 pub fn in_place(
     work: &Work,
     layout: &Layout,
-    speeds: &[f64],
+    nodes: &[Node],
 ) -> Result<Vec<(Candidate, Layout)>, LayoutError> {
     let (rows, cols) = work.blocks;
     let areas: Vec<f64> = layout.areas().iter().map(|&area| area as f64).collect();
@@ -110,11 +110,11 @@ pub fn in_place(
         slice_rows(cols, &apportion(rows, &areas))?,
         slice_cols(rows, &apportion(cols, &areas))?,
     ];
-    let mut ways = vec![(in_layout(work, layout, speeds), layout.clone())];
+    let mut ways = vec![(in_layout(work, layout, nodes), layout.clone())];
     for slices in slices {
         let mut lines = slices.areas().into_iter().zip(&areas);
         let everybody = lines.all(|(slice, &area)| slice > 0 || area == 0.0);
-        let other = in_layout(work, &slices, speeds);
+        let other = in_layout(work, &slices, nodes);
         // One node with everything is no slice.
         if everybody && other.way != Way::C && other.way != ways[0].0.way {
             ways.push((other, slices));
@@ -124,10 +124,11 @@ pub fn in_place(
 }
 
 /// C stays in this layout.
-fn in_layout(work: &Work, layout: &Layout, speeds: &[f64]) -> Candidate {
-    let areas = layout.areas();
-    let busy = areas.iter().zip(speeds).filter(|(area, _)| **area > 0);
-    let times = busy.map(|(&area, &speed)| area as f64 / speed);
+fn in_layout(work: &Work, layout: &Layout, nodes: &[Node]) -> Candidate {
+    let messages = work.messages_s(layout, nodes).into_iter();
+    let all = layout.areas().into_iter().zip(nodes).zip(messages);
+    let busy = all.filter(|((area, _), _)| *area > 0);
+    let times = busy.map(|((area, node), messages_s)| area as f64 / node.speed + messages_s);
     let compute_s = times.fold(0.0, f64::max);
     let received = panels(layout, work.block, work.k, work.panel);
     let travel_s = work.links.longest_s(&received, work.element_bytes);
@@ -138,7 +139,7 @@ fn in_layout(work: &Work, layout: &Layout, speeds: &[f64]) -> Candidate {
 }
 
 /// k in shares in proportion to the nodes' `speeds` on all of C, in blocks of C per second over all of k, whose parts are
-/// summed where `held` says. Nothing hides that.
+/// summed where `held` says. Nothing hides that, so that what it costs the cores is in the time that it travels.
 ///
 /// # Panics
 /// When there are not as many speeds as nodes in the layout.
@@ -212,6 +213,10 @@ mod tests {
         }
     }
 
+    fn nodes(speeds: &[f64]) -> Vec<Node> {
+        speeds.iter().copied().map(Node::from).collect()
+    }
+
     /// Of nodes, alike and unlike.
     fn speeds() -> Vec<Vec<f64>> {
         let mut all: Vec<Vec<f64>> = [2, 3, 4, 6].map(|nodes| vec![1e4; nodes]).into();
@@ -229,7 +234,7 @@ mod tests {
             for speeds in speeds() {
                 let layout = br(&speeds, blocks.0, blocks.1).unwrap();
                 assert_eq!(Way::of(&layout), way, "{speeds:?}");
-                let ways = in_place(&work, &layout, &speeds).unwrap();
+                let ways = in_place(&work, &layout, &nodes(&speeds)).unwrap();
                 let slower = ways[1..].iter().all(|(other, _)| {
                     // Slices of the other kind: the long factor travels.
                     other.way != way && other.wall_s > 10.0 * ways[0].0.wall_s
@@ -254,7 +259,7 @@ mod tests {
                         .map(|node| node.elements)
                         .fold(0.0, f64::max)
                 };
-                let ways = in_place(&work, &layout, &speeds).unwrap();
+                let ways = in_place(&work, &layout, &nodes(&speeds)).unwrap();
                 for (other, slices) in &ways[1..] {
                     if slices.areas().contains(&0) {
                         continue;
@@ -273,7 +278,7 @@ mod tests {
         let grid = kl(&[1.0; 4], &[vec![0, 1], vec![2, 3]], 64, 4).unwrap();
         // What a node showed last does not change its area.
         let speeds = [1000.0, 1000.0, 1010.0, 990.0];
-        let ways = in_place(&work, &grid, &speeds).unwrap();
+        let ways = in_place(&work, &grid, &nodes(&speeds)).unwrap();
         let candidates: Vec<Candidate> = ways.iter().map(|(way, _)| *way).collect();
         let order: Vec<Way> = candidates.iter().map(|way| way.way).collect();
         assert_eq!(order, [Way::C, Way::M, Way::N]);
@@ -292,7 +297,9 @@ mod tests {
             let work = work((8, 8), k);
             let layout = br(&speeds, 8, 8).unwrap();
             let held = br(&[1.0, 1.0], 8, 8).unwrap();
-            let stays = in_place(&work, &layout, &speeds).unwrap()[0].0.wall_s;
+            let stays = in_place(&work, &layout, &nodes(&speeds)).unwrap()[0]
+                .0
+                .wall_s;
             (stays, along_k(&work, &held, &speeds).wall_s)
         };
         let (stays, summed) = seconds(65536);
@@ -320,7 +327,7 @@ mod tests {
         let work = work((8, 8), 1024);
         let speeds = [0.0, 64.0, 0.0];
         let layout = br(&speeds, 8, 8).unwrap();
-        let ways = in_place(&work, &layout, &speeds).unwrap();
+        let ways = in_place(&work, &layout, &nodes(&speeds)).unwrap();
         // All of it on one node: there are no other ways, and nothing travels.
         assert_eq!(ways.len(), 1);
         assert_eq!((ways[0].0.way, ways[0].0.wall_s), (Way::C, 1.0));

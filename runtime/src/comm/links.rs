@@ -106,6 +106,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_rank_alone_handles_no_messages() {
+        assert_eq!(core_s_per_byte(&crate::comm::LocalComm::new()), 0.0);
+    }
+
+    #[test]
     fn a_disturbed_message_makes_no_link_infinitely_fast() {
         let sound = links(1e-4, 5.1e-3);
         assert_eq!(sound.latency_s, 1e-4);

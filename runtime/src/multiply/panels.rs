@@ -43,7 +43,20 @@ pub(super) struct Panels<'a, T> {
     in_place: [bool; 2],
     /// Messages that arrive in buffers of their own, since their places in the panels are strided.
     staged: Vec<Staged>,
+    /// The buffers behind those of the panels, by their use.
+    spare: Spare,
 }
+
+/// What a buffer behind those of the panels is used for, in every step alike: what is sent of A and what of B, and what arrives
+/// of either, are of unlike sizes, and there would be room for the largest of all in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Send(usize),
+    Receive(usize),
+}
+
+/// Buffers with their uses; those of one use are used in their order.
+type Spare = Vec<(Use, usize)>;
 
 /// A message in a buffer of its own, and where it belongs.
 struct Staged {
@@ -74,6 +87,7 @@ impl<'a, T: Element> Panels<'a, T> {
             blocks: [Block::default(), Block::default()],
             in_place: [false; 2],
             staged: Vec::new(),
+            spare: Spare::new(),
         })
     }
 
@@ -91,7 +105,7 @@ impl<'a, T: Element> Panels<'a, T> {
         let State::Here(buffers) = &mut self.state else {
             panic!("panels are sent for while others travel");
         };
-        let mut buffers = Buffers::new(std::mem::take(buffers));
+        let mut buffers = Buffers::new(std::mem::take(buffers), &mut self.spare);
         self.staged.clear();
         self.blocks = operands.schedule.panels(step);
         let (mut sends, mut recvs) = (Vec::new(), Vec::new());
@@ -100,7 +114,7 @@ impl<'a, T: Element> Panels<'a, T> {
             let panel = &self.blocks[side];
             let is_whole = transfers.own.as_ref() == Some(panel);
             self.in_place[side] = is_whole && !factor.op().transposes();
-            buffers.pack(factor, &transfers.sends, &mut sends);
+            buffers.pack((side, factor), &transfers.sends, &mut sends);
             if let Some(own) = transfers.own.filter(|_| !self.in_place[side]) {
                 let place = panel.place(&own, &mut buffers.all[side]);
                 factor.copy(&own.rows, &own.cols, place);
@@ -112,7 +126,7 @@ impl<'a, T: Element> Panels<'a, T> {
                     let first = (block.cols.start - panel.cols.start) * panel.rows.len();
                     (side, first..first + block.len())
                 } else {
-                    let place = buffers.fresh(block.len());
+                    let place = buffers.fresh(Use::Receive(side), block.len());
                     let buffer = place.0;
                     self.staged.push(Staged {
                         buffer,
@@ -128,6 +142,7 @@ impl<'a, T: Element> Panels<'a, T> {
                 });
             }
         }
+        let buffers = buffers.all;
         let mut volume = Volume::default();
         let sent = sends.iter().map(|send| (1, send.range.len()));
         let passed_on = recvs
@@ -144,7 +159,7 @@ impl<'a, T: Element> Panels<'a, T> {
             messages = recvs.len(),
             "panels are sent for"
         );
-        self.state = State::Coming(Transfer::start(operands.comm, buffers.all, &sends, &recvs));
+        self.state = State::Coming(Transfer::start(operands.comm, buffers, &sends, &recvs));
         volume
     }
 
@@ -208,35 +223,51 @@ impl<'a, T: Element> Panels<'a, T> {
 
 /// The buffers of [`Panels`] while messages are made of them. They are kept from step to step, since fresh memory would be
 /// faulted in every time.
-struct Buffers<T> {
+struct Buffers<'s, T> {
     all: Vec<Vec<T>>,
-    used: usize,
+    spare: &'s mut Spare,
+    /// Those of the spare ones that are in use.
+    taken: Vec<usize>,
 }
 
-impl<T: Element> Buffers<T> {
+impl<'s, T: Element> Buffers<'s, T> {
     /// The first two are those of the panels.
-    fn new(all: Vec<Vec<T>>) -> Self {
-        Self { all, used: B + 1 }
+    fn new(all: Vec<Vec<T>>, spare: &'s mut Spare) -> Self {
+        Self {
+            all,
+            spare,
+            taken: Vec::new(),
+        }
     }
 
-    /// The next buffer, and all of it: `len` elements of any value.
-    fn fresh(&mut self, len: usize) -> (usize, std::ops::Range<usize>) {
-        if self.all.len() == self.used {
+    /// The next buffer for this use, and all of it: `len` elements of any value.
+    fn fresh(&mut self, wanted: Use, len: usize) -> (usize, std::ops::Range<usize>) {
+        let is_free =
+            |(used_for, index): &&(Use, usize)| *used_for == wanted && !self.taken.contains(index);
+        let found = self.spare.iter().find(is_free).map(|&(_, index)| index);
+        let index = found.unwrap_or_else(|| {
             self.all.push(Vec::new());
-        }
-        let buffer = &mut self.all[self.used];
+            self.spare.push((wanted, self.all.len() - 1));
+            self.all.len() - 1
+        });
+        self.taken.push(index);
+        let buffer = &mut self.all[index];
         if buffer.capacity() < len {
             // In large pages, which it takes less time to fault in; the old ones are given back first.
             *buffer = Vec::new();
             *buffer = try_zeroed_matrix(len).unwrap_or_default();
         }
         buffer.resize(len, T::ZERO);
-        self.used += 1;
-        (self.used - 1, 0..len)
+        (index, 0..len)
     }
 
     /// Packs blocks for sending, each once however many ranks want it.
-    fn pack(&mut self, factor: &Operand<'_, T>, pieces: &[Piece], sends: &mut Vec<Message>) {
+    fn pack(
+        &mut self,
+        (side, factor): (usize, &Operand<'_, T>),
+        pieces: &[Piece],
+        sends: &mut Vec<Message>,
+    ) {
         let mut packed: Vec<(&Block, usize)> = Vec::new();
         for Piece {
             rank, block, tag, ..
@@ -246,7 +277,7 @@ impl<T: Element> Buffers<T> {
             let buffer = match same {
                 Some((_, buffer)) => *buffer,
                 None => {
-                    let (buffer, _) = self.fresh(block.len());
+                    let (buffer, _) = self.fresh(Use::Send(side), block.len());
                     let place = block.place(block, &mut self.all[buffer]);
                     factor.copy(&block.rows, &block.cols, place);
                     packed.push((block, buffer));

@@ -257,7 +257,7 @@ impl Problem {
 
     /// The same with the width of the panels that is predicted to be best, where nobody says one: narrow panels cost updates
     /// that read and write C once more, `t·NARROWNESS/w` of the arithmetic's `compute_s`, and wide ones a first panel that
-    /// everybody waits for, `w/k` of the messages' `travel_s`. Both together are least for
+    /// those wait for who do not hold it, `w/k` of the messages' `travel_s`. Both together are least for
     /// `w = √(NARROWNESS·k·compute_s/travel_s)`.
     #[must_use]
     pub(crate) fn with_best_panel(self, compute_s: f64, travel_s: f64) -> Self {

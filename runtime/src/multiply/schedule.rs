@@ -79,7 +79,7 @@ pub(super) struct Piece {
     pub forward: Vec<usize>,
 }
 
-/// One rank's share of one step, for one factor.
+/// One rank's share of one step, for one factor: what it sends is what the readers need in that step of theirs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Transfers {
     pub sends: Vec<Piece>,

@@ -1,19 +1,21 @@
-//! How much of a host's cores the ranks on it take.
+//! How much of a host's cores is left beside what computes on them.
 
+use isochron_devices::DeviceInfo;
 use isochron_devices::topology::Topology;
-use isochron_devices::{DeviceInfo, DeviceKind};
 
 use super::sharers;
 use crate::comm::Comm;
 
-/// What is left of a host beside what computes on it.
+/// What computing leaves of a host, and the host of computing. Devices whose pace is prescribed count for nothing: they wait
+/// for most of their time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Load {
     /// The part of its time that each thread which computes can run in the long run, at most 1: less where the control groups
-    /// pay for fewer cores than there are such threads.
+    /// pay for fewer cores than there are such threads on the host.
     pub share: f64,
-    /// Whether this rank's messages are handled on cores that compute at their own pace: then they take the time of that.
-    pub messages_cost: bool,
+    /// Seconds that this rank's devices lose for each second of CPU time that its messages take: 0 where a core, or a part of
+    /// the quota, is left for them, or where nothing computes on cores.
+    pub message_cost: f64,
 }
 
 impl Load {
@@ -22,31 +24,54 @@ impl Load {
     /// # Collective
     /// All ranks.
     pub(super) fn new(comm: &dyn Comm, topology: &Topology, devices: &[DeviceInfo]) -> Self {
-        let computing = |device: &&DeviceInfo| device.kind == DeviceKind::Cpu;
-        let mut computing = devices.iter().filter(computing);
-        let threads: usize = devices.iter().map(|device| device.cores.len()).sum();
+        let computing = devices
+            .iter()
+            .filter(|device| device.computes_at_its_own_pace());
+        let threads: usize = computing.map(|device| device.cores.len()).sum();
         let mut all = vec![0; comm.size()];
         all[comm.rank()] = threads as u64;
         comm.sum_u64(&mut all);
-        let here: u64 = sharers(comm, topology)
+        let hosts = comm.all_gather(comm.host().as_bytes());
+        let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host().as_bytes());
+        let on_host: Vec<u64> = on_host.map(|rank| all[rank]).collect();
+        let sharing: u64 = sharers(comm, topology)
             .into_iter()
             .map(|rank| all[rank])
             .sum();
-        let cores = topology.affordable_cores().len();
+        let has_free_core = (sharing as usize) < topology.cores().len();
+        let load = match topology.cpu_quota_cores() {
+            Some(quota) => Self::under_quota(quota, &on_host),
+            None => Self {
+                share: 1.0,
+                message_cost: f64::from(u8::from(!has_free_core)),
+            },
+        };
         Self {
-            share: share(topology.cpu_quota_cores(), here),
-            messages_cost: here as usize >= cores && computing.any(|device| device.paced.is_none()),
+            message_cost: if threads > 0 { load.message_cost } else { 0.0 },
+            ..load
+        }
+    }
+
+    /// That of a host whose ranks compute by so many threads each, with a quota in cores for all of them.
+    fn under_quota(quota: f64, threads: &[u64]) -> Self {
+        let all = threads.iter().sum::<u64>() as f64;
+        let is_left = quota >= all + 1.0;
+        Self {
+            share: (quota / all.max(1.0)).min(1.0),
+            // Whoever's messages they are, all threads are stopped the sooner.
+            message_cost: if is_left {
+                0.0
+            } else {
+                threads.len() as f64 / quota
+            },
         }
     }
 }
 
-/// The part of its time that each of so many threads can run with this quota.
-fn share(quota_cores: Option<f64>, threads: u64) -> f64 {
-    quota_cores.map_or(1.0, |quota| (quota / threads.max(1) as f64).min(1.0))
-}
-
 #[cfg(test)]
 mod tests {
+    use isochron_devices::DeviceKind;
+
     use super::*;
     use crate::comm::LocalComm;
 
@@ -63,27 +88,33 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_what_the_quota_pays_for() {
-        assert_eq!(share(None, 8), 1.0);
-        assert_eq!(share(Some(0.125), 1), 0.125);
-        assert_eq!(share(Some(3.0), 4), 0.75);
-        assert_eq!(share(Some(8.0), 4), 1.0);
-        assert_eq!(share(Some(8.0), 0), 1.0);
+    fn threads_and_messages_share_what_the_quota_pays_for() {
+        let load = |quota, threads: &[u64]| {
+            let load = Load::under_quota(quota, threads);
+            (load.share, load.message_cost)
+        };
+        assert_eq!(load(0.125, &[1]), (0.125, 8.0));
+        assert_eq!(load(1.0, &[1, 1]), (0.5, 2.0));
+        assert_eq!(load(8.0, &[8]), (1.0, 0.125));
+        // Nothing is stopped.
+        assert_eq!(load(3.9, &[2]), (1.0, 0.0));
+        assert_eq!(load(0.5, &[0]).0, 0.5);
     }
 
     #[test]
     fn messages_cost_where_every_core_computes_at_its_own_pace() {
         let comm = LocalComm::new();
         let topology = Topology::from_synthetic("core:4 pu:1").unwrap();
-        let cost = |devices: &[DeviceInfo]| Load::new(&comm, &topology, devices).messages_cost;
-        assert!(cost(&[device(DeviceKind::Cpu, None, 4)]));
-        assert!(cost(&[
-            device(DeviceKind::Cuda, None, 1),
-            device(DeviceKind::Cpu, None, 3)
-        ]));
-        assert!(!cost(&[device(DeviceKind::Cpu, None, 3)]));
-        assert!(!cost(&[device(DeviceKind::Cpu, Some("slowdown 2"), 4)]));
-        assert!(!cost(&[device(DeviceKind::Cuda, None, 4)]));
-        assert!(!cost(&[]));
+        let cost = |devices: &[DeviceInfo]| Load::new(&comm, &topology, devices).message_cost;
+        assert_eq!(cost(&[device(DeviceKind::Cpu, None, 4)]), 1.0);
+        assert_eq!(cost(&[device(DeviceKind::Cpu, None, 3)]), 0.0);
+        // The core of a GPU is not always at it.
+        let gpu = device(DeviceKind::Cuda, None, 1);
+        assert_eq!(cost(&[gpu.clone(), device(DeviceKind::Cpu, None, 3)]), 0.0);
+        assert_eq!(cost(&[device(DeviceKind::Cpu, Some("slowdown 2"), 4)]), 0.0);
+        assert_eq!(cost(&[gpu]), 0.0);
+        assert_eq!(cost(&[]), 0.0);
+        let share = Load::new(&comm, &topology, &[device(DeviceKind::Cpu, None, 4)]).share;
+        assert_eq!(share, 1.0);
     }
 }

@@ -234,7 +234,7 @@ impl<'c> Session<'c> {
             k_total: problem.k(),
             links: None,
             load: self.load,
-            message_s_per_byte: 0.0,
+            byte_s: Vec::new(),
         }
     }
 

@@ -89,8 +89,9 @@ impl<T: Element> Balancer<'_, T> {
         let (rows, cols) = self.problem.c_blocks();
         let layout = arrange(self.config.layout, &speeds, rows, cols).and_then(Layout::try_from);
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
-        let candidates = self.ways(&layout, &speeds, Some(&whole))?.candidates;
-        let some_nodes = predict::subset(&self.work(), &speeds);
+        let nodes = self.with_messages(&speeds);
+        let candidates = self.ways(&layout, &nodes, Some(&whole))?.candidates;
+        let some_nodes = predict::subset(&self.work(), &nodes);
         let some_nodes = some_nodes.map_err(|error| Error::Message(error.to_string()))?;
         // However little faster: one measurement is behind all of them. But fewer nodes, of which balancing will tell, may do
         // without any message.

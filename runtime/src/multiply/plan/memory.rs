@@ -125,8 +125,8 @@ impl Plan {
         (problem.element().bytes() * (parts + travelling) + check) as u64
     }
 
-    /// Elements of the panels, of what comes in pieces that are put together in them, and of what is packed for others, each
-    /// piece once however many want it, in all sets.
+    /// Elements of the panels, of what comes in pieces that are put together in them, and of what is packed for others, in all
+    /// sets.
     fn panel_elements(&self, rank: usize) -> usize {
         let mine = self.c().part(rank);
         let schedule = Schedule::new(self, rank);

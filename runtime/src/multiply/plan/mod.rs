@@ -285,15 +285,15 @@ impl Plan {
         self.kernel_width
     }
 
-    /// Predicted seconds of a rank's arithmetic: updates times what one was measured or predicted to take. `None` where
-    /// nothing was measured.
+    /// Predicted seconds of a rank's arithmetic, with what messages cost the cores that compute: updates times what one was
+    /// measured or predicted to take. `None` where nothing was measured.
     pub fn node_s(&self, rank: usize) -> Option<f64> {
         let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
         let time_s = *self.balance.as_ref()?.times_s.get(rank)?;
         self.predicted_s().map(|_| updates * time_s)
     }
 
-    /// Predicted seconds of the arithmetic of the slowest node; `None` where nothing was measured.
+    /// Predicted seconds of the arithmetic of the slowest node, as [`node_s`](Self::node_s); `None` where nothing was measured.
     pub fn predicted_s(&self) -> Option<f64> {
         let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
         let times = self.balance.as_ref()?.times_s.iter().copied();

@@ -21,13 +21,13 @@ impl<T: Element> Balancer<'_, T> {
     pub(super) fn left_out(&mut self, balance: &NodeBalance) -> Result<Option<LeftOut>, Error> {
         let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
         let layout = Layout::try_from(balance.zones.clone()).map_err(|error| message(&error))?;
-        let speeds = self.speeds(&layout.areas(), &balance.times_s);
-        if speeds.iter().filter(|&&speed| speed > 0.0).count() < 2 {
+        let nodes = self.nodes(&layout, &balance.times_s);
+        if nodes.iter().filter(|node| node.speed > 0.0).count() < 2 {
             return Ok(None);
         }
         let ranks = self.comm.size();
         let work = self.work();
-        let found = subset(&work, &speeds).map_err(|error| message(&error))?;
+        let found = subset(&work, &nodes).map_err(|error| message(&error))?;
         tracing::debug!(?found, "who helps");
         if found.wall_s >= CLEARLY_FASTER * found.all_s {
             return Ok(None);

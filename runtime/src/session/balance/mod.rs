@@ -57,8 +57,8 @@ pub(super) struct Balancer<'a, T> {
     pub links: Option<Links>,
     /// What else goes on on this rank's host.
     pub load: Load,
-    /// Seconds of the devices that a byte of a message costs this node, once that was measured.
-    pub message_s_per_byte: f64,
+    /// Seconds of the devices that a byte of a message costs each node, once that was measured; nothing before.
+    pub byte_s: Vec<f64>,
 }
 
 /// Takes the nodes' times into their models and divides anew, on the head rank.
@@ -147,28 +147,32 @@ impl<T: Element> Balancer<'_, T> {
             .get_or_insert_with(|| comm::measure_links(self.comm))
     }
 
-    /// Measures what a byte of a message costs this node.
+    /// Measures what a byte of a message costs each node.
     ///
     /// # Collective
     /// All ranks.
     fn measure_messages(&mut self) {
-        let core_s = comm::core_s_per_byte(self.comm);
-        if self.load.messages_cost {
-            self.message_s_per_byte = core_s / self.load.share;
+        if comm::largest(self.comm, self.load.message_cost) <= 0.0 {
+            return;
         }
-        tracing::debug!(
-            core_s,
-            devices_s = self.message_s_per_byte,
-            "a byte of a message"
-        );
+        let core_s = comm::core_s_per_byte(self.comm);
+        self.byte_s = vec![0.0; self.comm.size()];
+        self.byte_s[self.comm.rank()] = core_s * self.load.message_cost;
+        self.comm.sum_f64(&mut self.byte_s);
+        tracing::debug!(core_s, devices_s = ?self.byte_s, "a byte of a message");
     }
 
-    /// Seconds that the messages of an update cost this node when it has such a part of C, one of so many.
-    fn messages_s(&self, part: Extent, nodes: usize) -> f64 {
+    /// Seconds that a byte of a message costs a node.
+    fn byte_s(&self, rank: usize) -> f64 {
+        self.byte_s.get(rank).copied().unwrap_or(0.0)
+    }
+
+    /// Seconds that the messages of an update cost a node when it has such a part of C, one of so many.
+    fn messages_s(&self, rank: usize, part: Extent, nodes: usize) -> f64 {
         let (rows, cols) = self.elements(part);
         let c = (self.problem.m(), self.problem.n());
         let elements = predict::exchanged((rows, cols), c, nodes) * self.kernel_width as f64;
-        elements * size_of::<T>() as f64 * self.message_s_per_byte
+        elements * size_of::<T>() as f64 * self.byte_s(rank)
     }
 
     /// Balances these nodes; the others get nothing. Returns the balance of all ranks.
@@ -184,7 +188,7 @@ impl<T: Element> Balancer<'_, T> {
                 Order::Measure(extents) => {
                     let extent = mine.map_or_else(Extent::default, |index| extents[index]);
                     let update = self.node_time(extent, &mut memory)?;
-                    let mine = update.and(self.messages_s(extent, nodes.len()));
+                    let mine = update.with_known(self.messages_s(rank, extent, nodes.len()));
                     let all = self.gather(&mine);
                     let times: Vec<_> = nodes.iter().map(|&node| all[node]).collect();
                     agree(self.comm, partition(head.as_mut(), &times))?;

@@ -363,9 +363,9 @@ mod tests {
             links: None,
             load: Load {
                 share: 1.0,
-                messages_cost: false,
+                message_cost: 0.0,
             },
-            message_s_per_byte: 0.0,
+            byte_s: Vec::new(),
         }
     }
 
@@ -497,6 +497,41 @@ mod tests {
         };
         assert_eq!(rank, Some(0));
         assert!(needed_bytes >= 1 << 60);
+    }
+
+    #[test]
+    fn what_messages_cost_is_taken_from_the_times_again() {
+        let (comm, mut team) = (LocalComm::new(), DeviceTeam::new(Vec::new()).unwrap());
+        let mut balancer = balancer(&comm, &mut team, 10);
+        balancer.byte_s = vec![1e-9, 2e-9];
+        let layout = isochron_hierarchy::layout::slice_cols(64, &[16, 48]).unwrap();
+        let part = |rank: usize| Extent {
+            rows: 64,
+            cols: layout.rects()[rank].cols,
+        };
+        let times_s = [0, 1].map(|rank| 1e-3 + balancer.messages_s(rank, part(rank), 2));
+        let nodes = balancer.nodes(&layout, &times_s);
+        let speed = |cols: f64| 64.0 * cols / (1e-3 * 10.0);
+        for (node, (cols, element_s)) in nodes.iter().zip([(16.0, 8e-9), (48.0, 16e-9)]) {
+            assert!((node.speed / speed(cols) - 1.0).abs() < 1e-9);
+            assert_eq!(node.element_s, element_s);
+        }
+        // A time that has less of them in it than it should.
+        let hopeful = balancer.nodes(&layout, &[1e-12, 1e-3]);
+        assert!((hopeful[0].speed * 1e-12 * 10.0 / (64.0 * 16.0) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_part_costs_what_its_messages_do() {
+        let (comm, mut team) = (LocalComm::new(), DeviceTeam::new(Vec::new()).unwrap());
+        let mut balancer = balancer(&comm, &mut team, 10);
+        let quarter = Extent { rows: 32, cols: 32 };
+        assert_eq!(balancer.messages_s(0, quarter, 4), 0.0);
+        balancer.byte_s = vec![1e-9];
+        // Half of 32 rows and 32 columns comes, and as much goes.
+        let bytes = (32 + 32) * size_of::<f64>();
+        assert!((balancer.messages_s(0, quarter, 4) - 1e-9 * bytes as f64).abs() < 1e-15);
+        assert_eq!(balancer.messages_s(0, Extent::default(), 4), 0.0);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use isochron_devices::Element;
-use isochron_hierarchy::balance::{NodeBalance, Outcome, imbalance};
-use isochron_hierarchy::layout::{Layout, Method};
-use isochron_hierarchy::predict::{Candidate, Way, Work, along_k, choose, in_place};
+use isochron_hierarchy::balance::{Extent, NodeBalance, Outcome, imbalance};
+use isochron_hierarchy::layout::{Layout, Method, Rect};
+use isochron_hierarchy::predict::{Candidate, Node, Way, Work, along_k, choose, in_place};
 
 use super::Balancer;
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl Ways {
 }
 
 impl<T: Element> Balancer<'_, T> {
-    /// The ways to divide the multiplication among nodes of these speeds: C in this layout, in slices where the layout is
+    /// The ways to divide the multiplication among these nodes: C in this layout, in slices where the layout is
     /// ours to choose, and k where it was looked at.
     ///
     /// # Collective
@@ -55,12 +55,12 @@ impl<T: Element> Balancer<'_, T> {
     pub(in crate::session) fn ways(
         &mut self,
         layout: &Layout,
-        speeds: &[f64],
+        nodes: &[Node],
         whole: Option<&AlongK>,
     ) -> Result<Ways, Error> {
         let work = self.work();
         let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
-        let mut divided = in_place(&work, layout, speeds).map_err(|error| message(&error))?;
+        let mut divided = in_place(&work, layout, nodes).map_err(|error| message(&error))?;
         if self.problem.split() != SplitChoice::Auto || self.config.layout != Method::default() {
             divided.truncate(1);
         }
@@ -101,13 +101,36 @@ impl<T: Element> Balancer<'_, T> {
     ) -> Result<Option<Ways>, Error> {
         let layout = Layout::try_from(balance.zones.clone());
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
-        let speeds = self.speeds(&layout.areas(), &balance.times_s);
-        let unknown = |(&area, &speed): (&u64, &f64)| area > 0 && speed <= 0.0;
-        let busy = speeds.iter().filter(|&&speed| speed > 0.0).count();
-        if busy < 2 || layout.areas().iter().zip(&speeds).any(unknown) {
+        let nodes = self.nodes(&layout, &balance.times_s);
+        let unknown = |(&area, node): (&u64, &Node)| area > 0 && node.speed <= 0.0;
+        let busy = nodes.iter().filter(|node| node.speed > 0.0).count();
+        if busy < 2 || layout.areas().iter().zip(&nodes).any(unknown) {
             return Ok(None);
         }
-        self.ways(&layout, &speeds, whole).map(Some)
+        self.ways(&layout, &nodes, whole).map(Some)
+    }
+
+    /// The nodes whose update takes so long in this layout, with what messages cost them. Times that were predicted may have
+    /// more or less of these in them: no node is taken to be much faster than it was found.
+    pub(super) fn nodes(&self, layout: &Layout, times_s: &[f64]) -> Vec<Node> {
+        let areas = layout.areas();
+        let busy = areas.iter().filter(|&&area| area > 0).count();
+        let update_s = |(rank, &time_s): (usize, &f64)| {
+            let Rect { rows, cols, .. } = layout.rects()[rank];
+            let messages_s = self.messages_s(rank, Extent { rows, cols }, busy);
+            (time_s - messages_s).max(0.5 * time_s)
+        };
+        let updates_s: Vec<f64> = times_s.iter().enumerate().map(update_s).collect();
+        self.with_messages(&self.speeds(&areas, &updates_s))
+    }
+
+    /// The nodes of these speeds, with what messages cost them.
+    pub(in crate::session) fn with_messages(&self, speeds: &[f64]) -> Vec<Node> {
+        let node = |(rank, &speed): (usize, &f64)| Node {
+            speed,
+            element_s: self.byte_s(rank) * size_of::<T>() as f64,
+        };
+        speeds.iter().enumerate().map(node).collect()
     }
 
     /// The speeds of nodes that take so long for an update of so many blocks of C, in blocks per second over all of k; 0
