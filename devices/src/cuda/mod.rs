@@ -3,7 +3,8 @@
 //! Both libraries are opened at run time: the same program runs where there is no GPU. [`devices`] lists what there is,
 //! [`survey`] says in one line what was found and what it means, [`CudaWorker`] makes a device of a GPU and its host
 //! cores, and [`Engine`] is its arithmetic for single, double and complex numbers. [`plan`] says when C stays on the GPU, and
-//! how large tiles are when it does not.
+//! how large tiles are when it does not. [`Engine::transfers`], [`Engine::time_products`] and [`BlasXt`] are what all of that
+//! is compared with.
 //!
 //! Three layers, one above the other: the foreign functions and whether they are there (`raw`, `codes`); result codes
 //! checked, and what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
@@ -18,6 +19,7 @@ mod find;
 mod gathered;
 mod lanes;
 mod memory;
+mod pinned;
 pub mod plan;
 mod products;
 mod raw;
@@ -27,12 +29,17 @@ mod staging;
 mod stream;
 mod streamed;
 mod tiles;
+mod transfers;
 mod worker;
+mod xt;
 
 pub use engine::Engine;
 pub use find::{CudaInfo, Survey, devices, survey};
+pub use pinned::PinnedVec;
 pub use plan::{Placement, TilePlan};
+pub use transfers::Transfers;
 pub use worker::CudaWorker;
+pub use xt::BlasXt;
 
 use crate::DeviceError;
 

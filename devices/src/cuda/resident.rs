@@ -87,7 +87,9 @@ impl Resident {
         panels: (View<'_, T>, View<'_, T>),
         next: Option<(View<'_, T>, View<'_, T>)>,
     ) -> Outcome<()> {
-        if self.ahead.take() == Some(Source::of(panels)) {
+        let is_ahead = self.ahead.take() == Some(Source::of(panels));
+        tracing::trace!(k = panels.0.cols(), is_ahead, "an update begins");
+        if is_ahead {
             self.room = (self.room + 1) % SLOTS;
             let (a, b) = panels;
             self.multiply(engine, alpha, (0..a.rows(), 0..b.cols()), a.cols())?;
@@ -95,13 +97,17 @@ impl Resident {
             self.in_stripes(engine, alpha, panels)?;
         }
         engine.lanes.computed[0].record(&engine.lanes.compute)?;
+        tracing::trace!("its arithmetic is queued");
         if let Some(next) = next.filter(|next| self.has_room_for(next)) {
             let (a, b) = self.panels((self.room + 1) % SLOTS);
             bring(engine, next.0, a)?;
             bring(engine, next.1, b)?;
             self.ahead = Some(Source::of(next));
         }
-        engine.lanes.computed[0].synchronize()
+        tracing::trace!("nothing is left to copy");
+        engine.lanes.computed[0].synchronize()?;
+        tracing::trace!("an update is done");
+        Ok(())
     }
 
     fn has_room_for<T>(&self, (a, b): &(View<'_, T>, View<'_, T>)) -> bool {

@@ -19,7 +19,7 @@ pub const ASSUMED_LINK_BYTES_PER_S: f64 = 25e9;
 
 /// What is copied to find out how fast that is: as much as several slots, and milliseconds of any link.
 const PROBE_BYTES: usize = 32 << 20;
-const PROBE_SLOT_BYTES: usize = 8 << 20;
+pub const PROBE_SLOT_BYTES: usize = 8 << 20;
 const PINNED_BYTES: u64 = (SLOTS * PROBE_SLOT_BYTES) as u64;
 /// The fastest of so many counts: the first one finds cold caches and sleeping clocks.
 const PROBES: usize = 4;
@@ -122,7 +122,7 @@ fn time_uploads(lanes: &Lanes, staging: &mut Staging, address: u64) -> Outcome<f
 
 /// Sides of the squares that cuBLAS shows its speed on.
 const SIDES: [usize; 6] = [256, 512, 1024, 2048, 4096, 8192];
-/// Columns of a square that are copied at a time; a divisor of every side.
+/// Columns of a matrix that are copied at a time.
 const STRIPE: usize = 256;
 /// How often each is multiplied; the fastest counts.
 const PRODUCTS: usize = 5;
@@ -160,41 +160,79 @@ impl Engine {
         Ok(best)
     }
 
+    /// What one product `C += A·B` takes with everything in the GPU's memory, in seconds; A: `m×k`, B: `k×n`, C: `m×n`. It is
+    /// the mean over `count` products that are queued one behind the other, after one that warms up. A job under way is
+    /// abandoned. `None` where the limits have no room for the matrices, or there is nothing to compute.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`] when a call fails.
+    pub fn time_products<T: Element>(
+        &mut self,
+        (m, n, k): (usize, usize, usize),
+        count: u32,
+    ) -> Result<Option<f64>, DeviceError> {
+        self.abandon()?;
+        let elements = m as u128 * k as u128 + k as u128 * n as u128 + m as u128 * n as u128;
+        let bytes = u64::try_from(elements * size_of::<T>() as u128).unwrap_or(u64::MAX);
+        let too_long = [m, n, k].iter().any(|&side| side > i32::MAX as usize);
+        let too_large = bytes > self.memory_limit_bytes() || PINNED_BYTES > self.limits.host_bytes;
+        if m * n * k == 0 || count == 0 || too_long || too_large {
+            return Ok(None);
+        }
+        self.guarded(|engine| {
+            let product = engine.place_operands::<T>((m, n, k), bytes)?;
+            engine.time_burst::<T>(&product, 1)?;
+            let burst_s = engine.time_burst::<T>(&product, count)?;
+            Ok(Some(burst_s / f64::from(count)))
+        })
+    }
+
     /// The time of the fastest of some products of squares, in seconds.
     fn time_square<T: Element>(&mut self, side: usize, bytes: u64) -> Outcome<f64> {
+        let product = self.place_operands::<T>((side, side, side), bytes)?;
+        let mut fastest_s = f64::INFINITY;
+        for _ in 0..PRODUCTS {
+            fastest_s = fastest_s.min(self.time_burst::<T>(&product, 1)?);
+        }
+        Ok(fastest_s)
+    }
+
+    /// The seconds until as many products of what [`place_operands`](Self::place_operands) has placed are done.
+    fn time_burst<T: Element>(&mut self, product: &Product, count: u32) -> Outcome<f64> {
+        let start = Instant::now();
+        for _ in 0..count {
+            // SAFETY: the three matrices lie in memory that is held until the work is done, which is waited for.
+            unsafe { self.blas.multiply(T::ONE, product) }?;
+        }
+        self.lanes.compute.synchronize()?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Puts A, B and C of a product into the GPU's memory, `bytes` in all.
+    fn place_operands<T: Element>(
+        &mut self,
+        (m, n, k): (usize, usize, usize),
+        bytes: u64,
+    ) -> Outcome<Product> {
         let held = self.hold_for(bytes)?;
-        let of = |matrix: usize| Place {
-            address: held + (matrix * side * side * size_of::<T>()) as u64,
-            ld: side,
+        let of = |elements: usize, ld: usize| Place {
+            address: held + (elements * size_of::<T>()) as u64,
+            ld,
         };
-        // A stripe of numbers, again and again: as many as a square has are more memory than anybody has counted.
-        let stripe = side.min(STRIPE);
-        let values = numbers::<T>(side * stripe);
-        let from = View::new(&values, side, stripe, side);
-        for matrix in 0..3 {
-            for first in (0..side).step_by(stripe) {
-                let to = of(matrix).at::<T>(0, first);
+        let (a, b, c) = (of(0, m), of(m * k, k), of(m * k + k * n, m));
+        for ((rows, cols), place) in [((m, k), a), ((k, n), b), ((m, n), c)] {
+            // A stripe of numbers, again and again: as many as a matrix has are more memory than anybody has counted.
+            let stripe = cols.min(STRIPE);
+            let values = numbers::<T>(rows * stripe);
+            for first in (0..cols).step_by(stripe) {
+                let width = stripe.min(cols - first);
+                let from = View::new(&values, rows, width, rows);
+                let to = place.at::<T>(0, first);
                 self.staging.upload(&self.lanes.upload, from, to)?;
             }
         }
         self.lanes.upload.synchronize()?;
-        let product = Product {
-            m: side,
-            n: side,
-            k: side,
-            a: of(0),
-            b: of(1),
-            c: of(2),
-        };
-        let mut fastest_s = f64::INFINITY;
-        for _ in 0..PRODUCTS {
-            let start = Instant::now();
-            // SAFETY: the three squares lie in memory that is held until the work is done, which is waited for.
-            unsafe { self.blas.multiply(T::ONE, &product) }?;
-            self.lanes.compute.synchronize()?;
-            fastest_s = fastest_s.min(start.elapsed().as_secs_f64());
-        }
-        Ok(fastest_s)
+        Ok(Product { m, n, k, a, b, c })
     }
 
     /// Memory of the GPU for `bytes`, and staging slots; where it begins.
@@ -207,7 +245,7 @@ impl Engine {
 }
 
 /// Numbers in [1/2, 1) without a pattern: what a processor draws of power, and so its clock, depends on what it computes.
-fn numbers<T: Element>(count: usize) -> Vec<T> {
+pub fn numbers<T: Element>(count: usize) -> Vec<T> {
     let mut state = 1_u64;
     let next = || {
         // The multiplier of a well-known linear congruential generator (Knuth).

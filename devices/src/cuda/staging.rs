@@ -11,6 +11,7 @@ use crate::{Element, View, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A matrix in device memory: its address and its leading dimension in elements.
 #[derive(Debug, Clone, Copy)]
@@ -74,10 +75,18 @@ impl Staging {
     ) -> Outcome<()> {
         for (rows, cols) in pieces(from.rows(), from.cols(), self.elements::<T>()) {
             let slot = self.turn();
+            let begin = Instant::now();
             // The last copy from or to this slot must be done before the host writes it.
             self.done[slot].synchronize()?;
+            let free = Instant::now();
             let piece = from.block(rows.clone(), cols.clone());
             copy_columns(piece, self.slot(slot, rows.len(), cols.len()));
+            // A piece takes a good part of a millisecond: two looks at the clock are nothing beside it.
+            tracing::trace!(
+                waited_s = (free - begin).as_secs_f64(),
+                copied_s = free.elapsed().as_secs_f64(),
+                "a piece is in pinned memory"
+            );
             let copy = self.copy::<T>(slot, &rows, &cols, to, false);
             // SAFETY: the slot is pinned and holds the piece; it is not touched again before `done` is reached. `to` holds
             // the whole of `from`.

@@ -93,6 +93,14 @@ impl CudaWorker {
         self.engine.plan(rows, cols, depth, element)
     }
 
+    /// Runs `work` with the engine on the first host core, where copies are made as in a job: by all host cores. A job under
+    /// way is over.
+    pub fn with_engine<R: Send>(&mut self, work: impl FnOnce(&mut Engine) -> R + Send) -> R {
+        self.job = Job::default();
+        let engine = &mut self.engine;
+        on_first(&self.hands, || work(engine))
+    }
+
     /// Bytes of GPU memory that jobs may use.
     pub fn memory_limit_bytes(&self) -> u64 {
         self.engine.memory_limit_bytes()

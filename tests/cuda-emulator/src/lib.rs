@@ -16,6 +16,7 @@
 //!   left in it.
 //! * Any call can be made to fail, at once or when its work runs; some failures lose the device, and then every
 //!   later call on it fails as well.
+//! * cuBLASXt multiplies matrices in host memory where they are; it has no function but that of `f64`.
 //! * Products can be too large for cuBLAS, as they are where nothing is left for its workspace.
 //! * What lives is counted, so that a test can tell that nothing was leaked.
 //!
@@ -46,3 +47,4 @@ mod state;
 mod text;
 mod visible;
 mod work;
+mod xt;

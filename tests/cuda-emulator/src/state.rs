@@ -66,6 +66,8 @@ pub struct Emulator {
     pub streams: BTreeMap<u64, Stream>,
     pub events: BTreeMap<u64, Event>,
     pub handles: BTreeMap<u64, Handle>,
+    /// Handles of cuBLASXt.
+    pub xt: BTreeSet<u64>,
     pub next_id: u64,
     /// Calls so far, in all and by name.
     pub calls: u64,
@@ -156,6 +158,7 @@ impl Emulator {
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             handles: BTreeMap::new(),
+            xt: BTreeSet::new(),
             next_id: 1,
             calls: 0,
             calls_by_name: BTreeMap::new(),
@@ -247,7 +250,8 @@ impl Emulator {
             + self.pinned.len()
             + streams
             + self.events.len()
-            + self.handles.len();
+            + self.handles.len()
+            + self.xt.len();
         contexts + others as u64
     }
 }
