@@ -10,6 +10,7 @@
 mod algorithms;
 mod balance;
 mod direct;
+mod gpu;
 mod hybrid;
 mod launch;
 mod markdown;
@@ -41,6 +42,8 @@ enum Campaign {
     Hybrid(hybrid::Arguments),
     /// A device alone and beside a neighbour that is hungry for memory
     Neighbours(neighbours::Arguments),
+    /// A GPU: its link, our update beside cuBLAS, C that does not fit, the GPU beside CPUs and ranks
+    Gpu(gpu::Arguments),
     /// Our multiplication beside ScaLAPACK's, StarPU's and the BLAS itself, on this machine and on emulated hosts
     Peers(peers::Arguments),
 }
@@ -52,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         Campaign::Update(arguments) => update::run(&arguments),
         Campaign::Hybrid(arguments) => hybrid::run(&arguments),
         Campaign::Neighbours(arguments) => neighbours::run(&arguments),
+        Campaign::Gpu(arguments) => gpu::run(&arguments),
         Campaign::Peers(arguments) => peers::run(&arguments),
     }
 }

@@ -57,6 +57,14 @@ pub fn cluster_program() -> PathBuf {
     variable("ISOCHRON_CLUSTER")
 }
 
+/// The program of the benchmark campaigns.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn campaigns() -> PathBuf {
+    variable("ISOCHRON_BENCH")
+}
+
 fn variable(name: &str) -> PathBuf {
     std::env::var_os(name).map_or_else(
         || panic!("{name} is not set: run these tests by `cargo xtask test`"),

@@ -24,6 +24,9 @@ pub const ISOCHRON_AND_CASES: &[&str] = &[
     "isochron-cases",
 ];
 
+/// The campaigns.
+pub const BENCH: &[&str] = &["-p", "isochron-bench", "--bin", "isochron-bench"];
+
 /// Finds `library`, and makes its target directory ready for builds with it.
 ///
 /// The MPI bindings are not rebuilt when the compiler changes, so we note which one they were built

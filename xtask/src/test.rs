@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::build::{self, ISOCHRON_AND_CASES};
+use crate::build::{self, BENCH, ISOCHRON_AND_CASES};
 use crate::cluster::{self, CLUSTER};
 use crate::install;
 use crate::mpi::{Library, Mpi};
@@ -29,7 +29,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, filter: &[String]) -> Resul
         workspace,
         steps,
         &open_mpi,
-        &[ISOCHRON_AND_CASES, CLUSTER].concat(),
+        &[ISOCHRON_AND_CASES, BENCH, CLUSTER].concat(),
     )?;
     build::release(workspace, steps, &mpich, ISOCHRON_AND_CASES)?;
     let cargo_test = |args: &[&str]| {
@@ -53,6 +53,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, filter: &[String]) -> Resul
             name_programs(&mut command, workspace, mpi, PROGRAMS);
         }
         command.env(cluster::VARIABLE, cluster::path(workspace));
+        let campaigns = workspace.binary(Library::OpenMpi, "isochron-bench");
+        command.env("ISOCHRON_BENCH", campaigns);
         execute(&mut command)
     })
 }

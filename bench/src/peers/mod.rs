@@ -6,7 +6,7 @@
 //! that are in place; every product is checked.
 
 mod alike;
-mod bars;
+pub(crate) mod bars;
 mod growth;
 mod hosts;
 mod overlap;

@@ -1,6 +1,7 @@
 //! Cases of the GPU path, on whatever CUDA this process finds: `isochron-cuda-cases CASE`.
 //!
-//! Prints `CASE: N runs on DEVICE` when all hold. Without a GPU it prints `skipped: ` and what was found.
+//! Prints `CASE: N runs on DEVICE` when all hold. Without a GPU it prints `skipped: ` and what was found, and ends with 1
+//! where `ISOCHRON_REQUIRE_GPU` is 1.
 
 // A test program says what happens, and stops where it cannot go on.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
@@ -19,7 +20,8 @@ fn main() {
     }
     let Some(device) = survey.devices.first() else {
         println!("skipped: {}", survey.finding);
-        return;
+        let required = std::env::var_os("ISOCHRON_REQUIRE_GPU");
+        std::process::exit(i32::from(required.is_some_and(|value| value == "1")));
     };
     let control = Control::find();
     let control = control.as_ref();

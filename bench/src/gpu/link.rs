@@ -1,0 +1,146 @@
+//! What copies between host and GPU reach, of pinned memory and of ordinary matrices with so many host cores.
+
+use anyhow::{Context as _, ensure};
+use isochron_devices::CudaWorker;
+use serde_json::{Value, json};
+
+use super::card::HOST_CORES;
+use super::clock::Clock;
+use super::record::{figures, whats};
+use super::rows::Row;
+use super::{Campaign, Part};
+use crate::direct::Shape;
+use crate::results::number;
+use crate::statistics::Spread;
+
+/// Host cores are added while copies of ordinary matrices gain more than a twentieth.
+const WORTHWHILE: f64 = 1.05;
+
+/// What is copied in the rounds.
+const DIRECTIONS: [&str; 5] = ["up", "down", "both", "staged_up", "staged_down"];
+
+/// Measures with some numbers of host cores, and chooses how many the other parts have.
+pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
+    // At least half of the cores are left to compute.
+    let most = (campaign.card.cores.len() / 2).max(1);
+    let counts = HOST_CORES.into_iter().filter(|&count| count <= most);
+    let mut workers: Vec<(usize, CudaWorker)> = Vec::new();
+    for count in counts {
+        workers.push((count, campaign.card.worker_on(count, None)?));
+    }
+    let bytes = campaign.scale.copy_bytes;
+    for (_, worker) in &mut workers {
+        // The first one finds sleeping clocks.
+        let found = worker.with_engine(|engine| engine.transfers(bytes))?;
+        ensure!(
+            found.is_some(),
+            "there is no room for copies of {bytes} bytes"
+        );
+    }
+    for round in clock.rounds(campaign.rounds) {
+        for (count, worker) in &mut workers {
+            let found = worker.with_engine(|engine| engine.transfers(bytes))?;
+            let copies = found.context("there was room for the copies before")?;
+            let sample = json!({ "what": format!("{count}"), "copies": copies });
+            campaign
+                .record
+                .sample((Part::Link, round), "copies", sample);
+        }
+        campaign.record.keep()?;
+    }
+    let results = &campaign.record.results;
+    let staged = |count: usize| bytes_per_s(results, count, "staged_up").median;
+    let mut chosen = HOST_CORES[0];
+    for (count, _) in &workers {
+        if staged(*count) > WORTHWHILE * staged(chosen) {
+            chosen = *count;
+        }
+    }
+    campaign.card.host_cores = chosen;
+    campaign.record.results["host_cores"] = json!(chosen);
+    Ok(())
+}
+
+/// What the copies of one direction reached with so many host cores.
+fn bytes_per_s(results: &Value, host_cores: usize, direction: &str) -> Spread {
+    // Both directions together carry twice the bytes.
+    let times = if direction == "both" { 2.0 } else { 1.0 };
+    let figure = |sample: &Value| {
+        times * number(sample, "/copies/bytes") / number(sample, &format!("/copies/{direction}_s"))
+    };
+    let what = format!("{host_cores}");
+    Spread::of(figures(results, Part::Link, (&what, "copies"), figure))
+}
+
+/// What the link carries, in bytes per second.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    /// From pinned memory to the GPU.
+    pub up: f64,
+    /// Back.
+    pub down: f64,
+    /// From ordinary matrices to the GPU, with the host cores of the campaign.
+    pub staged_up: f64,
+}
+
+impl Link {
+    /// As it was measured; not numbers where it was not.
+    pub fn of(results: &Value) -> Self {
+        let host_cores = results["host_cores"].as_u64().unwrap_or(1) as usize;
+        let of = |direction| bytes_per_s(results, host_cores, direction).median;
+        Self {
+            up: of("up"),
+            down: of("down"),
+            staged_up: of("staged_up"),
+        }
+    }
+
+    /// The speed in flop/s that it allows a product of `shape` at most, of whose C the GPU holds `memory_bytes` at a time:
+    /// C goes there and back, and A and B as often as they must. With so much memory no order of the work moves fewer than
+    /// about `2·m·n·k / √M` elements of them, M being the elements that it holds; nor fewer than A and B have.
+    ///
+    /// # References
+    /// Hong and Kung, I/O complexity: the red-blue pebble game, 1981.
+    pub fn allows_streamed(&self, shape: Shape, memory_bytes: u64) -> f64 {
+        let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
+        let root = (memory_bytes as f64 / 8.0).sqrt();
+        let panels = (2.0 * m * n * k / root).max(k * (m + n));
+        let up_s = 8.0 * (m * n + panels) / self.up;
+        let down_s = 8.0 * m * n / self.down;
+        2.0 * m * n * k / up_s.max(down_s)
+    }
+}
+
+/// A row for each number of host cores.
+pub fn rows(results: &Value) -> Vec<Row> {
+    let chosen = results["host_cores"].as_u64();
+    let counts = whats(results, Part::Link);
+    let row = |what: &String| {
+        let count: usize = what.parse().unwrap_or(1);
+        let plural = if count == 1 { "" } else { "s" };
+        let names = [
+            "pinned, to the GPU, GB/s",
+            "pinned, back",
+            "pinned, both at once",
+            "ordinary matrix, to the GPU",
+            "ordinary matrix, back",
+        ];
+        let mut row = Row::new(format!("{count} host core{plural}"));
+        for (name, direction) in names.into_iter().zip(DIRECTIONS) {
+            row = row.spread(name, bytes_per_s(results, count, direction).scaled(1e-9), 1);
+        }
+        row.no_goal(if chosen == Some(count as u64) {
+            "the other parts have so many"
+        } else {
+            ""
+        })
+    };
+    counts.iter().map(row).collect()
+}
+
+/// What the table shows.
+pub fn words(_results: &Value) -> String {
+    "**The link.** Copies between the host and the GPU: of pinned memory, which is what the link carries, and of ordinary \
+     matrices, which host cores copy into pinned memory piece by piece, as in every job of ours."
+        .to_owned()
+}
