@@ -26,6 +26,8 @@ pub const ISOCHRON_AND_CASES: &[&str] = &[
 
 /// The campaigns.
 pub const BENCH: &[&str] = &["-p", "isochron-bench", "--bin", "isochron-bench"];
+/// What stands for the CUDA driver and cuBLAS where there is no GPU.
+pub const EMULATOR: &[&str] = &["-p", "isochron-cuda-emulator", "--lib"];
 
 /// Finds `library`, and makes its target directory ready for builds with it.
 ///

@@ -1,6 +1,7 @@
 //! What lies in a bundle.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,6 +55,29 @@ impl<'a> Bundle<'a> {
             self.gathered.push(built);
         }
         Ok(())
+    }
+
+    /// What stands for the CUDA driver and cuBLAS: one file by all of their names, so that both share what they know.
+    pub fn add_emulator(&mut self, workspace: &Workspace) -> Result<()> {
+        let folder = self.root.join("lib/emulated-cuda");
+        fs::create_dir_all(&folder)?;
+        let release = workspace.target(self.mpi.kind).join("release");
+        let built = release.join("libisochron_cuda_emulator.so");
+        copy(&built, &folder)?;
+        for name in [
+            "libcuda.so",
+            "libcuda.so.1",
+            "libcublas.so",
+            "libcublas.so.12",
+            "libcublas.so.13",
+        ] {
+            symlink(file_name(&built), folder.join(name))?;
+        }
+        self.gathered.push(built);
+        write_program(
+            &self.root.join("bin/isochron-gpu-check"),
+            include_str!("gpu-check.sh"),
+        )
     }
 
     /// The MPI library's programs, plugins and texts, and what its libraries load by themselves.
@@ -186,8 +210,12 @@ impl<'a> Bundle<'a> {
     }
 
     /// The text that says what is inside, and what a host must have.
-    pub fn write_texts(&self, version: &str, arch: &str) -> Result<()> {
-        let text = include_str!("README.txt")
+    pub fn write_texts(&self, (version, arch): (&str, &str), with_tests: bool) -> Result<()> {
+        let mut text = include_str!("README.txt").to_owned();
+        if with_tests {
+            text.push_str(include_str!("README-tests.txt"));
+        }
+        let text = text
             .replace("@VERSION@", version)
             .replace("@ARCH@", arch)
             .replace("@MPI@", &self.launcher.version)

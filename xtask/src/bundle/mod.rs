@@ -6,6 +6,7 @@
 //!   libexec/   the programs themselves
 //!   lib/       their libraries; lib/openmpi, lib/hwloc, lib/pmix, lib/prte, lib/ucx, lib/libfabric: what those load when
 //!              they run; lib/glibc: the C library, for hosts with an older one
+//!              lib/emulated-cuda: what stands for the CUDA driver and cuBLAS where there is no GPU, with the tests
 //!   share/     texts of the MPI library
 //!   etc/       the environment that the scripts set
 //! ```
@@ -37,7 +38,7 @@ use launcher::Launcher;
 const PROGRAMS: &[&str] = &["isochron"];
 
 /// Those that a bundle for trying out a machine holds besides.
-const TESTS: &[&str] = &["isochron-cases", "isochron-cuda-cases"];
+const TESTS: &[&str] = &["isochron-cases", "isochron-cuda-cases", "isochron-bench"];
 
 /// Builds with this MPI library, gathers, packs and tries out; prints where the archive is.
 ///
@@ -54,7 +55,14 @@ pub fn run(
     let mpi = build::prepare(workspace, library)?;
     let launcher = Launcher::find(&mpi, &Machine)?;
     let packages = if with_tests {
-        [build::ISOCHRON_AND_CASES, &["--bin", "isochron-cuda-cases"]].concat()
+        let cases = &["--bin", "isochron-cuda-cases"];
+        [
+            build::ISOCHRON_AND_CASES,
+            cases,
+            build::BENCH,
+            build::EMULATOR,
+        ]
+        .concat()
     } else {
         build::ISOCHRON.to_vec()
     };
@@ -74,11 +82,14 @@ pub fn run(
     steps.run("gather", || {
         let mut bundle = Bundle::new(folder.join(&name), (&mpi, &launcher))?;
         bundle.add_programs(workspace, &programs)?;
+        if with_tests {
+            bundle.add_emulator(workspace)?;
+        }
         bundle.add_mpi()?;
         bundle.add_blas()?;
         bundle.add_libraries()?;
         bundle.write_scripts(&programs)?;
-        bundle.write_texts(version, arch)
+        bundle.write_texts((version, arch), with_tests)
     })?;
     steps.run("pack", || {
         let mut tar = Command::new("tar");
@@ -86,7 +97,11 @@ pub fn run(
         execute(tar.arg(&name))
     })?;
     steps.run("try", || {
-        trial::run(&archive, &folder.join("try"), launcher.kind)
+        let moved = trial::run(&archive, &folder.join("try"), launcher.kind)?;
+        if with_tests {
+            trial::run_on_emulated_gpu(&moved)?;
+        }
+        Ok(())
     })?;
     println!("\n{}", archive.display());
     Ok(())

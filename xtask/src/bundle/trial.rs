@@ -14,11 +14,11 @@ use crate::steps::execute;
 const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 
 /// Unpacks the archive, moves what was unpacked, and multiplies with it on one rank and on two, each of which may load
-/// nothing that is not in the bundle or of the C library; then as on a host with an older C library.
+/// nothing that is not in the bundle or of the C library; then as on a host with an older C library. Returns where it lies now.
 ///
 /// # Errors
 /// When a run fails, or loads a library of this machine, which is named.
-pub fn run(archive: &Path, folder: &Path, kind: Kind) -> Result<()> {
+pub fn run(archive: &Path, folder: &Path, kind: Kind) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -52,7 +52,31 @@ pub fn run(archive: &Path, folder: &Path, kind: Kind) -> Result<()> {
         ensure_own(&trace, &moved)?;
         fs::remove_dir_all(&trace)?;
     }
-    with_old_c_library(folder, two, &moved)
+    with_old_c_library(folder, two, &moved)?;
+    Ok(moved)
+}
+
+/// Proves the GPU path, and runs the campaign on the GPU, from a bundle with the tests and on the CUDA that is emulated.
+///
+/// # Errors
+/// When one of them fails, or has left no results.
+pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
+    let results = bundle.join("results");
+    let program = |name: &str| {
+        let mut command = bare(&bundle.join("bin").join(name));
+        command.env("LD_LIBRARY_PATH", bundle.join("lib/emulated-cuda"));
+        command
+    };
+    execute(&mut program("isochron-gpu-check"))?;
+    let words = ["gpu", "--small", "--rounds", "1", "--out"];
+    execute(program("isochron-bench").args(words).arg(&results))?;
+    for name in ["gpu.json", "gpu.md", "gpu.svg", "gpu-step.svg"] {
+        ensure!(
+            results.join(name).is_file(),
+            "the campaign has not left {name}"
+        );
+    }
+    Ok(())
 }
 
 /// A program with nothing of our environment but what every user has, and leave to run as root.
