@@ -61,9 +61,11 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
     for mpi in libraries() {
-        // A and B are 6250 times as large as C, and the arithmetic takes a thousand times as long as a message does, also where
-        // other programs have the cores.
-        let long = ["--m", "64", "--n", "64", "--k", "400000", "--block", "32"];
+        // A and B are 15625 times as large as C, and the arithmetic takes a hundred thousand times as long as a message does: so
+        // that dividing k pays also where other programs have the cores, and a message waits for its turn.
+        let long = [
+            "--m", "128", "--n", "128", "--k", "1000000", "--block", "32",
+        ];
         let kept = keep_plan(&mpi, &long, &path);
         assert!(matches!(kept.split, Split::K(_)), "{:?}", kept.split);
         assert_eq!(kept.way(), Way::K);
