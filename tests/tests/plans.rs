@@ -60,11 +60,24 @@ fn a_plan_is_kept_and_used_again() {
 fn k_is_divided_where_that_is_asked_for_or_pays() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
+    let alike = folder.path().join("alike.toml");
+    let node = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npace = 4.0\n";
+    std::fs::write(&alike, format!("schema = 1\n{node}{node}")).unwrap();
+    let alike = alike.to_str().unwrap();
     for mpi in libraries() {
-        // A and B are 15625 times as large as C, and the arithmetic takes a hundred thousand times as long as a message does: so
-        // that dividing k pays also where other programs have the cores, and a message waits for its turn.
+        // A and B are 6250 times as large as C, and the arithmetic takes a hundred times as long as a message that waits for its
+        // turn. Whoever else has the cores, two alike nodes are alike: their pace is one of CPU time.
         let long = [
-            "--m", "128", "--n", "128", "--k", "1000000", "--block", "32",
+            "--m",
+            "128",
+            "--n",
+            "128",
+            "--k",
+            "400000",
+            "--block",
+            "32",
+            "--platform",
+            alike,
         ];
         let kept = keep_plan(&mpi, &long, &path);
         assert!(matches!(kept.split, Split::K(_)), "{:?}", kept.split);
