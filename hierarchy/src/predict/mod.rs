@@ -84,8 +84,9 @@ impl Links {
         relayed_s < self.latency_s + receivers as f64 * each_s
     }
 
-    /// How many steps ahead panels have to be sent so that they are there in time: one step that has arrived, and as many on
-    /// their way as pass while a step's panels travel. A step takes `step_s` of arithmetic, but no less than the links need
+    /// How many steps ahead panels have to be sent so that they are there in time: one step that has arrived, as many on
+    /// their way as pass while a step's panels travel, and one in reserve, since messages are slower beside the arithmetic
+    /// and some steps need more of them than others. A step takes `step_s` of arithmetic, but no less than the links need
     /// for its bytes: where these are the bound, more steps on their way would wait for each other.
     ///
     /// # Example
@@ -95,20 +96,21 @@ impl Links {
     /// let far = Links { latency_s: 10e-3, bytes_per_s: 1e9 };
     /// let step = Traffic { elements: 1e5, messages: 2.0 };
     /// // 20.8 ms on the way, 5 ms a step.
-    /// assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
-    /// assert_eq!(far.lookahead(&step, 8, 1.0), 2);
+    /// assert_eq!(far.lookahead(&step, 8, 5e-3), 2 + 5);
+    /// assert_eq!(far.lookahead(&step, 8, 1.0), 2 + 1);
+    /// // Nothing travels.
+    /// assert_eq!(far.lookahead(&Traffic::default(), 8, 1.0), 2);
     /// ```
     #[must_use]
     pub fn lookahead(&self, step: &Traffic, element_bytes: usize, step_s: f64) -> usize {
         let bytes_s = step.elements * element_bytes as f64 / self.bytes_per_s;
         let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s);
         // Nothing travels, or nothing takes any time.
-        let passed = if passed.is_finite() {
-            passed.ceil()
-        } else {
-            1.0
-        };
-        (passed as usize).max(1).saturating_add(1)
+        if passed.is_nan() || passed <= 0.0 {
+            return 2;
+        }
+        // Of what takes no time to compute all may be on its way.
+        (passed.ceil() as usize).saturating_add(2)
     }
 }
 
