@@ -40,7 +40,7 @@ impl DeviceTeam {
     }
 
     /// Says which part of the time each thread can run in the long run, above 0: less than 1, which it is without this, where
-    /// control groups pay for fewer cores than compute on this host. [Measured](crate::measure_team) times are those of a long
+    /// control groups pay for fewer cores than compute on this host, or other ranks compute on the same cores. [Measured](crate::measure_team) times are those of a long
     /// run then.
     ///
     /// # Panics

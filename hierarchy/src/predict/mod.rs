@@ -84,10 +84,10 @@ impl Links {
         relayed_s < self.latency_s + receivers as f64 * each_s
     }
 
-    /// How many steps ahead panels have to be sent so that they are there in time: one step that has arrived, as many on
-    /// their way as pass while a step's panels travel, and one in reserve, since messages are slower beside the arithmetic
-    /// and some steps need more of them than others. A step takes `step_s` of arithmetic, but no less than the links need
-    /// for its bytes: where these are the bound, more steps on their way would wait for each other.
+    /// How many steps ahead panels have to be sent so that they are there in time: one step that has arrived, and as many on
+    /// their way as pass while a step's panels travel, with three quarters of a step in reserve, since messages are slower
+    /// beside the arithmetic and some steps need more of them than others. A step takes `step_s` of arithmetic, but no less
+    /// than the links need for its bytes: where these are the bound, more steps on their way would wait for each other.
     ///
     /// # Example
     /// ```
@@ -96,23 +96,26 @@ impl Links {
     /// let far = Links { latency_s: 10e-3, bytes_per_s: 1e9 };
     /// let step = Traffic { elements: 1e5, messages: 2.0 };
     /// // 20.8 ms on the way, 5 ms a step.
-    /// assert_eq!(far.lookahead(&step, 8, 5e-3), 2 + 5);
-    /// assert_eq!(far.lookahead(&step, 8, 1.0), 2 + 1);
-    /// // Nothing travels.
-    /// assert_eq!(far.lookahead(&Traffic::default(), 8, 1.0), 2);
+    /// assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
+    /// assert_eq!(far.lookahead(&step, 8, 50e-3), 1 + 2);
+    /// assert_eq!(far.lookahead(&step, 8, 1.0), 2);
     /// ```
     #[must_use]
     pub fn lookahead(&self, step: &Traffic, element_bytes: usize, step_s: f64) -> usize {
         let bytes_s = step.elements * element_bytes as f64 / self.bytes_per_s;
-        let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s);
+        let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s) + RESERVE;
         // Nothing travels, or nothing takes any time.
-        if passed.is_nan() || passed <= 0.0 {
-            return 2;
-        }
-        // Of what takes no time to compute all may be on its way.
-        (passed.ceil() as usize).saturating_add(2)
+        let passed = if passed.is_finite() {
+            passed.ceil()
+        } else {
+            1.0
+        };
+        (passed as usize).max(1).saturating_add(1)
     }
 }
+
+/// What is on its way beyond what passes meanwhile, in steps.
+const RESERVE: f64 = 0.75;
 
 /// Rounds in which a message reaches so many receivers when everybody who has it passes it on: `⌈log₂(receivers + 1)⌉`.
 #[must_use]

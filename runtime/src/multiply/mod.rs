@@ -134,7 +134,8 @@ fn run<T: Element>(
     let computed = plan.computed(rank);
     let needed = needed(plan, rank);
     let sets = (0..plan.sets()).map(|_| Panels::new(&computed, plan.panel(), needed));
-    let sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
+    let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
+    prepare(plan, rank, &mut sets);
     let mut sets = agree(comm, place(team, plan, &computed, (sets, plan.depth(rank))))?;
     // What this rank computes of a C that others hold parts of.
     let mut partial = agree(comm, partial(plan, rank))?;
@@ -196,6 +197,17 @@ fn needed(plan: &Plan, rank: usize) -> [bool; 2] {
     parts.fold([false; 2], |any, part| {
         [any[0] || part[0], any[1] || part[1]]
     })
+}
+
+/// Lets each set of panels take what its steps need for messages.
+fn prepare<T: Element>(plan: &Plan, rank: usize, sets: &mut [Panels<'_, T>]) {
+    let count = sets.len();
+    for part in plan.unlike_parts() {
+        let schedule = Schedule::new(part.plan(), rank);
+        for (index, panels) in sets.iter_mut().enumerate() {
+            panels.prepare(&schedule, (index..part.plan().steps()).step_by(count));
+        }
+    }
 }
 
 /// Lets each device write its own columns of the panels of B first, so that they lie next to it, and take the memory that

@@ -91,6 +91,34 @@ impl<'a, T: Element> Panels<'a, T> {
         })
     }
 
+    /// Takes the buffers that these steps need behind the panels, and writes the panels of A, so that no page of either is
+    /// made while messages are under way.
+    pub(super) fn prepare(&mut self, schedule: &Schedule, steps: impl Iterator<Item = usize>) {
+        let State::Here(all) = &mut self.state else {
+            panic!("panels are prepared while they travel");
+        };
+        touch(&mut all[A]);
+        for step in steps {
+            let mut buffers = Buffers::new(std::mem::take(all), &mut self.spare);
+            let panels = schedule.panels(step);
+            for (side, panel) in panels.iter().enumerate() {
+                let transfers = schedule.transfers(step, side);
+                let mut packed: Vec<&Block> = Vec::new();
+                for Piece { block, .. } in &transfers.sends {
+                    if !packed.contains(&block) {
+                        packed.push(block);
+                        buffers.fresh(Use::Send(side), block.len());
+                    }
+                }
+                let staged = |piece: &&Piece| piece.block.rows != panel.rows;
+                for piece in transfers.recvs.iter().filter(staged) {
+                    buffers.fresh(Use::Receive(side), piece.block.len());
+                }
+            }
+            *all = buffers.all;
+        }
+    }
+
     /// The room for the widest panel of B, of the columns of a part of C; `None` where none is needed.
     pub(super) fn b_room(&mut self, cols: usize) -> Option<ViewMut<'_, T>> {
         let State::Here(buffers) = &mut self.state else {
@@ -221,6 +249,14 @@ impl<'a, T: Element> Panels<'a, T> {
     }
 }
 
+/// Writes to every page of memory that holds zeros: pages are made when somebody first writes there.
+fn touch<T: Element>(zeros: &mut [T]) {
+    const SMALLEST_PAGE: usize = 4096;
+    for value in zeros.iter_mut().step_by(SMALLEST_PAGE / size_of::<T>()) {
+        *value = T::ZERO;
+    }
+}
+
 /// The buffers of [`Panels`] while messages are made of them. They are kept from step to step, since fresh memory would be
 /// faulted in every time.
 struct Buffers<'s, T> {
@@ -256,6 +292,7 @@ impl<'s, T: Element> Buffers<'s, T> {
             // In large pages, which it takes less time to fault in; the old ones are given back first.
             *buffer = Vec::new();
             *buffer = try_zeroed_matrix(len).unwrap_or_default();
+            touch(buffer);
         }
         buffer.resize(len, T::ZERO);
         (index, 0..len)

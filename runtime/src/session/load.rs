@@ -11,7 +11,7 @@ use crate::comm::Comm;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Load {
     /// The part of its time that each thread which computes can run in the long run, at most 1: less where the control groups
-    /// pay for fewer cores than there are such threads on the host.
+    /// pay for fewer cores than there are such threads on the host, and where several are on one core.
     pub share: f64,
     /// Seconds that this rank's devices lose for each second of CPU time that its messages take: 0 where a core, or a part of
     /// the quota, is left for them, or where nothing computes on cores.
@@ -27,34 +27,55 @@ impl Load {
         let computing = devices
             .iter()
             .filter(|device| device.computes_at_its_own_pace());
-        let threads: usize = computing.map(|device| device.cores.len()).sum();
-        let mut all = vec![0; comm.size()];
-        all[comm.rank()] = threads as u64;
-        comm.sum_u64(&mut all);
+        // A thread for each core.
+        let mine: Vec<u32> = computing
+            .flat_map(|device| device.cores.iter().copied())
+            .collect();
+        let bytes: Vec<u8> = mine.iter().flat_map(|core| core.to_le_bytes()).collect();
+        let all = comm.all_gather(&bytes);
+        let threads = |rank: usize| all[rank].len() / size_of::<u32>();
         let hosts = comm.all_gather(comm.host().as_bytes());
         let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host().as_bytes());
-        let on_host: Vec<u64> = on_host.map(|rank| all[rank]).collect();
-        let sharing: u64 = sharers(comm, topology)
+        let on_host: Vec<usize> = on_host.map(threads).collect();
+        let sharing: Vec<u32> = sharers(comm, topology)
             .into_iter()
-            .map(|rank| all[rank])
-            .sum();
-        let has_free_core = (sharing as usize) < topology.cores().len();
+            .flat_map(|rank| all[rank].chunks_exact(size_of::<u32>()))
+            .filter_map(|core| core.try_into().ok().map(u32::from_le_bytes))
+            .collect();
         let load = match topology.cpu_quota_cores() {
             Some(quota) => Self::under_quota(quota, &on_host),
-            None => Self {
-                share: 1.0,
-                message_cost: f64::from(u8::from(!has_free_core)),
-            },
+            None => Self::on_cores(topology.cores().len(), &mine, &sharing),
         };
         Self {
-            message_cost: if threads > 0 { load.message_cost } else { 0.0 },
+            message_cost: if mine.is_empty() {
+                0.0
+            } else {
+                load.message_cost
+            },
             ..load
         }
     }
 
+    /// That of a rank which computes on `mine` of so many cores, where all ranks that may use them compute on those in
+    /// `sharing`, each as often as there are threads on it.
+    fn on_cores(cores: usize, mine: &[u32], sharing: &[u32]) -> Self {
+        let on = |core: &u32| sharing.iter().filter(|other| *other == core).count();
+        let most = mine.iter().map(on).max().unwrap_or(1).max(1);
+        let share = 1.0 / most as f64;
+        Self {
+            share,
+            // What messages take of a core that several compute on is taken from all of them, who have as many.
+            message_cost: if sharing.len() < cores {
+                0.0
+            } else {
+                1.0 / share
+            },
+        }
+    }
+
     /// That of a host whose ranks compute by so many threads each, with a quota in cores for all of them.
-    fn under_quota(quota: f64, threads: &[u64]) -> Self {
-        let all = threads.iter().sum::<u64>() as f64;
+    fn under_quota(quota: f64, threads: &[usize]) -> Self {
+        let all = threads.iter().sum::<usize>() as f64;
         let is_left = quota >= all + 1.0;
         Self {
             share: (quota / all.max(1.0)).min(1.0),
@@ -89,7 +110,7 @@ mod tests {
 
     #[test]
     fn threads_and_messages_share_what_the_quota_pays_for() {
-        let load = |quota, threads: &[u64]| {
+        let load = |quota, threads: &[usize]| {
             let load = Load::under_quota(quota, threads);
             (load.share, load.message_cost)
         };
@@ -99,6 +120,18 @@ mod tests {
         // Nothing is stopped.
         assert_eq!(load(3.9, &[2]), (1.0, 0.0));
         assert_eq!(load(0.5, &[0]).0, 0.5);
+    }
+
+    #[test]
+    fn threads_of_one_core_share_it() {
+        let load = |mine: &[u32], sharing: &[u32]| {
+            let load = Load::on_cores(2, mine, sharing);
+            (load.share, load.message_cost)
+        };
+        assert_eq!(load(&[0], &[0, 1, 0, 1]), (0.5, 2.0));
+        assert_eq!(load(&[1], &[0, 1, 0]), (1.0, 1.0));
+        assert_eq!(load(&[0, 1], &[0, 1, 0]), (0.5, 2.0));
+        assert_eq!(load(&[1], &[1]), (1.0, 0.0));
     }
 
     #[test]
