@@ -328,3 +328,64 @@ impl<'s, T: Element> Buffers<'s, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use isochron_hierarchy::layout::columns;
+
+    use super::*;
+    use crate::matrix::Distribution;
+    use crate::multiply::{Plan, Problem};
+
+    #[test]
+    fn what_is_prepared_is_what_every_step_needs() {
+        let areas = [1.0, 3.0, 2.0, 2.0, 5.0];
+        let (side, panel) = (60, 7);
+        let problem = Problem::new(side, side, side, 4).unwrap();
+        let problem = problem.with_panel(panel).unwrap();
+        let (rows, cols) = problem.c_blocks();
+        let layout = columns::br(&areas, rows, cols).unwrap();
+        let c = Distribution::new(side, side, problem.block(), Arc::new(layout.clone()));
+        let mut sent = 0;
+        for rank in 0..areas.len() {
+            let width = c.part(rank).cols;
+            let plan = Plan::with_layout(problem, layout.clone(), vec![width], rank).unwrap();
+            let schedule = Schedule::new(&plan, rank);
+            let mut panels = Panels::<f64>::new(&c.part(rank), panel, [true; 2]).unwrap();
+            panels.prepare(&schedule, 0..plan.steps());
+            let State::Here(buffers) = &panels.state else {
+                panic!("nothing travels");
+            };
+            for side in [A, B] {
+                let used = |wanted: Use| {
+                    let of_use = panels
+                        .spare
+                        .iter()
+                        .filter(|(used_for, _)| *used_for == wanted);
+                    of_use
+                        .map(|&(_, index)| buffers[index].capacity())
+                        .sum::<usize>()
+                };
+                let prepared = used(Use::Send(side));
+                assert!(
+                    prepared <= panel * schedule.sent_across(side),
+                    "more than planned"
+                );
+                for step in 0..plan.steps() {
+                    let mut blocks: Vec<Block> = Vec::new();
+                    for piece in schedule.transfers(step, side).sends {
+                        if !blocks.contains(&piece.block) {
+                            blocks.push(piece.block);
+                        }
+                    }
+                    let needed: usize = blocks.iter().map(Block::len).sum();
+                    assert!(needed <= prepared, "step {step} of rank {rank}");
+                    sent += needed;
+                }
+            }
+        }
+        assert!(sent > 0, "nothing travels at all");
+    }
+}
