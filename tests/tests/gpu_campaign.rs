@@ -73,7 +73,8 @@ fn the_campaign_is_whole_on_an_emulated_gpu_and_is_not_published() {
         );
     }
     assert!(
-        results["out_of_core"]["cublasxt"]["block"].is_u64(),
+        results["out_of_core"]["cublasxt"]["block"].is_u64()
+            && results["out_of_core"]["cublasxt, pinned"]["block"].is_u64(),
         "{}",
         results["out_of_core"]
     );

@@ -21,10 +21,9 @@ impl Clock {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// The part of it that the first of `count` equal things may take.
-    pub fn first_of(self, count: usize) -> Self {
-        let seconds = self.left().as_secs_f64() / count.max(1) as f64;
-        Self::until(Instant::now(), seconds)
+    /// A share of what is left, from now on.
+    pub fn part(self, share: f64) -> Self {
+        Self::until(Instant::now(), share * self.left().as_secs_f64())
     }
 
     /// Rounds, from 0 on: `most`, or fewer where another one as long as the longest so far would end too late. The first one
@@ -79,6 +78,6 @@ mod tests {
             [0, 1, 2]
         );
         assert_eq!(Clock::until(now, 1e6).rounds(0).count(), 0);
-        assert!(Clock::until(now, 1000.0).first_of(4).left() <= Duration::from_secs(250));
+        assert!(Clock::until(now, 1000.0).part(0.25).left() <= Duration::from_secs(250));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -9,6 +10,9 @@ use serde_json::{Value, json};
 use super::Campaign;
 use super::clock::Clock;
 use crate::direct::Shape;
+
+/// A job may take so long also where the parts before took more than theirs.
+pub const LEAST: Duration = Duration::from_secs(20);
 
 /// A device in a platform file.
 #[derive(Debug, Clone)]
@@ -100,7 +104,7 @@ impl Campaign {
         words.extend(["--platform".to_owned(), platform.display().to_string()]);
         words.extend(job.words.iter().map(|&word| word.to_owned()));
         let variables = [("ISOCHRON_LOG", job.log), ("NO_COLOR", "1")];
-        let limit = Some(clock.left());
+        let limit = Some(clock.left().max(LEAST));
         let ranks = job.nodes.len();
         let (report, log) = self.launcher.mxm_within(ranks, &words, &variables, limit)?;
         Ok((brief(&report), log))

@@ -39,14 +39,13 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
     }
     for round in clock.rounds(campaign.rounds) {
         for (count, worker) in &mut workers {
-            let found = worker.with_engine(|engine| engine.transfers(bytes))?;
-            let copies = found.context("there was room for the copies before")?;
-            let sample = json!({ "what": format!("{count}"), "copies": copies });
-            campaign
-                .record
-                .sample((Part::Link, round), "copies", sample);
+            let about = (&*count.to_string(), "copies");
+            campaign.record.sample((Part::Link, round), about, || {
+                let found = worker.with_engine(|engine| engine.transfers(bytes))?;
+                let copies = found.context("there was room for the copies before")?;
+                Ok(json!({ "copies": copies }))
+            })?;
         }
-        campaign.record.keep()?;
     }
     let results = &campaign.record.results;
     let staged = |count: usize| bytes_per_s(results, count, "staged_up").median;
@@ -105,9 +104,27 @@ impl Link {
         let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
         let root = (memory_bytes as f64 / 8.0).sqrt();
         let panels = (2.0 * m * n * k / root).max(k * (m + n));
-        let up_s = 8.0 * (m * n + panels) / self.up;
-        let down_s = 8.0 * m * n / self.down;
-        2.0 * m * n * k / up_s.max(down_s)
+        self.allows(2.0 * m * n * k, [8.0 * (m * n + panels), 8.0 * m * n])
+    }
+
+    /// The same with the tiles and visits that the plan in `about` has: in each visit C goes there and back, and every tile
+    /// has its panels of what is gathered.
+    pub fn allows_tiles(&self, shape: Shape, about: &Value) -> f64 {
+        let plan = |key: &str| number(&about["plan"]["placement"]["streamed"], key);
+        let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
+        let (across, down) = (
+            (n / plan("/tile_cols")).ceil(),
+            (m / plan("/tile_rows")).ceil(),
+        );
+        let visits = (k / plan("/gather_k")).ceil();
+        let panels = k * (m * across + n * down);
+        let c = visits * m * n;
+        self.allows(2.0 * m * n * k, [8.0 * (c + panels), 8.0 * c])
+    }
+
+    /// The speed of so many flop with so many bytes to the GPU and back, both at once.
+    fn allows(&self, flop: f64, [up, down]: [f64; 2]) -> f64 {
+        flop / (up / self.up).max(down / self.down)
     }
 }
 

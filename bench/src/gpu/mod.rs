@@ -2,8 +2,9 @@
 //! not fit, cuBLASXt beside it, the GPU beside the host's cores and in a job of several ranks.
 //!
 //! The campaign goes through its [`Part`]s one after the other, each with a share of the minutes that it is given. It runs
-//! from a checkout and from a bundle, and leaves everything in a folder: the samples (`gpu.json`, written anew after every
-//! round), the tables, plots and models that are made of them. What an emulated CUDA said is marked, and is never published.
+//! from a checkout and from a bundle, and leaves everything in a folder: the samples (`gpu.json`, written anew after each of
+//! them), the tables, plots and models that are made of them. What goes wrong ends as little as it can: one shape, one job or
+//! one part, and the results say so. What an emulated CUDA said is marked, and is never published.
 
 mod card;
 mod clock;
@@ -22,10 +23,11 @@ mod step;
 mod streamed;
 mod together;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::ValueEnum;
 use isochron_devices::memory_available_bytes;
 use serde_json::{Value, json};
@@ -76,12 +78,12 @@ pub(crate) enum Part {
     Streamed,
     /// A whole product with a C of twice the memory, beside cuBLASXt
     OutOfCore,
+    /// Models of the GPU and of the cores, as points files
+    Models,
     /// The host's cores, the GPU, and both balanced by IDPA
     Together,
     /// Two ranks that share the GPU, and four of which one has it
     Ranks,
-    /// Models of the GPU and of the cores, as points files
-    Models,
     /// What happens when in an update
     Step,
 }
@@ -93,16 +95,16 @@ impl Part {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Its share of the minutes, in hundredths. What one leaves is for those after it.
+    /// Its share of the minutes, in hundredths. What one leaves, or takes too much, is that of all after it.
     fn share(self) -> f64 {
         match self {
             Self::Link => 6.0,
             Self::Resident => 20.0,
             Self::Streamed => 9.0,
             Self::OutOfCore => 21.0,
+            Self::Models => 10.0,
             Self::Together => 16.0,
-            Self::Ranks => 14.0,
-            Self::Models => 8.0,
+            Self::Ranks => 12.0,
             Self::Step => 6.0,
         }
     }
@@ -113,9 +115,9 @@ impl Part {
             Self::Resident => resident::measure(campaign, clock),
             Self::Streamed => streamed::measure(campaign, clock),
             Self::OutOfCore => out_of_core::measure(campaign, clock),
+            Self::Models => models::measure(campaign, clock),
             Self::Together => together::measure(campaign, clock),
             Self::Ranks => ranks::measure(campaign, clock),
-            Self::Models => models::measure(campaign, clock),
             Self::Step => step::measure(campaign, clock),
         }
     }
@@ -127,9 +129,9 @@ impl Part {
             Self::Resident => resident::rows(results),
             Self::Streamed => streamed::rows(results),
             Self::OutOfCore => out_of_core::rows(results),
+            Self::Models => models::rows(results),
             Self::Together => together::rows(results),
             Self::Ranks => ranks::rows(results),
-            Self::Models => models::rows(results),
             Self::Step => step::rows(results),
         }
     }
@@ -141,9 +143,9 @@ impl Part {
             Self::Resident => resident::words(results),
             Self::Streamed => streamed::words(results),
             Self::OutOfCore => out_of_core::words(results),
+            Self::Models => models::words(results),
             Self::Together => together::words(results),
             Self::Ranks => ranks::words(results),
-            Self::Models => models::words(results),
             Self::Step => step::words(results),
         }
     }
@@ -190,7 +192,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Goes through the parts; what went wrong in which.
+/// Goes through the parts; what went wrong.
 fn measure(arguments: &Arguments, folder: &Path) -> anyhow::Result<Vec<String>> {
     let begin = Instant::now();
     // What cannot run at all is known before anything is written.
@@ -216,37 +218,36 @@ fn measure(arguments: &Arguments, folder: &Path) -> anyhow::Result<Vec<String>> 
         .filter(wanted)
         .copied()
         .collect();
-    let whole: f64 = parts.iter().map(|part| part.share()).sum();
-    let (mut share, mut failed) = (0.0, Vec::new());
-    for part in parts {
-        share += part.share();
-        let clock = Clock::until(begin, 60.0 * arguments.minutes * share / whole);
+    let end = Clock::until(begin, 60.0 * arguments.minutes);
+    for (index, &part) in parts.iter().enumerate() {
+        let to_come: f64 = parts[index..].iter().map(|part| part.share()).sum();
+        let clock = end.part(part.share() / to_come);
         let name = part.name();
         println!("\n== {name}: {:.0} s at most", clock.left().as_secs_f64());
         let start = Instant::now();
-        let outcome = part.measure(&mut campaign, clock);
-        let error = outcome.err().map(|error| format!("{name}: {error:#}"));
+        let before = campaign.record.errors.len();
+        // The others are measured also where one part is wrong altogether. Whatever it was at is its own, or is written whole.
+        let outcome = catch_unwind(AssertUnwindSafe(|| part.measure(&mut campaign, clock)));
         let record = &mut campaign.record;
-        record.push(
-            "parts",
-            json!({
-                "part": name, "seconds": start.elapsed().as_secs_f64(), "error": error,
-            }),
-        );
+        if let Err(error) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) {
+            record.fail(format!("{name}: {error:#}"));
+        }
+        let errors = &record.errors[before..];
+        let part_of_all = json!({
+            "part": name, "seconds": start.elapsed().as_secs_f64(),
+            "error": (!errors.is_empty()).then(|| errors.join("\n")),
+        });
+        record.push("parts", part_of_all);
         publish::sum_up(&mut record.results);
         record.keep()?;
         print!("{}", rows::table(part, &record.results));
-        if let Some(error) = error {
-            eprintln!("{error}");
-            failed.push(error);
-        }
     }
     // Nothing depends on it any more.
     let _ = std::fs::remove_dir_all(&campaign.work);
     publish::draw(folder, &campaign.record.results)?;
     let tables = publish::tables(&campaign.record.results, "");
     std::fs::write(folder.join("gpu.md"), tables)?;
-    Ok(failed)
+    Ok(campaign.record.errors)
 }
 
 /// What the results begin with.

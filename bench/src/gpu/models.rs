@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Campaign;
 use super::clock::Clock;
-use super::jobs::Device;
+use super::jobs::{Device, LEAST};
 use super::rows::Row;
 use crate::plot::{Line, log_log};
 use crate::results::{list, number};
@@ -23,8 +23,9 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
         devices.push(Device::cpu(&names[1], &rest));
     }
     let sides = campaign.scale.model_sides();
-    // Each size is measured alone, by each device, and together.
-    let most_s = clock.left().as_secs_f64() / (4 * sides.len()) as f64;
+    let left = clock.left().max(LEAST);
+    // Each size is measured alone, by each device, and together, and making its matrices takes as long.
+    let most_s = left.as_secs_f64() / (8 * sides.len()) as f64;
     let platform = campaign.platform("models", &[devices])?;
     let found = campaign.work.join("models");
     let sides: Vec<String> = sides.iter().map(ToString::to_string).collect();
@@ -48,7 +49,8 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
         &found.display().to_string(),
     ]
     .map(str::to_owned);
-    let text = campaign.launcher.isochron(&words, clock.left())?;
+    // Points are left at the end, so that a little more time is better than none of them.
+    let text = campaign.launcher.isochron(&words, 2 * left)?;
     let document: Value = serde_json::from_str(&text).context("what was measured")?;
     let mut files = Vec::new();
     for name in &names {

@@ -26,9 +26,11 @@ const GOAL: f64 = 0.85;
 const GOAL_XT: f64 = 1.0;
 /// C's size over the memory.
 const TIMES_MEMORY: u64 = 2;
-/// Squares that cuBLASXt may cut matrices into; the best is found before the rounds.
-const BLOCKS: [usize; 4] = [1024, 2048, 4096, 8192];
+/// Squares that cuBLASXt may cut matrices into, the most promising ones first; the best is found before the rounds, for
+/// ordinary matrices and for pinned ones, in this part of the time each.
+const BLOCKS: [usize; 5] = [4096, 8192, 16384, 2048, 1024];
 const SMALL_BLOCKS: [usize; 2] = [32, 64];
+const SEARCH: f64 = 0.2;
 
 /// Who multiplies.
 const OURS: &str = "ours";
@@ -61,84 +63,143 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
         "tile": [tile.m, tile.n, tile.k],
     });
     let mut matrices = Matrices::new(shape)?;
-    let mut xt = prepare_xt(campaign, &mut matrices, &mut worker, clock, &mut about);
+    let count = campaign.scale.updates;
+    // What nobody waits for is not counted: memory that is taken, clocks that rise.
+    matrices.ours(&mut worker, panel)?;
+    cublas::<f64>(&mut worker, tile, count)?;
+    let mut xt = Xt::prepared(campaign, &mut matrices, &mut worker, clock, &mut about);
     campaign.record.results["out_of_core"] = about;
+    let who = [OURS, "cublas", XT, XT_PINNED];
     for round in clock.rounds(campaign.rounds) {
-        for turn in 0..4 {
-            let sample = match ((round + turn) % 4, xt.as_mut()) {
-                (0, _) => Some((OURS, matrices.ours(&mut worker, panel)?)),
-                (1, _) => {
-                    let count = campaign.scale.updates;
-                    Some(("cublas", cublas::<f64>(&mut worker, tile, count)?))
-                }
-                (2, Some(xt)) => Some((XT, matrices.xt(xt)?)),
-                (3, Some(xt)) => matrices.xt_pinned(xt)?.map(|took_s| (XT_PINNED, took_s)),
-                _ => None,
-            };
-            if let Some((who, seconds)) = sample {
-                let sample = json!({ "what": what, "seconds": seconds });
-                campaign
-                    .record
-                    .sample((Part::OutOfCore, round), who, sample);
+        for turn in 0..who.len() {
+            let at = (round + turn) % who.len();
+            // Only cuBLASXt may not be there, on neither kind of matrices or on one.
+            let xt_kind = at.checked_sub(2);
+            let ready = xt
+                .as_mut()
+                .filter(|xt| xt_kind.is_none_or(|kind| xt.blocks[kind].is_some()));
+            if xt_kind.is_some() && ready.is_none() {
+                continue;
             }
+            let measured = (Part::OutOfCore, round);
+            campaign.record.sample(measured, (&what, who[at]), || {
+                let seconds = match (at, ready) {
+                    (0, _) => matrices.ours(&mut worker, panel)?,
+                    (2 | 3, Some(xt)) => xt.seconds(&mut matrices, at == 3)?,
+                    _ => cublas::<f64>(&mut worker, tile, count)?,
+                };
+                Ok(json!({ "seconds": seconds }))
+            })?;
         }
-        campaign.record.keep()?;
     }
     Ok(())
 }
 
-/// cuBLASXt with the block that is best for it, where the library has it and there is time; why not is noted, as is why no
-/// matrices were pinned.
-fn prepare_xt(
-    campaign: &Campaign,
-    matrices: &mut Matrices,
-    worker: &mut CudaWorker,
-    clock: Clock,
-    about: &mut Value,
-) -> Option<BlasXt> {
-    let mut prepared = || -> anyhow::Result<BlasXt> {
-        let mut xt = BlasXt::new("gpu", &campaign.card.info)?;
+/// cuBLASXt, and the blocks that are best for it with ordinary matrices and with pinned ones, where it was tried.
+struct Xt {
+    library: BlasXt,
+    blocks: [Option<usize>; 2],
+}
+
+impl Xt {
+    /// Ready to be measured, where the library has it; why not is noted, as is why no matrices were pinned.
+    fn prepared(
+        campaign: &Campaign,
+        matrices: &mut Matrices,
+        worker: &mut CudaWorker,
+        clock: Clock,
+        about: &mut Value,
+    ) -> Option<Self> {
+        let library = match BlasXt::new("gpu", &campaign.card.info) {
+            Ok(library) => library,
+            Err(error) => {
+                about["no_cublasxt"] = json!(error.to_string());
+                return None;
+            }
+        };
+        if let Err(error) = matrices.pin(worker) {
+            about["not_pinned"] = json!(format!("{error:#}"));
+        }
+        let mut xt = Self {
+            library,
+            blocks: [None; 2],
+        };
         let blocks: &[usize] = if campaign.scale.small {
             &SMALL_BLOCKS
         } else {
             &BLOCKS
         };
-        let (mut best, mut tried) = (None, Vec::new());
+        for (kind, pinned) in [false, true].into_iter().enumerate() {
+            if pinned && matrices.pinned.is_none() {
+                continue;
+            }
+            let key = if pinned { XT_PINNED } else { XT };
+            let tried = xt.search(matrices, pinned, blocks, clock.part(SEARCH));
+            let fastest = tried
+                .iter()
+                .filter(|tried| tried["seconds"].is_number())
+                .min_by(|a, b| number(a, "/seconds").total_cmp(&number(b, "/seconds")));
+            let block = fastest.and_then(|tried| tried["block"].as_u64());
+            xt.blocks[kind] = block.map(|block| block as usize);
+            let error = tried.last().map(|tried| tried["error"].clone());
+            about[key] = json!({ "block": block, "tried": tried, "error": error });
+        }
+        Some(xt)
+    }
+
+    /// Tries the blocks that there is time for.
+    fn search(
+        &mut self,
+        matrices: &mut Matrices,
+        pinned: bool,
+        blocks: &[usize],
+        clock: Clock,
+    ) -> Vec<Value> {
+        let (mut tried, mut longest_s) = (Vec::new(), 0.0_f64);
+        let most_s = clock.left().as_secs_f64();
         let side = matrices.shape.m;
         for &block in blocks.iter().filter(|&&block| block <= side) {
-            // Half of the time is for the rounds.
-            let longest_s = tried
-                .iter()
-                .map(|tried| number(tried, "/seconds"))
-                .fold(0.0, f64::max);
-            if best.is_some() && 2.0 * longest_s > clock.left().as_secs_f64() / 2.0 {
+            if longest_s > clock.left().as_secs_f64() {
                 break;
             }
-            xt.set_block(block)?;
-            // The first call takes memory.
-            matrices.xt(&mut xt)?;
-            let seconds = matrices.xt(&mut xt)?;
-            tried.push(json!({ "block": block, "seconds": seconds }));
-            if best.is_none_or(|(best_s, _)| seconds < best_s) {
-                best = Some((seconds, block));
-            }
+            self.blocks[usize::from(pinned)] = Some(block);
+            // The first call takes memory, which is little beside a long one.
+            let seconds = match self.seconds(matrices, pinned) {
+                Ok(first_s) if first_s < most_s / 10.0 => self.seconds(matrices, pinned),
+                first => first,
+            };
+            tried.push(match seconds {
+                Ok(seconds) => {
+                    longest_s = longest_s.max(seconds);
+                    json!({ "block": block, "seconds": seconds })
+                }
+                // One may need more memory than there is.
+                Err(error) => json!({ "block": block, "error": format!("{error:#}") }),
+            });
         }
-        let (_, block) = best.context("C is smaller than every block")?;
-        xt.set_block(block)?;
-        about["cublasxt"] = json!({ "block": block, "tried": tried });
-        Ok(xt)
-    };
-    match prepared() {
-        Ok(xt) => {
-            if let Err(error) = matrices.pin(worker) {
-                about["not_pinned"] = json!(format!("{error:#}"));
-            }
-            Some(xt)
-        }
-        Err(error) => {
-            about["no_cublasxt"] = json!(format!("{error:#}"));
-            None
-        }
+        tried
+    }
+
+    /// Seconds of the whole product, of ordinary matrices or of the pinned ones.
+    fn seconds(&mut self, matrices: &mut Matrices, pinned: bool) -> anyhow::Result<f64> {
+        let block = self.blocks[usize::from(pinned)].context("a block")?;
+        self.library.set_block(block)?;
+        let Matrices {
+            shape: Shape { m, n, k },
+            a,
+            b,
+            c,
+            pinned: copies,
+        } = matrices;
+        let (m, n, k) = (*m, *n, *k);
+        let (a, b, c) = match copies {
+            Some([a, b, c]) if pinned => (a.as_slice(), b.as_slice(), c.as_mut_slice()),
+            _ => (&**a, &**b, &mut **c),
+        };
+        let begin = Instant::now();
+        let (a, b) = (View::new(a, m, k, m), View::new(b, k, n, k));
+        self.library.multiply(a, b, ViewMut::new(c, m, n, m))?;
+        Ok(begin.elapsed().as_secs_f64())
     }
 }
 
@@ -172,26 +233,6 @@ impl Matrices {
         Ok(begin.elapsed().as_secs_f64())
     }
 
-    /// Seconds of the same product by cuBLASXt.
-    fn xt(&mut self, xt: &mut BlasXt) -> anyhow::Result<f64> {
-        let c = &mut self.c;
-        by_xt(xt, self.shape, (&self.a, &self.b), c)
-    }
-
-    /// The same with matrices in pinned memory, where there are such.
-    fn xt_pinned(&mut self, xt: &mut BlasXt) -> anyhow::Result<Option<f64>> {
-        let Some([a, b, c]) = &mut self.pinned else {
-            return Ok(None);
-        };
-        by_xt(
-            xt,
-            self.shape,
-            (a.as_slice(), b.as_slice()),
-            c.as_mut_slice(),
-        )
-        .map(Some)
-    }
-
     /// Makes copies in pinned memory.
     ///
     /// # Errors
@@ -216,18 +257,6 @@ impl Matrices {
     }
 }
 
-fn by_xt(
-    xt: &mut BlasXt,
-    Shape { m, n, k }: Shape,
-    (a, b): (&[f64], &[f64]),
-    c: &mut [f64],
-) -> anyhow::Result<f64> {
-    let begin = Instant::now();
-    let (a, b) = (View::new(a, m, k, m), View::new(b, k, n, k));
-    xt.multiply(a, b, ViewMut::new(c, m, n, m))?;
-    Ok(begin.elapsed().as_secs_f64())
-}
-
 /// A row against what is possible, and two against cuBLASXt.
 pub fn rows(results: &Value) -> Vec<Row> {
     let about = &results["out_of_core"];
@@ -247,12 +276,15 @@ pub fn rows(results: &Value) -> Vec<Row> {
         n: n as usize,
         k: k as usize,
     };
-    let link = Link::of(results).allows_streamed(shape, memory as u64);
+    let link = Link::of(results);
+    let own = link.allows_tiles(shape, about);
+    let link = link.allows_streamed(shape, memory as u64);
     let bound: Vec<f64> = cublas.iter().map(|speed| speed.min(link)).collect();
     let possible = format!(
-        "the smaller of cuBLAS on a tile ({:.0}) and what the link allows ({:.0})",
+        "the smaller of cuBLAS on a tile ({:.0}) and what the link allows ({:.0}; tiles of ours {:.0})",
         Spread::of(cublas).median / 1e9,
-        link / 1e9
+        link / 1e9,
+        own / 1e9
     );
     let compared = |name: &str, other: &[f64], goal: f64| {
         let ratio = Spread::of_ratios(&ours, other);
@@ -263,21 +295,23 @@ pub fn rows(results: &Value) -> Vec<Row> {
             .spread("ours / its", ratio, 3)
             .goal(format!("≥ {goal}"), ratio.median, ratio.median >= goal)
     };
-    let block = about
-        .pointer("/cublasxt/block")
-        .map_or(String::new(), |block| format!(", block {block}"));
-    let xt = |who: &str, name: &str, reason: &str| {
+    let xt = |who: &str, name: &str| {
+        let found = &about[who];
+        let block = found["block"].as_u64();
+        let block = block.map_or(String::new(), |block| format!(", block {block}"));
         let other = speeds(who);
         let row = compared(&format!("{name}{block}"), &other, GOAL_XT);
-        match about[reason].as_str().or(about["no_cublasxt"].as_str()) {
+        let why = ["no_cublasxt", "not_pinned"].map(|key| about[key].as_str());
+        let why = found["error"].as_str().or(why[0]).or(why[1]);
+        match why {
             Some(why) if other.is_empty() => row.goal("", f64::NAN, false).no_goal(why),
             _ => row,
         }
     };
     vec![
         compared(&possible, &bound, GOAL),
-        xt(XT, "cuBLASXt on the same matrices", "no_cublasxt"),
-        xt(XT_PINNED, "cuBLASXt on pinned copies of them", "not_pinned"),
+        xt(XT, "cuBLASXt on the same matrices"),
+        xt(XT_PINNED, "cuBLASXt on pinned copies of them"),
     ]
 }
 

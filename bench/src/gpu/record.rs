@@ -12,6 +12,8 @@ use crate::results::{list, series};
 pub struct Record {
     file: PathBuf,
     pub results: Value,
+    /// What went wrong.
+    pub errors: Vec<String>,
 }
 
 impl Record {
@@ -20,6 +22,7 @@ impl Record {
         Self {
             file,
             results: header,
+            errors: Vec::new(),
         }
     }
 
@@ -31,14 +34,46 @@ impl Record {
         }
     }
 
-    /// Adds a sample of a part's round, by `who`, and tells it in a line.
-    pub fn sample(&mut self, (part, round): (Part, usize), who: &str, mut sample: Value) {
+    /// Tells what went wrong, and remembers it.
+    pub fn fail(&mut self, error: String) {
+        eprintln!("{error}");
+        self.errors.push(error);
+    }
+
+    /// Whether `who` has failed with `what` in this part.
+    pub fn has_failed(&self, part: Part, about: (&str, &str)) -> bool {
+        let about = failure(part, about);
+        self.errors.iter().any(|error| error.starts_with(&about))
+    }
+
+    /// Adds what `who` did of `what` in a part's round, tells it in a line, and keeps it. What fails is told and not tried
+    /// again, and others go on.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn sample(
+        &mut self,
+        (part, round): (Part, usize),
+        (what, who): (&str, &str),
+        measure: impl FnOnce() -> anyhow::Result<Value>,
+    ) -> anyhow::Result<()> {
+        if self.has_failed(part, (what, who)) {
+            return Ok(());
+        }
+        let mut sample = match measure() {
+            Ok(sample) => sample,
+            Err(error) => {
+                self.fail(format!("{}{error:#}", failure(part, (what, who))));
+                return Ok(());
+            }
+        };
+        eprintln!("round {round} {what} {who}");
         sample["part"] = json!(part.name());
         sample["round"] = json!(round);
+        sample["what"] = json!(what);
         sample["who"] = json!(who);
-        let what = sample["what"].as_str().unwrap_or_default();
-        eprintln!("round {round} {what} {who}");
         self.push("samples", sample);
+        self.keep()
     }
 
     /// Writes the file. A run that is ended leaves the last one that was written whole.
@@ -48,6 +83,11 @@ impl Record {
         std::fs::write(&partial, text).with_context(|| partial.display().to_string())?;
         std::fs::rename(&partial, &self.file).with_context(|| self.file.display().to_string())
     }
+}
+
+/// How the error of `who` with `what` begins.
+fn failure(part: Part, (what, who): (&str, &str)) -> String {
+    format!("{}: {what}, {who}: ", part.name())
 }
 
 /// What the samples of a part are of, each once, in the order in which they came.

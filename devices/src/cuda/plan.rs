@@ -23,7 +23,7 @@
 //!
 //! where the tile itself is a fifth of the traffic and more gathering would gain little: the second bound counts where
 //! the link is too slow for tiles of this size, and the panels are what holds the GPU up. What is gathered takes
-//! `K(m + n)` elements of host memory. That is kept below half of C, unless it is of one update alone, and below what the
+//! `K(m + n)` elements of host memory. That is kept below what C takes, unless it is of one update alone, and below what the
 //! limit that was set leaves beside the staging slots, which take no more than half of it. It is never more
 //! than the whole job has, in whole updates. Where the job is no multiple of it, the last visit has less to do, with the
 //! last update, and moves all of C for it.
@@ -58,7 +58,7 @@ const MAX_PITCH_BYTES: usize = i32::MAX as usize;
 pub struct Limits {
     /// Bytes of GPU memory.
     pub device_bytes: u64,
-    /// Bytes of pinned host memory; `u64::MAX` for no other limit than half of C for the panels of several updates.
+    /// Bytes of pinned host memory; `u64::MAX` for no other limit than the size of C for the panels of several updates.
     pub host_bytes: u64,
     /// What the GPU computes at best, flop/s.
     pub peak_flops_per_s: f64,
@@ -201,12 +201,12 @@ fn streamed(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
 /// nor than may be pinned in `host_bytes`. 0 where that is not even one.
 fn gathered_updates(shape: Shape, wanted: f64, host_bytes: u64) -> usize {
     let s = shape.element_bytes as u128;
-    let half_of_c = shape.rows as u128 * shape.cols as u128 * s / 2;
+    let whole_c = shape.rows as u128 * shape.cols as u128 * s;
     let fits = |updates: usize| {
         let bytes = gathered_bytes(shape, updates);
         let pitch = updates as u128 * shape.k_max as u128 * s;
         bytes <= u128::from(host_bytes)
-            && (bytes <= half_of_c || updates == 1)
+            && (bytes <= whole_c || updates == 1)
             && pitch <= MAX_PITCH_BYTES as u128
     };
     if !fits(1) {
@@ -236,10 +236,10 @@ fn tile(shape: Shape, elements: usize) -> Option<(usize, usize)> {
     } else {
         side.min(shape.rows)
     };
-    let rows = rows.max(MIN_TILE.min(shape.rows));
+    let rows = even(shape.rows, rows.max(MIN_TILE.min(shape.rows)));
+    // What even parts leave of the area is for the other side.
     let cols = across(rows).min(shape.cols);
-    let cols = cols.max(MIN_TILE.min(shape.cols));
-    let (rows, cols) = (even(shape.rows, rows), even(shape.cols, cols));
+    let cols = even(shape.cols, cols.max(MIN_TILE.min(shape.cols)));
     (rows * cols + rows + cols <= elements).then_some((rows, cols))
 }
 
@@ -316,7 +316,7 @@ mod tests {
         assert!(traffic * 8.0 * 67e12 / (2.0 * 55e9) <= 1.0, "{plan:?}");
         assert!(plan.device_bytes <= H200.device_bytes);
         assert!(plan.updates_per_visit.is_power_of_two() && step_k == STEP_K);
-        assert!(plan.host_bytes < 8 * 200_000 * 200_000 / 2 + (17 << 20));
+        assert!(plan.host_bytes < 8 * 200_000 * 200_000 + (17 << 20));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::raw::CUdeviceptr;
 use super::stream::{Event, MatrixCopy, Stream};
 use super::tiles::{Tile, tiles};
 use crate::{Element, View, ViewMut};
+use rayon::prelude::*;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -203,13 +204,19 @@ pub fn block_mut<'a, T>(
     ViewMut::new(data, n_rows, n_cols, ld)
 }
 
+/// Columns of at least so many elements are worth being copied by several threads each.
+const LONG_COLUMN: usize = 1 << 15;
+
 /// Copies column by column, by all threads of the pool that the caller is a thread of: one core alone does not fill a
-/// fast link.
+/// fast link. Where there are fewer columns than threads, all copy of each.
 pub fn copy_columns<T: Element>(from: View<'_, T>, to: ViewMut<'_, T>) {
     if from.is_empty() {
         return;
     }
     let threads = rayon::current_thread_index().map_or(1, |_| rayon::current_num_threads());
+    if threads > 1 && from.cols() < threads && from.rows() >= LONG_COLUMN {
+        return copy_along_columns(from, to, threads);
+    }
     if threads == 1 || from.cols() < threads {
         return copy_serially(from, to);
     }
@@ -221,6 +228,16 @@ pub fn copy_columns<T: Element>(from: View<'_, T>, to: ViewMut<'_, T>) {
             scope.spawn(move |_| copy_serially(from.columns(columns), to));
         }
     });
+}
+
+/// One column after the other, each by so many threads.
+fn copy_along_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>, threads: usize) {
+    let part = from.rows().div_ceil(threads);
+    for j in 0..from.cols() {
+        let parts = to.col_mut(j).par_chunks_mut(part);
+        let copied = parts.zip(from.col(j).par_chunks(part));
+        copied.for_each(|(to, from)| to.copy_from_slice(from));
+    }
 }
 
 fn copy_serially<T: Copy>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
@@ -247,6 +264,25 @@ mod tests {
                 }
             }
             prop_assert!(seen.iter().all(|&n| n == 1));
+        }
+    }
+
+    #[test]
+    fn few_long_columns_are_copied_by_all_threads() {
+        let (rows, cols, ld) = (LONG_COLUMN + 5, 2, LONG_COLUMN + 9);
+        let from: Vec<f64> = (0..ld * cols).map(|at| at as f64).collect();
+        let mut to = vec![-1.0; ld * cols];
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(3)
+            .build()
+            .unwrap();
+        pool.install(|| {
+            let to = ViewMut::new(&mut to, rows, cols, ld);
+            copy_columns(View::new(&from, rows, cols, ld), to);
+        });
+        for (at, (to, from)) in to.iter().zip(&from).enumerate() {
+            let is_inside = at % ld < rows;
+            assert_eq!(*to, if is_inside { *from } else { -1.0 }, "at {at}");
         }
     }
 

@@ -10,8 +10,9 @@ use crate::{DeviceError, View, ViewMut};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// Columns of the matrix that is copied.
-const COLUMNS: usize = 64;
+/// Columns of the matrix that is copied: as the panels of a multiplication it is longer than it is wide, and a slot of
+/// pinned memory holds many of its columns.
+const COLUMNS: usize = 2048;
 
 /// What copies of so many bytes took, each in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

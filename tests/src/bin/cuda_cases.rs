@@ -26,6 +26,7 @@ fn main() {
     let control = Control::find();
     let control = control.as_ref();
     let emulated = || control.expect("this case needs the emulator");
+    gpu::keep_awake(control);
     let runs = match case.as_str() {
         "conformance" => gpu::conform(control),
         "out-of-core" => gpu::out_of_core(control),

@@ -30,9 +30,13 @@ fn points(unit_s: f64) -> Pace {
 /// The contract, of slowed GPUs.
 pub fn paced_conform(control: Option<&Control>) -> usize {
     let paces = [Pace::Slowdown(1.5), points(1e-8)];
-    let limits = [None, Some(40_000), Some(12_000)];
+    // On a real GPU, where workers take time to make, the way C is held is left to the cases of devices that are not paced.
+    let limits: &[Option<u64>] = match control {
+        Some(_) => &[None, Some(40_000), Some(12_000)],
+        None => &[Some(40_000)],
+    };
     for pace in &paces {
-        for limit in limits {
+        for &limit in limits {
             conformance::run(&mut || {
                 let inner = worker(limit).expect("a GPU");
                 let paced = PacedWorker::new(Box::new(inner), pace.clone());

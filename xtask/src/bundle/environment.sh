@@ -47,7 +47,9 @@ become() {
     name=$1
     program=$here/libexec/$1
     shift
-    path=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    # CUDA's installers put libraries where a loader need not look.
+    cuda=${CUDA_HOME:-/usr/local/cuda}/lib64:/usr/local/nvidia/lib64
+    path=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}:$cuda
     if host_is_new_enough; then
         for folder in /lib64 /lib /usr/lib64 /usr/lib; do
             if [ -x "$folder/$loader" ]; then
