@@ -22,6 +22,7 @@ pub mod topology;
 mod turns;
 
 mod cgroup;
+mod clock;
 mod cpu;
 mod cpu_quota;
 mod discover;
@@ -41,6 +42,7 @@ mod visit;
 mod worker;
 
 pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas};
+pub use clock::DeviceClock;
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
 pub use cpu_quota::cpu_quota_cores;
 pub use cuda::{CudaConfig, CudaInfo, CudaWorker};

@@ -2,10 +2,8 @@
 
 use crate::turns::Turns;
 use crate::visit::Visit;
-use crate::worker::{
-    Depth, DeviceInfo, DeviceKind, Panels, ResidentPeak, UpdateTime, Updates, Worker,
-};
-use crate::{DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
+use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Updates, Worker};
+use crate::{DeviceClock, DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
 
@@ -125,6 +123,7 @@ impl PacedWorker {
         let mut info = inner.info().clone();
         pace.check(&info.name)?;
         info.paced = Some(pace.describe());
+        info.clock = DeviceClock::Prescribed;
         Ok(Self {
             turns: Turns::new(&info.cores),
             inner,
@@ -274,11 +273,7 @@ impl PacedWorker {
         let turn = self.turns.take();
         let time = call(T::updates(self.inner.as_mut()))?;
         drop(turn);
-        // The CPU clock stands still while other programs have the core; a GPU has no such clock.
-        let used_s = match self.info.kind {
-            DeviceKind::Cpu => time.cpu_s,
-            DeviceKind::Cuda => time.busy_s,
-        };
+        let used_s = time.used_s(self.inner.info().clock);
         let target_s = target_s(self, used_s);
         sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
         self.clock.settle(start.elapsed().as_secs_f64(), target_s);
@@ -332,6 +327,7 @@ fn sleep_precisely(wait_s: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DeviceKind;
     use crate::recorded::RecordedWorker;
     use isochron_hierarchy::model::Point;
 

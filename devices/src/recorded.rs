@@ -2,7 +2,7 @@
 
 use crate::paced::{check_model, model_time_s};
 use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Updates, Worker};
-use crate::{DeviceError, Element, ElementType, View, ViewMut};
+use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
 /// A worker without arithmetic: an update returns at once, leaves C as it is, and says that it took what the model
@@ -38,6 +38,7 @@ impl RecordedWorker {
                 kind,
                 blas: "none".to_owned(),
                 paced: Some("recorded, without arithmetic".to_owned()),
+                clock: DeviceClock::Prescribed,
                 cores: Vec::new(),
                 pinned: false,
                 bus_id: None,

@@ -1,6 +1,6 @@
 //! The contract of a device, and what a device says about itself.
 
-use crate::{DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
+use crate::{DeviceClock, DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +23,10 @@ pub struct DeviceInfo {
     pub kind: DeviceKind,
     /// The library that does the arithmetic, with its version.
     pub blas: String,
-    /// How the device is made slower on purpose, such as `slowdown 4`; `None` when it is not.
+    /// How the device is made slower on purpose, such as `slowdown 4`; `None` when it is not. For reports alone.
     pub paced: Option<String>,
+    /// The clock that its time follows.
+    pub clock: DeviceClock,
     /// Logical indices of the cores that it uses.
     pub cores: Vec<u32>,
     /// Whether its threads are bound to these cores.
@@ -32,14 +34,6 @@ pub struct DeviceInfo {
     /// The address of a GPU on the buses of its host, such as `0000:17:00.0`; `None` for other devices.
     #[serde(default)]
     pub bus_id: Option<String>,
-}
-
-impl DeviceInfo {
-    /// Whether its arithmetic is that of CPU cores, and nothing but these says how long it takes.
-    #[must_use]
-    pub fn computes_at_its_own_pace(&self) -> bool {
-        self.kind == DeviceKind::Cpu && self.paced.is_none()
-    }
 }
 
 /// How deep a job is: the inner dimensions of its updates, known before it begins.
@@ -94,20 +88,6 @@ pub struct UpdateTime {
     pub busy_s: f64,
     /// The largest CPU time, in seconds, that one of its threads used.
     pub cpu_s: f64,
-}
-
-impl UpdateTime {
-    /// Seconds of the device for this call among many like it, where each of its threads can run for a part of the time only,
-    /// above 0 and at most 1. By the clock on the wall a call that is short against the periods of a quota may run through,
-    /// and another one waits for both.
-    #[must_use]
-    pub fn sustained_s(&self, device: &DeviceInfo, share_of_time: f64) -> f64 {
-        if share_of_time < 1.0 && device.computes_at_its_own_pace() {
-            self.cpu_s / share_of_time
-        } else {
-            self.busy_s
-        }
-    }
 }
 
 /// The best speed that a device's library showed with all operands in the device's own memory.

@@ -6,8 +6,8 @@
 
 use isochron_devices::measure::{Operands, alone};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, ElementType, MeasureConfig,
-    UpdateTime, Updates, View, ViewMut, Worker, measure_team,
+    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, ElementType,
+    MeasureConfig, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
 };
 
 /// Gathers four updates, or what the job has left, and says that each of them took a second.
@@ -77,6 +77,7 @@ fn a_repetition_is_whole_visits() {
                 kind: DeviceKind::Cuda,
                 blas: "none".to_owned(),
                 paced: None,
+                clock: DeviceClock::Accelerator,
                 cores: Vec::new(),
                 pinned: false,
                 bus_id: None,

@@ -5,8 +5,8 @@
 )]
 
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceKind, Element, ElementType, Pace, PacedWorker,
-    UpdateTime, Updates, View, ViewMut, Worker,
+    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, Element, ElementType, Pace,
+    PacedWorker, UpdateTime, Updates, View, ViewMut, Worker,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
@@ -77,6 +77,7 @@ fn a_device_that_gathers_is_paced_by_its_visits() {
         kind: DeviceKind::Cuda,
         blas: "none".to_owned(),
         paced: None,
+        clock: DeviceClock::Accelerator,
         cores: Vec::new(),
         pinned: false,
         bus_id: None,

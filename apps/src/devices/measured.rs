@@ -114,7 +114,7 @@ pub fn measure<T: Element>(
 #[cfg(test)]
 pub fn made_up() -> Measured {
     use super::peak::OperandsIn;
-    use isochron_devices::{DeviceKind, MeasureOutcome};
+    use isochron_devices::{DeviceClock, DeviceKind, MeasureOutcome};
     let precise = |t_s: f64| Measurement {
         t_s,
         ci_s: 0.01 * t_s,
@@ -134,6 +134,7 @@ pub fn made_up() -> Measured {
             kind: DeviceKind::Cpu,
             blas: "made up".to_owned(),
             paced: None,
+            clock: DeviceClock::Cores,
             cores: vec![0, 2],
             pinned: true,
             bus_id: None,

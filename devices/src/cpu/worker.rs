@@ -7,7 +7,7 @@ use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
 use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Updates, Worker};
-use crate::{DeviceError, Element, ElementType, View, ViewMut};
+use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,6 +85,7 @@ impl CpuWorker {
             kind: DeviceKind::Cpu,
             blas: blas.name().to_owned(),
             paced: None,
+            clock: DeviceClock::Cores,
             cores: cores.iter().map(|core| core.core).collect(),
             pinned: pin,
             bus_id: None,

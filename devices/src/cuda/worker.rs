@@ -10,7 +10,7 @@ use crate::topology::{CoreInfo, Topology};
 use crate::worker::{
     Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Updates, Worker,
 };
-use crate::{DeviceError, Element, ElementType, View, ViewMut};
+use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -68,6 +68,7 @@ impl CudaWorker {
             kind: DeviceKind::Cuda,
             blas: format!("cuBLAS {version} on {} ({})", gpu.name, gpu.pci_bus_id),
             paced: None,
+            clock: DeviceClock::Accelerator,
             cores: cores.iter().map(|core| core.core).collect(),
             pinned,
             bus_id: Some(gpu.pci_bus_id.clone()),

@@ -251,7 +251,7 @@ impl<T: Element> Operands<T> {
             )?;
             let times = times.iter().zip(team.infos());
             for (mean_s, (time, device)) in means_s.iter_mut().zip(times) {
-                *mean_s += time.sustained_s(device, share) / together as f64;
+                *mean_s += time.sustained_s(device.clock, share) / together as f64;
             }
         }
         Ok(means_s)
@@ -292,10 +292,10 @@ fn fill<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ElementType;
     use crate::measure::alone;
     use crate::recorded::RecordedWorker;
     use crate::worker::{DeviceInfo, DeviceKind, Updates, Worker};
+    use crate::{DeviceClock, ElementType};
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
     fn recorded(name: &str, d: u64, t_s: f64) -> Box<dyn Worker> {
@@ -377,12 +377,13 @@ mod tests {
     }
 
     /// What is measured of that device where its thread can run for this part of the time.
-    fn throttled_s(paced: Option<&str>, share: f64) -> f64 {
+    fn throttled_s(clock: DeviceClock, share: f64) -> f64 {
         let info = DeviceInfo {
             name: "throttled".to_owned(),
             kind: DeviceKind::Cpu,
             blas: "none".to_owned(),
-            paced: paced.map(str::to_owned),
+            paced: None,
+            clock,
             cores: vec![0],
             pinned: false,
             bus_id: None,
@@ -403,12 +404,12 @@ mod tests {
 
     #[test]
     fn under_a_quota_an_update_takes_what_many_of_them_take() {
-        assert!((throttled_s(None, 0.125) - 0.04).abs() < 1e-12);
+        assert!((throttled_s(DeviceClock::Cores, 0.125) - 0.04).abs() < 1e-12);
         // By the clock on the wall, as ever.
-        let wall_s = throttled_s(None, 1.0);
+        let wall_s = throttled_s(DeviceClock::Cores, 1.0);
         assert!((0.005..=0.0925).contains(&wall_s) && (wall_s - 0.04).abs() > 1e-6);
-        // Its time is what its pace says.
-        assert_eq!(throttled_s(Some("slowdown 2"), 0.125), wall_s);
+        // No quota changes a prescribed time.
+        assert_eq!(throttled_s(DeviceClock::Prescribed, 0.125), wall_s);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use isochron_devices::DeviceTeam;
 use isochron_devices::blas::Blas;
 use isochron_devices::topology::{BusId, CoreInfo, DriverGpu, Topology};
-use isochron_devices::{CoreGroup, DeviceKind, GpuHost, Grouping, HostCores, RankDevices};
+use isochron_devices::{
+    CoreGroup, DeviceClock, DeviceKind, GpuHost, Grouping, HostCores, RankDevices,
+};
 use isochron_devices::{CpuWorker, CudaConfig, CudaWorker, PacedWorker, Worker};
 use isochron_devices::{DeviceError, rank_devices, reserve_hosts, share_cores};
 
@@ -34,11 +36,11 @@ impl Share {
         }
     }
 
-    /// `count` cores for one device, and whether its threads may be pinned to them. An emulated device may share
-    /// cores: its pace comes from CPU time, which another device on the core does not change.
-    fn take(&mut self, count: usize, emulated: bool) -> Result<(Vec<CoreInfo>, bool), Error> {
+    /// Takes `count` cores for one device, and tells whether its threads may be pinned to them. A device whose clock
+    /// tolerates it may share cores that another one took.
+    fn take(&mut self, count: usize, clock: DeviceClock) -> Result<(Vec<CoreInfo>, bool), Error> {
         let left = self.cores.len() - self.taken.min(self.cores.len());
-        if count > left && (!emulated || self.cores.is_empty()) {
+        if count > left && (!clock.tolerates_sharing() || self.cores.is_empty()) {
             return Err(Error::Parameter {
                 name: "cores",
                 value: count.to_string(),
@@ -125,7 +127,8 @@ pub(super) fn make_team(
     for ((index, device), gpu) in named {
         let host = match &device.cores {
             Cores::All => hosts.next().unwrap_or_default(),
-            Cores::Count(count) => share.take(*count, false)?,
+            // A paced GPU, too, wants a host core of its own.
+            Cores::Count(count) => share.take(*count, DeviceClock::Accelerator)?,
             Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
         };
         workers[index] = Some(make_gpu(device, gpu, host, topology)?);
@@ -260,13 +263,13 @@ fn make_worker(
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<Box<dyn Worker>, Error> {
-    let emulated = device.pace()?.is_some();
+    let clock = device.clock();
     let (cores, pin) = match &device.cores {
         Cores::All => share.take(
             share.cores.len() - share.taken.min(share.cores.len()),
-            emulated,
+            clock,
         )?,
-        Cores::Count(count) => share.take(*count, emulated)?,
+        Cores::Count(count) => share.take(*count, clock)?,
         Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
     };
     let name = if device.name.is_empty() {

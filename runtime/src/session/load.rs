@@ -26,7 +26,7 @@ impl Load {
     pub(super) fn new(comm: &dyn Comm, topology: &Topology, devices: &[DeviceInfo]) -> Self {
         let computing = devices
             .iter()
-            .filter(|device| device.computes_at_its_own_pace());
+            .filter(|device| device.clock.keeps_cores_busy());
         // A thread for each core.
         let mine: Vec<u32> = computing
             .flat_map(|device| device.cores.iter().copied())
@@ -91,17 +91,18 @@ impl Load {
 
 #[cfg(test)]
 mod tests {
-    use isochron_devices::DeviceKind;
+    use isochron_devices::{DeviceClock, DeviceKind};
 
     use super::*;
     use crate::comm::LocalComm;
 
-    fn device(kind: DeviceKind, paced: Option<&str>, cores: u32) -> DeviceInfo {
+    fn device(clock: DeviceClock, cores: u32) -> DeviceInfo {
         DeviceInfo {
             name: "a".to_owned(),
-            kind,
+            kind: DeviceKind::Cpu,
             blas: "none".to_owned(),
-            paced: paced.map(str::to_owned),
+            paced: None,
+            clock,
             cores: (0..cores).collect(),
             pinned: false,
             bus_id: None,
@@ -135,19 +136,19 @@ mod tests {
     }
 
     #[test]
-    fn messages_cost_where_every_core_computes_at_its_own_pace() {
+    fn messages_cost_if_every_core_is_kept_busy() {
         let comm = LocalComm::new();
         let topology = Topology::from_synthetic("core:4 pu:1").unwrap();
         let cost = |devices: &[DeviceInfo]| Load::new(&comm, &topology, devices).message_cost;
-        assert_eq!(cost(&[device(DeviceKind::Cpu, None, 4)]), 1.0);
-        assert_eq!(cost(&[device(DeviceKind::Cpu, None, 3)]), 0.0);
+        assert_eq!(cost(&[device(DeviceClock::Cores, 4)]), 1.0);
+        assert_eq!(cost(&[device(DeviceClock::Cores, 3)]), 0.0);
         // The core of a GPU is not always at it.
-        let gpu = device(DeviceKind::Cuda, None, 1);
-        assert_eq!(cost(&[gpu.clone(), device(DeviceKind::Cpu, None, 3)]), 0.0);
-        assert_eq!(cost(&[device(DeviceKind::Cpu, Some("slowdown 2"), 4)]), 0.0);
+        let gpu = device(DeviceClock::Accelerator, 1);
+        assert_eq!(cost(&[gpu.clone(), device(DeviceClock::Cores, 3)]), 0.0);
+        assert_eq!(cost(&[device(DeviceClock::Prescribed, 4)]), 0.0);
         assert_eq!(cost(&[gpu]), 0.0);
         assert_eq!(cost(&[]), 0.0);
-        let share = Load::new(&comm, &topology, &[device(DeviceKind::Cpu, None, 4)]).share;
+        let share = Load::new(&comm, &topology, &[device(DeviceClock::Cores, 4)]).share;
         assert_eq!(share, 1.0);
     }
 }

@@ -34,7 +34,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use isochron_devices::{DeviceKind, Grouping, Pace};
+use isochron_devices::{DeviceClock, DeviceKind, Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
 use serde::{Deserialize, Serialize};
 
@@ -139,11 +139,11 @@ pub enum Cores {
 }
 
 impl NodeSpec {
-    /// A core that two real devices list; emulated ones may share, since their pace comes from CPU time.
+    /// Returns a core that two devices list, unless their clocks tolerate it.
     fn core_of_two_devices(&self) -> Option<u32> {
-        let real = self.devices.iter();
-        let real = real.filter(|device| device.pace.is_none() && device.points.is_none());
-        let lists = real.filter_map(|device| match &device.cores {
+        let alone = self.devices.iter();
+        let alone = alone.filter(|device| !device.clock().tolerates_sharing());
+        let lists = alone.filter_map(|device| match &device.cores {
             Cores::List(list) => Some(list.iter().copied().collect::<BTreeSet<u32>>()),
             _ => None,
         });
@@ -168,6 +168,15 @@ impl DeviceSpec {
             }));
         }
         Ok(self.pace.map(Pace::Slowdown))
+    }
+
+    /// The clock that the device's time follows.
+    pub fn clock(&self) -> DeviceClock {
+        match self.kind {
+            _ if self.pace.is_some() || self.points.is_some() => DeviceClock::Prescribed,
+            DeviceKind::Cpu => DeviceClock::Cores,
+            DeviceKind::Cuda => DeviceClock::Accelerator,
+        }
     }
 
     fn check(&self) -> Result<(), String> {

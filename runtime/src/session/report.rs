@@ -343,6 +343,7 @@ impl DeviceReport {
             kind,
             blas,
             paced,
+            clock: _,
             cores,
             pinned,
             bus_id,

@@ -262,8 +262,8 @@ mod tests {
     use crate::session::load::Load;
     use isochron_devices::measure::Operands;
     use isochron_devices::{
-        Depth, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, ElementType, MeasureTally,
-        UpdateTime, Updates, View, ViewMut, Worker,
+        Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, ElementType,
+        MeasureTally, UpdateTime, Updates, View, ViewMut, Worker,
     };
     use isochron_hierarchy::balance::BalanceConfig;
     use std::sync::Arc;
@@ -330,6 +330,7 @@ mod tests {
             kind: DeviceKind::Cuda,
             blas: "none".to_owned(),
             paced: None,
+            clock: DeviceClock::Cores,
             cores: Vec::new(),
             pinned: false,
             bus_id: None,
