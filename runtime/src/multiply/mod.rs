@@ -29,8 +29,8 @@ pub use summa::MakePart;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::{Distribution, Matrix, Part};
-use panels::Panels;
-use schedule::Schedule;
+use panels::StepPanels;
+use schedule::StepSchedule;
 use summa::{Factors, Summa};
 
 /// The fewest steps whose panels are here or on their way while one is computed: those of the next one should be here, so
@@ -133,7 +133,7 @@ fn run<T: Element>(
     }
     let computed = plan.computed(rank);
     let needed = needed(plan, rank);
-    let sets = (0..plan.sets()).map(|_| Panels::new(&computed, plan.panel(), needed));
+    let sets = (0..plan.sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
     let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
     prepare(plan, rank, &mut sets);
     let mut sets = agree(comm, place(team, plan, &computed, (sets, plan.depth(rank))))?;
@@ -193,17 +193,20 @@ fn run<T: Element>(
 /// Whether a rank needs panels of A, and of B, in any part of k, as [`Plan::needs_panels`].
 fn needed(plan: &Plan, rank: usize) -> [bool; 2] {
     let parts = plan.unlike_parts().into_iter();
-    let parts = parts.map(|part| part.plan().needs_panels(&Schedule::new(part.plan(), rank)));
+    let parts = parts.map(|part| {
+        part.plan()
+            .needs_panels(&StepSchedule::new(part.plan(), rank))
+    });
     parts.fold([false; 2], |any, part| {
         [any[0] || part[0], any[1] || part[1]]
     })
 }
 
 /// Lets each set of panels take what its steps need for messages.
-fn prepare<T: Element>(plan: &Plan, rank: usize, sets: &mut [Panels<'_, T>]) {
+fn prepare<T: Element>(plan: &Plan, rank: usize, sets: &mut [StepPanels<'_, T>]) {
     let count = sets.len();
     for part in plan.unlike_parts() {
-        let schedule = Schedule::new(part.plan(), rank);
+        let schedule = StepSchedule::new(part.plan(), rank);
         for (index, panels) in sets.iter_mut().enumerate() {
             panels.prepare(&schedule, (index..part.plan().steps()).step_by(count));
         }
@@ -216,8 +219,8 @@ fn place<'a, T: Element>(
     team: &mut DeviceTeam,
     plan: &Plan,
     part: &Part,
-    (mut sets, depth): (Vec<Panels<'a, T>>, Depth),
-) -> Result<Vec<Panels<'a, T>>, Error> {
+    (mut sets, depth): (Vec<StepPanels<'a, T>>, Depth),
+) -> Result<Vec<StepPanels<'a, T>>, Error> {
     team.reserve(part.rows, plan.slices(), depth, T::TYPE)?;
     for panels in &mut sets {
         if let Some(room) = panels.b_room(part.cols) {

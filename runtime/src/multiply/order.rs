@@ -10,13 +10,13 @@ use std::ops::Range;
 
 /// The order of all ranks' steps through the pieces of k.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct StepOrder {
     pieces: Vec<usize>,
     /// Where in it each rank begins; it goes on at the beginning when it is at the end.
     starts: Vec<usize>,
 }
 
-impl Order {
+impl StepOrder {
     /// Through so many pieces, where each rank begins with the one that `first` names.
     pub(super) fn new(pieces: usize, first: impl Iterator<Item = usize>) -> Self {
         let (mut stride, mut numbers) = (1, 1);
@@ -68,7 +68,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_piece_comes_once_whichever_is_the_first(pieces in 1usize..400, first in 0usize..400) {
-            let order = Order::new(pieces, [0, first % pieces].into_iter());
+            let order = StepOrder::new(pieces, [0, first % pieces].into_iter());
             prop_assert_eq!((order.piece(0, 0), order.piece(1, 0)), (0, first % pieces));
             for rank in 0..2 {
                 let mut seen: Vec<usize> = (0..pieces).map(|step| order.piece(rank, step)).collect();
@@ -80,7 +80,7 @@ mod tests {
         #[test]
         fn a_few_steps_are_spread_over_all_holders(pieces in 2usize..400, holders in 2usize..5) {
             prop_assume!(pieces >= 3 * holders);
-            let order = Order::new(pieces, [0].into_iter());
+            let order = StepOrder::new(pieces, [0].into_iter());
             let holder = |step: usize| order.piece(0, step) * holders / pieces;
             // Any so many steps in a row have something of every holder.
             let window = 3 * holders;
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn two_halves_take_turns() {
         for pieces in [4, 6, 8] {
-            let order = Order::new(pieces, [0, pieces / 2].into_iter());
+            let order = StepOrder::new(pieces, [0, pieces / 2].into_iter());
             for rank in 0..2 {
                 let held = |step: usize| order.piece(rank, step) / (pieces / 2) == rank;
                 assert!(held(0) && !held(1), "{order:?}");

@@ -2,7 +2,7 @@
 
 use isochron_devices::{Element, View, ViewMut, try_zeroed_matrix};
 
-use super::schedule::{A, B, Block, Piece, Schedule};
+use super::schedule::{A, B, Block, PanelPiece, StepSchedule};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
 use crate::matrix::{Operand, Part, try_zeros};
@@ -22,9 +22,9 @@ impl Volume {
 }
 
 /// The operands of a multiplication, read step by step.
-pub(super) struct Operands<'a, 'o, T> {
+pub(super) struct StepOperands<'a, 'o, T> {
     pub comm: &'a dyn Comm,
-    pub schedule: &'o Schedule,
+    pub schedule: &'o StepSchedule,
     /// A and B.
     pub factors: [Operand<'o, T>; 2],
     /// This rank's part of C.
@@ -35,8 +35,8 @@ pub(super) struct Operands<'a, 'o, T> {
 ///
 /// `A: rows×width` and `B: width×cols` are column-major without gaps. What a rank holds whole is not copied: the
 /// panel is then a part of the operand itself.
-pub(super) struct Panels<'a, T> {
-    state: State<'a, T>,
+pub(super) struct StepPanels<'a, T> {
+    state: PanelState<'a, T>,
     /// What the panels hold.
     blocks: [Block; 2],
     /// Whether each panel is the operand's own memory.
@@ -66,14 +66,14 @@ struct Staged {
 }
 
 /// The buffers are those of the panels of A and B, and behind them the messages that need a place of their own.
-enum State<'a, T> {
+enum PanelState<'a, T> {
     /// The messages are on their way.
     Coming(Transfer<'a, T>),
     /// The panels are here, or there never were any.
     Here(Vec<Vec<T>>),
 }
 
-impl<'a, T: Element> Panels<'a, T> {
+impl<'a, T: Element> StepPanels<'a, T> {
     /// Room for panels of at most `width` for a part of C, of A and of B where they are needed.
     pub(super) fn new(c: &Part, width: usize, needed: [bool; 2]) -> Result<Self, Error> {
         let [rows, cols] = [
@@ -83,7 +83,7 @@ impl<'a, T: Element> Panels<'a, T> {
         let a = try_zeros(rows * width, "a panel of A")?;
         let b = try_zeros(cols * width, "a panel of B")?;
         Ok(Self {
-            state: State::Here(vec![a, b]),
+            state: PanelState::Here(vec![a, b]),
             blocks: [Block::default(), Block::default()],
             in_place: [false; 2],
             staged: Vec::new(),
@@ -93,8 +93,8 @@ impl<'a, T: Element> Panels<'a, T> {
 
     /// Takes the buffers that these steps need behind the panels, and writes the panels of A, so that no page of either is
     /// made while messages are under way.
-    pub(super) fn prepare(&mut self, schedule: &Schedule, steps: impl Iterator<Item = usize>) {
-        let State::Here(all) = &mut self.state else {
+    pub(super) fn prepare(&mut self, schedule: &StepSchedule, steps: impl Iterator<Item = usize>) {
+        let PanelState::Here(all) = &mut self.state else {
             panic!("panels are prepared while they travel");
         };
         touch(&mut all[A]);
@@ -104,13 +104,13 @@ impl<'a, T: Element> Panels<'a, T> {
             for (side, panel) in panels.iter().enumerate() {
                 let transfers = schedule.transfers(step, side);
                 let mut packed: Vec<&Block> = Vec::new();
-                for Piece { block, .. } in &transfers.sends {
+                for PanelPiece { block, .. } in &transfers.sends {
                     if !packed.contains(&block) {
                         packed.push(block);
                         buffers.fresh(Use::Send(side), block.len());
                     }
                 }
-                let staged = |piece: &&Piece| piece.block.rows != panel.rows;
+                let staged = |piece: &&PanelPiece| piece.block.rows != panel.rows;
                 for piece in transfers.recvs.iter().filter(staged) {
                     buffers.fresh(Use::Receive(side), piece.block.len());
                 }
@@ -121,7 +121,7 @@ impl<'a, T: Element> Panels<'a, T> {
 
     /// The room for the widest panel of B, of the columns of a part of C; `None` where none is needed.
     pub(super) fn b_room(&mut self, cols: usize) -> Option<ViewMut<'_, T>> {
-        let State::Here(buffers) = &mut self.state else {
+        let PanelState::Here(buffers) = &mut self.state else {
             panic!("panels are asked for while they travel");
         };
         let width = buffers[B].len() / cols.max(1);
@@ -129,8 +129,8 @@ impl<'a, T: Element> Panels<'a, T> {
     }
 
     /// Sends what others need for `step`, copies what this rank holds itself, and starts to receive the rest.
-    pub(super) fn start(&mut self, operands: &Operands<'a, '_, T>, step: usize) -> Volume {
-        let State::Here(buffers) = &mut self.state else {
+    pub(super) fn start(&mut self, operands: &StepOperands<'a, '_, T>, step: usize) -> Volume {
+        let PanelState::Here(buffers) = &mut self.state else {
             panic!("panels are sent for while others travel");
         };
         let mut buffers = Buffers::new(std::mem::take(buffers), &mut self.spare);
@@ -187,13 +187,13 @@ impl<'a, T: Element> Panels<'a, T> {
             messages = recvs.len(),
             "panels are sent for"
         );
-        self.state = State::Coming(Transfer::start(operands.comm, buffers, &sends, &recvs));
+        self.state = PanelState::Coming(Transfer::start(operands.comm, buffers, &sends, &recvs));
         volume
     }
 
     /// Makes the messages progress, and puts what has come into its place; whether the panels are here.
     pub(super) fn progress(&mut self) -> bool {
-        let State::Coming(transfer) = &mut self.state else {
+        let PanelState::Coming(transfer) = &mut self.state else {
             return true;
         };
         if !transfer.progress() {
@@ -205,8 +205,8 @@ impl<'a, T: Element> Panels<'a, T> {
 
     /// Takes the messages, which are done, and puts what they brought into its place.
     fn arrive(&mut self) {
-        let coming = std::mem::replace(&mut self.state, State::Here(Vec::new()));
-        let State::Coming(transfer) = coming else {
+        let coming = std::mem::replace(&mut self.state, PanelState::Here(Vec::new()));
+        let PanelState::Coming(transfer) = coming else {
             self.state = coming;
             return;
         };
@@ -223,7 +223,7 @@ impl<'a, T: Element> Panels<'a, T> {
             place.copy_from(View::new(&data, rows, cols, rows));
             buffers[*buffer] = data;
         }
-        self.state = State::Here(buffers);
+        self.state = PanelState::Here(buffers);
         tracing::trace!(k = self.first_k(), "panels are here");
     }
 
@@ -233,8 +233,8 @@ impl<'a, T: Element> Panels<'a, T> {
     }
 
     /// The panel of A and that of B; they are here.
-    pub(super) fn both<'s>(&'s self, operands: &Operands<'_, 's, T>) -> [View<'s, T>; 2] {
-        let State::Here(buffers) = &self.state else {
+    pub(super) fn both<'s>(&'s self, operands: &StepOperands<'_, 's, T>) -> [View<'s, T>; 2] {
+        let PanelState::Here(buffers) = &self.state else {
             panic!("panels are asked for while they travel");
         };
         [A, B].map(|side| {
@@ -257,7 +257,7 @@ fn touch<T: Element>(zeros: &mut [T]) {
     }
 }
 
-/// The buffers of [`Panels`] while messages are made of them. They are kept from step to step, since fresh memory would be
+/// The buffers of [`StepPanels`] while messages are made of them. They are kept from step to step, since fresh memory would be
 /// faulted in every time.
 struct Buffers<'s, T> {
     all: Vec<Vec<T>>,
@@ -302,11 +302,11 @@ impl<'s, T: Element> Buffers<'s, T> {
     fn pack(
         &mut self,
         (side, factor): (usize, &Operand<'_, T>),
-        pieces: &[Piece],
+        pieces: &[PanelPiece],
         sends: &mut Vec<Message>,
     ) {
         let mut packed: Vec<(&Block, usize)> = Vec::new();
-        for Piece {
+        for PanelPiece {
             rank, block, tag, ..
         } in pieces
         {
@@ -352,10 +352,10 @@ mod tests {
         for rank in 0..areas.len() {
             let width = c.part(rank).cols;
             let plan = Plan::with_layout(problem, layout.clone(), vec![width], rank).unwrap();
-            let schedule = Schedule::new(&plan, rank);
-            let mut panels = Panels::<f64>::new(&c.part(rank), panel, [true; 2]).unwrap();
+            let schedule = StepSchedule::new(&plan, rank);
+            let mut panels = StepPanels::<f64>::new(&c.part(rank), panel, [true; 2]).unwrap();
             panels.prepare(&schedule, 0..plan.steps());
-            let State::Here(buffers) = &panels.state else {
+            let PanelState::Here(buffers) = &panels.state else {
                 panic!("nothing travels");
             };
             for side in [A, B] {

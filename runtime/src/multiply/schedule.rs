@@ -15,7 +15,7 @@ use std::ops::Range;
 use isochron_devices::ViewMut;
 use isochron_hierarchy::predict::{Links, rounds};
 
-use super::order::{Order, most_at_once};
+use super::order::{StepOrder, most_at_once};
 use super::plan::{Plan, Split};
 use super::tree;
 use crate::comm::MAX_TAG;
@@ -68,7 +68,7 @@ impl Block {
 
 /// A block on its way between this rank and another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct PanelPiece {
     /// The other rank.
     pub rank: usize,
     pub block: Block,
@@ -81,16 +81,16 @@ pub(super) struct Piece {
 
 /// One rank's share of one step, for one factor: what it sends is what the readers need in that step of theirs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Transfers {
-    pub sends: Vec<Piece>,
-    pub recvs: Vec<Piece>,
+pub(super) struct StepTransfers {
+    pub sends: Vec<PanelPiece>,
+    pub recvs: Vec<PanelPiece>,
     /// What this rank holds itself of what it needs.
     pub own: Option<Block>,
 }
 
 /// One rank's transfers in every step.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(super) struct StepSchedule {
     rank: usize,
     width: usize,
     /// The indices along k that this rank computes over.
@@ -98,7 +98,7 @@ pub(super) struct Schedule {
     /// Whether each rank begins with what it holds.
     own_orders: bool,
     /// Made when it is asked for the first time: much is known without.
-    order: OnceCell<Order>,
+    order: OnceCell<StepOrder>,
     /// What every rank holds of each factor.
     factors: [Vec<Part>; 2],
     /// The part of C that every rank computes with panels of this rank's k.
@@ -108,7 +108,7 @@ pub(super) struct Schedule {
     relays: Relays,
 }
 
-impl Schedule {
+impl StepSchedule {
     pub(super) fn new(plan: &Plan, rank: usize) -> Self {
         let ranks = 0..plan.n_ranks();
         // Where k is split, nobody else computes with what this rank holds.
@@ -182,7 +182,7 @@ impl Schedule {
                     0
                 }
             };
-            Order::new(self.pieces(), (0..self.c_parts.len()).map(first))
+            StepOrder::new(self.pieces(), (0..self.c_parts.len()).map(first))
         });
         self.piece(order.piece(rank, step))
     }
@@ -246,12 +246,12 @@ impl Schedule {
     }
 
     /// What of a factor comes and goes in one step.
-    pub(super) fn transfers(&self, step: usize, side: usize) -> Transfers {
+    pub(super) fn transfers(&self, step: usize, side: usize) -> StepTransfers {
         let me = self.rank;
         let shared = |holder, reader| self.shared(side, &self.pivot(reader, step), holder, reader);
-        let mut transfers = Transfers {
+        let mut transfers = StepTransfers {
             own: shared(me, me),
-            ..Transfers::default()
+            ..StepTransfers::default()
         };
         for (block, readers) in self.readers(side, |reader| self.pivot(reader, step)) {
             let route = self.route(step, side, me, (&block, readers));
@@ -312,13 +312,13 @@ impl Schedule {
         side: usize,
         holder: usize,
         (block, readers): (&Block, Vec<usize>),
-    ) -> Route {
+    ) -> PieceRoute {
         let ranks = self.c_parts.len();
         // A set of panels is used again when its messages are done, so that no two steps under way have the same number.
         let tag = ((step % self.sets) * 2 + side) * ranks + holder + 1;
         let tag = u32::try_from(tag).ok().filter(|&tag| tag <= MAX_TAG);
         let relayed = self.relays.favour(block.len(), readers.len());
-        Route {
+        PieceRoute {
             members: std::iter::once(holder).chain(readers).collect(),
             tag: tag.filter(|_| relayed),
         }
@@ -343,22 +343,22 @@ impl Relays {
 }
 
 /// How a block gets from its holder to all who need it.
-struct Route {
+struct PieceRoute {
     /// The holder, and the others in ascending order.
     members: Vec<usize>,
     /// Of one that is passed on in a tree.
     tag: Option<u32>,
 }
 
-impl Route {
+impl PieceRoute {
     /// What the holder sends.
-    fn sent(&self, block: Block) -> impl Iterator<Item = Piece> {
+    fn sent(&self, block: Block) -> impl Iterator<Item = PanelPiece> {
         let (tag, members) = (self.tag.unwrap_or(0), self.members.len());
         let to: Vec<usize> = match self.tag {
             Some(_) => tree::children(0, members).collect(),
             None => (1..members).collect(),
         };
-        to.into_iter().map(move |member| Piece {
+        to.into_iter().map(move |member| PanelPiece {
             rank: self.members[member],
             block: block.clone(),
             tag,
@@ -367,7 +367,7 @@ impl Route {
     }
 
     /// What `reader` receives and passes on.
-    fn received(&self, reader: usize, block: Block) -> Option<Piece> {
+    fn received(&self, reader: usize, block: Block) -> Option<PanelPiece> {
         let member = self
             .members
             .iter()
@@ -376,13 +376,13 @@ impl Route {
             + 1;
         let rank_of = |member: usize| self.members[member];
         Some(match self.tag {
-            None => Piece {
+            None => PanelPiece {
                 rank: self.members[0],
                 block,
                 tag: 0,
                 forward: Vec::new(),
             },
-            Some(tag) => Piece {
+            Some(tag) => PanelPiece {
                 rank: rank_of(tree::parent(member)?),
                 block,
                 tag,
@@ -406,14 +406,14 @@ mod tests {
     use crate::multiply::Problem;
 
     /// Every rank's schedule for a layout of these areas.
-    fn schedules(areas: &[f64], [m, n, k]: [usize; 3], panel: usize) -> Vec<Schedule> {
+    fn schedules(areas: &[f64], [m, n, k]: [usize; 3], panel: usize) -> Vec<StepSchedule> {
         let problem = Problem::new(m, n, k, 3).unwrap().with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
         let layout = columns::br(areas, rows, cols).unwrap();
         let c = Distribution::new(m, n, problem.block(), Arc::new(layout.clone()));
         let plan = Plan::with_layout(problem, layout, vec![c.part(0).cols], 0).unwrap();
         (0..areas.len())
-            .map(|rank| Schedule::new(&plan, rank))
+            .map(|rank| StepSchedule::new(&plan, rank))
             .collect()
     }
 
@@ -425,7 +425,7 @@ mod tests {
         ) {
             let schedules = schedules(&areas, shape, panel);
             for (step, side) in (0..shape[2].div_ceil(panel)).flat_map(|step| [(step, A), (step, B)]) {
-                let all: Vec<Transfers> = schedules.iter().map(|s| s.transfers(step, side)).collect();
+                let all: Vec<StepTransfers> = schedules.iter().map(|s| s.transfers(step, side)).collect();
                 let (mut sent, mut received) = (Vec::new(), Vec::new());
                 for (rank, transfers) in all.iter().enumerate() {
                     for piece in &transfers.sends {
@@ -496,7 +496,7 @@ mod tests {
         let relayed = |areas: usize| {
             let schedules = schedules(&vec![1.0; areas], [4, 3 * areas, 24], 3);
             let sent = (0..8).flat_map(|step| schedules[0].transfers(step, A).sends);
-            let sent: Vec<Piece> = sent.collect();
+            let sent: Vec<PanelPiece> = sent.collect();
             (sent.len(), sent.iter().any(|piece| piece.tag > 0))
         };
         // One row of ranks, who all need the same of A.

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceError, DeviceTeam, Element, UpdateTime};
 
-use super::panels::{Operands, Panels, Volume};
+use super::panels::{StepOperands, StepPanels, Volume};
 use super::plan::{PartOfK, Plan};
-use super::schedule::Schedule;
+use super::schedule::StepSchedule;
 use super::{check_factors, check_part};
 use crate::comm::{self, Comm, Pause, agree};
 use crate::error::Error;
@@ -43,7 +43,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     pub(super) fn job(
         &mut self,
         beta: T,
-        sets: &mut [Panels<'a, T>],
+        sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
     ) -> Result<Volume, Error> {
         let depth = self.plan.depth(self.comm.rank());
@@ -73,7 +73,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     fn part(
         &mut self,
         index: usize,
-        sets: &mut [Panels<'a, T>],
+        sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
     ) -> Result<Volume, Error> {
         let (comm, part) = (self.comm, self.plan.k_part(index));
@@ -91,8 +91,8 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             }
         };
         let plan = part.plan();
-        let schedule = Schedule::new(plan, comm.rank());
-        let operands = Operands {
+        let schedule = StepSchedule::new(plan, comm.rank());
+        let operands = StepOperands {
             comm,
             schedule: &schedule,
             factors: plan.operands(factors),
@@ -105,9 +105,9 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     /// message, and makes all messages progress. Nobody waits for what is packed for a step but the first.
     fn run(
         &mut self,
-        operands: &Operands<'a, '_, T>,
+        operands: &StepOperands<'a, '_, T>,
         steps: usize,
-        sets: &mut [Panels<'a, T>],
+        sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
     ) -> Volume {
         let mut total = Volume::default();
@@ -126,7 +126,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             let (next, later) = ahead.split_at_mut(1);
             let next_is_here = step + 1 < sent_for && next[0].progress();
             // Whether anything is still under way.
-            let mut duty = |next: Option<&mut Panels<'a, T>>| {
+            let mut duty = |next: Option<&mut StepPanels<'a, T>>| {
                 let first = step + 2 - usize::from(next.is_some());
                 let mut more = false;
                 for (ahead, panels) in (first..steps).zip(next.into_iter().chain(&mut *later)) {
@@ -157,7 +157,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
 
     /// Waits for the panels of the first of these sets, which it should not need to. What others wait for may pass through
     /// the sets of later steps.
-    fn wait_for(&mut self, sets: &mut [Panels<'_, T>], operands: &Operands<'_, '_, T>) {
+    fn wait_for(&mut self, sets: &mut [StepPanels<'_, T>], operands: &StepOperands<'_, '_, T>) {
         let start = Instant::now();
         let mut pause = Pause::default();
         while !sets[0].progress() {

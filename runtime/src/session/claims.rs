@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A device of a platform file that is a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Wish {
+pub(super) struct GpuWish {
     /// Index of the device in its node.
     pub device: usize,
     /// The GPU's number in the process; without one the next that is free.
@@ -17,18 +17,18 @@ pub(super) struct Wish {
 
 /// A rank of the host that wishes for GPUs.
 #[derive(Debug)]
-pub(super) struct Seeker<'a> {
+pub(super) struct GpuSeeker<'a> {
     /// Its rank in the job.
     pub rank: usize,
     /// The UUIDs of the GPUs that it sees, in the order of their numbers.
     pub gpus: Vec<&'a str>,
     /// What it wishes for.
-    pub wishes: &'a [Wish],
+    pub wishes: &'a [GpuWish],
 }
 
 /// A wish that cannot be granted.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct GpuRefusal {
     /// The rank whose wish it is.
     pub rank: usize,
     /// The number that it names, or that it wants the next one.
@@ -39,13 +39,13 @@ pub(super) struct Refusal {
 
 /// A device that has a GPU.
 #[derive(Debug, Clone, Copy)]
-struct Holder {
+struct GpuHolder {
     rank: usize,
     device: usize,
     share: bool,
 }
 
-impl std::fmt::Display for Holder {
+impl std::fmt::Display for GpuHolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "node {}, device {}", self.rank, self.device)
     }
@@ -53,16 +53,16 @@ impl std::fmt::Display for Holder {
 
 /// The devices of a host's platform nodes that have GPUs, by UUID.
 #[derive(Debug, Default)]
-pub(super) struct Claims<'a> {
-    holders: BTreeMap<&'a str, Vec<Holder>>,
+pub(super) struct GpuClaims<'a> {
+    holders: BTreeMap<&'a str, Vec<GpuHolder>>,
 }
 
-impl<'a> Claims<'a> {
+impl<'a> GpuClaims<'a> {
     /// Grants the wishes of all ranks of a host: the UUIDs of each rank's GPUs, in the order of its wishes.
     ///
     /// GPUs that are named by number go first; then, in the order of ranks and devices, each other device gets the next
     /// one that nobody has. Only devices that all say so share a GPU: by the same number, or where none is free.
-    pub fn grant(seekers: &[Seeker<'a>]) -> Result<(Self, Vec<Vec<&'a str>>), Refusal> {
+    pub fn grant(seekers: &[GpuSeeker<'a>]) -> Result<(Self, Vec<Vec<&'a str>>), GpuRefusal> {
         let mut claims = Self::default();
         let mut granted: Vec<Vec<&str>> =
             seekers.iter().map(|s| vec![""; s.wishes.len()]).collect();
@@ -82,8 +82,8 @@ impl<'a> Claims<'a> {
         self.holders.get(uuid).map_or(0, Vec::len)
     }
 
-    fn take(&mut self, seeker: &Seeker<'a>, wish: &Wish) -> Result<&'a str, Refusal> {
-        let holder = Holder {
+    fn take(&mut self, seeker: &GpuSeeker<'a>, wish: &GpuWish) -> Result<&'a str, GpuRefusal> {
+        let holder = GpuHolder {
             rank: seeker.rank,
             device: wish.device,
             share: wish.share,
@@ -92,7 +92,7 @@ impl<'a> Claims<'a> {
             Some(number) => self.numbered(seeker, number, holder),
             None => self.next(seeker, holder),
         };
-        let uuid = found.map_err(|reason| Refusal {
+        let uuid = found.map_err(|reason| GpuRefusal {
             rank: seeker.rank,
             value: wish
                 .number
@@ -105,9 +105,9 @@ impl<'a> Claims<'a> {
 
     fn numbered(
         &self,
-        seeker: &Seeker<'a>,
+        seeker: &GpuSeeker<'a>,
         number: usize,
-        holder: Holder,
+        holder: GpuHolder,
     ) -> Result<&'a str, String> {
         let uuid = *seeker.gpus.get(number).ok_or_else(|| {
             let n = seeker.gpus.len();
@@ -122,7 +122,7 @@ impl<'a> Claims<'a> {
     }
 
     /// The free GPU with the lowest number; without one, where it may be shared, the one that the fewest have.
-    fn next(&self, seeker: &Seeker<'a>, holder: Holder) -> Result<&'a str, String> {
+    fn next(&self, seeker: &GpuSeeker<'a>, holder: GpuHolder) -> Result<&'a str, String> {
         let able = seeker.gpus.iter().copied();
         let able = able.filter(|uuid| self.hindrance(uuid, holder).is_none());
         able.min_by_key(|uuid| self.count(uuid)).ok_or_else(|| {
@@ -140,9 +140,9 @@ impl<'a> Claims<'a> {
     }
 
     /// A device that keeps this one from the GPU.
-    fn hindrance(&self, uuid: &str, holder: Holder) -> Option<Holder> {
+    fn hindrance(&self, uuid: &str, holder: GpuHolder) -> Option<GpuHolder> {
         let holders = self.holders.get(uuid)?;
-        let hinders = |other: &&Holder| !(holder.share && other.share);
+        let hinders = |other: &&GpuHolder| !(holder.share && other.share);
         holders.iter().find(hinders).copied()
     }
 }
@@ -151,8 +151,8 @@ impl<'a> Claims<'a> {
 mod tests {
     use super::*;
 
-    fn wishes(wishes: &[(Option<usize>, bool)]) -> Vec<Wish> {
-        let wish = |(device, &(number, share)): (usize, &(Option<usize>, bool))| Wish {
+    fn wishes(wishes: &[(Option<usize>, bool)]) -> Vec<GpuWish> {
+        let wish = |(device, &(number, share)): (usize, &(Option<usize>, bool))| GpuWish {
             device,
             number,
             share,
@@ -164,12 +164,12 @@ mod tests {
     fn granted<'a>(
         gpus: &[&'a str],
         ranks: &[&[(Option<usize>, bool)]],
-    ) -> Result<Vec<Vec<&'a str>>, Refusal> {
-        let wishes: Vec<Vec<Wish>> = ranks.iter().map(|rank| wishes(rank)).collect();
-        let seekers: Vec<Seeker<'_>> = wishes
+    ) -> Result<Vec<Vec<&'a str>>, GpuRefusal> {
+        let wishes: Vec<Vec<GpuWish>> = ranks.iter().map(|rank| wishes(rank)).collect();
+        let seekers: Vec<GpuSeeker<'_>> = wishes
             .iter()
             .enumerate()
-            .map(|(rank, wishes)| Seeker {
+            .map(|(rank, wishes)| GpuSeeker {
                 rank,
                 gpus: gpus.to_vec(),
                 wishes,
@@ -177,7 +177,7 @@ mod tests {
             .collect();
         // The names outlive the wishes.
         let named = |uuid: &&str| *gpus.iter().find(|gpu| *gpu == uuid).unwrap();
-        let granted = Claims::grant(&seekers)?.1;
+        let granted = GpuClaims::grant(&seekers)?.1;
         Ok(granted
             .iter()
             .map(|rank| rank.iter().map(named).collect())
@@ -210,23 +210,23 @@ mod tests {
     fn ranks_that_see_different_gpus_number_their_own() {
         let (wishes, number) = (wishes(&[NEXT]), wishes(&[(Some(0), false)]));
         let seekers = [
-            Seeker {
+            GpuSeeker {
                 rank: 4,
                 gpus: vec!["a", "b"],
                 wishes: &wishes,
             },
-            Seeker {
+            GpuSeeker {
                 rank: 5,
                 gpus: vec!["b"],
                 wishes: &wishes,
             },
-            Seeker {
+            GpuSeeker {
                 rank: 6,
                 gpus: vec!["c"],
                 wishes: &number,
             },
         ];
-        let (claims, granted) = Claims::grant(&seekers).unwrap();
+        let (claims, granted) = GpuClaims::grant(&seekers).unwrap();
         assert_eq!(granted, [["a"], ["b"], ["c"]]);
         assert_eq!((claims.count("b"), claims.count("d")), (1, 0));
     }

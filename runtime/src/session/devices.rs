@@ -11,19 +11,19 @@ use isochron_devices::{
 use isochron_devices::{CpuWorker, CudaConfig, CudaWorker, PacedWorker, Worker};
 use isochron_devices::{DeviceError, rank_devices, reserve_hosts, share_cores};
 
-use super::gpus::Mine;
 use super::platform::{Cores, DeviceSpec, NodeSpec};
+use super::rank_gpu::RankGpu;
 use crate::error::Error;
 
 /// The cores of a host that one of its ranks may take, as device after device is made.
-struct Share {
+struct RankCores {
     cores: Vec<CoreInfo>,
     taken: usize,
     /// Whether each core belongs to this rank alone, and threads may be bound to it.
     exclusive: bool,
 }
 
-impl Share {
+impl RankCores {
     /// The cores of the host that rank `index` of `count` gets, by [`share_cores`]; where there are more ranks than cores,
     /// ranks share.
     fn new(topology: &Topology, index: usize, count: usize) -> Self {
@@ -59,7 +59,7 @@ impl Share {
     fn reserve(
         &mut self,
         topology: &Topology,
-        gpus: &[&Mine],
+        gpus: &[&RankGpu],
     ) -> Result<Vec<(Vec<CoreInfo>, bool)>, Error> {
         let left = self.cores.split_off(self.taken.min(self.cores.len()));
         if left.is_empty() {
@@ -79,7 +79,7 @@ impl Share {
 }
 
 /// Where GPUs are on the buses of their host.
-fn addresses<'a>(gpus: impl Iterator<Item = &'a Mine>) -> Result<Vec<BusId>, DeviceError> {
+fn addresses<'a>(gpus: impl Iterator<Item = &'a RankGpu>) -> Result<Vec<BusId>, DeviceError> {
     gpus.map(|gpu| gpu.info.pci_bus_id.parse()).collect()
 }
 
@@ -94,7 +94,7 @@ pub(super) fn make_team(
     node: &NodeSpec,
     place: (usize, usize),
     grouping: Grouping,
-    gpus: &[Mine],
+    gpus: &[RankGpu],
     (topology, blas): (&Arc<Topology>, &Arc<dyn Blas>),
     notices: &mut Vec<String>,
 ) -> Result<DeviceTeam, Error> {
@@ -102,7 +102,7 @@ pub(super) fn make_team(
         let workers = default_workers(place, grouping, gpus, (topology, blas), notices)?;
         return Ok(DeviceTeam::new(workers)?);
     }
-    let mut share = Share::new(topology, place.0, place.1);
+    let mut share = RankCores::new(topology, place.0, place.1);
     // What a device asks for by number is not for those that ask for a count, before or after it.
     for device in &node.devices {
         if let Cores::List(list) = &device.cores {
@@ -122,7 +122,7 @@ pub(super) fn make_team(
     let anywhere = named
         .iter()
         .filter(|((_, device), _)| device.cores == Cores::All);
-    let anywhere: Vec<&Mine> = anywhere.map(|(_, gpu)| *gpu).collect();
+    let anywhere: Vec<&RankGpu> = anywhere.map(|(_, gpu)| *gpu).collect();
     let mut hosts = share.reserve(topology, &anywhere)?.into_iter();
     for ((index, device), gpu) in named {
         let host = match &device.cores {
@@ -166,7 +166,7 @@ pub(super) fn found_devices(
     topology: &Topology,
     place: (usize, usize),
     grouping: Grouping,
-    gpus: &[Mine],
+    gpus: &[RankGpu],
 ) -> Result<RankDevices, Error> {
     let addresses = addresses(gpus.iter())?;
     Ok(rank_devices(topology, place, grouping, &addresses))
@@ -177,7 +177,7 @@ pub(super) fn found_devices(
 fn default_workers(
     place: (usize, usize),
     grouping: Grouping,
-    gpus: &[Mine],
+    gpus: &[RankGpu],
     (topology, blas): (&Arc<Topology>, &Arc<dyn Blas>),
     notices: &mut Vec<String>,
 ) -> Result<Vec<Box<dyn Worker>>, Error> {
@@ -209,7 +209,7 @@ type GpuWorkers = Result<Vec<Box<dyn Worker>>, (usize, DeviceError)>;
 
 fn gpu_workers(
     hosts: &[GpuHost],
-    gpus: &[Mine],
+    gpus: &[RankGpu],
     topology: &Arc<Topology>,
 ) -> Result<GpuWorkers, Error> {
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
@@ -231,7 +231,7 @@ fn gpu_workers(
 
 fn make_gpu(
     device: &DeviceSpec,
-    gpu: &Mine,
+    gpu: &RankGpu,
     (cores, pin): (Vec<CoreInfo>, bool),
     topology: &Arc<Topology>,
 ) -> Result<Box<dyn Worker>, Error> {
@@ -259,7 +259,7 @@ fn paced(worker: Box<dyn Worker>, device: &DeviceSpec) -> Result<Box<dyn Worker>
 fn make_worker(
     device: &DeviceSpec,
     index: usize,
-    share: &mut Share,
+    share: &mut RankCores,
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<Box<dyn Worker>, Error> {

@@ -2,21 +2,21 @@
 
 use isochron_devices::cuda;
 use isochron_devices::deal_by_distance;
-use isochron_devices::memory_available_bytes;
 use isochron_devices::topology::Topology;
 use isochron_devices::{CudaInfo, DeviceKind};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::claims::{Claims, Refusal, Seeker, Wish};
+use super::claims::{GpuClaims, GpuRefusal, GpuSeeker, GpuWish};
 use super::platform::{DeviceSpec, NodeSpec};
+use super::rank_gpu::RankGpu;
 use super::slices;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
 /// A GPU that a rank could drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Offer {
+struct GpuOffer {
     uuid: String,
     /// Of the nearest of the rank's cores to the GPU's bus; 0 is the nearest.
     distance: u32,
@@ -24,37 +24,11 @@ struct Offer {
 
 /// What a rank could drive, where, and what it wants of it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Offers {
+struct RankOffers {
     host: String,
-    gpus: Vec<Offer>,
+    gpus: Vec<GpuOffer>,
     /// The GPUs that its devices in the platform file name; without such devices it drives what it is dealt.
-    wishes: Option<Vec<Wish>>,
-}
-
-/// A GPU that a rank drives.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Mine {
-    pub info: CudaInfo,
-    /// How many devices of the host drive it, this one included.
-    pub sharers: usize,
-    /// How many devices of the host drive GPUs, over all its ranks.
-    pub on_host: usize,
-}
-
-impl Mine {
-    /// The memory that each of several devices may use of it, when nothing else is said: equal parts, since whoever comes
-    /// first would take it all. `None` for a device that has it alone, which takes what it finds free.
-    pub(super) fn memory_part_bytes(&self) -> Option<u64> {
-        let sharers = self.sharers as u64;
-        (sharers > 1).then(|| self.info.memory_bytes / sharers)
-    }
-
-    /// The host memory that it may pin when nothing else is said: all GPUs of the host a quarter of what is available, in
-    /// equal parts. `None` where the system does not tell what that is.
-    pub(super) fn host_part_bytes(&self) -> Option<u64> {
-        let available = memory_available_bytes()?;
-        Some(available / 4 / self.on_host.max(1) as u64)
-    }
+    wishes: Option<Vec<GpuWish>>,
 }
 
 /// The GPUs that this rank drives: one for each GPU device of its node in the platform file, in their order, and without
@@ -72,28 +46,28 @@ pub(super) fn mine(
     topology: &Topology,
     node: &NodeSpec,
     notices: &mut Vec<String>,
-) -> Result<Vec<Mine>, Error> {
+) -> Result<Vec<RankGpu>, Error> {
     let wishes = (!node.devices.is_empty()).then(|| wishes(node));
     let is_wanted = wishes.as_ref().is_none_or(|wishes| !wishes.is_empty());
     let found = match is_wanted {
         true => visible(comm, notices),
         false => Vec::new(),
     };
-    let offer = |gpu: &CudaInfo| Offer {
+    let offer = |gpu: &CudaInfo| GpuOffer {
         uuid: gpu.uuid.clone(),
         distance: distance(topology, gpu),
     };
-    let offers = Offers {
+    let offers = RankOffers {
         host: comm.host().to_owned(),
         gpus: found.iter().map(offer).collect(),
         wishes,
     };
     let all = comm.all_gather(&serde_json::to_vec(&offers).unwrap_or_default());
     let here = |(rank, bytes): (usize, &Vec<u8>)| {
-        let offers: Offers = serde_json::from_slice(bytes).ok()?;
+        let offers: RankOffers = serde_json::from_slice(bytes).ok()?;
         (offers.host == comm.host()).then_some((rank, offers))
     };
-    let ranks: Vec<(usize, Offers)> = all.iter().enumerate().filter_map(here).collect();
+    let ranks: Vec<(usize, RankOffers)> = all.iter().enumerate().filter_map(here).collect();
     let assigned = match assign(&ranks) {
         // The others of the host wait for the one whose wish it is.
         Err(refusal) if refusal.rank != comm.rank() => Ok(BTreeMap::new()),
@@ -105,14 +79,14 @@ pub(super) fn mine(
     let info = |(uuid, sharers): &Assigned| {
         let info = found.iter().find(|gpu| gpu.uuid == *uuid)?.clone();
         let sharers = *sharers;
-        Some(Mine {
+        Some(RankGpu {
             info,
             sharers,
             on_host,
         })
     };
     let mine = assigned.get(&comm.rank()).into_iter().flatten();
-    let mine: Vec<Mine> = mine.filter_map(info).collect();
+    let mine: Vec<RankGpu> = mine.filter_map(info).collect();
     let driver_of = |uuid: &str| {
         let drives = |gpus: &[Assigned]| gpus.iter().any(|(driven, _)| driven == uuid);
         let mut driving = assigned.iter().filter(|(_, gpus)| drives(gpus));
@@ -123,10 +97,10 @@ pub(super) fn mine(
 }
 
 /// The GPUs that the devices of a node ask for.
-fn wishes(node: &NodeSpec) -> Vec<Wish> {
+fn wishes(node: &NodeSpec) -> Vec<GpuWish> {
     let devices = node.devices.iter().enumerate();
     let gpus = devices.filter(|(_, device)| device.kind == DeviceKind::Cuda);
-    let wish = |(index, device): (usize, &DeviceSpec)| Wish {
+    let wish = |(index, device): (usize, &DeviceSpec)| GpuWish {
         device: index,
         number: device.gpu,
         share: device.share,
@@ -135,7 +109,7 @@ fn wishes(node: &NodeSpec) -> Vec<Wish> {
 }
 
 /// Why a device of the platform file gets no GPU. Where there is none at all, what was found of CUDA says more.
-fn refused(refusal: Refusal, found: &[CudaInfo]) -> Error {
+fn refused(refusal: GpuRefusal, found: &[CudaInfo]) -> Error {
     let reason = match cuda::devices() {
         Err(error) if found.is_empty() => return error.into(),
         _ if found.is_empty() => cuda::survey().finding,
@@ -156,9 +130,9 @@ type Assigned = (String, usize);
 
 /// The GPUs of each rank of a host: those that the platform file gives its devices, or its part of those that no file
 /// names.
-fn assign(ranks: &[(usize, Offers)]) -> Result<BTreeMap<usize, Vec<Assigned>>, Refusal> {
-    let seekers: Vec<Seeker<'_>> = ranks.iter().map(|(rank, o)| o.seeker(*rank)).collect();
-    let (claims, granted) = Claims::grant(&seekers)?;
+fn assign(ranks: &[(usize, RankOffers)]) -> Result<BTreeMap<usize, Vec<Assigned>>, GpuRefusal> {
+    let seekers: Vec<GpuSeeker<'_>> = ranks.iter().map(|(rank, o)| o.seeker(*rank)).collect();
+    let (claims, granted) = GpuClaims::grant(&seekers)?;
     let counted = |uuid: &str| (uuid.to_owned(), claims.count(uuid));
     let granted = granted
         .iter()
@@ -166,9 +140,9 @@ fn assign(ranks: &[(usize, Offers)]) -> Result<BTreeMap<usize, Vec<Assigned>>, R
     let ranks_of = seekers.iter().map(|seeker| seeker.rank);
     let mut assigned: BTreeMap<usize, Vec<Assigned>> = ranks_of.zip(granted).collect();
     let takers = ranks.iter().filter(|(_, offers)| offers.wishes.is_none());
-    let is_free = |gpu: &&Offer| claims.count(&gpu.uuid) == 0;
-    let free = |offers: &Offers| offers.gpus.iter().filter(is_free).cloned().collect();
-    let (takers, left): (Vec<usize>, Vec<Vec<Offer>>) =
+    let is_free = |gpu: &&GpuOffer| claims.count(&gpu.uuid) == 0;
+    let free = |offers: &RankOffers| offers.gpus.iter().filter(is_free).cloned().collect();
+    let (takers, left): (Vec<usize>, Vec<Vec<GpuOffer>>) =
         takers.map(|(rank, offers)| (*rank, free(offers))).unzip();
     for (rank, gpus) in takers.into_iter().zip(deal(&left)) {
         let alone = gpus.into_iter().map(|uuid| (uuid, 1));
@@ -177,9 +151,9 @@ fn assign(ranks: &[(usize, Offers)]) -> Result<BTreeMap<usize, Vec<Assigned>>, R
     Ok(assigned)
 }
 
-impl Offers {
-    fn seeker(&self, rank: usize) -> Seeker<'_> {
-        Seeker {
+impl RankOffers {
+    fn seeker(&self, rank: usize) -> GpuSeeker<'_> {
+        GpuSeeker {
             rank,
             gpus: self.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect(),
             wishes: self.wishes.as_deref().unwrap_or_default(),
@@ -204,7 +178,7 @@ fn distance(topology: &Topology, gpu: &CudaInfo) -> u32 {
 }
 
 /// Deals GPUs among the ranks that see them, as [`deal_by_distance`] does: the UUIDs of each rank's own.
-fn deal(ranks: &[Vec<Offer>]) -> Vec<Vec<String>> {
+fn deal(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
     let all = ranks.iter().flatten();
     let uuids: BTreeSet<&str> = all.map(|gpu| gpu.uuid.as_str()).collect();
     let distances: Vec<Vec<Option<u32>>> = uuids
@@ -221,7 +195,7 @@ fn deal(ranks: &[Vec<Offer>]) -> Vec<Vec<String>> {
 }
 
 /// How far a rank is from a GPU, if it sees it.
-fn sees(gpus: &[Offer], uuid: &str) -> Option<u32> {
+fn sees(gpus: &[GpuOffer], uuid: &str) -> Option<u32> {
     let gpu = gpus.iter().find(|gpu| gpu.uuid == uuid);
     gpu.map(|gpu| gpu.distance)
 }
@@ -230,8 +204,8 @@ fn sees(gpus: &[Offer], uuid: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn offers(gpus: &[(&str, u32)]) -> Vec<Offer> {
-        let offer = |&(uuid, distance): &(&str, u32)| Offer {
+    fn offers(gpus: &[(&str, u32)]) -> Vec<GpuOffer> {
+        let offer = |&(uuid, distance): &(&str, u32)| GpuOffer {
             uuid: uuid.to_owned(),
             distance,
         };
@@ -260,12 +234,12 @@ mod tests {
     #[test]
     fn what_a_file_names_is_not_dealt() {
         let three = || offers(&[("a", 0), ("b", 0), ("c", 0)]);
-        let rank = |wishes: Option<Vec<Wish>>| Offers {
+        let rank = |wishes: Option<Vec<GpuWish>>| RankOffers {
             host: "h".to_owned(),
             gpus: three(),
             wishes,
         };
-        let wish = |number| Wish {
+        let wish = |number| GpuWish {
             device: 1,
             number,
             share: false,
@@ -281,51 +255,20 @@ mod tests {
         assert_eq!(uuids(4).collect::<Vec<_>>(), ["b", "a"]);
         assert_eq!(uuids(7).count(), 0);
         // Both ranks of the file share it, and the one without a file has nothing left.
-        let shared = || Offers {
+        let shared = || RankOffers {
             gpus: offers(&[("a", 0)]),
-            ..rank(Some(vec![Wish {
+            ..rank(Some(vec![GpuWish {
                 share: true,
                 ..wish(None)
             }]))
         };
-        let left = Offers {
+        let left = RankOffers {
             gpus: offers(&[("a", 0)]),
             ..rank(None)
         };
         let assigned = assign(&[(0, shared()), (1, shared()), (2, left)]).unwrap();
         assert_eq!(assigned[&1], [("a".to_owned(), 2)]);
         assert!(assigned[&2].is_empty());
-    }
-
-    #[test]
-    fn the_gpus_of_a_host_pin_a_quarter_of_its_memory_together() {
-        let gpu = |on_host| Mine {
-            info: gpu_info(),
-            sharers: 1,
-            on_host,
-        };
-        let (Some(one), Some(eight)) = (gpu(1).host_part_bytes(), gpu(8).host_part_bytes()) else {
-            return;
-        };
-        // Other programs take memory and give it back meanwhile.
-        let ratio = one as f64 / eight as f64;
-        assert!((4.0..16.0).contains(&ratio), "{one} and {eight}");
-    }
-
-    fn gpu_info() -> CudaInfo {
-        CudaInfo {
-            ordinal: 0,
-            name: "made up".to_owned(),
-            uuid: "a".to_owned(),
-            pci_bus_id: "0000:17:00.0".to_owned(),
-            compute_capability: (9, 0),
-            memory_bytes: 1 << 30,
-            multiprocessors: 1,
-            clock_hz: None,
-            peak_f64_flops_per_s: None,
-            peak_f32_flops_per_s: None,
-            is_slice: false,
-        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) fn available() -> u64 {
 
 /// What a rank asks of its host.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct Need {
+pub(super) struct MemoryNeed {
     /// Bytes that it cannot do without.
     pub bytes: u64,
     /// Bytes that its devices hold, and use again or give back first.
@@ -28,15 +28,15 @@ pub(super) struct Need {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Demand {
+struct RankDemand {
     host: String,
-    need: Need,
+    need: MemoryNeed,
     available: u64,
 }
 
 /// What the ranks of one host ask of it together.
 #[derive(Debug, Clone, Copy)]
-struct Host {
+struct HostDemand {
     needed: u64,
     available: u64,
     gathering: usize,
@@ -52,7 +52,7 @@ struct Host {
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn share(comm: &dyn Comm, need: Need, available: u64) -> Result<u64, Error> {
+pub(super) fn share(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Result<u64, Error> {
     let all = demands(comm, need, available);
     let hosts = hosts(all);
     refuse(&hosts)?;
@@ -80,7 +80,7 @@ pub(super) fn make_room(
     element: ElementType,
 ) -> Result<(), Error> {
     let is_gpu = |device: &&DeviceInfo| device.kind == DeviceKind::Cuda;
-    let need = Need {
+    let need = MemoryNeed {
         bytes,
         held: team.memory_held(),
         gathering: team.infos().iter().filter(is_gpu).count(),
@@ -91,7 +91,7 @@ pub(super) fn make_room(
     team.limit_memory(each);
     let devices = team.memory_needed(rows, slices, depth, element);
     let devices = agree(comm, devices.map_err(Error::from))?;
-    let need = Need {
+    let need = MemoryNeed {
         bytes: bytes.saturating_add(devices),
         ..need
     };
@@ -136,8 +136,8 @@ fn make_room_for(comm: &dyn Comm, team: &mut DeviceTeam, plan: &Plan) -> Result<
 }
 
 /// What every rank asks of its host, by rank.
-fn demands(comm: &dyn Comm, need: Need, available: u64) -> Vec<Demand> {
-    let demand = Demand {
+fn demands(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Vec<RankDemand> {
+    let demand = RankDemand {
         host: comm.host().to_string(),
         need,
         available,
@@ -149,14 +149,14 @@ fn demands(comm: &dyn Comm, need: Need, available: u64) -> Vec<Demand> {
         .collect()
 }
 
-fn hosts(demands: Vec<Demand>) -> BTreeMap<String, Host> {
-    let mut hosts: BTreeMap<String, Host> = BTreeMap::new();
+fn hosts(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
+    let mut hosts: BTreeMap<String, HostDemand> = BTreeMap::new();
     let mut held: BTreeMap<String, u64> = BTreeMap::new();
     for (rank, demand) in demands.into_iter().enumerate() {
-        let Need {
+        let MemoryNeed {
             bytes, gathering, ..
         } = demand.need;
-        let host = hosts.entry(demand.host.clone()).or_insert(Host {
+        let host = hosts.entry(demand.host.clone()).or_insert(HostDemand {
             needed: 0,
             available: demand.available,
             gathering: 0,
@@ -176,8 +176,8 @@ fn hosts(demands: Vec<Demand>) -> BTreeMap<String, Host> {
     hosts
 }
 
-fn refuse(hosts: &BTreeMap<String, Host>) -> Result<(), Error> {
-    let lacks = |host: &Host| host.needed.saturating_sub(host.available);
+fn refuse(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
+    let lacks = |host: &HostDemand| host.needed.saturating_sub(host.available);
     let worst = hosts.iter().max_by_key(|(_, host)| lacks(host));
     match worst.filter(|(_, host)| lacks(host) > 0) {
         Some((name, host)) => Err(Error::Memory {
@@ -198,7 +198,7 @@ fn refuse(hosts: &BTreeMap<String, Host>) -> Result<(), Error> {
 /// # Collective
 /// All ranks.
 pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
-    let all = demands(comm, Need::default(), available());
+    let all = demands(comm, MemoryNeed::default(), available());
     let hosts: BTreeMap<String, u64> = all
         .into_iter()
         .map(|demand| (demand.host, demand.available))
@@ -225,22 +225,22 @@ pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn demand(host: &str, need: Need, available: u64) -> Demand {
-        Demand {
+    fn demand(host: &str, need: MemoryNeed, available: u64) -> RankDemand {
+        RankDemand {
             host: host.to_string(),
             need,
             available,
         }
     }
 
-    fn bytes(bytes: u64) -> Need {
-        Need {
+    fn bytes(bytes: u64) -> MemoryNeed {
+        MemoryNeed {
             bytes,
-            ..Need::default()
+            ..MemoryNeed::default()
         }
     }
 
-    fn refused(demands: Vec<Demand>) -> Option<(String, Option<usize>, u64, u64)> {
+    fn refused(demands: Vec<RankDemand>) -> Option<(String, Option<usize>, u64, u64)> {
         match refuse(&hosts(demands)) {
             Ok(()) => None,
             Err(Error::Memory {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_devices_hold_is_not_needed_again() {
-        let holds = |held| Need { held, ..bytes(80) };
+        let holds = |held| MemoryNeed { held, ..bytes(80) };
         let with = |held| vec![demand("a", holds(held), 50), demand("a", bytes(0), 50)];
         assert_eq!(refused(with(30)), None);
         let lacking = Some(("a".to_string(), Some(0), 80, 79));
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn what_is_left_is_shared_by_the_devices_that_gather() {
         let comm = crate::comm::LocalComm::new();
-        let need = Need {
+        let need = MemoryNeed {
             bytes: 1 << 20,
             held: 0,
             gathering: 2,
@@ -288,7 +288,7 @@ mod tests {
         if before < u64::MAX {
             assert!(each < before && each > before / 8, "{each} of {before}");
         }
-        let too_much = Need {
+        let too_much = MemoryNeed {
             bytes: u64::MAX / 2,
             ..need
         };

@@ -8,10 +8,10 @@ mod gpus;
 mod load;
 mod memory;
 mod platform;
+mod rank_gpu;
 mod report;
 mod saved;
 mod slices;
-mod split;
 
 use std::path::PathBuf;
 use std::sync::Arc;

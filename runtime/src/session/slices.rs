@@ -5,7 +5,7 @@
 
 use isochron_devices::CudaInfo;
 
-use super::gpus::Mine;
+use super::rank_gpu::RankGpu;
 
 /// What to do for each rank of a host to see a slice of its own.
 pub(super) const REMEDY: &str = "start each rank with CUDA_VISIBLE_DEVICES=MIG-UUID of its own slice, as nvidia-smi -L lists them";
@@ -15,7 +15,7 @@ pub(super) const REMEDY: &str = "start each rank with CUDA_VISIBLE_DEVICES=MIG-U
 /// `driver_of` is the rank of this host that drives the GPU with a UUID, if any does.
 pub(super) fn notices(
     found: &[CudaInfo],
-    mine: &[Mine],
+    mine: &[RankGpu],
     driver_of: impl Fn(&str) -> Option<usize>,
 ) -> Vec<String> {
     let driven = mine.iter().filter(|gpu| gpu.info.is_slice);
@@ -36,7 +36,7 @@ pub(super) fn notices(
     )]
 }
 
-fn used_alone(gpu: &Mine) -> String {
+fn used_alone(gpu: &RankGpu) -> String {
     let shared = match gpu.sharers {
         0 | 1 => String::new(),
         n => format!(", which {n} devices share"),
@@ -71,8 +71,8 @@ mod tests {
         }
     }
 
-    fn mine(uuid: &str, sharers: usize) -> Mine {
-        Mine {
+    fn mine(uuid: &str, sharers: usize) -> RankGpu {
+        RankGpu {
             info: gpu(uuid),
             sharers,
             on_host: 1,

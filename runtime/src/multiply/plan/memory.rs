@@ -7,7 +7,7 @@ use num_complex::Complex64;
 use super::{Plan, Split};
 use crate::matrix::Distribution;
 use crate::multiply::reduce;
-use crate::multiply::schedule::{A, B, Schedule};
+use crate::multiply::schedule::{A, B, StepSchedule};
 use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
 
 /// Panels are not made narrower than this to save memory.
@@ -114,7 +114,7 @@ impl Plan {
             Split::C => self.panel_elements(rank),
             Split::K(_) => {
                 let mine = self.computed(rank);
-                let schedule = Schedule::new(self, rank);
+                let schedule = StepSchedule::new(self, rank);
                 let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
                 let panels = self.sets() * self.panel() * (of_a * mine.rows + of_b * mine.cols);
                 let computed = self.leading_dimension(mine.rows) * mine.cols;
@@ -129,7 +129,7 @@ impl Plan {
     /// sets.
     fn panel_elements(&self, rank: usize) -> usize {
         let mine = self.c().part(rank);
-        let schedule = Schedule::new(self, rank);
+        let schedule = StepSchedule::new(self, rank);
         let needed = self.needs_panels(&schedule);
         let sides = [mine.rows, mine.cols].into_iter().zip(needed);
         let panels: usize = sides

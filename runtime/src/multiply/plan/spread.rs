@@ -7,7 +7,7 @@ use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 
 use super::{Plan, Split};
 use crate::matrix::{Distribution, Matrix, Operand};
-use crate::multiply::schedule::{A, B, Schedule};
+use crate::multiply::schedule::{A, B, StepSchedule};
 
 impl Plan {
     /// How C is spread: one rectangle a rank.
@@ -82,7 +82,7 @@ impl Plan {
 
     /// Whether a rank needs panels of A, and of B, beside what it holds: where others hold a part, or it has to be
     /// transposed.
-    pub(in crate::multiply) fn needs_panels(&self, schedule: &Schedule) -> [bool; 2] {
+    pub(in crate::multiply) fn needs_panels(&self, schedule: &StepSchedule) -> [bool; 2] {
         let mut needed = schedule.needs_panels();
         for (side, needed) in needed.iter_mut().enumerate() {
             *needed |= self.problem.ops()[side].transposes() && schedule.reads(side);

@@ -5,6 +5,7 @@
 
 mod left_out;
 mod node;
+mod split;
 mod ways;
 
 use std::sync::Arc;
@@ -25,11 +26,11 @@ use crate::comm::{self, Comm, agree};
 use crate::error::Error;
 use crate::matrix::Distribution;
 use crate::multiply::{Found, Plan, Problem, Split, SplitChoice};
-pub(super) use node::NodeMemory;
+use node::NodeMemory;
 
 /// What the head rank tells the others to do next.
 #[derive(Serialize, Deserialize)]
-enum Order {
+enum HeadOrder {
     /// Balance your devices on a sub-matrix of this size, `0 × 0` for no work, and tell how long its update takes.
     Measure(Vec<Extent>),
     /// The nodes are balanced.
@@ -184,8 +185,8 @@ impl<T: Element> Balancer<'_, T> {
         let mut memory = NodeMemory::default();
         let balance = loop {
             match self.next_order(head.as_ref())? {
-                Order::Done(balance) => break *balance,
-                Order::Measure(extents) => {
+                HeadOrder::Done(balance) => break *balance,
+                HeadOrder::Measure(extents) => {
                     let extent = mine.map_or_else(Extent::default, |index| extents[index]);
                     let update = self.node_time(extent, &mut memory)?;
                     let mine = update.with_known(self.messages_s(rank, extent, nodes.len()));
@@ -236,13 +237,13 @@ impl<T: Element> Balancer<'_, T> {
     }
 
     /// The head machine's next step, on every rank.
-    fn next_order(&self, head: Option<&Inpa>) -> Result<Order, Error> {
+    fn next_order(&self, head: Option<&Inpa>) -> Result<HeadOrder, Error> {
         let mut bytes = head.map_or_else(Vec::new, |machine| {
             let order = match machine.step() {
                 Step::Measure(zones) => {
-                    Order::Measure(zones.iter().map(|zone| only(zone)).collect())
+                    HeadOrder::Measure(zones.iter().map(|zone| only(zone)).collect())
                 }
-                Step::Done(balance) => Order::Done(Box::new(balance)),
+                Step::Done(balance) => HeadOrder::Done(Box::new(balance)),
             };
             serde_json::to_vec(&order).unwrap_or_default()
         });

@@ -74,7 +74,7 @@ fn affordable(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig
 
 /// The update `C += A·B` that a node measures, in elements: C is `rows × cols`, A has `width` columns.
 #[derive(Debug, Clone, Copy)]
-struct Update {
+struct MeasuredUpdate {
     rows: usize,
     cols: usize,
     width: usize,
@@ -84,12 +84,12 @@ struct Update {
 ///
 /// Before each one every rank asks, once, and says whether it needs it; there is one as long as anybody does. When
 /// nobody does the rounds are over, which all ranks learn from the same question, and none asks again.
-struct Rounds<'a> {
+struct MeasureRounds<'a> {
     comm: &'a dyn Comm,
     over: bool,
 }
 
-impl<'a> Rounds<'a> {
+impl<'a> MeasureRounds<'a> {
     fn new(comm: &'a dyn Comm) -> Self {
         Self { comm, over: false }
     }
@@ -110,7 +110,7 @@ impl<'a> Rounds<'a> {
 
 /// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
 #[derive(Clone, Default)]
-pub(in crate::session) struct NodeMemory {
+pub(super) struct NodeMemory {
     pub found: HashMap<(u64, u64), DeviceBalance>,
     pub prior: Option<Vec<f64>>,
 }
@@ -118,12 +118,7 @@ pub(in crate::session) struct NodeMemory {
 impl NodeMemory {
     /// `columns` for the devices, in proportion to their speeds in the last sub-matrix; evenly where these are not known or
     /// do not count.
-    pub(in crate::session) fn slices(
-        &self,
-        columns: usize,
-        strategy: Strategy,
-        devices: usize,
-    ) -> Vec<usize> {
+    pub(super) fn slices(&self, columns: usize, strategy: Strategy, devices: usize) -> Vec<usize> {
         let known = self.prior.as_ref();
         let weights = known.filter(|_| strategy != Strategy::Homogeneous).cloned();
         apportioned(columns, &weights.unwrap_or_else(|| vec![1.0; devices]))
@@ -145,7 +140,7 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks, each with its own extent.
-    pub(in crate::session) fn node_time(
+    pub(super) fn node_time(
         &mut self,
         extent: Extent,
         memory: &mut NodeMemory,
@@ -158,8 +153,8 @@ impl<T: Element> Balancer<'_, T> {
         // Writing matrices would disturb whoever measures already.
         let prepared = self.operands.prepare(rows, cols, width);
         agree(self.comm, prepared.map_err(Error::from))?;
-        let update = Update { rows, cols, width };
-        let mut rounds = Rounds::new(self.comm);
+        let update = MeasuredUpdate { rows, cols, width };
+        let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
             .balance_devices(update, memory.prior.as_deref(), &mut rounds)
             .and_then(|balance| self.accompany(update, balance, &mut rounds));
@@ -185,9 +180,9 @@ impl<T: Element> Balancer<'_, T> {
     /// Repeats the slices that IDPA found for as long as any node measures.
     fn accompany(
         &mut self,
-        update: Update,
+        update: MeasuredUpdate,
         balance: DeviceBalance,
-        rounds: &mut Rounds<'_>,
+        rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
         if update.rows == 0 || update.cols == 0 || self.config.strategy == Strategy::Homogeneous {
             return Ok(balance);
@@ -199,11 +194,11 @@ impl<T: Element> Balancer<'_, T> {
 
     fn balance_devices(
         &mut self,
-        update: Update,
+        update: MeasuredUpdate,
         prior: Option<&[f64]>,
-        rounds: &mut Rounds<'_>,
+        rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        let Update { rows, cols, .. } = update;
+        let MeasuredUpdate { rows, cols, .. } = update;
         let span = tracing::info_span!("model", rows, cols);
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
@@ -224,7 +219,7 @@ impl<T: Element> Balancer<'_, T> {
     /// Measures the devices together, each on its columns.
     fn measure(
         &mut self,
-        Update { rows, width, .. }: Update,
+        MeasuredUpdate { rows, width, .. }: MeasuredUpdate,
         columns: &[u64],
         in_step: &mut InStep<'_>,
     ) -> Result<Vec<Observation>, Error> {
@@ -381,7 +376,7 @@ mod tests {
         let mut team = DeviceTeam::new(vec![Box::new(worker)]).unwrap();
         let comm = LocalComm::new();
         let mut balancer = balancer(&comm, &mut team, steps);
-        let update = Update {
+        let update = MeasuredUpdate {
             rows: 64,
             cols: 64,
             width: 1,

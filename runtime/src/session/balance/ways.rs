@@ -8,13 +8,13 @@ use isochron_hierarchy::layout::{Layout, Method, Rect};
 use isochron_hierarchy::predict::{Candidate, Node, Way, Work, along_k, choose, in_place};
 
 use super::Balancer;
+use super::split::AlongK;
 use crate::error::Error;
 use crate::matrix::Distribution;
 use crate::multiply::{Plan, SplitChoice};
-use crate::session::split::AlongK;
 
 /// The ways that were compared.
-pub(in crate::session) struct Ways {
+pub(super) struct Ways {
     /// The one to use.
     pub way: Way,
     /// All, in order of their seconds; empty where there was nothing to compare.
@@ -52,7 +52,7 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(in crate::session) fn ways(
+    pub(super) fn ways(
         &mut self,
         layout: &Layout,
         nodes: &[Node],
@@ -125,7 +125,7 @@ impl<T: Element> Balancer<'_, T> {
     }
 
     /// The nodes of these speeds, with what messages cost them.
-    pub(in crate::session) fn with_messages(&self, speeds: &[f64]) -> Vec<Node> {
+    pub(super) fn with_messages(&self, speeds: &[f64]) -> Vec<Node> {
         let node = |(rank, &speed): (usize, &f64)| Node {
             speed,
             element_s: self.byte_s(rank) * size_of::<T>() as f64,
@@ -135,7 +135,7 @@ impl<T: Element> Balancer<'_, T> {
 
     /// The speeds of nodes that take so long for an update of so many blocks of C, in blocks per second over all of k; 0
     /// where nothing is known.
-    pub(in crate::session) fn speeds(&self, areas: &[u64], times_s: &[f64]) -> Vec<f64> {
+    pub(super) fn speeds(&self, areas: &[u64], times_s: &[f64]) -> Vec<f64> {
         let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
         let speed = |(&area, &time_s): (&u64, &f64)| match time_s > 0.0 {
             true => area as f64 / (time_s * updates),
@@ -148,7 +148,7 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(in crate::session) fn work(&mut self) -> Work {
+    pub(super) fn work(&mut self) -> Work {
         Work {
             blocks: self.problem.c_blocks(),
             block: self.problem.block(),

@@ -14,10 +14,10 @@ use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
 use isochron_hierarchy::predict::{self, Candidate, Traffic, Way};
 
-use super::balance::{Balancer, NodeMemory};
-use super::memory::{self, Need};
+use super::{Balancer, NodeMemory};
 use crate::error::Error;
 use crate::multiply::{Found, Plan, Split, SplitChoice, held_evenly};
+use crate::session::memory::{self, MemoryNeed};
 
 /// How often less than with panels must travel when k is split before it is looked at: the sum of C is hidden by nothing.
 /// Where it is not, k is no candidate: its seconds would be the only ones that no node was measured for.
@@ -173,9 +173,9 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     fn fits(&self, plan: &Plan) -> Result<bool, Error> {
-        let need = Need {
+        let need = MemoryNeed {
             bytes: plan.memory_bytes(self.comm.rank()),
-            ..Need::default()
+            ..MemoryNeed::default()
         };
         match memory::share(self.comm, need, memory::available()) {
             Ok(_) => Ok(true),

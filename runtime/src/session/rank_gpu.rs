@@ -1,0 +1,65 @@
+//! A GPU that this rank drives, and the memory that its device may use.
+
+use isochron_devices::{CudaInfo, memory_available_bytes};
+
+/// A GPU that a rank drives.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RankGpu {
+    pub info: CudaInfo,
+    /// How many devices of the host drive it, this one included.
+    pub sharers: usize,
+    /// How many devices of the host drive GPUs, over all its ranks.
+    pub on_host: usize,
+}
+
+impl RankGpu {
+    /// The memory that each of several devices may use of it, when nothing else is said: equal parts, since whoever comes
+    /// first would take it all. `None` for a device that has it alone, which takes what it finds free.
+    pub(super) fn memory_part_bytes(&self) -> Option<u64> {
+        let sharers = self.sharers as u64;
+        (sharers > 1).then(|| self.info.memory_bytes / sharers)
+    }
+
+    /// The host memory that it may pin when nothing else is said: all GPUs of the host a quarter of what is available, in
+    /// equal parts. `None` where the system does not tell what that is.
+    pub(super) fn host_part_bytes(&self) -> Option<u64> {
+        let available = memory_available_bytes()?;
+        Some(available / 4 / self.on_host.max(1) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gpus_of_a_host_pin_a_quarter_of_its_memory_together() {
+        let gpu = |on_host| RankGpu {
+            info: gpu_info(),
+            sharers: 1,
+            on_host,
+        };
+        let (Some(one), Some(eight)) = (gpu(1).host_part_bytes(), gpu(8).host_part_bytes()) else {
+            return;
+        };
+        // Other programs take memory and give it back meanwhile.
+        let ratio = one as f64 / eight as f64;
+        assert!((4.0..16.0).contains(&ratio), "{one} and {eight}");
+    }
+
+    fn gpu_info() -> CudaInfo {
+        CudaInfo {
+            ordinal: 0,
+            name: "made up".to_owned(),
+            uuid: "a".to_owned(),
+            pci_bus_id: "0000:17:00.0".to_owned(),
+            compute_capability: (9, 0),
+            memory_bytes: 1 << 30,
+            multiprocessors: 1,
+            clock_hz: None,
+            peak_f64_flops_per_s: None,
+            peak_f32_flops_per_s: None,
+            is_slice: false,
+        }
+    }
+}
