@@ -58,7 +58,6 @@ pub struct Problem {
     ops: [Op; 2],
     element: ElementType,
     split: SplitChoice,
-    #[serde(default)]
     in_parts: bool,
 }
 

@@ -29,35 +29,26 @@ pub struct Report {
     /// Columns of A, rows of B.
     pub k: usize,
     /// Type of the elements: `f32`, `f64`, `c32` or `c64`.
-    #[serde(default)]
     pub element: ElementType,
     /// What was taken of A and of B: `n`, `t` or `c`.
-    #[serde(default)]
     pub ops: [Op; 2],
     /// Block size b.
     pub block: usize,
     /// Width of the panels: the inner dimension of an update.
-    #[serde(default)]
     pub panel: usize,
     /// Steps whose panels were here or on their way while one was computed.
-    #[serde(default)]
     pub lookahead: usize,
     /// In how many parts of k A and B were held, one after the other; 1 where they were held whole.
-    #[serde(default = "super::saved::one")]
     pub k_parts: usize,
     /// What the links between ranks were measured to carry, which decides about the panels' width, how far ahead they are sent
     /// and whether they are passed on; `null` where they were not measured.
-    #[serde(default)]
     pub links: Option<Links>,
     /// What the nodes' shares were cut from: `c`, or `k`.
-    #[serde(default)]
     pub split: String,
     /// What was divided: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
-    #[serde(default)]
     pub way: Way,
     /// The ways to divide that were compared, and what each was predicted to take, in order of these seconds; empty where
     /// the caller said what to divide, or nothing was compared.
-    #[serde(default)]
     pub candidates: Vec<Candidate>,
     /// The balancing strategy.
     pub strategy: String,
@@ -86,7 +77,6 @@ pub struct Report {
     pub bytes: u64,
     /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes of
     /// elements that ranks sent each other for it. None are sent where all ranks see the same `.npy` files.
-    #[serde(default)]
     pub redistribution: Moved,
     /// The message-passing library.
     pub mpi: String,
@@ -116,13 +106,10 @@ pub struct NodeReport {
     /// Wall time less busy time: communication, and waiting for the others.
     pub wait_s: f64,
     /// Part of it in which the devices waited for the panels of a step.
-    #[serde(default)]
     pub exposed_s: f64,
     /// Seconds after its last update until all nodes' parts of C were summed; 0 where C stays in place.
-    #[serde(default)]
     pub sum_s: f64,
     /// Seconds in which its A and B were made or read, and shown to the check, where they are held in parts of k.
-    #[serde(default)]
     pub parts_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
@@ -133,10 +120,8 @@ pub struct NodeReport {
     /// Bytes it sent.
     pub bytes: u64,
     /// How the measurements of its devices went.
-    #[serde(default)]
     pub measured: MeasureTally,
     /// What is unusual about its host and what it means, one line each.
-    #[serde(default)]
     pub notices: Vec<String>,
 }
 
@@ -162,10 +147,8 @@ pub struct DeviceReport {
     /// Whether its threads were pinned to them.
     pub pinned: bool,
     /// The address of a GPU on the buses of its host; `null` for other devices.
-    #[serde(default)]
     pub bus_id: Option<String>,
     /// Where its threads were bound, as the system says, and where they ran; empty for a GPU.
-    #[serde(default)]
     pub threads: Vec<ThreadPlace>,
 }
 
@@ -193,7 +176,6 @@ pub struct BalanceReport {
     /// measured.
     pub predicted_s: Option<f64>,
     /// The nodes that got nothing because it is faster without them; `null` where everybody helped.
-    #[serde(default)]
     pub left_out: Option<LeftOut>,
     /// Sum of the half perimeters of the nodes' rectangles, in blocks.
     pub half_perimeters: u64,

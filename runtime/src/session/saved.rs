@@ -30,32 +30,23 @@ pub struct SavedPlan {
     /// Width of the panels.
     pub panel: usize,
     /// Steps whose panels are here or on their way while one is computed.
-    #[serde(default)]
     pub lookahead: usize,
     /// In how many parts of k A and B are held, one after the other; 1 where they are held whole.
-    #[serde(default = "one")]
     pub k_parts: usize,
     /// What the links between ranks carry; `null` where they were not measured.
-    #[serde(default)]
     pub links: Option<Links>,
     /// Inner dimension of the updates that were measured.
     pub kernel_width: usize,
     /// How the nodes were balanced; `null` on a layout of the caller's own.
     pub balance: Option<NodeBalance>,
     /// The nodes that get nothing because it is faster without them; `null` where everybody helps.
-    #[serde(default)]
     pub left_out: Option<LeftOut>,
     /// The ways to divide that were compared, and what each is predicted to take, in order of these seconds.
-    #[serde(default)]
     pub candidates: Vec<Candidate>,
     /// Predicted seconds of the arithmetic: updates times the slowest node's. `null` where nothing was measured.
     pub predicted_s: Option<f64>,
     /// Every node, by rank.
     pub nodes: Vec<PlannedNode>,
-}
-
-pub(super) fn one() -> usize {
-    1
 }
 
 /// One node of a [`SavedPlan`].
@@ -246,12 +237,9 @@ impl Session<'_> {
             links: saved.links,
         };
         let plan = Plan::restored(saved.problem, found);
-        // It may have been chosen for lack of memory.
-        plan.map(|plan| match saved.lookahead {
-            0 => plan,
-            steps => plan.with_lookahead(steps),
-        })
-        .and_then(|plan| plan.with_k_parts(saved.k_parts))
-        .or_else(|error| refused(error.to_string()))
+        // A scarcity of memory may have chosen the lookahead.
+        plan.map(|plan| plan.with_lookahead(saved.lookahead))
+            .and_then(|plan| plan.with_k_parts(saved.k_parts))
+            .or_else(|error| refused(error.to_string()))
     }
 }
