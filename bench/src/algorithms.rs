@@ -15,7 +15,7 @@ use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
     file: "bench/results/algorithms.json",
-    page: "bench/README.md",
+    page: "bench/results/algorithms.md",
     section: "bench algorithms",
 };
 const PLOT: &str = "bench/results/algorithms.svg";
@@ -233,7 +233,7 @@ fn plot(results: &Value) -> String {
 fn tables(results: &Value) -> String {
     let mut text = format!(
         "{} Growth is the exponent of the size from one row to the next.\n\n\
-         ![time against size](results/algorithms.svg)\n\n",
+         ![time against size](algorithms.svg)\n\n",
         RESULTS.origin(results, " on one core", ""),
     );
     text.push_str("| goal | found | met |\n|---|---|---|\n");

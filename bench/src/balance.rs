@@ -14,7 +14,7 @@ use crate::statistics::Spread;
 const STRATEGIES: [&str; 4] = ["homogeneous", "single-cpm", "multi-cpm", "fpm"];
 const RESULTS: Results = Results {
     file: "bench/results/balance.json",
-    page: "README.md",
+    page: "bench/results/balance.md",
     section: "bench balance",
 };
 const PLATFORMS: [&str; 2] = ["emulated-4", "emulated-memory-cliff"];
@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Block size on the emulated cluster
     #[arg(long, default_value_t = 48)]
     block: usize,
-    /// Only make the table in the README from the results that are there
+    /// Only make the tables from the samples that are kept
     #[arg(long)]
     table_only: bool,
 }

@@ -13,7 +13,7 @@ use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
     file: "bench/results/hybrid.json",
-    page: "bench/README.md",
+    page: "bench/results/hybrid.md",
     section: "bench hybrid",
 };
 const PLATFORM: &str = "cluster-configs/emulated-hybrid.toml";

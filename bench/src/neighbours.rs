@@ -21,7 +21,7 @@ use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
     file: "bench/results/neighbours.json",
-    page: "bench/README.md",
+    page: "bench/results/neighbours.md",
     section: "bench neighbours",
 };
 

@@ -14,7 +14,7 @@ use crate::statistics::Spread;
 
 const RESULTS: Results = Results {
     file: "bench/results/update.json",
-    page: "bench/README.md",
+    page: "bench/results/update.md",
     section: "bench update",
 };
 

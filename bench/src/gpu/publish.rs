@@ -12,7 +12,7 @@ use crate::results::{Results, list, word};
 
 const RESULTS: Results = Results {
     file: "bench/results/gpu.json",
-    page: "bench/README.md",
+    page: "bench/results/gpu.md",
     section: "bench gpu",
 };
 /// Where the pictures and the models are published.
@@ -103,6 +103,6 @@ fn publish(fresh: Option<Value>) -> anyhow::Result<()> {
             sum_up(results);
             draw(Path::new(PICTURES), results)
         },
-        |results| tables(results, "results/"),
+        |results| tables(results, ""),
     )
 }

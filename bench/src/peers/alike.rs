@@ -14,7 +14,7 @@ use crate::statistics::Spread;
 
 pub const RESULTS: Results = Results {
     file: "bench/results/peers-alike.json",
-    page: "bench/README.md",
+    page: "bench/results/peers-alike.md",
     section: "bench peers alike",
 };
 
@@ -416,7 +416,7 @@ pub fn tables(results: &Value) -> String {
     let mut text = RESULTS.origin(results, &cores, "") + "\n\n";
     absent(&mut text, results);
     text.push_str(
-        "![speeds](results/peers-alike.svg)\n\n\
+        "![speeds](peers-alike.svg)\n\n\
          | m×n×k | ranks | BLAS | ours, GFLOP/s | with the measuring | peer | its GFLOP/s | ours / peer's | goal | met |\n\
          |---|---:|---|---|---:|---|---|---|---:|---|\n",
     );

@@ -17,7 +17,7 @@ use crate::statistics::Spread;
 
 pub const RESULTS: Results = Results {
     file: "bench/results/peers-growth.json",
-    page: "bench/README.md",
+    page: "bench/results/peers-growth.md",
     section: "bench peers growth",
 };
 
@@ -170,7 +170,7 @@ pub fn tables(results: &Value) -> String {
 fn predicted(text: &mut String, results: &Value) {
     text.push_str(
         "\nWhat an average node receives, in GB, as the layouts predict it: nodes whose speeds differ by a factor of up to 100, \
-         and matrices that grow with their number.\n\n![predicted volume](results/peers-growth.svg)\n\n| nodes | m = n = k |",
+         and matrices that grow with their number.\n\n![predicted volume](peers-growth.svg)\n\n| nodes | m = n = k |",
     );
     for (_, name) in COLUMNS {
         let _ = write!(text, " {name} |");

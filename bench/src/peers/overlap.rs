@@ -20,7 +20,7 @@ use crate::statistics::Spread;
 
 pub const RESULTS: Results = Results {
     file: "bench/results/peers-overlap.json",
-    page: "bench/README.md",
+    page: "bench/results/peers-overlap.md",
     section: "bench peers overlap",
 };
 
@@ -265,7 +265,7 @@ pub fn tables(results: &Value) -> String {
         );
     }
     text.push_str(
-        "\n![what happens when in one multiplication](results/peers-overlap.svg)\n\n\
+        "\n![what happens when in one multiplication](peers-overlap.svg)\n\n\
          Above, what each rank computes and which panels are on their way to it, from sending for them until they are \
          found to be there. Hidden is the part of the communication by which the wall time is shorter than the slowest rank's \
          arithmetic and the communication one after the other; not waited for is what is left when the waiting of the rank that \

@@ -19,7 +19,7 @@ use crate::statistics::Spread;
 
 pub const RESULTS: Results = Results {
     file: "bench/results/peers-unlike.json",
-    page: "bench/README.md",
+    page: "bench/results/peers-unlike.md",
     section: "bench peers unlike",
 };
 
@@ -292,7 +292,7 @@ pub fn tables(results: &Value) -> String {
     let mut text = RESULTS.origin(results, "", "") + "\n\n";
     absent(&mut text, results);
     text.push_str(
-        "![wall time over the ideal one](results/peers-unlike.svg)\n\n\
+        "![wall time over the ideal one](peers-unlike.svg)\n\n\
          | hosts | m = n = k | GFLOP/s obtained | who | ranks on the hosts | block and grid | wall / ideal | with the measuring | wall / ours | \
          goal | met |\n|---|---:|---|---|---|---|---|---:|---|---|---|\n",
     );
