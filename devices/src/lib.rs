@@ -61,5 +61,6 @@ pub use team::DeviceTeam;
 pub use topology::{BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary};
 pub use view::{View, ViewMut, leading_dimension};
 pub use worker::{
-    Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Updates, Worker,
+    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
+    UpdateTime, Updates, Worker,
 };

@@ -2,8 +2,10 @@
 
 use crate::turns::Turns;
 use crate::visit::Visit;
-use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Updates, Worker};
-use crate::{DeviceClock, DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
+use crate::worker::{
+    Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
+};
+use crate::{DeviceClock, DeviceError, Element, ThreadPlace, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
 
@@ -140,18 +142,8 @@ impl Worker for PacedWorker {
         &self.info
     }
 
-    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64 {
-        self.inner.memory_needed(rows, cols, depth, element)
-    }
-
-    fn own_memory_needed(
-        &self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> u64 {
-        self.inner.own_memory_needed(rows, cols, depth, element)
+    fn job_needs(&self, job: &JobShape) -> JobNeeds {
+        self.inner.job_needs(job)
     }
 
     fn memory_held(&self) -> u64 {
@@ -162,16 +154,6 @@ impl Worker for PacedWorker {
         self.inner.limit_memory(bytes);
     }
 
-    fn updates_per_visit(
-        &self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> usize {
-        self.inner.updates_per_visit(rows, cols, depth, element)
-    }
-
     fn copies_ahead(&self) -> bool {
         self.inner.copies_ahead()
     }
@@ -180,14 +162,8 @@ impl Worker for PacedWorker {
         self.inner.threads()
     }
 
-    fn reserve(
-        &mut self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> Result<(), DeviceError> {
-        self.inner.reserve(rows, cols, depth, element)
+    fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
+        self.inner.reserve(job)
     }
 }
 
@@ -202,14 +178,16 @@ impl<T: Element> Updates<T> for PacedWorker {
     }
 
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
-        let (rows, cols) = (c.rows(), c.cols());
+        let job = JobShape::of::<T>((c.rows(), c.cols()), depth);
         let time = self.paced(
             |inner: &mut dyn Updates<T>| inner.begin(c, depth),
             |paced, used_s| paced.pace.frame_s(used_s).max(used_s),
         )?;
         // Asked for now, since a job may have got smaller tiles than were planned.
-        let together = self.inner.updates_per_visit(rows, cols, depth, T::TYPE);
-        self.visit = Visit::new(depth, together);
+        let JobNeeds {
+            updates_per_visit, ..
+        } = self.inner.job_needs(&job);
+        self.visit = Visit::new(depth, updates_per_visit);
         Ok(time)
     }
 
@@ -227,8 +205,8 @@ impl<T: Element> Updates<T> for PacedWorker {
     fn update_ahead(
         &mut self,
         alpha: T,
-        (a, b): Panels<'_, T>,
-        next: Panels<'_, T>,
+        (a, b): PanelPair<'_, T>,
+        next: PanelPair<'_, T>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         let shape = (a.rows(), b.cols(), a.cols());

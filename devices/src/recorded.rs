@@ -1,8 +1,10 @@
 //! A device that exists on paper only: it replays a recorded model on a virtual clock.
 
 use crate::paced::{check_model, model_time_s};
-use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Updates, Worker};
-use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
+use crate::worker::{
+    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, UpdateTime, Updates, Worker,
+};
+use crate::{DeviceClock, DeviceError, Element, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
 /// A worker without arithmetic: an update returns at once, leaves C as it is, and says that it took what the model
@@ -14,7 +16,7 @@ pub struct RecordedWorker {
     info: DeviceInfo,
     model: PiecewiseFpm,
     block: u64,
-    job: Job,
+    job: JobCheck,
 }
 
 impl RecordedWorker {
@@ -45,7 +47,7 @@ impl RecordedWorker {
             },
             model,
             block,
-            job: Job::default(),
+            job: JobCheck::default(),
         })
     }
 }
@@ -55,14 +57,8 @@ impl Worker for RecordedWorker {
         &self.info
     }
 
-    fn memory_needed(
-        &self,
-        _rows: usize,
-        _cols: usize,
-        _depth: Depth,
-        _element: ElementType,
-    ) -> u64 {
-        0
+    fn job_needs(&self, _: &JobShape) -> JobNeeds {
+        JobNeeds::default()
     }
 }
 

@@ -1,10 +1,10 @@
-//! The contract of a device, and what a device says about itself.
+//! The contract of a device, and the records in which a device describes itself.
 
 use crate::{DeviceClock, DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
-/// What a device is made of.
+/// The hardware of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
@@ -14,40 +14,41 @@ pub enum DeviceKind {
     Cuda,
 }
 
-/// What a device is, for reports: every field says what really runs.
+/// Description of a device for reports: every field says what really runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInfo {
     /// Name, unique in its node.
     pub name: String,
-    /// What it is made of.
+    /// The hardware that computes.
     pub kind: DeviceKind,
     /// The library that does the arithmetic, with its version.
     pub blas: String,
-    /// How the device is made slower on purpose, such as `slowdown 4`; `None` when it is not. For reports alone.
+    /// The pace that slows the device down on purpose, such as `slowdown 4`; `None` at full speed. For reports alone.
     pub paced: Option<String>,
     /// The clock that its time follows.
     pub clock: DeviceClock,
-    /// Logical indices of the cores that it uses.
+    /// Logical indices of the cores it uses.
     pub cores: Vec<u32>,
-    /// Whether its threads are bound to these cores.
+    /// `true` if its threads are bound to these cores.
     pub pinned: bool,
-    /// The address of a GPU on the buses of its host, such as `0000:17:00.0`; `None` for other devices.
+    /// PCI address of a GPU, such as `0000:17:00.0`; `None` for other devices.
     #[serde(default)]
     pub bus_id: Option<String>,
 }
 
-/// How deep a job is: the inner dimensions of its updates, known before it begins.
+/// The inner dimensions of a job's updates, known before the job begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {
     /// The largest inner dimension of an update.
     pub k_max: usize,
-    /// The inner dimensions of all updates together. It may be more than will come, which costs memory, and the arithmetic
-    /// of what was gathered in vain is left to the job's end. Where more comes, a device counts from 0 again.
+    /// The sum of the inner dimensions of all updates. If less comes, a device that gathers panels has taken more memory
+    /// than it needed, and computes the panels it still holds at the end of the job. If more comes, the device counts from
+    /// 0 again.
     pub k_total: usize,
 }
 
 impl Depth {
-    /// Updates of `k <= k_max` of which nobody knows how many there will be.
+    /// Returns the depth of an unknown number of updates with `k <= k_max`.
     #[must_use]
     pub fn endless(k_max: usize) -> Self {
         Self {
@@ -56,7 +57,7 @@ impl Depth {
         }
     }
 
-    /// `updates` updates of `k`.
+    /// Returns the depth of `updates` updates with inner dimension `k`.
     #[must_use]
     pub fn of(k: usize, updates: usize) -> Self {
         Self {
@@ -65,13 +66,13 @@ impl Depth {
         }
     }
 
-    /// The number of updates when all but the last have `k_max`; at least 1.
+    /// Returns the number of updates if all but the last have `k_max`; at least 1.
     #[must_use]
     pub fn updates(&self) -> usize {
         self.k_total.div_ceil(self.k_max.max(1)).max(1)
     }
 
-    /// The part of the job that one update is, at most 1; 0 where nobody knows how many there will be.
+    /// Returns the fraction of the job that one update is, at most 1; 0 if the number of updates is unknown.
     #[must_use]
     pub fn part_of_update(&self) -> f64 {
         match self.k_total {
@@ -81,141 +82,164 @@ impl Depth {
     }
 }
 
-/// How long a device worked for one call: an update, or the beginning or the end of a job.
+/// The size of a job: C is `rows × cols`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobShape {
+    /// Rows of C.
+    pub rows: usize,
+    /// Columns of C.
+    pub cols: usize,
+    /// The inner dimensions of the updates.
+    pub depth: Depth,
+    /// Type of the elements.
+    pub element: ElementType,
+}
+
+impl JobShape {
+    /// Returns the shape of a job on a `rows × cols` matrix with elements of type `T`.
+    #[must_use]
+    pub fn of<T: Element>((rows, cols): (usize, usize), depth: Depth) -> Self {
+        Self {
+            rows,
+            cols,
+            depth,
+            element: T::TYPE,
+        }
+    }
+
+    /// Returns the same job on `cols` columns, for one device of several.
+    #[must_use]
+    pub fn with_cols(self, cols: usize) -> Self {
+        Self { cols, ..self }
+    }
+}
+
+/// The resources that a worker needs for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobNeeds {
+    /// Bytes of host memory beyond the matrices. If the worker's [limit](Worker::limit_memory) is too low for the job, this
+    /// is the least that would suffice.
+    pub host_bytes: u64,
+    /// Bytes of the device's own memory; 0 for a device without memory of its own, and for a job that does not fit.
+    pub own_bytes: u64,
+    /// Number of consecutive updates with `k = k_max` that belong together. A device that gathers the panels of several
+    /// updates and then computes them all shows its speed only over a whole visit. A power of two, or
+    /// [all updates of the job](Depth::updates); 1 for most devices.
+    pub updates_per_visit: usize,
+}
+
+impl Default for JobNeeds {
+    /// Returns the needs of a device that updates C in place.
+    fn default() -> Self {
+        Self {
+            host_bytes: 0,
+            own_bytes: 0,
+            updates_per_visit: 1,
+        }
+    }
+}
+
+/// The time that a device worked for one call: an update, or the beginning or the end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct UpdateTime {
-    /// What counts as the device's time in seconds: wall time with transfers, or the time that a pace prescribes.
+    /// The device's time in seconds: wall time with transfers, or the time that a pace prescribes.
     pub busy_s: f64,
-    /// The largest CPU time, in seconds, that one of its threads used.
+    /// The largest CPU time of one of its threads, in seconds.
     pub cpu_s: f64,
 }
 
-/// The best speed that a device's library showed with all operands in the device's own memory.
+/// The best speed of a device's library with all operands in the device's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ResidentPeak {
     /// Speed in flop/s.
     pub flops_per_s: f64,
-    /// Side of the squares whose product showed it.
+    /// Side of the square matrices that reached it.
     pub side: usize,
 }
 
-/// The A and the B of an update.
-pub type Panels<'a, T> = (View<'a, T>, View<'a, T>);
+/// The A (`rows × k`) and the B (`k × cols`) of an update.
+pub type PanelPair<'a, T> = (View<'a, T>, View<'a, T>);
 
-/// A device: it multiplies `C += alpha·A·B` on its slice of the node's matrix, for every type of elements.
+/// A device: it computes `C += alpha·A·B` on its slice of the node's matrix, for every type of elements.
 ///
-/// What depends on the type is [`Updates`], which a device implements for each; [`Element::updates`] picks one where
-/// the device is a `dyn Worker`.
+/// A device implements [`Updates`] for each element type; [`Element::updates`] selects one of them of a `dyn Worker`.
 ///
 /// Every implementation passes [`conformance::run`](crate::conformance::run).
 pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Complex64> {
-    /// What the device is.
+    /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Bytes that a job of this size needs beyond the matrices in host memory; where its limit is too low for the job, the
-    /// least that would do.
-    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64;
+    /// Returns the resources that `job` needs, between jobs; during a job of this shape, the resources it has.
+    fn job_needs(&self, job: &JobShape) -> JobNeeds;
 
-    /// Bytes of its own memory, which is not the host's, that a job of this size takes; 0 for a device without any, and
-    /// where the job does not fit.
-    fn own_memory_needed(
-        &self,
-        _rows: usize,
-        _cols: usize,
-        _depth: Depth,
-        _element: ElementType,
-    ) -> u64 {
-        0
-    }
-
-    /// Bytes of host memory that it holds from earlier jobs, and uses again or gives back when a job begins.
+    /// Returns the bytes of host memory held from earlier jobs. The next job uses them again or gives them back.
     fn memory_held(&self) -> u64 {
         0
     }
 
-    /// Bounds, between jobs, what [`memory_needed`](Self::memory_needed) may be: a device that could use more makes do with
-    /// it. `u64::MAX` leaves it with the limit that it was made with.
+    /// Limits [`JobNeeds::host_bytes`] of the jobs that follow; a device that could use more works with less. `u64::MAX`
+    /// restores the limit that the device was made with.
     fn limit_memory(&mut self, _bytes: u64) {}
 
-    /// How many consecutive updates with `k = k_max` belong together: a device that gathers the panels of several before
-    /// it computes has a speed over so many, and not over one. A power of two, or [all of the job's](Depth::updates); 1 for
-    /// most devices.
-    fn updates_per_visit(
-        &self,
-        _rows: usize,
-        _cols: usize,
-        _depth: Depth,
-        _element: ElementType,
-    ) -> usize {
-        1
-    }
-
-    /// Whether it copies the panels that [`update_ahead`](Updates::update_ahead) announces: then the first update of a job
-    /// takes longer than the others, since nobody has announced it.
+    /// Returns `true` if the device copies the panels that [`update_ahead`](Updates::update_ahead) announces. The first
+    /// update of a job then takes longer than the others, since no call has announced its panels.
     fn copies_ahead(&self) -> bool {
         false
     }
 
-    /// Where the threads that compute are bound, and where they ran; empty for a device without such threads.
+    /// Returns the cores to which the computing threads are bound, and on which they ran; empty for a device without such
+    /// threads.
     fn threads(&self) -> Vec<ThreadPlace> {
         Vec::new()
     }
 
-    /// Takes the memory that a job of this size will need, between jobs: then its time is no part of `begin`'s. A job that
-    /// was not finished is abandoned. Does nothing where a device needs none.
+    /// Takes the memory for `job` between jobs, so that `begin` does not spend time on it. A job under way is abandoned. By
+    /// default it does nothing.
     ///
     /// # Errors
     /// As [`begin`](Updates::begin).
-    fn reserve(
-        &mut self,
-        _rows: usize,
-        _cols: usize,
-        _depth: Depth,
-        _element: ElementType,
-    ) -> Result<(), DeviceError> {
+    fn reserve(&mut self, _job: &JobShape) -> Result<(), DeviceError> {
         Ok(())
     }
 }
 
 /// The arithmetic of a device with elements of one type.
 ///
-/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`) and the same type; the
-/// times of the three sum up to what the job takes of the device. In between the worker may keep C elsewhere, so C is
-/// valid only after `finish`. After an error the job is over: the content of C is unspecified, and the next call is
-/// `begin`.
+/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`) and the same type. Their
+/// times sum up to the device's time for the job. The worker may keep C elsewhere meanwhile, so C is valid only after
+/// `finish`. After an error the job is over: the content of C is unspecified, and the next call is `begin`.
 pub trait Updates<T: Element>: Send {
-    /// Measures, between jobs, how fast the device's library is with all operands in the device's own memory. `None` for a
-    /// device that computes in host memory: its updates show that.
+    /// Measures, between jobs, the speed of the device's library with all operands in the device's own memory. Returns
+    /// `None` for a device that computes in host memory: its updates show that speed.
     ///
     /// # Errors
-    /// Whatever the device reports.
+    /// Errors of the device.
     fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         Ok(None)
     }
 
-    /// `C = beta·C` between jobs, by the threads that will update C; with `beta = 0` C is overwritten, whatever it holds.
+    /// Computes `C = beta·C` between jobs, with the threads that will update C; `beta = 0` overwrites C without reading it.
     ///
-    /// The system places a page of memory where the thread runs that writes it first, so this puts a C that nobody has
-    /// written yet next to the cores that will work on it.
+    /// The system places a page of memory near the thread that writes it first. So this call puts a fresh C next to the
+    /// cores that will work on it.
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
         c.scale(beta);
     }
 
-    /// Starts a job on `c`, whose updates have the inner dimensions that `depth` says. Returns what that took: a device
-    /// that keeps C elsewhere copies it here.
+    /// Starts a job on `c`; `depth` announces its updates. Returns the time that this took: a device that keeps C elsewhere
+    /// copies it now. A job under way is abandoned.
     ///
     /// # Errors
-    /// [`DeviceError::Memory`] when the job does not fit; whatever the device reports. A job that was not finished
-    /// is abandoned.
+    /// [`DeviceError::Memory`] if the job does not fit; errors of the device.
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError>;
 
-    /// `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0, and
+    /// Computes `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0;
     /// `alpha = 0` reads neither A nor B.
     ///
     /// # Errors
-    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in one of another type; [`DeviceError::Shape`] when
-    /// the shapes do not fit each other or C is not the one of `begin`; [`DeviceError::InnerDimension`] when `k > k_max`;
-    /// whatever the device reports.
+    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if
+    /// the shapes do not match or C is not the one of `begin`; [`DeviceError::InnerDimension`] if `k > k_max`; errors of the
+    /// device.
     fn update(
         &mut self,
         alpha: T,
@@ -224,59 +248,45 @@ pub trait Updates<T: Element>: Send {
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError>;
 
-    /// As [`update`](Self::update), where the A and B of the next update of the job are known: `next` are those views, on
-    /// memory that nobody writes until that update has returned.
+    /// Computes as [`update`](Self::update), and announces A and B of the next update as `next`. Their memory must not be
+    /// written until that update has returned.
     ///
-    /// A device that copies its operands copies them while it computes, so that the time of an update is that of the
-    /// arithmetic or of the copies, whichever is longer. Other devices have no use for `next`.
+    /// A device that copies its operands copies `next` while it computes. An update then takes the time of the arithmetic or
+    /// of the copies, whichever is longer. Other devices ignore `next`.
     ///
     /// # Errors
-    /// As [`update`](Self::update), for `a`, `b` and `c`; `next` is looked at when it is updated with.
+    /// As [`update`](Self::update), for `a`, `b` and `c`; `next` is checked by the update that uses it.
     fn update_ahead(
         &mut self,
         alpha: T,
-        (a, b): Panels<'_, T>,
-        _next: Panels<'_, T>,
+        (a, b): PanelPair<'_, T>,
+        _next: PanelPair<'_, T>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.update(alpha, a, b, c)
     }
 
-    /// Ends the job: when it returns, `c` holds the result. Returns what that took: copies of C, and the arithmetic of what
-    /// was gathered and not computed with yet, where less came than `begin` was told.
+    /// Ends the job: afterwards `c` holds the result. Returns the time that this took: copies of C, and the arithmetic of
+    /// panels that are still gathered because less came than `begin` announced.
     ///
     /// # Errors
-    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in one of another type; [`DeviceError::Shape`] when C
-    /// is not the one of `begin`; whatever the device reports.
+    /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if C
+    /// is not the one of `begin`; errors of the device.
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError>;
 }
 
-/// The job that a worker is in: checks the order, the type and the shapes that [`Updates`] asks for.
+/// Checks the order, the type and the shapes of a worker's calls, as [`Updates`] asks for.
 ///
 /// A worker keeps one, and calls it first in `begin`, `update` and `finish`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Job {
-    open: Option<Open>,
+pub struct JobCheck {
+    open: Option<JobShape>,
 }
 
-/// What the calls of a job have in common.
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    rows: usize,
-    cols: usize,
-    k_max: usize,
-    element: ElementType,
-}
-
-impl Job {
-    /// Opens a job on a `rows × cols` matrix; an older one is abandoned.
+impl JobCheck {
+    /// Opens a job on the matrix `c`; a job that is open is abandoned.
     pub fn begin<T: Element>(&mut self, c: &ViewMut<'_, T>, depth: Depth) {
-        self.open = Some(Open {
-            rows: c.rows(),
-            cols: c.cols(),
-            k_max: depth.k_max,
-            element: T::TYPE,
-        });
+        self.open = Some(JobShape::of::<T>((c.rows(), c.cols()), depth));
     }
 
     /// Checks the operands of an update.
@@ -289,7 +299,7 @@ impl Job {
         b: &View<'_, T>,
         c: &ViewMut<'_, T>,
     ) -> Result<(), DeviceError> {
-        let checked = self.check(a, b, c);
+        let checked = self.check_operands(a, b, c);
         if checked.is_err() {
             self.open = None;
         }
@@ -301,20 +311,20 @@ impl Job {
     /// # Errors
     /// As [`Updates::finish`]: `Order`, `Element`, `Shape`.
     pub fn finish<T: Element>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
-        self.open.take().ok_or(BEFORE_BEGIN_FINISH)?.check(c)
+        self.open.take().ok_or(BEFORE_BEGIN_FINISH)?.check_c(c)
     }
 
-    fn check<T: Element>(
+    fn check_operands<T: Element>(
         &self,
         a: &View<'_, T>,
         b: &View<'_, T>,
         c: &ViewMut<'_, T>,
     ) -> Result<(), DeviceError> {
         let open = self.open.ok_or(BEFORE_BEGIN_UPDATE)?;
-        open.check(c)?;
-        shape("A", (open.rows, a.cols()), (a.rows(), a.cols()))?;
-        shape("B", (a.cols(), open.cols), (b.rows(), b.cols()))?;
-        let (k, k_max) = (a.cols(), open.k_max);
+        open.check_c(c)?;
+        check_size("A", (open.rows, a.cols()), (a.rows(), a.cols()))?;
+        check_size("B", (a.cols(), open.cols), (b.rows(), b.cols()))?;
+        let (k, k_max) = (a.cols(), open.depth.k_max);
         if k > k_max {
             return Err(DeviceError::InnerDimension { k, k_max });
         }
@@ -322,16 +332,16 @@ impl Job {
     }
 }
 
-impl Open {
-    /// Whether `c` may be the job's.
-    fn check<T: Element>(&self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
+impl JobShape {
+    /// Checks that `c` has the type and the size of the job's C.
+    fn check_c<T: Element>(&self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
         if self.element != T::TYPE {
             return Err(DeviceError::Element {
                 job: self.element,
                 call: T::TYPE,
             });
         }
-        shape("C", (self.rows, self.cols), (c.rows(), c.cols()))
+        check_size("C", (self.rows, self.cols), (c.rows(), c.cols()))
     }
 }
 
@@ -345,7 +355,7 @@ const BEFORE_BEGIN_FINISH: DeviceError = DeviceError::Order {
     when: "before begin",
 };
 
-fn shape(
+fn check_size(
     matrix: &'static str,
     expected: (usize, usize),
     found: (usize, usize),

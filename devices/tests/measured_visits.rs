@@ -6,8 +6,8 @@
 
 use isochron_devices::measure::{Operands, alone};
 use isochron_devices::{
-    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, ElementType,
-    MeasureConfig, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
+    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, JobNeeds,
+    JobShape, MeasureConfig, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
 };
 
 /// Gathers four updates, or what the job has left, and says that each of them took a second.
@@ -23,12 +23,11 @@ impl Worker for Gatherer {
         &self.info
     }
 
-    fn memory_needed(&self, _: usize, _: usize, _: Depth, _: ElementType) -> u64 {
-        0
-    }
-
-    fn updates_per_visit(&self, _: usize, _: usize, depth: Depth, _: ElementType) -> usize {
-        depth.updates().min(4)
+    fn job_needs(&self, job: &JobShape) -> JobNeeds {
+        JobNeeds {
+            updates_per_visit: job.depth.updates().min(4),
+            ..JobNeeds::default()
+        }
     }
 
     fn copies_ahead(&self) -> bool {

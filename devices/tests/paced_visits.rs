@@ -5,7 +5,7 @@
 )]
 
 use isochron_devices::{
-    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, Element, ElementType, Pace,
+    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, Element, JobNeeds, JobShape, Pace,
     PacedWorker, UpdateTime, Updates, View, ViewMut, Worker,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
@@ -36,12 +36,11 @@ impl Worker for Gatherer {
         &self.info
     }
 
-    fn memory_needed(&self, _: usize, _: usize, _: Depth, _: ElementType) -> u64 {
-        0
-    }
-
-    fn updates_per_visit(&self, _: usize, _: usize, _: Depth, _: ElementType) -> usize {
-        4
+    fn job_needs(&self, _: &JobShape) -> JobNeeds {
+        JobNeeds {
+            updates_per_visit: 4,
+            ..JobNeeds::default()
+        }
     }
 }
 

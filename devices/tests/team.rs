@@ -6,9 +6,9 @@
 
 use isochron_devices::measure::Operands;
 use isochron_devices::{
-    CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, EmbeddedBlas,
-    MeasureConfig, Pace, PacedWorker, Topology, UpdateTime, Updates, View, ViewMut, Worker,
-    measure_team,
+    CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, Element, EmbeddedBlas, JobNeeds,
+    JobShape, MeasureConfig, Pace, PacedWorker, Topology, UpdateTime, Updates, View, ViewMut,
+    Worker, measure_team,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -34,12 +34,12 @@ impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> 
         &self.info
     }
 
-    fn memory_needed(&self, rows: usize, cols: usize, _: Depth, _: ElementType) -> u64 {
-        (rows * cols) as u64
-    }
-
-    fn updates_per_visit(&self, _: usize, _: usize, _: Depth, _: ElementType) -> usize {
-        self.updates_per_visit
+    fn job_needs(&self, job: &JobShape) -> JobNeeds {
+        JobNeeds {
+            host_bytes: (job.rows * job.cols) as u64,
+            own_bytes: 0,
+            updates_per_visit: self.updates_per_visit,
+        }
     }
 }
 
@@ -101,11 +101,8 @@ fn updates_that_belong_together_are_measured_together() {
     let plain = made_up("plain", move || Ok(time(3.0)));
     let mut team = DeviceTeam::new(vec![Box::new(gathers), plain]).unwrap();
     let depth = Depth::endless(2);
-    assert_eq!(
-        team.updates_per_visit(8, &[4, 4], depth, ElementType::F64)
-            .unwrap(),
-        4
-    );
+    let job = JobShape::of::<f64>((8, 8), depth);
+    assert_eq!(team.updates_per_visit(&job, &[4, 4]).unwrap(), 4);
     let found = measure_team(
         &mut team,
         8,

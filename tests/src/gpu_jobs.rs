@@ -1,7 +1,6 @@
 //! Cases of what jobs take of a GPU and its host: time, memory, and what unknown errors say. On the emulated GPU.
 
-use isochron_devices::ElementType::F64;
-use isochron_devices::{Depth, DeviceError, Updates, ViewMut, Worker};
+use isochron_devices::{Depth, DeviceError, JobShape, Updates, ViewMut, Worker};
 
 use crate::emulator::Control;
 use crate::gpu::case::{Case, integers};
@@ -21,12 +20,11 @@ pub fn ends_with_last_update(control: &Control) -> usize {
         control.reset();
         let case = Case::new((900, 700, 24), updates);
         let mut worker = worker(Some(LIMIT)).expect("a GPU");
-        let plan = worker.plan(900, 700, case.depth(), F64).expect("a plan");
+        let plan = worker.plan(&case.shape()).expect("a plan");
         assert!(plan.updates_per_visit <= updates, "{plan:?}");
         // More than a job has is gathered where nobody says how much it has.
-        let endless = worker
-            .plan(900, 700, Depth::endless(24), F64)
-            .expect("a plan");
+        let endless = JobShape::of::<f64>((900, 700), Depth::endless(24));
+        let endless = worker.plan(&endless).expect("a plan");
         assert!(endless.updates_per_visit >= plan.updates_per_visit);
         let mut c = integers(900 * 700, 3);
         worker.begin(view(&mut c), case.depth()).expect("begin");
@@ -50,23 +48,23 @@ pub fn ends_with_last_update(control: &Control) -> usize {
 /// A lower limit of pinned memory means that less is gathered, down to the least, and below it an error.
 pub fn less_host_memory(control: &Control) -> usize {
     let case = Case::new((900, 700, 24), 13);
-    let (rows, cols, depth) = (900, 700, case.depth());
+    let job = case.shape();
     let mut worker = worker(Some(LIMIT)).expect("a GPU");
     assert_eq!(worker.memory_held(), 0);
-    let wanted = worker.memory_needed(rows, cols, depth, F64);
+    let wanted = worker.job_needs(&job).host_bytes;
     worker.limit_memory(0);
     // Limited to nothing it says what it would take.
-    let least = worker.memory_needed(rows, cols, depth, F64);
+    let least = worker.job_needs(&job).host_bytes;
     assert!(0 < least && least < wanted / 2, "{least} of {wanted}");
     let limits = [u64::MAX, wanted, wanted - 1, (least + wanted) / 2, least];
     let mut together = usize::MAX;
     for limit in limits {
         control.reset();
         worker.limit_memory(limit);
-        let plan = worker.plan(rows, cols, depth, F64).expect("a plan");
+        let plan = worker.plan(&job).expect("a plan");
         assert!(plan.host_bytes <= limit && plan.updates_per_visit <= together);
         together = plan.updates_per_visit;
-        worker.reserve(rows, cols, depth, F64).expect("memory");
+        worker.reserve(&job).expect("memory");
         assert!(worker.memory_held() >= plan.host_bytes);
         let found = case.run(&mut worker).expect("a result");
         case.assert_exact(&found, &format!("{limit} bytes of pinned memory"));
@@ -74,7 +72,7 @@ pub fn less_host_memory(control: &Control) -> usize {
     }
     assert_eq!(together, 1);
     worker.limit_memory(least - 1);
-    assert_eq!(worker.memory_needed(rows, cols, depth, F64), least);
+    assert_eq!(worker.job_needs(&job).host_bytes, least);
     let error = case.run(&mut worker).expect_err("too little");
     assert!(matches!(error, DeviceError::CudaMemory { .. }), "{error}");
     drop(worker);

@@ -4,8 +4,8 @@
 use isochron::comm::Comm;
 use isochron::multiply::{Plan, Problem, Scalars, multiply};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, UpdateTime, Updates, View,
-    ViewMut, Worker,
+    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, JobNeeds, JobShape, UpdateTime, Updates,
+    View, ViewMut, Worker,
 };
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
@@ -141,8 +141,8 @@ impl Worker for Failing {
         self.inner.info()
     }
 
-    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64 {
-        self.inner.memory_needed(rows, cols, depth, element)
+    fn job_needs(&self, job: &JobShape) -> JobNeeds {
+        self.inner.job_needs(job)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use isochron_devices::cuda::{BlasXt, PinnedVec};
 use isochron_devices::{
-    CudaWorker, Depth, ElementType, Updates, View, ViewMut, Worker as _, memory_available_bytes,
+    CudaWorker, Depth, JobShape, Updates, View, ViewMut, Worker as _, memory_available_bytes,
 };
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
     let limit = (8 * m * n) as u64 / TIMES_MEMORY;
     let mut worker = campaign.card.worker(Some(limit))?;
     let depth = Depth::of(panel, k / panel);
-    let plan = worker.plan(m, n, depth, ElementType::F64);
+    let plan = worker.plan(&JobShape::of::<f64>((m, n), depth));
     let plan = plan.context("a C of this size has no plan")?;
     let (tile, _) = tile(&plan)?;
     let what = format!("{m}×{n}×{k}, f64");
@@ -219,7 +219,7 @@ impl Matrices {
     fn ours(&mut self, worker: &mut CudaWorker, panel: usize) -> anyhow::Result<f64> {
         let Shape { m, n, k } = self.shape;
         let depth = Depth::of(panel, k / panel);
-        worker.reserve(m, n, depth, ElementType::F64)?;
+        worker.reserve(&JobShape::of::<f64>((m, n), depth))?;
         let (a, b) = (View::new(&self.a, m, k, m), View::new(&self.b, k, n, k));
         let mut c = ViewMut::new(&mut self.c, m, n, m);
         let begin = Instant::now();

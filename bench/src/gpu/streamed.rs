@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use isochron_devices::cuda::{Placement, TilePlan};
-use isochron_devices::{CudaWorker, Depth, ElementType, Updates, View, ViewMut};
+use isochron_devices::{CudaWorker, Depth, JobShape, Updates, View, ViewMut};
 use serde_json::{Value, json};
 
 use super::clock::Clock;
@@ -26,7 +26,7 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
     let (side, k) = (campaign.scale.out_of_core().m, campaign.scale.panel);
     let limit = (MEMORY * 8.0 * (side * side) as f64) as u64;
     let mut worker = campaign.card.worker(Some(limit))?;
-    let plan = worker.plan(side, side, Depth::endless(k), ElementType::F64);
+    let plan = worker.plan(&JobShape::of::<f64>((side, side), Depth::endless(k)));
     let plan = plan.context("a C of this size has no plan")?;
     let (tile, gathered) = tile(&plan)?;
     let updates = plan.updates_per_visit;

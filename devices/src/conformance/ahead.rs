@@ -2,7 +2,7 @@
 
 use super::operands::{Matrix, a_at, b_at, c_at, updated_at, valid};
 use crate::Element;
-use crate::worker::{Depth, Panels, Updates};
+use crate::worker::{Depth, PanelPair, Updates};
 
 /// A panel of A and one of B.
 type Pair<T> = (Matrix<T>, Matrix<T>);
@@ -14,7 +14,7 @@ fn panels<T: Element>((rows, cols): (usize, usize), k: usize, scale: f64) -> Pai
     (a, b)
 }
 
-fn both<T: Element>((a, b): &Pair<T>) -> Panels<'_, T> {
+fn both<T: Element>((a, b): &Pair<T>) -> PanelPair<'_, T> {
     (a.view(), b.view())
 }
 

@@ -2,7 +2,7 @@
 
 use super::SHAPES;
 use super::operands::{Case, Matrix, a_at, b_at, c_at, valid};
-use crate::worker::{Depth, Updates, Worker};
+use crate::worker::{Depth, JobShape, Updates, Worker};
 use crate::{DeviceError, Element};
 
 pub(super) fn info_is_filled(worker: &dyn Worker) {
@@ -35,27 +35,24 @@ pub(super) fn times_are_times<T: Element>(
 pub(super) fn memory_is_counted<T: Element>(worker: &mut dyn Worker) {
     for &(rows, cols, k) in SHAPES {
         for updates in [1, 5] {
-            let depth = Depth::of(k, updates);
-            let needed = worker.memory_needed(rows, cols, depth, T::TYPE);
-            let together = worker.updates_per_visit(rows, cols, depth, T::TYPE);
-            valid(worker.reserve(rows, cols, depth, T::TYPE));
+            let job = JobShape::of::<T>((rows, cols), Depth::of(k, updates));
+            let needs = worker.job_needs(&job);
+            valid(worker.reserve(&job));
             Case::new((rows, cols, k), 0).job(T::updates(worker), T::ONE, updates);
-            assert_eq!(
-                worker.memory_needed(rows, cols, depth, T::TYPE),
-                needed,
-                "memory of {rows}x{cols}"
-            );
+            let after = worker.job_needs(&job);
+            assert_eq!(after, needs, "needs of {rows}x{cols} after a job");
+            let together = needs.updates_per_visit;
             assert!(
                 together <= updates && (together.is_power_of_two() || together == updates),
                 "{rows}x{cols}: {together} of {updates} updates"
             );
-            assert!(needed == 0 || rows * cols > 0, "memory for nothing");
+            let is_nothing = needs.host_bytes == 0 && needs.own_bytes == 0;
+            assert!(is_nothing || rows * cols > 0, "memory for nothing");
         }
     }
     // A size beyond counting is no panic.
     let depth = Depth::endless(usize::MAX);
-    let _ = worker.memory_needed(usize::MAX, usize::MAX, depth, T::TYPE);
-    let _ = worker.updates_per_visit(usize::MAX, usize::MAX, depth, T::TYPE);
+    let _ = worker.job_needs(&JobShape::of::<T>((usize::MAX, usize::MAX), depth));
 }
 
 pub(super) fn wrong_shapes_are_errors<T: Element>(worker: &mut dyn Updates<T>) {

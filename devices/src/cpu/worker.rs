@@ -6,7 +6,9 @@ use crate::cpu::thread_cpu_time_s;
 use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
-use crate::worker::{Depth, DeviceInfo, DeviceKind, Job, UpdateTime, Updates, Worker};
+use crate::worker::{
+    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, UpdateTime, Updates, Worker,
+};
 use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use rayon::ThreadPool;
@@ -50,7 +52,7 @@ pub struct CpuWorker {
     has_domains: bool,
     /// The types whose product the library has prepared itself for.
     ready_types: Vec<ElementType>,
-    job: Job,
+    job: JobCheck,
 }
 
 impl CpuWorker {
@@ -99,7 +101,7 @@ impl CpuWorker {
             topology,
             cores,
             ready_types: Vec::new(),
-            job: Job::default(),
+            job: JobCheck::default(),
         })
     }
 
@@ -150,14 +152,8 @@ impl Worker for CpuWorker {
 
     /// Nothing: the update works in place. The library's own packing buffers, a few megabytes a thread that do not
     /// depend on the size, are not counted.
-    fn memory_needed(
-        &self,
-        _rows: usize,
-        _cols: usize,
-        _depth: Depth,
-        _element: ElementType,
-    ) -> u64 {
-        0
+    fn job_needs(&self, _: &JobShape) -> JobNeeds {
+        JobNeeds::default()
     }
 
     fn threads(&self) -> Vec<ThreadPlace> {
@@ -176,16 +172,11 @@ impl Worker for CpuWorker {
             .collect()
     }
 
-    fn reserve(
-        &mut self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> Result<(), DeviceError> {
-        let products = [cols, depth.k_total]
+    fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
+        let element = job.element;
+        let products = [job.cols, job.depth.k_total]
             .into_iter()
-            .fold(rows, usize::saturating_mul);
+            .fold(job.rows, usize::saturating_mul);
         if products >= WORTH_BEING_READY && !self.ready_types.contains(&element) {
             match element {
                 ElementType::F32 => self.make_ready::<f32>(),
@@ -312,8 +303,13 @@ mod tests {
         let blas = Arc::new(EmbeddedBlas);
         let mut worker = CpuWorker::new(topology, "cpu0", vec![core], false, blas).unwrap();
         let mut ready = |size: usize, element| {
-            let depth = Depth::of(size, 1);
-            worker.reserve(size, size, depth, element).unwrap();
+            let job = JobShape {
+                rows: size,
+                cols: size,
+                depth: Depth::of(size, 1),
+                element,
+            };
+            worker.reserve(&job).unwrap();
             worker.ready_types.clone()
         };
         assert!(ready(READY_SIDE, ElementType::F32).is_empty());

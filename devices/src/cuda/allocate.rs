@@ -3,9 +3,10 @@
 use super::check::{CallError, Outcome};
 use super::engine::Engine;
 use super::memory::{DeviceMemory, PinnedMemory};
-use super::plan::{self, Limits, Shape, TilePlan};
+use super::plan::{self, CudaLimits, TilePlan};
+use crate::DeviceError;
 use crate::memory::memory_available_bytes;
-use crate::{DeviceError, ElementType};
+use crate::worker::JobShape;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -27,19 +28,18 @@ impl Engine {
     /// on the host.
     pub(super) fn allocate(
         &mut self,
-        shape: Shape,
-        element: ElementType,
+        job: &JobShape,
     ) -> Result<(TilePlan, u64, NonNull<u8>), DeviceError> {
-        let mut limits = self.limits_of(element);
+        let mut limits = self.limits_of(job.element);
         let mut refused: Option<CallError> = None;
         loop {
-            let Some(plan) = plan::plan(shape, element.flop(), &limits) else {
+            let Some(plan) = plan::plan(job, &limits) else {
                 return Err(refused.map_or_else(
                     || DeviceError::CudaMemory {
                         device: self.name.clone(),
-                        rows: shape.rows,
-                        cols: shape.cols,
-                        k_max: shape.k_max,
+                        rows: job.rows,
+                        cols: job.cols,
+                        k_max: job.depth.k_max,
                         device_bytes: self.limits.device_bytes,
                         host_bytes: self.limits.host_bytes,
                     },
@@ -82,7 +82,7 @@ impl Engine {
         let suits = |held: u64, needed: u64| {
             held >= needed && (held - needed <= needed || held - needed <= WORTH_FREEING)
         };
-        let Limits {
+        let CudaLimits {
             device_bytes: device_limit,
             host_bytes: host_limit,
             ..

@@ -7,12 +7,12 @@ use super::context::Context;
 use super::find::CudaInfo;
 use super::lanes::Lanes;
 use super::memory::{DeviceMemory, PinnedMemory};
-use super::plan::{self, Limits, Placement, SLOTS, Shape, TilePlan};
+use super::plan::{self, CudaLimits, Placement, SLOTS, TilePlan};
 use super::resident::Resident;
 use super::staging::Staging;
 use super::streamed::Streamed;
 use super::{CudaConfig, find, speed};
-use crate::worker::Depth;
+use crate::worker::{Depth, JobNeeds, JobShape};
 use crate::{DeviceError, Element, ElementType, View, ViewMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct Engine {
     pub(super) context: Arc<Context>,
     gpu: CudaInfo,
     /// Of jobs of any type; the peak is that of `f64`.
-    pub(super) limits: Limits,
+    pub(super) limits: CudaLimits,
     /// What jobs may pin where nobody limits them further.
     pub(super) host_bytes: u64,
     job: Option<Running>,
@@ -52,8 +52,7 @@ pub struct Engine {
 /// A job under way.
 #[derive(Debug)]
 struct Running {
-    shape: Shape,
-    element: ElementType,
+    shape: JobShape,
     /// How it is laid out: in smaller tiles than planned, where memory was refused.
     plan: TilePlan,
     state: State,
@@ -102,7 +101,7 @@ impl Engine {
         Ok(Self {
             name: name.to_owned(),
             gpu: info.clone(),
-            limits: Limits {
+            limits: CudaLimits {
                 device_bytes,
                 host_bytes,
                 peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
@@ -142,61 +141,52 @@ impl Engine {
 
     /// How a job is laid out: the one under way as it is, another one as it would be if every allocation succeeded.
     /// `None` when there is nothing to compute, or it does not fit in however small tiles.
-    pub fn plan(
-        &self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> Option<TilePlan> {
-        let shape = shape(rows, cols, depth, element)?;
-        let is_it = |job: &&Running| job.shape == shape && job.element == element;
-        match self.job.as_ref().filter(is_it) {
-            Some(job) => Some(job.plan),
-            None => plan::plan(shape, element.flop(), &self.limits_of(element)),
+    pub fn plan(&self, job: &JobShape) -> Option<TilePlan> {
+        let shape = counted(job)?;
+        match self.job.as_ref().filter(|running| running.shape == shape) {
+            Some(running) => Some(running.plan),
+            None => plan::plan(&shape, &self.limits_of(shape.element)),
         }
     }
 
     /// The limits of jobs of this type.
-    pub(super) fn limits_of(&self, element: ElementType) -> Limits {
+    pub(super) fn limits_of(&self, element: ElementType) -> CudaLimits {
         let peak = self.gpu.peak_flops_per_s(element);
-        Limits {
+        CudaLimits {
             peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
             ..self.limits
         }
     }
 
-    /// Bytes of host memory that a job pins; where its limits are too low for any, the least that it would.
-    pub fn memory_needed(
-        &self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> u64 {
-        let least = || {
-            let shape = shape(rows, cols, depth, element)?;
-            plan::least_host_bytes(shape, element.flop(), &self.limits_of(element))
-        };
-        let planned = self.plan(rows, cols, depth, element);
-        let planned = planned.map(|plan| plan.host_bytes);
-        planned.or_else(least).unwrap_or(0)
+    /// Returns the resources that a job needs; the host bytes are those that it pins.
+    pub fn job_needs(&self, job: &JobShape) -> JobNeeds {
+        match self.plan(job) {
+            Some(plan) => JobNeeds {
+                host_bytes: plan.host_bytes,
+                own_bytes: plan.device_bytes,
+                updates_per_visit: plan.updates_per_visit,
+            },
+            None => JobNeeds {
+                host_bytes: self.least_host_bytes(job).unwrap_or(0),
+                ..JobNeeds::default()
+            },
+        }
+    }
+
+    /// Returns the least host memory with which the job can be laid out; `None` if no amount suffices.
+    fn least_host_bytes(&self, job: &JobShape) -> Option<u64> {
+        let shape = counted(job)?;
+        plan::least_host_bytes(&shape, &self.limits_of(shape.element))
     }
 
     /// Takes the memory of a job, so that its [`begin`](Self::begin) finds it; a job under way is abandoned.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn reserve(
-        &mut self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> Result<(), DeviceError> {
+    pub fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         self.abandon()?;
-        if let Some(shape) = shape(rows, cols, depth, element) {
-            self.allocate(shape, element)?;
+        if let Some(shape) = counted(job) {
+            self.allocate(&shape)?;
         }
         Ok(())
     }
@@ -210,10 +200,10 @@ impl Engine {
     pub fn begin<T: Element>(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // What a job left behind that was abandoned, or that a panic ended.
         self.abandon()?;
-        let Some(shape) = shape(c.rows(), c.cols(), depth, T::TYPE) else {
+        let Some(shape) = counted(&JobShape::of::<T>((c.rows(), c.cols()), depth)) else {
             return Ok(());
         };
-        let place = self.allocate(shape, T::TYPE)?;
+        let place = self.allocate(&shape)?;
         self.guarded(|engine| engine.start(shape, place, c))
     }
 
@@ -245,7 +235,7 @@ impl Engine {
             let mut job = engine.running();
             let fits = job.shape.rows == c.rows() && job.shape.cols == c.cols();
             assert!(
-                fits && k <= job.shape.k_max && job.element == T::TYPE,
+                fits && k <= job.shape.depth.k_max && job.shape.element == T::TYPE,
                 "the update is not of this job"
             );
             let nothing = k == 0 || alpha == T::ZERO;
@@ -275,7 +265,7 @@ impl Engine {
         }
         self.guarded(|engine| {
             let mut job = engine.running();
-            assert!(job.element == T::TYPE, "the C is not of this job");
+            assert!(job.shape.element == T::TYPE, "the C is not of this job");
             match &mut job.state {
                 State::Streamed(streamed) => streamed.visit(engine, c),
                 State::Resident(resident) => {
@@ -321,7 +311,7 @@ impl Engine {
 
     fn start<T: Element>(
         &mut self,
-        shape: Shape,
+        shape: JobShape,
         (plan, device, start): (TilePlan, u64, NonNull<u8>),
         c: View<'_, T>,
     ) -> Outcome<()> {
@@ -342,12 +332,7 @@ impl Engine {
             self.staging.upload(&self.lanes.upload, c, resident.c())?;
             self.lanes.upload.synchronize()?;
         }
-        self.job = Some(Running {
-            shape,
-            element: T::TYPE,
-            plan,
-            state,
-        });
+        self.job = Some(Running { shape, plan, state });
         Ok(())
     }
 }
@@ -360,14 +345,12 @@ impl Drop for Engine {
     }
 }
 
-/// The shape of a job; `None` when there is nothing in it.
-fn shape(rows: usize, cols: usize, depth: Depth, element: ElementType) -> Option<Shape> {
-    let k_max = depth.k_max.max(1);
-    (rows > 0 && cols > 0).then_some(Shape {
-        rows,
-        cols,
+/// Returns the job with room for at least one element of panel depth; `None` if C is empty.
+fn counted(job: &JobShape) -> Option<JobShape> {
+    let k_max = job.depth.k_max.max(1);
+    let depth = Depth {
         k_max,
-        k_total: depth.k_total.max(k_max),
-        element_bytes: element.bytes(),
-    })
+        k_total: job.depth.k_total.max(k_max),
+    };
+    (job.rows > 0 && job.cols > 0).then_some(JobShape { depth, ..*job })
 }

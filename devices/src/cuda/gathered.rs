@@ -1,9 +1,9 @@
 //! Panels of several updates in pinned memory, where they wait for a visit.
 
-use super::plan::Shape;
 use super::staging::{Place, block_mut, copy_columns};
 use super::stream::MatrixCopy;
 use super::tiles::Tile;
+use crate::worker::JobShape;
 use crate::{Element, View, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -29,17 +29,12 @@ impl Gathered {
     /// # Safety
     /// `start` is pinned memory for `room·(rows + cols)` elements of the shape's size, aligned for every type; it stays
     /// allocated and nobody else uses it while this value does.
-    pub unsafe fn new(start: NonNull<u8>, shape: &Shape, room: usize) -> Self {
-        let Shape {
-            rows,
-            cols,
-            element_bytes,
-            ..
-        } = *shape;
+    pub unsafe fn new(start: NonNull<u8>, shape: &JobShape, room: usize) -> Self {
+        let (rows, cols) = (shape.rows, shape.cols);
         Self {
             a: start,
             // SAFETY: there is room for both.
-            b: unsafe { start.add(rows * room * element_bytes) },
+            b: unsafe { start.add(rows * room * shape.element.bytes()) },
             rows,
             cols,
             room,

@@ -36,6 +36,8 @@
 //! every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory, unless a
 //! dimension is beyond what CUDA and cuBLAS count (`2^31` bytes in a column of C, `2^31` columns).
 
+use crate::ElementType;
+use crate::worker::JobShape;
 use serde::{Deserialize, Serialize};
 
 /// How many tiles, panels and staging slots there are of each: one is filled or emptied while the other one is in use.
@@ -55,7 +57,7 @@ const MAX_PITCH_BYTES: usize = i32::MAX as usize;
 
 /// What a plan may use, and how fast things are.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct CudaLimits {
     /// Bytes of GPU memory.
     pub device_bytes: u64,
     /// Bytes of pinned host memory; `u64::MAX` for no other limit than the size of C for the panels of several updates.
@@ -64,21 +66,6 @@ pub struct Limits {
     pub peak_flops_per_s: f64,
     /// What the link carries, bytes/s.
     pub link_bytes_per_s: f64,
-}
-
-/// A job: C is `rows × cols`, updates have `k <= k_max`, and `k_total` together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    /// Rows of C.
-    pub rows: usize,
-    /// Columns of C.
-    pub cols: usize,
-    /// Largest inner dimension of an update.
-    pub k_max: usize,
-    /// The inner dimensions of all updates together, or more; at least `k_max`.
-    pub k_total: usize,
-    /// Bytes of an element.
-    pub element_bytes: usize,
 }
 
 /// Where C is during a job.
@@ -117,48 +104,48 @@ pub struct TilePlan {
 }
 
 /// Lays out a job; `None` when it does not fit in however small tiles, as the module says, or there is nothing in it.
-pub fn plan(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
-    if shape.rows == 0 || shape.cols == 0 || shape.k_max == 0 {
+pub fn plan(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
+    if job.rows == 0 || job.cols == 0 || job.depth.k_max == 0 {
         return None;
     }
-    let column_bytes = shape.rows.checked_mul(shape.element_bytes)?;
-    if column_bytes > MAX_PITCH_BYTES || shape.cols > i32::MAX as usize {
+    let column_bytes = job.rows.checked_mul(job.element.bytes())?;
+    if column_bytes > MAX_PITCH_BYTES || job.cols > i32::MAX as usize {
         return None;
     }
-    resident(shape, limits).or_else(|| streamed(shape, f_flop, limits))
+    resident(job, limits).or_else(|| streamed(job, limits))
 }
 
 /// The least bytes of host memory with which a job can be laid out in this GPU memory; `None` when none are enough.
-pub fn least_host_bytes(shape: Shape, f_flop: f64, limits: &Limits) -> Option<u64> {
-    let unlimited = Limits {
+pub fn least_host_bytes(job: &JobShape, limits: &CudaLimits) -> Option<u64> {
+    let unlimited = CudaLimits {
         host_bytes: u64::MAX,
         ..*limits
     };
-    plan(shape, f_flop, &unlimited)?;
-    Some((2 * SLOTS * MIN_SLOT * shape.element_bytes) as u64)
+    plan(job, &unlimited)?;
+    Some((2 * SLOTS * MIN_SLOT * job.element.bytes()) as u64)
 }
 
 /// Bytes of the panels of so many updates.
-fn gathered_bytes(shape: Shape, updates: usize) -> u128 {
-    let across = (shape.rows + shape.cols) as u128;
-    updates as u128 * shape.k_max as u128 * across * shape.element_bytes as u128
+fn gathered_bytes(job: &JobShape, updates: usize) -> u128 {
+    let across = (job.rows + job.cols) as u128;
+    updates as u128 * job.depth.k_max as u128 * across * job.element.bytes() as u128
 }
 
 /// Elements of a staging slot: no more than there is to move, and all of them at most half of what may be pinned.
-fn slot(shape: Shape, limits: &Limits) -> Option<usize> {
-    let s = shape.element_bytes;
-    let most = (shape.rows.max(shape.k_max)).saturating_mul(shape.cols.max(shape.k_max));
+fn slot(job: &JobShape, limits: &CudaLimits) -> Option<usize> {
+    let s = job.element.bytes();
+    let most = (job.rows.max(job.depth.k_max)).saturating_mul(job.cols.max(job.depth.k_max));
     let half = limits.host_bytes / 2;
     let allowed = usize::try_from(half / SLOTS as u64).unwrap_or(usize::MAX) / s;
     let slot = (SLOT_BYTES / s).min(most).max(MIN_SLOT).min(allowed);
     (slot >= MIN_SLOT).then_some(slot)
 }
 
-fn resident(shape: Shape, limits: &Limits) -> Option<TilePlan> {
-    let slot_elements = slot(shape, limits)?;
-    let [rows, cols, k] = [shape.rows, shape.cols, shape.k_max].map(|n| n as u128);
+fn resident(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
+    let slot_elements = slot(job, limits)?;
+    let [rows, cols, k] = [job.rows, job.cols, job.depth.k_max].map(|n| n as u128);
     let elements = rows * cols + SLOTS as u128 * k * (rows + cols);
-    let s = shape.element_bytes as u128;
+    let s = job.element.bytes() as u128;
     let plan = TilePlan {
         placement: Placement::Resident,
         slot_elements,
@@ -166,22 +153,22 @@ fn resident(shape: Shape, limits: &Limits) -> Option<TilePlan> {
         host_bytes: u64::try_from((SLOTS * slot_elements) as u128 * s).ok()?,
         updates_per_visit: 1,
     };
-    let step_fits = shape.k_max <= i32::MAX as usize / shape.element_bytes;
+    let step_fits = job.depth.k_max <= i32::MAX as usize / job.element.bytes();
     (step_fits && plan.fits(limits)).then_some(plan)
 }
 
-fn streamed(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
-    let s = shape.element_bytes;
-    let slot_elements = slot(shape, limits)?;
+fn streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
+    let s = job.element.bytes();
+    let slot_elements = slot(job, limits)?;
     let slot_bytes = (SLOTS * slot_elements * s) as u64;
     // One tile and its panels have half of the memory.
     let half = usize::try_from(limits.device_bytes / s as u64).ok()? / SLOTS;
-    let (tile_rows, tile_cols) = tile(shape, half)?;
-    let wanted = wanted_k(tile_rows, tile_cols, s, f_flop, limits);
-    let updates = gathered_updates(shape, wanted, limits.host_bytes - slot_bytes);
-    let gather_k = updates * shape.k_max;
+    let (tile_rows, tile_cols) = tile(job, half)?;
+    let wanted = wanted_k((tile_rows, tile_cols), job.element, limits);
+    let updates = gathered_updates(job, wanted, limits.host_bytes - slot_bytes);
+    let gather_k = updates * job.depth.k_max;
     let step_k = (half - tile_rows * tile_cols) / (tile_rows + tile_cols);
-    let step_k = step_k.min(STEP_K).min(gather_k.max(shape.k_max));
+    let step_k = step_k.min(STEP_K).min(gather_k.max(job.depth.k_max));
     let device = SLOTS * (tile_rows * tile_cols + step_k * (tile_rows + tile_cols));
     Some(TilePlan {
         placement: Placement::Streamed {
@@ -192,19 +179,19 @@ fn streamed(shape: Shape, f_flop: f64, limits: &Limits) -> Option<TilePlan> {
         },
         slot_elements,
         device_bytes: (device * s) as u64,
-        host_bytes: slot_bytes + u64::try_from(gathered_bytes(shape, updates)).ok()?,
+        host_bytes: slot_bytes + u64::try_from(gathered_bytes(job, updates)).ok()?,
         updates_per_visit: updates.max(1),
     })
 }
 
 /// How many updates are gathered for a visit: as many as have the `wanted` inner dimension, but no more than the job has,
 /// nor than may be pinned in `host_bytes`. 0 where that is not even one.
-fn gathered_updates(shape: Shape, wanted: f64, host_bytes: u64) -> usize {
-    let s = shape.element_bytes as u128;
-    let whole_c = shape.rows as u128 * shape.cols as u128 * s;
+fn gathered_updates(job: &JobShape, wanted: f64, host_bytes: u64) -> usize {
+    let s = job.element.bytes() as u128;
+    let whole_c = job.rows as u128 * job.cols as u128 * s;
     let fits = |updates: usize| {
-        let bytes = gathered_bytes(shape, updates);
-        let pitch = updates as u128 * shape.k_max as u128 * s;
+        let bytes = gathered_bytes(job, updates);
+        let pitch = updates as u128 * job.depth.k_max as u128 * s;
         bytes <= u128::from(host_bytes)
             && (bytes <= whole_c || updates == 1)
             && pitch <= MAX_PITCH_BYTES as u128
@@ -212,9 +199,9 @@ fn gathered_updates(shape: Shape, wanted: f64, host_bytes: u64) -> usize {
     if !fits(1) {
         return 0;
     }
-    let all = shape.k_total.div_ceil(shape.k_max);
+    let all = job.depth.k_total.div_ceil(job.depth.k_max);
     let mut updates = 1;
-    while ((updates * shape.k_max) as f64) < wanted && updates < all {
+    while ((updates * job.depth.k_max) as f64) < wanted && updates < all {
         let more = (2 * updates).min(all);
         if !fits(more) {
             break;
@@ -226,20 +213,20 @@ fn gathered_updates(shape: Shape, wanted: f64, host_bytes: u64) -> usize {
 
 /// The largest tile, as square as C allows, that takes three quarters of so many elements and leaves room for panels; its
 /// sides divide those of C nearly evenly. Where that is less, the smallest tile; `None` where there is no room for it.
-fn tile(shape: Shape, elements: usize) -> Option<(usize, usize)> {
+fn tile(job: &JobShape, elements: usize) -> Option<(usize, usize)> {
     let area = elements / 4 * 3;
     let side = area.isqrt();
     // The other side, with which the tile is not too large, and its panels one element deep fit beside it.
     let across = |part: usize| (area / part).min(elements.saturating_sub(part) / (part + 1));
-    let rows = if shape.cols < side {
-        across(shape.cols).min(shape.rows)
+    let rows = if job.cols < side {
+        across(job.cols).min(job.rows)
     } else {
-        side.min(shape.rows)
+        side.min(job.rows)
     };
-    let rows = even(shape.rows, rows.max(MIN_TILE.min(shape.rows)));
+    let rows = even(job.rows, rows.max(MIN_TILE.min(job.rows)));
     // What even parts leave of the area is for the other side.
-    let cols = across(rows).min(shape.cols);
-    let cols = even(shape.cols, cols.max(MIN_TILE.min(shape.cols)));
+    let cols = across(rows).min(job.cols);
+    let cols = even(job.cols, cols.max(MIN_TILE.min(job.cols)));
     (rows * cols + rows + cols <= elements).then_some((rows, cols))
 }
 
@@ -249,8 +236,9 @@ fn even(whole: usize, part: usize) -> usize {
 }
 
 /// The inner dimension that is to be gathered for a visit of a `p×q` tile, as the module says.
-fn wanted_k(p: usize, q: usize, element_bytes: usize, f_flop: f64, limits: &Limits) -> f64 {
-    let ratio = element_bytes as f64 * limits.peak_flops_per_s / (f_flop * limits.link_bytes_per_s);
+fn wanted_k((p, q): (usize, usize), element: ElementType, limits: &CudaLimits) -> f64 {
+    let link_flops_per_s = element.flop() * limits.link_bytes_per_s;
+    let ratio = element.bytes() as f64 * limits.peak_flops_per_s / link_flops_per_s;
     let panels = 1.0 / p as f64 + 1.0 / q as f64;
     let enough = 8.0 / panels;
     let spare = 1.0 / ratio - panels;
@@ -262,7 +250,7 @@ fn wanted_k(p: usize, q: usize, element_bytes: usize, f_flop: f64, limits: &Limi
 }
 
 impl TilePlan {
-    fn fits(&self, limits: &Limits) -> bool {
+    fn fits(&self, limits: &CudaLimits) -> bool {
         self.device_bytes <= limits.device_bytes && self.host_bytes <= limits.host_bytes
     }
 }
@@ -270,28 +258,23 @@ impl TilePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::Depth;
     use proptest::prelude::*;
 
-    const H200: Limits = Limits {
+    const H200: CudaLimits = CudaLimits {
         device_bytes: 140 << 30,
         host_bytes: u64::MAX,
         peak_flops_per_s: 67e12,
         link_bytes_per_s: 55e9,
     };
 
-    fn shape(rows: usize, cols: usize, k_max: usize) -> Shape {
-        Shape {
-            rows,
-            cols,
-            k_max,
-            k_total: usize::MAX,
-            element_bytes: 8,
-        }
+    fn shape(rows: usize, cols: usize, k_max: usize) -> JobShape {
+        JobShape::of::<f64>((rows, cols), Depth::endless(k_max))
     }
 
     #[test]
     fn what_fits_stays_on_the_gpu() {
-        let plan = plan(shape(60_000, 60_000, 512), 2.0, &H200).unwrap();
+        let plan = plan(&shape(60_000, 60_000, 512), &H200).unwrap();
         assert_eq!(plan.placement, Placement::Resident);
         assert_eq!(plan.device_bytes, 8 * (60_000 * 60_000 + 2 * 512 * 120_000));
         assert_eq!(
@@ -302,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_streamed_job_keeps_the_link_behind_the_gpu() {
-        let plan = plan(shape(200_000, 200_000, 512), 2.0, &H200).unwrap();
+        let plan = plan(&shape(200_000, 200_000, 512), &H200).unwrap();
         let Placement::Streamed {
             tile_rows: p,
             tile_cols: q,
@@ -322,11 +305,12 @@ mod tests {
     #[test]
     fn no_more_is_gathered_than_the_job_has() {
         let gathers = |k_total| {
-            let shape = Shape {
+            let depth = Depth {
+                k_max: 128,
                 k_total,
-                ..shape(200_000, 200_000, 128)
             };
-            let plan = plan(shape, 2.0, &H200).unwrap();
+            let job = JobShape::of::<f64>((200_000, 200_000), depth);
+            let plan = plan(&job, &H200).unwrap();
             (plan.updates_per_visit, plan.host_bytes)
         };
         let slots = 2 * (8 << 20);
@@ -347,8 +331,8 @@ mod tests {
         assert_eq!(gathers(most * 128 + 1).0, most);
     }
 
-    fn limits(device_bytes: u64, host_bytes: u64) -> Limits {
-        Limits {
+    fn limits(device_bytes: u64, host_bytes: u64) -> CudaLimits {
+        CudaLimits {
             device_bytes,
             host_bytes,
             ..H200
@@ -357,9 +341,9 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_no_plan() {
-        let of = |shape, device_bytes, host_bytes| {
-            plan(shape, 2.0, &limits(device_bytes, host_bytes)).map(|plan| plan.placement)
-        };
+        fn of(job: JobShape, device_bytes: u64, host_bytes: u64) -> Option<Placement> {
+            plan(&job, &limits(device_bytes, host_bytes)).map(|plan| plan.placement)
+        }
         assert_eq!(of(shape(100, 100, 10), 1000, u64::MAX), None);
         assert_eq!(of(shape(100, 100, 10), 1 << 30, 100), None);
         assert_eq!(of(shape(1 << 40, 1, 1), 1 << 40, u64::MAX), None);
@@ -372,7 +356,7 @@ mod tests {
         // The panels of one update would take 1.44 MB.
         let shape = shape(300, 300, 300);
         let gathered = |host_bytes| {
-            let plan = plan(shape, 2.0, &limits(512 << 10, host_bytes)).unwrap();
+            let plan = plan(&shape, &limits(512 << 10, host_bytes)).unwrap();
             assert!(plan.host_bytes <= host_bytes && plan.updates_per_visit == 1);
             match plan.placement {
                 Placement::Streamed {
@@ -386,11 +370,11 @@ mod tests {
         assert_eq!(gathered(1_000_000), (0, step_k));
         assert_eq!(gathered(128 * 8), (0, step_k));
         // Panels that are too long for a copy are not gathered either.
-        let deep = Shape {
-            k_max: 1 << 30,
+        let deep = JobShape {
+            depth: Depth::endless(1 << 30),
             ..shape
         };
-        let plan = plan(deep, 2.0, &limits(512 << 10, u64::MAX)).unwrap();
+        let plan = plan(&deep, &limits(512 << 10, u64::MAX)).unwrap();
         assert!(matches!(
             plan.placement,
             Placement::Streamed { gather_k: 0, .. }
@@ -398,9 +382,9 @@ mod tests {
     }
 
     /// Elements of GPU memory for two of the smallest tiles with panels one element deep.
-    fn smallest(shape: Shape) -> usize {
+    fn smallest(job: &JobShape) -> usize {
         let side = |whole: usize| even(whole, MIN_TILE.min(whole));
-        let (p, q) = (side(shape.rows), side(shape.cols));
+        let (p, q) = (side(job.rows), side(job.cols));
         SLOTS * (p * q + p + q)
     }
 
@@ -410,10 +394,10 @@ mod tests {
             rows in 1usize..3000, cols in 1usize..3000, k_max in 1usize..300, updates in 1usize..40,
             device in 5u32..26, host in 8u32..40,
         ) {
-            let shape = Shape { k_total: k_max * updates, ..shape(rows, cols, k_max) };
+            let job = JobShape::of::<f64>((rows, cols), Depth::of(k_max, updates));
             let limits = limits(1 << device, 1 << host);
-            let least = least_host_bytes(shape, 2.0, &limits);
-            let found = plan(shape, 2.0, &limits);
+            let least = least_host_bytes(&job, &limits);
+            let found = plan(&job, &limits);
             prop_assert_eq!(found.is_some(), least.is_some_and(|least| least <= limits.host_bytes));
             if let Some(plan) = found {
                 prop_assert!(plan.device_bytes <= limits.device_bytes && plan.host_bytes <= limits.host_bytes);
@@ -442,18 +426,19 @@ mod tests {
             rows in 1usize..100_000, cols in 1usize..100_000, k_max in 1usize..1_000_000, kind in 0usize..4,
             device in 1usize..4000, host in 64usize..4000, is_ample in any::<bool>(),
         ) {
-            let element_bytes = [4, 8, 8, 16][kind];
+            let element = ElementType::ALL[kind];
+            let element_bytes = element.bytes();
             // Small ones too, which are rare otherwise.
             let (rows, cols) = if is_ample { (rows, cols) } else { (rows % 40 + 1, cols % 40 + 1) };
-            let shape = Shape { element_bytes, ..shape(rows, cols, k_max) };
+            let job = JobShape { element, ..shape(rows, cols, k_max) };
             let limits = limits((device * element_bytes) as u64, (host * element_bytes) as u64);
             let resident = rows * cols + SLOTS * k_max * (rows + cols);
-            let fits = device >= smallest(shape).min(resident) && host >= 2 * SLOTS * MIN_SLOT;
-            let found = plan(shape, 2.0, &limits);
+            let fits = device >= smallest(&job).min(resident) && host >= 2 * SLOTS * MIN_SLOT;
+            let found = plan(&job, &limits);
             prop_assert_eq!(found.is_some(), fits, "{:?}", found);
-            let more = Limits { host_bytes: 2 * limits.host_bytes, ..limits };
+            let more = CudaLimits { host_bytes: 2 * limits.host_bytes, ..limits };
             let together = |plan: Option<TilePlan>| plan.map_or(0, |plan| plan.updates_per_visit);
-            prop_assert!(together(found) <= together(plan(shape, 2.0, &more)));
+            prop_assert!(together(found) <= together(plan(&job, &more)));
         }
     }
 }

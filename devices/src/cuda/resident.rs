@@ -3,8 +3,9 @@
 use super::blas::Product;
 use super::check::Outcome;
 use super::engine::Engine;
-use super::plan::{SLOTS, Shape};
+use super::plan::SLOTS;
 use super::staging::Place;
+use crate::worker::{Depth, JobShape};
 use crate::{Element, View};
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Resident {
     device: u64,
-    shape: Shape,
+    shape: JobShape,
     /// Which of the two rooms for panels the update before has used.
     room: usize,
     /// The panels that were copied to the other room ahead of their update.
@@ -36,7 +37,7 @@ const MAX_STRIPES: usize = 8;
 
 impl Resident {
     /// No panels yet; C, and room for two panels of A and of B behind it, lie at `device`.
-    pub fn new(device: u64, shape: Shape) -> Self {
+    pub fn new(device: u64, shape: JobShape) -> Self {
         Self {
             device,
             shape,
@@ -55,15 +56,14 @@ impl Resident {
 
     /// Where the panels of A and of B lie in one of the rooms.
     fn panels(&self, room: usize) -> (Place, Place) {
-        let Shape {
+        let JobShape {
             rows,
             cols,
-            k_max,
-            element_bytes,
-            ..
+            depth: Depth { k_max, .. },
+            element,
         } = self.shape;
-        let place = |element: usize, ld: usize| Place {
-            address: self.device + (element * element_bytes) as u64,
+        let place = |offset: usize, ld: usize| Place {
+            address: self.device + (offset * element.bytes()) as u64,
             ld,
         };
         let first = rows * cols + room * k_max * (rows + cols);
@@ -113,7 +113,7 @@ impl Resident {
     fn has_room_for<T>(&self, (a, b): &(View<'_, T>, View<'_, T>)) -> bool {
         let shape = &self.shape;
         let k = a.cols();
-        (a.rows(), b.rows(), b.cols()) == (shape.rows, k, shape.cols) && k <= shape.k_max
+        (a.rows(), b.rows(), b.cols()) == (shape.rows, k, shape.cols) && k <= shape.depth.k_max
     }
 
     /// Panels that arrive in stripes, of A and of B in turn; whatever a new stripe makes possible is computed while the

@@ -6,9 +6,10 @@ use super::check::Outcome;
 use super::engine::Engine;
 use super::gathered::Gathered;
 use super::lanes::Lanes;
-use super::plan::{Placement, SLOTS, Shape, TilePlan};
+use super::plan::{Placement, SLOTS, TilePlan};
 use super::staging::{Place, block_mut};
 use super::tiles::{Tile, tiles};
+use crate::worker::JobShape;
 use crate::{Element, View, ViewMut};
 use num_complex::Complex64;
 use std::ops::Range;
@@ -17,7 +18,7 @@ use std::ptr::NonNull;
 /// A streamed job: when tiles visit the GPU, and with what.
 #[derive(Debug)]
 pub struct Streamed {
-    shape: Shape,
+    shape: JobShape,
     /// The panels of updates that wait for a visit, and their factor. Without it each update is a visit.
     gathered: Option<Gathered>,
     alpha: Option<Complex64>,
@@ -35,7 +36,7 @@ impl Streamed {
     /// # Safety
     /// `start` is pinned memory and `device` device memory, as large as the plan says (the slots come before `start`);
     /// they stay allocated and nobody else uses them while this value does.
-    pub unsafe fn new(start: NonNull<u8>, shape: Shape, plan: &TilePlan, device: u64) -> Self {
+    pub unsafe fn new(start: NonNull<u8>, shape: JobShape, plan: &TilePlan, device: u64) -> Self {
         let Placement::Streamed {
             tile_rows,
             tile_cols,
@@ -51,10 +52,10 @@ impl Streamed {
             shape,
             gathered: (gather_k > 0).then(gathered),
             alpha: None,
-            left: shape.k_total,
+            left: shape.depth.k_total,
             rooms: Rooms {
                 device,
-                element_bytes: shape.element_bytes,
+                element_bytes: shape.element.bytes(),
                 tile: (tile_rows, tile_cols),
                 step_k,
                 panels: 0,
@@ -86,12 +87,12 @@ impl Streamed {
             self.alpha = Some(alpha.value());
         }
         self.left = self.left.saturating_sub(k);
-        if self.left == 0 || !self.has_room_for(self.shape.k_max.min(self.left)) {
+        if self.left == 0 || !self.has_room_for(self.shape.depth.k_max.min(self.left)) {
             self.visit(engine, c)?;
         }
         if self.left == 0 {
             // More may come, as if the job began again.
-            self.left = self.shape.k_total;
+            self.left = self.shape.depth.k_total;
         }
         Ok(())
     }

@@ -8,9 +8,10 @@ use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
 use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::worker::{
-    Depth, DeviceInfo, DeviceKind, Job, Panels, ResidentPeak, UpdateTime, Updates, Worker,
+    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
+    UpdateTime, Updates, Worker,
 };
-use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
+use crate::{DeviceClock, DeviceError, Element, View, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -26,12 +27,12 @@ use std::time::Instant;
 /// device it would seem to take nothing, and an error would come one update late.)
 ///
 /// Where tiles stream, updates gather panels until a visit is worth it, and the last of
-/// [`updates_per_visit`](Worker::updates_per_visit) updates takes nearly all of their time: only the mean over that many
+/// [`updates_per_visit`](JobNeeds::updates_per_visit) updates takes nearly all of their time: only the mean over that many
 /// says how fast the device is. The last update of the job visits with what is left, and `finish` only where fewer came
 /// than were announced.
 pub struct CudaWorker {
     info: DeviceInfo,
-    job: Job,
+    job: JobCheck,
     engine: Engine,
     hands: ThreadPool,
     topology: Arc<Topology>,
@@ -75,7 +76,7 @@ impl CudaWorker {
         };
         Ok(Self {
             info,
-            job: Job::default(),
+            job: JobCheck::default(),
             engine,
             hands,
             topology,
@@ -84,20 +85,14 @@ impl CudaWorker {
     }
 
     /// How a job would be laid out; `None` when there is nothing to compute, or it does not fit in however small tiles.
-    pub fn plan(
-        &self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> Option<TilePlan> {
-        self.engine.plan(rows, cols, depth, element)
+    pub fn plan(&self, job: &JobShape) -> Option<TilePlan> {
+        self.engine.plan(job)
     }
 
     /// Runs `work` with the engine on the first host core, where copies are made as in a job: by all host cores. A job under
     /// way is over.
     pub fn with_engine<R: Send>(&mut self, work: impl FnOnce(&mut Engine) -> R + Send) -> R {
-        self.job = Job::default();
+        self.job = JobCheck::default();
         let engine = &mut self.engine;
         on_first(&self.hands, || work(engine))
     }
@@ -113,21 +108,10 @@ impl Worker for CudaWorker {
         &self.info
     }
 
-    /// Pinned host memory: for copies, and for gathered panels where C does not fit on the GPU. The GPU's own memory is
-    /// not the host's, and never too small for a job but for tiny limits.
-    fn memory_needed(&self, rows: usize, cols: usize, depth: Depth, element: ElementType) -> u64 {
-        self.engine.memory_needed(rows, cols, depth, element)
-    }
-
-    fn own_memory_needed(
-        &self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> u64 {
-        self.plan(rows, cols, depth, element)
-            .map_or(0, |plan| plan.device_bytes)
+    /// Returns pinned host memory for copies, and for gathered panels if C does not fit on the GPU. The GPU's own memory is
+    /// too small for a job only under tiny limits.
+    fn job_needs(&self, job: &JobShape) -> JobNeeds {
+        self.engine.job_needs(job)
     }
 
     fn memory_held(&self) -> u64 {
@@ -136,17 +120,6 @@ impl Worker for CudaWorker {
 
     fn limit_memory(&mut self, bytes: u64) {
         self.engine.limit_host(bytes);
-    }
-
-    fn updates_per_visit(
-        &self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> usize {
-        self.plan(rows, cols, depth, element)
-            .map_or(1, |plan| plan.updates_per_visit)
     }
 
     fn copies_ahead(&self) -> bool {
@@ -171,22 +144,16 @@ impl Worker for CudaWorker {
             .collect()
     }
 
-    fn reserve(
-        &mut self,
-        rows: usize,
-        cols: usize,
-        depth: Depth,
-        element: ElementType,
-    ) -> Result<(), DeviceError> {
-        self.job = Job::default();
+    fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
+        self.job = JobCheck::default();
         let engine = &mut self.engine;
-        on_first(&self.hands, || engine.reserve(rows, cols, depth, element))
+        on_first(&self.hands, || engine.reserve(job))
     }
 }
 
 impl<T: Element> Updates<T> for CudaWorker {
     fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        self.job = Job::default();
+        self.job = JobCheck::default();
         let engine = &mut self.engine;
         on_first(&self.hands, || engine.resident_peak::<T>())
     }
@@ -213,8 +180,8 @@ impl<T: Element> Updates<T> for CudaWorker {
     fn update_ahead(
         &mut self,
         alpha: T,
-        panels: Panels<'_, T>,
-        next: Panels<'_, T>,
+        panels: PanelPair<'_, T>,
+        next: PanelPair<'_, T>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.timed_update(alpha, panels, Some(next), c)
@@ -230,8 +197,8 @@ impl CudaWorker {
     fn timed_update<T: Element>(
         &mut self,
         alpha: T,
-        (a, b): Panels<'_, T>,
-        next: Option<Panels<'_, T>>,
+        (a, b): PanelPair<'_, T>,
+        next: Option<PanelPair<'_, T>>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
@@ -255,7 +222,7 @@ impl CudaWorker {
         match done {
             Ok(cpu_s) => Ok(UpdateTime { busy_s, cpu_s }),
             Err(error) => {
-                self.job = Job::default();
+                self.job = JobCheck::default();
                 Err(error)
             }
         }

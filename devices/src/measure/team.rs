@@ -4,7 +4,7 @@ use super::deadline::{Reach, reach};
 use super::{InStep, MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
-use crate::worker::{Depth, UpdateTime};
+use crate::worker::{Depth, JobShape, UpdateTime};
 use crate::{DeviceError, Element, View, ViewMut, leading_dimension, try_reserve_matrix};
 use num_complex::Complex64;
 
@@ -75,14 +75,15 @@ pub fn measure_team<T: Element>(
     config.validate()?;
     let held = team.memory_held();
     let cols = slices.iter().sum();
-    let mut devices = team.memory_needed(rows, slices, depth, T::TYPE)?;
+    let job = JobShape::of::<T>((rows, cols), depth);
+    let mut devices = team.memory_needed(&job, slices)?;
     let left = operands
         .left_beside(rows, cols, depth.k_max)
         .saturating_add(held);
     if devices > left {
         // Those that gather in host memory make do with less.
         team.limit_memory(left / slices.len().max(1) as u64);
-        devices = team.memory_needed(rows, slices, depth, T::TYPE)?;
+        devices = team.memory_needed(&job, slices)?;
     }
     operands.prepare_beside(rows, cols, depth.k_max, devices.saturating_sub(held))?;
     let few: Vec<usize> = slices
@@ -101,12 +102,17 @@ pub fn measure_team<T: Element>(
     }
     let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
     // A job as long as one repetition, after which devices count from 0 again: each repetition is whole visits.
-    let visited = team.updates_per_visit(rows, &columns, depth, T::TYPE)?;
+    let job = job.with_cols(columns.iter().sum());
+    let visited = team.updates_per_visit(&job, &columns)?;
     let period = Depth::of(depth.k_max, visited);
-    team.reserve(rows, &columns, period, T::TYPE)?;
+    let repetition = JobShape {
+        depth: period,
+        ..job
+    };
+    team.reserve(&repetition, &columns)?;
     let begun = team.begin(operands.c(&columns), &columns, period)?;
     // Where memory was refused, the tiles are smaller than they were to be.
-    let together = team.updates_per_visit(rows, &columns, period, T::TYPE)?;
+    let together = team.updates_per_visit(&repetition, &columns)?;
     let together = if visited.is_multiple_of(together) {
         together
     } else {
@@ -221,7 +227,8 @@ impl<T: Element> Operands<T> {
         depth: Depth,
     ) -> Result<Vec<f64>, DeviceError> {
         team.begin(self.c(slices), slices, depth)?;
-        let together = team.updates_per_visit(self.rows, slices, depth, T::TYPE)?;
+        let job = JobShape::of::<T>((self.rows, slices.iter().sum()), depth);
+        let together = team.updates_per_visit(&job, slices)?;
         let times = self.update(team, slices, together)?;
         team.finish(self.c(slices), slices)?;
         Ok(times)
@@ -292,10 +299,10 @@ fn fill<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::DeviceClock;
     use crate::measure::alone;
     use crate::recorded::RecordedWorker;
-    use crate::worker::{DeviceInfo, DeviceKind, Updates, Worker};
-    use crate::{DeviceClock, ElementType};
+    use crate::worker::{DeviceInfo, DeviceKind, JobNeeds, Updates, Worker};
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
     fn recorded(name: &str, d: u64, t_s: f64) -> Box<dyn Worker> {
@@ -342,8 +349,8 @@ mod tests {
             &self.0
         }
 
-        fn memory_needed(&self, _: usize, _: usize, _: Depth, _: ElementType) -> u64 {
-            0
+        fn job_needs(&self, _: &JobShape) -> JobNeeds {
+            JobNeeds::default()
         }
     }
 

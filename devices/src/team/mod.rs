@@ -1,7 +1,9 @@
 //! The devices of one node, driven together.
 
-use crate::worker::{Depth, DeviceInfo, Panels, ResidentPeak, UpdateTime, Worker};
-use crate::{DeviceError, Element, ElementType, ThreadPlace, ViewMut};
+use crate::worker::{
+    Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Worker,
+};
+use crate::{DeviceError, Element, ThreadPlace, ViewMut};
 use drive::{Device, Drivers};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -70,25 +72,28 @@ impl DeviceTeam {
         &self.infos
     }
 
-    /// Bytes that a job needs beyond the matrices in host memory, over all devices.
+    /// Returns the resources that each device needs for its slice of `job`, as [`Worker::job_needs`].
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] when there are more or fewer slices than devices.
-    pub fn memory_needed(
-        &mut self,
-        rows: usize,
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or the job.
+    pub fn job_needs(
+        &self,
+        job: &JobShape,
         slices: &[usize],
-        depth: Depth,
-        element: ElementType,
-    ) -> Result<u64, DeviceError> {
-        self.check(slices, slices.iter().sum())?;
-        let needed = self.devices.iter_mut().zip(slices).map(|(device, &cols)| {
-            device
-                .get_mut()
-                .unwrap_or_else(PoisonError::into_inner)
-                .memory_needed(rows, cols, depth, element)
-        });
-        Ok(needed.sum())
+    ) -> Result<Vec<JobNeeds>, DeviceError> {
+        self.check(slices, job.cols)?;
+        let devices = self.devices.iter().zip(slices);
+        let needs = devices.map(|(device, &cols)| lock(device).job_needs(&job.with_cols(cols)));
+        Ok(needs.collect())
+    }
+
+    /// Returns the bytes of host memory that `job` needs beyond the matrices, over all devices.
+    ///
+    /// # Errors
+    /// As [`job_needs`](Self::job_needs).
+    pub fn memory_needed(&self, job: &JobShape, slices: &[usize]) -> Result<u64, DeviceError> {
+        let needs = self.job_needs(job, slices)?;
+        Ok(needs.iter().map(|needs| needs.host_bytes).sum())
     }
 
     /// Bytes of host memory that the devices hold from earlier jobs, as [`Worker::memory_held`].
@@ -102,24 +107,6 @@ impl DeviceTeam {
         for device in &self.devices {
             lock(device).limit_memory(bytes_each);
         }
-    }
-
-    /// Bytes of its own memory that each device takes for a job, as [`Worker::own_memory_needed`].
-    ///
-    /// # Errors
-    /// As [`memory_needed`](Self::memory_needed).
-    pub fn own_memory_needed(
-        &self,
-        rows: usize,
-        slices: &[usize],
-        depth: Depth,
-        element: ElementType,
-    ) -> Result<Vec<u64>, DeviceError> {
-        self.check(slices, slices.iter().sum())?;
-        let devices = self.devices.iter().zip(slices);
-        let needed = devices
-            .map(|(device, &cols)| lock(device).own_memory_needed(rows, cols, depth, element));
-        Ok(needed.collect())
     }
 
     /// Where the threads of each device are bound, and where they ran, as [`Worker::threads`].
@@ -162,23 +149,19 @@ impl DeviceTeam {
         Ok(())
     }
 
-    /// How many consecutive updates belong together, as [`Worker::updates_per_visit`] of the device with the most: the
-    /// others' are powers of two, so that this is a multiple of each, or it is all that the job has.
+    /// Returns the number of consecutive updates that belong together: [`JobNeeds::updates_per_visit`] of the device with
+    /// the most. The others' numbers are powers of two, so this is a multiple of each, or all updates of the job.
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] when there are more or fewer slices than devices.
+    /// As [`job_needs`](Self::job_needs).
     pub fn updates_per_visit(
         &self,
-        rows: usize,
+        job: &JobShape,
         slices: &[usize],
-        depth: Depth,
-        element: ElementType,
     ) -> Result<usize, DeviceError> {
-        self.check(slices, slices.iter().sum())?;
-        let devices = self.devices.iter().zip(slices);
-        let most = devices
-            .map(|(device, &cols)| lock(device).updates_per_visit(rows, cols, depth, element));
-        Ok(most.max().unwrap_or(1))
+        let needs = self.job_needs(job, slices)?;
+        let updates = needs.iter().map(|needs| needs.updates_per_visit);
+        Ok(updates.max().unwrap_or(1))
     }
 
     /// Whether the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
@@ -192,17 +175,11 @@ impl DeviceTeam {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn reserve(
-        &mut self,
-        rows: usize,
-        slices: &[usize],
-        depth: Depth,
-        element: ElementType,
-    ) -> Result<(), DeviceError> {
-        self.check(slices, slices.iter().sum())?;
+    pub fn reserve(&mut self, job: &JobShape, slices: &[usize]) -> Result<(), DeviceError> {
+        self.check(slices, job.cols)?;
         let tasks = slices.iter().map(|&cols| (cols > 0).then_some(cols));
         self.drive(tasks.collect(), &mut || false, |worker, cols| {
-            worker.reserve(rows, cols, depth, element)
+            worker.reserve(&job.with_cols(cols))
         })?;
         Ok(())
     }
@@ -236,8 +213,8 @@ impl DeviceTeam {
     pub fn update<T: Element>(
         &mut self,
         alpha: T,
-        panels: Panels<'_, T>,
-        next: Option<Panels<'_, T>>,
+        panels: PanelPair<'_, T>,
+        next: Option<PanelPair<'_, T>>,
         c: ViewMut<'_, T>,
         slices: &[usize],
         meanwhile: &mut dyn FnMut() -> bool,
@@ -325,6 +302,6 @@ fn parts<'c, T: Element>(c: ViewMut<'c, T>, slices: &[usize]) -> Vec<Option<View
 }
 
 /// What a device with these columns of C needs of panels.
-fn part<'p, T: Element>((a, b): Panels<'p, T>, columns: &Range<usize>) -> Panels<'p, T> {
+fn part<'p, T: Element>((a, b): PanelPair<'p, T>, columns: &Range<usize>) -> PanelPair<'p, T> {
     (a, b.columns(columns.clone()))
 }

@@ -19,7 +19,7 @@ mod tree;
 
 use std::time::Instant;
 
-use isochron_devices::{Depth, DeviceTeam, Element};
+use isochron_devices::{DeviceTeam, Element};
 
 pub(crate) use plan::{Found, held_evenly};
 pub use plan::{LeftOut, PartOfK, Plan, Split};
@@ -136,7 +136,7 @@ fn run<T: Element>(
     let sets = (0..plan.sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
     let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
     prepare(plan, rank, &mut sets);
-    let mut sets = agree(comm, place(team, plan, &computed, (sets, plan.depth(rank))))?;
+    let mut sets = agree(comm, place(team, plan, rank, sets))?;
     // What this rank computes of a C that others hold parts of.
     let mut partial = agree(comm, partial(plan, rank))?;
 
@@ -218,12 +218,13 @@ fn prepare<T: Element>(plan: &Plan, rank: usize, sets: &mut [StepPanels<'_, T>])
 fn place<'a, T: Element>(
     team: &mut DeviceTeam,
     plan: &Plan,
-    part: &Part,
-    (mut sets, depth): (Vec<StepPanels<'a, T>>, Depth),
+    rank: usize,
+    mut sets: Vec<StepPanels<'a, T>>,
 ) -> Result<Vec<StepPanels<'a, T>>, Error> {
-    team.reserve(part.rows, plan.slices(), depth, T::TYPE)?;
+    let job = plan.job_shape(rank);
+    team.reserve(&job, plan.slices())?;
     for panels in &mut sets {
-        if let Some(room) = panels.b_room(part.cols) {
+        if let Some(room) = panels.b_room(job.cols) {
             team.scale(T::ZERO, room, plan.slices())?;
         }
     }

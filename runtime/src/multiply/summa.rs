@@ -173,8 +173,8 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
 
     fn update(
         &mut self,
-        panels: isochron_devices::Panels<'_, T>,
-        next: Option<isochron_devices::Panels<'_, T>>,
+        panels: isochron_devices::PanelPair<'_, T>,
+        next: Option<isochron_devices::PanelPair<'_, T>>,
         c: &mut Matrix<T>,
         meanwhile: &mut dyn FnMut() -> bool,
     ) {

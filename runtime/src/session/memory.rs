@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use isochron_devices::{
-    Depth, DeviceInfo, DeviceKind, DeviceTeam, ElementType, memory_available_bytes,
-};
+use isochron_devices::{DeviceInfo, DeviceKind, DeviceTeam, JobShape, memory_available_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
@@ -75,9 +73,7 @@ pub(super) fn make_room(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     bytes: u64,
-    (rows, slices): (usize, &[usize]),
-    depth: Depth,
-    element: ElementType,
+    (job, slices): (&JobShape, &[usize]),
 ) -> Result<(), Error> {
     let is_gpu = |device: &&DeviceInfo| device.kind == DeviceKind::Cuda;
     let need = MemoryNeed {
@@ -89,7 +85,7 @@ pub(super) fn make_room(
     let available = available();
     let each = share(comm, need, available)?;
     team.limit_memory(each);
-    let devices = team.memory_needed(rows, slices, depth, element);
+    let devices = team.memory_needed(job, slices);
     let devices = agree(comm, devices.map_err(Error::from))?;
     let need = MemoryNeed {
         bytes: bytes.saturating_add(devices),
@@ -128,11 +124,8 @@ pub(super) fn fitted(
 /// As [`make_room`], for a plan.
 fn make_room_for(comm: &dyn Comm, team: &mut DeviceTeam, plan: &Plan) -> Result<(), Error> {
     let rank = comm.rank();
-    let rows = plan.computed(rank).rows;
-    let work = (rows, plan.slices());
-    let element = plan.problem().element();
     let bytes = plan.memory_bytes(rank);
-    make_room(comm, team, bytes, work, plan.depth(rank), element)
+    make_room(comm, team, bytes, (&plan.job_shape(rank), plan.slices()))
 }
 
 /// What every rank asks of its host, by rank.

@@ -241,22 +241,17 @@ impl<'c> Session<'c> {
     /// Bytes of host memory that this rank needs for a plan: its own and its devices'.
     fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
         let rank = self.comm.rank();
-        let rows = plan.computed(rank).rows;
-        let element = plan.problem().element();
         let devices = self
             .team
-            .memory_needed(rows, plan.slices(), plan.depth(rank), element)?;
+            .memory_needed(&plan.job_shape(rank), plan.slices())?;
         Ok(plan.memory_bytes(rank).saturating_add(devices))
     }
 
     /// Bytes of its own memory that each device needs.
     fn device_memory(&self, plan: &Plan) -> Result<Vec<u64>, Error> {
         let rank = self.comm.rank();
-        let (rows, depth) = (plan.computed(rank).rows, plan.depth(rank));
-        let element = plan.problem().element();
-        Ok(self
-            .team
-            .own_memory_needed(rows, plan.slices(), depth, element)?)
+        let needs = self.team.job_needs(&plan.job_shape(rank), plan.slices())?;
+        Ok(needs.iter().map(|needs| needs.own_bytes).collect())
     }
 
     /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the

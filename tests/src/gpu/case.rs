@@ -1,7 +1,9 @@
 //! A multiplication whose result is known.
 
 use isochron_devices::blas::Blas;
-use isochron_devices::{Depth, DeviceError, Element, EmbeddedBlas, View, ViewMut, Worker};
+use isochron_devices::{
+    Depth, DeviceError, Element, EmbeddedBlas, JobShape, View, ViewMut, Worker,
+};
 
 /// Small integers, so that every sum is exact in any order.
 pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
@@ -47,6 +49,11 @@ impl Case {
     /// The whole multiplication's.
     pub(crate) fn depth(&self) -> Depth {
         Depth::of(self.k, self.updates)
+    }
+
+    /// Returns the shape of the whole multiplication's job.
+    pub(crate) fn shape(&self) -> JobShape {
+        JobShape::of::<f64>((self.rows, self.cols), self.depth())
     }
 
     /// The panels of an update.

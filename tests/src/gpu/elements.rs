@@ -1,7 +1,7 @@
 //! Every element type.
 
 use isochron_devices::cuda::{CudaConfig, Engine, Placement, TilePlan};
-use isochron_devices::{Depth, DeviceError, Element, View, ViewMut};
+use isochron_devices::{Depth, DeviceError, Element, JobShape, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 
 use super::case::integers;
@@ -144,12 +144,8 @@ impl<T: Element> Matrices<T> {
 
     /// How the job is laid out.
     pub(super) fn plan(&self, engine: &Engine) -> TilePlan {
-        let plan = engine.plan(
-            self.shape.rows,
-            self.shape.cols,
-            self.shape.depth(),
-            T::TYPE,
-        );
+        let size = (self.shape.rows, self.shape.cols);
+        let plan = engine.plan(&JobShape::of::<T>(size, self.shape.depth()));
         plan.expect("a plan")
     }
 

@@ -1,6 +1,5 @@
 //! Matrices larger than the memory, and memory that others have taken.
 
-use isochron_devices::ElementType::F64;
 use isochron_devices::cuda::Placement;
 use isochron_devices::{CudaConfig, CudaWorker, Updates, ViewMut, Worker};
 
@@ -24,8 +23,8 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
         }
         let case = Case::new((rows, cols, k), 5);
         let mut worker = worker(Some(LIMIT)).expect("a GPU");
-        let depth = case.depth();
-        let plan = worker.plan(rows, cols, depth, F64).expect("a plan");
+        let job = case.shape();
+        let plan = worker.plan(&job).expect("a plan");
         let c_bytes = (8 * rows * cols) as u64;
         assert_eq!(
             plan.placement == Placement::Resident,
@@ -45,14 +44,9 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
                 plan.host_bytes,
                 "pinned memory"
             );
-            assert_eq!(
-                worker.memory_needed(rows, cols, depth, F64),
-                plan.host_bytes
-            );
-            assert_eq!(
-                worker.own_memory_needed(rows, cols, depth, F64),
-                plan.device_bytes
-            );
+            let needs = worker.job_needs(&job);
+            assert_eq!(needs.host_bytes, plan.host_bytes);
+            assert_eq!(needs.own_bytes, plan.device_bytes);
         }
         drop(worker);
         assert_clean(control, "out of core");
@@ -71,7 +65,7 @@ pub fn narrow_limits(control: Option<&Control>) -> usize {
             ..CudaConfig::default()
         };
         let mut worker = worker_with(&config).expect("a GPU");
-        let plan = worker.plan(300, 300, case.depth(), F64).expect("a plan");
+        let plan = worker.plan(&case.shape()).expect("a plan");
         let Placement::Streamed { gather_k, .. } = plan.placement else {
             panic!("{plan:?}");
         };
@@ -130,18 +124,14 @@ pub fn taken_memory(control: &Control) -> usize {
 
 /// While a job runs in smaller tiles than were planned, the worker answers for these.
 fn told_plan_is_the_running_one(worker: &mut CudaWorker, case: &Case, bytes: u64) {
-    let (rows, cols, depth) = (case.rows, case.cols, case.depth());
+    let job = case.shape();
+    let (rows, cols) = (job.rows, job.cols);
     let mut c = integers(rows * cols, 3);
     let c = ViewMut::new(&mut c, rows, cols, rows);
-    worker.begin(c, depth).expect("a job in smaller tiles");
-    let plan = worker.plan(rows, cols, depth, F64).expect("a plan");
+    worker.begin(c, job.depth).expect("a job in smaller tiles");
+    let plan = worker.plan(&job).expect("a plan");
     assert!(plan.device_bytes <= bytes, "{plan:?}");
-    assert_eq!(
-        worker.memory_needed(rows, cols, depth, F64),
-        plan.host_bytes
-    );
-    assert_eq!(
-        worker.updates_per_visit(rows, cols, depth, F64),
-        plan.updates_per_visit
-    );
+    let needs = worker.job_needs(&job);
+    assert_eq!(needs.host_bytes, plan.host_bytes);
+    assert_eq!(needs.updates_per_visit, plan.updates_per_visit);
 }

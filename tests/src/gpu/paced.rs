@@ -1,7 +1,6 @@
 //! GPUs that are slowed down.
 
-use isochron_devices::ElementType::F64;
-use isochron_devices::{CudaConfig, Depth, Pace, PacedWorker, Worker, conformance};
+use isochron_devices::{CudaConfig, Depth, JobShape, Pace, PacedWorker, Worker, conformance};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
 use super::case::Case;
@@ -60,7 +59,8 @@ pub fn paced_visits(control: Option<&Control>) -> usize {
             ..CudaConfig::default()
         };
         let inner = worker_with(&config).expect("a GPU");
-        let together = inner.updates_per_visit(side, side, Depth::endless(k), F64);
+        let job = JobShape::of::<f64>((side, side), Depth::endless(k));
+        let together = inner.job_needs(&job).updates_per_visit;
         assert_eq!(together > 1, limit.is_some(), "{together} together");
         let mut paced = PacedWorker::new(Box::new(inner), points(unit_s)).expect("a pace");
         let case = Case::new((side, side, k), 3 * together);

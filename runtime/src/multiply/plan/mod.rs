@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use isochron_devices::{Depth, MeasureTally};
+use isochron_devices::{Depth, JobShape, MeasureTally};
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, slice_cols};
 use isochron_hierarchy::predict::{self, Candidate, Links, Traffic, Way};
@@ -345,6 +345,16 @@ impl Plan {
         Depth {
             k_max: self.panel(),
             k_total: self.k_range(rank).len(),
+        }
+    }
+
+    /// Returns the shape of the job that a rank's devices compute together.
+    pub(crate) fn job_shape(&self, rank: usize) -> JobShape {
+        JobShape {
+            rows: self.computed(rank).rows,
+            cols: self.slices().iter().sum(),
+            depth: self.depth(rank),
+            element: self.problem.element(),
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::Operands;
-use isochron_devices::{Depth, DeviceTeam, Element, MeasureConfig, MeasureTally};
+use isochron_devices::{Depth, DeviceTeam, Element, JobShape, MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{
     BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step, Strategy,
 };
@@ -231,9 +231,8 @@ impl<T: Element> Balancer<'_, T> {
         (rows, slices): (usize, &[usize]),
         width: usize,
     ) -> Result<(), Error> {
-        let depth = self.depth(width);
-        let work = (rows, slices);
-        memory::make_room(self.comm, self.team, bytes, work, depth, T::TYPE)
+        let job = self.job_shape((rows, slices.iter().sum()), width);
+        memory::make_room(self.comm, self.team, bytes, (&job, slices))
     }
 
     /// The head machine's next step, on every rank.
@@ -264,12 +263,17 @@ impl<T: Element> Balancer<'_, T> {
         )
     }
 
-    /// The run in updates of this width.
+    /// Returns the depth of the run in updates of width `k_max`.
     fn depth(&self, k_max: usize) -> Depth {
         Depth {
             k_max,
             k_total: self.k_total,
         }
+    }
+
+    /// Returns the shape of the run on a `rows × cols` part of C, in updates of width `k_max`.
+    fn job_shape(&self, size: (usize, usize), k_max: usize) -> JobShape {
+        JobShape::of::<T>(size, self.depth(k_max))
     }
 
     /// Every node's time on the head rank (and all others).

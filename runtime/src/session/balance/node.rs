@@ -227,7 +227,8 @@ impl<T: Element> Balancer<'_, T> {
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
         let depth = self.depth(width);
-        let updates = self.team.updates_per_visit(rows, &slices, depth, T::TYPE)?;
+        let job = self.job_shape((rows, slices.iter().sum()), width);
+        let updates = self.team.updates_per_visit(&job, &slices)?;
         let even_share = (self.problem.m() * self.problem.n()) as f64 / self.comm.size() as f64;
         let area = rows as f64 * slices.iter().sum::<usize>() as f64;
         let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
@@ -257,7 +258,7 @@ mod tests {
     use crate::session::load::Load;
     use isochron_devices::measure::Operands;
     use isochron_devices::{
-        Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, ElementType,
+        Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, JobNeeds, JobShape,
         MeasureTally, UpdateTime, Updates, View, ViewMut, Worker,
     };
     use isochron_hierarchy::balance::BalanceConfig;
@@ -276,24 +277,11 @@ mod tests {
             &self.info
         }
 
-        fn memory_needed(
-            &self,
-            _rows: usize,
-            _cols: usize,
-            _depth: Depth,
-            _element: ElementType,
-        ) -> u64 {
-            0
-        }
-
-        fn updates_per_visit(
-            &self,
-            _rows: usize,
-            _cols: usize,
-            _depth: Depth,
-            _element: ElementType,
-        ) -> usize {
-            self.together
+        fn job_needs(&self, _: &JobShape) -> JobNeeds {
+            JobNeeds {
+                updates_per_visit: self.together,
+                ..JobNeeds::default()
+            }
         }
     }
 
@@ -409,14 +397,11 @@ mod tests {
             &self.info
         }
 
-        fn memory_needed(
-            &self,
-            _rows: usize,
-            _cols: usize,
-            _depth: Depth,
-            _element: ElementType,
-        ) -> u64 {
-            self.limit.load(Ordering::Relaxed).max(self.least)
+        fn job_needs(&self, _: &JobShape) -> JobNeeds {
+            JobNeeds {
+                host_bytes: self.limit.load(Ordering::Relaxed).max(self.least),
+                ..JobNeeds::default()
+            }
         }
 
         fn limit_memory(&mut self, bytes: u64) {
