@@ -8,7 +8,7 @@ use isochron_hierarchy::layout::LayoutError;
 use isochron_hierarchy::model::ModelError;
 use serde::{Deserialize, Serialize};
 
-use crate::matrix::redistribute::SpreadError;
+use crate::matrix::redistribute::error::SpreadError;
 
 /// Whose fault an error is; decides the exit status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +61,16 @@ pub enum Error {
     /// A message of another rank makes no sense: the ranks run different programs.
     #[error("a message of another rank cannot be read ({0}): do all ranks run the same version?")]
     Message(String),
+    /// The value that a rank contributed to a collective is not of the type that the others expect.
+    #[error(
+        "the message of rank {rank} cannot be read ({reason}): do all ranks run the same version?"
+    )]
+    Unreadable {
+        /// The rank.
+        rank: usize,
+        /// Why its message cannot be read.
+        reason: String,
+    },
     /// A host has less memory than the plan needs.
     #[error(
         "host {host} lacks {} MiB: the plan needs {} MiB there{} and {} MiB are available",
@@ -140,6 +150,7 @@ impl Error {
             Error::Device(_)
             | Error::Output { .. }
             | Error::Message(_)
+            | Error::Unreadable { .. }
             | Error::Allocation { .. }
             | Error::Balance(_)
             | Error::Layout(_) => ErrorClass::Run,

@@ -246,11 +246,11 @@ fn multiply_as<T: Element>(
     };
     let verdict = check.finish(comm, &c);
     let mut moved = source.moved;
-    let mut report = Report::gather(session, plan, balance, &execution, verdict);
+    let mut report = Report::gather(session, plan, balance, &execution, verdict)?;
     if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
         moved = moved.and(file::write(comm, path, &c)?);
     }
-    report.add_redistribution(comm, moved);
+    report.add_redistribution(comm, moved)?;
     write_report(comm, arguments.report.as_deref(), &report)?;
     let picture = plan.layout().picture(40);
     Ok(Done::Multiplied(Box::new(report), picture))

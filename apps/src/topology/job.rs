@@ -9,7 +9,6 @@ use isochron_devices::cuda::{self, Survey};
 use isochron_devices::{
     BusId, CudaInfo, DriverGpu, GpuInfo, Grouping, RankDevices, Topology, host_devices,
 };
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::host::{Device, Driven, Host, Rank};
@@ -92,7 +91,7 @@ pub fn hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<Host>, Error> {
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
     let survey = cuda::survey();
     let found = FoundDevices::find(comm, &topology, group)?;
-    let shares = gather(comm, &Share::new(comm, &topology, &survey, found))?;
+    let shares = comm.gather(&Share::new(comm, &topology, &survey, found))?;
     let here = shares.into_iter().enumerate();
     let here: Vec<(usize, Share)> = here.filter(|(_, s)| s.host == comm.host()).collect();
     // One rank describes the host for all that run there.
@@ -103,16 +102,7 @@ pub fn hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<Host>, Error> {
         host.look_for_blas();
         host
     });
-    Ok(gather(comm, &mine)?.into_iter().flatten().collect())
-}
-
-/// Every rank's `mine`, by rank.
-fn gather<T: Serialize + DeserializeOwned>(comm: &dyn Comm, mine: &T) -> Result<Vec<T>, Error> {
-    let message = |error: serde_json::Error| Error::Message(error.to_string());
-    let encoded = agree(comm, serde_json::to_vec(mine).map_err(message))?;
-    let all = comm.all_gather(&encoded);
-    let read = all.iter().map(|bytes| serde_json::from_slice(bytes));
-    read.collect::<Result<_, _>>().map_err(message)
+    Ok(comm.gather(&mine)?.into_iter().flatten().collect())
 }
 
 /// The host of these ranks, with the cores and the GPUs of all of them.

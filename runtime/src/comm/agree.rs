@@ -1,12 +1,13 @@
-//! Ranks agree before they act.
+//! Agreement of all ranks on success or failure, before they act on it.
 
 use serde::{Deserialize, Serialize};
 
-use super::Comm;
+use super::contract::Comm;
 use crate::error::{Error, ErrorClass};
 
+/// The failure of one rank, as it tells the others.
 #[derive(Serialize, Deserialize)]
-struct Failure {
+struct RankFailure {
     host: String,
     cause: String,
     class: ErrorClass,
@@ -14,8 +15,8 @@ struct Failure {
 
 /// Turns one rank's failure into the same failure on every rank.
 ///
-/// A rank that returned early would leave the others waiting in their next collective call for ever, so every
-/// rank contributes its outcome and all go on, or all leave with the error of the lowest rank that failed.
+/// A rank that returns early leaves the others waiting in their next collective call for ever. So every rank contributes
+/// its outcome: all go on, or all leave with the error of the lowest rank that failed.
 ///
 /// # Errors
 /// [`Error::Rank`] on every rank when any rank contributed an error (the error itself when there is one rank).
@@ -26,12 +27,12 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     if comm.size() == 1 {
         return outcome;
     }
-    let failure = outcome.as_ref().err().map(|error| Failure {
+    let failure = outcome.as_ref().err().map(|error| RankFailure {
         host: comm.host().to_string(),
         cause: error.to_string(),
         class: error.class(),
     });
-    // An unreadable contribution counts as a failure: silence must not pass for success.
+    // A failure that cannot be encoded must not look like success, which is an empty contribution.
     let bytes = failure.as_ref().map_or_else(Vec::new, |f| {
         serde_json::to_vec(f).unwrap_or_else(|_| vec![0])
     });
@@ -39,7 +40,7 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     let Some((rank, bytes)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else {
         return outcome;
     };
-    let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| Failure {
+    let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| RankFailure {
         host: "an unknown host".to_string(),
         cause: "failed without a readable message".to_string(),
         class: ErrorClass::Run,
@@ -53,15 +54,4 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
         cause: failure.cause,
         class: failure.class,
     })
-}
-/// The largest of all ranks' values, of which none is negative.
-///
-/// # Collective
-/// All ranks.
-pub(crate) fn largest(comm: &dyn Comm, value: f64) -> f64 {
-    let all = comm.all_gather(&value.to_le_bytes());
-    let values = all
-        .iter()
-        .filter_map(|bytes| Some(f64::from_le_bytes(bytes.as_slice().try_into().ok()?)));
-    values.fold(0.0, f64::max)
 }

@@ -1,19 +1,19 @@
-//! What the links between ranks carry.
+//! Measurements of the links between ranks.
 
 use std::time::{Duration, Instant};
 
 use isochron_devices::thread_cpu_time_s;
 use isochron_hierarchy::predict::Links;
 
-use super::{Comm, Message, Transfer, largest};
+use super::contract::Comm;
+use super::transfer::{Message, Transfer};
 
-/// Bytes of a message whose time is the bandwidth's: large against what a latency carries on any network, and still
-/// milliseconds on a slow one.
-const LONG: usize = 512 << 10;
-/// Messages of each length, one after the other; the fastest counts, since what else goes on only delays.
+/// Bytes of a message that takes much longer than the latency on any network, and still milliseconds on a slow one.
+const LONG_BYTES: usize = 512 << 10;
+/// Messages of each length, one after the other. The fastest counts: disturbances only delay.
 const TRIES: usize = 8;
 
-/// Measures what a rank sends and receives at a time, with all ranks at it. The slowest link counts.
+/// Measures latency and bandwidth while all ranks send and receive at once. The slowest link counts.
 ///
 /// # Collective
 /// All ranks.
@@ -26,38 +26,42 @@ pub fn measure_links(comm: &dyn Comm) -> Links {
         };
     }
     let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
-    // Who sends to one neighbour alone may come late himself, and then waits for nothing: long messages need both sides.
-    let links = links(
-        largest(comm, exchange_s(comm, 1, &[next, before], &[before, next])),
-        largest(comm, exchange_s(comm, LONG, &[next], &[before])),
+    // With one neighbour alone, a late rank would find a short message already there: it is exchanged with both neighbours.
+    // A long message travels only once both its ranks are there.
+    let links = fit_links(
+        comm.largest(measure_exchange_s(
+            comm,
+            1,
+            &[next, before],
+            &[before, next],
+        )),
+        comm.largest(measure_exchange_s(comm, LONG_BYTES, &[next], &[before])),
     );
     tracing::debug!(links.latency_s, links.bytes_per_s, "measured the links");
     links
 }
 
-/// What carries one byte in `short_s` seconds, and a long message in `long_s`.
-fn links(short_s: f64, long_s: f64) -> Links {
-    // Where the long one was hardly slower the short one was disturbed, or the clock is too coarse to see either.
+/// Finds the links that carry one byte in `short_s` seconds and [`LONG_BYTES`] in `long_s`.
+fn fit_links(short_s: f64, long_s: f64) -> Links {
+    // If the long message was hardly slower, the short one was disturbed, or the clock is too coarse for both.
     let long_s = long_s.max(1e-9);
     let latency_s = short_s.min(long_s / 2.0);
     Links {
         latency_s,
-        bytes_per_s: LONG as f64 / (long_s - latency_s),
+        bytes_per_s: LONG_BYTES as f64 / (long_s - latency_s),
     }
 }
 
-/// Seconds of an exchange of messages of so many bytes: half of the fastest two in a row.
+/// Measures the seconds of an exchange of messages of `bytes` bytes: half of the fastest two in a row.
 ///
-/// Where all ranks hear of both neighbours, none can have made two exchanges in less than a message takes there and one back,
-/// however far apart they began. Who met at a barrier before each would time how late the other one leaves it. Nobody sleeps
-/// meanwhile, as waking up takes longer than a message.
-fn exchange_s(comm: &dyn Comm, bytes: usize, to: &[usize], from: &[usize]) -> f64 {
-    let messages = |ranks: &[usize], first: usize| -> Vec<Message> {
-        let numbered = ranks.iter().zip(first..);
-        let plain = numbered.map(|(&rank, buffer)| Message::plain(rank, buffer, 0..bytes));
-        plain.collect()
-    };
-    let (sends, recvs) = (messages(to, 0), messages(from, to.len()));
+/// If all ranks receive from both neighbours, none can make two exchanges in less time than a message takes to a neighbour
+/// and back, however far apart the ranks began. A barrier before each message would add its own skew to the measured time.
+/// No rank sleeps meanwhile: waking up takes longer than a message.
+fn measure_exchange_s(comm: &dyn Comm, bytes: usize, to: &[usize], from: &[usize]) -> f64 {
+    let (sends, recvs) = (
+        whole_buffers(to, 0, bytes),
+        whole_buffers(from, to.len(), bytes),
+    );
     let mut buffers = vec![vec![0u8; bytes]; to.len() + from.len()];
     let mut starts = vec![Instant::now()];
     for _ in 0..TRIES {
@@ -72,11 +76,19 @@ fn exchange_s(comm: &dyn Comm, bytes: usize, to: &[usize], from: &[usize]) -> f6
     in_a_row.min().unwrap_or_default().as_secs_f64() / 2.0
 }
 
-/// How long a rank sleeps between two looks at a message whose cost is measured, about as it does while its devices compute.
-const LOOKS: Duration = Duration::from_micros(100);
+/// Makes a message of `bytes` bytes for each rank, in buffers from `first` on.
+fn whole_buffers(ranks: &[usize], first: usize, bytes: usize) -> Vec<Message> {
+    let numbered = ranks.iter().zip(first..);
+    numbered
+        .map(|(&rank, buffer)| Message::plain(rank, buffer, 0..bytes))
+        .collect()
+}
 
-/// Seconds of CPU time that this rank needs for each byte of a long message that it sends or receives, with all ranks at it:
-/// what copies and the system's calls take of a core that could compute. 0 for one rank alone.
+/// Time between two looks at a message of which the CPU time is measured, about as long as while devices compute.
+const LOOK_INTERVAL: Duration = Duration::from_micros(100);
+
+/// Measures the seconds of CPU time that this rank needs for each byte of a long message that it sends or receives, while
+/// all ranks do so: copies and system calls that occupy a core. 0 for a single rank.
 ///
 /// # Collective
 /// All ranks.
@@ -85,20 +97,20 @@ pub fn core_s_per_byte(comm: &dyn Comm) -> f64 {
     if size == 1 {
         return 0.0;
     }
-    let sends = [Message::plain((rank + 1) % size, 0, 0..LONG)];
-    let recvs = [Message::plain((rank + size - 1) % size, 1, 0..LONG)];
-    let mut buffers = vec![vec![0u8; LONG]; 2];
+    let sends = whole_buffers(&[(rank + 1) % size], 0, LONG_BYTES);
+    let recvs = whole_buffers(&[(rank + size - 1) % size], 1, LONG_BYTES);
+    let mut buffers = vec![vec![0u8; LONG_BYTES]; 2];
     let mut least_s = f64::INFINITY;
     for _ in 0..TRIES {
         let start_s = thread_cpu_time_s();
         let mut transfer = Transfer::start(comm, buffers, &sends, &recvs);
         while !transfer.progress() {
-            std::thread::sleep(LOOKS);
+            std::thread::sleep(LOOK_INTERVAL);
         }
         buffers = transfer.finish();
         least_s = least_s.min(thread_cpu_time_s() - start_s);
     }
-    least_s / (2 * LONG) as f64
+    least_s / (2 * LONG_BYTES) as f64
 }
 
 #[cfg(test)]
@@ -106,20 +118,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rank_alone_handles_no_messages() {
-        assert_eq!(core_s_per_byte(&crate::comm::LocalComm::new()), 0.0);
+    fn a_single_rank_handles_no_messages() {
+        assert_eq!(core_s_per_byte(&super::super::LocalComm::new()), 0.0);
     }
 
     #[test]
     fn a_disturbed_message_makes_no_link_infinitely_fast() {
-        let sound = links(1e-4, 5.1e-3);
+        let sound = fit_links(1e-4, 5.1e-3);
         assert_eq!(sound.latency_s, 1e-4);
-        assert!((sound.bytes_per_s - LONG as f64 / 5e-3).abs() < 1.0);
+        assert!((sound.bytes_per_s - LONG_BYTES as f64 / 5e-3).abs() < 1.0);
         for short_s in [1e-4, 2e-4, 1.0] {
-            let disturbed = links(short_s, 1.5e-4);
-            assert!(disturbed.bytes_per_s <= 2.0 * LONG as f64 / 1.5e-4);
+            let disturbed = fit_links(short_s, 1.5e-4);
+            assert!(disturbed.bytes_per_s <= 2.0 * LONG_BYTES as f64 / 1.5e-4);
             assert!(disturbed.latency_s > 0.0 && disturbed.latency_s <= 7.5e-5);
         }
-        assert!(links(0.0, 0.0).bytes_per_s.is_finite());
+        assert!(fit_links(0.0, 0.0).bytes_per_s.is_finite());
     }
 }

@@ -1,6 +1,6 @@
 //! One rank, no MPI.
 
-use super::{Comm, InFlight, Span};
+use super::contract::{Comm, InFlight, MessageSpan};
 
 /// The communicator of a single rank: collectives return at once.
 #[derive(Debug)]
@@ -9,9 +9,11 @@ pub struct LocalComm {
 }
 
 impl LocalComm {
-    /// The one rank of this process.
+    /// Creates the one rank of this process.
     pub fn new() -> Self {
-        Self { host: host_name() }
+        Self {
+            host: read_host_name(),
+        }
     }
 }
 
@@ -54,12 +56,12 @@ impl Comm for LocalComm {
 
     #[allow(
         unsafe_code,
-        reason = "the contract's safety is the caller's; there is no message"
+        reason = "the caller keeps the contract; there is no message"
     )]
-    unsafe fn start(&self, sends: &[Span], recvs: &[Span]) -> Box<dyn InFlight + '_> {
+    unsafe fn start(&self, sends: &[MessageSpan], recvs: &[MessageSpan]) -> Box<dyn InFlight + '_> {
         assert!(
             sends.is_empty() && recvs.is_empty(),
-            "the only rank has nobody to exchange messages with"
+            "a single rank has no other rank to exchange messages with"
         );
         Box::new(Nothing)
     }
@@ -69,7 +71,7 @@ impl Comm for LocalComm {
     }
 }
 
-/// No message.
+/// An empty set of messages.
 struct Nothing;
 
 impl InFlight for Nothing {
@@ -80,7 +82,7 @@ impl InFlight for Nothing {
     fn wait(&mut self) {}
 }
 
-fn host_name() -> String {
+fn read_host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "localhost".to_string(), |name| name.trim().to_string())
 }

@@ -1,9 +1,9 @@
 //! Ranks over MPI: the only user of rsmpi.
 //!
-//! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of
-//! some libraries (MPICH) spin on the core for as long as they wait, which on a busy node is the time of the
-//! devices. rsmpi's safe requests cannot be held in one list with run-time lengths, so the requests are made
-//! through its `ffi` layer; each is completed before the memory that it refers to is free again.
+//! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of some
+//! libraries (MPICH) spin while they wait, on a core that the devices need. rsmpi's safe requests cannot be held in one
+//! list with run-time lengths, so requests are made through its `ffi` layer. Each is completed before the memory that it
+//! refers to is free again.
 
 use std::ops::Range;
 use std::os::raw::{c_int, c_void};
@@ -13,12 +13,13 @@ use mpi::ffi;
 use mpi::raw::AsRaw;
 use mpi::topology::{Communicator, SimpleCommunicator};
 
-use super::{Comm, InFlight, MAX_TAG, Pause, Span};
+use super::contract::{Comm, InFlight, MAX_TAG, MessageSpan};
+use super::pause::Pause;
 use crate::error::Error;
 
-/// Longest message that is sent in one piece, in bytes, unless something else is asked for: MPI 3 counts are 32-bit.
+/// Default for the longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
 const LONGEST: usize = 1 << 30;
-/// The most numbers in one piece of a sum.
+/// Largest number of values that are summed at once.
 const MAX_SUMMED: usize = 1 << 27;
 
 /// Exit status of a job that a panic ended.
@@ -35,8 +36,8 @@ pub struct MpiComm {
 }
 
 impl MpiComm {
-    /// Initialises MPI and takes `MPI_COMM_WORLD`. A panic in any thread of any rank ends the job from then on
-    /// (a rank that unwinds would leave the others waiting).
+    /// Initialises MPI and takes `MPI_COMM_WORLD`. From then on a panic in any thread of any rank ends the job: a rank that
+    /// unwinds would leave the others waiting.
     ///
     /// # Errors
     /// [`Error::Parameter`] when MPI is initialised already: use [`adopt`](MpiComm::adopt) then.
@@ -55,9 +56,10 @@ impl MpiComm {
         Ok(Self::wrap(world, Some(universe)))
     }
 
-    /// A communicator over the ranks of `comm`, for programs that have initialised MPI themselves. Messages do
-    /// not mix with those of `comm`. MPI must not be finalised while this lives, and its methods are called
-    /// from the thread that initialised MPI.
+    /// Makes a communicator over the ranks of `comm`, for programs that have initialised MPI themselves.
+    ///
+    /// Its messages do not mix with those of `comm`. MPI must not be finalised while this value lives. Its methods are
+    /// called from the thread that initialised MPI.
     ///
     /// # Collective
     /// All ranks of `comm`.
@@ -65,8 +67,10 @@ impl MpiComm {
         Self::wrap(comm.duplicate(), None)
     }
 
-    /// Sends what is longer than `bytes` in pieces of that length; without it, of 1 GiB. Any message may have more bytes than
-    /// MPI can count (2³¹ - 1): this is how long its pieces are. For networks that choke on long messages, and for tests.
+    /// Sets the length of the pieces that longer messages are cut into; 1 GiB by default.
+    ///
+    /// A message may have more bytes than MPI can count (2³¹ - 1). Shorter pieces help networks that choke on long
+    /// messages, and tests.
     ///
     /// # Panics
     /// When `bytes` is 0 or more than an MPI count.
@@ -95,7 +99,7 @@ impl MpiComm {
         }
     }
 
-    fn raw(&self) -> ffi::MPI_Comm {
+    fn raw_comm(&self) -> ffi::MPI_Comm {
         self.comm.as_raw()
     }
 
@@ -107,31 +111,32 @@ impl MpiComm {
         }
     }
 
-    /// Every rank's `data`, by rank, one after the other: for more than one operation can count.
+    /// Gathers every rank's `data` by one broadcast after the other, where one operation cannot count all bytes.
     fn broadcast_all(&self, data: &[u8]) -> Vec<Vec<u8>> {
-        let from = |root| {
-            let mine = if root == self.rank() { data } else { &[] };
-            let mut part = mine.to_vec();
-            self.broadcast(root, &mut part);
-            part
-        };
-        (0..self.size()).map(from).collect()
+        (0..self.size())
+            .map(|root| {
+                let mine = if root == self.rank() { data } else { &[] };
+                let mut part = mine.to_vec();
+                self.broadcast(root, &mut part);
+                part
+            })
+            .collect()
     }
 
     fn reduce_sum<T: Summable>(&self, values: &mut [T]) {
         let sent = values.to_vec();
         for (sent, received) in sent.chunks(MAX_SUMMED).zip(values.chunks_mut(MAX_SUMMED)) {
             let mut request = null_request();
-            // SAFETY: both buffers hold `len` elements of `T::datatype()`, do not overlap and outlive the request,
+            // SAFETY: both buffers hold `len` elements of `T::mpi_type()`, do not overlap and outlive the request,
             // which is completed below.
             check("MPI_Iallreduce", unsafe {
                 ffi::MPI_Iallreduce(
                     sent.as_ptr().cast::<c_void>(),
                     received.as_mut_ptr().cast::<c_void>(),
                     count(sent.len()),
-                    T::datatype(),
+                    T::mpi_type(),
                     ffi::RSMPI_SUM,
-                    self.raw(),
+                    self.raw_comm(),
                     &mut request,
                 )
             });
@@ -161,7 +166,7 @@ impl Comm for MpiComm {
         let mut request = null_request();
         // SAFETY: a live communicator; the request is completed below.
         check("MPI_Ibarrier", unsafe {
-            ffi::MPI_Ibarrier(self.raw(), &mut request)
+            ffi::MPI_Ibarrier(self.raw_comm(), &mut request)
         });
         Self::complete(&mut [request]);
     }
@@ -179,7 +184,7 @@ impl Comm for MpiComm {
                     count(chunk.len()),
                     ffi::RSMPI_UINT8_T,
                     count(root),
-                    self.raw(),
+                    self.raw_comm(),
                     &mut request,
                 )
             });
@@ -218,7 +223,7 @@ impl Comm for MpiComm {
                 counts.as_ptr(),
                 starts.as_ptr(),
                 ffi::RSMPI_UINT8_T,
-                self.raw(),
+                self.raw_comm(),
                 &mut request,
             )
         });
@@ -242,7 +247,7 @@ impl Comm for MpiComm {
         self.reduce_sum(values);
     }
 
-    unsafe fn start(&self, sends: &[Span], recvs: &[Span]) -> Box<dyn InFlight + '_> {
+    unsafe fn start(&self, sends: &[MessageSpan], recvs: &[MessageSpan]) -> Box<dyn InFlight + '_> {
         let mut requests = Requests {
             comm: self,
             posted: Vec::with_capacity(sends.len() + recvs.len()),
@@ -264,48 +269,48 @@ impl Comm for MpiComm {
     }
 }
 
-/// Numbers that MPI can sum, each with its own datatype.
+/// A type of numbers that MPI can sum.
 trait Summable: Copy {
-    fn datatype() -> ffi::MPI_Datatype;
+    fn mpi_type() -> ffi::MPI_Datatype;
 }
 
 impl Summable for f64 {
-    fn datatype() -> ffi::MPI_Datatype {
+    fn mpi_type() -> ffi::MPI_Datatype {
         // SAFETY: reading a constant that the library has set before MPI_Init returned.
         unsafe { ffi::RSMPI_DOUBLE }
     }
 }
 
 impl Summable for u64 {
-    fn datatype() -> ffi::MPI_Datatype {
+    fn mpi_type() -> ffi::MPI_Datatype {
         // SAFETY: as above.
         unsafe { ffi::RSMPI_UINT64_T }
     }
 }
 
-/// Requests that are complete when this is dropped, so that no borrowed buffer is left to MPI, whatever happens.
+/// Requests that dropping this value completes, so that MPI never keeps a borrowed buffer.
 struct Requests<'c> {
     comm: &'c MpiComm,
     posted: Vec<ffi::MPI_Request>,
     relays: Vec<Relay>,
 }
 
-/// A message that is to be sent on when it is here.
+/// A message to be sent on once it has arrived.
 struct Relay {
     /// The requests that receive it.
     requests: Range<usize>,
-    span: Span,
+    span: MessageSpan,
 }
 
 impl Requests<'_> {
     /// Starts to receive a message.
     ///
     /// # Safety
-    /// Its memory is there, and nobody touches it, until this value says that all is done or has been dropped.
-    unsafe fn receive(&mut self, span: &Span) {
-        let (bytes, comm) = (byte_type(), self.comm.raw());
+    /// Its memory stays allocated and untouched until this value says that all is done or has been dropped.
+    unsafe fn receive(&mut self, span: &MessageSpan) {
+        let (bytes, comm) = (byte_type(), self.comm.raw_comm());
         let first = self.posted.len();
-        for (start, length) in pieces(span, self.comm.longest) {
+        for (start, length) in cut_message(span, self.comm.longest) {
             let (start, length, rank) = (start.cast(), count(length), count(span.rank));
             let mut request = null_request();
             // SAFETY: by this function's contract; the request is completed before this value goes.
@@ -325,10 +330,10 @@ impl Requests<'_> {
     /// Starts to send a message to `rank`.
     ///
     /// # Safety
-    /// Its memory is there, and nobody writes it, until this value says that all is done or has been dropped.
-    unsafe fn send(&mut self, span: &Span, rank: usize) {
-        let (bytes, comm) = (byte_type(), self.comm.raw());
-        for (start, length) in pieces(span, self.comm.longest) {
+    /// Its memory stays allocated and unchanged until this value says that all is done or has been dropped.
+    unsafe fn send(&mut self, span: &MessageSpan, rank: usize) {
+        let (bytes, comm) = (byte_type(), self.comm.raw_comm());
+        for (start, length) in cut_message(span, self.comm.longest) {
             let (start, length, rank) = (start.cast(), count(length), count(rank));
             let mut request = null_request();
             // SAFETY: by this function's contract; the request is completed before this value goes.
@@ -339,7 +344,7 @@ impl Requests<'_> {
         }
     }
 
-    /// Sends on what has come.
+    /// Sends on the messages that have arrived.
     fn pass_on(&mut self) {
         let mut next = 0;
         while let Some(Relay { requests, .. }) = self.relays.get(next) {
@@ -349,7 +354,7 @@ impl Requests<'_> {
             }
             let Relay { span, .. } = self.relays.swap_remove(next);
             for &rank in &span.forward {
-                // SAFETY: the memory is that of a message which this value was given, and it is not written any more.
+                // SAFETY: the memory is that of a message given to this value; it has arrived and is not written any more.
                 unsafe { self.send(&span, rank) };
             }
         }
@@ -370,11 +375,12 @@ impl InFlight for Requests<'_> {
     }
 }
 
-/// Start and bytes of a piece of a message.
-type Piece = (*mut u8, usize);
-
-/// A message in pieces that MPI can count. Both sides cut it alike, and pieces between two ranks arrive in order.
-fn pieces(span: &Span, longest: usize) -> impl Iterator<Item = Piece> + use<> {
+/// Cuts a message into pieces that MPI can count, each given by its start and its bytes. Both sides cut it alike, and the
+/// pieces between two ranks arrive in order.
+fn cut_message(
+    span: &MessageSpan,
+    longest: usize,
+) -> impl Iterator<Item = (*mut u8, usize)> + use<> {
     let (start, bytes) = (span.start, span.bytes);
     (0..bytes).step_by(longest).map(move |first| {
         let length = longest.min(bytes - first);
@@ -382,7 +388,7 @@ fn pieces(span: &Span, longest: usize) -> impl Iterator<Item = Piece> + use<> {
     })
 }
 
-fn tag(span: &Span) -> c_int {
+fn tag(span: &MessageSpan) -> c_int {
     assert!(span.tag <= MAX_TAG, "a tag that MPI may not know");
     span.tag as c_int
 }
@@ -393,7 +399,7 @@ impl Drop for Requests<'_> {
     }
 }
 
-/// Whether all `requests` are complete; completed ones become null requests, for which this stays true.
+/// Returns `true` if all `requests` are complete. Completed ones become null requests, which count as complete.
 fn test_all(requests: &mut [ffi::MPI_Request]) -> bool {
     let mut flag: c_int = 0;
     // SAFETY: the requests were made by this module and are live or null; statuses are not wanted.
@@ -423,8 +429,7 @@ fn count(n: usize) -> c_int {
 }
 
 fn check(call: &str, status: c_int) {
-    // The default error handler ends the job before this is reached; a communicator that was adopted may have
-    // another one.
+    // The default error handler ends the job before this line; an adopted communicator may have another handler.
     assert_eq!(
         status,
         ffi::MPI_SUCCESS as c_int,
@@ -432,7 +437,7 @@ fn check(call: &str, status: c_int) {
     );
 }
 
-/// First line of the library's description, without the padding and the build details.
+/// Returns the first line of the library's description, without the padding and the build details.
 fn short_version(version: &str) -> String {
     let line = version
         .trim_end_matches('\0')
@@ -450,7 +455,7 @@ fn abort_on_panic() {
         if !mpi::environment::is_finalized() {
             // SAFETY: MPI was initialised before this hook was set and is not finalised; MPI_Abort has no other
             // precondition, and does not return. From a thread other than the main one the standard promises
-            // nothing, but Open MPI and MPICH end the job, and without it the job would hang.
+            // nothing, but Open MPI and MPICH end the job; without this call the job would hang.
             unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, PANIC_STATUS) };
         }
     }));
@@ -458,19 +463,19 @@ fn abort_on_panic() {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST, Span, pieces, short_version};
+    use super::{LONGEST, MessageSpan, cut_message, short_version};
 
     #[test]
     fn messages_beyond_what_mpi_counts_go_in_pieces() {
-        // Addresses only: nobody looks at the memory.
-        let span = Span {
+        // Only addresses are computed; the memory is not read.
+        let span = MessageSpan {
             rank: 3,
             tag: 0,
             forward: Vec::new(),
             start: std::ptr::null_mut(),
             bytes: 5 * LONGEST + 7,
         };
-        let cut: Vec<_> = pieces(&span, LONGEST).collect();
+        let cut: Vec<_> = cut_message(&span, LONGEST).collect();
         assert_eq!(cut.len(), 6);
         let mut next = 0;
         for (start, bytes) in cut {
@@ -479,8 +484,8 @@ mod tests {
             next += bytes;
         }
         assert_eq!(next, span.bytes);
-        let empty = Span { bytes: 0, ..span };
-        assert_eq!(pieces(&empty, 10).count(), 0);
+        let empty = MessageSpan { bytes: 0, ..span };
+        assert_eq!(cut_message(&empty, 10).count(), 0);
     }
 
     #[test]

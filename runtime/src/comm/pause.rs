@@ -1,4 +1,4 @@
-//! Waiting without burning the core that others need.
+//! Waiting without burning a core that others need.
 
 use std::time::Duration;
 

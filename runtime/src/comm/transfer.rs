@@ -2,53 +2,28 @@
 
 use std::ops::Range;
 
-use super::Comm;
+#[cfg(doc)]
+use super::contract::MAX_TAG;
+use super::contract::{Comm, InFlight, MessageSpan};
 
-/// Memory of a message, in bytes, and the rank that it goes to or comes from.
-#[derive(Debug, Clone)]
-pub struct Span {
-    /// The other rank; never this one.
-    pub rank: usize,
-    /// What tells it from other messages between the two, on both sides; those with the same tag arrive in order.
-    pub tag: u32,
-    /// Ranks that a message which is received is sent on to, with the same tag, as soon as it is here.
-    pub forward: Vec<usize>,
-    /// Where it begins.
-    pub start: *mut u8,
-    /// How long it is.
-    pub bytes: usize,
-}
-
-/// Messages under way. Dropping it waits until they are done.
-pub trait InFlight {
-    /// Makes the messages progress; whether all have arrived and left.
-    fn progress(&mut self) -> bool;
-
-    /// Waits until all have arrived and left, with growing pauses.
-    fn wait(&mut self);
-}
-
-/// One message of a [`Transfer`]: a stretch of one of its buffers, in elements, and the other rank.
+/// One message of a [`Transfer`]: a range of elements of one of its buffers, and the other rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// The rank that it goes to or comes from; never this one.
     pub rank: usize,
-    /// Which of the buffers.
+    /// Index of the buffer.
     pub buffer: usize,
-    /// Which of its elements.
+    /// Elements of the buffer.
     pub range: Range<usize>,
-    /// What tells it from other messages between the two ranks, on both sides, at most [`MAX_TAG`].
+    /// Number that tells it from other messages between the two ranks, the same on both sides, at most [`MAX_TAG`].
     pub tag: u32,
-    /// Ranks that a message which is received is sent on to, with the same tag, as soon as it is here; of one that is sent it
-    /// says nothing.
+    /// Ranks to which a received message is sent on, with the same tag, as soon as it has arrived. Ignored for a message
+    /// that is sent.
     pub forward: Vec<usize>,
 }
 
-/// The largest tag that every MPI library knows.
-pub const MAX_TAG: u32 = 32767;
-
 impl Message {
-    /// A message between two ranks alone, in the order of all such messages between them.
+    /// Makes a message between two ranks with tag 0; such messages arrive in the order in which they are sent.
     pub fn plain(rank: usize, buffer: usize, range: Range<usize>) -> Self {
         Self {
             rank,
@@ -60,7 +35,7 @@ impl Message {
     }
 }
 
-/// Messages under way, with the buffers that they lie in: nobody can touch them before all is done.
+/// Messages under way, with the buffers that they lie in. No code can touch the buffers before all messages are done.
 pub struct Transfer<'c, T> {
     // Declared before the buffers: it is dropped, and so has waited, before they are freed.
     flight: Box<dyn InFlight + 'c>,
@@ -72,7 +47,7 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     /// transfer by transfer. Empty ones are not sent.
     ///
     /// # Panics
-    /// When a message does not lie in its buffer, one that is received lies in another one, or a tag is beyond [`MAX_TAG`].
+    /// If a message does not lie in its buffer, a received message overlaps another one, or a tag is beyond [`MAX_TAG`].
     pub fn start(
         comm: &'c dyn Comm,
         mut buffers: Vec<Vec<T>>,
@@ -81,52 +56,51 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     ) -> Self {
         check_disjoint(sends, recvs);
         // Taken once: a later reference into a buffer would end the claim of the pointers before it.
-        let places = buffers.iter_mut().map(|b| (b.as_mut_ptr(), b.len()));
-        let places: Vec<(*mut T, usize)> = places.collect();
-        let spans = |messages: &[Message]| -> Vec<Span> {
-            let full = messages.iter().filter(|message| !message.range.is_empty());
-            full.map(
-                |Message {
-                     rank,
-                     buffer,
-                     range,
-                     tag,
-                     forward,
-                 }| {
-                    let (start, len) = places[*buffer];
-                    assert!(range.end <= len, "a message does not lie in its buffer");
-                    Span {
-                        rank: *rank,
-                        tag: *tag,
-                        forward: forward.clone(),
-                        start: start.wrapping_add(range.start).cast(),
-                        bytes: range.len() * size_of::<T>(),
-                    }
-                },
-            )
-            .collect()
-        };
-        let (sends, recvs) = (spans(sends), spans(recvs));
-        // SAFETY: the spans lie in the buffers, whose memory neither moves nor is freed while this value owns them, also
-        // when it is leaked; nobody can reach them before `finish`. What is received overlaps nothing, and every pattern
-        // of bits is an element.
+        let places: Vec<(*mut T, usize)> = buffers
+            .iter_mut()
+            .map(|buffer| (buffer.as_mut_ptr(), buffer.len()))
+            .collect();
+        let (sends, recvs) = (find_spans(sends, &places), find_spans(recvs, &places));
+        // SAFETY: the spans lie in the buffers. This value owns their memory, which neither moves nor is freed, also when the
+        // value is leaked, and no code reaches it before `finish`. Received memory overlaps no other message, and every
+        // pattern of bits is an element.
         let flight = unsafe { comm.start(&sends, &recvs) };
         Self { flight, buffers }
     }
 
-    /// Makes the messages progress; whether all have arrived and left.
+    /// Makes the messages progress; returns `true` once all have arrived and left.
     pub fn progress(&mut self) -> bool {
         self.flight.progress()
     }
 
-    /// Waits for the messages, and gives the buffers back.
+    /// Waits for the messages and returns the buffers.
     pub fn finish(mut self) -> Vec<Vec<T>> {
         self.flight.wait();
         std::mem::take(&mut self.buffers)
     }
 }
 
-/// A stretch that is received must overlap no other one.
+/// Finds the memory of the messages that are not empty, in buffers given by their starts and lengths.
+fn find_spans<T>(messages: &[Message], places: &[(*mut T, usize)]) -> Vec<MessageSpan> {
+    let full = messages.iter().filter(|message| !message.range.is_empty());
+    full.map(|message| {
+        let (start, len) = places[message.buffer];
+        assert!(
+            message.range.end <= len,
+            "a message does not lie in its buffer"
+        );
+        MessageSpan {
+            rank: message.rank,
+            tag: message.tag,
+            forward: message.forward.clone(),
+            start: start.wrapping_add(message.range.start).cast(),
+            bytes: message.range.len() * size_of::<T>(),
+        }
+    })
+    .collect()
+}
+
+/// Checks that no received message overlaps another one.
 fn check_disjoint(sends: &[Message], recvs: &[Message]) {
     let mut all: Vec<(&Message, bool)> = Vec::with_capacity(sends.len() + recvs.len());
     all.extend(sends.iter().map(|message| (message, false)));
@@ -163,37 +137,42 @@ pub struct Outgoing<'a, T> {
 pub struct Incoming<'a, T> {
     /// The sending rank; never the receiver itself.
     pub from: usize,
-    /// Where the elements go.
+    /// Memory for the elements.
     pub data: &'a mut [T],
 }
 
-/// Sends and receives; returns when every message has arrived and left. Messages between one pair of ranks arrive in the
-/// order in which both list them. Not collective: only the ranks that have messages for each other need to call it.
+/// Sends and receives; returns once every message has arrived and left.
+///
+/// Messages between one pair of ranks arrive in the order in which both list them. Not collective: only the ranks that
+/// have messages for each other call it.
 pub fn exchange<T: bytemuck::Pod>(
     comm: &dyn Comm,
     sends: &[Outgoing<'_, T>],
     recvs: &mut [Incoming<'_, T>],
 ) {
-    let span = |rank: usize, start: *mut T, len: usize| Span {
+    let sends: Vec<MessageSpan> = sends
+        .iter()
+        .filter(|send| !send.data.is_empty())
+        .map(|send| plain_span(send.to, send.data.as_ptr().cast_mut(), send.data.len()))
+        .collect();
+    let recvs: Vec<MessageSpan> = recvs
+        .iter_mut()
+        .filter(|recv| !recv.data.is_empty())
+        .map(|recv| plain_span(recv.from, recv.data.as_mut_ptr(), recv.data.len()))
+        .collect();
+    // SAFETY: the memory is borrowed, received memory exclusively, until this function returns, and it returns or unwinds
+    // only when the messages are done. Sends are only read. Every pattern of bits is an element.
+    unsafe { comm.start(&sends, &recvs) }.wait();
+}
+
+fn plain_span<T>(rank: usize, start: *mut T, len: usize) -> MessageSpan {
+    MessageSpan {
         rank,
         tag: 0,
         forward: Vec::new(),
         start: start.cast(),
         bytes: len * size_of::<T>(),
-    };
-    let sends = sends
-        .iter()
-        .filter(|send| !send.data.is_empty())
-        .map(|send| span(send.to, send.data.as_ptr().cast_mut(), send.data.len()))
-        .collect::<Vec<_>>();
-    let recvs = recvs
-        .iter_mut()
-        .filter(|recv| !recv.data.is_empty())
-        .map(|recv| span(recv.from, recv.data.as_mut_ptr(), recv.data.len()))
-        .collect::<Vec<_>>();
-    // SAFETY: the memory is borrowed, what is received exclusively, until this function returns, and it does so, or
-    // unwinds, when the messages are done. Sends are only read. Every pattern of bits is an element.
-    unsafe { comm.start(&sends, &recvs) }.wait();
+    }
 }
 
 #[cfg(test)]
@@ -205,20 +184,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_may_overlap() {
+    fn sent_messages_may_overlap() {
         let sends = [message(0, 0..4), message(0, 2..6), message(0, 0..4)];
         check_disjoint(&sends, &[message(0, 6..9), message(1, 0..4)]);
     }
 
     #[test]
     #[should_panic(expected = "received over another")]
-    fn what_is_received_may_not() {
+    fn received_messages_may_not_overlap() {
         check_disjoint(&[message(0, 0..9)], &[message(0, 5..6)]);
     }
 
     #[test]
     #[should_panic(expected = "received over another")]
-    fn not_even_by_another_receive() {
+    fn two_received_messages_may_not_overlap() {
         check_disjoint(&[], &[message(2, 0..5), message(2, 4..6)]);
     }
 }

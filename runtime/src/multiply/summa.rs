@@ -8,7 +8,7 @@ use super::panels::{StepOperands, StepPanels, Volume};
 use super::plan::{PartOfK, Plan};
 use super::schedule::StepSchedule;
 use super::{check_factors, check_part};
-use crate::comm::{self, Comm, Pause, agree};
+use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 
@@ -56,7 +56,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             for part in 0..self.plan.k_parts() {
                 volume.add(self.part(part, sets, c)?);
                 // What is not held has to be made, at a cost, which is in vain when a device has failed.
-                if self.plan.k_parts() > 1 && comm::largest(self.comm, self.has_failed()) > 0.0 {
+                if self.plan.k_parts() > 1 && self.comm.largest(self.has_failed()) > 0.0 {
                     break;
                 }
             }

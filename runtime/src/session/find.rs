@@ -28,7 +28,7 @@ impl FoundDevices {
     /// # Collective
     /// All ranks, each with the topology of its host.
     pub fn find(comm: &dyn Comm, topology: &Topology, grouping: Grouping) -> Result<Self, Error> {
-        let place = place_on_host(comm, topology);
+        let place = place_on_host(comm, topology)?;
         // What is wrong with GPUs is in what `cuda::survey` finds.
         let gpus = gpus::mine(comm, topology, &NodeSpec::default(), &mut Vec::new())?;
         let devices = devices::found_devices(topology, place, grouping, &gpus);

@@ -62,12 +62,10 @@ pub(super) fn mine(
         gpus: found.iter().map(offer).collect(),
         wishes,
     };
-    let all = comm.all_gather(&serde_json::to_vec(&offers).unwrap_or_default());
-    let here = |(rank, bytes): (usize, &Vec<u8>)| {
-        let offers: RankOffers = serde_json::from_slice(bytes).ok()?;
-        (offers.host == comm.host()).then_some((rank, offers))
-    };
-    let ranks: Vec<(usize, RankOffers)> = all.iter().enumerate().filter_map(here).collect();
+    let all = comm.gather(&offers)?.into_iter().enumerate();
+    let ranks: Vec<(usize, RankOffers)> = all
+        .filter(|(_, offers)| offers.host == comm.host())
+        .collect();
     let assigned = match assign(&ranks) {
         // The others of the host wait for the one whose wish it is.
         Err(refusal) if refusal.rank != comm.rank() => Ok(BTreeMap::new()),

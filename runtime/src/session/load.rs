@@ -5,6 +5,7 @@ use isochron_devices::topology::Topology;
 
 use super::sharers;
 use crate::comm::Comm;
+use crate::error::Error;
 
 /// What computing leaves of a host, and the host of computing. Devices whose pace is prescribed count for nothing: they wait
 /// for most of their time.
@@ -21,9 +22,16 @@ pub(super) struct Load {
 impl Load {
     /// That of this rank's host, with `devices` on this rank.
     ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
     /// # Collective
     /// All ranks.
-    pub(super) fn new(comm: &dyn Comm, topology: &Topology, devices: &[DeviceInfo]) -> Self {
+    pub(super) fn new(
+        comm: &dyn Comm,
+        topology: &Topology,
+        devices: &[DeviceInfo],
+    ) -> Result<Self, Error> {
         let computing = devices
             .iter()
             .filter(|device| device.clock.keeps_cores_busy());
@@ -31,29 +39,26 @@ impl Load {
         let mine: Vec<u32> = computing
             .flat_map(|device| device.cores.iter().copied())
             .collect();
-        let bytes: Vec<u8> = mine.iter().flat_map(|core| core.to_le_bytes()).collect();
-        let all = comm.all_gather(&bytes);
-        let threads = |rank: usize| all[rank].len() / size_of::<u32>();
-        let hosts = comm.all_gather(comm.host().as_bytes());
-        let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host().as_bytes());
-        let on_host: Vec<usize> = on_host.map(threads).collect();
-        let sharing: Vec<u32> = sharers(comm, topology)
+        let all = comm.gather(&mine)?;
+        let hosts = comm.gather_hosts()?;
+        let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host());
+        let on_host: Vec<usize> = on_host.map(|rank| all[rank].len()).collect();
+        let sharing: Vec<u32> = sharers(comm, topology)?
             .into_iter()
-            .flat_map(|rank| all[rank].chunks_exact(size_of::<u32>()))
-            .filter_map(|core| core.try_into().ok().map(u32::from_le_bytes))
+            .flat_map(|rank| all[rank].iter().copied())
             .collect();
         let load = match topology.cpu_quota_cores() {
             Some(quota) => Self::under_quota(quota, &on_host),
             None => Self::on_cores(topology.cores().len(), &mine, &sharing),
         };
-        Self {
+        Ok(Self {
             message_cost: if mine.is_empty() {
                 0.0
             } else {
                 load.message_cost
             },
             ..load
-        }
+        })
     }
 
     /// That of a rank which computes on `mine` of so many cores, where all ranks that may use them compute on those in
@@ -139,7 +144,8 @@ mod tests {
     fn messages_cost_if_every_core_is_kept_busy() {
         let comm = LocalComm::new();
         let topology = Topology::from_synthetic("core:4 pu:1").unwrap();
-        let cost = |devices: &[DeviceInfo]| Load::new(&comm, &topology, devices).message_cost;
+        let cost =
+            |devices: &[DeviceInfo]| Load::new(&comm, &topology, devices).unwrap().message_cost;
         assert_eq!(cost(&[device(DeviceClock::Cores, 4)]), 1.0);
         assert_eq!(cost(&[device(DeviceClock::Cores, 3)]), 0.0);
         // The core of a GPU is not always at it.
@@ -148,7 +154,9 @@ mod tests {
         assert_eq!(cost(&[device(DeviceClock::Prescribed, 4)]), 0.0);
         assert_eq!(cost(&[gpu]), 0.0);
         assert_eq!(cost(&[]), 0.0);
-        let share = Load::new(&comm, &topology, &[device(DeviceClock::Cores, 4)]).share;
+        let share = Load::new(&comm, &topology, &[device(DeviceClock::Cores, 4)])
+            .unwrap()
+            .share;
         assert_eq!(share, 1.0);
     }
 }

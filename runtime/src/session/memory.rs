@@ -51,7 +51,7 @@ struct HostDemand {
 /// # Collective
 /// All ranks.
 pub(super) fn share(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Result<u64, Error> {
-    let all = demands(comm, need, available);
+    let all = demands(comm, need, available)?;
     let hosts = hosts(all);
     refuse(&hosts)?;
     let mine = hosts.get(comm.host()).map(|host| {
@@ -129,17 +129,12 @@ fn make_room_for(comm: &dyn Comm, team: &mut DeviceTeam, plan: &Plan) -> Result<
 }
 
 /// What every rank asks of its host, by rank.
-fn demands(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Vec<RankDemand> {
-    let demand = RankDemand {
+fn demands(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Result<Vec<RankDemand>, Error> {
+    comm.gather(&RankDemand {
         host: comm.host().to_string(),
         need,
         available,
-    };
-    let bytes = serde_json::to_vec(&demand).unwrap_or_default();
-    let all = comm.all_gather(&bytes);
-    all.iter()
-        .filter_map(|bytes| serde_json::from_slice(bytes).ok())
-        .collect()
+    })
 }
 
 fn hosts(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
@@ -191,7 +186,7 @@ fn refuse(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
 /// # Collective
 /// All ranks.
 pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
-    let all = demands(comm, MemoryNeed::default(), available());
+    let all = demands(comm, MemoryNeed::default(), available())?;
     let hosts: BTreeMap<String, u64> = all
         .into_iter()
         .map(|demand| (demand.host, demand.available))

@@ -114,7 +114,7 @@ impl<'c> Session<'c> {
         for notice in &notices {
             tracing::info!(host = comm.host(), "{notice}");
         }
-        let place = place_on_host(comm, &topology);
+        let place = place_on_host(comm, &topology)?;
         let gpus = gpus::mine(comm, &topology, &node, &mut notices)?;
         let made = (|| {
             config.measure.validate()?;
@@ -124,7 +124,7 @@ impl<'c> Session<'c> {
             devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
         })();
         let mut team = agree(comm, made)?;
-        let load = Load::new(comm, &topology, team.infos());
+        let load = Load::new(comm, &topology, team.infos())?;
         team.set_share_of_time(load.share);
         let node_name = std::mem::take(&mut node.name);
         Ok(Self {
@@ -326,10 +326,10 @@ impl<'c> Session<'c> {
 }
 
 /// This rank's index among the [`sharers`] of its host, and their number.
-fn place_on_host(comm: &dyn Comm, topology: &Topology) -> (usize, usize) {
-    let all = sharers(comm, topology);
+fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<(usize, usize), Error> {
+    let all = sharers(comm, topology)?;
     let before = all.iter().filter(|&&rank| rank < comm.rank());
-    (before.count(), all.len())
+    Ok((before.count(), all.len()))
 }
 
 /// The ranks of this host that may use the same processing units as this one, itself among them. Ranks that the launcher
@@ -337,9 +337,9 @@ fn place_on_host(comm: &dyn Comm, topology: &Topology) -> (usize, usize) {
 ///
 /// # Collective
 /// All ranks.
-fn sharers(comm: &dyn Comm, topology: &Topology) -> Vec<usize> {
-    let mine = format!("{} {:?}", comm.host(), topology.allowed_pus());
-    let all = comm.all_gather(mine.as_bytes()).into_iter().enumerate();
-    let same = all.filter(|(_, other)| other.as_slice() == mine.as_bytes());
-    same.map(|(rank, _)| rank).collect()
+fn sharers(comm: &dyn Comm, topology: &Topology) -> Result<Vec<usize>, Error> {
+    let mine = (comm.host().to_owned(), topology.allowed_pus());
+    let all = comm.gather(&mine)?.into_iter().enumerate();
+    let same = all.filter(|(_, other)| *other == mine);
+    Ok(same.map(|(rank, _)| rank).collect())
 }

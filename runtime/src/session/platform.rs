@@ -271,18 +271,10 @@ impl Platform {
                 let reason = format!("describes {nodes} nodes, but there are {ranks} ranks");
                 return Err(Error::file(path, reason));
             }
-            serde_json::to_vec(&platform).map_err(|error| Error::file(path, error))
+            Ok(platform)
         };
-        let mut bytes = agree(
-            comm,
-            if comm.rank() == 0 {
-                read()
-            } else {
-                Ok(Vec::new())
-            },
-        )?;
-        comm.broadcast(0, &mut bytes);
-        serde_json::from_slice(&bytes).map_err(|error| Error::file(path, error))
+        let read = (comm.rank() == 0).then(read).transpose();
+        comm.share(0, agree(comm, read)?)
     }
 }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Session;
 use crate::comm::Comm;
+use crate::error::Error;
 use crate::matrix::Op;
 use crate::matrix::redistribute::Moved;
 use crate::multiply::{Execution, LeftOut, Plan};
@@ -195,6 +196,9 @@ impl Report {
     /// Gathers the report of a finished multiplication. The times of the whole (`wall_s`, `balance_s`) are those that
     /// this rank saw, the rest is the same on every rank.
     ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
     /// # Collective
     /// All ranks.
     pub fn gather(
@@ -203,15 +207,9 @@ impl Report {
         config: &BalanceConfig,
         execution: &Execution,
         verify: Option<(VerifyReport, bool)>,
-    ) -> Self {
+    ) -> Result<Self, Error> {
         let comm = session.comm();
-        let mine = NodeReport::new(session, plan, execution);
-        let encoded = serde_json::to_vec(&mine).unwrap_or_default();
-        let nodes: Vec<NodeReport> = comm
-            .all_gather(&encoded)
-            .iter()
-            .filter_map(|bytes| serde_json::from_slice(bytes).ok())
-            .collect();
+        let nodes = comm.gather(&NodeReport::new(session, plan, execution))?;
         let problem = plan.problem();
         let devices = || {
             nodes
@@ -223,7 +221,7 @@ impl Report {
         let speed: f64 = devices().map(|device| device.units / device.busy_s).sum();
         let busy: Vec<f64> = devices().map(|device| device.busy_s).collect();
         let (verify, verified) = verify.unzip();
-        Self {
+        Ok(Self {
             schema: SCHEMA,
             m: problem.m(),
             n: problem.n(),
@@ -255,26 +253,26 @@ impl Report {
             redistribution: Moved::default(),
             mpi: comm.implementation().to_string(),
             version: env!("CARGO_PKG_VERSION").to_string(),
-        }
+        })
     }
 }
 
 impl Report {
-    /// Counts what this rank, and every other one, has moved from files or to them.
+    /// Adds what all ranks have moved from files or to them, `mine` on this one.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
     ///
     /// # Collective
     /// All ranks.
-    pub fn add_redistribution(&mut self, comm: &dyn Comm, mine: Moved) {
-        let encoded = serde_json::to_vec(&mine).unwrap_or_default();
-        let all = comm.all_gather(&encoded);
-        let all = all
-            .iter()
-            .filter_map(|bytes| serde_json::from_slice(bytes).ok());
+    pub fn add_redistribution(&mut self, comm: &dyn Comm, mine: Moved) -> Result<(), Error> {
+        let all = comm.gather(&mine)?.into_iter();
         let together = all.fold(Moved::default(), |sum: Moved, one: Moved| Moved {
             seconds: sum.seconds.max(one.seconds),
             ..sum.and(one)
         });
         self.redistribution = self.redistribution.and(together);
+        Ok(())
     }
 }
 

@@ -116,12 +116,7 @@ impl Session<'_> {
     pub fn describe(&mut self, plan: &Plan) -> Result<SavedPlan, Error> {
         let mine = self.describe_node(plan);
         let mine = agree(self.comm, mine)?;
-        let encoded = serde_json::to_vec(&mine).unwrap_or_default();
-        let nodes = self.comm.all_gather(&encoded);
-        let nodes: Result<Vec<PlannedNode>, _> = nodes
-            .iter()
-            .map(|node| serde_json::from_slice(node))
-            .collect();
+        let nodes = self.comm.gather(&mine)?;
         let balance = plan.balance();
         Ok(SavedPlan {
             schema: SCHEMA,
@@ -138,7 +133,7 @@ impl Session<'_> {
             balance: balance.cloned(),
             left_out: plan.left_out().cloned(),
             candidates: plan.candidates().to_vec(),
-            nodes: nodes.map_err(|error| Error::Message(error.to_string()))?,
+            nodes,
         })
     }
 

@@ -4,7 +4,7 @@ use isochron_devices::Element;
 use num_complex::Complex64;
 
 use super::{SEED, Verdict};
-use crate::comm::{self, Comm, agree};
+use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::{Matrix, Operand, hash};
 use crate::multiply::Scalars;
@@ -54,7 +54,7 @@ impl<T: Element> Exact<T> {
             let c_max = unless_zero(beta, || largest("C", &Operand::from(c)));
             Ok(whole("beta", beta)? * c_max?)
         });
-        let c_max = comm::largest(comm, agree(comm, checked)?);
+        let c_max = comm.largest(agree(comm, checked)?);
         check_limit::<T>(c_max)?;
         let seed = hash(SEED, seed as usize, 2);
         let mut expected = vec![Residue::default(); c.distribution().rows()];
@@ -83,7 +83,7 @@ impl<T: Element> Exact<T> {
             return Ok(());
         }
         let sizes = || Ok([whole("alpha", alpha)?, largest("A", &a)?, largest("B", &b)?]);
-        let sizes = agree(comm, sizes())?.map(|size| comm::largest(comm, size));
+        let sizes = agree(comm, sizes())?.map(|size| comm.largest(size));
         self.largest += sizes.iter().product::<f64>() * a.cols() as f64;
         check_limit::<T>(self.largest)?;
         let x = vector(self.seed, b.cols());

@@ -98,18 +98,7 @@ pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
     } else {
         Ok(None)
     };
-    share(comm, agree(comm, opened)?)
-}
-
-/// A value that the head has, on every rank.
-fn share<V: Serialize + for<'de> Deserialize<'de>>(
-    comm: &dyn Comm,
-    value: Option<V>,
-) -> Result<V, Error> {
-    let encoded = value.map(|value| serde_json::to_vec(&value)).transpose();
-    let mut bytes = encoded.map(Option::unwrap_or_default).unwrap_or_default();
-    comm.broadcast(HEAD, &mut bytes);
-    serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
+    comm.share(HEAD, agree(comm, opened)?)
 }
 
 /// Reads the matrix in the file at `path` onto `distribution`, and says what this rank sent others of it. Numbers of
@@ -134,7 +123,7 @@ pub fn read<T: Element>(
         Ok(None)
     };
     let mut opened = agree(comm, opened)?;
-    let shape: Shape = share(comm, opened.as_ref().map(|(shape, _)| *shape))?;
+    let shape: Shape = comm.share(HEAD, opened.as_ref().map(|(shape, _)| *shape))?;
     let wanted = (distribution.rows(), distribution.cols());
     if (shape.rows, shape.cols) != wanted {
         let found = format!(
@@ -238,7 +227,7 @@ pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Re
     let mut output = agree(comm, created)?;
     let mut moved = Moved::default();
     let target = output.as_mut().and_then(Output::target);
-    if !position::write(comm, path, share(comm, Some(target))?, matrix)? {
+    if !position::write(comm, path, comm.share(HEAD, Some(target))?, matrix)? {
         head::write(comm, output.as_mut(), matrix, &mut moved)?;
     }
     agree(comm, output.map_or(Ok(()), Output::publish))?;

@@ -82,13 +82,8 @@ pub(super) fn read<T: Element>(
     matrix: &mut Matrix<T>,
 ) -> Result<bool, Error> {
     let seen = look(path);
-    let mine = seen
-        .as_ref()
-        .map_or_else(Vec::new, |(_, _, sight)| sight.to_le_bytes().into());
-    let all = comm.all_gather(&mine);
-    let same = all
-        .iter()
-        .all(|sight| !sight.is_empty() && *sight == all[0]);
+    let all = comm.gather(&seen.as_ref().map(|(_, _, sight)| *sight))?;
+    let same = all.iter().all(|sight| sight.is_some() && *sight == all[0]);
     let (Some((file, header, _)), true) = (seen, same) else {
         tracing::debug!(file = %path.display(), "ranks do not see the same file: the head reads it");
         return Ok(false);

@@ -53,7 +53,7 @@
 
 mod copy;
 mod cyclic;
-mod error;
+pub(crate) mod error;
 mod lines;
 mod local;
 mod route;
@@ -329,11 +329,10 @@ fn fingerprint<T>(
 }
 
 /// Ranks that ask for different things would wait for messages that nobody sends.
-fn same_everywhere(comm: &dyn Comm, fingerprint: u64) -> Result<(), SpreadError> {
-    let mine = fingerprint.to_le_bytes();
-    let all = comm.all_gather(&mine);
+fn same_everywhere(comm: &dyn Comm, fingerprint: u64) -> Result<(), Error> {
+    let all = comm.gather(&fingerprint)?;
     match all.iter().position(|other| *other != all[0]) {
-        Some(rank) => Err(SpreadError::Differ { rank }),
+        Some(rank) => Err(SpreadError::Differ { rank }.into()),
         None => Ok(()),
     }
 }

@@ -26,7 +26,7 @@ impl<T: Element> Balancer<'_, T> {
             return Ok(None);
         }
         let ranks = self.comm.size();
-        let work = self.work();
+        let work = self.work()?;
         let found = subset(&work, &nodes).map_err(|error| message(&error))?;
         tracing::debug!(?found, "who helps");
         if found.wall_s >= CLEARLY_FASTER * found.all_s {

@@ -153,7 +153,7 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     fn measure_messages(&mut self) {
-        if comm::largest(self.comm, self.load.message_cost) <= 0.0 {
+        if self.comm.largest(self.load.message_cost) <= 0.0 {
             return;
         }
         let core_s = comm::core_s_per_byte(self.comm);
@@ -190,7 +190,7 @@ impl<T: Element> Balancer<'_, T> {
                     let extent = mine.map_or_else(Extent::default, |index| extents[index]);
                     let update = self.node_time(extent, &mut memory)?;
                     let mine = update.with_known(self.messages_s(rank, extent, nodes.len()));
-                    let all = self.gather(&mine);
+                    let all = self.comm.gather(&mine)?;
                     let times: Vec<_> = nodes.iter().map(|&node| all[node]).collect();
                     agree(self.comm, partition(head.as_mut(), &times))?;
                 }
@@ -237,17 +237,13 @@ impl<T: Element> Balancer<'_, T> {
 
     /// The head machine's next step, on every rank.
     fn next_order(&self, head: Option<&Inpa>) -> Result<HeadOrder, Error> {
-        let mut bytes = head.map_or_else(Vec::new, |machine| {
-            let order = match machine.step() {
-                Step::Measure(zones) => {
-                    HeadOrder::Measure(zones.iter().map(|zone| only(zone)).collect())
-                }
-                Step::Done(balance) => HeadOrder::Done(Box::new(balance)),
-            };
-            serde_json::to_vec(&order).unwrap_or_default()
+        let order = head.map(|machine| match machine.step() {
+            Step::Measure(zones) => {
+                HeadOrder::Measure(zones.iter().map(|zone| only(zone)).collect())
+            }
+            Step::Done(balance) => HeadOrder::Done(Box::new(balance)),
         });
-        self.comm.broadcast(0, &mut bytes);
-        serde_json::from_slice(&bytes).map_err(|error| Error::Message(error.to_string()))
+        self.comm.share(0, order)
     }
 
     /// Rows and columns of a sub-matrix in elements.
@@ -274,17 +270,6 @@ impl<T: Element> Balancer<'_, T> {
     /// Returns the shape of the run on a `rows × cols` part of C, in updates of width `k_max`.
     fn job_shape(&self, size: (usize, usize), k_max: usize) -> JobShape {
         JobShape::of::<T>(size, self.depth(k_max))
-    }
-
-    /// Every node's time on the head rank (and all others).
-    pub(super) fn gather(&self, mine: &Observation) -> Vec<Observation> {
-        let bytes = serde_json::to_vec(mine).unwrap_or_default();
-        let nothing = Observation::measured(f64::NAN, 0, 0.0);
-        let all = self.comm.all_gather(&bytes);
-        // What cannot be read becomes a time that INPA refuses.
-        all.iter()
-            .map(|bytes| serde_json::from_slice(bytes).unwrap_or(nothing))
-            .collect()
     }
 
     /// The device slices for this node's final rectangle, in elements: as measured, or, where its size was not

@@ -91,7 +91,7 @@ impl<T: Element> Balancer<'_, T> {
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
         let nodes = self.with_messages(&speeds);
         let candidates = self.ways(&layout, &nodes, Some(&whole))?.candidates;
-        let some_nodes = predict::subset(&self.work(), &nodes);
+        let some_nodes = predict::subset(&self.work()?, &nodes);
         let some_nodes = some_nodes.map_err(|error| Error::Message(error.to_string()))?;
         // However little faster: one measurement is behind all of them. But fewer nodes, of which balancing will tell, may do
         // without any message.
@@ -143,13 +143,10 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn hidden(&self) -> f64 {
-        let hosts = self.comm.all_gather(self.comm.host().as_bytes());
-        if hosts.iter().all(|host| *host == hosts[0]) {
-            0.0
-        } else {
-            1.0
-        }
+    pub(super) fn hidden(&self) -> Result<f64, Error> {
+        let hosts = self.comm.gather_hosts()?;
+        let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
+        Ok(if is_one_host { 0.0 } else { 1.0 })
     }
 
     /// Whether every rank has the memory for this plan, or a [leaner](Plan::leaner) one; the memory of measuring is given back.
@@ -204,7 +201,7 @@ impl<T: Element> Balancer<'_, T> {
         self.k_total = self.problem.k() / self.comm.size();
         let mine = self.node_time(Extent { rows, cols }, &mut found);
         self.k_total = self.problem.k();
-        Ok((alike(&self.gather(&mine?)), found))
+        Ok((alike(&self.comm.gather(&mine?)?), found))
     }
 
     /// The plan that divides k by the nodes' times.

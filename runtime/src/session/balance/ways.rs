@@ -58,7 +58,7 @@ impl<T: Element> Balancer<'_, T> {
         nodes: &[Node],
         whole: Option<&AlongK>,
     ) -> Result<Ways, Error> {
-        let work = self.work();
+        let work = self.work()?;
         let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
         let mut divided = in_place(&work, layout, nodes).map_err(|error| message(&error))?;
         if self.problem.split() != SplitChoice::Auto || self.config.layout != Method::default() {
@@ -148,16 +148,16 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn work(&mut self) -> Work {
-        Work {
+    pub(super) fn work(&mut self) -> Result<Work, Error> {
+        Ok(Work {
             blocks: self.problem.c_blocks(),
             block: self.problem.block(),
             k: self.problem.k(),
             panel: self.problem.panel(self.comm.size()),
             element_bytes: self.problem.element().bytes(),
             links: self.links(),
-            hidden: self.hidden(),
-        }
+            hidden: self.hidden()?,
+        })
     }
 }
 

@@ -1,0 +1,126 @@
+//! The communicator of a process, from what its launcher says.
+
+use super::contract::Comm;
+use super::local::LocalComm;
+#[cfg(feature = "mpi")]
+use super::mpi::MpiComm;
+use crate::error::Error;
+
+/// Environment variables in which launchers give the number of processes.
+const SIZE_VARIABLES: [&str; 4] = [
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
+    "PALS_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+];
+/// Further variables that only a launcher sets.
+const LAUNCH_VARIABLES: [&str; 4] = [
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PALS_RANKID",
+];
+
+/// Returns this process's rank as its launcher numbers it, before any communicator exists; 0 without a launcher.
+pub fn launched_rank() -> usize {
+    LAUNCH_VARIABLES
+        .iter()
+        .chain(&["SLURM_PROCID"])
+        .find_map(|name| std::env::var(name).ok()?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Returns the number of processes that the launcher says it started; 0 if it does not say, `None` without a launcher.
+fn launched_size(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
+    let size = SIZE_VARIABLES
+        .iter()
+        .find_map(|name| var(name)?.parse().ok());
+    let launched = LAUNCH_VARIABLES.iter().any(|name| var(name).is_some());
+    // A batch script of Slurm is itself a step of one task.
+    size.filter(|&size| size > 1 || launched)
+        .or(launched.then_some(0))
+}
+
+/// Returns the communicator that this process was launched with: MPI under a launcher (`mpirun`, `srun`), otherwise one
+/// local rank. The environment variable `ISOCHRON_COMM` (`mpi` or `local`), if set, decides.
+///
+/// # Errors
+/// [`Error::Launcher`] when the launcher belongs to another MPI library than the program;
+/// [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it.
+///
+/// # Collective
+/// All processes of the job.
+pub fn connect() -> Result<Box<dyn Comm>, Error> {
+    let launched = launched_size(&|name| std::env::var(name).ok());
+    let choice = std::env::var("ISOCHRON_COMM").ok();
+    let use_mpi = match choice.as_deref() {
+        None | Some("") => launched.is_some(),
+        Some("mpi") => true,
+        Some("local") => false,
+        Some(other) => {
+            return Err(Error::Parameter {
+                name: "ISOCHRON_COMM",
+                value: other.to_string(),
+                reason: "use mpi or local".to_string(),
+            });
+        }
+    };
+    if !use_mpi {
+        return Ok(Box::new(LocalComm::new()));
+    }
+    connect_mpi(launched.unwrap_or(0))
+}
+
+#[cfg(feature = "mpi")]
+fn connect_mpi(launched: usize) -> Result<Box<dyn Comm>, Error> {
+    let comm = MpiComm::initialize()?;
+    if comm.size() == 1 && launched > 1 {
+        return Err(Error::Launcher {
+            launched,
+            library: comm.implementation().to_string(),
+        });
+    }
+    Ok(Box::new(comm))
+}
+
+#[cfg(not(feature = "mpi"))]
+fn connect_mpi(_launched: usize) -> Result<Box<dyn Comm>, Error> {
+    Err(Error::Parameter {
+        name: "ISOCHRON_COMM",
+        value: "mpi".to_string(),
+        reason: "this build has no MPI (feature mpi)".to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::launched_size;
+
+    fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| {
+            set.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_string())
+        }
+    }
+
+    #[test]
+    fn launchers_are_recognised_by_what_they_set() {
+        assert_eq!(launched_size(&with(&[])), None);
+        assert_eq!(
+            launched_size(&with(&[("OMPI_COMM_WORLD_SIZE", "4")])),
+            Some(4)
+        );
+        assert_eq!(
+            launched_size(&with(&[("PMI_SIZE", "2"), ("PMI_RANK", "1")])),
+            Some(2)
+        );
+        assert_eq!(launched_size(&with(&[("PMIX_RANK", "0")])), Some(0));
+        // Slurm without a process manager for MPI, and a batch script.
+        assert_eq!(
+            launched_size(&with(&[("SLURM_STEP_NUM_TASKS", "8")])),
+            Some(8)
+        );
+        assert_eq!(launched_size(&with(&[("SLURM_STEP_NUM_TASKS", "1")])), None);
+    }
+}
