@@ -7,7 +7,7 @@ use std::thread::{Scope, Thread};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use isochron_devices::measure::{Operands, alone};
+use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
     BlasChoice, CoreInfo, CpuWorker, Depth, DeviceTeam, MeasureConfig, Measurement, Topology, blas,
     measure_team,
@@ -71,7 +71,7 @@ fn measure(rounds: usize, block: usize) -> anyhow::Result<Value> {
         "a neighbour needs a core of its own, and there is one core in all"
     );
     let others = device.split_off(device.len() / 2);
-    let blas = blas::choose(&BlasChoice::Auto)?;
+    let blas = blas::choose_blas(&BlasChoice::Auto)?;
     let name = blas.name().to_owned();
     let n_cores = device.len();
     let worker = CpuWorker::new(topology.clone(), "cpu0", device, true, blas)?;
@@ -120,14 +120,22 @@ fn alternate(
         max_seconds: 2.0,
         ..MeasureConfig::default()
     };
-    let mut operands = Operands::<f64>::default();
+    let mut operands = UpdateOperands::<f64>::default();
     for round in 0..rounds {
         for n in SIZES {
             // Every other round begins alone.
             for beside in [round % 2 == 1, round % 2 == 0] {
                 let before = beside.then(|| neighbours.feed(threads));
                 let depth = Depth::endless(block);
-                let found = measure_team(team, n, &[n], depth, &config, &mut operands, &mut alone);
+                let found = measure_team(
+                    team,
+                    n,
+                    &[n],
+                    depth,
+                    &config,
+                    &mut operands,
+                    &mut repeat_alone,
+                );
                 let bytes = before.map(|before| neighbours.starve() - before);
                 let found: Measurement = found?[0];
                 let how = if beside { "beside" } else { "alone" };

@@ -25,9 +25,9 @@ impl Group {
 
 /// The groups of this process that `controller` (`memory`, `cpu`) confines, on a file system whose root is `root`;
 /// empty where the system has none.
-pub(crate) fn groups(root: &Path, controller: &str) -> Vec<Group> {
+pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<Group> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
-    parse(
+    parse_groups(
         &read("proc/self/cgroup"),
         &read("proc/self/mountinfo"),
         controller,
@@ -35,7 +35,7 @@ pub(crate) fn groups(root: &Path, controller: &str) -> Vec<Group> {
 }
 
 /// The same from the contents of the process's `cgroup` and `mountinfo` files.
-fn parse(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
+fn parse_groups(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in cgroup.lines() {
         // `4:memory:/job/1` in version 1, `0::/job/1` in version 2.
@@ -50,13 +50,13 @@ fn parse(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
             _ => continue,
         };
         let mounts = mountinfo.lines();
-        groups.extend(mounts.filter_map(|mount| mounted(mount, path, version, controller)));
+        groups.extend(mounts.filter_map(|mount| match_mount(mount, path, version, controller)));
     }
     groups
 }
 
 /// The group `path` below the mount that a line of `mountinfo` describes, if it is of that version.
-fn mounted(line: &str, path: &str, version: u32, controller: &str) -> Option<Group> {
+fn match_mount(line: &str, path: &str, version: u32, controller: &str) -> Option<Group> {
     // `36 31 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
     let (left, right) = line.split_once(" - ")?;
     let mut right = right.split(' ');
@@ -84,7 +84,7 @@ fn mounted(line: &str, path: &str, version: u32, controller: &str) -> Option<Gro
 
 /// A made-up `/proc` and `/sys`: paths and contents.
 #[cfg(test)]
-pub(crate) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn make_tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, content) in files {
         let path = root.path().join(path);
@@ -102,8 +102,11 @@ mod tests {
     fn groups_of_other_controllers_do_not_count() {
         let mounts = "33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n\
                       41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(parse("2:cpuacct:/a\n4:memory:/a\n", mounts, "memory"), []);
-        let unified = parse("0::/a/b\n", mounts, "memory");
+        assert_eq!(
+            parse_groups("2:cpuacct:/a\n4:memory:/a\n", mounts, "memory"),
+            []
+        );
+        let unified = parse_groups("0::/a/b\n", mounts, "memory");
         assert_eq!(unified.len(), 1);
         let folders = unified[0].folders(Path::new("/r"));
         assert_eq!(folders[0], Path::new("/r/sys/fs/cgroup/unified/a/b"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cgroup::{Group, groups};
+use crate::cgroup::{Group, find_groups};
 
 /// The CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second), the least over
 /// all its control groups (versions 1 and 2, every level up to the root); `None` without a quota.
@@ -16,7 +16,7 @@ pub fn cpu_quota_cores() -> Option<f64> {
 
 /// The same for a file system whose root is `root`.
 fn quota_below(root: &Path) -> Option<f64> {
-    let quotas = groups(root, "cpu").into_iter();
+    let quotas = find_groups(root, "cpu").into_iter();
     quotas
         .filter_map(|group| group_quota(&group, root))
         .reduce(f64::min)
@@ -30,10 +30,10 @@ fn group_quota(group: &Group, root: &Path) -> Option<f64> {
             // `max 100000` without a quota.
             let text = read("cpu.max")?;
             let (quota, period) = text.trim().split_once(' ')?;
-            return ratio(quota, period);
+            return parse_ratio(quota, period);
         }
         // -1 without a quota.
-        ratio(&read("cpu.cfs_quota_us")?, &read("cpu.cfs_period_us")?)
+        parse_ratio(&read("cpu.cfs_quota_us")?, &read("cpu.cfs_period_us")?)
     };
     let folders = group.folders(root);
     folders
@@ -42,7 +42,7 @@ fn group_quota(group: &Group, root: &Path) -> Option<f64> {
         .reduce(f64::min)
 }
 
-fn ratio(quota_us: &str, period_us: &str) -> Option<f64> {
+fn parse_ratio(quota_us: &str, period_us: &str) -> Option<f64> {
     let quota_us: f64 = quota_us.trim().parse().ok()?;
     let period_us: f64 = period_us.trim().parse().ok()?;
     (quota_us > 0.0 && period_us > 0.0).then(|| quota_us / period_us)
@@ -51,12 +51,12 @@ fn ratio(quota_us: &str, period_us: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::tree;
+    use crate::cgroup::make_tree;
 
     #[test]
     fn version_2_counts_every_level() {
         let mounts = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
-        let root = tree(&[
+        let root = make_tree(&[
             ("proc/self/cgroup", "0::/pod/box\n"),
             ("proc/self/mountinfo", mounts),
             ("sys/fs/cgroup/pod/box/cpu.max", "max 100000\n"),
@@ -69,7 +69,7 @@ mod tests {
     fn version_1_has_two_files() {
         let mounts = "35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         let with = |quota| {
-            tree(&[
+            make_tree(&[
                 ("proc/self/cgroup", "5:cpu:/job\n4:memory:/job\n"),
                 ("proc/self/mountinfo", mounts),
                 ("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", quota),
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn no_control_groups_no_quota() {
-        assert_eq!(quota_below(tree(&[]).path()), None);
-        let garbage = tree(&[
+        assert_eq!(quota_below(make_tree(&[]).path()), None);
+        let garbage = make_tree(&[
             ("proc/self/cgroup", "0::/\n"),
             (
                 "proc/self/mountinfo",

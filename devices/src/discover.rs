@@ -79,12 +79,12 @@ fn devices_of(
     let HostCores { hosts, rest } = reserve_hosts(share, &near);
     let gpus = gpus.into_iter().zip(hosts);
     RankDevices {
-        groups: groups(&rest, grouping, pin),
+        groups: make_groups(&rest, grouping, pin),
         gpus: gpus.map(|(gpu, core)| GpuHost { gpu, core, pin }).collect(),
     }
 }
 
-fn groups(cores: &[CoreInfo], grouping: Grouping, pin: bool) -> Vec<CoreGroup> {
+fn make_groups(cores: &[CoreInfo], grouping: Grouping, pin: bool) -> Vec<CoreGroup> {
     let groups = grouping.apply(cores).into_iter().enumerate();
     groups
         .map(|(i, cores)| CoreGroup {

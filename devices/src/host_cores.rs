@@ -22,7 +22,7 @@ pub struct HostCores {
     pub rest: Vec<CoreInfo>,
 }
 
-fn distance(distances: &Distances, core: &CoreInfo) -> u32 {
+fn core_distance(distances: &Distances, core: &CoreInfo) -> u32 {
     distances.get(&core.core).copied().unwrap_or(u32::MAX)
 }
 
@@ -49,7 +49,7 @@ fn by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
 pub fn deal_gpus(shares: &[Vec<CoreInfo>], gpus: &[Distances]) -> Vec<usize> {
     assert!(gpus.is_empty() || !shares.is_empty(), "GPUs without ranks");
     let cost = |gpu: &Distances, share: &Vec<CoreInfo>| {
-        let distances = share.iter().map(|core| distance(gpu, core));
+        let distances = share.iter().map(|core| core_distance(gpu, core));
         Some(distances.min().unwrap_or(u32::MAX))
     };
     let costs = gpus
@@ -99,7 +99,7 @@ pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
     assert!(gpus.is_empty() || !cores.is_empty(), "GPUs without cores");
     let costs = gpus
         .iter()
-        .map(|gpu| cores.iter().map(|core| distance(gpu, core)));
+        .map(|gpu| cores.iter().map(|core| core_distance(gpu, core)));
     let costs: Vec<Vec<u32>> = costs.map(Iterator::collect).collect();
     let mut uses = vec![0u32; cores.len()];
     let mut chosen = vec![0; gpus.len()];

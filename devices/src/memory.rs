@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cgroup::{Group, groups};
+use crate::cgroup::{Group, find_groups};
 
 /// Bytes that this process can still allocate; `None` where the system does not tell (other than Linux).
 pub fn memory_available_bytes() -> Option<u64> {
@@ -24,7 +24,7 @@ pub(crate) fn memory_installed_bytes() -> Option<u64> {
 fn available_below(root: &Path) -> Option<u64> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let address_space = free_address_space(&read("proc/self/limits"), &read("proc/self/status"));
-    let groups = groups(root, "memory");
+    let groups = find_groups(root, "memory");
     let groups = groups.iter().filter_map(|group| free_bytes(group, root));
     field_kib(&read("proc/meminfo"), "MemAvailable:")
         .into_iter()
@@ -94,7 +94,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::tree;
+    use crate::cgroup::make_tree;
 
     const MEMINFO: (&str, &str) = (
         "proc/meminfo",
@@ -103,15 +103,15 @@ mod tests {
 
     #[test]
     fn the_kernel_alone() {
-        let root = tree(&[MEMINFO]);
+        let root = make_tree(&[MEMINFO]);
         assert_eq!(available_below(root.path()), Some(1_024_000));
-        assert_eq!(available_below(tree(&[]).path()), None);
+        assert_eq!(available_below(make_tree(&[]).path()), None);
     }
 
     #[test]
     fn a_limit_on_the_address_space_counts() {
         let limits = "Limit  Soft Limit  Hard Limit  Units\nMax address space         1000000    unlimited   bytes\n";
-        let root = tree(&[
+        let root = make_tree(&[
             MEMINFO,
             ("proc/self/limits", limits),
             ("proc/self/status", "Name:\tx\nVmSize:\t     500 kB\n"),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn version_1_counts_without_the_reclaimable_cache() {
-        let root = tree(&[
+        let root = make_tree(&[
             MEMINFO,
             ("proc/self/cgroup", "5:cpu:/\n4:memory:/job/1\n0::/\n"),
             (
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn version_2_counts_every_level() {
-        let root = tree(&[
+        let root = make_tree(&[
             MEMINFO,
             ("proc/self/cgroup", "0::/box/slurm/job/step\n"),
             (

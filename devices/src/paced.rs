@@ -30,7 +30,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    fn check(&self, device: &str) -> Result<(), DeviceError> {
+    fn check_values(&self, device: &str) -> Result<(), DeviceError> {
         let reason = match self {
             Self::Slowdown(factor) if !(factor.is_finite() && *factor >= 1.0) => {
                 format!("a slowdown must be a number of at least 1, not {factor}")
@@ -123,7 +123,7 @@ impl PacedWorker {
     /// [`DeviceError::Config`] for a slowdown under 1, a block size of 0 or a model without points.
     pub fn new(inner: Box<dyn Worker>, pace: Pace) -> Result<Self, DeviceError> {
         let mut info = inner.info().clone();
-        pace.check(&info.name)?;
+        pace.check_values(&info.name)?;
         info.paced = Some(pace.describe());
         info.clock = DeviceClock::Prescribed;
         Ok(Self {
@@ -179,7 +179,7 @@ impl<T: Element> Updates<T> for PacedWorker {
 
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         let job = JobShape::of::<T>((c.rows(), c.cols()), depth);
-        let time = self.paced(
+        let time = self.run_paced(
             |inner: &mut dyn Updates<T>| inner.begin(c, depth),
             |paced, used_s| paced.pace.frame_s(used_s).max(used_s),
         )?;
@@ -217,7 +217,7 @@ impl<T: Element> Updates<T> for PacedWorker {
 
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         // What was gathered and not computed yet is computed now.
-        self.paced(
+        self.run_paced(
             |inner: &mut dyn Updates<T>| inner.finish(c),
             |paced, used_s| {
                 let prescribed_s = paced.pace.frame_s(used_s);
@@ -235,26 +235,27 @@ impl PacedWorker {
         (rows, cols, k): (usize, usize, usize),
         update: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
     ) -> Result<UpdateTime, DeviceError> {
-        self.paced(update, |paced, used_s| {
+        self.run_paced(update, |paced, used_s| {
             let prescribed_s = paced.pace.target_s(used_s, rows, cols, k);
             paced.visit.count(k, alpha != T::ZERO, used_s, prescribed_s)
         })
     }
 
     /// A call of the inner worker, and then a pause until it has taken as long as `target_s` says of what it really used.
-    fn paced<T: Element>(
+    fn run_paced<T: Element>(
         &mut self,
         call: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
         target_s: impl FnOnce(&mut Self, f64) -> f64,
     ) -> Result<UpdateTime, DeviceError> {
         let start = Instant::now();
-        let turn = self.turns.take();
+        let turn = self.turns.take_turn();
         let time = call(T::updates(self.inner.as_mut()))?;
         drop(turn);
         let used_s = time.used_s(self.inner.info().clock);
         let target_s = target_s(self, used_s);
         sleep_precisely(self.clock.wait_s(start.elapsed().as_secs_f64(), target_s));
-        self.clock.settle(start.elapsed().as_secs_f64(), target_s);
+        self.clock
+            .settle_debt(start.elapsed().as_secs_f64(), target_s);
         Ok(UpdateTime {
             busy_s: target_s,
             cpu_s: time.cpu_s,
@@ -282,7 +283,7 @@ impl PaceClock {
     }
 
     /// Takes note that the update, waiting included, took `elapsed_s`.
-    fn settle(&mut self, elapsed_s: f64, target_s: f64) {
+    fn settle_debt(&mut self, elapsed_s: f64, target_s: f64) {
         self.debt_s = (self.debt_s + elapsed_s - target_s).clamp(0.0, Self::MAX_DEBT_S);
     }
 }
@@ -334,7 +335,7 @@ mod tests {
         for _ in 0..1000 {
             // Each update works for 1 ms, should take 4 ms, and every sleep ends 0.3 ms late.
             let elapsed_s = 0.001 + clock.wait_s(0.001, 0.004) + 0.0003;
-            clock.settle(elapsed_s, 0.004);
+            clock.settle_debt(elapsed_s, 0.004);
             wall_s += elapsed_s;
         }
         assert!((wall_s - 4.0).abs() < 0.001, "{wall_s}");
@@ -343,11 +344,11 @@ mod tests {
     #[test]
     fn a_pause_leads_to_no_burst() {
         let mut clock = PaceClock::default();
-        clock.settle(10.0, 0.004);
+        clock.settle_debt(10.0, 0.004);
         let mut skipped_s = 0.0;
         for _ in 0..100 {
             let elapsed_s = 0.001 + clock.wait_s(0.001, 0.004);
-            clock.settle(elapsed_s, 0.004);
+            clock.settle_debt(elapsed_s, 0.004);
             skipped_s += 0.004 - elapsed_s;
         }
         assert!(
@@ -359,7 +360,7 @@ mod tests {
     #[test]
     fn an_early_end_is_no_credit() {
         let mut clock = PaceClock::default();
-        clock.settle(0.001, 0.004);
+        clock.settle_debt(0.001, 0.004);
         assert_eq!(clock.wait_s(0.001, 0.004), 0.003);
     }
 

@@ -21,7 +21,7 @@ pub fn share_cores(cores: &[CoreInfo], count: usize) -> Vec<Vec<CoreInfo>> {
         return (0..count).map(|i| one(i).into_iter().collect()).collect();
     }
     let mut rest = cores.as_slice();
-    let parts = sizes(&cores, count).into_iter().map(|size| {
+    let parts = choose_sizes(&cores, count).into_iter().map(|size| {
         let (part, others) = rest.split_at(size);
         rest = others;
         part.to_vec()
@@ -30,7 +30,7 @@ pub fn share_cores(cores: &[CoreInfo], count: usize) -> Vec<Vec<CoreInfo>> {
 }
 
 /// What a border before core `at` is worth.
-fn worth(cores: &[CoreInfo], at: usize) -> usize {
+fn border_worth(cores: &[CoreInfo], at: usize) -> usize {
     match (cores.get(at.wrapping_sub(1)), cores.get(at)) {
         // One border between packages counts for more than all those between NUMA domains.
         (Some(left), Some(right)) if left.package != right.package => cores.len(),
@@ -42,9 +42,11 @@ fn worth(cores: &[CoreInfo], at: usize) -> usize {
 /// The number of cores of each part, `n/count` rounded down or up, with the worthiest borders.
 ///
 /// Dynamic programming: after `i` parts, `j` of them large, the border is at `i·small + j`, whatever their order.
-fn sizes(cores: &[CoreInfo], count: usize) -> Vec<usize> {
+fn choose_sizes(cores: &[CoreInfo], count: usize) -> Vec<usize> {
     let (small, n_large) = (cores.len() / count, cores.len() % count);
-    let worth: Vec<usize> = (0..=cores.len()).map(|at| worth(cores, at)).collect();
+    let worth: Vec<usize> = (0..=cores.len())
+        .map(|at| border_worth(cores, at))
+        .collect();
     // best[i][j]: the largest worth, and whether part `i - 1` is large.
     let mut best = vec![vec![None; n_large + 1]; count + 1];
     best[0][0] = Some((0, false));
@@ -134,7 +136,7 @@ mod tests {
             let mut at = 0;
             let borders = (0..count).map(|i| {
                 at += small + (mask >> i & 1) as usize;
-                worth(cores, at)
+                border_worth(cores, at)
             });
             borders.sum()
         };
@@ -156,7 +158,7 @@ mod tests {
             let least = cores.len() / count;
             prop_assert!(shares.iter().all(|s| s.len() == least || s.len() == least + 1));
             let mut at = 0;
-            let worths = shares.iter().map(|s| { at += s.len(); worth(&sorted, at) });
+            let worths = shares.iter().map(|s| { at += s.len(); border_worth(&sorted, at) });
             prop_assert_eq!(worths.sum::<usize>(), brute_force(&sorted, count));
         }
     }

@@ -35,7 +35,9 @@ impl Turns {
     /// For a device that computes on the logical cores `cores` of this host.
     pub(crate) fn new(cores: &[u32]) -> Self {
         let folder = own_folder();
-        let turns = folder.as_deref().map(|folder| Self::within(folder, cores));
+        let turns = folder
+            .as_deref()
+            .map(|folder| Self::in_folder(folder, cores));
         turns.unwrap_or_else(|error| {
             tracing::warn!(%error, "paced devices take no turns on the cores that they share");
             Self { cores: Vec::new() }
@@ -43,7 +45,7 @@ impl Turns {
     }
 
     /// With the locks in `folder`.
-    fn within(folder: &Path, cores: &[u32]) -> Self {
+    fn in_folder(folder: &Path, cores: &[u32]) -> Self {
         let mut cores = cores.to_vec();
         cores.sort_unstable();
         cores.dedup();
@@ -62,7 +64,7 @@ impl Turns {
     }
 
     /// Waits for the cores, but not for ever.
-    pub(crate) fn take(&self) -> Turn<'_> {
+    pub(crate) fn take_turn(&self) -> Turn<'_> {
         let start = Instant::now();
         let lock = |core: &&File| {
             loop {
@@ -124,10 +126,10 @@ mod tests {
             for own in [1, 2] {
                 let (busy, folder) = (&busy, folder.path());
                 scope.spawn(move || {
-                    let turns = Turns::within(folder, &[3, own, 3]);
+                    let turns = Turns::in_folder(folder, &[3, own, 3]);
                     assert_eq!(turns.cores.len(), 2);
                     for _ in 0..100 {
-                        let turn = turns.take();
+                        let turn = turns.take_turn();
                         assert!(!busy.swap(true, Ordering::SeqCst), "both compute");
                         std::thread::yield_now();
                         busy.store(false, Ordering::SeqCst);

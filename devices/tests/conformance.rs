@@ -4,7 +4,7 @@
     reason = "a failed unwrap is the report of a test"
 )]
 
-use isochron_devices::blas::choose;
+use isochron_devices::blas::choose_blas;
 use isochron_devices::{
     Blas, BlasChoice, CpuWorker, DeviceKind, EmbeddedBlas, Pace, PacedWorker, RecordedWorker,
     Topology, Worker, conformance,
@@ -40,7 +40,7 @@ fn cpu_with_the_embedded_blas() {
 
 #[test]
 fn cpu_with_the_fastest_blas() {
-    let blas = choose(&BlasChoice::Auto).unwrap();
+    let blas = choose_blas(&BlasChoice::Auto).unwrap();
     for threads in [1, 2] {
         conformance::run(&mut || cpu(threads, false, Arc::clone(&blas)));
     }

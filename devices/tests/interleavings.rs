@@ -13,6 +13,7 @@ mod running;
 
 /// The module of the same name in `src/team`, on modelled threads.
 mod sync {
+    pub use ModelledWaiter as Waiter;
     pub use loom::sync::atomic::{AtomicUsize, Ordering};
     pub use loom::sync::{Condvar, Mutex};
 
@@ -30,12 +31,12 @@ mod sync {
     }
 
     /// What the standard library says of `park` and `unpark`: a token, at most one, that pausing waits for and takes.
-    pub struct Waiter {
+    pub struct ModelledWaiter {
         token: Mutex<bool>,
         given: Condvar,
     }
 
-    impl Waiter {
+    impl ModelledWaiter {
         pub fn this_thread() -> Self {
             Self {
                 token: Mutex::new(false),
@@ -62,7 +63,7 @@ mod sync {
 use gate::Gate;
 use loom::model::Builder;
 use loom::thread;
-use running::Running;
+use running::RunningDrivers;
 use std::sync::Arc;
 use sync::{AtomicUsize, Ordering};
 
@@ -120,20 +121,20 @@ fn nobody_passes_the_gate_before_all_have_come() {
 /// In the interleavings explored, the caller returns when `N` drivers are done, and sees what they wrote.
 fn wait_for_drivers<const N: usize>(interruptions: Option<usize>) {
     explore(interruptions, || {
-        let shared = Arc::new((Running::new(N), notes::<N>()));
+        let shared = Arc::new((RunningDrivers::new(N), notes::<N>()));
         let drivers: Vec<_> = (0..N)
             .map(|i| {
                 let shared = shared.clone();
                 thread::spawn(move || {
                     let (running, notes) = &*shared;
                     notes[i].store(1, Ordering::Relaxed);
-                    running.one_is_done();
+                    running.end_driver();
                 })
             })
             .collect();
         let (running, notes) = &*shared;
         let mut looks = 0;
-        running.wait(&mut || {
+        running.wait_for_drivers(&mut || {
             looks += 1;
             looks < 2
         });
@@ -154,7 +155,12 @@ fn the_caller_is_woken_and_sees_what_every_driver_wrote() {
 fn a_call_begins_together_and_ends_with_every_result() {
     const N: usize = 2;
     explore(None, || {
-        let shared = Arc::new((Gate::new(N), Running::new(N), notes::<N>(), notes::<N>()));
+        let shared = Arc::new((
+            Gate::new(N),
+            RunningDrivers::new(N),
+            notes::<N>(),
+            notes::<N>(),
+        ));
         let drivers: Vec<_> = (0..N)
             .map(|i| {
                 let shared = shared.clone();
@@ -164,12 +170,12 @@ fn a_call_begins_together_and_ends_with_every_result() {
                     gate.pass();
                     assert!(all_are_seen(awake), "driver {i} begins alone");
                     results[i].store(1, Ordering::Relaxed);
-                    running.one_is_done();
+                    running.end_driver();
                 })
             })
             .collect();
         let (_, running, _, results) = &*shared;
-        running.wait(&mut || false);
+        running.wait_for_drivers(&mut || false);
         assert!(all_are_seen(results), "a result is not visible");
         drivers.into_iter().for_each(|it| it.join().unwrap());
     });

@@ -4,7 +4,7 @@
     reason = "a failed unwrap is the report of a test"
 )]
 
-use isochron_devices::measure::{Operands, alone};
+use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
     Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, JobNeeds,
     JobShape, MeasureConfig, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
@@ -92,7 +92,7 @@ fn a_repetition_is_whole_visits() {
             max_seconds: 1e9,
             ..MeasureConfig::default()
         };
-        let (depth, mut operands) = (Depth::of(2, updates), Operands::<f64>::default());
+        let (depth, mut operands) = (Depth::of(2, updates), UpdateOperands::<f64>::default());
         let measured = measure_team(
             &mut team,
             40,
@@ -100,7 +100,7 @@ fn a_repetition_is_whole_visits() {
             depth,
             &config,
             &mut operands,
-            &mut alone,
+            &mut repeat_alone,
         )
         .unwrap();
         let found = (measured[0].t_s, measured[0].ci_s, measured[0].outliers);

@@ -9,7 +9,7 @@
 )]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
-use isochron_devices::blas::available;
+use isochron_devices::blas::available_blas;
 use isochron_devices::{
     CoreInfo, CpuWorker, Depth, DeviceTeam, EmbeddedBlas, Grouping, ThreadPlace, Topology, View,
     ViewMut, Worker, default_groups, try_zeroed_matrix,
@@ -204,7 +204,7 @@ fn no_blas_starts_threads_or_moves_ours() {
     let topology = Arc::new(Topology::discover().unwrap());
     let mask = masks();
     let before = task_names();
-    let libraries = available();
+    let libraries = available_blas();
     assert_eq!(task_names(), before, "loading a BLAS started threads");
     assert_eq!(masks(), mask, "loading a BLAS moved a thread");
     for blas in libraries {

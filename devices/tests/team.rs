@@ -4,7 +4,7 @@
     reason = "a failed unwrap is the report of a test"
 )]
 
-use isochron_devices::measure::Operands;
+use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{
     CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, Element, EmbeddedBlas, JobNeeds,
     JobShape, MeasureConfig, Pace, PacedWorker, Topology, UpdateTime, Updates, View, ViewMut,
@@ -109,8 +109,8 @@ fn updates_that_belong_together_are_measured_together() {
         &[4, 4],
         depth,
         &MeasureConfig::default(),
-        &mut Operands::<f64>::default(),
-        &mut isochron_devices::measure::alone,
+        &mut UpdateOperands::<f64>::default(),
+        &mut isochron_devices::measure::repeat_alone,
     )
     .unwrap();
     assert_eq!((found[0].t_s, found[1].t_s), (2.5, 3.0));
@@ -130,8 +130,8 @@ fn the_ends_of_a_job_are_spread_over_its_updates() {
         DeviceTeam::new(vec![Box::new(worker)]).unwrap()
     };
     let measured = |depth| {
-        let mut operands = Operands::<f64>::default();
-        let mut alone = isochron_devices::measure::alone;
+        let mut operands = UpdateOperands::<f64>::default();
+        let mut repeat_alone = isochron_devices::measure::repeat_alone;
         let config = MeasureConfig::default();
         let found = measure_team(
             &mut copies(),
@@ -140,7 +140,7 @@ fn the_ends_of_a_job_are_spread_over_its_updates() {
             depth,
             &config,
             &mut operands,
-            &mut alone,
+            &mut repeat_alone,
         );
         found.unwrap()[0]
     };
@@ -340,8 +340,8 @@ fn real_devices_are_measured() {
         &[16, 0],
         Depth::endless(8),
         &config,
-        &mut Operands::<f64>::default(),
-        &mut isochron_devices::measure::alone,
+        &mut UpdateOperands::<f64>::default(),
+        &mut isochron_devices::measure::repeat_alone,
     )
     .unwrap();
     // Half as many more where times were disturbed.

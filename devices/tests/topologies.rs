@@ -7,7 +7,7 @@
     reason = "a failed unwrap is the report of a test"
 )]
 
-use isochron_devices::topology::{Part, PartKind};
+use isochron_devices::topology::{HostPart, PartKind};
 use isochron_devices::{BusId, CoreGroup, Distances, Grouping, Topology};
 use isochron_devices::{default_groups, host_devices};
 
@@ -163,11 +163,11 @@ fn only_what_the_control_group_allows_is_used() {
     );
 }
 
-fn gpus_in(part: &Part) -> usize {
+fn gpus_in(part: &HostPart) -> usize {
     part.gpus.len() + part.parts.iter().map(gpus_in).sum::<usize>()
 }
 
-fn cores_in(part: &Part) -> Vec<u32> {
+fn cores_in(part: &HostPart) -> Vec<u32> {
     match part.kind {
         PartKind::Core => part.cores.clone(),
         _ => part.parts.iter().flat_map(cores_in).collect(),

@@ -63,7 +63,7 @@ impl<T: Element> Expected<T> {
             size(scalars.alpha) * sum + size(scalars.beta) * size(c[place])
         };
         let gauge = (0..m * n).map(gauge).collect();
-        let library = blas::choose(&BlasChoice::default()).unwrap();
+        let library = blas::choose_blas(&BlasChoice::default()).unwrap();
         let mut view = ViewMut::new(&mut c, m, n, m);
         view.scale(scalars.beta);
         let (a, b) = (View::new(&a, m, k, m), View::new(&b, k, n, k.max(1)));

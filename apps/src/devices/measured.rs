@@ -1,6 +1,6 @@
 //! The measurements of the devices of one node.
 
-use isochron_devices::measure::{Operands, alone};
+use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
     Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, MeasureConfig, Measurement,
     measure_team,
@@ -49,8 +49,8 @@ impl SizeMeasured {
 
     /// How many times as long the update takes together as alone, where both are known.
     pub fn slowdown(&self) -> Option<f64> {
-        let together = self.together.filter(|together| !together.bounded())?;
-        (!self.alone.bounded()).then(|| together.t_s / self.alone.t_s)
+        let together = self.together.filter(|together| !together.is_bound())?;
+        (!self.alone.is_bound()).then(|| together.t_s / self.alone.t_s)
     }
 }
 
@@ -66,7 +66,7 @@ pub fn measure<T: Element>(
     config: &dyn Fn(usize) -> MeasureConfig,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Measured, DeviceError> {
-    let mut operands = Operands::<T>::default();
+    let mut operands = UpdateOperands::<T>::default();
     let mut devices = Vec::new();
     for index in 0..team.len() {
         progress(&format!("{}: peak", team.infos()[index].name));
@@ -88,7 +88,7 @@ pub fn measure<T: Element>(
                 Depth::endless(block),
                 &config(n),
                 &mut operands,
-                &mut alone,
+                &mut repeat_alone,
             )
         };
         let count = devices.len();
@@ -146,7 +146,11 @@ pub fn made_up() -> Measured {
         },
         sizes: vec![
             size(64, precise(2.0_f64.powi(-10)), precise(2.0_f64.powi(-9))),
-            size(128, precise(2.0_f64.powi(-8)), Measurement::bound(10.0)),
+            size(
+                128,
+                precise(2.0_f64.powi(-8)),
+                Measurement::lower_bound(10.0),
+            ),
         ],
     };
     Measured {

@@ -1,6 +1,6 @@
 //! What a device's speed is compared with.
 
-use isochron_devices::measure::{Operands, alone};
+use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{Depth, DeviceError, DeviceTeam, Element, MeasureConfig, measure_team};
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ const REPETITIONS: MeasureConfig = MeasureConfig {
 pub fn measure<T: Element>(
     team: &mut DeviceTeam,
     index: usize,
-    operands: &mut Operands<T>,
+    operands: &mut UpdateOperands<T>,
 ) -> Result<Peak, DeviceError> {
     let threads = team.infos()[index].cores.len().max(1);
     if let Some(found) = team.resident_peak::<T>(index)? {
@@ -70,11 +70,11 @@ pub fn measure<T: Element>(
             Depth::endless(size),
             &REPETITIONS,
             operands,
-            &mut alone,
+            &mut repeat_alone,
         )?;
         let flop = T::TYPE.flop() * (size * size) as f64 * slices[index] as f64;
         let gflops = flop / found[index].fastest_s / 1e9;
-        if gflops.is_finite() && gflops > best.gflops && !found[index].bounded() {
+        if gflops.is_finite() && gflops > best.gflops && !found[index].is_bound() {
             (best.gflops, best.size) = (gflops, size);
         }
     }

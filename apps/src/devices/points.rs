@@ -82,7 +82,7 @@ fn points_file(
     // A bound is no point: a model would take it for a time.
     let bounds = found
         .iter()
-        .filter(|(_, measurement)| measurement.bounded());
+        .filter(|(_, measurement)| measurement.is_bound());
     let bounds: Vec<String> = bounds
         .map(|(d, m)| format!("{d} units take at least {} s", m.t_s))
         .collect();
@@ -102,7 +102,7 @@ fn points_file(
             .collect(),
         points: found
             .iter()
-            .filter(|(_, m)| !m.bounded())
+            .filter(|(_, m)| !m.is_bound())
             .map(point)
             .collect(),
     };

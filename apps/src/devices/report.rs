@@ -127,7 +127,7 @@ fn cells(device: &DeviceMeasured, size: &SizeMeasured, found: Option<&Measuremen
     let percent = peak.map_or("-".to_owned(), |peak| {
         format!("{:.1}", 100.0 * gflops / peak)
     });
-    if found.bounded() {
+    if found.is_bound() {
         return [
             format!("<{gflops:.2}"),
             format!("<{percent}"),
@@ -135,7 +135,7 @@ fn cells(device: &DeviceMeasured, size: &SizeMeasured, found: Option<&Measuremen
             "0".to_owned(),
         ];
     }
-    let mark = if found.reached() { "" } else { "!" };
+    let mark = if found.is_precise() { "" } else { "!" };
     [
         format!("{gflops:.2}"),
         percent,
@@ -190,7 +190,7 @@ fn plot(device: &DeviceMeasured) -> Plot {
             .sizes
             .iter()
             .filter_map(|size| Some((size, get(size)?)));
-        known.filter(|(_, found)| !found.bounded()).collect()
+        known.filter(|(_, found)| !found.is_bound()).collect()
     };
     let (alone, together) = (of(|size| Some(size.alone)), of(|size| size.together));
     let line = |found: &[(&SizeMeasured, Measurement)]| -> Vec<(f64, f64)> {

@@ -198,7 +198,9 @@ fn redistributed(report: &Report) -> String {
 /// What of the measurements is not as it should be.
 fn measured(report: &Report) -> String {
     let nodes = report.nodes.iter().map(|node| node.measured);
-    let tally = nodes.fold(MeasureTally::default(), |all, node| all.and(&node));
+    let tally = nodes.fold(MeasureTally::default(), |all, node| {
+        all.combined_with(&node)
+    });
     let MeasureTally {
         measurements,
         outliers,

@@ -1,6 +1,6 @@
 //! A host as boxes within boxes: what stands in each, for the tree and for the picture.
 
-use isochron_devices::topology::{Part, PartKind, size_text};
+use isochron_devices::topology::{HostPart, PartKind, size_text};
 
 use super::host::{Gpu, Host, ranges};
 
@@ -47,12 +47,12 @@ pub fn labelled(host: &Host) -> Labelled {
 }
 
 /// The addresses of all GPUs below a part.
-fn addresses(part: &Part) -> Vec<isochron_devices::BusId> {
+fn addresses(part: &HostPart) -> Vec<isochron_devices::BusId> {
     let below = part.parts.iter().flat_map(addresses);
     part.gpus.iter().copied().chain(below).collect()
 }
 
-fn part(host: &Host, part: &Part) -> Labelled {
+fn part(host: &Host, part: &HostPart) -> Labelled {
     if let Some(core) = single_core(host, part) {
         return core;
     }
@@ -73,7 +73,7 @@ fn part(host: &Host, part: &Part) -> Labelled {
     found
 }
 
-fn memory(part: &Part) -> Vec<String> {
+fn memory(part: &HostPart) -> Vec<String> {
     let text = |node: &isochron_devices::topology::MemoryInfo| match node.memory_bytes {
         0 => format!("NUMA {}", node.numa),
         bytes => format!("NUMA {} {}", node.numa, size_text(bytes)),
@@ -81,7 +81,7 @@ fn memory(part: &Part) -> Vec<String> {
     part.memory.iter().map(text).collect()
 }
 
-fn title(part: &Part, host: &Host) -> String {
+fn title(part: &HostPart, host: &Host) -> String {
     let index = part.index;
     match part.kind {
         PartKind::Host => match host.topology.memory_total_bytes {
@@ -97,7 +97,7 @@ fn title(part: &Part, host: &Host) -> String {
 }
 
 /// A core with the caches around it, where these hold nothing else.
-fn single_core(host: &Host, part: &Part) -> Option<Labelled> {
+fn single_core(host: &Host, part: &HostPart) -> Option<Labelled> {
     if !part.memory.is_empty() || !part.gpus.is_empty() {
         return None;
     }

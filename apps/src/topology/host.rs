@@ -1,6 +1,6 @@
 //! Everything that is known about a host, and the devices of its ranks.
 
-use isochron_devices::topology::{KindInfo, Part};
+use isochron_devices::topology::{HostPart, KindInfo};
 use isochron_devices::{CoreGroup, CoreInfo, GpuInfo, Grouping, Topology, TopologySummary};
 use isochron_devices::{blas, memory_available_bytes};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Host {
     /// The groups of cores of each rank.
     pub ranks: Vec<Rank>,
     /// The parts of the host.
-    pub tree: Part,
+    pub tree: HostPart,
 }
 
 /// A GPU.
@@ -95,7 +95,7 @@ impl Host {
 
     /// Looks for the libraries that this process can call.
     pub fn look_for_blas(&mut self) {
-        let found = blas::available();
+        let found = blas::available_blas();
         self.blas = found.iter().map(|blas| blas.name().to_owned()).collect();
     }
 

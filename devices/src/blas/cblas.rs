@@ -108,7 +108,7 @@ impl CblasLibrary {
             // any library that a program links to.
             let library = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
             let raw = Raw { opened: library };
-            let prepared = raw.prepare(file, threads)?;
+            let prepared = raw.prepare_library(file, threads)?;
             std::mem::forget(raw);
             Ok(prepared)
         };
@@ -171,13 +171,13 @@ impl Blas for CblasLibrary {
 
     fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
         match self.functions.sgemm {
-            Some(gemm) => real(gemm, alpha, a, b, c),
+            Some(gemm) => call_real(gemm, alpha, a, b, c),
             None => EmbeddedBlas.sgemm(alpha, a, b, c),
         }
     }
 
     fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
-        real(self.functions.dgemm, alpha, a, b, c);
+        call_real(self.functions.dgemm, alpha, a, b, c);
     }
 
     fn cgemm(
@@ -188,7 +188,7 @@ impl Blas for CblasLibrary {
         c: ViewMut<'_, Complex32>,
     ) {
         match self.functions.cgemm {
-            Some(gemm) => complex(gemm, alpha, a, b, c),
+            Some(gemm) => call_complex(gemm, alpha, a, b, c),
             None => EmbeddedBlas.cgemm(alpha, a, b, c),
         }
     }
@@ -201,22 +201,22 @@ impl Blas for CblasLibrary {
         c: ViewMut<'_, Complex64>,
     ) {
         match self.functions.zgemm {
-            Some(gemm) => complex(gemm, alpha, a, b, c),
+            Some(gemm) => call_complex(gemm, alpha, a, b, c),
             None => EmbeddedBlas.zgemm(alpha, a, b, c),
         }
     }
 }
 
 /// A product by a library's function for real numbers.
-fn real<T: Element>(
+fn call_real<T: Element>(
     gemm: RealGemm<T>,
     alpha: T,
     a: View<'_, T>,
     b: View<'_, T>,
     c: ViewMut<'_, T>,
 ) {
-    call(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
-        // SAFETY: `call` passes what describes three matrices that are there.
+    call_checked(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
+        // SAFETY: `call_checked` passes what describes three matrices that are there.
         unsafe {
             gemm(
                 COLUMN_MAJOR,
@@ -239,7 +239,7 @@ fn real<T: Element>(
 }
 
 /// A product by a library's function for complex numbers.
-fn complex<T: Element>(
+fn call_complex<T: Element>(
     gemm: ComplexGemm<T>,
     alpha: T,
     a: View<'_, T>,
@@ -247,8 +247,8 @@ fn complex<T: Element>(
     c: ViewMut<'_, T>,
 ) {
     let one = T::ONE;
-    call(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
-        // SAFETY: `call` passes what describes three matrices that are there; the factors outlive the call.
+    call_checked(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
+        // SAFETY: `call_checked` passes what describes three matrices that are there; the factors outlive the call.
         unsafe {
             gemm(
                 COLUMN_MAJOR,
@@ -276,7 +276,7 @@ fn complex<T: Element>(
 /// A is m×k, B k×n and C m×n ([`has_work`] asserts it); a view's constructor asserts that its data span all elements
 /// `i + j*ld` and that `ld >= max(1, rows)`; the integers are LP64 ([`Raw::prepare`] refuses others); and C is borrowed
 /// mutably, so it overlaps neither A nor B.
-fn call<T: Element>(
+fn call_checked<T: Element>(
     alpha: T,
     (a, b): (View<'_, T>, View<'_, T>),
     mut c: ViewMut<'_, T>,
@@ -311,16 +311,16 @@ struct Raw {
 
 impl Raw {
     /// Gives the library its threads; returns its functions and its name.
-    fn prepare(&self, file: &str, threads: c_int) -> Result<(Functions, String), String> {
-        let (prefix, product, detail) = if self.has("MKL_Get_Version_String") {
+    fn prepare_library(&self, file: &str, threads: c_int) -> Result<(Functions, String), String> {
+        let (prefix, product, detail) = if self.has_symbol("MKL_Get_Version_String") {
             ("", self.prepare_mkl(threads), String::new())
-        } else if self.has("bli_thread_set_num_threads") {
+        } else if self.has_symbol("bli_thread_set_num_threads") {
             let (product, detail) = self.prepare_blis(threads)?;
             ("", product, detail)
-        } else if self.has("openblas_set_num_threads") {
+        } else if self.has_symbol("openblas_set_num_threads") {
             let (product, detail) = self.prepare_openblas("", threads)?;
             ("", product, detail)
-        } else if self.has("scipy_openblas_set_num_threads") {
+        } else if self.has_symbol("scipy_openblas_set_num_threads") {
             let (product, detail) = self.prepare_openblas("scipy_", threads)?;
             ("scipy_", product, detail)
         } else {
@@ -331,12 +331,12 @@ impl Raw {
         // above where the library can tell.
         let functions = unsafe {
             Functions {
-                sgemm: self.symbol(&named("sgemm")),
+                sgemm: self.find_symbol(&named("sgemm")),
                 dgemm: self
-                    .symbol(&named("dgemm"))
+                    .find_symbol(&named("dgemm"))
                     .ok_or_else(|| format!("it has no function {}", named("dgemm")))?,
-                cgemm: self.symbol(&named("cgemm")),
-                zgemm: self.symbol(&named("zgemm")),
+                cgemm: self.find_symbol(&named("cgemm")),
+                zgemm: self.find_symbol(&named("zgemm")),
             }
         };
         let short = file.rsplit('/').next().unwrap_or(file);
@@ -356,18 +356,18 @@ impl Raw {
         // asks; the version string is written to a buffer of the size that is passed, one byte short so that it
         // ends with a zero.
         unsafe {
-            if let Some(set) = self.symbol::<TakesIntGivesInt>("MKL_Set_Interface_Layer") {
+            if let Some(set) = self.find_symbol::<TakesIntGivesInt>("MKL_Set_Interface_Layer") {
                 set(MKL_LP64);
             }
             if threads == 1
-                && let Some(set) = self.symbol::<TakesIntGivesInt>("MKL_Set_Threading_Layer")
+                && let Some(set) = self.find_symbol::<TakesIntGivesInt>("MKL_Set_Threading_Layer")
             {
                 set(MKL_SEQUENTIAL);
             }
-            if let Some(set) = self.symbol::<TakesInt>("MKL_Set_Num_Threads") {
+            if let Some(set) = self.find_symbol::<TakesInt>("MKL_Set_Num_Threads") {
                 set(threads);
             }
-            if let Some(get) = self.symbol::<FillsText>("MKL_Get_Version_String") {
+            if let Some(get) = self.find_symbol::<FillsText>("MKL_Get_Version_String") {
                 get(buffer.as_mut_ptr().cast(), 255);
             }
         }
@@ -380,12 +380,12 @@ impl Raw {
         let named = |name: &str| format!("{prefix}openblas_{name}");
         // SAFETY: the signatures are those of OpenBLAS's cblas.h; the strings live as long as the library.
         let (config, core) = unsafe {
-            if let Some(set) = self.symbol::<TakesInt>(&named("set_num_threads")) {
+            if let Some(set) = self.find_symbol::<TakesInt>(&named("set_num_threads")) {
                 set(threads);
             }
             (
-                self.text(&named("get_config")),
-                self.text(&named("get_corename")),
+                self.read_text(&named("get_config")),
+                self.read_text(&named("get_corename")),
             )
         };
         if config.contains("USE64BITINT") {
@@ -398,7 +398,7 @@ impl Raw {
         // SAFETY: the signatures are those of blis.h, whose `dim_t` and `gint_t` are as wide as a pointer and whose
         // `arch_t` is a C enum; the strings are constants of the library.
         unsafe {
-            if let Some(bits) = self.symbol::<GivesLong>("bli_info_get_blas_int_type_size") {
+            if let Some(bits) = self.find_symbol::<GivesLong>("bli_info_get_blas_int_type_size") {
                 let bits = bits();
                 if bits != 32 {
                     return Err(format!(
@@ -406,12 +406,12 @@ impl Raw {
                     ));
                 }
             }
-            if let Some(set) = self.symbol::<TakesLong>("bli_thread_set_num_threads") {
+            if let Some(set) = self.find_symbol::<TakesLong>("bli_thread_set_num_threads") {
                 set(threads as isize);
             }
-            let version = self.text("bli_info_get_version_str");
-            let id = self.symbol::<GivesInt>("bli_arch_query_id");
-            let name = self.symbol::<IntGivesText>("bli_arch_string");
+            let version = self.read_text("bli_info_get_version_str");
+            let id = self.find_symbol::<GivesInt>("bli_arch_query_id");
+            let name = self.find_symbol::<IntGivesText>("bli_arch_string");
             let arch = match (id, name) {
                 (Some(id), Some(name)) => owned_text(name(id())),
                 _ => String::new(),
@@ -420,7 +420,7 @@ impl Raw {
         }
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_symbol(&self, name: &str) -> bool {
         // SAFETY: the symbol is only looked up, never called or read.
         unsafe { self.opened.get::<*const ()>(name) }.is_ok()
     }
@@ -429,7 +429,7 @@ impl Raw {
     ///
     /// # Safety
     /// `F` must be the function pointer type of that symbol, and must not be called once the library is closed.
-    unsafe fn symbol<F: Copy>(&self, name: &str) -> Option<F> {
+    unsafe fn find_symbol<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller's obligation, passed on.
         unsafe { self.opened.get::<F>(name) }.ok().map(|f| *f)
     }
@@ -438,10 +438,10 @@ impl Raw {
     ///
     /// # Safety
     /// `name` must take nothing and return a null pointer or a zero-terminated string.
-    unsafe fn text(&self, name: &str) -> String {
+    unsafe fn read_text(&self, name: &str) -> String {
         // SAFETY: the caller's obligation, passed on.
         unsafe {
-            self.symbol::<GivesText>(name)
+            self.find_symbol::<GivesText>(name)
                 .map_or_else(String::new, |get| owned_text(get()))
         }
     }

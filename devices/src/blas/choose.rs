@@ -77,18 +77,18 @@ impl fmt::Display for BlasChoice {
 /// # Errors
 /// [`DeviceError::Blas`] naming the library when one that was asked for is missing or computes wrongly;
 /// [`DeviceError::UnknownBlas`] when the variable makes no sense.
-pub fn choose(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
+pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
     choose_with(choice, std::env::var(BLAS_VARIABLE).ok().as_deref())
 }
 
-/// [`choose`] with the variable's value as an argument.
+/// [`choose_blas`] with the variable's value as an argument.
 fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Blas>, DeviceError> {
     let choice = match (choice, variable) {
         (BlasChoice::Auto, Some(text)) if !text.is_empty() => text.parse()?,
         _ => choice.clone(),
     };
     let blas = match &choice {
-        BlasChoice::Auto => fastest(available()),
+        BlasChoice::Auto => pick_fastest(available_blas()),
         BlasChoice::Embedded => Arc::new(EmbeddedBlas),
         BlasChoice::OpenBlas => first_of(OPENBLAS)?,
         BlasChoice::Mkl => first_of(MKL)?,
@@ -100,7 +100,7 @@ fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Bl
 }
 
 /// Every BLAS that can be used here, the embedded one last.
-pub fn available() -> Vec<Arc<dyn Blas>> {
+pub fn available_blas() -> Vec<Arc<dyn Blas>> {
     let mut found: Vec<Arc<dyn Blas>> = Vec::new();
     for names in [MKL, OPENBLAS, BLIS] {
         match first_of(names) {
@@ -118,17 +118,17 @@ pub fn available() -> Vec<Arc<dyn Blas>> {
 /// It is measured in CPU time of the calling thread, so that other work on the machine disturbs it little. Good for
 /// telling libraries apart, too brief to describe a device.
 pub fn speed_flops_per_s(blas: &dyn Blas) -> f64 {
-    let mut probe = Probe::new();
-    let best_s = (0..Probe::ROUNDS).map(|_| probe.time_s(blas));
+    let mut probe = BlasTrial::new();
+    let best_s = (0..BlasTrial::ROUNDS).map(|_| probe.time_s(blas));
     probe_speed(best_s.fold(f64::INFINITY, f64::min))
 }
 
 /// The fastest, or the first in the list that is about as fast. The list is never empty, but the embedded BLAS would do if it were.
-fn fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
-    let mut probe = Probe::new();
+fn pick_fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
+    let mut probe = BlasTrial::new();
     let mut best_s = vec![f64::INFINITY; candidates.len()];
     // Every library once a round: the clock of the processor wanders, and should favour none.
-    for _ in 0..Probe::ROUNDS {
+    for _ in 0..BlasTrial::ROUNDS {
         for (best_s, blas) in best_s.iter_mut().zip(&candidates) {
             *best_s = best_s.min(probe.time_s(blas.as_ref()));
         }
@@ -150,13 +150,13 @@ fn fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
 const CLEARLY_SLOWER: f64 = 1.25;
 
 /// The operands of a small update that tells libraries apart.
-struct Probe {
+struct BlasTrial {
     a: Vec<f64>,
     b: Vec<f64>,
     c: Vec<f64>,
 }
 
-impl Probe {
+impl BlasTrial {
     const M: usize = 1024;
     const N: usize = 512;
     const K: usize = 128;
@@ -187,7 +187,7 @@ impl Probe {
 /// The speed of an update of the probe that took `time_s`, in flop/s.
 fn probe_speed(time_s: f64) -> f64 {
     // A clock too coarse to see the update must not make a library infinitely fast.
-    (2 * Probe::M * Probe::N * Probe::K) as f64 / time_s.max(1e-9)
+    (2 * BlasTrial::M * BlasTrial::N * BlasTrial::K) as f64 / time_s.max(1e-9)
 }
 
 /// The first of these libraries that can be used; the error lists them all, with each reason.
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn auto_finds_something_and_lists_the_embedded_one() {
         assert!(choose_with(&BlasChoice::Auto, None).is_ok());
-        let names: Vec<String> = available().iter().map(ToString::to_string).collect();
+        let names: Vec<String> = available_blas().iter().map(ToString::to_string).collect();
         assert_eq!(names.last().map(String::as_str), Some(EmbeddedBlas.name()));
     }
 
@@ -361,7 +361,7 @@ mod tests {
         // factor is at most 1/√2, and complex arithmetic is less exact by a factor of √8 at most.
         let bound = 2.0 * 2.9 * (k + 2) as f64 * T::EPSILON * 1.5 * k as f64 * 0.5;
         let reference = product(&EmbeddedBlas);
-        for blas in available() {
+        for blas in available_blas() {
             for (x, y) in product(blas.as_ref()).iter().zip(&reference) {
                 let error = (x.value() - y.value()).norm();
                 assert!(

@@ -1,6 +1,6 @@
 //! The matrix multiplication under every CPU device: a BLAS that is chosen when the program runs.
 //!
-//! [`choose`] opens the CBLAS libraries that are installed, checks and measures each, and takes the fastest;
+//! [`choose_blas`] opens the CBLAS libraries that are installed, checks and measures each, and takes the fastest;
 //! [`EmbeddedBlas`] is compiled in and always there. All are used sequentially: the threads of a device are ours.
 
 mod cblas;
@@ -8,7 +8,7 @@ mod choose;
 mod embedded;
 
 pub use cblas::CblasLibrary;
-pub use choose::{BLAS_VARIABLE, BlasChoice, available, choose, speed_flops_per_s};
+pub use choose::{BLAS_VARIABLE, BlasChoice, available_blas, choose_blas, speed_flops_per_s};
 pub use embedded::EmbeddedBlas;
 
 use crate::{Element, View, ViewMut};

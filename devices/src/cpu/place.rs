@@ -26,7 +26,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Notes where the calling thread runs now.
-    pub(crate) fn note(&self) {
+    pub(crate) fn note_unit(&self) {
         if let Some(unit) = current_unit() {
             let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
             units.insert(unit);
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_thread_is_seen_where_it_runs() {
         let seen = Seen::default();
-        seen.note();
+        seen.note_unit();
         assert_eq!(seen.units().len(), usize::from(cfg!(target_os = "linux")));
     }
 }

@@ -122,7 +122,7 @@ impl CpuWorker {
 
     /// Moves the pages of C next to the threads that update them. Where the system refuses, they stay: that costs time
     /// and no results.
-    fn settle<T: Element>(&self, c: &mut ViewMut<'_, T>) {
+    fn move_pages<T: Element>(&self, c: &mut ViewMut<'_, T>) {
         let (ld, len) = (c.ld(), c.data().len());
         if !self.has_domains || size_of_val(c.data()) < WORTH_MOVING_BYTES {
             return;
@@ -207,7 +207,7 @@ impl<T: Element> Updates<T> for CpuWorker {
     fn begin(&mut self, mut c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);
         let (start, start_s) = (Instant::now(), thread_cpu_time_s());
-        self.settle(&mut c);
+        self.move_pages(&mut c);
         Ok(UpdateTime {
             busy_s: start.elapsed().as_secs_f64(),
             cpu_s: thread_cpu_time_s() - start_s,
@@ -249,11 +249,11 @@ fn timed_gemm<T: Element>(
     b: View<'_, T>,
     c: ViewMut<'_, T>,
 ) -> f64 {
-    seen.note();
+    seen.note_unit();
     let start_s = thread_cpu_time_s();
     blas.gemm(alpha, a, b, c);
     let cpu_s = thread_cpu_time_s() - start_s;
-    seen.note();
+    seen.note_unit();
     cpu_s
 }
 

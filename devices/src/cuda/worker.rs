@@ -215,7 +215,7 @@ impl CudaWorker {
         let done = on_first(&self.hands, || {
             let start_s = thread_cpu_time_s();
             work(engine)?;
-            seen.note();
+            seen.note_unit();
             Ok(thread_cpu_time_s() - start_s)
         });
         let busy_s = start.elapsed().as_secs_f64();

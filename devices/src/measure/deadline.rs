@@ -14,7 +14,7 @@ const GROWTH: usize = 4;
 const HOPELESS: f64 = 2.0;
 
 /// An update of these columns of each device; returns their times in seconds.
-pub(super) type Update<'a> = dyn FnMut(&[usize]) -> Result<Vec<f64>, DeviceError> + 'a;
+pub(super) type PartialUpdate<'a> = dyn FnMut(&[usize]) -> Result<Vec<f64>, DeviceError> + 'a;
 
 /// How much of a device's slice can be measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,14 +41,14 @@ pub(super) struct Reach {
 ///
 /// # Errors
 /// Those of `update`.
-pub(super) fn reach(
+pub(super) fn find_reaches(
     slices: &[usize],
     mut times_s: Vec<f64>,
     mut widths: Vec<usize>,
     deadline_s: f64,
-    update: &mut Update<'_>,
+    update: &mut PartialUpdate<'_>,
 ) -> Result<Vec<Reach>, DeviceError> {
-    let mut parts: Vec<Part> = slices.iter().map(|&whole| Part::new(whole)).collect();
+    let mut parts: Vec<SlicePart> = slices.iter().map(|&whole| SlicePart::new(whole)).collect();
     let worrying = |times_s: &[f64], widths: &[usize]| {
         let each = slices.iter().zip(times_s).zip(widths);
         let linear = |((&whole, t_s), &width): ((&usize, &f64), &usize)| {
@@ -57,25 +57,25 @@ pub(super) fn reach(
         each.map(linear).any(|t_s| t_s > CAREFREE * deadline_s)
     };
     if worrying(&times_s, &widths) {
-        times_s = fastest(&times_s, &update(&widths)?);
+        times_s = keep_fastest(&times_s, &update(&widths)?);
     }
     if !worrying(&times_s, &widths) {
         return Ok(parts.iter().map(|part| part.reach(deadline_s)).collect());
     }
     loop {
         let before = parts.clone();
-        advance(&mut parts, &widths, &times_s, deadline_s);
+        advance_parts(&mut parts, &widths, &times_s, deadline_s);
         if parts
             .iter()
             .zip(&before)
             .any(|(part, before)| part.hopeless && !before.hopeless)
         {
             // One disturbance must not condemn a size.
-            times_s = fastest(&times_s, &update(&widths)?);
+            times_s = keep_fastest(&times_s, &update(&widths)?);
             parts = before;
-            advance(&mut parts, &widths, &times_s, deadline_s);
+            advance_parts(&mut parts, &widths, &times_s, deadline_s);
         }
-        let next: Vec<usize> = parts.iter().map(Part::next_width).collect();
+        let next: Vec<usize> = parts.iter().map(SlicePart::next_width).collect();
         if next == widths {
             return Ok(parts.iter().map(|part| part.reach(deadline_s)).collect());
         }
@@ -84,13 +84,13 @@ pub(super) fn reach(
     }
 }
 
-fn advance(parts: &mut [Part], widths: &[usize], times_s: &[f64], deadline_s: f64) {
+fn advance_parts(parts: &mut [SlicePart], widths: &[usize], times_s: &[f64], deadline_s: f64) {
     for ((part, &width), &t_s) in parts.iter_mut().zip(widths).zip(times_s) {
         part.advance(width, t_s, deadline_s);
     }
 }
 
-fn fastest(times_s: &[f64], again_s: &[f64]) -> Vec<f64> {
+fn keep_fastest(times_s: &[f64], again_s: &[f64]) -> Vec<f64> {
     times_s
         .iter()
         .zip(again_s)
@@ -100,7 +100,7 @@ fn fastest(times_s: &[f64], again_s: &[f64]) -> Vec<f64> {
 
 /// The part of one slice that was measured last, and the one before.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct SlicePart {
     whole: usize,
     width: usize,
     t_s: f64,
@@ -108,7 +108,7 @@ struct Part {
     hopeless: bool,
 }
 
-impl Part {
+impl SlicePart {
     fn new(whole: usize) -> Self {
         Self {
             whole,
@@ -184,7 +184,7 @@ mod tests {
             asked.push(widths.to_vec());
             Ok(times(widths))
         };
-        let found = reach(
+        let found = find_reaches(
             slices,
             times(&first),
             first.clone(),

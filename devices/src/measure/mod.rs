@@ -16,7 +16,7 @@ mod tally;
 mod team;
 
 pub use config::MeasureConfig;
-pub use repeat::{InStep, MeasureOutcome, Measurement, alone, repeat_until_confident};
+pub use repeat::{InStep, MeasureOutcome, Measurement, repeat_alone, repeat_until_confident};
 pub use stats::{Sample, looks_normal};
 pub use tally::MeasureTally;
-pub use team::{Operands, measure_team};
+pub use team::{UpdateOperands, measure_team};

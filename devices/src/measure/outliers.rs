@@ -49,7 +49,7 @@ pub(super) struct Sorted {
 
 impl Sorted {
     /// Sorts the times of one device.
-    pub fn of(times: &[f64]) -> Self {
+    pub fn from_times(times: &[f64]) -> Self {
         let limit_s = limit_s(times);
         let beyond = times.iter().filter(|&&t| t > limit_s).count();
         let rare = beyond as f64 <= RARE * times.len() as f64;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn sorted(times: &[f64]) -> (usize, bool) {
-        let sorted = Sorted::of(times);
+        let sorted = Sorted::from_times(times);
         assert_eq!(sorted.own.len() + sorted.outliers, times.len());
         (sorted.outliers, sorted.contradictory)
     }

@@ -70,7 +70,7 @@ pub struct Measurement {
 impl Measurement {
     /// What is known of an update that takes `t_s` seconds at least.
     #[must_use]
-    pub fn bound(t_s: f64) -> Self {
+    pub fn lower_bound(t_s: f64) -> Self {
         Self {
             t_s,
             outcome: MeasureOutcome::Bounded,
@@ -80,13 +80,13 @@ impl Measurement {
 
     /// Whether `t_s` is no time but a lower bound of one.
     #[must_use]
-    pub fn bounded(&self) -> bool {
+    pub fn is_bound(&self) -> bool {
         self.outcome == MeasureOutcome::Bounded
     }
 
     /// Whether the precision was reached.
     #[must_use]
-    pub fn reached(&self) -> bool {
+    pub fn is_precise(&self) -> bool {
         self.outcome == MeasureOutcome::Precise
     }
 }
@@ -95,7 +95,7 @@ impl Measurement {
 pub type InStep<'a> = dyn FnMut(bool) -> bool + 'a;
 
 /// [`InStep`] for a node that measures by itself.
-pub fn alone(needed: bool) -> bool {
+pub fn repeat_alone(needed: bool) -> bool {
     needed
 }
 
@@ -109,7 +109,7 @@ pub fn alone(needed: bool) -> bool {
 /// for measuring again, half of `max_reps`, are used up. Without devices nothing is repeated.
 ///
 /// `in_step` has the last word on every repetition, so that several nodes can repeat in step, for as long as any of
-/// them needs to; with [`alone`] this node's need decides. What is repeated for the others counts as well.
+/// them needs to; with [`repeat_alone`] this node's need decides. What is repeated for the others counts as well.
 ///
 /// Deviations from the paper: the precision counts from `min_reps` repetitions on, not from one more; the
 /// time limit holds from the first repetition, so that an update which alone exceeds it is not repeated (then the
@@ -132,13 +132,13 @@ pub fn repeat_until_confident(
         return Ok(Vec::new());
     }
     let mut repetitions = Repetitions::new(n_devices, config);
-    while in_step(repetitions.needed()) {
+    while in_step(repetitions.needs_more()) {
         let times = sample()?;
         tracing::trace!(times_s = ?times, "repetition");
         assert_eq!(times.len(), n_devices, "one time for each device");
         repetitions.push(&times);
     }
-    Ok(repetitions.found())
+    Ok(repetitions.summarize())
 }
 
 /// The repetitions so far.
@@ -186,7 +186,7 @@ impl<'a> Repetitions<'a> {
     }
 
     /// Whether this node needs another repetition.
-    fn needed(&mut self) -> bool {
+    fn needs_more(&mut self) -> bool {
         let (count, max) = (self.count(), self.config.max_reps as usize);
         if count >= max + max.div_ceil(2) || self.out_of_time() {
             return false;
@@ -201,7 +201,7 @@ impl<'a> Repetitions<'a> {
 
     /// Whether one device's times are good enough.
     fn is_enough(&self, times: &[f64]) -> bool {
-        let sorted = Sorted::of(times);
+        let sorted = Sorted::from_times(times);
         self.is_precise(&sorted)
             || sorted.own.len() >= self.config.max_reps as usize && !sorted.contradictory
     }
@@ -213,17 +213,17 @@ impl<'a> Repetitions<'a> {
     }
 
     /// What the times say.
-    fn found(&self) -> Vec<Measurement> {
+    fn summarize(&self) -> Vec<Measurement> {
         let out_of_time = self.out_of_time();
-        let found = |times: &Vec<f64>| self.measurement(times, out_of_time);
+        let found = |times: &Vec<f64>| self.summarize_device(times, out_of_time);
         self.times.iter().map(found).collect()
     }
 
-    fn measurement(&self, times: &[f64], out_of_time: bool) -> Measurement {
+    fn summarize_device(&self, times: &[f64], out_of_time: bool) -> Measurement {
         if times.is_empty() {
             return Measurement::default();
         }
-        let sorted = Sorted::of(times);
+        let sorted = Sorted::from_times(times);
         let sample: Sample = sorted.own.iter().copied().collect();
         let half_width_s = sample.half_width(self.config.confidence);
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -259,7 +259,7 @@ mod tests {
             asked += 1;
             Ok(reps[(asked - 1).min(reps.len() - 1)].to_vec())
         };
-        let found = repeat_until_confident(reps[0].len(), config, &mut sample, &mut alone);
+        let found = repeat_until_confident(reps[0].len(), config, &mut sample, &mut repeat_alone);
         (found.unwrap(), asked)
     }
 
@@ -271,7 +271,7 @@ mod tests {
         assert!(
             found
                 .iter()
-                .all(|m| m.reached() && m.reps == 3 && m.ci_s == 0.0)
+                .all(|m| m.is_precise() && m.reps == 3 && m.ci_s == 0.0)
         );
     }
 
@@ -280,7 +280,7 @@ mod tests {
         let noisy: &[&[f64]] = &[&[0.2, 0.1], &[0.2, 0.12], &[0.2, 0.11], &[0.2, 0.11]];
         let (found, asked) = replay(&MeasureConfig::default(), noisy);
         assert!(asked > 4 && asked < 20, "{asked}");
-        assert!(found.iter().all(Measurement::reached));
+        assert!(found.iter().all(Measurement::is_precise));
         assert!(found[1].ci_s <= 0.025 * found[1].t_s);
         // The steady device was averaged over the same repetitions.
         assert_eq!(found[0].reps as usize, asked);
@@ -296,7 +296,7 @@ mod tests {
             Ok(vec![if odd { 0.125 } else { 0.375 }])
         };
         let config = MeasureConfig::default();
-        let found = repeat_until_confident(1, &config, &mut sample, &mut alone).unwrap();
+        let found = repeat_until_confident(1, &config, &mut sample, &mut repeat_alone).unwrap();
         assert_eq!(asked, 20);
         assert_eq!(found[0].outcome, MeasureOutcome::OutOfRepetitions);
         assert_eq!(
@@ -317,7 +317,7 @@ mod tests {
             (found[0].t_s, found[0].reps, found[0].outliers),
             (1.0, 3, 1)
         );
-        assert!(found[0].reached());
+        assert!(found[0].is_precise());
     }
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
             (found[0].t_s, found[0].reps, found[0].outliers),
             (0.125, 4, 2)
         );
-        assert!(found[0].reached());
+        assert!(found[0].is_precise());
     }
 
     #[test]
@@ -364,8 +364,8 @@ mod tests {
             max_seconds: 1e9,
             ..MeasureConfig::default()
         };
-        let found = repeat_until_confident(1, &config, &mut sample, &mut alone).unwrap();
-        assert!(found[0].reached());
+        let found = repeat_until_confident(1, &config, &mut sample, &mut repeat_alone).unwrap();
+        assert!(found[0].is_precise());
         let enough = found[0].reps as f64;
         // t·s/√n = 0.025 at n = (1.98·0.125/0.025)² = 98.
         assert!((98.0..110.0).contains(&enough), "{enough}");
@@ -397,7 +397,7 @@ mod tests {
             })
         };
         let config = MeasureConfig::default();
-        assert!(repeat_until_confident(1, &config, &mut sample, &mut alone).is_err());
+        assert!(repeat_until_confident(1, &config, &mut sample, &mut repeat_alone).is_err());
         assert_eq!(asked, 1);
     }
 

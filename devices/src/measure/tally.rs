@@ -32,13 +32,13 @@ impl MeasureTally {
         self.repetitions += u64::from(measurement.reps);
         self.outliers += u64::from(measurement.outliers);
         self.imprecise += u64::from(imprecise);
-        self.bounds += u64::from(measurement.bounded());
+        self.bounds += u64::from(measurement.is_bound());
         self.not_normal += u64::from(measurement.normal == Some(false));
     }
 
     /// Both together.
     #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
+    pub fn combined_with(&self, other: &Self) -> Self {
         Self {
             measurements: self.measurements + other.measurements,
             repetitions: self.repetitions + other.repetitions,
@@ -76,7 +76,7 @@ mod tests {
         for found in [
             noisy,
             precise,
-            Measurement::bound(9.0),
+            Measurement::lower_bound(9.0),
             Measurement::default(),
         ] {
             tally.count(&found);
@@ -90,6 +90,6 @@ mod tests {
             not_normal: 1,
         };
         assert_eq!(tally, expected);
-        assert_eq!(tally.and(&tally).repetitions, 80);
+        assert_eq!(tally.combined_with(&tally).repetitions, 80);
     }
 }

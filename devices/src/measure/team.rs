@@ -1,6 +1,6 @@
 //! Measuring the devices of a node together.
 
-use super::deadline::{Reach, reach};
+use super::deadline::{Reach, find_reaches};
 use super::{InStep, MeasureConfig, Measurement, repeat_until_confident};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
@@ -11,7 +11,7 @@ use num_complex::Complex64;
 /// The operands of a measured update. Kept from one measurement to the next, so that most measurements find their
 /// memory in place.
 #[derive(Debug)]
-pub struct Operands<T = f64> {
+pub struct UpdateOperands<T = f64> {
     rows: usize,
     cols: usize,
     k: usize,
@@ -20,7 +20,7 @@ pub struct Operands<T = f64> {
     c: Vec<T>,
 }
 
-impl<T> Default for Operands<T> {
+impl<T> Default for UpdateOperands<T> {
     /// None yet.
     fn default() -> Self {
         Self {
@@ -43,7 +43,7 @@ impl<T> Default for Operands<T> {
 /// is asked about the first one after warming up.
 ///
 /// A slice that would take a device more than twice `max_seconds` is not measured: its measurement is a
-/// [bound](Measurement::bound). This is found out by parts of it, each 4 times as wide as the last, and only where the
+/// [bound](Measurement::lower_bound). This is found out by parts of it, each 4 times as wide as the last, and only where the
 /// time of the first columns gives rise to it; a wider part is run when the narrower ones say that the whole is feasible. The
 /// other devices are then measured beside the last part of that slice. When all slices are so, there is no repetition,
 /// and `in_step` is not asked.
@@ -69,7 +69,7 @@ pub fn measure_team<T: Element>(
     slices: &[usize],
     depth: Depth,
     config: &MeasureConfig,
-    operands: &mut Operands<T>,
+    operands: &mut UpdateOperands<T>,
     in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
@@ -90,13 +90,13 @@ pub fn measure_team<T: Element>(
         .iter()
         .map(|&columns| columns.min(WARM_UP_COLUMNS))
         .collect();
-    let mut part = |widths: &[usize]| operands.job(team, widths, depth);
+    let mut part = |widths: &[usize]| operands.run_job(team, widths, depth);
     let warm_s = part(&few)?;
-    let reaches = reach(slices, warm_s, few, config.max_seconds, &mut part)?;
+    let reaches = find_reaches(slices, warm_s, few, config.max_seconds, &mut part)?;
     let measured: Vec<usize> = (0..slices.len())
         .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
         .collect();
-    let mut measurements: Vec<Measurement> = reaches.iter().map(bound).collect();
+    let mut measurements: Vec<Measurement> = reaches.iter().map(bound_of).collect();
     if measured.is_empty() {
         return Ok(measurements);
     }
@@ -110,7 +110,7 @@ pub fn measure_team<T: Element>(
         ..job
     };
     team.reserve(&repetition, &columns)?;
-    let begun = team.begin(operands.c(&columns), &columns, period)?;
+    let begun = team.begin(operands.first_columns(&columns), &columns, period)?;
     // Where memory was refused, the tiles are smaller than they were to be.
     let together = team.updates_per_visit(&repetition, &columns)?;
     let together = if visited.is_multiple_of(together) {
@@ -120,14 +120,14 @@ pub fn measure_team<T: Element>(
     };
     if team.copies_ahead() {
         // Nobody has announced its panels, so it is not like the others.
-        operands.update(team, &columns, together)?;
+        operands.run_update(team, &columns, together)?;
     }
     let mut sample = || {
-        let times = operands.update(team, &columns, together)?;
+        let times = operands.run_update(team, &columns, together)?;
         Ok(measured.iter().map(|&i| times[i]).collect())
     };
     let found = repeat_until_confident(measured.len(), config, &mut sample, in_step)?;
-    let ended = team.finish(operands.c(&columns), &columns)?;
+    let ended = team.finish(operands.first_columns(&columns), &columns)?;
     for (i, measurement) in measured.into_iter().zip(found) {
         measurements[i] = measurement.in_job([begun[i], ended[i]], together, depth);
     }
@@ -149,22 +149,22 @@ impl Measurement {
 }
 
 /// What is known of a device that is not measured.
-fn bound(reach: &Reach) -> Measurement {
+fn bound_of(reach: &Reach) -> Measurement {
     reach
         .bound_s
-        .map_or_else(Measurement::default, Measurement::bound)
+        .map_or_else(Measurement::default, Measurement::lower_bound)
 }
 
 /// Columns of each device in the update that warms it up.
 const WARM_UP_COLUMNS: usize = 32;
 
-impl<T: Element> Operands<T> {
+impl<T: Element> UpdateOperands<T> {
     /// Bytes that updates of `rows × cols` with inner dimension `k` need beyond what is allocated already; the largest
     /// number when they are beyond counting.
     pub fn missing_bytes(&self, rows: usize, cols: usize, k: usize) -> u64 {
         let held = [&self.a, &self.b, &self.c].map(Vec::capacity);
         let missing = |(needed, held): (u128, usize)| needed.saturating_sub(held as u128);
-        let elements = lengths::<T>(rows, cols, k)
+        let elements = operand_lengths::<T>(rows, cols, k)
             .into_iter()
             .zip(held)
             .map(missing);
@@ -201,41 +201,44 @@ impl<T: Element> Operands<T> {
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
         if needed > available {
-            return Err(missing(needed, needed - available));
+            return Err(memory_error(needed, needed - available));
         }
         let operands = [&mut self.a, &mut self.b, &mut self.c];
-        for (values, count) in operands.into_iter().zip(lengths::<T>(rows, cols, k)) {
+        for (values, count) in operands
+            .into_iter()
+            .zip(operand_lengths::<T>(rows, cols, k))
+        {
             // A length beyond counting is beyond memory, which was just found out.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            fill(values, count).ok_or_else(|| missing(needed, needed))?;
+            fill_operand(values, count).ok_or_else(|| memory_error(needed, needed))?;
         }
         (self.rows, self.cols, self.k) = (rows, cols, k);
         Ok(())
     }
 
     /// The first columns of C, as many as the slices have together.
-    fn c(&mut self, slices: &[usize]) -> ViewMut<'_, T> {
+    fn first_columns(&mut self, slices: &[usize]) -> ViewMut<'_, T> {
         let ld = leading_dimension::<T>(self.rows);
         ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
     }
 
     /// A short job, of as few updates as make sense; returns the busy times of the devices in one of them.
-    fn job(
+    fn run_job(
         &mut self,
         team: &mut DeviceTeam,
         slices: &[usize],
         depth: Depth,
     ) -> Result<Vec<f64>, DeviceError> {
-        team.begin(self.c(slices), slices, depth)?;
+        team.begin(self.first_columns(slices), slices, depth)?;
         let job = JobShape::of::<T>((self.rows, slices.iter().sum()), depth);
         let together = team.updates_per_visit(&job, slices)?;
-        let times = self.update(team, slices, together)?;
-        team.finish(self.c(slices), slices)?;
+        let times = self.run_update(team, slices, together)?;
+        team.finish(self.first_columns(slices), slices)?;
         Ok(times)
     }
 
     /// One update of all devices, or the mean of those that belong together; returns their busy times.
-    fn update(
+    fn run_update(
         &mut self,
         team: &mut DeviceTeam,
         slices: &[usize],
@@ -266,13 +269,13 @@ impl<T: Element> Operands<T> {
 }
 
 /// Elements of A, B and C.
-fn lengths<T>(rows: usize, cols: usize, k: usize) -> [u128; 3] {
+fn operand_lengths<T>(rows: usize, cols: usize, k: usize) -> [u128; 3] {
     let ld = leading_dimension::<T>(rows) as u128;
     let [rows, cols, k] = [rows as u128, cols as u128, k as u128];
     [rows * k, k * cols, ld * cols]
 }
 
-fn missing(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
+fn memory_error(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
     DeviceError::Memory {
         needed_bytes,
         missing_bytes,
@@ -280,19 +283,19 @@ fn missing(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
 }
 
 /// What element `at` is.
-fn number<T: Element>(at: usize) -> T {
+fn element_at<T: Element>(at: usize) -> T {
     T::of(Complex64::new((at % 16 + 1) as f64 / 32.0, 0.0))
 }
 
 /// Ordinary numbers between 1/32 and 1/2: sums of their products stay far from overflow, and none is denormal, which
 /// some processors compute a hundred times slower. What was written stays, so that a smaller update costs nothing.
 /// `None` when there is no memory for them.
-fn fill<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
+fn fill_operand<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
     let Some(more) = count.checked_sub(values.len()).filter(|&more| more > 0) else {
         return Some(());
     };
     try_reserve_matrix(values, more).ok()?;
-    values.extend((values.len()..count).map(number::<T>));
+    values.extend((values.len()..count).map(element_at::<T>));
     Some(())
 }
 
@@ -300,7 +303,7 @@ fn fill<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
 mod tests {
     use super::*;
     use crate::DeviceClock;
-    use crate::measure::alone;
+    use crate::measure::repeat_alone;
     use crate::recorded::RecordedWorker;
     use crate::worker::{DeviceInfo, DeviceKind, JobNeeds, Updates, Worker};
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
@@ -331,14 +334,14 @@ mod tests {
             &[8, 0, 4],
             Depth::endless(4),
             &config,
-            &mut Operands::<f64>::default(),
-            &mut alone,
+            &mut UpdateOperands::<f64>::default(),
+            &mut repeat_alone,
         )
         .unwrap();
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
         assert_eq!((found[0].t_s, found[2].t_s), (2.0, 1.0));
         assert_eq!(found[1], Measurement::default());
-        assert!(found[0].reached() && found[2].reached());
+        assert!(found[0].is_precise() && found[2].is_precise());
     }
 
     /// A device that computes for 5 ms an update, and can do so in 12.5 ms of every 100 ms.
@@ -403,8 +406,8 @@ mod tests {
             &[8],
             Depth::endless(4),
             &MeasureConfig::default(),
-            &mut Operands::<f64>::default(),
-            &mut alone,
+            &mut UpdateOperands::<f64>::default(),
+            &mut repeat_alone,
         );
         found.unwrap()[0].t_s
     }
@@ -426,7 +429,7 @@ mod tests {
         let mut team = DeviceTeam::new(workers).unwrap();
         let config = MeasureConfig::default();
         let mut measure = |slices: &[usize], asked: &mut u32| {
-            let mut operands = Operands::<f64>::default();
+            let mut operands = UpdateOperands::<f64>::default();
             let mut in_step = |needed: bool| {
                 *asked += 1;
                 needed
@@ -444,12 +447,15 @@ mod tests {
         };
         let mut asked = 0;
         let found = measure(&[4096, 4096], &mut asked);
-        assert_eq!((found[0].t_s, found[0].bounded(), asked), (1.0, false, 4));
+        assert_eq!((found[0].t_s, found[0].is_bound(), asked), (1.0, false, 4));
         // The first 32 columns took 32 s: the whole takes at least that.
-        assert_eq!(found[1], Measurement::bound(32.0));
+        assert_eq!(found[1], Measurement::lower_bound(32.0));
         let mut asked = 0;
         let found = measure(&[0, 4096], &mut asked);
-        assert_eq!(found, [Measurement::default(), Measurement::bound(32.0)]);
+        assert_eq!(
+            found,
+            [Measurement::default(), Measurement::lower_bound(32.0)]
+        );
         assert_eq!(asked, 0, "there is nothing to repeat");
     }
 
@@ -464,8 +470,8 @@ mod tests {
             &[huge],
             Depth::endless(64),
             &config,
-            &mut Operands::<f64>::default(),
-            &mut alone,
+            &mut UpdateOperands::<f64>::default(),
+            &mut repeat_alone,
         )
         .unwrap_err();
         let DeviceError::Memory {
@@ -484,14 +490,14 @@ mod tests {
     fn sizes_beyond_counting_saturate() {
         let most = usize::MAX;
         assert_eq!(
-            Operands::<f64>::default().missing_bytes(most, most, most),
+            UpdateOperands::<f64>::default().missing_bytes(most, most, most),
             u64::MAX
         );
     }
 
     #[test]
     fn what_is_held_is_not_missing() {
-        let mut operands = Operands::<f64>::default();
+        let mut operands = UpdateOperands::<f64>::default();
         operands.prepare(100, 50, 10).unwrap();
         assert_eq!(operands.missing_bytes(100, 50, 10), 0);
         // A large C is of no use to A.
@@ -510,8 +516,8 @@ mod tests {
     #[test]
     fn fill_is_neither_zero_nor_denormal() {
         let mut values: Vec<f64> = Vec::new();
-        fill(&mut values, 100).unwrap();
+        fill_operand(&mut values, 100).unwrap();
         assert!(values.iter().all(|v| v.is_normal()));
-        assert!(fill::<f64>(&mut Vec::new(), usize::MAX / 4).is_none());
+        assert!(fill_operand::<f64>(&mut Vec::new(), usize::MAX / 4).is_none());
     }
 }

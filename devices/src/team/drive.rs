@@ -1,7 +1,7 @@
 //! One thread for each device, and calls that run on all of them at the same time.
 
 use super::gate::Gate;
-use super::running::Running;
+use super::running::RunningDrivers;
 use super::sync::lock;
 use crate::DeviceError;
 use crate::worker::Worker;
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 /// A device, owned for the duration of a call by its driver thread.
-pub(super) type Device = Mutex<Box<dyn Worker>>;
+pub(super) type TeamWorker = Mutex<Box<dyn Worker>>;
 
 /// The driver threads.
 pub(super) struct Drivers {
@@ -43,7 +43,7 @@ impl Drivers {
     /// for the threads of its device would start another device's job inside, and notice its own end too late.
     pub fn drive<T: Send, R: Default + Send>(
         &self,
-        devices: &[Device],
+        devices: &[TeamWorker],
         tasks: Vec<Option<T>>,
         meanwhile: &mut dyn FnMut() -> bool,
         call: impl Fn(&mut dyn Worker, T) -> Result<R, DeviceError> + Sync,
@@ -54,7 +54,7 @@ impl Drivers {
             .map(|task| Mutex::new(task.as_ref().map_or(Ok(R::default()), |_| Err(no_result()))))
             .collect();
         let tasks: Vec<_> = tasks.into_iter().map(Mutex::new).collect();
-        let running = Running::new(self.pool.current_num_threads());
+        let running = RunningDrivers::new(self.pool.current_num_threads());
         self.pool.in_place_scope(|scope| {
             scope.spawn_broadcast(|_, driver| {
                 let i = driver.index();
@@ -63,11 +63,11 @@ impl Drivers {
                     let mut worker = lock(&devices[i]);
                     // A device may panic behind the gate, and nothing may before it.
                     gate.pass();
-                    *lock(&results[i]) = caught(|| call(worker.as_mut(), task));
+                    *lock(&results[i]) = catch_panic(|| call(worker.as_mut(), task));
                 }
-                running.one_is_done();
+                running.end_driver();
             });
-            running.wait(meanwhile);
+            running.wait_for_drivers(meanwhile);
         });
         let outcome = |slot: Mutex<_>| slot.into_inner().unwrap_or_else(PoisonError::into_inner);
         results.into_iter().map(outcome).collect()
@@ -81,7 +81,7 @@ fn no_result() -> DeviceError {
 }
 
 /// The result of `work`, or its panic as an error.
-fn caught<R>(work: impl FnOnce() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
+fn catch_panic<R>(work: impl FnOnce() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
     // A worker that panicked is abandoned in the middle of its job, which is what its contract says of errors.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         Err(DeviceError::Panic {

@@ -4,7 +4,7 @@ use crate::worker::{
     Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Worker,
 };
 use crate::{DeviceError, Element, ThreadPlace, ViewMut};
-use drive::{Device, Drivers};
+use drive::{Drivers, TeamWorker};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use sync::lock;
@@ -21,7 +21,7 @@ mod sync;
 /// `slices` are the columns of each device, from left to right; they sum to the columns of C. A device with 0 columns
 /// is left alone, and its time is 0.
 pub struct DeviceTeam {
-    devices: Vec<Device>,
+    devices: Vec<TeamWorker>,
     infos: Vec<DeviceInfo>,
     drivers: Drivers,
     share_of_time: f64,
@@ -81,7 +81,7 @@ impl DeviceTeam {
         job: &JobShape,
         slices: &[usize],
     ) -> Result<Vec<JobNeeds>, DeviceError> {
-        self.check(slices, job.cols)?;
+        self.check_slices(slices, job.cols)?;
         let devices = self.devices.iter().zip(slices);
         let needs = devices.map(|(device, &cols)| lock(device).job_needs(&job.with_cols(cols)));
         Ok(needs.collect())
@@ -141,8 +141,8 @@ impl DeviceTeam {
         c: ViewMut<'_, T>,
         slices: &[usize],
     ) -> Result<(), DeviceError> {
-        self.check(slices, c.cols())?;
-        self.drive(parts(c, slices), &mut || false, |worker, c| {
+        self.check_slices(slices, c.cols())?;
+        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
             T::updates(worker).scale(beta, c);
             Ok(())
         })?;
@@ -176,7 +176,7 @@ impl DeviceTeam {
     /// # Errors
     /// As [`begin`](Self::begin).
     pub fn reserve(&mut self, job: &JobShape, slices: &[usize]) -> Result<(), DeviceError> {
-        self.check(slices, job.cols)?;
+        self.check_slices(slices, job.cols)?;
         let tasks = slices.iter().map(|&cols| (cols > 0).then_some(cols));
         self.drive(tasks.collect(), &mut || false, |worker, cols| {
             worker.reserve(&job.with_cols(cols))
@@ -195,8 +195,8 @@ impl DeviceTeam {
         slices: &[usize],
         depth: Depth,
     ) -> Result<Vec<UpdateTime>, DeviceError> {
-        self.check(slices, c.cols())?;
-        self.drive(parts(c, slices), &mut || false, |worker, c| {
+        self.check_slices(slices, c.cols())?;
+        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
             T::updates(worker).begin(c, depth)
         })
     }
@@ -219,7 +219,7 @@ impl DeviceTeam {
         slices: &[usize],
         meanwhile: &mut dyn FnMut() -> bool,
     ) -> Result<Vec<UpdateTime>, DeviceError> {
-        self.check(slices, c.cols())?;
+        self.check_slices(slices, c.cols())?;
         for (a, b) in [Some(panels), next].into_iter().flatten() {
             if b.cols() != c.cols() {
                 return Err(DeviceError::Shape {
@@ -232,17 +232,20 @@ impl DeviceTeam {
             }
         }
         let mut first = 0;
-        let tasks = slices.iter().zip(parts(c, slices)).map(|(&cols, c)| {
-            let columns = first..first + cols;
-            first = columns.end;
-            c.map(|c| (columns, c))
-        });
+        let tasks = slices
+            .iter()
+            .zip(split_slices(c, slices))
+            .map(|(&cols, c)| {
+                let columns = first..first + cols;
+                first = columns.end;
+                c.map(|c| (columns, c))
+            });
         self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
-            let (a, b) = part(panels, &columns);
+            let (a, b) = cut_panels(panels, &columns);
             let worker = T::updates(worker);
             match next {
                 None => worker.update(alpha, a, b, c),
-                Some(next) => worker.update_ahead(alpha, (a, b), part(next, &columns), c),
+                Some(next) => worker.update_ahead(alpha, (a, b), cut_panels(next, &columns), c),
             }
         })
     }
@@ -256,13 +259,13 @@ impl DeviceTeam {
         c: ViewMut<'_, T>,
         slices: &[usize],
     ) -> Result<Vec<UpdateTime>, DeviceError> {
-        self.check(slices, c.cols())?;
-        self.drive(parts(c, slices), &mut || false, |worker, c| {
+        self.check_slices(slices, c.cols())?;
+        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
             T::updates(worker).finish(c)
         })
     }
 
-    fn check(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
+    fn check_slices(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
         if slices.len() != self.devices.len() {
             return Err(DeviceError::Slices {
                 devices: self.devices.len(),
@@ -295,13 +298,19 @@ impl DeviceTeam {
 }
 
 /// The columns of each device; `None` where it has none.
-fn parts<'c, T: Element>(c: ViewMut<'c, T>, slices: &[usize]) -> Vec<Option<ViewMut<'c, T>>> {
+fn split_slices<'c, T: Element>(
+    c: ViewMut<'c, T>,
+    slices: &[usize],
+) -> Vec<Option<ViewMut<'c, T>>> {
     let parts = c.split_columns(slices.iter().copied());
     let busy = |part: ViewMut<'c, T>| (part.cols() > 0).then_some(part);
     parts.into_iter().map(busy).collect()
 }
 
 /// What a device with these columns of C needs of panels.
-fn part<'p, T: Element>((a, b): PanelPair<'p, T>, columns: &Range<usize>) -> PanelPair<'p, T> {
+fn cut_panels<'p, T: Element>(
+    (a, b): PanelPair<'p, T>,
+    columns: &Range<usize>,
+) -> PanelPair<'p, T> {
     (a, b.columns(columns.clone()))
 }

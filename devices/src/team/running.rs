@@ -11,12 +11,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 const PART: u32 = 8;
 
 /// How many drivers are still at work, and who waits for them.
-pub(super) struct Running {
+pub(super) struct RunningDrivers {
     count: AtomicUsize,
     caller: Waiter,
 }
 
-impl Running {
+impl RunningDrivers {
     /// So many drivers, for which this thread will wait.
     pub fn new(count: usize) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl Running {
     }
 
     /// Called once by each driver, when it has written all that the caller will read.
-    pub fn one_is_done(&self) {
+    pub fn end_driver(&self) {
         // Release: what the device wrote is visible to the caller that sees the count at 0.
         if self.count.fetch_sub(1, Ordering::Release) == 1 {
             self.caller.wake();
@@ -35,7 +35,7 @@ impl Running {
 
     /// Calls `meanwhile`, at least once, until it says that nothing is left to do or all are done, and waits for them. Called
     /// by the thread that made this.
-    pub fn wait(&self, meanwhile: &mut dyn FnMut() -> bool) {
+    pub fn wait_for_drivers(&self, meanwhile: &mut dyn FnMut() -> bool) {
         let start = Instant::now();
         let mut more = true;
         loop {

@@ -1,4 +1,4 @@
-//! What [`Gate`](super::gate::Gate) and [`Running`](super::running::Running) are made of.
+//! What [`Gate`](super::gate::Gate) and [`RunningDrivers`](super::running::RunningDrivers) are made of.
 //!
 //! Those two files are compiled a second time by `tests/interleavings.rs`, which has in the place of this module one of
 //! the same items whose threads take every turn that the memory model allows.

@@ -1,6 +1,6 @@
 //! Binding threads to cores.
 
-use super::{CoreInfo, Topology, indices};
+use super::{CoreInfo, Topology, set_indices};
 use crate::DeviceError;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
@@ -40,7 +40,7 @@ impl Topology {
         }
         self.hwloc
             .cpu_binding(CpuBindingFlags::THREAD)
-            .map(|set| indices(&set))
+            .map(|set| set_indices(&set))
             .map_err(|e| DeviceError::BindingUnknown {
                 reason: e.to_string(),
             })

@@ -1,6 +1,6 @@
 //! Kinds of cores: performance and efficiency cores of hybrid processors.
 
-use super::{Topology, indices, small};
+use super::{Topology, index_u32, set_indices};
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::info::TextualInfo;
 use serde::{Deserialize, Serialize};
@@ -29,10 +29,10 @@ impl Topology {
             return Vec::new();
         }
         let info = |(i, kind): (usize, hwlocality::cpu::kind::CpuKind<'_>)| KindInfo {
-            kind: small(i),
-            name: text(kind.infos, "CoreType"),
-            max_mhz: text(kind.infos, "FrequencyMaxMHz").and_then(|mhz| mhz.parse().ok()),
-            pus: indices(&(&self.allowed & &kind.cpuset)),
+            kind: index_u32(i),
+            name: info_text(kind.infos, "CoreType"),
+            max_mhz: info_text(kind.infos, "FrequencyMaxMHz").and_then(|mhz| mhz.parse().ok()),
+            pus: set_indices(&(&self.allowed & &kind.cpuset)),
         };
         kinds.enumerate().map(info).collect()
     }
@@ -45,12 +45,14 @@ impl Topology {
         if kinds.len() < 2 {
             return None;
         }
-        kinds.position(|kind| kind.cpuset.includes(set)).map(small)
+        kinds
+            .position(|kind| kind.cpuset.includes(set))
+            .map(index_u32)
     }
 }
 
 /// The value of `key` among what hwloc tells.
-fn text(infos: &[TextualInfo], key: &str) -> Option<String> {
+fn info_text(infos: &[TextualInfo], key: &str) -> Option<String> {
     let info = infos
         .iter()
         .find(|info| info.name().to_bytes() == key.as_bytes())?;

@@ -20,7 +20,7 @@ pub struct PciLink {
 
 impl PciLink {
     /// The link of a device on a file system whose root is `root`; `None` where the system does not tell.
-    pub(super) fn read(root: &Path, bus_id: &BusId) -> Option<Self> {
+    pub(super) fn read_from(root: &Path, bus_id: &BusId) -> Option<Self> {
         let folder = root.join("sys/bus/pci/devices").join(bus_id.to_string());
         let first = |name: &str| {
             let text = fs::read_to_string(folder.join(name)).ok()?;
@@ -52,7 +52,7 @@ impl PciLink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::tree;
+    use crate::cgroup::make_tree;
 
     #[test]
     fn the_kernels_files_are_read() {
@@ -68,14 +68,20 @@ mod tests {
             .iter()
             .map(|(name, text)| (name.as_str(), *text))
             .collect();
-        let root = tree(&files);
+        let root = make_tree(&files);
         let bus_id: BusId = "3b:00.0".parse().unwrap();
-        let link = PciLink::read(root.path(), &bus_id).unwrap();
+        let link = PciLink::read_from(root.path(), &bus_id).unwrap();
         assert_eq!((link.width, link.max_width), (8, 16));
         assert_eq!((link.gt_per_s, link.max_gt_per_s), (2.5, 16.0));
         assert!((link.max_gb_per_s() - 31.5).abs() < 0.02);
-        assert_eq!(PciLink::read(tree(&files[..3]).path(), &bus_id), None);
+        assert_eq!(
+            PciLink::read_from(make_tree(&files[..3]).path(), &bus_id),
+            None
+        );
         let unknown = [&files[..3], &[(files[3].0, "Unknown\n")]].concat();
-        assert_eq!(PciLink::read(tree(&unknown).path(), &bus_id), None);
+        assert_eq!(
+            PciLink::read_from(make_tree(&unknown).path(), &bus_id),
+            None
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Where memory lies, and moving it.
 
-use super::{Topology, small};
+use super::{Topology, index_u32};
 use crate::DeviceError;
 use hwlocality::memory::binding::{MemoryBindingFlags, MemoryBindingPolicy};
 use hwlocality::memory::nodeset::NodeSet;
@@ -40,7 +40,12 @@ impl Topology {
             .area_memory_location(area, MemoryBindingFlags::empty());
         found.map_or_else(
             |_| Vec::new(),
-            |nodes| nodes.iter_set().map(|n| small(usize::from(n))).collect(),
+            |nodes| {
+                nodes
+                    .iter_set()
+                    .map(|n| index_u32(usize::from(n)))
+                    .collect()
+            },
         )
     }
 }

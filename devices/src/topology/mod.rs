@@ -15,7 +15,7 @@ mod summary;
 
 pub use kinds::KindInfo;
 pub use link::PciLink;
-pub use parts::{MemoryInfo, Part, PartKind};
+pub use parts::{HostPart, MemoryInfo, PartKind};
 pub use pci::{BusId, DriverGpu, GpuInfo, PciGpu};
 pub use summary::{CacheInfo, NumaInfo, PackageInfo, TopologySummary, size_text};
 
@@ -76,7 +76,7 @@ impl Topology {
     pub fn discover() -> Result<Self, DeviceError> {
         let origin = "this machine";
         let error = |reason| topology_error(origin, reason);
-        let topology = Self::build(builder(origin)?).map_err(error)?;
+        let topology = Self::from_builder(new_builder(origin)?).map_err(error)?;
         let quota = cpu_quota_cores().filter(|_| topology.is_this_system());
         Ok(Self { quota, ..topology })
     }
@@ -89,8 +89,8 @@ impl Topology {
         let error = |e: &dyn std::fmt::Display| {
             topology_error(&format!("the synthetic description `{description}`"), e)
         };
-        let builder = builder("a synthetic description")?.from_synthetic(description);
-        Self::build(builder.map_err(|e| error(&e))?).map_err(|e| error(&e))
+        let builder = new_builder("a synthetic description")?.from_synthetic(description);
+        Self::from_builder(builder.map_err(|e| error(&e))?).map_err(|e| error(&e))
     }
 
     /// A machine that was saved in hwloc's XML format (`lstopo machine.xml`).
@@ -98,12 +98,12 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] when the text is not such a description.
     pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
-        let builder = builder("XML")?.from_xml(xml);
-        Self::build(builder.map_err(|e| topology_error("XML", e))?)
+        let builder = new_builder("XML")?.from_xml(xml);
+        Self::from_builder(builder.map_err(|e| topology_error("XML", e))?)
             .map_err(|e| topology_error("XML", e))
     }
 
-    fn build(builder: TopologyBuilder) -> Result<Self, String> {
+    fn from_builder(builder: TopologyBuilder) -> Result<Self, String> {
         let hwloc = builder.build().map_err(|e| e.to_string())?;
         let mut allowed = hwloc.allowed_cpuset().clone_target();
         // Elsewhere the binding is that of a machine which is not there.
@@ -153,14 +153,14 @@ impl Topology {
     ///
     /// Ranks of one host whose sets are equal or overlap share cores; ranks that the launcher bound apart do not.
     pub fn allowed_pus(&self) -> Vec<u32> {
-        indices(&self.allowed)
+        set_indices(&self.allowed)
     }
 
     /// The same host as processes see it that may use these processing units, such as all ranks on it together. What the
     /// host does not have is left out.
     #[must_use]
     pub fn with_allowed_pus(mut self, pus: &[u32]) -> Self {
-        let wanted = |pu: &BitmapIndex| pus.contains(&small(usize::from(*pu)));
+        let wanted = |pu: &BitmapIndex| pus.contains(&index_u32(usize::from(*pu)));
         let host = self.hwloc.complete_cpuset().clone_target();
         self.allowed = host.iter_set().filter(wanted).collect();
         self
@@ -177,7 +177,7 @@ impl Topology {
         }
         objects
             .into_iter()
-            .filter_map(|object| self.core(object))
+            .filter_map(|object| self.describe_core(object))
             .collect()
     }
 
@@ -191,9 +191,9 @@ impl Topology {
     }
 
     /// `object` as a core; `None` when no processing unit of it may be used.
-    fn core(&self, object: &TopologyObject) -> Option<CoreInfo> {
+    fn describe_core(&self, object: &TopologyObject) -> Option<CoreInfo> {
         let usable = &self.allowed & object.cpuset()?;
-        let pus = indices(&usable);
+        let pus = set_indices(&usable);
         if pus.is_empty() {
             return None;
         }
@@ -201,12 +201,12 @@ impl Topology {
         let numa = object
             .nodeset()
             .and_then(|nodes| nodes.first_set())
-            .map_or(0, |node| small(usize::from(node)));
+            .map_or(0, |node| index_u32(usize::from(node)));
         let kind = self.kind_of(&usable);
         Some(CoreInfo {
-            core: small(object.logical_index()),
+            core: index_u32(object.logical_index()),
             pus,
-            package: package.map_or(0, |p| small(p.logical_index())),
+            package: package.map_or(0, |p| index_u32(p.logical_index())),
             numa,
             kind,
         })
@@ -217,7 +217,7 @@ impl Topology {
 ///
 /// Cores that the process may not use are kept, so that those it may use have the same numbers in every process of the
 /// host; of the devices on the buses those that compute or communicate are kept.
-fn builder(origin: &str) -> Result<TopologyBuilder, DeviceError> {
+fn new_builder(origin: &str) -> Result<TopologyBuilder, DeviceError> {
     TopologyBuilder::new()
         .with_flags(BuildFlags::INCLUDE_DISALLOWED)
         .map_err(|e| topology_error(origin, e))?
@@ -226,12 +226,14 @@ fn builder(origin: &str) -> Result<TopologyBuilder, DeviceError> {
 }
 
 /// hwloc counts in C's unsigned integers; an index that is larger than that does not exist.
-fn small(index: usize) -> u32 {
+fn index_u32(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-fn indices(set: &CpuSet) -> Vec<u32> {
-    set.iter_set().map(|pu| small(usize::from(pu))).collect()
+fn set_indices(set: &CpuSet) -> Vec<u32> {
+    set.iter_set()
+        .map(|pu| index_u32(usize::from(pu)))
+        .collect()
 }
 
 fn topology_error(origin: &str, reason: impl std::fmt::Display) -> DeviceError {

@@ -54,7 +54,7 @@ fn unreadable_sys(root: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroup::tree;
+    use crate::cgroup::make_tree;
 
     #[test]
     fn a_quota_is_one_line_that_says_what_follows() {
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn an_unreadable_sys_is_one_line() {
-        let line = unreadable_sys(tree(&[]).path()).unwrap();
+        let line = unreadable_sys(make_tree(&[]).path()).unwrap();
         assert!(
             line.contains("/sys/devices/system/cpu") && !line.contains('\n'),
             "{line}"
         );
         assert_eq!(
-            unreadable_sys(tree(&[(&format!("{SYS}/online"), "0\n")]).path()),
+            unreadable_sys(make_tree(&[(&format!("{SYS}/online"), "0\n")]).path()),
             None
         );
     }

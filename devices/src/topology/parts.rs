@@ -2,7 +2,7 @@
 
 use super::pci::gpu_address;
 use super::summary::level_and_size;
-use super::{BusId, Topology, small};
+use super::{BusId, Topology, index_u32};
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub struct MemoryInfo {
 
 /// A part of a host, and what lies in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct HostPart {
     /// What it is.
     #[serde(flatten)]
     pub kind: PartKind,
@@ -56,10 +56,10 @@ pub struct Part {
     /// The cores in it that this process may use, by logical index.
     pub cores: Vec<u32>,
     /// The parts in it, without those that have neither a core that this process may use nor memory nor a GPU.
-    pub parts: Vec<Part>,
+    pub parts: Vec<HostPart>,
 }
 
-impl Part {
+impl HostPart {
     /// Whether there is nothing in it that this process may use.
     fn is_empty(&self) -> bool {
         let Self {
@@ -75,8 +75,8 @@ impl Part {
 
 impl Topology {
     /// The host as a tree, down to the cores.
-    pub fn tree(&self) -> Part {
-        self.part(self.hwloc.root_object(), PartKind::Host)
+    pub fn tree(&self) -> HostPart {
+        self.make_part(self.hwloc.root_object(), PartKind::Host)
     }
 
     /// Cores of the host, also those that this process may not use.
@@ -88,10 +88,10 @@ impl Topology {
         }
     }
 
-    fn part(&self, object: &TopologyObject, kind: PartKind) -> Part {
-        let mut part = Part {
+    fn make_part(&self, object: &TopologyObject, kind: PartKind) -> HostPart {
+        let mut part = HostPart {
             kind,
-            index: small(object.logical_index()),
+            index: index_u32(object.logical_index()),
             name: object
                 .info("CPUModel")
                 .map(|model| model.to_string_lossy().trim().to_owned())
@@ -101,21 +101,21 @@ impl Topology {
             cores: Vec::new(),
             parts: Vec::new(),
         };
-        memory(object, &mut part.memory);
-        gpus(object, &mut part.gpus);
+        collect_memory(object, &mut part.memory);
+        collect_gpus(object, &mut part.gpus);
         if kind == PartKind::Core {
-            let core = self.core(object);
+            let core = self.describe_core(object);
             part.cores.extend(core.map(|core| core.core));
             return part;
         }
         for child in object.normal_children() {
-            self.add(child, &mut part);
+            self.add_child(child, &mut part);
         }
         part
     }
 
     /// Adds a part of the host and what lies in it to `parent`; a part that is not shown leaves what lies in it.
-    fn add(&self, object: &TopologyObject, parent: &mut Part) {
+    fn add_child(&self, object: &TopologyObject, parent: &mut HostPart) {
         let is_core = |object: &TopologyObject| match object.object_type() {
             ObjectType::Core => true,
             ObjectType::PU => object.first_ancestor_with_type(ObjectType::Core).is_none(),
@@ -129,7 +129,7 @@ impl Topology {
             _ => level_and_size(object)
                 .map(|(level, size_bytes)| PartKind::Cache { level, size_bytes }),
         };
-        let mut part = self.part(object, kind.unwrap_or(PartKind::Group));
+        let mut part = self.make_part(object, kind.unwrap_or(PartKind::Group));
         parent.cores.append(&mut part.cores.clone());
         if kind.is_none() {
             parent.memory.append(&mut part.memory);
@@ -142,23 +142,23 @@ impl Topology {
 }
 
 /// The memory that hangs on `object` itself, also behind a cache of its own.
-fn memory(object: &TopologyObject, found: &mut Vec<MemoryInfo>) {
+fn collect_memory(object: &TopologyObject, found: &mut Vec<MemoryInfo>) {
     for child in object.memory_children() {
         if child.object_type() == ObjectType::NUMANode {
             found.push(MemoryInfo {
-                numa: small(child.os_index().unwrap_or(child.logical_index())),
+                numa: index_u32(child.os_index().unwrap_or(child.logical_index())),
                 memory_bytes: child.total_memory(),
             });
         }
-        memory(child, found);
+        collect_memory(child, found);
     }
 }
 
 /// The GPUs that hang on `object` itself, behind any number of bridges.
-fn gpus(object: &TopologyObject, found: &mut Vec<BusId>) {
+fn collect_gpus(object: &TopologyObject, found: &mut Vec<BusId>) {
     for child in object.io_children() {
         found.extend(gpu_address(child));
-        gpus(child, found);
+        collect_gpus(child, found);
     }
 }
 

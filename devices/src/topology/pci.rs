@@ -1,6 +1,6 @@
 //! GPUs on the buses of a host, and the cores near them.
 
-use super::{PciLink, Topology, small};
+use super::{PciLink, Topology, index_u32};
 use crate::DeviceError;
 use crate::host_cores::Distances;
 use hwlocality::object::TopologyObject;
@@ -46,13 +46,13 @@ impl FromStr for BusId {
 
     /// Reads `domain:bus:device.function` in hexadecimal digits; the domain may be missing.
     fn from_str(text: &str) -> Result<Self, DeviceError> {
-        parse(text).ok_or_else(|| DeviceError::BusId {
+        parse_bus_id(text).ok_or_else(|| DeviceError::BusId {
             text: text.to_owned(),
         })
     }
 }
 
-fn parse(text: &str) -> Option<BusId> {
+fn parse_bus_id(text: &str) -> Option<BusId> {
     let (rest, function) = text.trim().rsplit_once('.')?;
     let (rest, device) = rest.rsplit_once(':')?;
     let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
@@ -198,7 +198,7 @@ const GPU_CLASSES: [u16; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
 impl Topology {
     /// The GPUs on the buses of the host, by address; empty where it does not show its buses.
     pub fn gpus(&self) -> Vec<PciGpu> {
-        let gpu = |object| self.gpu(object, is_gpu(object)?);
+        let gpu = |object| self.describe_gpu(object, is_gpu(object)?);
         let mut gpus: Vec<PciGpu> = self.hwloc.pci_devices().filter_map(gpu).collect();
         gpus.sort_by_key(|gpu| gpu.bus_id);
         gpus
@@ -208,11 +208,11 @@ impl Topology {
     /// package), 1 below the next larger part, and so on. Empty where the host does not show the device.
     pub fn pci_distances(&self, bus_id: &BusId) -> Distances {
         let mut devices = self.hwloc.pci_devices();
-        let device = devices.find(|object| address(object) == Some(*bus_id));
-        device.map_or_else(Distances::new, |object| self.distances(object))
+        let device = devices.find(|object| pci_address(object) == Some(*bus_id));
+        device.map_or_else(Distances::new, |object| self.core_distances(object))
     }
 
-    fn distances(&self, device: &TopologyObject) -> Distances {
+    fn core_distances(&self, device: &TopologyObject) -> Distances {
         let (cores, mut found) = (self.cores(), Distances::new());
         let near = device.first_non_io_ancestor();
         let parts = near
@@ -234,14 +234,14 @@ impl Topology {
         found
     }
 
-    fn gpu(&self, object: &TopologyObject, pci: &PCIDeviceAttributes) -> Option<PciGpu> {
-        let bus_id = address(object)?;
+    fn describe_gpu(&self, object: &TopologyObject, pci: &PCIDeviceAttributes) -> Option<PciGpu> {
+        let bus_id = pci_address(object)?;
         let text = |key: &str| Some(object.info(key)?.to_string_lossy().trim().to_owned());
-        let distances = self.distances(object).into_iter();
+        let distances = self.core_distances(object).into_iter();
         let speed = f64::from(pci.link_speed());
         let link = self
             .is_this_system()
-            .then(|| PciLink::read(Path::new("/"), &bus_id));
+            .then(|| PciLink::read_from(Path::new("/"), &bus_id));
         Some(PciGpu {
             bus_id,
             vendor_id: pci.vendor_id(),
@@ -251,7 +251,7 @@ impl Topology {
             link_gb_per_s: Some(speed).filter(|&speed| speed > 0.0),
             link: link.flatten(),
             memory_bytes: object.io_children().find_map(memory_bytes),
-            numa: numa(object),
+            numa: bus_numa(object),
             near_cores: distances
                 .filter(|(_, d)| *d == 0)
                 .map(|(core, _)| core)
@@ -274,10 +274,10 @@ fn is_gpu(object: &TopologyObject) -> Option<&PCIDeviceAttributes> {
 /// The address of a GPU; `None` for any other object.
 pub(super) fn gpu_address(object: &TopologyObject) -> Option<BusId> {
     is_gpu(object)?;
-    address(object)
+    pci_address(object)
 }
 
-fn address(object: &TopologyObject) -> Option<BusId> {
+fn pci_address(object: &TopologyObject) -> Option<BusId> {
     match object.attributes()? {
         ObjectAttributes::PCIDevice(pci) => Some(BusId {
             domain: pci.domain().into(),
@@ -290,11 +290,11 @@ fn address(object: &TopologyObject) -> Option<BusId> {
 }
 
 /// The one NUMA node of the part that the device's bus hangs on.
-fn numa(device: &TopologyObject) -> Option<u32> {
+fn bus_numa(device: &TopologyObject) -> Option<u32> {
     let near = device.first_non_io_ancestor()?.nodeset()?;
     let mut nodes = near.iter_set();
     match (nodes.next(), nodes.next()) {
-        (Some(node), None) => Some(small(usize::from(node))),
+        (Some(node), None) => Some(index_u32(usize::from(node))),
         _ => None,
     }
 }

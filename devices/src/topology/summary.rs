@@ -1,6 +1,6 @@
 //! What a topology says to people and to scripts.
 
-use super::{CoreInfo, Topology, indices, small};
+use super::{CoreInfo, Topology, index_u32, set_indices};
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
@@ -76,7 +76,7 @@ impl Topology {
         self.hwloc
             .objects_with_type(ObjectType::Package)
             .map(|object| {
-                let package = small(object.logical_index());
+                let package = index_u32(object.logical_index());
                 PackageInfo {
                     package,
                     model: object
@@ -93,18 +93,18 @@ impl Topology {
         self.hwloc
             .objects_with_type(ObjectType::NUMANode)
             .map(|object| NumaInfo {
-                numa: small(object.os_index().unwrap_or(object.logical_index())),
+                numa: index_u32(object.os_index().unwrap_or(object.logical_index())),
                 memory_bytes: object.total_memory(),
                 pus: object
                     .cpuset()
-                    .map_or_else(Vec::new, |set| indices(&(&self.allowed & set))),
+                    .map_or_else(Vec::new, |set| set_indices(&(&self.allowed & set))),
             })
             .collect()
     }
 
     /// The data and unified caches, one entry for each level and size, from level 1 up.
     pub fn caches(&self) -> Vec<CacheInfo> {
-        count(self.hwloc.objects().filter_map(level_and_size))
+        count_items(self.hwloc.objects().filter_map(level_and_size))
             .into_iter()
             .map(|((level, size_bytes), count)| CacheInfo {
                 level,
@@ -116,7 +116,7 @@ impl Topology {
 }
 
 /// How often each item occurs, in ascending order.
-fn count<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+fn count_items<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counts = BTreeMap::new();
     for item in items {
         *counts.entry(item).or_insert(0) += 1;
@@ -146,7 +146,7 @@ pub fn size_text(bytes: u64) -> String {
 pub(super) fn level_and_size(object: &TopologyObject) -> Option<(u32, u64)> {
     match object.attributes()? {
         ObjectAttributes::Cache(cache) if cache.cache_type() != CacheType::Instruction => {
-            Some((small(cache.depth()), cache.size()?.get()))
+            Some((index_u32(cache.depth()), cache.size()?.get()))
         }
         _ => None,
     }

@@ -27,7 +27,7 @@ use isochron_devices::MeasureConfig;
 use isochron_devices::MeasureTally;
 use isochron_devices::ThreadPlace;
 use isochron_devices::blas;
-use isochron_devices::measure::Operands;
+use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
@@ -118,7 +118,7 @@ impl<'c> Session<'c> {
         let gpus = gpus::mine(comm, &topology, &node, &mut notices)?;
         let made = (|| {
             config.measure.validate()?;
-            let blas = blas::choose(&config.blas)?;
+            let blas = blas::choose_blas(&config.blas)?;
             let grouping = config.grouping.or(node.group).unwrap_or_default();
             let parts = (&topology, &blas);
             devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
@@ -228,7 +228,7 @@ impl<'c> Session<'c> {
             config,
             problem,
             kernel_width,
-            operands: Operands::default(),
+            operands: UpdateOperands::default(),
             measured: MeasureTally::default(),
             start: Instant::now(),
             k_total: problem.k(),

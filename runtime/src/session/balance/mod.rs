@@ -11,7 +11,7 @@ mod ways;
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron_devices::measure::Operands;
+use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{Depth, DeviceTeam, Element, JobShape, MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{
     BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step, Strategy,
@@ -47,7 +47,7 @@ pub(super) struct Balancer<'a, T> {
     pub problem: Problem,
     /// Inner dimension of the updates that are measured.
     pub kernel_width: usize,
-    pub operands: Operands<T>,
+    pub operands: UpdateOperands<T>,
     /// How the measurements of this node went.
     pub measured: MeasureTally,
     /// When planning began.

@@ -15,7 +15,7 @@ use crate::error::Error;
 ///
 /// A measurement that was cut off is handed over as a floor.
 fn observation(measurement: &Measurement) -> Observation {
-    if measurement.bounded() {
+    if measurement.is_bound() {
         Observation::at_least(measurement.t_s)
     } else {
         Observation::measured(measurement.t_s, measurement.reps, measurement.ci_s)
@@ -256,7 +256,7 @@ mod tests {
     use crate::comm::LocalComm;
     use crate::multiply::Problem;
     use crate::session::load::Load;
-    use isochron_devices::measure::Operands;
+    use isochron_devices::measure::UpdateOperands;
     use isochron_devices::{
         Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, JobNeeds, JobShape,
         MeasureTally, UpdateTime, Updates, View, ViewMut, Worker,
@@ -340,7 +340,7 @@ mod tests {
             },
             problem: Problem::new(64, 64, steps, 1).unwrap(),
             kernel_width: 1,
-            operands: Operands::default(),
+            operands: UpdateOperands::default(),
             measured: MeasureTally::default(),
             start: std::time::Instant::now(),
             k_total: steps,
