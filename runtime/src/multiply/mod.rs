@@ -1,7 +1,15 @@
 //! `C = alpha·A·B + beta·C` on unlike nodes: blocked heterogeneous SUMMA.
 //!
-//! In named layers: `multiply` → `summa` (all steps, several sets of panels) → `panels` (what one step needs, and the messages that
-//! bring it) → [`DeviceTeam::update`] (every device its slice) → a worker's own update.
+//! The layers, from the call down to the arithmetic:
+//! 1. [`multiply()`] checks the matrices, takes the memory and times the whole;
+//! 2. `summa.rs` runs the steps: `Summa::run_step` is the SUMMA step;
+//! 3. `panels.rs` holds the panels of a step, sends and receives them;
+//! 4. [`DeviceTeam::update`] updates C, every device its own slice;
+//! 5. a worker's own update does the arithmetic of one device.
+//!
+//! `plan/` says which rank and device computes which part, `schedule.rs` which messages a step needs,
+//! `order.rs` in which order a rank goes through k, `tree.rs` how a piece is passed on, and `reduce.rs` sums C if k is
+//! divided.
 //!
 //! # References
 //! Clarke, Ilic, Lastovetsky and Sousa, "Hierarchical partitioning algorithm for scientific computing on highly
@@ -33,26 +41,27 @@ use panels::StepPanels;
 use schedule::StepSchedule;
 use summa::{Factors, Summa};
 
-/// The fewest steps whose panels are here or on their way while one is computed: those of the next one should be here, so
-/// that devices can copy them meanwhile, and those of the one after travel.
+/// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the next
+/// step if they are here, while those of the step after it travel.
 const LEAST_LOOKAHEAD: usize = 2;
-/// The most: each holds memory on every rank.
+/// The most steps ahead: each holds memory on every rank.
 const MAX_LOOKAHEAD: usize = 8;
 
-/// What this rank measured while it multiplied.
+/// This rank's measurements of one multiplication.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
     /// Seconds from the first rank's start to the last rank's end.
     pub wall_s: f64,
-    /// Seconds each device of this rank was busy: with the beginning of its job, its updates, and the end. A GPU that keeps
-    /// C copies it there and back in them.
+    /// Busy seconds of each device of this rank: the beginning of its job, its updates, and the end. A GPU that keeps C
+    /// copies it in at the beginning and back at the end.
     pub busy_s: Vec<f64>,
-    /// Seconds that the devices waited for panels: communication that no computation hid. What this rank packs and copies
-    /// while they compute, and may not be done with when they are, is not in it.
+    /// Seconds in which the devices waited for panels: communication that no computation hid. Packing and copying by this
+    /// rank's thread do not count, even if they outlast the devices' update.
     pub exposed_s: f64,
-    /// Seconds in which A and B were made, where they are held in parts, with all that their maker does; they are in `wall_s`.
+    /// Seconds in which parts of A and B were made, with everything that their maker does; part of `wall_s`. 0 if A and B
+    /// are held whole.
     pub parts_s: f64,
-    /// Seconds from the last update of this rank until the ranks' parts of C were summed; 0 where C stays in place.
+    /// Seconds from the last update of this rank until the ranks' contributions to C were summed; 0 if C stays in place.
     pub sum_s: f64,
     /// Messages this rank sent.
     pub messages: u64,
@@ -69,12 +78,12 @@ pub struct Scalars<T = f64> {
     pub beta: T,
 }
 
-/// Multiplies: `C = alpha·op(A)·op(B) + beta·C`, all three spread as `plan` says.
+/// Multiplies `C = alpha·op(A)·op(B) + beta·C`; all three matrices are spread as `plan` says.
 ///
 /// # Errors
 /// [`Error::Device`] or [`Error::Allocation`], on every rank, when a device of any rank fails; C is then
-/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another type of elements or
-/// has A and B in parts.
+/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another element type or
+/// holds A and B in parts.
 ///
 /// # Collective
 /// All ranks.
@@ -90,18 +99,19 @@ pub fn multiply<T: Element>(
         let reason = format!("the plan holds A and B in {} parts of k", plan.k_parts());
         return Err(Error::Shape(reason));
     }
-    run(comm, team, plan, scalars, Factors::Held(operands), c)
+    multiply_factors(comm, team, plan, scalars, Factors::Held(operands), c)
 }
 
-/// Multiplies as [`multiply()`] does, with A and B in as many [parts](Plan::k_part) as the plan says: `make` is called for
-/// each in turn, and gives what is held of A and B then, as [`PartOfK::a`] and [`PartOfK::b`] say or
-/// [`alone`](Matrix::alone).
+/// Multiplies as [`multiply()`] does, with A and B in as many [parts](Plan::k_part) as the plan says.
+///
+/// `make` is called for each part in turn. It returns this rank's share of the part of A and of B, spread as
+/// [`PartOfK::a`] and [`PartOfK::b`] say or [`alone`](Matrix::alone).
 ///
 /// # Errors
 /// As [`multiply()`]; and those of `make`, on every rank when it fails on any.
 ///
 /// # Collective
-/// All ranks; `make` is called on all of them at the same time, or, where `alpha` is 0, on none.
+/// All ranks. `make` is called on all of them at the same time, or on none if `alpha` is 0.
 pub fn multiply_in_parts<T: Element>(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
@@ -110,10 +120,11 @@ pub fn multiply_in_parts<T: Element>(
     make: &mut MakePart<'_, T>,
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    run(comm, team, plan, scalars, Factors::Made(make), c)
+    multiply_factors(comm, team, plan, scalars, Factors::Made(make), c)
 }
 
-fn run<T: Element>(
+/// Checks the matrices and takes the memory, multiplies between two barriers, and returns the measurements.
+fn multiply_factors<T: Element>(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     plan: &Plan,
@@ -132,13 +143,12 @@ fn run<T: Element>(
         agree(comm, check_factors(plan, *operands, rank))?;
     }
     let computed = plan.computed(rank);
-    let needed = needed(plan, rank);
+    let needed = needed_panels(plan, rank);
     let sets = (0..plan.sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
     let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-    prepare(plan, rank, &mut sets);
-    let mut sets = agree(comm, place(team, plan, rank, sets))?;
-    // What this rank computes of a C that others hold parts of.
-    let mut partial = agree(comm, partial(plan, rank))?;
+    prepare_buffers(plan, rank, &mut sets);
+    agree(comm, place_memory(team, plan, rank, &mut sets))?;
+    let mut partial = agree(comm, partial_c(plan, rank))?;
 
     comm.barrier();
     tracing::info!(steps = plan.steps(), width = plan.panel(), "multiplying");
@@ -156,14 +166,14 @@ fn run<T: Element>(
     };
     let mut sum_s = 0.0;
     let volume = match &mut partial {
-        None => summa.job(scalars.beta, &mut sets, c)?,
+        None => summa.run_job(scalars.beta, &mut sets, c)?,
         Some(partial) => {
             if c.is_changed_by(scalars.beta) {
                 c.local_mut().scale(scalars.beta);
             }
-            let mut volume = summa.job(T::ZERO, &mut sets, partial)?;
+            let mut volume = summa.run_job(T::ZERO, &mut sets, partial)?;
             let start = Instant::now();
-            volume.add(reduce::reduce(comm, plan, partial.local(), c));
+            volume.add(reduce::sum_c(comm, plan, partial.local(), c));
             sum_s = start.elapsed().as_secs_f64();
             volume
         }
@@ -190,20 +200,19 @@ fn run<T: Element>(
     })
 }
 
-/// Whether a rank needs panels of A, and of B, in any part of k, as [`Plan::needs_panels`].
-fn needed(plan: &Plan, rank: usize) -> [bool; 2] {
-    let parts = plan.unlike_parts().into_iter();
-    let parts = parts.map(|part| {
-        part.plan()
-            .needs_panels(&StepSchedule::new(part.plan(), rank))
-    });
-    parts.fold([false; 2], |any, part| {
-        [any[0] || part[0], any[1] || part[1]]
-    })
+/// Returns, for A and B, `true` if a rank needs panels in any part of k, as [`Plan::needs_panels`].
+fn needed_panels(plan: &Plan, rank: usize) -> [bool; 2] {
+    let mut needed = [false; 2];
+    for part in plan.unlike_parts() {
+        let schedule = StepSchedule::new(part.plan(), rank);
+        let of_part = part.plan().needs_panels(&schedule);
+        needed = [needed[0] || of_part[0], needed[1] || of_part[1]];
+    }
+    needed
 }
 
-/// Lets each set of panels take what its steps need for messages.
-fn prepare<T: Element>(plan: &Plan, rank: usize, sets: &mut [StepPanels<'_, T>]) {
+/// Lets each set of panels allocate the message buffers of its steps.
+fn prepare_buffers<T: Element>(plan: &Plan, rank: usize, sets: &mut [StepPanels<'_, T>]) {
     let count = sets.len();
     for part in plan.unlike_parts() {
         let schedule = StepSchedule::new(part.plan(), rank);
@@ -213,27 +222,27 @@ fn prepare<T: Element>(plan: &Plan, rank: usize, sets: &mut [StepPanels<'_, T>])
     }
 }
 
-/// Lets each device write its own columns of the panels of B first, so that they lie next to it, and take the memory that
-/// it needs: what the clock is to show is the multiplication.
-fn place<'a, T: Element>(
+/// Lets each device allocate its memory and write its own columns of the panels of B first, so that they lie next to it.
+/// That happens before the clock starts, which is to time the multiplication alone.
+fn place_memory<T: Element>(
     team: &mut DeviceTeam,
     plan: &Plan,
     rank: usize,
-    mut sets: Vec<StepPanels<'a, T>>,
-) -> Result<Vec<StepPanels<'a, T>>, Error> {
+    sets: &mut [StepPanels<'_, T>],
+) -> Result<(), Error> {
     let job = plan.job_shape(rank);
     team.reserve(&job, plan.slices())?;
-    for panels in &mut sets {
+    for panels in sets {
         if let Some(room) = panels.b_room(job.cols) {
             team.scale(T::ZERO, room, plan.slices())?;
         }
     }
-    Ok(sets)
+    Ok(())
 }
 
-/// Room for all of C where `rank` computes a share of k, of no elements where its share is empty; `None` where C stays in
-/// place.
-fn partial<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, Error> {
+/// Allocates room for a rank's contribution to all of C if k is split, without elements if its share is empty. Returns
+/// `None` if C stays in place.
+fn partial_c<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, Error> {
     if *plan.split() == Split::C {
         return Ok(None);
     }

@@ -1,10 +1,14 @@
-//! In which order a rank goes through k.
+//! The order in which a rank goes through k.
 //!
-//! Neighbouring pieces of k have one holder: in order of k, it would send to all others while nobody sends anything to it,
-//! and half of what the links carry both ways would lie idle. So every rank strides through the pieces of k, by about the
-//! golden section of them: however few steps follow each other, they are spread over all of k (Knuth, "The Art of Computer
-//! Programming", volume 3, section 6.4, on Fibonacci hashing), and so over all holders. Where nobody passes anything on,
-//! each rank also begins with what it holds, so that nobody waits for the first panels.
+//! Every rank strides through the pieces of k by about the golden section of their number. However few steps follow each
+//! other, they are spread over all of k, and so over all holders (Knuth, "The Art of Computer Programming", volume 3,
+//! section 6.4, on Fibonacci hashing). If no piece is passed on, each rank also begins with a piece that it holds, so no
+//! rank waits for the first panels.
+//!
+//! # Deviations
+//! * **Order of the steps**: the paper's steps follow k (van de Geijn and Watts 1997); here they stride through k, and each
+//!   rank begins with its own pieces if none is passed on, because neighbouring pieces of k have one holder. In the order of
+//!   k that holder would send to all others while no rank sends to it, and half of each link's capacity would lie idle.
 
 use std::ops::Range;
 
@@ -12,42 +16,44 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StepOrder {
     pieces: Vec<usize>,
-    /// Where in it each rank begins; it goes on at the beginning when it is at the end.
+    /// The place in `pieces` at which each rank begins. At the end it goes on at the beginning.
     starts: Vec<usize>,
 }
 
 impl StepOrder {
-    /// Through so many pieces, where each rank begins with the one that `first` names.
-    pub(super) fn new(pieces: usize, first: impl Iterator<Item = usize>) -> Self {
+    /// Orders `pieces` pieces; rank `r` begins with the piece that the r-th item of `firsts` names.
+    pub(super) fn new(pieces: usize, firsts: impl Iterator<Item = usize>) -> Self {
         let (mut stride, mut numbers) = (1, 1);
         while numbers < pieces {
             (stride, numbers) = (numbers, stride + numbers);
         }
-        // Neighbours in Fibonacci's sequence have no common divisor, so that each number comes once.
-        let all = (0..numbers).map(|step| step * stride % numbers);
-        let pieces: Vec<usize> = all.filter(|&piece| piece < pieces).collect();
-        let mut places = vec![0; pieces.len()];
-        for (place, &piece) in pieces.iter().enumerate() {
+        // Neighbours in Fibonacci's sequence have no common divisor, so each number comes once.
+        let order: Vec<usize> = (0..numbers)
+            .map(|step| step * stride % numbers)
+            .filter(|&piece| piece < pieces)
+            .collect();
+        let mut places = vec![0; order.len()];
+        for (place, &piece) in order.iter().enumerate() {
             places[piece] = place;
         }
-        let starts = first.map(|piece| places.get(piece).copied().unwrap_or(0));
+        let starts = firsts.map(|piece| places.get(piece).copied().unwrap_or(0));
         Self {
             starts: starts.collect(),
-            pieces,
+            pieces: order,
         }
     }
 
-    /// The piece of a rank's step.
-    pub(super) fn piece(&self, rank: usize, step: usize) -> usize {
+    /// Returns the piece of a rank's step.
+    pub(super) fn piece_at(&self, rank: usize, step: usize) -> usize {
         self.pieces[(self.starts[rank] + step) % self.pieces.len()]
     }
 }
 
-/// How many of these ranges share a number, at most.
+/// Returns the largest number of these ranges that contain the same index.
 pub(super) fn most_at_once(ranges: impl Iterator<Item = Range<usize>>) -> usize {
-    let full = ranges.filter(|range| !range.is_empty());
-    // At one number, the ranges that end are left before others begin.
-    let mut borders: Vec<(usize, bool)> = full
+    // At one index, `false` (an end) sorts before `true` (a beginning).
+    let mut borders: Vec<(usize, bool)> = ranges
+        .filter(|range| !range.is_empty())
         .flat_map(|range| [(range.end, false), (range.start, true)])
         .collect();
     borders.sort_unstable();
@@ -69,9 +75,9 @@ mod tests {
         #[test]
         fn every_piece_comes_once_whichever_is_the_first(pieces in 1usize..400, first in 0usize..400) {
             let order = StepOrder::new(pieces, [0, first % pieces].into_iter());
-            prop_assert_eq!((order.piece(0, 0), order.piece(1, 0)), (0, first % pieces));
+            prop_assert_eq!((order.piece_at(0, 0), order.piece_at(1, 0)), (0, first % pieces));
             for rank in 0..2 {
-                let mut seen: Vec<usize> = (0..pieces).map(|step| order.piece(rank, step)).collect();
+                let mut seen: Vec<usize> = (0..pieces).map(|step| order.piece_at(rank, step)).collect();
                 seen.sort_unstable();
                 prop_assert_eq!(seen, (0..pieces).collect::<Vec<_>>());
             }
@@ -81,11 +87,12 @@ mod tests {
         fn a_few_steps_are_spread_over_all_holders(pieces in 2usize..400, holders in 2usize..5) {
             prop_assume!(pieces >= 3 * holders);
             let order = StepOrder::new(pieces, [0].into_iter());
-            let holder = |step: usize| order.piece(0, step) * holders / pieces;
-            // Any so many steps in a row have something of every holder.
+            // Any `window` steps in a row have something of every holder.
             let window = 3 * holders;
             for start in 0..=pieces - window {
-                let mut seen: Vec<_> = (start..start + window).map(holder).collect();
+                let mut seen: Vec<_> = (start..start + window)
+                    .map(|step| order.piece_at(0, step) * holders / pieces)
+                    .collect();
                 seen.sort_unstable();
                 seen.dedup();
                 prop_assert_eq!(seen.len(), holders, "from step {}", start);
@@ -97,8 +104,10 @@ mod tests {
             starts in prop::collection::vec((0usize..30, 0usize..10), 0..12),
         ) {
             let ranges: Vec<_> = starts.iter().map(|&(start, len)| start..start + len).collect();
-            let at = |place: usize| ranges.iter().filter(|range| range.contains(&place)).count();
-            let most = (0..40).map(at).max().unwrap_or(0);
+            let most = (0..40)
+                .map(|place: usize| ranges.iter().filter(|range| range.contains(&place)).count())
+                .max()
+                .unwrap_or(0);
             prop_assert_eq!(most_at_once(ranges.into_iter()), most);
         }
     }
@@ -108,8 +117,8 @@ mod tests {
         for pieces in [4, 6, 8] {
             let order = StepOrder::new(pieces, [0, pieces / 2].into_iter());
             for rank in 0..2 {
-                let held = |step: usize| order.piece(rank, step) / (pieces / 2) == rank;
-                assert!(held(0) && !held(1), "{order:?}");
+                let [first, second] = [0, 1].map(|step| order.piece_at(rank, step) / (pieces / 2));
+                assert!(first == rank && second != rank, "{order:?}");
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The panels of one step of SUMMA, and the messages that bring them.
 
+use std::ops::Range;
+
 use isochron_devices::{Element, View, ViewMut, try_zeroed_matrix};
 
-use super::schedule::{A, B, Block, PanelPiece, StepSchedule};
+use super::schedule::{A, B, Block, PanelPiece, StepSchedule, StepTransfers};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
 use crate::matrix::{Operand, Part, try_zeros};
@@ -19,6 +21,20 @@ impl Volume {
         self.messages += other.messages;
         self.elements += other.elements;
     }
+
+    /// Counts the messages that leave this rank: its own, and those that it passes on.
+    fn count_messages(sends: &[Message], recvs: &[Message]) -> Self {
+        let mut volume = Self::default();
+        let sent = sends.iter().map(|send| (1, send.range.len()));
+        let passed_on = recvs
+            .iter()
+            .map(|recv| (recv.forward.len(), recv.range.len()));
+        for (messages, elements) in sent.chain(passed_on) {
+            volume.messages += messages as u64;
+            volume.elements += (messages * elements) as u64;
+        }
+        volume
+    }
 }
 
 /// The operands of a multiplication, read step by step.
@@ -31,55 +47,54 @@ pub(super) struct StepOperands<'a, 'o, T> {
     pub c: Part,
 }
 
-/// Room for the panels of one step, and how far they are.
+/// Room for the panels of one step, and their progress.
 ///
-/// `A: rows×width` and `B: width×cols` are column-major without gaps. What a rank holds whole is not copied: the
-/// panel is then a part of the operand itself.
+/// `A: rows×width` and `B: width×cols` are column-major without gaps. A panel that its rank holds whole is not copied: it
+/// is then a part of the operand itself.
 pub(super) struct StepPanels<'a, T> {
     state: PanelState<'a, T>,
-    /// What the panels hold.
+    /// The blocks of A and B that the panels hold.
     blocks: [Block; 2],
-    /// Whether each panel is the operand's own memory.
+    /// For A and B, `true` if the panel is the operand's own memory.
     in_place: [bool; 2],
     /// Messages that arrive in buffers of their own, since their places in the panels are strided.
-    staged: Vec<Staged>,
-    /// The buffers behind those of the panels, by their use.
-    spare: Spare,
+    staged: Vec<StagedPiece>,
+    /// The buffers after those of the panels, by use.
+    spare: SpareBuffers,
 }
 
-/// What a buffer behind those of the panels is used for, in every step alike: what is sent of A and what of B, and what arrives
-/// of either, are of unlike sizes, and there would be room for the largest of all in each.
+/// The use of a buffer after those of the panels, the same in every step.
+///
+/// Messages sent and received, of A and of B, differ in size. Without uses every buffer would grow to the largest of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum BufferUse {
     Send(usize),
     Receive(usize),
 }
 
-/// Buffers with their uses; those of one use are used in their order.
-type Spare = Vec<(Use, usize)>;
+/// Buffers by index with their uses; those of one use are taken in order.
+type SpareBuffers = Vec<(BufferUse, usize)>;
 
-/// A message in a buffer of its own, and where it belongs.
-struct Staged {
+/// A message in a buffer of its own, and its place in a panel.
+struct StagedPiece {
     buffer: usize,
     side: usize,
     block: Block,
 }
 
-/// The buffers are those of the panels of A and B, and behind them the messages that need a place of their own.
+/// Buffers: first the panels of A and B, then those of messages.
 enum PanelState<'a, T> {
-    /// The messages are on their way.
+    /// The messages are under way.
     Coming(Transfer<'a, T>),
-    /// The panels are here, or there never were any.
+    /// The panels are here, or there were none yet.
     Here(Vec<Vec<T>>),
 }
 
 impl<'a, T: Element> StepPanels<'a, T> {
-    /// Room for panels of at most `width` for a part of C, of A and of B where they are needed.
+    /// Allocates panels of at most `width` for a part of C; `needed` says if A and B need one.
     pub(super) fn new(c: &Part, width: usize, needed: [bool; 2]) -> Result<Self, Error> {
-        let [rows, cols] = [
-            c.rows * usize::from(needed[A]),
-            c.cols * usize::from(needed[B]),
-        ];
+        let rows = if needed[A] { c.rows } else { 0 };
+        let cols = if needed[B] { c.cols } else { 0 };
         let a = try_zeros(rows * width, "a panel of A")?;
         let b = try_zeros(cols * width, "a panel of B")?;
         Ok(Self {
@@ -87,39 +102,35 @@ impl<'a, T: Element> StepPanels<'a, T> {
             blocks: [Block::default(), Block::default()],
             in_place: [false; 2],
             staged: Vec::new(),
-            spare: Spare::new(),
+            spare: SpareBuffers::new(),
         })
     }
 
-    /// Takes the buffers that these steps need behind the panels, and writes the panels of A, so that no page of either is
+    /// Allocates the message buffers that these steps need and writes to them and to the panels of A, so that no page is
     /// made while messages are under way.
     pub(super) fn prepare(&mut self, schedule: &StepSchedule, steps: impl Iterator<Item = usize>) {
         let PanelState::Here(all) = &mut self.state else {
             panic!("panels are prepared while they travel");
         };
-        touch(&mut all[A]);
+        touch_pages(&mut all[A]);
         for step in steps {
-            let mut buffers = Buffers::new(std::mem::take(all), &mut self.spare);
-            let panels = schedule.panels(step);
-            for (side, panel) in panels.iter().enumerate() {
-                let transfers = schedule.transfers(step, side);
-                let mut packed: Vec<&Block> = Vec::new();
-                for PanelPiece { block, .. } in &transfers.sends {
-                    if !packed.contains(&block) {
-                        packed.push(block);
-                        buffers.fresh(Use::Send(side), block.len());
-                    }
+            let mut buffers = StepBuffers::new(std::mem::take(all), &mut self.spare);
+            for (side, panel) in schedule.panel_blocks(step).iter().enumerate() {
+                let transfers = schedule.step_transfers(step, side);
+                for block in distinct_blocks(&transfers.sends) {
+                    buffers.take_buffer(BufferUse::Send(side), block.len());
                 }
-                let staged = |piece: &&PanelPiece| piece.block.rows != panel.rows;
-                for piece in transfers.recvs.iter().filter(staged) {
-                    buffers.fresh(Use::Receive(side), piece.block.len());
+                for piece in &transfers.recvs {
+                    if piece.block.rows != panel.rows {
+                        buffers.take_buffer(BufferUse::Receive(side), piece.block.len());
+                    }
                 }
             }
             *all = buffers.all;
         }
     }
 
-    /// The room for the widest panel of B, of the columns of a part of C; `None` where none is needed.
+    /// Returns the room for the widest panel of B, over the columns of a part of C; `None` if there is none.
     pub(super) fn b_room(&mut self, cols: usize) -> Option<ViewMut<'_, T>> {
         let PanelState::Here(buffers) = &mut self.state else {
             panic!("panels are asked for while they travel");
@@ -128,60 +139,35 @@ impl<'a, T: Element> StepPanels<'a, T> {
         (width > 0).then(|| ViewMut::new(&mut buffers[B], width, cols, width))
     }
 
-    /// Sends what others need for `step`, copies what this rank holds itself, and starts to receive the rest.
+    /// Sends the pieces of `step` that others need, copies those that this rank holds itself, and starts to receive the
+    /// rest.
     pub(super) fn start(&mut self, operands: &StepOperands<'a, '_, T>, step: usize) -> Volume {
         let PanelState::Here(buffers) = &mut self.state else {
             panic!("panels are sent for while others travel");
         };
-        let mut buffers = Buffers::new(std::mem::take(buffers), &mut self.spare);
+        let mut buffers = StepBuffers::new(std::mem::take(buffers), &mut self.spare);
         self.staged.clear();
-        self.blocks = operands.schedule.panels(step);
+        self.blocks = operands.schedule.panel_blocks(step);
         let (mut sends, mut recvs) = (Vec::new(), Vec::new());
         for (side, factor) in operands.factors.iter().enumerate() {
-            let transfers = operands.schedule.transfers(step, side);
+            let StepTransfers {
+                sends: sent,
+                recvs: received,
+                own,
+            } = operands.schedule.step_transfers(step, side);
             let panel = &self.blocks[side];
-            let is_whole = transfers.own.as_ref() == Some(panel);
-            self.in_place[side] = is_whole && !factor.op().transposes();
-            buffers.pack((side, factor), &transfers.sends, &mut sends);
-            if let Some(own) = transfers.own.filter(|_| !self.in_place[side]) {
-                let place = panel.place(&own, &mut buffers.all[side]);
+            self.in_place[side] = own.as_ref() == Some(panel) && !factor.op().transposes();
+            buffers.pack_pieces((side, factor), &sent, &mut sends);
+            if let Some(own) = own.filter(|_| !self.in_place[side]) {
+                let place = panel.view_part(&own, &mut buffers.all[side]);
                 factor.copy(&own.rows, &own.cols, place);
             }
-            for piece in transfers.recvs {
-                let block = piece.block;
-                let (buffer, range) = if block.rows == panel.rows {
-                    // In the panel its place is in one piece.
-                    let first = (block.cols.start - panel.cols.start) * panel.rows.len();
-                    (side, first..first + block.len())
-                } else {
-                    let place = buffers.fresh(Use::Receive(side), block.len());
-                    let buffer = place.0;
-                    self.staged.push(Staged {
-                        buffer,
-                        side,
-                        block,
-                    });
-                    place
-                };
-                recvs.push(Message {
-                    tag: piece.tag,
-                    forward: piece.forward,
-                    ..Message::plain(piece.rank, buffer, range)
-                });
+            for piece in received {
+                recvs.push(buffers.expect_piece(side, panel, piece, &mut self.staged));
             }
         }
         let buffers = buffers.all;
-        let mut volume = Volume::default();
-        let sent = sends.iter().map(|send| (1, send.range.len()));
-        let passed_on = recvs
-            .iter()
-            .map(|recv| (recv.forward.len(), recv.range.len()));
-        for (messages, elements) in sent.chain(passed_on) {
-            volume.add(Volume {
-                messages: messages as u64,
-                elements: (messages * elements) as u64,
-            });
-        }
+        let volume = Volume::count_messages(&sends, &recvs);
         tracing::trace!(
             k = self.first_k(),
             messages = recvs.len(),
@@ -191,7 +177,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
         volume
     }
 
-    /// Makes the messages progress, and puts what has come into its place; whether the panels are here.
+    /// Makes the messages progress and puts arrivals into place. Returns `true` once the panels are here.
     pub(super) fn progress(&mut self) -> bool {
         let PanelState::Coming(transfer) = &mut self.state else {
             return true;
@@ -199,19 +185,19 @@ impl<'a, T: Element> StepPanels<'a, T> {
         if !transfer.progress() {
             return false;
         }
-        self.arrive();
+        self.unpack_messages();
         true
     }
 
-    /// Takes the messages, which are done, and puts what they brought into its place.
-    fn arrive(&mut self) {
+    /// Takes the finished messages and copies those in buffers of their own into the panels.
+    fn unpack_messages(&mut self) {
         let coming = std::mem::replace(&mut self.state, PanelState::Here(Vec::new()));
         let PanelState::Coming(transfer) = coming else {
             self.state = coming;
             return;
         };
         let mut buffers = transfer.finish();
-        for Staged {
+        for StagedPiece {
             buffer,
             side,
             block,
@@ -219,7 +205,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
         {
             let data = std::mem::take(&mut buffers[*buffer]);
             let (rows, cols) = (block.rows.len(), block.cols.len());
-            let mut place = self.blocks[*side].place(block, &mut buffers[*side]);
+            let mut place = self.blocks[*side].view_part(block, &mut buffers[*side]);
             place.copy_from(View::new(&data, rows, cols, rows));
             buffers[*buffer] = data;
         }
@@ -227,13 +213,13 @@ impl<'a, T: Element> StepPanels<'a, T> {
         tracing::trace!(k = self.first_k(), "panels are here");
     }
 
-    /// The first index along k that the panels are of.
+    /// Returns the first index along k of the panels.
     fn first_k(&self) -> usize {
         self.blocks[A].cols.start
     }
 
-    /// The panel of A and that of B; they are here.
-    pub(super) fn both<'s>(&'s self, operands: &StepOperands<'_, 's, T>) -> [View<'s, T>; 2] {
+    /// Returns the panels of A and B, which must be here.
+    pub(super) fn both_views<'s>(&'s self, operands: &StepOperands<'_, 's, T>) -> [View<'s, T>; 2] {
         let PanelState::Here(buffers) = &self.state else {
             panic!("panels are asked for while they travel");
         };
@@ -249,26 +235,37 @@ impl<'a, T: Element> StepPanels<'a, T> {
     }
 }
 
-/// Writes to every page of memory that holds zeros: pages are made when somebody first writes there.
-fn touch<T: Element>(zeros: &mut [T]) {
+/// Writes to every page of memory that holds zeros, since the system makes a page at the first write to it.
+fn touch_pages<T: Element>(zeros: &mut [T]) {
     const SMALLEST_PAGE: usize = 4096;
     for value in zeros.iter_mut().step_by(SMALLEST_PAGE / size_of::<T>()) {
         *value = T::ZERO;
     }
 }
 
-/// The buffers of [`StepPanels`] while messages are made of them. They are kept from step to step, since fresh memory would be
-/// faulted in every time.
-struct Buffers<'s, T> {
+/// Returns the blocks of these pieces, each once.
+fn distinct_blocks(pieces: &[PanelPiece]) -> Vec<&Block> {
+    let mut blocks: Vec<&Block> = Vec::new();
+    for PanelPiece { block, .. } in pieces {
+        if !blocks.contains(&block) {
+            blocks.push(block);
+        }
+    }
+    blocks
+}
+
+/// The buffers of [`StepPanels`] while messages are made of them. They stay from step to step, since fresh memory would
+/// be faulted in every time.
+struct StepBuffers<'s, T> {
     all: Vec<Vec<T>>,
-    spare: &'s mut Spare,
-    /// Those of the spare ones that are in use.
+    spare: &'s mut SpareBuffers,
+    /// Indices of the spare buffers in use.
     taken: Vec<usize>,
 }
 
-impl<'s, T: Element> Buffers<'s, T> {
-    /// The first two are those of the panels.
-    fn new(all: Vec<Vec<T>>, spare: &'s mut Spare) -> Self {
+impl<'s, T: Element> StepBuffers<'s, T> {
+    /// Takes the buffers, of which the first two are those of the panels.
+    fn new(all: Vec<Vec<T>>, spare: &'s mut SpareBuffers) -> Self {
         Self {
             all,
             spare,
@@ -276,30 +273,34 @@ impl<'s, T: Element> Buffers<'s, T> {
         }
     }
 
-    /// The next buffer for this use, and all of it: `len` elements of any value.
-    fn fresh(&mut self, wanted: Use, len: usize) -> (usize, std::ops::Range<usize>) {
-        let is_free =
-            |(used_for, index): &&(Use, usize)| *used_for == wanted && !self.taken.contains(index);
-        let found = self.spare.iter().find(is_free).map(|&(_, index)| index);
-        let index = found.unwrap_or_else(|| {
-            self.all.push(Vec::new());
-            self.spare.push((wanted, self.all.len() - 1));
-            self.all.len() - 1
-        });
+    /// Takes the next buffer for this use: its index and its range, `len` elements of any value.
+    fn take_buffer(&mut self, wanted: BufferUse, len: usize) -> (usize, Range<usize>) {
+        let free = self
+            .spare
+            .iter()
+            .find(|(used_for, index)| *used_for == wanted && !self.taken.contains(index));
+        let index = match free {
+            Some(&(_, index)) => index,
+            None => {
+                self.all.push(Vec::new());
+                self.spare.push((wanted, self.all.len() - 1));
+                self.all.len() - 1
+            }
+        };
         self.taken.push(index);
         let buffer = &mut self.all[index];
         if buffer.capacity() < len {
-            // In large pages, which it takes less time to fault in; the old ones are given back first.
+            // Huge pages take less time to fault in. The old buffer is freed first.
             *buffer = Vec::new();
             *buffer = try_zeroed_matrix(len).unwrap_or_default();
-            touch(buffer);
+            touch_pages(buffer);
         }
         buffer.resize(len, T::ZERO);
         (index, 0..len)
     }
 
-    /// Packs blocks for sending, each once however many ranks want it.
-    fn pack(
+    /// Packs blocks for sending, each once, however many ranks read it.
+    fn pack_pieces(
         &mut self,
         (side, factor): (usize, &Operand<'_, T>),
         pieces: &[PanelPiece],
@@ -310,12 +311,11 @@ impl<'s, T: Element> Buffers<'s, T> {
             rank, block, tag, ..
         } in pieces
         {
-            let same = packed.iter().find(|(other, _)| *other == block);
-            let buffer = match same {
+            let buffer = match packed.iter().find(|(other, _)| *other == block) {
                 Some((_, buffer)) => *buffer,
                 None => {
-                    let (buffer, _) = self.fresh(Use::Send(side), block.len());
-                    let place = block.place(block, &mut self.all[buffer]);
+                    let (buffer, _) = self.take_buffer(BufferUse::Send(side), block.len());
+                    let place = block.view_part(block, &mut self.all[buffer]);
                     factor.copy(&block.rows, &block.cols, place);
                     packed.push((block, buffer));
                     buffer
@@ -325,6 +325,35 @@ impl<'s, T: Element> Buffers<'s, T> {
                 tag: *tag,
                 ..Message::plain(*rank, buffer, 0..block.len())
             });
+        }
+    }
+
+    /// Makes the message that receives a piece of `panel`: in the panel if its place there is contiguous, else in a
+    /// staged buffer.
+    fn expect_piece(
+        &mut self,
+        side: usize,
+        panel: &Block,
+        piece: PanelPiece,
+        staged: &mut Vec<StagedPiece>,
+    ) -> Message {
+        let block = piece.block;
+        let (buffer, range) = if block.rows == panel.rows {
+            let first = (block.cols.start - panel.cols.start) * panel.rows.len();
+            (side, first..first + block.len())
+        } else {
+            let (buffer, range) = self.take_buffer(BufferUse::Receive(side), block.len());
+            staged.push(StagedPiece {
+                buffer,
+                side,
+                block,
+            });
+            (buffer, range)
+        };
+        Message {
+            tag: piece.tag,
+            forward: piece.forward,
+            ..Message::plain(piece.rank, buffer, range)
         }
     }
 }
@@ -359,24 +388,16 @@ mod tests {
                 panic!("nothing travels");
             };
             for side in [A, B] {
-                let used = |wanted: Use| {
-                    let of_use = panels
-                        .spare
-                        .iter()
-                        .filter(|(used_for, _)| *used_for == wanted);
-                    of_use
-                        .map(|&(_, index)| buffers[index].capacity())
-                        .sum::<usize>()
-                };
-                let prepared = used(Use::Send(side));
+                let prepared: usize = panels
+                    .spare
+                    .iter()
+                    .filter(|(used_for, _)| *used_for == BufferUse::Send(side))
+                    .map(|&(_, index)| buffers[index].capacity())
+                    .sum();
                 for step in 0..plan.steps() {
-                    let mut blocks: Vec<Block> = Vec::new();
-                    for piece in schedule.transfers(step, side).sends {
-                        if !blocks.contains(&piece.block) {
-                            blocks.push(piece.block);
-                        }
-                    }
-                    let needed: usize = blocks.iter().map(Block::len).sum();
+                    let sends = schedule.step_transfers(step, side).sends;
+                    let blocks = distinct_blocks(&sends).into_iter();
+                    let needed: usize = blocks.map(Block::len).sum();
                     assert!(needed <= prepared, "step {step} of rank {rank}");
                     sent += needed;
                 }

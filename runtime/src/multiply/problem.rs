@@ -1,4 +1,12 @@
-//! What is multiplied: shapes, blocks, operations and the type of the elements.
+//! The shape of a multiplication: dimensions, blocks, operations and element type.
+//!
+//! # Deviations
+//! * **Homogeneous matrices**: the papers multiply square matrices whose size N is a multiple of b; here any m, n, k and b
+//!   are allowed, because users' matrices have any shape.
+//! * **Kernel**: the paper measures the rank-b update of the run (thesis, section 3.1.4); here it is the update of a panel,
+//!   whose width is not the block, because the BLAS needs a width of its own to be near its peak. If k has too few panels
+//!   for the fewest repetitions to cost at most 3.5 % of the run, a narrower one is measured, of at least 128 or the panel.
+//!   Below that the memory of C bounds an update, and only the devices' relative speeds count.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +17,16 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::matrix::Op;
 
-/// What the nodes' shares are to be cut from.
+/// The choice of what is divided among the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SplitChoice {
-    /// What is predicted to be faster.
+    /// The faster one by prediction.
     #[default]
     Auto,
     /// C: panels of A and B travel.
     C,
-    /// k: A and B stay, and parts of C are summed.
+    /// k: A and B stay, and the nodes' contributions to C are summed.
     K,
 }
 
@@ -46,8 +54,9 @@ impl FromStr for SplitChoice {
     }
 }
 
-/// The shape of a multiplication `C = alpha·op(A)·op(B) + beta·C`: `op(A): m×k`, `op(B): k×n`, `C: m×n`, in blocks of
-/// `b×b`, and the type of its elements.
+/// The shape of a multiplication `C = alpha·op(A)·op(B) + beta·C`, and the type of its elements.
+///
+/// `op(A): m×k`, `op(B): k×n`, `C: m×n`, in blocks of `b×b`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     m: usize,
@@ -61,29 +70,28 @@ pub struct Problem {
     in_parts: bool,
 }
 
-/// The inner dimension from which on wider updates are hardly faster.
+/// Panel width above which wider updates are hardly faster.
 const WIDE_PANEL: usize = 256;
-/// Of one rank, which copies nothing: a device that streams is fed with more at a time.
+/// Panel width of a single rank. It copies nothing, and a wide panel feeds a streaming device more at a time.
 const SINGLE_PANEL: usize = 1024;
-/// The inner dimension below which an update is bound by the memory that C is read from and written to.
+/// Inner dimension below which the reading and writing of C bounds the speed of an update.
 const NARROW_KERNEL: usize = 128;
-/// Panels are narrower where there would be fewer steps and nothing is known of the links.
+/// Fewest steps of a run whose links were not measured; panels are narrower if there would be fewer.
 const MIN_STEPS: usize = 32;
 
-/// The widest panels that are chosen where the links are known: twice as wide ones gain about a hundredth, and take twice
-/// the memory.
+/// The widest panel chosen for measured links. Panels twice as wide gain about 1 % and take twice the memory.
 const WIDEST_PANEL: usize = 512;
-/// An update of width `w` takes `1 + NARROWNESS/w` times as long as its arithmetic in wide ones, for C has to be read and
-/// written again in each: 0.92 of the speed at 128 (`cargo xtask bench update`).
+/// Cost of narrow panels: an update of width `w` takes `1 + NARROWNESS/w` times as long as its arithmetic in a wide one,
+/// since every update reads and writes C. That is 0.92 of the speed at 128 (`cargo xtask bench update`).
 const NARROWNESS: f64 = 12.0;
 
-/// The most blocks within `width`, in elements, and one at least.
+/// Returns the width, in elements, of the whole blocks within `width`; at least one block.
 fn whole_blocks(width: usize, block: usize) -> usize {
     (width / block).max(1) * block
 }
 
 impl Problem {
-    /// A multiplication of the given shape. Any dimension may be zero.
+    /// Makes a multiplication of the given shape. Any dimension may be zero.
     ///
     /// # Errors
     /// [`Error::Parameter`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
@@ -109,7 +117,7 @@ impl Problem {
         Ok(problem)
     }
 
-    /// What [`new`](Self::new) and [`with_panel`](Self::with_panel) check, for one that was read.
+    /// Checks a multiplication that was read, as [`new`](Self::new) and [`with_panel`](Self::with_panel) do.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Self {
             m,
@@ -151,26 +159,26 @@ impl Problem {
         }
     }
 
-    /// The same multiplication with these operations on A and on B. The shape stays that of what is multiplied: with
+    /// Returns the same multiplication with these operations on A and B. The shape stays that of `op(A)` and `op(B)`: with
     /// [`Op::T`] A is stored as `k×m`.
     #[must_use]
     pub fn with_ops(self, ops: [Op; 2]) -> Self {
         Self { ops, ..self }
     }
 
-    /// The same multiplication of matrices of this type, in place of `f64`.
+    /// Returns the same multiplication with elements of this type instead of `f64`.
     #[must_use]
     pub fn with_element(self, element: ElementType) -> Self {
         Self { element, ..self }
     }
 
-    /// The same multiplication with this to cut the nodes' shares from.
+    /// Returns the same multiplication with this choice of what is divided among the nodes.
     #[must_use]
     pub fn with_split(self, split: SplitChoice) -> Self {
         Self { split, ..self }
     }
 
-    /// The same multiplication with panels of this width.
+    /// Returns the same multiplication with panels of this width.
     ///
     /// # Errors
     /// [`Error::Parameter`] when `panel` is zero.
@@ -183,7 +191,7 @@ impl Problem {
         Ok(problem)
     }
 
-    /// The same multiplication over a part of k, with panels of this width.
+    /// Returns the same multiplication over a part of k, with panels of this width.
     #[must_use]
     pub(super) fn part_of_k(self, k: usize, panel: usize) -> Self {
         Self {
@@ -193,8 +201,8 @@ impl Problem {
         }
     }
 
-    /// The same multiplication with A and B in parts of k where they do not fit the memory whole: for callers who make or read
-    /// them in parts ([`Session::multiply_in_parts`](crate::session::Session::multiply_in_parts)).
+    /// Allows A and B in parts of k, used if they do not fit the memory whole. The caller must make or read them in parts
+    /// ([`Session::multiply_in_parts`](crate::session::Session::multiply_in_parts)).
     #[must_use]
     pub fn in_parts(self) -> Self {
         Self {
@@ -203,7 +211,7 @@ impl Problem {
         }
     }
 
-    /// Whether A and B may be held in parts of k.
+    /// Returns `true` if A and B may be held in parts of k.
     pub fn may_be_in_parts(&self) -> bool {
         self.in_parts
     }
@@ -233,7 +241,7 @@ impl Problem {
         self.ops
     }
 
-    /// What the nodes' shares are to be cut from.
+    /// The choice of what is divided among the nodes.
     pub fn split(&self) -> SplitChoice {
         self.split
     }
@@ -243,25 +251,27 @@ impl Problem {
         self.element
     }
 
-    /// Width of the panels on so many ranks: the inner dimension of an update, and what is sent at a time. Where nobody
-    /// says, it is a multiple of the block, wide enough for the BLAS to be near its peak, and narrow enough that there are
-    /// some dozens of steps to hide communication in. One rank has nothing to hide.
+    /// Returns the width of the panels on this number of ranks: the inner dimension of an update, and of a message.
+    ///
+    /// A width that the caller did not set is a multiple of the block. It is wide enough for the BLAS to be near its peak,
+    /// and narrow enough for some dozens of steps that hide communication. One rank has none to hide.
     pub fn panel(&self, ranks: usize) -> usize {
-        let by_itself = match ranks {
+        let default = match ranks {
             1 => whole_blocks(SINGLE_PANEL, self.block),
             _ => whole_blocks(WIDE_PANEL.min(self.k / MIN_STEPS), self.block),
         };
-        self.panel.unwrap_or(by_itself).min(self.k.max(1))
+        self.panel.unwrap_or(default).min(self.k.max(1))
     }
 
-    /// The same with the width of the panels that is predicted to be best, where nobody says one: narrow panels cost updates
-    /// that read and write C once more, `t·NARROWNESS/w` of the arithmetic's `compute_s`, and wide ones a first panel that
-    /// those wait for who do not hold it, `w/k` of the messages' `travel_s`. Both together are least for
-    /// `w = √(NARROWNESS·k·compute_s/travel_s)`.
+    /// Returns the same multiplication with the best panel width by prediction, unless the caller set one.
+    ///
+    /// Narrow panels cost more updates that read and write C: `compute_s·NARROWNESS/w`. Wide panels cost a longer wait for
+    /// the first panel on ranks that do not hold it: `travel_s·w/k`. The sum is least for
+    /// `w = √(NARROWNESS·k·compute_s/travel_s)`, with both times in seconds.
     #[must_use]
     pub(crate) fn with_best_panel(self, compute_s: f64, travel_s: f64) -> Self {
         let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
-        // Not a number where there is neither.
+        // 0/0 is not a number, for which the comparison is false.
         let width = if best >= NARROW_KERNEL as f64 {
             best.min(WIDEST_PANEL as f64) as usize
         } else {
@@ -274,9 +284,10 @@ impl Problem {
         }
     }
 
-    /// Inner dimension of the update whose time tells the devices' speeds: that of the panels, unless fewer than `steps`
-    /// of them make up k. Then it is narrower, whole blocks if it can be, so that measuring costs a small part of the
-    /// whole; but not so narrow that it is another kernel, which spends its time on C and not on arithmetic.
+    /// Returns the inner dimension of the update that is measured.
+    ///
+    /// It is the panel width, unless fewer than `steps` panels make up k. Then it is narrower, in whole blocks if possible,
+    /// so that measuring costs a small part of the run. Below 128 it would be another kernel, bound by the memory of C.
     pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
         let affordable = self.k / steps.max(1);
         whole_blocks(affordable.max(NARROW_KERNEL), self.block).min(self.panel(ranks))
@@ -300,7 +311,7 @@ impl Problem {
         self.element.flop() * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// Bytes of the three matrices together, as far as they are held at a time: of A and B at least a panel.
+    /// Bytes of the three matrices that are held at a time. If A and B may be in parts of k, a narrow panel of each counts.
     pub fn matrix_bytes(&self) -> u64 {
         let k = match (self.in_parts, self.split) {
             (true, SplitChoice::Auto | SplitChoice::C) => NARROW_KERNEL.min(self.k),
@@ -319,16 +330,18 @@ mod tests {
     #[test]
     fn panels_are_wide_where_little_travels_and_narrow_where_much_does() {
         let problem = Problem::new(4096, 4096, 4096, 64).unwrap();
-        let width = |compute_s, travel_s| {
+        let cases = [
+            (1.0, 0.0, 512),
+            (1.0, 0.001, 512),
+            // √(12·4096·1/0.6) = 286, in whole blocks.
+            (1.0, 0.6, 256),
+            (1.0, 100.0, 128),
+            (0.0, 0.0, 128),
+        ];
+        for (compute_s, travel_s, width) in cases {
             let chosen = problem.with_best_panel(compute_s, travel_s);
-            chosen.panel(2)
-        };
-        assert_eq!(width(1.0, 0.0), 512);
-        assert_eq!(width(1.0, 0.001), 512);
-        // √(12·4096·1/0.6) = 286, in whole blocks.
-        assert_eq!(width(1.0, 0.6), 256);
-        assert_eq!(width(1.0, 100.0), 128);
-        assert_eq!(width(0.0, 0.0), 128);
+            assert_eq!(chosen.panel(2), width);
+        }
         let asked = problem.with_panel(40).unwrap();
         assert_eq!(asked.with_best_panel(1.0, 0.0).panel(2), 40);
         let short = Problem::new(65536, 512, 300, 128).unwrap();

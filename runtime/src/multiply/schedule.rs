@@ -1,15 +1,16 @@
-//! Who sends what to whom in one step of SUMMA.
+//! The messages of one SUMMA step: each rank's sends and receives.
 //!
 //! In step `s` every rank needs the rows of its part of C from the pivot columns of A, and the columns of its part from
-//! the pivot rows of B. A piece goes from the rank that holds it to each rank that needs it, once, so the volume is what the
-//! layout says it is: per step, the half perimeters of the parts less what a rank holds itself. Where several ranks need
-//! the very same piece, they pass it on in a [tree](super::tree) if the links make that faster than sending it to one after
-//! the other. The pivot is as wide as the panels, whatever the blocks are, so that several ranks may hold a part of it.
+//! the pivot rows of B. A piece goes once from its holder to each rank that needs it. Per step the volume is therefore the
+//! half perimeters of the parts, less the share that a rank holds itself. Ranks that need the same piece pass it on in a
+//! [tree](super::tree) if the measured links make that faster than sending it to one after the other. The pivot is as wide
+//! as the panels, whatever the block size, so several ranks may hold a part of it.
 //!
-//! Steps go through k in an [order](super::order) that spreads them over those who hold it: the same for all ranks where
-//! pieces may be passed on, and otherwise each rank's own.
+//! Steps go through k in an [order](super::order) that spreads them over its holders. All ranks share one order if pieces
+//! may be passed on; otherwise each rank has its own.
 
 use std::cell::OnceCell;
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use isochron_devices::ViewMut;
@@ -21,12 +22,13 @@ use super::tree;
 use crate::comm::MAX_TAG;
 use crate::matrix::{Part, intersect};
 
-/// The factors of a product, as indices.
+/// Index of factor A.
 pub(super) const A: usize = 0;
+/// Index of factor B.
 pub(super) const B: usize = 1;
 
-/// So many ranks may need the same lines of a factor, its holder among them, without any passing it on: two others have it as
-/// soon when it is sent to both, whatever the links are.
+/// Ranks that may need the same lines of a factor, the holder included, without relays. Two receivers get a piece no
+/// sooner from a relay than from its holder, whatever the links.
 const MOST_WITHOUT_RELAYS: usize = 3;
 
 /// Rows and columns of a factor.
@@ -37,7 +39,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    fn of(part: &Part) -> Self {
+    fn of_part(part: &Part) -> Self {
         Self {
             rows: part.row_range(),
             cols: part.col_range(),
@@ -48,22 +50,25 @@ impl Block {
         self.rows.len() * self.cols.len()
     }
 
-    fn intersection(&self, other: &Self) -> Self {
+    fn intersect(&self, other: &Self) -> Self {
         Self {
             rows: intersect(&self.rows, &other.rows),
             cols: intersect(&self.cols, &other.cols),
         }
     }
 
-    /// Where `part` of this block lies in a buffer that holds the block column after column.
-    pub(super) fn place<'b, T>(&self, part: &Block, buffer: &'b mut [T]) -> ViewMut<'b, T> {
+    /// Returns the place of `part` in a buffer that holds this block column by column.
+    pub(super) fn view_part<'b, T>(&self, part: &Block, buffer: &'b mut [T]) -> ViewMut<'b, T> {
         let (rows, cols) = (self.rows.len(), self.cols.len());
-        let from = |range: &Range<usize>, start: usize| range.start - start..range.end - start;
         ViewMut::new(buffer, rows, cols, rows.max(1)).into_block(
-            from(&part.rows, self.rows.start),
-            from(&part.cols, self.cols.start),
+            shift_back(&part.rows, self.rows.start),
+            shift_back(&part.cols, self.cols.start),
         )
     }
+}
+
+fn shift_back(range: &Range<usize>, by: usize) -> Range<usize> {
+    range.start - by..range.end - by
 }
 
 /// A block on its way between this rank and another one.
@@ -72,19 +77,19 @@ pub(super) struct PanelPiece {
     /// The other rank.
     pub rank: usize,
     pub block: Block,
-    /// 0 for one that comes straight from its holder, in order; for one that is passed on, a number that no other piece on
-    /// its way has.
+    /// 0 for a piece that comes straight from its holder, in order. A relayed piece has a number that no other piece under
+    /// way has.
     pub tag: u32,
-    /// The ranks that this one passes it on to.
+    /// The ranks to which the receiver passes it on.
     pub forward: Vec<usize>,
 }
 
-/// One rank's share of one step, for one factor: what it sends is what the readers need in that step of theirs.
+/// One rank's share of one step, for one factor. Its sends are what the readers need in their own step of that number.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct StepTransfers {
     pub sends: Vec<PanelPiece>,
     pub recvs: Vec<PanelPiece>,
-    /// What this rank holds itself of what it needs.
+    /// The block that this rank both needs and holds.
     pub own: Option<Block>,
 }
 
@@ -93,17 +98,17 @@ pub(super) struct StepTransfers {
 pub(super) struct StepSchedule {
     rank: usize,
     width: usize,
-    /// The indices along k that this rank computes over.
+    /// The indices along k over which this rank computes.
     k: Range<usize>,
-    /// Whether each rank begins with what it holds.
+    /// `true` if each rank begins with a piece that it holds.
     own_orders: bool,
-    /// Made when it is asked for the first time: much is known without.
+    /// Made on first use, since many questions need no order.
     order: OnceCell<StepOrder>,
-    /// What every rank holds of each factor.
+    /// Every rank's part of each factor.
     factors: [Vec<Part>; 2],
     /// The part of C that every rank computes with panels of this rank's k.
     c_parts: Vec<Part>,
-    /// How many steps' panels there are at a time.
+    /// Sets of panels that exist at a time.
     sets: usize,
     relays: Relays,
 }
@@ -111,16 +116,16 @@ pub(super) struct StepSchedule {
 impl StepSchedule {
     pub(super) fn new(plan: &Plan, rank: usize) -> Self {
         let ranks = 0..plan.n_ranks();
-        // Where k is split, nobody else computes with what this rank holds.
-        let computed = |other: usize| match plan.split() {
-            Split::K(_) if other != rank => Part::default(),
-            _ => plan.computed(other),
-        };
-        let factors = plan.factors().map(|factor| {
-            let parts = ranks.clone().map(|rank| factor.part(rank));
-            parts.collect()
-        });
-        let c_parts: Vec<Part> = ranks.map(computed).collect();
+        let factors = plan
+            .factors()
+            .map(|factor| ranks.clone().map(|rank| factor.part(rank)).collect());
+        let c_parts: Vec<Part> = ranks
+            .map(|other| match plan.split() {
+                // If k is split, no other rank computes with this rank's share of the factors.
+                Split::K(_) if other != rank => Part::default(),
+                _ => plan.computed(other),
+            })
+            .collect();
         Self {
             rank,
             width: plan.panel(),
@@ -139,98 +144,97 @@ impl StepSchedule {
         }
     }
 
-    /// The part of C that this rank computes.
+    /// Returns the part of C that this rank computes.
     pub(super) fn c(&self) -> Part {
         self.c_parts[self.rank]
     }
 
-    /// Whether this rank needs panels of A, and of B, that it does not hold itself, in any step.
+    /// Returns, for A and B, `true` if this rank needs a panel in some step that it does not hold itself.
     pub(super) fn needs_panels(&self) -> [bool; 2] {
         let needed = self.needed_by(self.rank, &self.k);
         [A, B].map(|side| {
-            let held = Block::of(&self.factors[side][self.rank]);
-            needed[side].len() > 0 && held.intersection(&needed[side]) != needed[side]
+            let held = Block::of_part(&self.factors[side][self.rank]);
+            needed[side].len() > 0 && held.intersect(&needed[side]) != needed[side]
         })
     }
 
-    /// Whether this rank reads a factor at all.
-    pub(super) fn reads(&self, side: usize) -> bool {
+    /// Returns `true` if this rank reads the factor in some step.
+    pub(super) fn reads_factor(&self, side: usize) -> bool {
         self.needed_by(self.rank, &self.k)[side].len() > 0
     }
 
-    /// How many rows of A, or columns of B, this rank packs for others in a step, at most: those of each piece once, or once
-    /// for each who needs it where these may want different pieces of k.
+    /// Returns the most rows of A, or columns of B, that this rank packs for others in a step. Each piece counts once, or
+    /// once per reader if readers may want different pieces of k.
     pub(super) fn sent_across(&self, side: usize) -> usize {
-        let pieces = self.readers(side, |_| self.k.clone()).into_iter();
-        let across = |(block, readers): (Block, Vec<usize>)| {
-            let lines = match side {
-                A => block.rows.len(),
-                _ => block.cols.len(),
-            };
-            lines * if self.own_orders { readers.len() } else { 1 }
-        };
-        pieces.map(across).sum()
+        let pieces = self.readers_by_block(side, |_| self.k.clone());
+        pieces
+            .iter()
+            .map(|(block, readers)| {
+                let lines = if side == A { &block.rows } else { &block.cols };
+                lines.len() * if self.own_orders { readers.len() } else { 1 }
+            })
+            .sum()
     }
 
-    /// The indices along k of a rank's step.
-    fn pivot(&self, rank: usize, step: usize) -> Range<usize> {
-        let order = self.order.get_or_init(|| {
-            let first = |rank| {
-                if self.own_orders {
-                    self.fullest_piece(rank)
-                } else {
-                    0
-                }
-            };
-            StepOrder::new(self.pieces(), (0..self.c_parts.len()).map(first))
+    /// Returns the indices along k of a rank's step.
+    fn pivot_range(&self, rank: usize, step: usize) -> Range<usize> {
+        let order = self.order.get_or_init(|| self.make_order());
+        self.piece_range(order.piece_at(rank, step))
+    }
+
+    fn make_order(&self) -> StepOrder {
+        let firsts = (0..self.c_parts.len()).map(|rank| match self.own_orders {
+            true => self.fullest_piece(rank),
+            false => 0,
         });
-        self.piece(order.piece(rank, step))
+        StepOrder::new(self.piece_count(), firsts)
     }
 
-    fn pieces(&self) -> usize {
+    fn piece_count(&self) -> usize {
         self.k.len().div_ceil(self.width)
     }
 
-    /// The indices along k of a piece, counted in order of k.
-    fn piece(&self, index: usize) -> Range<usize> {
+    /// Returns the indices along k of a piece; pieces are counted in order of k.
+    fn piece_range(&self, index: usize) -> Range<usize> {
         let start = self.k.start + index * self.width;
         start..(start + self.width).min(self.k.end)
     }
 
-    /// A piece of k of which a rank holds as much as of any.
+    /// Returns the first piece of k of which a rank holds at least as much as of any other.
     fn fullest_piece(&self, rank: usize) -> usize {
-        let [of_a, of_b] = [A, B].map(|side| Block::of(&self.factors[side][rank]));
-        let held = |piece: usize| {
-            let k = self.piece(piece);
-            let columns = intersect(&of_a.cols, &k).len();
-            let rows = intersect(&of_b.rows, &k).len();
-            columns * of_a.rows.len() + rows * of_b.cols.len()
-        };
-        // It is the first whole one of A's, of B's or of both's, if there is a whole one.
-        let starts = [
-            of_a.cols.start,
-            of_b.rows.start,
-            of_a.cols.start.max(of_b.rows.start),
-        ];
-        let pieces = starts.into_iter().flat_map(|start| {
-            let before = start.saturating_sub(self.k.start) / self.width;
-            [before, before + 1]
-        });
-        let last = self.pieces().saturating_sub(1);
-        let pieces = pieces.map(|piece| piece.min(last));
-        pieces
-            .max_by_key(|&piece| (held(piece), std::cmp::Reverse(piece)))
+        let (of_a, of_b) = (&self.factors[A][rank], &self.factors[B][rank]);
+        // It is the first whole piece of A's, of B's or of both's range of k, if there is a whole one.
+        let starts = [of_a.col, of_b.row, of_a.col.max(of_b.row)];
+        let last = self.piece_count().saturating_sub(1);
+        starts
+            .into_iter()
+            .flat_map(|start| {
+                let before = start.saturating_sub(self.k.start) / self.width;
+                [before.min(last), (before + 1).min(last)]
+            })
+            .max_by_key(|&piece| (self.held_elements(rank, piece), Reverse(piece)))
             .unwrap_or(0)
     }
 
-    /// What this rank needs of each factor in one step.
-    pub(super) fn panels(&self, step: usize) -> [Block; 2] {
-        self.needed_by(self.rank, &self.pivot(self.rank, step))
+    /// Returns the elements of both factors that a rank holds of a piece of k.
+    fn held_elements(&self, rank: usize, piece: usize) -> usize {
+        let (of_a, of_b) = (&self.factors[A][rank], &self.factors[B][rank]);
+        let k = self.piece_range(piece);
+        intersect(&of_a.col_range(), &k).len() * of_a.rows
+            + intersect(&of_b.row_range(), &k).len() * of_b.cols
     }
 
-    /// What a rank needs of each factor for these indices along k.
+    /// Returns the blocks of A and B that this rank needs in a step.
+    pub(super) fn panel_blocks(&self, step: usize) -> [Block; 2] {
+        self.needed_by(self.rank, &self.pivot_range(self.rank, step))
+    }
+
+    /// Returns the blocks of A and B that a rank needs for these indices along k.
     fn needed_by(&self, rank: usize, k: &Range<usize>) -> [Block; 2] {
         let part = &self.c_parts[rank];
+        if part.is_empty() {
+            return [Block::default(), Block::default()];
+        }
         let of_a = Block {
             rows: part.row_range(),
             cols: k.clone(),
@@ -239,62 +243,63 @@ impl StepSchedule {
             rows: k.clone(),
             cols: part.col_range(),
         };
-        if part.is_empty() {
-            return [Block::default(), Block::default()];
-        }
         [of_a, of_b]
     }
 
-    /// What of a factor comes and goes in one step.
-    pub(super) fn transfers(&self, step: usize, side: usize) -> StepTransfers {
+    /// Returns this rank's sends and receives of one factor in a step.
+    pub(super) fn step_transfers(&self, step: usize, side: usize) -> StepTransfers {
         let me = self.rank;
-        let shared = |holder, reader| self.shared(side, &self.pivot(reader, step), holder, reader);
         let mut transfers = StepTransfers {
-            own: shared(me, me),
+            own: self.shared_block(side, &self.pivot_range(me, step), me, me),
             ..StepTransfers::default()
         };
-        for (block, readers) in self.readers(side, |reader| self.pivot(reader, step)) {
-            let route = self.route(step, side, me, (&block, readers));
-            transfers.sends.extend(route.sent(block));
+        for (block, readers) in self.readers_by_block(side, |reader| self.pivot_range(reader, step))
+        {
+            let route = self.route_block(step, side, me, (&block, readers));
+            transfers.sends.extend(route.sent_pieces(block));
         }
-        for holder in self.others(me) {
-            let Some(block) = shared(holder, me) else {
+        for holder in self.other_ranks(me) {
+            let my_pivot = self.pivot_range(me, step);
+            let Some(block) = self.shared_block(side, &my_pivot, holder, me) else {
                 continue;
             };
-            let same = |&reader: &usize| shared(holder, reader).as_ref() == Some(&block);
-            let readers = self.others(holder).filter(same).collect();
-            let route = self.route(step, side, holder, (&block, readers));
-            transfers.recvs.extend(route.received(me, block));
+            let readers = self.other_ranks(holder).filter(|&reader| {
+                let pivot = self.pivot_range(reader, step);
+                self.shared_block(side, &pivot, holder, reader).as_ref() == Some(&block)
+            });
+            let route = self.route_block(step, side, holder, (&block, readers.collect()));
+            transfers.recvs.extend(route.received_piece(me, block));
         }
         transfers
     }
 
-    fn others(&self, rank: usize) -> impl Iterator<Item = usize> + use<> {
+    fn other_ranks(&self, rank: usize) -> impl Iterator<Item = usize> + use<> {
         (0..self.c_parts.len()).filter(move |&other| other != rank)
     }
 
-    /// What `reader` needs of what `holder` holds.
-    fn shared(
+    /// Returns the block that `reader` needs for these indices along k and `holder` holds.
+    fn shared_block(
         &self,
         side: usize,
         pivot: &Range<usize>,
         holder: usize,
         reader: usize,
     ) -> Option<Block> {
-        let held = Block::of(&self.factors[side][holder]);
-        let block = held.intersection(&self.needed_by(reader, pivot)[side]);
+        let held = Block::of_part(&self.factors[side][holder]);
+        let block = held.intersect(&self.needed_by(reader, pivot)[side]);
         (block.len() > 0).then_some(block)
     }
 
-    /// The blocks that others need, over what is theirs of k, of what this rank holds, each with those who need it.
-    fn readers(
+    /// Returns the blocks of this rank's part that others need, each with its readers. `k_of` gives each reader's indices
+    /// along k.
+    fn readers_by_block(
         &self,
         side: usize,
         k_of: impl Fn(usize) -> Range<usize>,
     ) -> Vec<(Block, Vec<usize>)> {
         let mut all: Vec<(Block, Vec<usize>)> = Vec::new();
-        for reader in self.others(self.rank) {
-            let Some(block) = self.shared(side, &k_of(reader), self.rank, reader) else {
+        for reader in self.other_ranks(self.rank) {
+            let Some(block) = self.shared_block(side, &k_of(reader), self.rank, reader) else {
                 continue;
             };
             match all.iter_mut().find(|(other, _)| *other == block) {
@@ -305,8 +310,8 @@ impl StepSchedule {
         all
     }
 
-    /// How a block gets from its holder to its readers: the same on every rank that asks.
-    fn route(
+    /// Returns the route of a block from its holder to its readers, the same on every rank that asks.
+    fn route_block(
         &self,
         step: usize,
         side: usize,
@@ -314,10 +319,10 @@ impl StepSchedule {
         (block, readers): (&Block, Vec<usize>),
     ) -> PieceRoute {
         let ranks = self.c_parts.len();
-        // A set of panels is used again when its messages are done, so that no two steps under way have the same number.
+        // A set of panels is used again only when its messages are done, so no two steps under way share a number.
         let tag = ((step % self.sets) * 2 + side) * ranks + holder + 1;
         let tag = u32::try_from(tag).ok().filter(|&tag| tag <= MAX_TAG);
-        let relayed = self.relays.favour(block.len(), readers.len());
+        let relayed = self.relays.favours_relay(block.len(), readers.len());
         PieceRoute {
             members: std::iter::once(holder).chain(readers).collect(),
             tag: tag.filter(|_| relayed),
@@ -325,16 +330,16 @@ impl StepSchedule {
     }
 }
 
-/// When pieces are passed on.
+/// The facts that decide whether a piece is passed on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Relays {
-    /// What the links were measured to carry; where nobody knows, the bytes are what counts.
+    /// Measured capacity of the links. Without it, the number of rounds decides.
     pub links: Option<Links>,
     pub element_bytes: usize,
 }
 
 impl Relays {
-    fn favour(&self, elements: usize, receivers: usize) -> bool {
+    fn favours_relay(&self, elements: usize, receivers: usize) -> bool {
         match &self.links {
             Some(links) => links.favour_relays((elements * self.element_bytes) as f64, receivers),
             None => (rounds(receivers) as usize) < receivers,
@@ -342,17 +347,17 @@ impl Relays {
     }
 }
 
-/// How a block gets from its holder to all who need it.
+/// The way of a block from its holder to all its readers.
 struct PieceRoute {
-    /// The holder, and the others in ascending order.
+    /// The holder, then the readers in ascending order.
     members: Vec<usize>,
-    /// Of one that is passed on in a tree.
+    /// Message number of a block that is passed on in a tree.
     tag: Option<u32>,
 }
 
 impl PieceRoute {
-    /// What the holder sends.
-    fn sent(&self, block: Block) -> impl Iterator<Item = PanelPiece> {
+    /// Returns the messages that the holder sends.
+    fn sent_pieces(&self, block: Block) -> impl Iterator<Item = PanelPiece> {
         let (tag, members) = (self.tag.unwrap_or(0), self.members.len());
         let to: Vec<usize> = match self.tag {
             Some(_) => tree::children(0, members).collect(),
@@ -366,15 +371,10 @@ impl PieceRoute {
         })
     }
 
-    /// What `reader` receives and passes on.
-    fn received(&self, reader: usize, block: Block) -> Option<PanelPiece> {
-        let member = self
-            .members
-            .iter()
-            .skip(1)
-            .position(|&rank| rank == reader)?
-            + 1;
-        let rank_of = |member: usize| self.members[member];
+    /// Returns the message that `reader` receives, with the ranks to which it passes it on.
+    fn received_piece(&self, reader: usize, block: Block) -> Option<PanelPiece> {
+        let readers = &self.members[1..];
+        let member = readers.iter().position(|&rank| rank == reader)? + 1;
         Some(match self.tag {
             None => PanelPiece {
                 rank: self.members[0],
@@ -383,11 +383,11 @@ impl PieceRoute {
                 forward: Vec::new(),
             },
             Some(tag) => PanelPiece {
-                rank: rank_of(tree::parent(member)?),
+                rank: self.members[tree::parent(member)?],
                 block,
                 tag,
                 forward: tree::children(member, self.members.len())
-                    .map(rank_of)
+                    .map(|child| self.members[child])
                     .collect(),
             },
         })
@@ -405,7 +405,7 @@ mod tests {
     use crate::matrix::Distribution;
     use crate::multiply::Problem;
 
-    /// Every rank's schedule for a layout of these areas.
+    /// Returns every rank's schedule for a layout of these areas.
     fn schedules(areas: &[f64], [m, n, k]: [usize; 3], panel: usize) -> Vec<StepSchedule> {
         let problem = Problem::new(m, n, k, 3).unwrap().with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
@@ -417,6 +417,23 @@ mod tests {
             .collect()
     }
 
+    /// Sender, receiver, tag and block of a message.
+    type SentPiece = (usize, usize, u32, Block);
+
+    fn sort_key(piece: &SentPiece) -> (usize, usize, u32, usize, usize) {
+        let (from, to, tag, block) = piece;
+        (*from, *to, *tag, block.rows.start, block.cols.start)
+    }
+
+    /// Counts the elements of both factors that a rank holds and needs over these indices along k.
+    fn count_held(schedule: &StepSchedule, k: &Range<usize>) -> usize {
+        [A, B]
+            .into_iter()
+            .filter_map(|side| schedule.shared_block(side, k, schedule.rank, schedule.rank))
+            .map(|block| block.len())
+            .sum()
+    }
+
     proptest! {
         #[test]
         fn what_is_sent_or_passed_on_is_what_is_received(
@@ -425,7 +442,7 @@ mod tests {
         ) {
             let schedules = schedules(&areas, shape, panel);
             for (step, side) in (0..shape[2].div_ceil(panel)).flat_map(|step| [(step, A), (step, B)]) {
-                let all: Vec<StepTransfers> = schedules.iter().map(|s| s.transfers(step, side)).collect();
+                let all: Vec<StepTransfers> = schedules.iter().map(|s| s.step_transfers(step, side)).collect();
                 let (mut sent, mut received) = (Vec::new(), Vec::new());
                 for (rank, transfers) in all.iter().enumerate() {
                     for piece in &transfers.sends {
@@ -438,15 +455,12 @@ mod tests {
                         sent.extend(passed.map(|&to| (rank, to, piece.tag, piece.block.clone())));
                         elements += piece.block.len();
                     }
-                    prop_assert_eq!(elements, schedules[rank].panels(step)[side].len());
+                    prop_assert_eq!(elements, schedules[rank].panel_blocks(step)[side].len());
                 }
-                let key = |piece: &(usize, usize, u32, Block)| {
-                    (piece.0, piece.1, piece.2, piece.3.rows.start, piece.3.cols.start)
-                };
-                sent.sort_by_key(key);
-                received.sort_by_key(key);
+                sent.sort_by_key(sort_key);
+                received.sort_by_key(sort_key);
                 prop_assert_eq!(&sent, &received);
-                // What has a number is alone with it on its way.
+                // No two numbered messages of one pair of ranks share a number.
                 let numbered: Vec<_> = sent.iter().filter(|piece| piece.2 > 0).collect();
                 for pair in numbered.windows(2) {
                     prop_assert_ne!((pair[0].0, pair[0].1, pair[0].2), (pair[1].0, pair[1].1, pair[1].2));
@@ -463,17 +477,14 @@ mod tests {
         ) {
             let width = panel.min(shape[2]);
             for schedule in schedules(&areas, shape, panel) {
-                let steps = (0..shape[2].div_ceil(width)).map(|step| schedule.panels(step)[A].cols.clone());
+                let steps = (0..shape[2].div_ceil(width)).map(|step| schedule.panel_blocks(step)[A].cols.clone());
                 let mut seen: Vec<_> = steps.collect();
                 if schedule.c().is_empty() {
                     continue;
                 }
-                let held = |k: &Range<usize>| {
-                    let own = |side| schedule.shared(side, k, schedule.rank, schedule.rank);
-                    [A, B].into_iter().filter_map(own).map(|block| block.len()).sum::<usize>()
-                };
                 if schedule.own_orders {
-                    prop_assert_eq!(Some(held(&seen[0])), seen.iter().map(held).max());
+                    let most = seen.iter().map(|k| count_held(&schedule, k)).max();
+                    prop_assert_eq!(Some(count_held(&schedule, &seen[0])), most);
                 }
                 seen.sort_by_key(|k| k.start);
                 let all: Vec<usize> = seen.into_iter().flatten().collect();
@@ -485,22 +496,25 @@ mod tests {
     #[test]
     fn two_equal_ranks_wait_for_nothing_and_then_send_to_each_other() {
         for schedule in schedules(&[1.0, 1.0], [12, 24, 24], 3) {
-            let [now, next] = [0, 1].map(|step| schedule.transfers(step, A));
+            let [now, next] = [0, 1].map(|step| schedule.step_transfers(step, A));
             assert!(now.recvs.is_empty() && now.sends.is_empty());
             assert!(next.recvs.len() == 1 && next.sends.len() == 1);
         }
     }
 
+    /// Returns how many pieces the first of `ranks` in a row sends of A, and `true` if one of them is relayed.
+    fn count_sent(ranks: usize) -> (usize, bool) {
+        let schedules = schedules(&vec![1.0; ranks], [4, 3 * ranks, 24], 3);
+        let sent: Vec<PanelPiece> = (0..8)
+            .flat_map(|step| schedules[0].step_transfers(step, A).sends)
+            .collect();
+        (sent.len(), sent.iter().any(|piece| piece.tag > 0))
+    }
+
     #[test]
     fn few_receivers_are_sent_to_and_many_pass_it_on() {
-        let relayed = |areas: usize| {
-            let schedules = schedules(&vec![1.0; areas], [4, 3 * areas, 24], 3);
-            let sent = (0..8).flat_map(|step| schedules[0].transfers(step, A).sends);
-            let sent: Vec<PanelPiece> = sent.collect();
-            (sent.len(), sent.iter().any(|piece| piece.tag > 0))
-        };
-        // One row of ranks, who all need the same of A.
-        assert_eq!(relayed(3), (6, false));
-        assert_eq!(relayed(8), (3, true));
+        // All ranks of one row need the same part of A.
+        assert_eq!(count_sent(3), (6, false));
+        assert_eq!(count_sent(8), (3, true));
     }
 }

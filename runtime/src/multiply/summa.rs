@@ -1,4 +1,9 @@
-//! The steps of a multiplication: what is computed, and what travels meanwhile.
+//! The SUMMA step ([`Summa::run_step`]) and the loop over all steps.
+//!
+//! In a step every device updates its slice of C with the pivot panels of A and B, while the panels of later steps travel.
+//!
+//! # References
+//! van de Geijn and Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997, section 3.
 
 use std::time::Instant;
 
@@ -12,14 +17,14 @@ use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 
-/// What makes a part of A and of B.
+/// Makes a part of A and of B.
 pub type MakePart<'m, T> = dyn FnMut(&PartOfK) -> Result<(Matrix<T>, Matrix<T>), Error> + 'm;
 
-/// Where A and B come from.
+/// The source of A and B.
 pub(super) enum Factors<'f, 'm, T> {
-    /// They are here.
+    /// This rank's whole share is here.
     Held((&'f Matrix<T>, &'f Matrix<T>)),
-    /// Their parts are made when it is their turn.
+    /// Their parts of k are made, each in its turn.
     Made(&'f mut MakePart<'m, T>),
 }
 
@@ -33,14 +38,17 @@ pub(super) struct Summa<'a, 'f, 'm, T> {
     pub busy_s: Vec<f64>,
     pub exposed_s: f64,
     pub parts_s: f64,
-    /// The first failure of a device. The messages go on without the arithmetic, since the other ranks wait
-    /// for them; the ranks agree on the failure at the end.
+    /// The first failure of a device. The messages go on without the arithmetic, since other ranks wait for them; the
+    /// ranks agree on the failure at the end.
     pub failure: Option<Error>,
 }
 
 impl<'a, T: Element> Summa<'a, '_, '_, T> {
-    /// A job of every device: `C = beta·C`, and all steps on it. An error is one of all ranks.
-    pub(super) fn job(
+    /// Runs the job of every device: `C = beta·C`, then all steps on it.
+    ///
+    /// # Errors
+    /// The same on every rank.
+    pub(super) fn run_job(
         &mut self,
         beta: T,
         sets: &mut [StepPanels<'a, T>],
@@ -48,29 +56,34 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     ) -> Result<Volume, Error> {
         let depth = self.plan.depth(self.comm.rank());
         if c.is_changed_by(beta) {
-            self.guard(|team, slices| team.scale(beta, c.local_mut(), slices));
+            self.scale_c(beta, c);
         }
-        self.timed(|team, slices| team.begin(c.local_mut(), slices, depth));
+        self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
         let mut volume = Volume::default();
         if self.alpha != T::ZERO {
             for part in 0..self.plan.k_parts() {
-                volume.add(self.part(part, sets, c)?);
-                // What is not held has to be made, at a cost, which is in vain when a device has failed.
-                if self.plan.k_parts() > 1 && self.comm.largest(self.has_failed()) > 0.0 {
+                volume.add(self.run_part(part, sets, c)?);
+                // Making the next part costs time, in vain if a device of any rank has failed.
+                if self.plan.k_parts() > 1 && self.any_rank_failed() {
                     break;
                 }
             }
         }
-        self.timed(|team, slices| team.finish(c.local_mut(), slices));
+        self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
         Ok(volume)
     }
 
-    fn has_failed(&self) -> f64 {
-        f64::from(u8::from(self.failure.is_some()))
+    /// Returns `true` if a device of any rank has failed.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn any_rank_failed(&self) -> bool {
+        let failed = f64::from(u8::from(self.failure.is_some()));
+        self.comm.largest(failed) > 0.0
     }
 
-    /// The steps of a part of k.
-    fn part(
+    /// Runs the steps of a part of k.
+    fn run_part(
         &mut self,
         index: usize,
         sets: &mut [StepPanels<'a, T>],
@@ -84,7 +97,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
                 let start = Instant::now();
                 made = agree(
                     comm,
-                    make(&part).and_then(|made| alone(made, &part, comm.rank())),
+                    make(&part).and_then(|made| accept_part(made, &part, comm.rank())),
                 )?;
                 self.parts_s += start.elapsed().as_secs_f64();
                 (&made.0, &made.1)
@@ -98,66 +111,73 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             factors: plan.operands(factors),
             c: schedule.c(),
         };
-        Ok(self.run(&operands, plan.steps(), sets, c))
+        Ok(self.run_steps(&operands, plan.steps(), sets, c))
     }
 
-    /// Runs every step. While one computes, this thread sends for the steps ahead that there are sets for, copies what needs no
-    /// message, and makes all messages progress. Nobody waits for what is packed for a step but the first.
-    fn run(
+    /// Runs all steps of SUMMA.
+    fn run_steps(
         &mut self,
         operands: &StepOperands<'a, '_, T>,
         steps: usize,
         sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
     ) -> Volume {
-        let mut total = Volume::default();
-        let mut add = |volume: Volume| total.add(volume);
-        let mut sent_for = steps.min(1);
-        if sent_for > 0 {
-            add(sets[0].start(operands, 0));
-        }
+        let mut ahead = StepsAhead {
+            operands,
+            steps,
+            unsent: 0,
+            sent: Volume::default(),
+        };
+        ahead.drive_messages(0, &mut sets[..1]);
         for step in 0..steps {
-            let span = tracing::trace_span!("step", step);
-            let _entered = span.enter();
             // The sets in the order of their steps: this one, those ahead, and the one that has become free.
             sets.rotate_left(usize::from(step > 0));
-            self.wait_for(sets, operands);
-            let (now, ahead) = sets.split_at_mut(1);
-            let (next, later) = ahead.split_at_mut(1);
-            let next_is_here = step + 1 < sent_for && next[0].progress();
-            // Whether anything is still under way.
-            let mut duty = |next: Option<&mut StepPanels<'a, T>>| {
-                let first = step + 2 - usize::from(next.is_some());
-                let mut more = false;
-                for (ahead, panels) in (first..steps).zip(next.into_iter().chain(&mut *later)) {
-                    if ahead == sent_for {
-                        add(panels.start(operands, ahead));
-                        sent_for += 1;
-                    }
-                    more |= !panels.progress();
-                }
-                more
-            };
-            if operands.c.is_empty() {
-                // There is nothing to compute, but others need what this rank holds.
-            } else if next_is_here {
-                let next = next[0].both(operands).into();
-                self.update(now[0].both(operands).into(), Some(next), c, &mut || {
-                    duty(None)
-                });
-            } else {
-                self.update(now[0].both(operands).into(), None, c, &mut || {
-                    duty(Some(&mut next[0]))
-                });
-            }
-            duty(Some(&mut next[0]));
+            self.run_step(step, &mut ahead, sets, c);
         }
-        total
+        ahead.sent
     }
 
-    /// Waits for the panels of the first of these sets, which it should not need to. What others wait for may pass through
-    /// the sets of later steps.
-    fn wait_for(&mut self, sets: &mut [StepPanels<'_, T>], operands: &StepOperands<'_, '_, T>) {
+    /// Runs one SUMMA step: waits for its panels, then lets every device update its slice of C.
+    ///
+    /// Meanwhile this thread sends for the steps ahead that have a set of panels, copies the pieces that need no message,
+    /// and makes all messages progress. Only the first step waits for the packing of its own messages.
+    fn run_step(
+        &mut self,
+        step: usize,
+        ahead: &mut StepsAhead<'_, 'a, '_, T>,
+        sets: &mut [StepPanels<'a, T>],
+        c: &mut Matrix<T>,
+    ) {
+        let span = tracing::trace_span!("step", step);
+        let _entered = span.enter();
+        let operands = ahead.operands;
+        self.wait_for_panels(sets, operands);
+        let (now, later) = sets.split_at_mut(1);
+        let panels = now[0].both_views(operands).into();
+        let next_is_here = step + 1 < ahead.unsent && later[0].progress();
+        if operands.c.is_empty() {
+            // There is nothing to compute, but other ranks need pieces that this rank holds.
+        } else if next_is_here {
+            let (next, later) = later.split_at_mut(1);
+            let next = next[0].both_views(operands).into();
+            self.update_slices(panels, Some(next), c, &mut || {
+                ahead.drive_messages(step + 2, later)
+            });
+        } else {
+            self.update_slices(panels, None, c, &mut || {
+                ahead.drive_messages(step + 1, later)
+            });
+        }
+        ahead.drive_messages(step + 1, later);
+    }
+
+    /// Waits for the panels of the first set, which should be here already. Messages that others wait for may pass through
+    /// the sets of later steps, so those progress too. A rank that computes counts the wait as `exposed_s`.
+    fn wait_for_panels(
+        &mut self,
+        sets: &mut [StepPanels<'_, T>],
+        operands: &StepOperands<'_, '_, T>,
+    ) {
         let start = Instant::now();
         let mut pause = Pause::default();
         while !sets[0].progress() {
@@ -171,7 +191,8 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         }
     }
 
-    fn update(
+    /// Lets every device update its slice; `meanwhile` drives the messages until the last device is done.
+    fn update_slices(
         &mut self,
         panels: isochron_devices::PanelPair<'_, T>,
         next: Option<isochron_devices::PanelPair<'_, T>>,
@@ -185,22 +206,22 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         let times = self
             .team
             .update(self.alpha, panels, next, c, slices, meanwhile);
-        self.count(times);
+        self.count_busy(times);
     }
 
-    /// The beginning or the end of the devices' jobs.
-    fn timed(
+    /// Begins or ends the devices' jobs and counts their busy times.
+    fn time_devices(
         &mut self,
         call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
     ) {
         if self.failure.is_none() {
             let times = call(self.team, self.plan.slices());
-            self.count(times);
+            self.count_busy(times);
         }
     }
 
-    /// Adds what a call took to the devices' busy times.
-    fn count(&mut self, times: Result<Vec<UpdateTime>, DeviceError>) {
+    /// Adds the times of a call to the devices' busy times, or notes its failure.
+    fn count_busy(&mut self, times: Result<Vec<UpdateTime>, DeviceError>) {
         match times {
             Ok(times) => {
                 tracing::trace!(?times, "the devices' times");
@@ -212,20 +233,47 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         }
     }
 
-    fn guard(&mut self, call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<(), DeviceError>) {
+    /// Scales C by beta, each device its own columns. That is no busy time.
+    fn scale_c(&mut self, beta: T, c: &mut Matrix<T>) {
         if self.failure.is_none() {
-            self.failure = call(self.team, self.plan.slices()).err().map(Error::from);
+            let scaled = self.team.scale(beta, c.local_mut(), self.plan.slices());
+            self.failure = scaled.err().map(Error::from);
         }
     }
 }
 
-/// What was made of a part of k, as matrices of their own.
-fn alone<T: Element>(
+/// The messages of the steps after the one that computes.
+struct StepsAhead<'s, 'a, 'o, T> {
+    operands: &'s StepOperands<'a, 'o, T>,
+    steps: usize,
+    /// The first step whose panels have not been sent for.
+    unsent: usize,
+    sent: Volume,
+}
+
+impl<'a, T: Element> StepsAhead<'_, 'a, '_, T> {
+    /// Sends for the steps from `first` on, as far as there are sets for them, and makes their messages progress. Returns
+    /// `true` while any are under way.
+    fn drive_messages(&mut self, first: usize, sets: &mut [StepPanels<'a, T>]) -> bool {
+        let mut under_way = false;
+        for (step, panels) in (first..self.steps).zip(sets) {
+            if step == self.unsent {
+                self.sent.add(panels.start(self.operands, step));
+                self.unsent += 1;
+            }
+            under_way |= !panels.progress();
+        }
+        under_way
+    }
+}
+
+/// Checks the matrices that were made for a part of k and returns them as matrices of their own.
+fn accept_part<T: Element>(
     (a, b): (Matrix<T>, Matrix<T>),
     part: &PartOfK,
     rank: usize,
 ) -> Result<(Matrix<T>, Matrix<T>), Error> {
-    // Alone, windows in another place would look the same.
+    // On their own, windows in different places look the same.
     for (name, matrix, wanted) in [("A", &a, part.a()), ("B", &b, part.b())] {
         if matrix.distribution().is_window() {
             check_part(name, matrix, &wanted, rank)?;

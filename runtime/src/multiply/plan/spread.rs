@@ -85,7 +85,7 @@ impl Plan {
     pub(in crate::multiply) fn needs_panels(&self, schedule: &StepSchedule) -> [bool; 2] {
         let mut needed = schedule.needs_panels();
         for (side, needed) in needed.iter_mut().enumerate() {
-            *needed |= self.problem.ops()[side].transposes() && schedule.reads(side);
+            *needed |= self.problem.ops()[side].transposes() && schedule.reads_factor(side);
         }
         needed
     }
