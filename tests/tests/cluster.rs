@@ -7,7 +7,7 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
-use isochron_cluster::{Cluster, Launcher, Library, Spec};
+use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
 use isochron_tests::launch::{HANGS, Mpi, cluster_program, libraries, run};
 use serde_json::Value;
 
@@ -21,23 +21,23 @@ fn spec(test: &str, hosts: usize, (bandwidth, latency): (&str, &str)) -> Spec {
 }
 
 /// Three hosts of unlike speed; `None` where they cannot be had.
-fn hosts(test: &str) -> Option<Cluster> {
+fn hosts(test: &str) -> Option<EmulatedCluster> {
     let mut spec = spec(test, 3, ("1gbit", "100us"));
     spec.quotas = ["none", "none", "50%"]
         .map(|text| text.parse().expect("a quota"))
         .into();
-    Cluster::up_for_test(&cluster_program(), &spec)
+    EmulatedCluster::bring_up_for_test(&cluster_program(), &spec)
 }
 
-fn launcher(mpi: &Mpi, library: Library) -> Launcher {
-    Launcher {
+fn launcher(mpi: &Mpi, library: MpiFamily) -> MpiLauncher {
+    MpiLauncher {
         mpi: library,
         mpirun: mpi.mpirun().to_owned(),
     }
 }
 
 /// Bytes that a host has sent through its network card.
-fn sent(cluster: &Cluster, host: &str) -> u64 {
+fn sent(cluster: &EmulatedCluster, host: &str) -> u64 {
     let words = ["cat", "/proc/net/dev"].map(str::to_owned);
     let text = run(cluster.command(host, &words).expect("a host"), HANGS).success();
     let line = text
@@ -56,7 +56,7 @@ fn ranks_multiply_exactly_on_three_hosts() {
     let before = sent(&cluster, "iso-2");
     let ranks = [2, 1, 1];
     let mut command = cluster
-        .mpirun(&launcher(&mpi, Library::OpenMpi), &ranks)
+        .mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &ranks)
         .expect("ranks for each host");
     command.arg(&mpi.isochron).args(["mxm", "--size", "768"]);
     command.args(["--block", "32", "--verify", "exact", "--json"]);
@@ -86,7 +86,7 @@ fn mpich_starts_its_processes_on_the_hosts() {
     };
     let [_, mpi] = libraries();
     let mut command = cluster
-        .mpirun(&launcher(&mpi, Library::Mpich), &[2, 0, 1])
+        .mpirun_command(&launcher(&mpi, MpiFamily::Mpich), &[2, 0, 1])
         .expect("ranks for each host");
     command.arg("hostname");
     let output = run(command, HANGS).success();
@@ -98,12 +98,14 @@ fn mpich_starts_its_processes_on_the_hosts() {
 #[test]
 fn a_host_whose_help_does_not_pay_gets_nothing() {
     let spec = spec("alone", 2, ("10mbit", "1ms"));
-    let Some(cluster) = Cluster::up_for_test(&cluster_program(), &spec) else {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
         return;
     };
     let [mpi, _] = libraries();
-    let launcher = launcher(&mpi, Library::OpenMpi);
-    let mut command = cluster.mpirun(&launcher, &[1, 1]).expect("a rank a host");
+    let launcher = launcher(&mpi, MpiFamily::OpenMpi);
+    let mut command = cluster
+        .mpirun_command(&launcher, &[1, 1])
+        .expect("a rank a host");
     // Half of a factor takes a second to travel, the whole product a tenth of that to compute.
     command.arg(&mpi.isochron).args(["mxm", "--size", "600"]);
     command.args(["--block", "50", "--verify", "exact", "--json"]);

@@ -10,8 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Cluster;
-use crate::error::{During, Error};
+use crate::cluster::EmulatedCluster;
+use crate::error::{ClusterError, During};
 use crate::spec::Spec;
 
 /// How long a host computes to show its speed: many periods of a CPU quota.
@@ -21,7 +21,7 @@ const CHUNK: usize = 1 << 17;
 
 /// What one link gave.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Link {
+pub struct LinkFigures {
     /// Host at one end.
     pub from: String,
     /// Host at the other.
@@ -38,7 +38,7 @@ pub struct Link {
 
 /// What one host gave while all of them computed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Speed {
+pub struct HostSpeed {
     /// The host.
     pub host: String,
     /// CPU time per time: the share of a core that it got.
@@ -49,11 +49,11 @@ pub struct Speed {
 
 /// What a cluster gave.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
+pub struct ClusterFigures {
     /// The link between the first host and each other.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkFigures>,
     /// Each host's speed while all of them compute.
-    pub speeds: Vec<Speed>,
+    pub speeds: Vec<HostSpeed>,
 }
 
 /// How much a ping-pong sends.
@@ -66,30 +66,34 @@ struct Amount {
 /// Measures links and speeds of `cluster`, which should have nothing else to do.
 ///
 /// # Errors
-/// [`Error::Program`] when a measurement fails.
-pub fn measure(cluster: &Cluster) -> Result<Measured, Error> {
-    Ok(Measured {
-        links: links(cluster)?,
-        speeds: speeds(cluster)?,
+/// [`ClusterError::Program`] when a measurement fails.
+pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, ClusterError> {
+    Ok(ClusterFigures {
+        links: measure_links(cluster)?,
+        speeds: measure_speeds(cluster)?,
     })
 }
 
 /// Measures the link between the first host and each other, one after the other.
 ///
 /// # Errors
-/// [`Error::Program`] when a measurement fails.
-pub fn links(cluster: &Cluster) -> Result<Vec<Link>, Error> {
+/// [`ClusterError::Program`] when a measurement fails.
+pub fn measure_links(cluster: &EmulatedCluster) -> Result<Vec<LinkFigures>, ClusterError> {
     let hosts = &cluster.state().hosts;
     let others = hosts.iter().skip(1);
     others
-        .map(|other| link(cluster, &hosts[0].name, &other.name))
+        .map(|other| measure_link(cluster, &hosts[0].name, &other.name))
         .collect()
 }
 
-fn link(cluster: &Cluster, from: &str, to: &str) -> Result<Link, Error> {
-    let amount = Amount::on(&cluster.state().spec);
+fn measure_link(
+    cluster: &EmulatedCluster,
+    from: &str,
+    to: &str,
+) -> Result<LinkFigures, ClusterError> {
+    let amount = Amount::for_spec(&cluster.state().spec);
     let address = &cluster.state().host(to)?.address;
-    let mut server = start(on(cluster, to, &["pong", address])?)?;
+    let mut server = start_child(host_command(cluster, to, &["pong", address])?)?;
     let mut line = String::new();
     if let Some(output) = server.stdout.take() {
         BufReader::new(output)
@@ -97,11 +101,15 @@ fn link(cluster: &Cluster, from: &str, to: &str) -> Result<Link, Error> {
             .during(|| to.to_owned())?;
     }
     let (rounds, bytes) = (amount.rounds.to_string(), amount.bytes.to_string());
-    let client = start(on(cluster, from, &["ping", line.trim(), &rounds, &bytes])?)?;
-    let seconds: [f64; 4] = answer(client)?;
-    end(server)?;
+    let client = start_child(host_command(
+        cluster,
+        from,
+        &["ping", line.trim(), &rounds, &bytes],
+    )?)?;
+    let seconds: [f64; 4] = read_answer(client)?;
+    wait_for_output(server)?;
     let bits = amount.bytes as f64 * 8.0;
-    Ok(Link {
+    Ok(LinkFigures {
         from: from.to_owned(),
         to: to.to_owned(),
         latency_min_s: seconds[0],
@@ -113,7 +121,7 @@ fn link(cluster: &Cluster, from: &str, to: &str) -> Result<Link, Error> {
 
 impl Amount {
     /// About a second of round trips and as much of payload as a third of a second carries, within bounds.
-    fn on(spec: &Spec) -> Self {
+    fn for_spec(spec: &Spec) -> Self {
         let round_trip_s = 2.0 * spec.latency.duration().as_secs_f64();
         let bytes_per_s = spec
             .bandwidth
@@ -129,7 +137,7 @@ impl Amount {
 ///
 /// # Errors
 /// When the connection breaks.
-pub fn pong(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
+pub fn answer_pings(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
     let listener = TcpListener::bind((address, 0))?;
     say(&listener.local_addr()?.to_string());
     let (mut stream, _) = listener.accept()?;
@@ -150,22 +158,22 @@ pub fn pong(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
     }
     let bytes = number(bytes);
     for _ in 0..2 {
-        take(&mut stream, bytes)?;
+        receive_bytes(&mut stream, bytes)?;
         stream.write_all(&byte)?;
     }
     for _ in 0..2 {
         stream.read_exact(&mut byte)?;
-        give(&mut stream, bytes)?;
+        send_bytes(&mut stream, bytes)?;
     }
     Ok(())
 }
 
-/// The other side of [`pong`]: half of the shortest and of the median round trip, and the time of `bytes` there and
+/// The other side of [`answer_pings`]: half of the shortest and of the median round trip, and the time of `bytes` there and
 /// back, in seconds. The second transfer each way counts: the first lets TCP find out what the link carries.
 ///
 /// # Errors
 /// When the connection breaks.
-pub fn ping(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]> {
+pub fn send_pings(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.write_all(&[rounds.to_le_bytes(), bytes.to_le_bytes()].concat())?;
@@ -181,21 +189,21 @@ pub fn ping(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]> {
     let (mut there_s, mut back_s) = (0.0, 0.0);
     for _ in 0..2 {
         let start = Instant::now();
-        give(&mut stream, bytes)?;
+        send_bytes(&mut stream, bytes)?;
         stream.read_exact(&mut byte)?;
         there_s = start.elapsed().as_secs_f64();
     }
     for _ in 0..2 {
         let start = Instant::now();
         stream.write_all(&byte)?;
-        take(&mut stream, bytes)?;
+        receive_bytes(&mut stream, bytes)?;
         back_s = start.elapsed().as_secs_f64();
     }
     let nth = |idx: usize| trips.get(idx).copied().unwrap_or(f64::NAN);
     Ok([nth(0), nth(trips.len() / 2), there_s, back_s])
 }
 
-fn give(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
+fn send_bytes(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
     let buffer = vec![1; CHUNK];
     let mut left = bytes;
     while left > 0 {
@@ -206,7 +214,7 @@ fn give(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn take(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
+fn receive_bytes(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     let mut left = bytes;
     while left > 0 {
@@ -221,7 +229,7 @@ fn take(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
 }
 
 /// Computes for a while: work per second, and CPU time per time.
-pub fn spin() -> [f64; 2] {
+pub fn measure_spin() -> [f64; 2] {
     let start = Instant::now();
     let cpu_s = || {
         let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -246,20 +254,20 @@ pub fn spin() -> [f64; 2] {
 /// Measures the speed of each host while all of them compute.
 ///
 /// # Errors
-/// [`Error::Program`] when a measurement fails.
-pub fn speeds(cluster: &Cluster) -> Result<Vec<Speed>, Error> {
+/// [`ClusterError::Program`] when a measurement fails.
+pub fn measure_speeds(cluster: &EmulatedCluster) -> Result<Vec<HostSpeed>, ClusterError> {
     let mut alone = Command::new(cluster.program());
     alone.arg("spin");
-    let [whole, _]: [f64; 2] = answer(start(alone)?)?;
+    let [whole, _]: [f64; 2] = read_answer(start_child(alone)?)?;
     let hosts = &cluster.state().hosts;
-    let run = |name: &str| start(on(cluster, name, &["spin"])?);
+    let run = |name: &str| start_child(host_command(cluster, name, &["spin"])?);
     let children: Vec<_> = hosts
         .iter()
         .map(|host| run(&host.name))
         .collect::<Result<_, _>>()?;
     let speed = |(host, child)| {
-        let [work, cores]: [f64; 2] = answer(child)?;
-        Ok(Speed {
+        let [work, cores]: [f64; 2] = read_answer(child)?;
+        Ok(HostSpeed {
             host,
             cores,
             relative: work / whole,
@@ -270,7 +278,11 @@ pub fn speeds(cluster: &Cluster) -> Result<Vec<Speed>, Error> {
 }
 
 /// Our own program, on a host.
-fn on(cluster: &Cluster, host: &str, args: &[&str]) -> Result<Command, Error> {
+fn host_command(
+    cluster: &EmulatedCluster,
+    host: &str,
+    args: &[&str],
+) -> Result<Command, ClusterError> {
     let program = cluster.program().display().to_string();
     let words: Vec<_> = std::iter::once(program.as_str())
         .chain(args.iter().copied())
@@ -279,24 +291,24 @@ fn on(cluster: &Cluster, host: &str, args: &[&str]) -> Result<Command, Error> {
     cluster.command(host, &words)
 }
 
-fn start(mut command: Command) -> Result<Child, Error> {
+fn start_child(mut command: Command) -> Result<Child, ClusterError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.spawn().during(|| format!("{command:?}"))
 }
 
-fn answer<T: DeserializeOwned>(child: Child) -> Result<T, Error> {
-    let output = end(child)?;
+fn read_answer<T: DeserializeOwned>(child: Child) -> Result<T, ClusterError> {
+    let output = wait_for_output(child)?;
     serde_json::from_slice(&output).during(|| "a measurement".to_owned())
 }
 
-fn end(child: Child) -> Result<Vec<u8>, Error> {
+fn wait_for_output(child: Child) -> Result<Vec<u8>, ClusterError> {
     let output = child
         .wait_with_output()
         .during(|| "a measurement".to_owned())?;
     if output.status.success() {
         return Ok(output.stdout);
     }
-    Err(Error::Program {
+    Err(ClusterError::Program {
         what: "a measurement".to_owned(),
         message: output.status.to_string(),
     })
@@ -310,9 +322,9 @@ mod tests {
     fn a_ping_pong_ends_and_measures_both_ways() {
         let (sender, port) = std::sync::mpsc::channel();
         let server = std::thread::spawn(move || {
-            pong("127.0.0.1", |line| sender.send(line.to_owned()).unwrap())
+            answer_pings("127.0.0.1", |line| sender.send(line.to_owned()).unwrap())
         });
-        let seconds = ping(&port.recv().unwrap(), 10, 300_000).unwrap();
+        let seconds = send_pings(&port.recv().unwrap(), 10, 300_000).unwrap();
         server.join().unwrap().unwrap();
         assert!(seconds.iter().all(|s| *s > 0.0), "{seconds:?}");
         assert!(seconds[0] <= seconds[1]);
@@ -321,11 +333,11 @@ mod tests {
     #[test]
     fn slow_networks_are_measured_in_little_time() {
         let mut spec = Spec::new("x", 2).unwrap();
-        let amount = Amount::on(&spec);
+        let amount = Amount::for_spec(&spec);
         assert_eq!((amount.rounds, amount.bytes), (1000, 1 << 26));
         spec.latency = "1s".parse().unwrap();
         spec.bandwidth = Some("1mbit".parse().unwrap());
-        let amount = Amount::on(&spec);
+        let amount = Amount::for_spec(&spec);
         assert_eq!((amount.rounds, amount.bytes), (5, 65_536));
     }
 }

@@ -5,34 +5,34 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::error::{During, Error};
+use crate::error::{ClusterError, During};
 use crate::groups::Groups;
-use crate::keeper::expect;
-use crate::launch::Launcher;
+use crate::keeper::expect_line;
+use crate::launch::MpiLauncher;
 use crate::link::not_started;
 use crate::spec::{Spec, validate_name};
-use crate::state::{State, folder, folders, remove_folder};
+use crate::state::{ClusterState, cluster_folder, list_names, remove_folder};
 
 /// A cluster that is up.
 ///
-/// One that this process has brought [up](Cluster::up) is taken down when the value is dropped, also by a panic, and
+/// One that this process has brought [up](EmulatedCluster::bring_up) is taken down when the value is dropped, also by a panic, and
 /// when the process is killed.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct EmulatedCluster {
     program: PathBuf,
-    state: State,
+    state: ClusterState,
     keeper: Option<Child>,
 }
 
-impl Cluster {
+impl EmulatedCluster {
     /// Brings a cluster up that ends with this value. `program` is the command `isochron-cluster`.
     ///
     /// A cluster of the same name whose keeper was killed is removed before.
     ///
     /// # Errors
-    /// [`Error::Missing`] when this machine, or this user, cannot emulate hosts; [`Error::UpAlready`] when there is
-    /// one of this name; [`Error::Value`] when `spec` is wrong.
-    pub fn up(program: &Path, spec: &Spec) -> Result<Self, Error> {
+    /// [`ClusterError::Missing`] when this machine, or this user, cannot emulate hosts; [`ClusterError::UpAlready`] when there is
+    /// one of this name; [`ClusterError::Value`] when `spec` is wrong.
+    pub fn bring_up(program: &Path, spec: &Spec) -> Result<Self, ClusterError> {
         Self::start(program, spec, true)
     }
 
@@ -42,11 +42,11 @@ impl Cluster {
     /// # Panics
     /// When the cluster should be there and is not.
     #[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
-    pub fn up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
+    pub fn bring_up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
         let is_required = std::env::var("ISOCHRON_REQUIRE_CLUSTER").is_ok_and(|value| value == "1");
-        match Self::up(program, spec) {
+        match Self::bring_up(program, spec) {
             Ok(cluster) => Some(cluster),
-            Err(error @ Error::Missing(_)) if !is_required => {
+            Err(error @ ClusterError::Missing(_)) if !is_required => {
                 eprintln!("skipped: {error}");
                 None
             }
@@ -54,11 +54,11 @@ impl Cluster {
         }
     }
 
-    /// Brings a cluster up that stays until [`down`] removes it. `program` is the command `isochron-cluster`.
+    /// Brings a cluster up that stays until [`take_down`] removes it. `program` is the command `isochron-cluster`.
     ///
     /// # Errors
-    /// Those of [`up`](Cluster::up).
-    pub fn up_detached(program: &Path, spec: &Spec) -> Result<Self, Error> {
+    /// Those of [`bring_up`](Self::bring_up).
+    pub fn bring_up_detached(program: &Path, spec: &Spec) -> Result<Self, ClusterError> {
         let mut cluster = Self::start(program, spec, false)?;
         cluster.keeper = None;
         Ok(cluster)
@@ -67,12 +67,12 @@ impl Cluster {
     /// The cluster called `name`, which somebody else has brought up.
     ///
     /// # Errors
-    /// [`Error::NotUp`] when there is none, or its keeper was killed.
-    pub fn find(program: &Path, name: &str) -> Result<Self, Error> {
+    /// [`ClusterError::NotUp`] when there is none, or its keeper was killed.
+    pub fn find(program: &Path, name: &str) -> Result<Self, ClusterError> {
         validate_name(name)?;
-        let state = State::read(name)?;
-        if !Groups::of(name)?.has_keeper() {
-            return Err(Error::NotUp(name.to_owned()));
+        let state = ClusterState::read(name)?;
+        if !Groups::of_cluster(name)?.has_keeper() {
+            return Err(ClusterError::NotUp(name.to_owned()));
         }
         Ok(Self {
             program: program.to_owned(),
@@ -81,14 +81,14 @@ impl Cluster {
         })
     }
 
-    fn start(program: &Path, spec: &Spec, tied: bool) -> Result<Self, Error> {
+    fn start(program: &Path, spec: &Spec, tied: bool) -> Result<Self, ClusterError> {
         spec.validate()?;
         check_machine()?;
-        let groups = Groups::of(&spec.name)?;
+        let groups = Groups::of_cluster(&spec.name)?;
         if groups.has_keeper() {
-            return Err(Error::UpAlready(spec.name.clone()));
+            return Err(ClusterError::UpAlready(spec.name.clone()));
         }
-        sweep(&spec.name)?;
+        remove_remains(&spec.name)?;
         let text = serde_json::to_string(spec).during(|| "the cluster".to_owned())?;
         let mut command = Command::new(program);
         command.args(["keep", &text]);
@@ -104,10 +104,10 @@ impl Cluster {
             .process_group(0);
         let mut keeper = command.spawn().during(|| program.display().to_string())?;
         let outcome = match keeper.stdout.take() {
-            Some(output) => expect("ready", &mut BufReader::new(output)),
-            None => expect("ready", &mut std::io::empty()),
+            Some(output) => expect_line("ready", &mut BufReader::new(output)),
+            None => expect_line("ready", &mut std::io::empty()),
         };
-        match outcome.and_then(|()| State::read(&spec.name)) {
+        match outcome.and_then(|()| ClusterState::read(&spec.name)) {
             Ok(state) => Ok(Self {
                 program: program.to_owned(),
                 state,
@@ -122,16 +122,16 @@ impl Cluster {
     }
 
     /// What is known of the cluster.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &ClusterState {
         &self.state
     }
 
     /// Number of processes on each host, without the one that holds it.
     ///
     /// # Errors
-    /// [`Error::Missing`] when there are no control groups.
-    pub fn n_processes(&self) -> Result<Vec<usize>, Error> {
-        let groups = Groups::of(&self.state.spec.name)?;
+    /// [`ClusterError::Missing`] when there are no control groups.
+    pub fn n_processes(&self) -> Result<Vec<usize>, ClusterError> {
+        let groups = Groups::of_cluster(&self.state.spec.name)?;
         let hosts = self.state.hosts.iter();
         Ok(hosts
             .map(|host| groups.n_processes(&host.name).saturating_sub(1))
@@ -141,8 +141,8 @@ impl Cluster {
     /// A command that runs `words`, a program and its arguments, on a host.
     ///
     /// # Errors
-    /// [`Error::Value`] when there is no such host.
-    pub fn command(&self, host: &str, words: &[String]) -> Result<Command, Error> {
+    /// [`ClusterError::Value`] when there is no such host.
+    pub fn command(&self, host: &str, words: &[String]) -> Result<Command, ClusterError> {
         self.state.host(host)?;
         let mut command = Command::new(&self.program);
         command.args(["exec", "--name", &self.state.spec.name, host, "--"]);
@@ -154,8 +154,12 @@ impl Cluster {
     /// arguments.
     ///
     /// # Errors
-    /// [`Error::Value`] when there is not one number for each host, or no rank at all.
-    pub fn mpirun(&self, launcher: &Launcher, ranks: &[usize]) -> Result<Command, Error> {
+    /// [`ClusterError::Value`] when there is not one number for each host, or no rank at all.
+    pub fn mpirun_command(
+        &self,
+        launcher: &MpiLauncher,
+        ranks: &[usize],
+    ) -> Result<Command, ClusterError> {
         let list = || {
             ranks
                 .iter()
@@ -166,10 +170,14 @@ impl Cluster {
         let n_hosts = self.state.hosts.len();
         if ranks.len() != n_hosts {
             let reason = format!("give one number for each of the {n_hosts} hosts");
-            return Err(Error::value("ranks", list(), &reason));
+            return Err(ClusterError::value("ranks", list(), &reason));
         }
         if ranks.iter().sum::<usize>() == 0 {
-            return Err(Error::value("ranks", list(), "there must be one at least"));
+            return Err(ClusterError::value(
+                "ranks",
+                list(),
+                "there must be one at least",
+            ));
         }
         let names: Vec<_> = self
             .state
@@ -177,11 +185,11 @@ impl Cluster {
             .iter()
             .map(|host| host.name.clone())
             .collect();
-        self.command(&names[0], &launcher.words(&names, ranks))
+        self.command(&names[0], &launcher.command_words(&names, ranks))
     }
 
     /// `total` ranks dealt to the hosts, as evenly as whole numbers allow.
-    pub fn dealt(&self, total: usize) -> Vec<usize> {
+    pub fn deal_ranks(&self, total: usize) -> Vec<usize> {
         let n_hosts = self.state.hosts.len();
         let more = total % n_hosts;
         (0..n_hosts)
@@ -192,13 +200,13 @@ impl Cluster {
     /// Kills the process that holds the hosts, as the system may when memory runs out; for tests of what follows.
     ///
     /// # Errors
-    /// [`Error::NotUp`] when this process has not brought the cluster up.
-    pub fn kill_keeper(&mut self) -> Result<(), Error> {
+    /// [`ClusterError::NotUp`] when this process has not brought the cluster up.
+    pub fn kill_keeper(&mut self) -> Result<(), ClusterError> {
         let name = &self.state.spec.name;
         let keeper = self
             .keeper
             .as_mut()
-            .ok_or_else(|| Error::NotUp(name.clone()))?;
+            .ok_or_else(|| ClusterError::NotUp(name.clone()))?;
         let killed = keeper.kill().and_then(|()| keeper.wait());
         killed.map(drop).during(|| "the keeper".to_owned())
     }
@@ -209,14 +217,14 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
+impl Drop for EmulatedCluster {
     fn drop(&mut self) {
         if let Some(keeper) = &mut self.keeper {
             let name = &self.state.spec.name;
             // Where the keeper was killed, there may be another cluster of this name by now.
-            if State::read(name).is_ok_and(|state| state.hosts == self.state.hosts) {
+            if ClusterState::read(name).is_ok_and(|state| state.hosts == self.state.hosts) {
                 // Should this fail, the keeper tries again when its standard input ends with this value.
-                let _ = sweep(name);
+                let _ = remove_remains(name);
             }
             let _ = keeper.wait();
         }
@@ -226,25 +234,26 @@ impl Drop for Cluster {
 /// Takes the cluster called `name` down with every process on its hosts; whether there was anything of it.
 ///
 /// # Errors
-/// [`Error::System`] when something of it cannot be removed.
-pub fn down(name: &str) -> Result<bool, Error> {
+/// [`ClusterError::System`] when something of it cannot be removed.
+pub fn take_down(name: &str) -> Result<bool, ClusterError> {
     validate_name(name)?;
-    let existed = folder(name).exists() || Groups::of(name).is_ok_and(|groups| groups.exist());
+    let existed = cluster_folder(name).exists()
+        || Groups::of_cluster(name).is_ok_and(|groups| groups.exist());
     if existed {
         check_root()?;
-        sweep(name)?;
+        remove_remains(name)?;
     }
     Ok(existed)
 }
 
 /// Names of the clusters of this machine, also of those whose keeper was killed.
-pub fn names() -> Vec<String> {
-    folders()
+pub fn cluster_names() -> Vec<String> {
+    list_names()
 }
 
 /// Removes all there is of a cluster, if anything.
-pub(crate) fn sweep(name: &str) -> Result<(), Error> {
-    let groups = Groups::of(name)?;
+pub(crate) fn remove_remains(name: &str) -> Result<(), ClusterError> {
+    let groups = Groups::of_cluster(name)?;
     if groups.exist() {
         groups.remove()?;
     }
@@ -252,7 +261,7 @@ pub(crate) fn sweep(name: &str) -> Result<(), Error> {
 }
 
 /// The one sentence for those who cannot have a cluster.
-fn check_machine() -> Result<(), Error> {
+fn check_machine() -> Result<(), ClusterError> {
     check_root()?;
     for program in ["ip", "tc"] {
         let mut command = Command::new(program);
@@ -267,11 +276,11 @@ fn check_machine() -> Result<(), Error> {
     Ok(())
 }
 
-fn check_root() -> Result<(), Error> {
+fn check_root() -> Result<(), ClusterError> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    Err(Error::Missing(
+    Err(ClusterError::Missing(
         "namespaces, network cards and control groups are root's: run this as root".to_owned(),
     ))
 }

@@ -9,7 +9,8 @@ use std::str::FromStr;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 use isochron_cluster::{
-    Cluster, Error, Launcher, Library, Spec, check, down, host, keeper, names, remote,
+    ClusterError, EmulatedCluster, MpiFamily, MpiLauncher, Spec, check, cluster_names, host,
+    keeper, split_remote, take_down,
 };
 
 /// Emulate several hosts on this machine, and start ranks on them.
@@ -22,9 +23,9 @@ use isochron_cluster::{
     bin_name = "cargo xtask cluster",
     disable_help_subcommand = true
 )]
-struct Arguments {
+struct ClusterArguments {
     #[command(subcommand)]
-    task: Task,
+    task: ClusterTask,
 }
 
 /// Which cluster.
@@ -57,7 +58,7 @@ struct Up {
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum ClusterTask {
     /// Bring a cluster up
     Up(Up),
     /// Start ranks of an MPI program on the hosts by mpirun
@@ -67,7 +68,7 @@ enum Task {
         ranks: Option<String>,
         /// The library that the program was built with
         #[arg(long, value_enum, default_value = "openmpi")]
-        mpi: Mpi,
+        mpi: MpiName,
         #[command(flatten)]
         which: Which,
         /// The program and its arguments
@@ -136,21 +137,24 @@ enum Task {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Mpi {
+enum MpiName {
     Openmpi,
     Mpich,
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    match run(Arguments::parse().task) {
+    match run_task(ClusterArguments::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             let is_usage = error.downcast_ref().is_some_and(|error| {
                 matches!(
                     error,
-                    Error::Value { .. } | Error::Missing(_) | Error::UpAlready(_) | Error::NotUp(_)
+                    ClusterError::Value { .. }
+                        | ClusterError::Missing(_)
+                        | ClusterError::UpAlready(_)
+                        | ClusterError::NotUp(_)
                 )
             });
             ExitCode::from(if is_usage { 2 } else { 1 })
@@ -158,63 +162,72 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<()> {
+fn run_task(task: ClusterTask) -> Result<()> {
     match task {
-        Task::Up(up) => {
-            let cluster = Cluster::up_detached(&own_program()?, &up.spec()?)?;
-            println!("{}", describe(&cluster)?);
+        ClusterTask::Up(up) => {
+            let cluster = EmulatedCluster::bring_up_detached(&own_program()?, &up.to_spec()?)?;
+            println!("{}", describe_cluster(&cluster)?);
             Ok(())
         }
-        Task::Run {
+        ClusterTask::Run {
             ranks,
             mpi,
             which,
             words,
-        } => mpirun(&which.name, ranks.as_deref(), mpi, &words),
-        Task::Exec { host, which, words } => enter(&which.name, &host, &words),
-        Task::Status => status(),
-        Task::Check { json, which } => show_measured(&which.name, json),
-        Task::Down { all: false, which } => take_down(&which.name),
-        Task::Down { all: true, .. } => names().iter().try_for_each(|name| take_down(name)),
-        Task::Rsh { which, words } => {
-            let (host, command) = remote(&words)?;
-            enter(
+        } => start_ranks(&which.name, ranks.as_deref(), mpi, &words),
+        ClusterTask::Exec { host, which, words } => enter_host(&which.name, &host, &words),
+        ClusterTask::Status => show_status(),
+        ClusterTask::Check { json, which } => show_measured(&which.name, json),
+        ClusterTask::Down { all: false, which } => report_down(&which.name),
+        ClusterTask::Down { all: true, .. } => cluster_names()
+            .iter()
+            .try_for_each(|name| report_down(name)),
+        ClusterTask::Rsh { which, words } => {
+            let (host, command) = split_remote(&words)?;
+            enter_host(
                 &which.name,
                 host,
                 &["sh".to_owned(), "-c".to_owned(), command],
             )
         }
-        Task::Keep { spec, tied } => {
+        ClusterTask::Keep { spec, tied } => {
             let program = own_program()?;
-            tell(keeper::keep(
+            report_outcome(keeper::keep_cluster(
                 &serde_json::from_str(&spec)?,
                 &program,
                 tied,
-                say,
+                print_line,
             ))
         }
-        Task::Host { spec, idx } => tell(host::hold(&serde_json::from_str(&spec)?, idx, say)),
-        Task::Pong { address } => Ok(check::pong(&address, say)?),
-        Task::Ping {
+        ClusterTask::Host { spec, idx } => report_outcome(host::hold_host(
+            &serde_json::from_str(&spec)?,
+            idx,
+            print_line,
+        )),
+        ClusterTask::Pong { address } => Ok(check::answer_pings(&address, print_line)?),
+        ClusterTask::Ping {
             address,
             rounds,
             bytes,
         } => {
-            say(&serde_json::to_string(&check::ping(
+            print_line(&serde_json::to_string(&check::send_pings(
                 &address, rounds, bytes,
             )?)?);
             Ok(())
         }
-        Task::Spin => {
-            say(&serde_json::to_string(&check::spin())?);
+        ClusterTask::Spin => {
+            print_line(&serde_json::to_string(&check::measure_spin())?);
             Ok(())
         }
     }
 }
 
 impl Up {
-    fn spec(&self) -> Result<Spec, Error> {
-        let mut spec = Spec::new(&self.which.name, number("number of hosts", &self.hosts)?)?;
+    fn to_spec(&self) -> Result<Spec, ClusterError> {
+        let mut spec = Spec::new(
+            &self.which.name,
+            parse_number("number of hosts", &self.hosts)?,
+        )?;
         if let Some(text) = &self.bandwidth {
             spec.bandwidth = Some(text.parse()?);
         }
@@ -223,14 +236,14 @@ impl Up {
         }
         let quotas = self.quota.iter().map(|text| text.parse());
         spec.quotas = quotas.collect::<Result<_, _>>()?;
-        let cpus = self.cpus.iter().map(|text| number("CPU", text));
+        let cpus = self.cpus.iter().map(|text| parse_number("CPU", text));
         spec.cpus = cpus.collect::<Result<_, _>>()?;
         Ok(spec)
     }
 }
 
-fn number<T: FromStr>(name: &'static str, text: &str) -> Result<T, Error> {
-    text.parse().map_err(|_| Error::Value {
+fn parse_number<T: FromStr>(name: &'static str, text: &str) -> Result<T, ClusterError> {
+    text.parse().map_err(|_| ClusterError::Value {
         name,
         value: text.to_owned(),
         reason: "write a whole number".to_owned(),
@@ -242,30 +255,30 @@ fn own_program() -> Result<PathBuf> {
 }
 
 /// A line for the process that started this one; it is not our concern whether that one still listens.
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut output = std::io::stdout();
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
-fn tell(outcome: Result<(), Error>) -> Result<()> {
+fn report_outcome(outcome: Result<(), ClusterError>) -> Result<()> {
     if let Err(error) = &outcome {
-        say(&keeper::farewell(error));
+        print_line(&keeper::farewell_line(error));
     }
     Ok(outcome?)
 }
 
 /// Replaces this process by a program on a host.
-fn enter(name: &str, host: &str, words: &[String]) -> Result<()> {
-    let cluster = Cluster::find(&own_program()?, name)?;
+fn enter_host(name: &str, host: &str, words: &[String]) -> Result<()> {
+    let cluster = EmulatedCluster::find(&own_program()?, name)?;
     let (program, args) = words.split_first().context("no program to run")?;
-    Err(host::enter(cluster.state(), host, program, args).into())
+    Err(host::enter_host(cluster.state(), host, program, args).into())
 }
 
-fn mpirun(name: &str, ranks: Option<&str>, mpi: Mpi, words: &[String]) -> Result<()> {
-    let cluster = Cluster::find(&own_program()?, name)?;
+fn start_ranks(name: &str, ranks: Option<&str>, mpi: MpiName, words: &[String]) -> Result<()> {
+    let cluster = EmulatedCluster::find(&own_program()?, name)?;
     let (library, variable) = match mpi {
-        Mpi::Openmpi => (Library::OpenMpi, "ISOCHRON_MPIRUN_OPENMPI"),
-        Mpi::Mpich => (Library::Mpich, "ISOCHRON_MPIRUN_MPICH"),
+        MpiName::Openmpi => (MpiFamily::OpenMpi, "ISOCHRON_MPIRUN_OPENMPI"),
+        MpiName::Mpich => (MpiFamily::Mpich, "ISOCHRON_MPIRUN_MPICH"),
     };
     let mpirun = std::env::var_os(variable)
         .unwrap_or_else(|| "mpirun".into())
@@ -274,12 +287,12 @@ fn mpirun(name: &str, ranks: Option<&str>, mpi: Mpi, words: &[String]) -> Result
         None => vec![1; cluster.state().hosts.len()],
         Some(text) if text.contains(',') => text
             .split(',')
-            .map(|text| number("ranks", text))
-            .collect::<Result<_, Error>>()?,
-        Some(text) => cluster.dealt(number("ranks", text)?),
+            .map(|text| parse_number("ranks", text))
+            .collect::<Result<_, ClusterError>>()?,
+        Some(text) => cluster.deal_ranks(parse_number("ranks", text)?),
     };
-    let mut command = cluster.mpirun(
-        &Launcher {
+    let mut command = cluster.mpirun_command(
+        &MpiLauncher {
             mpi: library,
             mpirun,
         },
@@ -294,7 +307,7 @@ fn mpirun(name: &str, ranks: Option<&str>, mpi: Mpi, words: &[String]) -> Result
     Err(command.exec()).context("isochron-cluster")
 }
 
-fn describe(cluster: &Cluster) -> Result<String> {
+fn describe_cluster(cluster: &EmulatedCluster) -> Result<String> {
     let state = cluster.state();
     let spec = &state.spec;
     let bandwidth = spec
@@ -322,15 +335,15 @@ fn describe(cluster: &Cluster) -> Result<String> {
     Ok(text)
 }
 
-fn status() -> Result<()> {
-    let names = names();
+fn show_status() -> Result<()> {
+    let names = cluster_names();
     if names.is_empty() {
         println!("no cluster is up");
     }
     for name in names {
-        match Cluster::find(&own_program()?, &name) {
-            Ok(cluster) => println!("{}", describe(&cluster)?),
-            Err(Error::NotUp(_)) => {
+        match EmulatedCluster::find(&own_program()?, &name) {
+            Ok(cluster) => println!("{}", describe_cluster(&cluster)?),
+            Err(ClusterError::NotUp(_)) => {
                 println!("cluster `{name}`: remains of one that was killed; `down` removes them")
             }
             Err(error) => return Err(error.into()),
@@ -339,8 +352,8 @@ fn status() -> Result<()> {
     Ok(())
 }
 
-fn take_down(name: &str) -> Result<()> {
-    if down(name)? {
+fn report_down(name: &str) -> Result<()> {
+    if take_down(name)? {
         println!("cluster `{name}` is down");
     } else {
         println!("no cluster `{name}` is up");
@@ -349,8 +362,8 @@ fn take_down(name: &str) -> Result<()> {
 }
 
 fn show_measured(name: &str, json: bool) -> Result<()> {
-    let cluster = Cluster::find(&own_program()?, name)?;
-    let measured = check::measure(&cluster)?;
+    let cluster = EmulatedCluster::find(&own_program()?, name)?;
+    let measured = check::measure_cluster(&cluster)?;
     if json {
         println!("{}", serde_json::to_string_pretty(&measured)?);
         return Ok(());

@@ -4,7 +4,7 @@ use std::io;
 
 /// Why hosts could not be emulated, reached or removed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ClusterError {
     /// This machine, or this user, cannot emulate hosts.
     #[error("hosts cannot be emulated here: {0}")]
     Missing(String),
@@ -42,7 +42,7 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl ClusterError {
     pub(crate) fn value(name: &'static str, value: impl ToString, reason: &str) -> Self {
         Self::Value {
             name,
@@ -54,12 +54,12 @@ impl Error {
 
 /// Says what we were about to do when the system refused.
 pub(crate) trait During<T> {
-    fn during(self, what: impl FnOnce() -> String) -> Result<T, Error>;
+    fn during(self, what: impl FnOnce() -> String) -> Result<T, ClusterError>;
 }
 
 impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
-    fn during(self, what: impl FnOnce() -> String) -> Result<T, Error> {
-        self.map_err(|source| Error::System {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T, ClusterError> {
+        self.map_err(|source| ClusterError::System {
             what: what(),
             source: source.into(),
         })

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::{During, Error};
+use crate::error::{ClusterError, During};
 
 /// Time in which a quota is to be used up, in microseconds: short, so that a host with a quarter of a core stands
 /// still for 7.5 ms at a time and not for 75.
@@ -35,16 +35,16 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// Where the groups of cluster `name` are, or would be.
-    pub(crate) fn of(name: &str) -> Result<Self, Error> {
+    pub(crate) fn of_cluster(name: &str) -> Result<Self, ClusterError> {
         let path = "/proc/self/mountinfo";
         let mounts = fs::read_to_string(path).during(|| path.to_owned())?;
-        let (mount, version) = hierarchy(&mounts).ok_or_else(|| {
-            Error::Missing("no control groups are mounted that limit CPU time".to_owned())
+        let (mount, version) = find_hierarchy(&mounts).ok_or_else(|| {
+            ClusterError::Missing("no control groups are mounted that limit CPU time".to_owned())
         })?;
-        Ok(Self::below(mount, version, name))
+        Ok(Self::below_mount(mount, version, name))
     }
 
-    fn below(mount: PathBuf, version: u32, name: &str) -> Self {
+    fn below_mount(mount: PathBuf, version: u32, name: &str) -> Self {
         let top = mount.join(format!("isochron-cluster-{name}"));
         Self {
             mount,
@@ -56,28 +56,29 @@ impl Groups {
     /// Makes the group that all others are to lie in: whoever succeeds has the cluster's name.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the system does not let us; [`Error::UpAlready`] when it is there.
-    pub(crate) fn claim(&self, name: &str) -> Result<(), Error> {
+    /// [`ClusterError::Missing`] when the system does not let us; [`ClusterError::UpAlready`] when it is there.
+    pub(crate) fn claim(&self, name: &str) -> Result<(), ClusterError> {
         fs::create_dir(&self.top).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::UpAlready(name.to_owned()),
-            _ => missing("control groups cannot be made")(error),
+            io::ErrorKind::AlreadyExists => ClusterError::UpAlready(name.to_owned()),
+            _ => missing_error("control groups cannot be made")(error),
         })
     }
 
     /// Makes the groups of the keeper and of `hosts`, with their CPU quotas in cores.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the system does not let us.
-    pub(crate) fn create(&self, hosts: &[(String, Option<f64>)]) -> Result<(), Error> {
+    /// [`ClusterError::Missing`] when the system does not let us.
+    pub(crate) fn create(&self, hosts: &[(String, Option<f64>)]) -> Result<(), ClusterError> {
         if self.version == 2 && hosts.iter().any(|(_, quota)| quota.is_some()) {
             for folder in [&self.mount, &self.top] {
                 fs::write(folder.join("cgroup.subtree_control"), "+cpu")
-                    .map_err(missing("CPU quotas need control over CPU time"))?;
+                    .map_err(missing_error("CPU quotas need control over CPU time"))?;
             }
         }
         let make = |name: &str| {
             let folder = self.top.join(name);
-            let made = fs::create_dir(&folder).map_err(missing("control groups cannot be made"));
+            let made =
+                fs::create_dir(&folder).map_err(missing_error("control groups cannot be made"));
             made.map(|()| folder)
         };
         let switch = make(SWITCH)?;
@@ -90,14 +91,14 @@ impl Groups {
         for (host, quota) in hosts {
             let folder = make(host)?;
             if let Some(cores) = quota {
-                self.limit(&folder, *cores)
-                    .map_err(missing("CPU quotas cannot be set"))?;
+                self.set_quota(&folder, *cores)
+                    .map_err(missing_error("CPU quotas cannot be set"))?;
             }
         }
         Ok(())
     }
 
-    fn limit(&self, folder: &Path, cores: f64) -> io::Result<()> {
+    fn set_quota(&self, folder: &Path, cores: f64) -> io::Result<()> {
         let period = if cores < 0.1 {
             LONG_PERIOD_US
         } else {
@@ -112,18 +113,18 @@ impl Groups {
     }
 
     /// Moves this process into the group `which`; its children will be there too.
-    pub(crate) fn join(&self, which: &str) -> Result<(), Error> {
-        join(&self.top.join(which))
+    pub(crate) fn join(&self, which: &str) -> Result<(), ClusterError> {
+        join_group(&self.top.join(which))
     }
 
     /// Moves this process out of the cluster's groups.
-    pub(crate) fn leave(&self) -> Result<(), Error> {
-        join(&self.mount)
+    pub(crate) fn leave(&self) -> Result<(), ClusterError> {
+        join_group(&self.mount)
     }
 
     /// Whether the keeper lives.
     pub(crate) fn has_keeper(&self) -> bool {
-        !processes(&self.top.join(SWITCH)).is_empty()
+        !list_processes(&self.top.join(SWITCH)).is_empty()
     }
 
     /// Whether there is anything of the cluster.
@@ -133,19 +134,19 @@ impl Groups {
 
     /// Number of processes of a host.
     pub(crate) fn n_processes(&self, host: &str) -> usize {
-        processes(&self.top.join(host)).len()
+        list_processes(&self.top.join(host)).len()
     }
 
     /// Ends every process in the groups, except this one, and removes the groups.
     ///
     /// # Errors
-    /// [`Error::System`] when a process cannot be ended, or a group not be removed.
-    pub(crate) fn remove(&self) -> Result<(), Error> {
+    /// [`ClusterError::System`] when a process cannot be ended, or a group not be removed.
+    pub(crate) fn remove(&self) -> Result<(), ClusterError> {
         let start = Instant::now();
         loop {
-            let left: Vec<_> = folders(&self.top)
+            let left: Vec<_> = list_folders(&self.top)
                 .iter()
-                .flat_map(|f| processes(f))
+                .flat_map(|f| list_processes(f))
                 .collect();
             for pid in &left {
                 // It may have ended meanwhile.
@@ -166,17 +167,17 @@ impl Groups {
 }
 
 /// What the machine lacks when the system refuses something.
-fn missing(what: &str) -> impl Fn(io::Error) -> Error {
-    move |error| Error::Missing(format!("{what} ({error})"))
+fn missing_error(what: &str) -> impl Fn(io::Error) -> ClusterError {
+    move |error| ClusterError::Missing(format!("{what} ({error})"))
 }
 
-fn join(folder: &Path) -> Result<(), Error> {
+fn join_group(folder: &Path) -> Result<(), ClusterError> {
     let file = folder.join("cgroup.procs");
     fs::write(&file, std::process::id().to_string()).during(|| file.display().to_string())
 }
 
 /// Processes directly in a group, without this one.
-fn processes(folder: &Path) -> Vec<Pid> {
+fn list_processes(folder: &Path) -> Vec<Pid> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let numbers = text.lines().filter_map(|line| line.parse().ok());
     let all = numbers.filter_map(Pid::from_raw);
@@ -185,17 +186,19 @@ fn processes(folder: &Path) -> Vec<Pid> {
 }
 
 /// A folder and all below it, the deepest first.
-fn folders(top: &Path) -> Vec<PathBuf> {
+fn list_folders(top: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(top).into_iter().flatten().flatten();
     let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut all: Vec<_> = inner.flat_map(|entry| folders(&entry.path())).collect();
+    let mut all: Vec<_> = inner
+        .flat_map(|entry| list_folders(&entry.path()))
+        .collect();
     all.push(top.to_owned());
     all
 }
 
 /// A control group's files go with its folder, so nothing but folders is removed.
 fn remove_folders(top: &Path) -> io::Result<()> {
-    for folder in folders(top) {
+    for folder in list_folders(top) {
         match fs::remove_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -206,7 +209,7 @@ fn remove_folders(top: &Path) -> io::Result<()> {
 
 /// Mount point and version of the control groups that limit CPU time, from the contents of `mountinfo`: version 1
 /// where its controller is mounted, for then version 2 cannot have it.
-fn hierarchy(mountinfo: &str) -> Option<(PathBuf, u32)> {
+fn find_hierarchy(mountinfo: &str) -> Option<(PathBuf, u32)> {
     let find = |wanted: u32| {
         mountinfo.lines().find_map(|line| {
             // `36 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu`
@@ -241,14 +244,20 @@ mod tests {
     #[test]
     fn both_versions_are_found() {
         let cpu = PathBuf::from("/sys/fs/cgroup/cpu,cpuacct");
-        assert_eq!(hierarchy(V1), Some((cpu, 1)));
-        assert_eq!(hierarchy(V2), Some((PathBuf::from("/sys/fs/cgroup"), 2)));
-        assert_eq!(hierarchy("22 1 0:20 / /proc rw - proc proc rw\n"), None);
+        assert_eq!(find_hierarchy(V1), Some((cpu, 1)));
+        assert_eq!(
+            find_hierarchy(V2),
+            Some((PathBuf::from("/sys/fs/cgroup"), 2))
+        );
+        assert_eq!(
+            find_hierarchy("22 1 0:20 / /proc rw - proc proc rw\n"),
+            None
+        );
     }
 
     fn created(version: u32) -> (tempfile::TempDir, Groups) {
         let folder = tempfile::tempdir().unwrap();
-        let groups = Groups::below(folder.path().to_owned(), version, "x");
+        let groups = Groups::below_mount(folder.path().to_owned(), version, "x");
         let hosts = [
             ("iso-1", None),
             ("iso-2", Some(0.25)),
@@ -289,6 +298,6 @@ mod tests {
     #[test]
     fn groups_that_are_there_are_not_taken_over() {
         let (_folder, groups) = created(1);
-        assert!(matches!(groups.claim("x"), Err(Error::UpAlready(_))));
+        assert!(matches!(groups.claim("x"), Err(ClusterError::UpAlready(_))));
     }
 }

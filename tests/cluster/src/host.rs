@@ -10,12 +10,12 @@ use std::process::Command;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::thread::{CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use crate::error::{During, Error};
+use crate::error::{ClusterError, During};
 use crate::groups::Groups;
 use crate::launch;
 use crate::link;
 use crate::spec::Spec;
-use crate::state::{State, folder, network_of};
+use crate::state::{ClusterState, cluster_folder, network_of};
 use crate::system;
 
 /// The namespaces of a host, by their names under `/proc/PID/ns`, in the order in which they are entered: the files
@@ -34,12 +34,12 @@ const NAMESPACES: [(&str, LinkNameSpaceType); 4] = [
 /// `ready`.
 ///
 /// # Errors
-/// [`Error::Missing`] when the system does not let us.
-pub fn hold(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(), Error> {
-    let name = name(idx);
-    Groups::of(&spec.name)?.join(&name)?;
-    make_namespaces(&name, &folder(&spec.name).join("hosts"))
-        .map_err(|error| Error::Missing(format!("namespaces cannot be made ({error})")))?;
+/// [`ClusterError::Missing`] when the system does not let us.
+pub fn hold_host(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(), ClusterError> {
+    let name = host_name(idx);
+    Groups::of_cluster(&spec.name)?.join(&name)?;
+    make_namespaces(&name, &cluster_folder(&spec.name).join("hosts"))
+        .map_err(|error| ClusterError::Missing(format!("namespaces cannot be made ({error})")))?;
     say("made");
     let mut input = std::io::stdin().lock();
     let mut line = String::new();
@@ -48,7 +48,7 @@ pub fn hold(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(), Er
         .during(|| "standard input".to_owned())?
         > 0
     {
-        link::card(&address(idx), spec)?;
+        link::set_up_card(&host_address(idx), spec)?;
         say("ready");
     }
     let _ = input.read_to_end(&mut Vec::new());
@@ -86,15 +86,20 @@ fn make_namespaces(name: &str, hosts: &Path) -> Result<(), std::io::Error> {
 /// Replaces this process by `program`, run on host `name` of the cluster in the folder where this process is.
 ///
 /// # Errors
-/// [`Error::NotUp`] when the cluster is not; otherwise when the host cannot be entered or `program` not be started.
-pub fn enter(state: &State, name: &str, program: &str, args: &[String]) -> Error {
-    match prepare(state, name) {
+/// [`ClusterError::NotUp`] when the cluster is not; otherwise when the host cannot be entered or `program` not be started.
+pub fn enter_host(
+    state: &ClusterState,
+    name: &str,
+    program: &str,
+    args: &[String],
+) -> ClusterError {
+    match move_to_host(state, name) {
         Ok(()) => {
             let mut command = Command::new(program);
             command
                 .args(args)
-                .envs(launch::environment(&state.spec.name));
-            Error::System {
+                .envs(launch::host_environment(&state.spec.name));
+            ClusterError::System {
                 what: program.to_owned(),
                 source: command.exec(),
             }
@@ -104,15 +109,15 @@ pub fn enter(state: &State, name: &str, program: &str, args: &[String]) -> Error
 }
 
 /// Moves this process to the host.
-fn prepare(state: &State, name: &str) -> Result<(), Error> {
+fn move_to_host(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
     let host = state.host(name)?;
     let cluster = &state.spec.name;
     // The number of a process that is gone may have been given to another.
     if network_of(host.pid).ok().as_ref() != Some(&host.network) {
-        return Err(Error::NotUp(cluster.clone()));
+        return Err(ClusterError::NotUp(cluster.clone()));
     }
     let here = std::env::current_dir().during(|| "the current folder".to_owned())?;
-    Groups::of(cluster)?.join(name)?;
+    Groups::of_cluster(cluster)?.join(name)?;
     let idx = state.hosts.iter().position(|other| other == host);
     if let Some(cpu) = idx.and_then(|idx| state.spec.cpu(idx)) {
         let mut set = CpuSet::new();
@@ -127,7 +132,7 @@ fn prepare(state: &State, name: &str) -> Result<(), Error> {
     let spaces: Vec<_> = NAMESPACES
         .into_iter()
         .map(open)
-        .collect::<Result<_, Error>>()?;
+        .collect::<Result<_, ClusterError>>()?;
     for (path, file, kind) in spaces {
         move_into_link_name_space(file.as_fd(), Some(kind)).during(|| path)?;
     }
@@ -136,18 +141,18 @@ fn prepare(state: &State, name: &str) -> Result<(), Error> {
 }
 
 /// Hostname of host `idx`, from 0.
-pub(crate) fn name(idx: usize) -> String {
+pub(crate) fn host_name(idx: usize) -> String {
     format!("iso-{}", idx + 1)
 }
 
 /// Address of host `idx`, from 0: in a network that nobody outside the cluster sees.
-pub(crate) fn address(idx: usize) -> String {
+pub(crate) fn host_address(idx: usize) -> String {
     format!("10.77.0.{}", idx + 1)
 }
 
 /// The contents of `/etc/hosts` on every host.
-pub(crate) fn write_hosts(n_hosts: usize, file: &Path) -> Result<(), Error> {
-    let lines = (0..n_hosts).map(|idx| format!("{} {}\n", address(idx), name(idx)));
+pub(crate) fn write_hosts(n_hosts: usize, file: &Path) -> Result<(), ClusterError> {
+    let lines = (0..n_hosts).map(|idx| format!("{} {}\n", host_address(idx), host_name(idx)));
     let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned())
         .chain(lines)
         .collect();

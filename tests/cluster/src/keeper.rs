@@ -7,19 +7,19 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::thread::UnshareFlags;
 
-use crate::cluster::sweep;
-use crate::error::{During, Error};
+use crate::cluster::remove_remains;
+use crate::error::{ClusterError, During};
 use crate::groups::{Groups, SWITCH};
 use crate::host;
 use crate::launch::write_agent;
 use crate::link;
 use crate::spec::Spec;
-use crate::state::{Host, State, create_folder, network_of};
-use crate::switch::{Switch, serve};
+use crate::state::{ClusterState, EmulatedHost, create_folder, network_of};
+use crate::switch::{Switch, serve_frames};
 use crate::system;
 
 /// A host's process, the end of its life in our hands: it goes when `input` is closed.
-struct Holder {
+struct HostProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -31,20 +31,25 @@ struct Holder {
 /// `program` is the command `isochron-cluster`.
 ///
 /// # Errors
-/// [`Error::Missing`] when the system does not let us; nothing is left of the cluster then.
-pub fn keep(spec: &Spec, program: &Path, tied: bool, say: impl FnOnce(&str)) -> Result<(), Error> {
-    let groups = Groups::of(&spec.name)?;
+/// [`ClusterError::Missing`] when the system does not let us; nothing is left of the cluster then.
+pub fn keep_cluster(
+    spec: &Spec,
+    program: &Path,
+    tied: bool,
+    say: impl FnOnce(&str),
+) -> Result<(), ClusterError> {
+    let groups = Groups::of_cluster(&spec.name)?;
     let hosts: Vec<_> = (0..spec.n_hosts)
-        .map(|idx| (host::name(idx), spec.quota(idx)))
+        .map(|idx| (host::host_name(idx), spec.quota(idx)))
         .collect();
     groups.claim(&spec.name)?;
     let created = groups.create(&hosts).and_then(|()| groups.join(SWITCH));
-    let made = created.and_then(|()| make(spec, program));
+    let made = created.and_then(|()| make_cluster(spec, program));
     let (holders, devices) = match made {
         Ok(made) => made,
         Err(error) => {
             // What could not be made may not be removable in part either; the first reason is the one to tell.
-            let _ = groups.leave().and_then(|()| sweep(&spec.name));
+            let _ = groups.leave().and_then(|()| remove_remains(&spec.name));
             return Err(error);
         }
     };
@@ -53,30 +58,33 @@ pub fn keep(spec: &Spec, program: &Path, tied: bool, say: impl FnOnce(&str)) -> 
         std::thread::spawn(move || end_with_input(&name));
     }
     say("ready");
-    hold(spec, holders, devices)
+    hold_hosts(spec, holders, devices)
 }
 
 /// Makes the hosts and what joins them.
-fn make(spec: &Spec, program: &Path) -> Result<(Vec<Holder>, Vec<File>), Error> {
+fn make_cluster(
+    spec: &Spec,
+    program: &Path,
+) -> Result<(Vec<HostProcess>, Vec<File>), ClusterError> {
     let folder = create_folder(&spec.name)?;
     host::write_hosts(spec.n_hosts, &folder.join("hosts"))?;
     write_agent(&spec.name, program)?;
     system::leave_namespaces(UnshareFlags::NEWNET)
-        .map_err(|error| Error::Missing(format!("namespaces cannot be made ({error})")))?;
+        .map_err(|error| ClusterError::Missing(format!("namespaces cannot be made ({error})")))?;
     let mut holders = start_hosts(spec, program)?;
-    let hosts = describe(&holders)?;
+    let hosts = describe_hosts(&holders)?;
     let devices = if spec.latency.ns() == 0 {
-        link::bridge(&hosts, spec.bandwidth)?;
+        link::make_bridge(&hosts, spec.bandwidth)?;
         Vec::new()
     } else {
-        link::taps(&hosts)?
+        link::make_taps(&hosts)?
     };
     for holder in &mut holders {
         let go = holder.input.write_all(b"linked\n");
         go.during(|| "a host".to_owned())?;
-        expect("ready", &mut holder.output)?;
+        expect_line("ready", &mut holder.output)?;
     }
-    let state = State {
+    let state = ClusterState {
         spec: spec.clone(),
         hosts,
     };
@@ -84,7 +92,7 @@ fn make(spec: &Spec, program: &Path) -> Result<(Vec<Holder>, Vec<File>), Error> 
     Ok((holders, devices))
 }
 
-fn start_hosts(spec: &Spec, program: &Path) -> Result<Vec<Holder>, Error> {
+fn start_hosts(spec: &Spec, program: &Path) -> Result<Vec<HostProcess>, ClusterError> {
     let text = serde_json::to_string(spec).during(|| "the cluster".to_owned())?;
     let start = |idx: usize| {
         let mut child = Command::new(program)
@@ -95,30 +103,32 @@ fn start_hosts(spec: &Spec, program: &Path) -> Result<Vec<Holder>, Error> {
             .spawn()
             .during(|| program.display().to_string())?;
         let pipes = child.stdin.take().zip(child.stdout.take());
-        let (input, output) = pipes.ok_or_else(|| Error::Program {
+        let (input, output) = pipes.ok_or_else(|| ClusterError::Program {
             what: program.display().to_string(),
             message: "has no standard input and output".to_owned(),
         })?;
-        Ok(Holder {
+        Ok(HostProcess {
             child,
             input,
             output: BufReader::new(output),
         })
     };
     // All of them are making their namespaces while we wait for the first.
-    let mut holders: Vec<_> = (0..spec.n_hosts).map(start).collect::<Result<_, Error>>()?;
+    let mut holders: Vec<_> = (0..spec.n_hosts)
+        .map(start)
+        .collect::<Result<_, ClusterError>>()?;
     for holder in &mut holders {
-        expect("made", &mut holder.output)?;
+        expect_line("made", &mut holder.output)?;
     }
     Ok(holders)
 }
 
-fn describe(holders: &[Holder]) -> Result<Vec<Host>, Error> {
-    let describe = |(idx, holder): (usize, &Holder)| {
+fn describe_hosts(holders: &[HostProcess]) -> Result<Vec<EmulatedHost>, ClusterError> {
+    let describe = |(idx, holder): (usize, &HostProcess)| {
         let pid = holder.child.id();
-        Ok(Host {
-            name: host::name(idx),
-            address: host::address(idx),
+        Ok(EmulatedHost {
+            name: host::host_name(idx),
+            address: host::host_address(idx),
             pid,
             network: network_of(pid).during(|| format!("/proc/{pid}/ns/net"))?,
         })
@@ -127,7 +137,7 @@ fn describe(holders: &[Holder]) -> Result<Vec<Host>, Error> {
 }
 
 /// Reads a line, which must be `word`; anything else says why a process of ours could not go on.
-pub(crate) fn expect(word: &str, output: &mut impl BufRead) -> Result<(), Error> {
+pub(crate) fn expect_line(word: &str, output: &mut impl BufRead) -> Result<(), ClusterError> {
     let mut line = String::new();
     output
         .read_line(&mut line)
@@ -135,8 +145,8 @@ pub(crate) fn expect(word: &str, output: &mut impl BufRead) -> Result<(), Error>
     match line.trim_end() {
         line if line == word => Ok(()),
         line => Err(match line.strip_prefix(MISSING) {
-            Some(what) => Error::Missing(what.to_owned()),
-            None => Error::Program {
+            Some(what) => ClusterError::Missing(what.to_owned()),
+            None => ClusterError::Program {
                 what: "isochron-cluster".to_owned(),
                 message: if line.is_empty() { "ended early" } else { line }.to_owned(),
             },
@@ -148,23 +158,27 @@ pub(crate) fn expect(word: &str, output: &mut impl BufRead) -> Result<(), Error>
 const MISSING: &str = "missing: ";
 
 /// The line by which a process of ours tells another one why it ends.
-pub fn farewell(error: &Error) -> String {
+pub fn farewell_line(error: &ClusterError) -> String {
     let line = match error {
-        Error::Missing(what) => format!("{MISSING}{what}"),
+        ClusterError::Missing(what) => format!("{MISSING}{what}"),
         error => error.to_string(),
     };
     line.replace('\n', " ")
 }
 
 /// Forwards frames, or waits, for ever.
-fn hold(spec: &Spec, holders: Vec<Holder>, devices: Vec<File>) -> Result<(), Error> {
+fn hold_hosts(
+    spec: &Spec,
+    holders: Vec<HostProcess>,
+    devices: Vec<File>,
+) -> Result<(), ClusterError> {
     if devices.is_empty() {
         loop {
             std::thread::park();
         }
     }
     let switch = Switch::new(spec.n_hosts, spec.bandwidth, spec.latency);
-    let outcome = serve(switch, devices).during(|| "the switch".to_owned());
+    let outcome = serve_frames(switch, devices).during(|| "the switch".to_owned());
     drop(holders);
     outcome
 }
@@ -172,8 +186,8 @@ fn hold(spec: &Spec, holders: Vec<Holder>, devices: Vec<File>) -> Result<(), Err
 /// Takes the cluster down when whoever wanted it is gone without having done so.
 fn end_with_input(name: &str) {
     let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
-    let gone = Groups::of(name)
+    let gone = Groups::of_cluster(name)
         .and_then(|groups| groups.leave())
-        .and_then(|()| sweep(name));
+        .and_then(|()| remove_remains(name));
     std::process::exit(i32::from(gone.is_err()));
 }

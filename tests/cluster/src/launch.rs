@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{During, Error};
+use crate::error::{ClusterError, During};
 use crate::link::CARD;
-use crate::state::folder;
+use crate::state::cluster_folder;
 
 /// An MPI library, by its launcher's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Library {
+pub enum MpiFamily {
     /// Open MPI.
     OpenMpi,
     /// MPICH, and those that have its launcher.
@@ -19,23 +19,23 @@ pub enum Library {
 
 /// The launcher of an MPI library.
 #[derive(Clone, Debug)]
-pub struct Launcher {
+pub struct MpiLauncher {
     /// The library.
-    pub mpi: Library,
+    pub mpi: MpiFamily,
     /// Its `mpirun`.
     pub mpirun: PathBuf,
 }
 
-impl Launcher {
+impl MpiLauncher {
     /// The words of a command that starts `ranks[idx]` ranks on each of the hosts, host by host.
-    pub(crate) fn words(&self, hosts: &[String], ranks: &[usize]) -> Vec<String> {
+    pub(crate) fn command_words(&self, hosts: &[String], ranks: &[usize]) -> Vec<String> {
         let used = hosts.iter().zip(ranks).filter(|(_, ranks)| **ranks > 0);
         let list: Vec<_> = used
             .map(|(host, ranks)| format!("{host}:{ranks}"))
             .collect();
         let option = match self.mpi {
-            Library::OpenMpi => "--host",
-            Library::Mpich => "-hosts",
+            MpiFamily::OpenMpi => "--host",
+            MpiFamily::Mpich => "-hosts",
         };
         let n_ranks: usize = ranks.iter().sum();
         let words = [
@@ -53,8 +53,8 @@ impl Launcher {
 ///
 /// Ranks are unbound, because each pins its own threads; they may outnumber the cores, and then give way while they
 /// wait. Between hosts they use TCP on the card of the cluster.
-pub(crate) fn environment(name: &str) -> Vec<(&'static str, String)> {
-    let agent = agent(name).display().to_string();
+pub(crate) fn host_environment(name: &str) -> Vec<(&'static str, String)> {
+    let agent = agent_file(name).display().to_string();
     let text = |value: &str| value.to_owned();
     vec![
         ("ISOCHRON_CLUSTER_NAME", text(name)),
@@ -85,13 +85,13 @@ pub(crate) fn environment(name: &str) -> Vec<(&'static str, String)> {
 }
 
 /// The script that stands for ssh in cluster `name`.
-fn agent(name: &str) -> PathBuf {
-    folder(name).join("rsh")
+fn agent_file(name: &str) -> PathBuf {
+    cluster_folder(name).join("rsh")
 }
 
 /// Writes the script that stands for ssh: `rsh HOST COMMAND...`.
-pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), Error> {
-    let file = agent(name);
+pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), ClusterError> {
+    let file = agent_file(name);
     let program = program.display().to_string().replace('\'', r"'\''");
     let text = format!("#!/bin/sh\nexec '{program}' rsh --name '{name}' -- \"$@\"\n");
     fs::write(&file, text).during(|| file.display().to_string())?;
@@ -103,12 +103,16 @@ pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), Error> {
 /// words are joined and a shell reads them.
 ///
 /// # Errors
-/// [`Error::Value`] when there is no host.
-pub fn remote(words: &[String]) -> Result<(&str, String), Error> {
+/// [`ClusterError::Value`] when there is no host.
+pub fn split_remote(words: &[String]) -> Result<(&str, String), ClusterError> {
     let start = words.iter().position(|word| !word.starts_with('-'));
     match start.and_then(|start| words[start..].split_first()) {
         Some((host, command)) => Ok((host, command.join(" "))),
-        None => Err(Error::value("command", words.join(" "), "names no host")),
+        None => Err(ClusterError::value(
+            "command",
+            words.join(" "),
+            "names no host",
+        )),
     }
 }
 
@@ -122,22 +126,22 @@ mod tests {
 
     #[test]
     fn hosts_without_ranks_are_left_out() {
-        let launcher = |library| Launcher {
+        let launcher = |library| MpiLauncher {
             mpi: library,
             mpirun: "mpirun".into(),
         };
         let hosts = owned(&["iso-1", "iso-2", "iso-3"]);
-        let words = launcher(Library::OpenMpi).words(&hosts, &[2, 0, 1]);
+        let words = launcher(MpiFamily::OpenMpi).command_words(&hosts, &[2, 0, 1]);
         assert_eq!(words, ["mpirun", "-n", "3", "--host", "iso-1:2,iso-3:1"]);
-        let words = launcher(Library::Mpich).words(&hosts, &[1, 1, 1]);
+        let words = launcher(MpiFamily::Mpich).command_words(&hosts, &[1, 1, 1]);
         assert_eq!(words[3..], ["-hosts", "iso-1:1,iso-2:1,iso-3:1"]);
     }
 
     #[test]
     fn words_for_ssh_are_host_and_command() {
         let words = owned(&["-x", "iso-2", "PATH=/bin ;", "orted", "-mca", "x"]);
-        let (host, command) = remote(&words).unwrap();
+        let (host, command) = split_remote(&words).unwrap();
         assert_eq!((host, &*command), ("iso-2", "PATH=/bin ; orted -mca x"));
-        assert!(remote(&owned(&["-x"])).is_err());
+        assert!(split_remote(&owned(&["-x"])).is_err());
     }
 }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use crate::error::{During, Error};
+use crate::error::{ClusterError, During};
 use crate::spec::Spec;
-use crate::state::Host;
+use crate::state::EmulatedHost;
 use crate::switch::{MTU, OVERHEAD};
 use crate::system;
 use crate::units::Rate;
@@ -20,7 +20,10 @@ const BURST: (f64, f64) = (32_768.0, 50e-6);
 const MAX_WAITING: usize = 64 << 20;
 
 /// Joins the hosts by the kernel's bridge, each by a pair of virtual cards; run in the network of the bridge.
-pub(crate) fn bridge(hosts: &[Host], bandwidth: Option<Rate>) -> Result<(), Error> {
+pub(crate) fn make_bridge(
+    hosts: &[EmulatedHost],
+    bandwidth: Option<Rate>,
+) -> Result<(), ClusterError> {
     let mut lines = String::from("link add bridge0 type bridge\nlink set bridge0 up\n");
     for (idx, host) in hosts.iter().enumerate() {
         let pid = host.pid;
@@ -29,44 +32,44 @@ pub(crate) fn bridge(hosts: &[Host], bandwidth: Option<Rate>) -> Result<(), Erro
              link set port{idx} master bridge0 up\n"
         );
     }
-    batch("ip", &lines)?;
-    let shaped = |rate| (0..hosts.len()).map(move |idx| shaper(&format!("port{idx}"), rate));
+    run_batch("ip", &lines)?;
+    let shaped = |rate| (0..hosts.len()).map(move |idx| shaper_line(&format!("port{idx}"), rate));
     match bandwidth {
-        Some(rate) => batch("tc", &shaped(rate).collect::<String>()),
+        Some(rate) => run_batch("tc", &shaped(rate).collect::<String>()),
         None => Ok(()),
     }
 }
 
 /// Gives each host a card whose frames the returned files read and write.
-pub(crate) fn taps(hosts: &[Host]) -> Result<Vec<File>, Error> {
+pub(crate) fn make_taps(hosts: &[EmulatedHost]) -> Result<Vec<File>, ClusterError> {
     let mut lines = String::new();
     let mut devices = Vec::new();
     for (idx, host) in hosts.iter().enumerate() {
         let name = format!("port{idx}");
         let missing =
-            |error| Error::Missing(format!("/dev/net/tun makes no network card ({error})"));
-        devices.push(system::tap(&name).map_err(missing)?);
+            |error| ClusterError::Missing(format!("/dev/net/tun makes no network card ({error})"));
+        devices.push(system::make_tap(&name).map_err(missing)?);
         lines += &format!("link set {name} netns {} name {CARD}\n", host.pid);
     }
-    batch("ip", &lines)?;
+    run_batch("ip", &lines)?;
     Ok(devices)
 }
 
 /// Puts this network's own cards into service; run in the network of a host.
-pub(crate) fn card(address: &str, spec: &Spec) -> Result<(), Error> {
+pub(crate) fn set_up_card(address: &str, spec: &Spec) -> Result<(), ClusterError> {
     let lines =
         format!("link set lo up\nlink set {CARD} mtu {MTU} up\naddr add {address}/24 dev {CARD}\n");
-    batch("ip", &lines)?;
+    run_batch("ip", &lines)?;
     // Also in front of the switch: what waits here counts against the sender's buffers, and what waits in the device
     // would be lost when there is too much of it.
     match spec.bandwidth {
-        Some(rate) => batch("tc", &shaper(CARD, rate)),
+        Some(rate) => run_batch("tc", &shaper_line(CARD, rate)),
         None => Ok(()),
     }
 }
 
 /// The line by which `tc` limits what `card` sends.
-fn shaper(card: &str, rate: Rate) -> String {
+fn shaper_line(card: &str, rate: Rate) -> String {
     let bits_per_s = rate.bits_per_s();
     let burst = BURST.0.max(bits_per_s / 8.0 * BURST.1).ceil();
     format!(
@@ -75,7 +78,7 @@ fn shaper(card: &str, rate: Rate) -> String {
 }
 
 /// Runs `ip` or `tc` once for many lines.
-fn batch(program: &str, lines: &str) -> Result<(), Error> {
+fn run_batch(program: &str, lines: &str) -> Result<(), ClusterError> {
     let mut child = Command::new(program)
         .args(["-batch", "-"])
         .stdin(Stdio::piped())
@@ -96,7 +99,7 @@ fn batch(program: &str, lines: &str) -> Result<(), Error> {
     let at = said.lines().find_map(|line| line.split_once("failed -:"));
     let at = at.and_then(|(_, number)| number.trim().parse::<usize>().ok());
     let line = at.and_then(|number| lines.lines().nth(number - 1));
-    Err(Error::Missing(format!(
+    Err(ClusterError::Missing(format!(
         "`{program} {}`: {}",
         line.unwrap_or_default(),
         said.lines().next().unwrap_or("failed")
@@ -104,8 +107,8 @@ fn batch(program: &str, lines: &str) -> Result<(), Error> {
 }
 
 /// What to say when `ip` or `tc` is not there.
-pub(crate) fn not_started(program: &str, error: &io::Error) -> Error {
-    Error::Missing(format!(
+pub(crate) fn not_started(program: &str, error: &io::Error) -> ClusterError {
+    ClusterError::Missing(format!(
         "`{program}` does not start ({error}); it is part of iproute2"
     ))
 }
@@ -116,14 +119,14 @@ mod tests {
 
     #[test]
     fn a_fast_link_may_send_more_at_once() {
-        let line = |rate: &str| shaper("eth0", rate.parse().unwrap());
+        let line = |rate: &str| shaper_line("eth0", rate.parse().unwrap());
         assert!(line("1gbit").contains(" rate 1000000000bit burst 32768b "));
         assert!(line("10gbit").contains(" rate 10000000000bit burst 62500b "));
     }
 
     #[test]
     fn a_program_that_is_not_there_is_named_with_its_package() {
-        let message = batch("no-such-ip", "").unwrap_err().to_string();
+        let message = run_batch("no-such-ip", "").unwrap_err().to_string();
         assert!(
             message.contains("`no-such-ip`") && message.contains("iproute2"),
             "{message}"

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::ClusterError;
 use crate::units::{Latency, Quota, Rate};
 
 /// Most hosts of a cluster: the addresses of one network.
@@ -31,8 +31,8 @@ impl Spec {
     /// Hosts without limits.
     ///
     /// # Errors
-    /// [`Error::Value`] when `name` or `n_hosts` is not allowed.
-    pub fn new(name: &str, n_hosts: usize) -> Result<Self, Error> {
+    /// [`ClusterError::Value`] when `name` or `n_hosts` is not allowed.
+    pub fn new(name: &str, n_hosts: usize) -> Result<Self, ClusterError> {
         let spec = Self {
             name: name.to_owned(),
             n_hosts,
@@ -48,12 +48,16 @@ impl Spec {
     /// Checks what the types alone do not ensure.
     ///
     /// # Errors
-    /// [`Error::Value`] names the first thing that is wrong.
-    pub fn validate(&self) -> Result<(), Error> {
+    /// [`ClusterError::Value`] names the first thing that is wrong.
+    pub fn validate(&self) -> Result<(), ClusterError> {
         validate_name(&self.name)?;
         if !(1..=MAX_HOSTS).contains(&self.n_hosts) {
             let reason = format!("there must be 1 to {MAX_HOSTS}");
-            return Err(Error::value("number of hosts", self.n_hosts, &reason));
+            return Err(ClusterError::value(
+                "number of hosts",
+                self.n_hosts,
+                &reason,
+            ));
         }
         if self.quotas.len() > 1 && self.quotas.len() != self.n_hosts {
             let list: Vec<_> = self.quotas.iter().map(Quota::to_string).collect();
@@ -61,7 +65,7 @@ impl Spec {
                 "give one for all hosts, or one for each of the {}",
                 self.n_hosts
             );
-            return Err(Error::value("quota", list.join(","), &reason));
+            return Err(ClusterError::value("quota", list.join(","), &reason));
         }
         let here = rustix::thread::sched_getaffinity(None).unwrap_or_default();
         let limit = rustix::thread::CpuSet::MAX_CPU;
@@ -70,7 +74,11 @@ impl Spec {
             .iter()
             .find(|cpu| **cpu >= limit || !here.is_set(**cpu))
         {
-            Some(cpu) => Err(Error::value("CPU", cpu, "this process may not run on it")),
+            Some(cpu) => Err(ClusterError::value(
+                "CPU",
+                cpu,
+                "this process may not run on it",
+            )),
             None => Ok(()),
         }
     }
@@ -89,11 +97,11 @@ impl Spec {
 }
 
 /// A cluster's name becomes part of the names of folders and control groups.
-pub(crate) fn validate_name(name: &str) -> Result<(), Error> {
+pub(crate) fn validate_name(name: &str) -> Result<(), ClusterError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
         let reason = format!("use 1 to {MAX_NAME} letters, digits and hyphens");
-        return Err(Error::value("name", name, &reason));
+        return Err(ClusterError::value("name", name, &reason));
     }
     Ok(())
 }

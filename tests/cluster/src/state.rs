@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{During, Error};
+use crate::error::{ClusterError, During};
 use crate::spec::Spec;
 
 /// Where clusters keep their files; empty after a start of the machine, like the clusters themselves.
@@ -14,16 +14,16 @@ const FOLDER: &str = "/run/isochron-cluster";
 
 /// A cluster that is up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct State {
+pub struct ClusterState {
     /// What was asked for.
     pub spec: Spec,
     /// The hosts, in order.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<EmulatedHost>,
 }
 
 /// One emulated host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
+pub struct EmulatedHost {
     /// Its hostname, `iso-1` for the first.
     pub name: String,
     /// Its address on the cluster's network.
@@ -34,53 +34,53 @@ pub struct Host {
     pub network: String,
 }
 
-impl State {
+impl ClusterState {
     /// The host called `name`.
     ///
     /// # Errors
-    /// [`Error::Value`] when there is none.
-    pub fn host(&self, name: &str) -> Result<&Host, Error> {
+    /// [`ClusterError::Value`] when there is none.
+    pub fn host(&self, name: &str) -> Result<&EmulatedHost, ClusterError> {
         let found = self.hosts.iter().find(|host| host.name == name);
         found.ok_or_else(|| {
             let hosts = self.hosts.len();
             let reason = format!("the hosts of this cluster are iso-1 to iso-{hosts}");
-            Error::value("host", name, &reason)
+            ClusterError::value("host", name, &reason)
         })
     }
 
-    pub(crate) fn read(name: &str) -> Result<Self, Error> {
-        let file = folder(name).join("cluster.json");
+    pub(crate) fn read(name: &str) -> Result<Self, ClusterError> {
+        let file = cluster_folder(name).join("cluster.json");
         let text = match fs::read_to_string(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::NotUp(name.to_owned()));
+                return Err(ClusterError::NotUp(name.to_owned()));
             }
             text => text.during(|| file.display().to_string())?,
         };
         serde_json::from_str(&text).during(|| file.display().to_string())
     }
 
-    pub(crate) fn write(&self) -> Result<(), Error> {
-        let file = folder(&self.spec.name).join("cluster.json");
+    pub(crate) fn write(&self) -> Result<(), ClusterError> {
+        let file = cluster_folder(&self.spec.name).join("cluster.json");
         let text = serde_json::to_string_pretty(self).during(|| file.display().to_string())?;
         fs::write(&file, text).during(|| file.display().to_string())
     }
 }
 
 /// The folder of cluster `name`.
-pub(crate) fn folder(name: &str) -> PathBuf {
+pub(crate) fn cluster_folder(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
 
 /// Makes the folder of cluster `name`.
-pub(crate) fn create_folder(name: &str) -> Result<PathBuf, Error> {
-    let folder = folder(name);
+pub(crate) fn create_folder(name: &str) -> Result<PathBuf, ClusterError> {
+    let folder = cluster_folder(name);
     fs::create_dir_all(&folder).during(|| folder.display().to_string())?;
     Ok(folder)
 }
 
 /// Removes the folder of cluster `name`, and the one above it with the last.
-pub(crate) fn remove_folder(name: &str) -> Result<(), Error> {
-    let folder = folder(name);
+pub(crate) fn remove_folder(name: &str) -> Result<(), ClusterError> {
+    let folder = cluster_folder(name);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(error).during(|| folder.display().to_string());
@@ -93,7 +93,7 @@ pub(crate) fn remove_folder(name: &str) -> Result<(), Error> {
 }
 
 /// Names of all clusters that have a folder.
-pub(crate) fn folders() -> Vec<String> {
+pub(crate) fn list_names() -> Vec<String> {
     let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())

@@ -73,7 +73,7 @@ impl Switch {
 
     /// Takes a frame that host `from` has sent at `now_ns`.
     pub fn accept(&mut self, from: usize, frame: &[u8], now_ns: u64) {
-        let (Some(to), Some(source)) = (address(frame, 0), address(frame, 6)) else {
+        let (Some(to), Some(source)) = (mac_address(frame, 0), mac_address(frame, 6)) else {
             return;
         };
         self.known.insert(source, from);
@@ -125,7 +125,7 @@ impl Switch {
     }
 }
 
-fn address(frame: &[u8], at: usize) -> Option<[u8; 6]> {
+fn mac_address(frame: &[u8], at: usize) -> Option<[u8; 6]> {
     frame.get(at..at + 6)?.try_into().ok()
 }
 
@@ -133,7 +133,7 @@ fn address(frame: &[u8], at: usize) -> Option<[u8; 6]> {
 ///
 /// # Errors
 /// What the system said about a device.
-pub fn serve(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()> {
+pub fn serve_frames(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()> {
     // The system may be late by the slack, 50 µs otherwise.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     let start = Instant::now();
@@ -141,7 +141,7 @@ pub fn serve(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()> {
     let now_ns = || start.elapsed().as_nanos() as u64;
     let mut frame = vec![0; HEADER + MTU + 64];
     loop {
-        let readable = wait(&switch, &devices, now_ns())?;
+        let readable = wait_for_ports(&switch, &devices, now_ns())?;
         for port in readable {
             for _ in 0..BURST {
                 if switch.reads_from_ns(port) > now_ns() {
@@ -168,7 +168,7 @@ pub fn serve(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()> {
 }
 
 /// Waits until there is something to do; the ports that have frames to read.
-fn wait(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<Vec<usize>> {
+fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<Vec<usize>> {
     let ports = 0..devices.len();
     let (open, closed): (Vec<_>, Vec<_>) = ports
         .clone()

@@ -40,7 +40,7 @@ const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<i32>(b'T', 202);
 ///
 /// # Errors
 /// What the system said.
-pub(crate) fn tap(name: &str) -> io::Result<File> {
+pub(crate) fn make_tap(name: &str) -> io::Result<File> {
     let mut request = InterfaceRequest {
         name: [0; 16],
         flags: IFF_TAP | IFF_NO_PI,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::ClusterError;
 
 /// A bandwidth in bits per second, as `tc` writes it: `1gbit`, `2.5gbit`, `100mbit`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,10 +75,10 @@ impl Quota {
 }
 
 impl FromStr for Rate {
-    type Err = Error;
+    type Err = ClusterError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = |reason| Error::value("bandwidth", text, reason);
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
+        let wrong = |reason| ClusterError::value("bandwidth", text, reason);
         let bits_per_s = number_with_unit(text, RATES).ok_or_else(|| {
             wrong("write a number and a unit: bit, kbit, mbit, gbit or tbit, as in 1gbit")
         })?;
@@ -91,10 +91,10 @@ impl FromStr for Rate {
 }
 
 impl FromStr for Latency {
-    type Err = Error;
+    type Err = ClusterError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = |reason| Error::value("latency", text, reason);
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
+        let wrong = |reason| ClusterError::value("latency", text, reason);
         let ns = number_with_unit(text, TIMES)
             .ok_or_else(|| wrong("write a number and a unit: ns, us, ms or s, as in 100us"))?;
         if (0.0..=MAX_LATENCY_NS).contains(&ns) {
@@ -108,13 +108,13 @@ impl FromStr for Latency {
 }
 
 impl FromStr for Quota {
-    type Err = Error;
+    type Err = ClusterError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, ClusterError> {
         if text == "none" {
             return Ok(Self { cores: None });
         }
-        let wrong = |reason| Error::value("quota", text, reason);
+        let wrong = |reason| ClusterError::value("quota", text, reason);
         let percent = number_with_unit(text, &[("%", 1.0)])
             .ok_or_else(|| wrong("write percents of a core, as in 25%, or none"))?;
         if QUOTA_RANGE.contains(&percent) {

@@ -8,13 +8,13 @@
 
 use std::process::{Command, Output};
 
-fn run(args: &[&str]) -> Output {
+fn run_command(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_isochron-cluster"));
     command.args(args).output().unwrap()
 }
 
-fn refused(args: &[&str], message: &str) {
-    let output = run(args);
+fn assert_refused(args: &[&str], message: &str) {
+    let output = run_command(args);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
     assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
@@ -23,33 +23,33 @@ fn refused(args: &[&str], message: &str) {
 
 #[test]
 fn wrong_hosts_and_limits_are_named_in_one_line() {
-    refused(&["up", "0"], "number of hosts `0`: there must be 1 to 250");
-    refused(
+    assert_refused(&["up", "0"], "number of hosts `0`: there must be 1 to 250");
+    assert_refused(
         &["up", "three"],
         "number of hosts `three`: write a whole number",
     );
-    refused(
+    assert_refused(
         &["up", "2", "--bandwidth", "fast"],
         "bandwidth `fast`: write a number and a unit",
     );
-    refused(
+    assert_refused(
         &["up", "2", "--bandwidth", "1bit"],
         "bandwidth `1bit`: must be between",
     );
-    refused(
+    assert_refused(
         &["up", "2", "--latency", "100"],
         "latency `100`: write a number and a unit",
     );
-    refused(&["up", "2", "--quota", "25"], "quota `25`: write percents");
-    refused(
+    assert_refused(&["up", "2", "--quota", "25"], "quota `25`: write percents");
+    assert_refused(
         &["up", "3", "--quota", "100%,25%"],
         "quota `100%,25%`: give one for all hosts",
     );
-    refused(
+    assert_refused(
         &["up", "2", "--cpus", "99999"],
         "CPU `99999`: this process may not run on it",
     );
-    refused(
+    assert_refused(
         &["up", "2", "--name", "a/b"],
         "name `a/b`: use 1 to 40 letters",
     );
@@ -59,10 +59,10 @@ fn wrong_hosts_and_limits_are_named_in_one_line() {
 fn without_a_cluster_there_is_nothing_to_run_on_and_nothing_to_remove() {
     let name = format!("none-{}", std::process::id());
     let message = format!("no cluster `{name}` is up");
-    refused(&["run", "--name", &name, "--", "true"], &message);
-    refused(&["exec", "iso-1", "--name", &name, "--", "true"], &message);
-    refused(&["check", "--name", &name], &message);
-    let output = run(&["down", "--name", &name]);
+    assert_refused(&["run", "--name", &name, "--", "true"], &message);
+    assert_refused(&["exec", "iso-1", "--name", &name, "--", "true"], &message);
+    assert_refused(&["check", "--name", &name], &message);
+    let output = run_command(&["down", "--name", &name]);
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), message + "\n");
 }

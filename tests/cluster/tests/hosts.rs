@@ -13,33 +13,33 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use isochron_cluster::{Cluster, Error, Spec, check, down, names};
+use isochron_cluster::{ClusterError, EmulatedCluster, Spec, check, cluster_names, take_down};
 
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_isochron-cluster"))
 }
 
 /// Tests of several checkouts may run at once.
-fn name(test: &str) -> String {
+fn unique_name(test: &str) -> String {
     format!("{test}-{}", std::process::id())
 }
 
-fn spec(test: &str, n_hosts: usize) -> Spec {
-    Spec::new(&name(test), n_hosts).unwrap()
+fn make_spec(test: &str, n_hosts: usize) -> Spec {
+    Spec::new(&unique_name(test), n_hosts).unwrap()
 }
 
-fn on(cluster: &Cluster, host: &str, script: &str) -> Output {
+fn run_on(cluster: &EmulatedCluster, host: &str, script: &str) -> Output {
     let words = ["sh", "-c", script].map(str::to_owned);
     cluster.command(host, &words).unwrap().output().unwrap()
 }
 
-fn said(output: Output) -> String {
+fn read_output(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 /// The networks of all processes of the machine.
-fn networks() -> Vec<String> {
+fn list_networks() -> Vec<String> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let links = entries.filter_map(|entry| std::fs::read_link(entry.path().join("ns/net")).ok());
     links
@@ -48,15 +48,15 @@ fn networks() -> Vec<String> {
 }
 
 /// Nothing is left: no file, no control group, and no process, on which a host's network and its card depend.
-fn assert_gone(cluster: &str, hosts: &[isochron_cluster::Host]) {
-    assert!(!names().contains(&cluster.to_owned()));
+fn assert_gone(cluster: &str, hosts: &[isochron_cluster::EmulatedHost]) {
+    assert!(!cluster_names().contains(&cluster.to_owned()));
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let groups = mounts.lines().filter(|line| line.contains(" - cgroup"));
     for mount in groups.filter_map(|line| line.split(' ').nth(4)) {
         let group = Path::new(mount).join(format!("isochron-cluster-{cluster}"));
         assert!(!group.exists(), "{}", group.display());
     }
-    let networks = networks();
+    let networks = list_networks();
     for host in hosts {
         assert!(
             !networks.contains(&host.network),
@@ -68,43 +68,46 @@ fn assert_gone(cluster: &str, hosts: &[isochron_cluster::Host]) {
 
 #[test]
 fn hosts_have_names_addresses_and_memory_of_their_own() {
-    let Some(cluster) = Cluster::up_for_test(program(), &spec("own", 2)) else {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &make_spec("own", 2)) else {
         return;
     };
-    assert_eq!(said(on(&cluster, "iso-2", "hostname")), "iso-2");
-    let reached = said(on(&cluster, "iso-1", "getent hosts iso-2"));
+    assert_eq!(read_output(run_on(&cluster, "iso-2", "hostname")), "iso-2");
+    let reached = read_output(run_on(&cluster, "iso-1", "getent hosts iso-2"));
     assert!(reached.starts_with("10.77.0.2 "), "{reached}");
-    said(on(&cluster, "iso-1", "touch /dev/shm/mine"));
+    read_output(run_on(&cluster, "iso-1", "touch /dev/shm/mine"));
     assert!(
-        !on(&cluster, "iso-2", "test -e /dev/shm/mine")
+        !run_on(&cluster, "iso-2", "test -e /dev/shm/mine")
             .status
             .success()
     );
     // The machine's own network is out of sight, and its files are not.
-    let cards = said(on(&cluster, "iso-1", "ls /proc/sys/net/ipv4/conf"));
+    let cards = read_output(run_on(&cluster, "iso-1", "ls /proc/sys/net/ipv4/conf"));
     assert_eq!(
         cards.split_whitespace().collect::<Vec<_>>(),
         ["all", "default", "eth0", "lo"]
     );
     let here = std::env::current_dir().unwrap();
-    assert_eq!(said(on(&cluster, "iso-2", "pwd")), here.to_str().unwrap());
-    assert_eq!(on(&cluster, "iso-2", "exit 7").status.code(), Some(7));
+    assert_eq!(
+        read_output(run_on(&cluster, "iso-2", "pwd")),
+        here.to_str().unwrap()
+    );
+    assert_eq!(run_on(&cluster, "iso-2", "exit 7").status.code(), Some(7));
     assert!(matches!(
         cluster.command("iso-3", &[]),
-        Err(Error::Value { .. })
+        Err(ClusterError::Value { .. })
     ));
 }
 
 /// One-sided, so that a busy machine cannot break it: never faster than asked for.
 #[test]
 fn latency_and_bandwidth_are_kept_by_the_switch() {
-    let mut spec = spec("switch", 3);
+    let mut spec = make_spec("switch", 3);
     spec.bandwidth = Some("200mbit".parse().unwrap());
     spec.latency = "300us".parse().unwrap();
-    let Some(cluster) = Cluster::up_for_test(program(), &spec) else {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
-    let links = check::links(&cluster).unwrap();
+    let links = check::measure_links(&cluster).unwrap();
     assert_eq!(links.len(), 2);
     for link in links {
         assert!(link.latency_min_s >= 300e-6, "{link:?}");
@@ -115,12 +118,12 @@ fn latency_and_bandwidth_are_kept_by_the_switch() {
 
 #[test]
 fn bandwidth_is_kept_by_the_bridge() {
-    let mut spec = spec("bridge", 2);
+    let mut spec = make_spec("bridge", 2);
     spec.bandwidth = Some("200mbit".parse().unwrap());
-    let Some(cluster) = Cluster::up_for_test(program(), &spec) else {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
-    for link in check::links(&cluster).unwrap() {
+    for link in check::measure_links(&cluster).unwrap() {
         // A link may send 32 KiB at once after a pause: below a percent of what is measured here.
         assert!(link.there_bits_per_s <= 1.01 * 200e6, "{link:?}");
         assert!(link.back_bits_per_s <= 1.01 * 200e6, "{link:?}");
@@ -129,17 +132,17 @@ fn bandwidth_is_kept_by_the_bridge() {
 
 #[test]
 fn quotas_and_cores_are_kept() {
-    let mut spec = spec("quota", 2);
+    let mut spec = make_spec("quota", 2);
     spec.quotas = vec!["none".parse().unwrap(), "25%".parse().unwrap()];
     spec.cpus = vec![first_cpu()];
-    let Some(cluster) = Cluster::up_for_test(program(), &spec) else {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
-    let speeds = check::speeds(&cluster).unwrap();
+    let speeds = check::measure_speeds(&cluster).unwrap();
     // A second has a hundred periods; one or two more than are due may fall into it.
     assert!(speeds[1].cores <= 0.28, "{speeds:?}");
     for host in ["iso-1", "iso-2"] {
-        let cpus = said(on(
+        let cpus = read_output(run_on(
             &cluster,
             host,
             "grep Cpus_allowed_list /proc/self/status",
@@ -162,16 +165,16 @@ fn first_cpu() -> usize {
 
 #[test]
 fn nothing_is_left_of_a_cluster_with_everything_on_it() {
-    let mut spec = spec("gone", 2);
+    let mut spec = make_spec("gone", 2);
     spec.latency = "50us".parse().unwrap();
     spec.quotas = vec!["50%".parse().unwrap()];
-    let Some(cluster) = Cluster::up_for_test(program(), &spec) else {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
     let hosts = cluster.state().hosts.clone();
     // A process that has left its session and deafened itself, as a daemon does.
     let script = "trap '' TERM HUP; setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo started";
-    assert_eq!(said(on(&cluster, "iso-2", script)), "started");
+    assert_eq!(read_output(run_on(&cluster, "iso-2", script)), "started");
     assert_eq!(cluster.n_processes().unwrap(), [0, 1]);
     drop(cluster);
     assert_gone(&spec.name, &hosts);
@@ -179,8 +182,8 @@ fn nothing_is_left_of_a_cluster_with_everything_on_it() {
 
 #[test]
 fn a_panic_takes_its_cluster_along() {
-    let spec = spec("panic", 1);
-    let Some(cluster) = Cluster::up_for_test(program(), &spec) else {
+    let spec = make_spec("panic", 1);
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
     let hosts = cluster.state().hosts.clone();
@@ -194,25 +197,25 @@ fn a_panic_takes_its_cluster_along() {
 
 #[test]
 fn a_second_cluster_needs_another_name_and_does_not_meet_the_first() {
-    let (one, other) = (spec("one", 1), spec("other", 1));
-    let Some(first) = Cluster::up_for_test(program(), &one) else {
+    let (one, other) = (make_spec("one", 1), make_spec("other", 1));
+    let Some(first) = EmulatedCluster::bring_up_for_test(program(), &one) else {
         return;
     };
-    let outcome = Cluster::up(program(), &one);
-    assert!(matches!(outcome, Err(Error::UpAlready(name)) if name == one.name));
-    let second = Cluster::up(program(), &other).unwrap();
+    let outcome = EmulatedCluster::bring_up(program(), &one);
+    assert!(matches!(outcome, Err(ClusterError::UpAlready(name)) if name == one.name));
+    let second = EmulatedCluster::bring_up(program(), &other).unwrap();
     assert_ne!(
         first.state().hosts[0].network,
         second.state().hosts[0].network
     );
     drop(second);
-    assert_eq!(said(on(&first, "iso-1", "hostname")), "iso-1");
+    assert_eq!(read_output(run_on(&first, "iso-1", "hostname")), "iso-1");
 }
 
 #[test]
 fn a_cluster_goes_when_its_owner_is_killed() {
-    let spec = spec("owner", 2);
-    let Some(cluster) = Cluster::up_for_test(program(), &spec) else {
+    let spec = make_spec("owner", 2);
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
     drop(cluster);
@@ -228,7 +231,7 @@ fn a_cluster_goes_when_its_owner_is_killed() {
     let mut output = BufReader::new(keeper.stdout.take().unwrap());
     output.read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
-    let hosts = Cluster::find(program(), &spec.name)
+    let hosts = EmulatedCluster::find(program(), &spec.name)
         .unwrap()
         .state()
         .hosts
@@ -240,29 +243,29 @@ fn a_cluster_goes_when_its_owner_is_killed() {
 
 #[test]
 fn the_remains_of_a_killed_keeper_are_removed() {
-    let spec = spec("killed", 2);
-    let Some(mut cluster) = Cluster::up_for_test(program(), &spec) else {
+    let spec = make_spec("killed", 2);
+    let Some(mut cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
         return;
     };
     for by_up in [false, true] {
         let script = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo started";
-        said(on(&cluster, "iso-2", script));
+        read_output(run_on(&cluster, "iso-2", script));
         cluster.kill_keeper().unwrap();
         let hosts = cluster.state().hosts.clone();
         assert!(matches!(
-            Cluster::find(program(), &spec.name),
-            Err(Error::NotUp(_))
+            EmulatedCluster::find(program(), &spec.name),
+            Err(ClusterError::NotUp(_))
         ));
         if by_up {
-            cluster = Cluster::up(program(), &spec).unwrap();
-            let running = networks();
+            cluster = EmulatedCluster::bring_up(program(), &spec).unwrap();
+            let running = list_networks();
             assert!(hosts.iter().all(|host| !running.contains(&host.network)));
         } else {
-            assert!(down(&spec.name).unwrap());
+            assert!(take_down(&spec.name).unwrap());
             assert_gone(&spec.name, &hosts);
-            assert!(!down(&spec.name).unwrap());
-            cluster = Cluster::up(program(), &spec).unwrap();
+            assert!(!take_down(&spec.name).unwrap());
+            cluster = EmulatedCluster::bring_up(program(), &spec).unwrap();
         }
     }
-    assert_eq!(said(on(&cluster, "iso-2", "hostname")), "iso-2");
+    assert_eq!(read_output(run_on(&cluster, "iso-2", "hostname")), "iso-2");
 }
