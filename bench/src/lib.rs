@@ -1,11 +1,13 @@
-//! Instances of growing size for the algorithms of `isochron-hierarchy`: what the campaign `algorithms` and
-//! the benches of the same name solve. [`Algorithm`] names them, [`instances`] makes the devices.
-
-#![forbid(unsafe_code)]
+//! Parts of the campaigns that benches and tests use too.
+//!
+//! * Instances of growing size for the algorithms of `isochron-hierarchy`, which the campaign `algorithms` and the benches of
+//!   the same name solve. [`Algorithm`] names them, [`instances`] makes the devices.
+//! * [`yardsticks`]: NVIDIA's own copies and products, for the campaign `gpu`.
 
 mod algorithm;
 pub mod instances;
 #[path = "../../hierarchy/tests/simulated/mod.rs"]
 pub mod simulated;
+pub mod yardsticks;
 
 pub use algorithm::{Algorithm, Instance};

@@ -1,10 +1,14 @@
 //! What copies between host and GPU reach, of pinned memory and of ordinary matrices with so many host cores.
 
-use anyhow::{Context as _, ensure};
-use isochron_devices::CudaWorker;
+use anyhow::ensure;
+use isochron_bench::yardsticks::time_pinned_copies;
+use isochron_devices::cuda::Placement;
+use isochron_devices::{
+    CudaWorker, Depth, JobShape, UpdateTime, Updates, ViewMut, Worker as _, memory_available_bytes,
+};
 use serde_json::{Value, json};
 
-use super::card::HOST_CORES;
+use super::card::{Card, HOST_CORES};
 use super::clock::Clock;
 use super::record::{figures, whats};
 use super::rows::Row;
@@ -15,6 +19,10 @@ use crate::statistics::Spread;
 
 /// Host cores are added while copies of ordinary matrices gain more than a twentieth.
 const WORTHWHILE: f64 = 1.05;
+
+/// Columns of the matrix that is copied: as the panels of a multiplication it is longer than it is wide, and a slot of
+/// pinned memory holds many of its columns.
+const COLUMNS: usize = 2048;
 
 /// What is copied in the rounds.
 const DIRECTIONS: [&str; 5] = ["up", "down", "both", "staged_up", "staged_down"];
@@ -28,22 +36,17 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
     for count in counts {
         workers.push((count, campaign.card.worker_on(count, None)?));
     }
-    let bytes = campaign.scale.copy_bytes;
+    let rows = (campaign.scale.copy_bytes as usize / COLUMNS / size_of::<f64>()).max(1);
     for (_, worker) in &mut workers {
         // The first one finds sleeping clocks.
-        let found = worker.with_engine(|engine| engine.transfers(bytes))?;
-        ensure!(
-            found.is_some(),
-            "there is no room for copies of {bytes} bytes"
-        );
+        time_copies(&campaign.card, worker, rows)?;
     }
     for round in clock.rounds(campaign.rounds) {
         for (count, worker) in &mut workers {
             let about = (&*count.to_string(), "copies");
+            let card = &campaign.card;
             campaign.record.sample((Part::Link, round), about, || {
-                let found = worker.with_engine(|engine| engine.transfers(bytes))?;
-                let copies = found.context("there was room for the copies before")?;
-                Ok(json!({ "copies": copies }))
+                Ok(json!({ "copies": time_copies(card, worker, rows)? }))
             })?;
         }
     }
@@ -58,6 +61,34 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
     campaign.card.host_cores = chosen;
     campaign.record.results["host_cores"] = json!(chosen);
     Ok(())
+}
+
+/// Times copies of a matrix of `rows` rows, in seconds: of pinned memory, and of an ordinary matrix, which is the C of a job
+/// that has no updates.
+fn time_copies(card: &Card, worker: &mut CudaWorker, rows: usize) -> anyhow::Result<Value> {
+    let bytes = rows * COLUMNS * size_of::<f64>();
+    let pinned_bytes = 2 * bytes as u64;
+    let available = memory_available_bytes().unwrap_or(u64::MAX);
+    ensure!(
+        pinned_bytes <= available / 4,
+        "{pinned_bytes} bytes would be pinned, and {available} are available"
+    );
+    let pinned = time_pinned_copies(&card.info, (COLUMNS, rows * size_of::<f64>()))?;
+    let mut values = vec![1.0; rows * COLUMNS];
+    let job = JobShape::of::<f64>((rows, COLUMNS), Depth::of(1, 1));
+    let plan = worker.plan(&job);
+    ensure!(
+        plan.is_some_and(|plan| plan.placement == Placement::Resident),
+        "there is no room on the GPU for a matrix of {rows}x{COLUMNS}"
+    );
+    worker.reserve(&job)?;
+    let mut c = ViewMut::new(&mut values, rows, COLUMNS, rows);
+    let UpdateTime { busy_s: up_s, .. } = worker.begin(c.reborrow(), job.depth)?;
+    let UpdateTime { busy_s: down_s, .. } = worker.finish(c)?;
+    Ok(json!({
+        "bytes": bytes, "up_s": pinned.up_s, "down_s": pinned.down_s, "both_s": pinned.both_s,
+        "staged_up_s": up_s, "staged_down_s": down_s,
+    }))
 }
 
 /// What the copies of one direction reached with so many host cores.

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
-use isochron_devices::cuda::{BlasXt, PinnedVec};
+use isochron_bench::yardsticks::{BlasXt, BoundContext, PinnedVec};
 use isochron_devices::{
-    CudaWorker, Depth, JobShape, Updates, View, ViewMut, Worker as _, memory_available_bytes,
+    CudaInfo, CudaWorker, Depth, JobShape, Updates, View, ViewMut, Worker as _,
+    memory_available_bytes,
 };
 use serde_json::{Value, json};
 
@@ -43,7 +44,7 @@ struct Matrices {
     a: Vec<f64>,
     b: Vec<f64>,
     c: Vec<f64>,
-    pinned: Option<[PinnedVec<f64>; 3]>,
+    pinned: Option<[PinnedVec; 3]>,
 }
 
 /// Ours, cuBLASXt and cuBLAS on a tile, in turn.
@@ -67,7 +68,7 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
     // What nobody waits for is not counted: memory that is taken, clocks that rise.
     matrices.ours(&mut worker, panel)?;
     cublas::<f64>(&mut worker, tile, count)?;
-    let mut xt = Xt::prepared(campaign, &mut matrices, &mut worker, clock, &mut about);
+    let mut xt = Xt::prepared(campaign, &mut matrices, clock, &mut about);
     campaign.record.results["out_of_core"] = about;
     let who = [OURS, "cublas", XT, XT_PINNED];
     for round in clock.rounds(campaign.rounds) {
@@ -106,18 +107,22 @@ impl Xt {
     fn prepared(
         campaign: &Campaign,
         matrices: &mut Matrices,
-        worker: &mut CudaWorker,
         clock: Clock,
         about: &mut Value,
     ) -> Option<Self> {
-        let library = match BlasXt::new("gpu", &campaign.card.info) {
-            Ok(library) => library,
+        let gpu = &campaign.card.info;
+        let library = match BlasXt::open(gpu) {
+            Ok(Some(library)) => library,
+            Ok(None) => {
+                about["no_cublasxt"] = json!("this cuBLAS has no cuBLASXt");
+                return None;
+            }
             Err(error) => {
-                about["no_cublasxt"] = json!(error.to_string());
+                about["no_cublasxt"] = json!(format!("{error:#}"));
                 return None;
             }
         };
-        if let Err(error) = matrices.pin(worker) {
+        if let Err(error) = matrices.pin(gpu) {
             about["not_pinned"] = json!(format!("{error:#}"));
         }
         let mut xt = Self {
@@ -237,22 +242,19 @@ impl Matrices {
     ///
     /// # Errors
     /// Where there is too little of it: what is left is for ours.
-    fn pin(&mut self, worker: &mut CudaWorker) -> anyhow::Result<()> {
+    fn pin(&mut self, gpu: &CudaInfo) -> anyhow::Result<()> {
         let bytes = 8 * (self.a.len() + self.b.len() + self.c.len()) as u64;
         let available = memory_available_bytes().unwrap_or(0);
         anyhow::ensure!(
             bytes < available / 4 * 3,
             "{bytes} more bytes would be pinned, and {available} are available"
         );
-        let (a, b, c) = (&self.a, &self.b, &self.c);
-        let copies = worker.with_engine(|engine| {
-            Ok::<_, isochron_devices::DeviceError>([
-                PinnedVec::copy_of(engine, a)?,
-                PinnedVec::copy_of(engine, b)?,
-                PinnedVec::copy_of(engine, c)?,
-            ])
-        });
-        self.pinned = Some(copies?);
+        let context = BoundContext::new(gpu)?;
+        self.pinned = Some([
+            PinnedVec::copy_of(&context, &self.a)?,
+            PinnedVec::copy_of(&context, &self.b)?,
+            PinnedVec::copy_of(&context, &self.c)?,
+        ]);
         Ok(())
     }
 }

@@ -88,7 +88,7 @@ pub fn cublas<T: Element>(
     Shape { m, n, k }: Shape,
     count: usize,
 ) -> anyhow::Result<f64> {
-    let timed = worker.with_engine(|engine| engine.time_products::<T>((m, n, k), count as u32))?;
+    let timed = worker.time_products::<T>((m, n, k), count as u32)?;
     timed.with_context(|| format!("{m}×{n}, k = {k} does not fit the memory"))
 }
 

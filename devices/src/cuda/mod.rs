@@ -1,13 +1,11 @@
 //! NVIDIA GPUs, through the CUDA driver and cuBLAS.
 //!
-//! Both libraries are opened at run time: the same program runs where there is no GPU. [`devices`] lists what there is,
-//! [`survey`] says in one line what was found and what it means, [`CudaWorker`] makes a device of a GPU and its host
-//! cores, and [`Engine`] is its arithmetic for single, double and complex numbers. [`plan`] says when C stays on the GPU, and
-//! how large tiles are when it does not. [`Engine::transfers`], [`Engine::time_products`] and [`BlasXt`] are what all of that
-//! is compared with.
+//! Both libraries are opened at run time: the same program runs on hosts without a GPU. [`devices`] lists the GPUs,
+//! [`survey`] describes in one line what was found, and [`CudaWorker`] makes a device of a GPU and its host cores. Its
+//! [`TilePlan`] says whether C stays on the GPU or streams through it in tiles.
 //!
-//! Three layers, one above the other: the foreign functions and whether they are there (`raw`, `codes`); result codes
-//! checked, and what is allocated freed (`check`, `context`, `memory`, `stream`, `blas`); and what is safe to call.
+//! Three layers: the foreign functions and the search for them (`raw`, `codes`); checked result codes, and resources that
+//! free themselves (`check`, `context`, `memory`, `stream`, `blas`); and safe operations (the rest).
 
 mod allocate;
 mod blas;
@@ -19,8 +17,7 @@ mod find;
 mod gathered;
 mod lanes;
 mod memory;
-mod pinned;
-pub mod plan;
+mod plan;
 mod products;
 mod raw;
 mod resident;
@@ -29,31 +26,25 @@ mod staging;
 mod stream;
 mod streamed;
 mod tiles;
-mod transfers;
 mod worker;
-mod xt;
 
-pub use engine::Engine;
 pub use find::{CudaInfo, Survey, devices, survey};
-pub use pinned::PinnedVec;
 pub use plan::{Placement, TilePlan};
-pub use transfers::Transfers;
 pub use worker::CudaWorker;
-pub use xt::BlasXt;
 
 use crate::DeviceError;
 
-/// What a GPU may use, and how its link is.
+/// Limits of the memory that jobs of a GPU use, and the speed of its link.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CudaConfig {
-    /// The most bytes of GPU memory that jobs may use; without one, what is free when the worker is made, less a sixteenth.
+    /// Most bytes of GPU memory for jobs. `None`: the memory that is free when the worker is made, less a sixteenth.
     pub memory_limit_bytes: Option<u64>,
-    /// The most bytes of host memory that jobs may pin: a few megabytes for copies, and less than half the size of C for the
-    /// panels of several updates, or as much as those of one take. Where it is too low for these, nothing is gathered.
-    /// Without one, a quarter of what is available when the worker is made: as for the only GPU of its host.
+    /// Most bytes of host memory that jobs may pin. They pin a few megabytes for copies, and for gathered panels at most as
+    /// much as C takes, or as the panels of one update. If the limit is too low for these, nothing is gathered. `None`: a
+    /// quarter of the memory that is available when the worker is made, as for the only GPU of its host.
     pub host_limit_bytes: Option<u64>,
-    /// What the link between host and GPU carries in one direction, bytes/s. It decides only how much is gathered where C
-    /// does not fit on the GPU. Without it, it is measured when the worker is made, in some milliseconds.
+    /// Bytes per second that the link between host and GPU carries in one direction. It only decides how much is gathered
+    /// if C does not fit on the GPU. `None`: measured when the worker is made, in some milliseconds.
     pub link_bytes_per_s: Option<f64>,
 }
 

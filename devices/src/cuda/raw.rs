@@ -135,59 +135,6 @@ functions! {
     );
 }
 
-/// A handle of cuBLASXt.
-pub type XtHandle = *mut c_void;
-
-/// `C = alpha·op(A)·op(B) + beta·C` of real matrices, wherever they are.
-pub type XtGemm<S> = unsafe extern "C" fn(
-    XtHandle,
-    cublasOperation_t,
-    cublasOperation_t,
-    usize,
-    usize,
-    usize,
-    *const S,
-    *const S,
-    usize,
-    *const S,
-    usize,
-    *const S,
-    *mut S,
-    usize,
-) -> BlasCode;
-
-/// The functions of cuBLASXt, which cuBLAS carries on machines of 64 bits. The bindings lack them: their arguments are
-/// those that `cublasXt.h` of CUDA 11 to 13 declares, where `size_t` is `usize`.
-#[derive(Debug)]
-pub struct Xt {
-    pub create: unsafe extern "C" fn(*mut XtHandle) -> BlasCode,
-    pub destroy: unsafe extern "C" fn(XtHandle) -> BlasCode,
-    pub select: unsafe extern "C" fn(XtHandle, c_int, *mut c_int) -> BlasCode,
-    pub set_block: unsafe extern "C" fn(XtHandle, c_int) -> BlasCode,
-    pub dgemm: XtGemm<f64>,
-}
-
-/// Looks for cuBLASXt, once.
-pub fn xt() -> Result<&'static Xt, Missing> {
-    static FOUND: OnceLock<Result<Xt, Missing>> = OnceLock::new();
-    let look = || {
-        blas()?;
-        // SAFETY: the library is there, as the line above says.
-        let library = unsafe { cudarc::cublas::sys::culib() };
-        // SAFETY: each is a C function with the arguments above, which returns an integer of 32 bits.
-        Ok(unsafe {
-            Xt {
-                create: symbol(library, "cublasXtCreate")?,
-                destroy: symbol(library, "cublasXtDestroy")?,
-                select: symbol(library, "cublasXtDeviceSelect")?,
-                set_block: symbol(library, "cublasXtSetBlockDim")?,
-                dgemm: symbol(library, "cublasXtDgemm")?,
-            }
-        })
-    };
-    FOUND.get_or_init(look).as_ref().map_err(Missing::clone)
-}
-
 /// What keeps a library from being used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {

@@ -19,7 +19,7 @@ pub const ASSUMED_LINK_BYTES_PER_S: f64 = 25e9;
 
 /// What is copied to find out how fast that is: as much as several slots, and milliseconds of any link.
 const PROBE_BYTES: usize = 32 << 20;
-pub const PROBE_SLOT_BYTES: usize = 8 << 20;
+const PROBE_SLOT_BYTES: usize = 8 << 20;
 const PINNED_BYTES: u64 = (SLOTS * PROBE_SLOT_BYTES) as u64;
 /// The fastest of so many counts: the first one finds cold caches and sleeping clocks.
 const PROBES: usize = 4;
@@ -245,7 +245,7 @@ impl Engine {
 }
 
 /// Numbers in [1/2, 1) without a pattern: what a processor draws of power, and so its clock, depends on what it computes.
-pub fn numbers<T: Element>(count: usize) -> Vec<T> {
+fn numbers<T: Element>(count: usize) -> Vec<T> {
     let mut state = 1_u64;
     let next = || {
         // The multiplier of a well-known linear congruential generator (Knuth).

@@ -19,7 +19,7 @@ use std::time::Instant;
 /// A GPU and the host cores that drive it, which are one device.
 ///
 /// C is on the GPU from `begin` to `finish` where it fits, and streams through it in tiles where it does not
-/// (see [`plan`](mod@super::plan)). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
+/// (see [`TilePlan`]). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
 /// wall time with all transfers of the update, and the times of `begin`, of the updates and of `finish` sum up to the
 /// job's: nothing runs in between. Transfer hides behind arithmetic: that of the next update where
 /// [`update_ahead`](Updates::update_ahead) announces it, and else most of an update's own. (An update that returned with
@@ -89,12 +89,26 @@ impl CudaWorker {
         self.engine.plan(job)
     }
 
-    /// Runs `work` with the engine on the first host core, where copies are made as in a job: by all host cores. A job under
-    /// way is over.
-    pub fn with_engine<R: Send>(&mut self, work: impl FnOnce(&mut Engine) -> R + Send) -> R {
+    /// Measures one product `C += A·B` with all matrices in the GPU's memory, in seconds; A: `m×k`, B: `k×n`, C: `m×n`. The
+    /// result is the mean over `count` products that are queued one behind the other, after a first one that is not counted.
+    /// A job under way is abandoned. `None` if the limits have no room for the matrices, or there is nothing to compute.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`] when a call fails.
+    pub fn time_products<T: Element>(
+        &mut self,
+        size: (usize, usize, usize),
+        count: u32,
+    ) -> Result<Option<f64>, DeviceError> {
         self.job = JobCheck::default();
         let engine = &mut self.engine;
-        on_first(&self.hands, || work(engine))
+        on_first(&self.hands, || engine.time_products::<T>(size, count))
+    }
+
+    /// Returns the bytes per second that the link between host and GPU carries in one direction: measured when the worker
+    /// was made, with the copies on the host, unless the configuration says it.
+    pub fn link_bytes_per_s(&self) -> f64 {
+        self.engine.link_bytes_per_s()
     }
 
     /// Bytes of GPU memory that jobs may use.

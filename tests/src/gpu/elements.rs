@@ -1,23 +1,23 @@
 //! Every element type.
 
-use isochron_devices::cuda::{CudaConfig, Engine, Placement, TilePlan};
-use isochron_devices::{Depth, DeviceError, Element, JobShape, View, ViewMut};
+use isochron_devices::cuda::{CudaConfig, Placement, TilePlan};
+use isochron_devices::{CudaWorker, Depth, DeviceError, Element, JobShape, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 
 use super::case::integers;
-use super::{assert_clean, first};
+use super::{assert_clean, worker_with};
 use crate::emulator::Control;
 
 /// Every element type, on the GPU and streaming: with panels that come ahead of their update, and gathered for a visit.
 pub fn elements(control: Option<&Control>) -> usize {
     for limit in [None, Some((8 * MANY.rows * MANY.cols / 4) as u64)] {
-        // One engine has jobs of each type in turn.
-        let mut engine = engine(limit, None);
+        // One worker has jobs of each type in turn.
+        let mut worker = limited_worker(limit, None);
         let streams = limit.is_some();
-        element::<f32>(&mut engine, streams);
-        element::<Complex64>(&mut engine, streams);
-        element::<f64>(&mut engine, streams);
-        element::<Complex32>(&mut engine, streams);
+        element::<f32>(&mut worker, streams);
+        element::<Complex64>(&mut worker, streams);
+        element::<f64>(&mut worker, streams);
+        element::<Complex32>(&mut worker, streams);
     }
     assert_clean(control, "elements");
     8
@@ -143,57 +143,61 @@ impl<T: Element> Matrices<T> {
     }
 
     /// How the job is laid out.
-    pub(super) fn plan(&self, engine: &Engine) -> TilePlan {
+    pub(super) fn plan(&self, worker: &CudaWorker) -> TilePlan {
         let size = (self.shape.rows, self.shape.cols);
-        let plan = engine.plan(&JobShape::of::<T>(size, self.shape.depth()));
+        let plan = worker.plan(&JobShape::of::<T>(size, self.shape.depth()));
         plan.expect("a plan")
     }
 
     /// The whole job, which is exact. Some panels come ahead of their update, and some do not.
-    pub(super) fn multiply(&self, engine: &mut Engine, what: &str) {
+    pub(super) fn multiply(&self, worker: &mut CudaWorker, what: &str) {
         let c = self
-            .try_multiply(engine)
+            .try_multiply(worker)
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(c == self.expected, "{}: {what}", T::TYPE);
     }
 
-    pub(super) fn try_multiply(&self, engine: &mut Engine) -> Result<Vec<T>, DeviceError> {
+    pub(super) fn try_multiply(&self, worker: &mut CudaWorker) -> Result<Vec<T>, DeviceError> {
         let Shape {
             rows,
             cols,
             updates,
         } = *self.shape;
+        let worker = T::updates(worker);
         let mut c = self.c.clone();
-        engine.begin(View::new(&c, rows, cols, rows), self.shape.depth())?;
+        worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.shape.depth())?;
         for (update, &(_, alpha)) in updates.iter().enumerate() {
             let is_announced = update % 4 != 1 && update + 1 < updates.len();
-            let next = is_announced.then(|| self.panels(update + 1));
             let c = ViewMut::new(&mut c, rows, cols, rows);
-            engine.update(number(alpha), self.panels(update), next, c)?;
+            let (alpha, (a, b)) = (number(alpha), self.panels(update));
+            if is_announced {
+                worker.update_ahead(alpha, (a, b), self.panels(update + 1), c)?;
+            } else {
+                worker.update(alpha, a, b, c)?;
+            }
         }
-        engine.finish(ViewMut::new(&mut c, rows, cols, rows))?;
+        worker.finish(ViewMut::new(&mut c, rows, cols, rows))?;
         Ok(c)
     }
 }
 
-/// An engine that may use so much GPU memory and pin so much host memory.
-pub(super) fn engine(device_bytes: Option<u64>, host_bytes: Option<u64>) -> Engine {
+/// A worker that may use so much GPU memory and pin so much host memory.
+pub(super) fn limited_worker(device_bytes: Option<u64>, host_bytes: Option<u64>) -> CudaWorker {
     let config = CudaConfig {
         memory_limit_bytes: device_bytes,
         host_limit_bytes: host_bytes,
         // So slow a link that as much as possible is gathered, whatever the GPU.
         link_bytes_per_s: Some(1e6),
     };
-    let info = first().expect("a GPU");
-    Engine::new("cuda0", &info, &config).expect("an engine")
+    worker_with(&config).expect("a GPU")
 }
 
-fn element<T: Element>(engine: &mut Engine, streams: bool) {
+fn element<T: Element>(worker: &mut CudaWorker, streams: bool) {
     let matrices = Matrices::<T>::new(&MANY);
-    let plan = matrices.plan(engine);
+    let plan = matrices.plan(worker);
     let gathers = plan.placement != Placement::Resident && plan.updates_per_visit > 1;
     assert_eq!(gathers, streams, "{plan:?}");
-    matrices.multiply(engine, &format!("{plan:?}"));
+    matrices.multiply(worker, &format!("{plan:?}"));
 }
 
 /// Elements of GPU memory, too few for C down to the least, and of pinned memory, from more than enough down to the least:
@@ -228,17 +232,17 @@ fn limited<T: Element>(
 ) -> usize {
     let what = format!("{device} elements of GPU memory, {host} of pinned memory");
     let (device, host) = (device * size_of::<T>() as u64, host * size_of::<T>() as u64);
-    let mut engine = engine(Some(device), Some(host));
+    let mut worker = limited_worker(Some(device), Some(host));
     control.reset();
-    matrices.multiply(&mut engine, &what);
-    let plan = matrices.plan(&engine);
+    matrices.multiply(&mut worker, &what);
+    let plan = matrices.plan(&worker);
     assert_eq!(control.device_peak_bytes(), plan.device_bytes, "{what}");
     assert_eq!(control.pinned_peak_bytes(), plan.host_bytes, "{what}");
     assert!(
         plan.device_bytes <= device && plan.host_bytes <= host,
         "{plan:?}"
     );
-    drop(engine);
+    drop(worker);
     assert_clean(Some(control), &what);
     match plan.placement {
         Placement::Streamed { gather_k, .. } => gather_k,

@@ -5,7 +5,7 @@ use isochron_devices::{DeviceError, Element};
 use num_complex::{Complex32, Complex64};
 
 use super::assert_clean;
-use super::elements::{DEEP, MANY, Matrices, engine};
+use super::elements::{DEEP, MANY, Matrices, limited_worker};
 use crate::emulator::Control;
 
 /// Products that cuBLAS refuses are computed in parts, of every element type, on the GPU and streaming.
@@ -31,15 +31,15 @@ fn refused<T: Element>(control: &Control) -> usize {
                 let what = format!("limit {device:?}, products of {product}");
                 control.reset();
                 control.set_product(u64::MAX);
-                let mut engine = engine(device, None);
-                let resident = matrices.plan(&engine).placement == Placement::Resident;
+                let mut worker = limited_worker(device, None);
+                let resident = matrices.plan(&worker).placement == Placement::Resident;
                 assert_eq!(resident, device.is_none(), "{what}");
                 control.set_product(product);
-                matrices.multiply(&mut engine, &what);
+                matrices.multiply(&mut worker, &what);
                 assert!(control.refused_products() > 0, "{what}");
-                // Not even the smallest: an error, after which the engine is as good as new.
+                // Not even the smallest: an error, after which the worker is as good as new.
                 control.set_product(0);
-                match matrices.try_multiply(&mut engine) {
+                match matrices.try_multiply(&mut worker) {
                     Err(DeviceError::Cuda { call, code, .. }) => {
                         assert!(
                             call.starts_with("cublas") && call.contains("gemm"),
@@ -50,8 +50,8 @@ fn refused<T: Element>(control: &Control) -> usize {
                     other => panic!("{what}: {other:?}"),
                 }
                 control.set_product(u64::MAX);
-                matrices.multiply(&mut engine, &what);
-                drop(engine);
+                matrices.multiply(&mut worker, &what);
+                drop(worker);
                 assert_clean(Some(control), &what);
                 runs += 3;
             }
