@@ -20,6 +20,8 @@ use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
 use num_complex::{Complex, Complex32, Complex64};
 
+use crate::covering::Extent;
+
 /// Shapes m, n, k: powers of two and primes, thin ones, fewer rows or columns than ranks, and nothing at all.
 const SHAPES: [(usize, usize, usize); 16] = [
     (1, 1, 1),
@@ -247,27 +249,24 @@ fn reference<T: Element>(problem: &Problem, scalars: Scalars<T>, row: usize, col
     T::of(Complex64::new(sum.re as f64, sum.im as f64))
 }
 
-/// All shapes, blocks and layouts on whole numbers, beta = 0 over NaN: every element is compared with a
+/// Multiplies whole numbers of all shapes, blocks and layouts, with beta = 0 over NaN: every element is compared with a
 /// reference, and the exact check agrees.
-pub fn exact(comm: &dyn Comm) -> usize {
+pub fn exact(comm: &dyn Comm, extent: Extent) -> usize {
     let mut team = team();
-    let mut count = 0;
-    for (m, n, k) in SHAPES {
-        for block in BLOCKS {
-            let problem = Problem::new(m, n, k, block).unwrap();
-            let (rows, cols) = problem.c_blocks();
-            for layout in layouts(comm.size(), rows, cols) {
-                let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
-                case.c.fill(|_, _| f64::NAN);
-                let check = case.exact_check(comm, OVERWRITE, 5);
-                case.multiply(comm, &mut team, OVERWRITE);
-                case.assert_reference(OVERWRITE, comm);
-                assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
-                count += 1;
-            }
-        }
+    let all = extent.rows([SHAPES.len(), BLOCKS.len(), 4]);
+    for &[shape, block, layout] in &all {
+        let (m, n, k) = SHAPES[shape];
+        let problem = Problem::new(m, n, k, BLOCKS[block]).unwrap();
+        let (rows, cols) = problem.c_blocks();
+        let layout = layouts(comm.size(), rows, cols)[layout].clone();
+        let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
+        case.c.fill(|_, _| f64::NAN);
+        let check = case.exact_check(comm, OVERWRITE, 5);
+        case.multiply(comm, &mut team, OVERWRITE);
+        case.assert_reference(OVERWRITE, comm);
+        assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
     }
-    count
+    all.len()
 }
 
 /// alpha and beta, among them the values for which an operand must not be read.
@@ -335,43 +334,34 @@ pub fn probe(comm: &dyn Comm) -> usize {
     count
 }
 
-/// Every strategy, with the devices of this machine really measured.
+/// Plans with every strategy, with the devices of this machine really measured, and multiplies whole numbers.
 pub fn measured(comm: &dyn Comm) -> usize {
     let mut session = Session::new(comm, &SessionConfig::default()).unwrap();
-    let strategies = [
-        Strategy::Homogeneous,
-        Strategy::SingleCpm,
-        Strategy::MultiCpm,
-        Strategy::Fpm,
+    let cases = [
+        (Strategy::Homogeneous, (3, 2, 50, 8)),
+        (Strategy::SingleCpm, (6, 7, 0, 2)),
+        (Strategy::MultiCpm, (1, 1, 1, 4)),
+        (Strategy::Fpm, (97, 106, 283, 16)),
     ];
-    let mut count = 0;
-    for strategy in strategies {
-        for (m, n, k, block) in [
-            (97, 106, 283, 16),
-            (3, 2, 50, 8),
-            (1, 1, 1, 4),
-            (6, 7, 0, 2),
-        ] {
-            let problem = Problem::new(m, n, k, block).unwrap();
-            let config = BalanceConfig {
-                strategy,
-                max_iterations: 4,
-                ..Default::default()
-            };
-            let plan = session.plan(problem, &config).unwrap();
-            let mut case = Case::new(comm, plan, integers);
-            let operands = (&case.a, &case.b);
-            let check = case.exact_check(comm, OVERWRITE, 8);
-            let execution = session
-                .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
-                .unwrap();
-            case.assert_reference(OVERWRITE, comm);
-            assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
-            assert_eq!(execution.busy_s.len(), session.devices().len());
-            count += 1;
-        }
+    for (strategy, (m, n, k, block)) in cases {
+        let problem = Problem::new(m, n, k, block).unwrap();
+        let config = BalanceConfig {
+            strategy,
+            max_iterations: 4,
+            ..Default::default()
+        };
+        let plan = session.plan(problem, &config).unwrap();
+        let mut case = Case::new(comm, plan, integers);
+        let operands = (&case.a, &case.b);
+        let check = case.exact_check(comm, OVERWRITE, 8);
+        let execution = session
+            .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
+            .unwrap();
+        case.assert_reference(OVERWRITE, comm);
+        assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
+        assert_eq!(execution.busy_s.len(), session.devices().len());
     }
-    count
+    cases.len()
 }
 
 /// Results that are wrong in one place do not pass: an element that is off, two that changed places, one NaN.

@@ -3,9 +3,11 @@
 use isochron::comm::Comm;
 use isochron::matrix::{Matrix, Op};
 use isochron::multiply::{Plan, Problem, Scalars};
+use isochron_devices::DeviceTeam;
 use isochron_hierarchy::predict::Traffic;
 
 use crate::cases::{Case, integers, layouts, plan_on, team};
+use crate::covering::Extent;
 
 const SHAPES: [(usize, usize, usize); 6] = [
     (1, 1, 1),
@@ -34,7 +36,7 @@ const SCALARS: [Scalars; 3] = [
 ];
 
 /// Multiplies, compares every element with a reference, and lets the exact check agree.
-fn multiply_and_check(comm: &dyn Comm, plan: Plan, scalars: Scalars) -> u64 {
+fn multiply_and_check(comm: &dyn Comm, team: &mut DeviceTeam, plan: Plan, scalars: Scalars) -> u64 {
     let mut case: Case = Case::new(comm, plan, integers);
     if scalars.beta == 0.0 {
         case.c.fill(|_, _| f64::NAN);
@@ -43,29 +45,28 @@ fn multiply_and_check(comm: &dyn Comm, plan: Plan, scalars: Scalars) -> u64 {
         case.a.fill(|_, _| f64::INFINITY);
     }
     let check = case.exact_check(comm, scalars, 5);
-    let execution = case.multiply(comm, &mut team(), scalars);
+    let execution = case.multiply(comm, team, scalars);
     case.assert_reference(scalars, comm);
     let passed = check.finish(comm, &case.c).passed;
     assert!(passed, "{}", case.label(comm));
     execution.bytes
 }
 
-/// Every operation on both factors.
-pub fn operations(comm: &dyn Comm) -> usize {
-    let mut count = 0;
-    for (m, n, k) in SHAPES {
-        for (op_a, op_b) in OPS.iter().flat_map(|&a| OPS.map(|b| (a, b))) {
-            let problem = Problem::new(m, n, k, 8).unwrap().with_ops([op_a, op_b]);
-            let problem = problem.with_panel(5).unwrap();
-            let (rows, cols) = problem.c_blocks();
-            for layout in layouts(comm.size(), rows, cols) {
-                let plan = plan_on(comm, problem, layout);
-                multiply_and_check(comm, plan, SCALARS[count % 3]);
-                count += 1;
-            }
-        }
+/// Multiplies with every operation on both factors, on every kind of layout.
+pub fn operations(comm: &dyn Comm, extent: Extent) -> usize {
+    let mut team = team();
+    let rows = extent.rows([SHAPES.len(), OPS.len(), OPS.len(), 4]);
+    for (number, &[shape, op_a, op_b, layout]) in rows.iter().enumerate() {
+        let (m, n, k) = SHAPES[shape];
+        let ops = [OPS[op_a], OPS[op_b]];
+        let problem = Problem::new(m, n, k, 8).unwrap().with_ops(ops);
+        let problem = problem.with_panel(5).unwrap();
+        let (rows, cols) = problem.c_blocks();
+        let layout = layouts(comm.size(), rows, cols)[layout].clone();
+        let plan = plan_on(comm, problem, layout);
+        multiply_and_check(comm, &mut team, plan, SCALARS[number % 3]);
     }
-    count
+    rows.len()
 }
 
 /// Shares of k: even, lopsided with some of nothing, and all of it on one rank.
@@ -82,6 +83,7 @@ fn shares_of(blocks: u64, ranks: usize) -> [Vec<u64>; 3] {
 
 /// k divided over the ranks: results, and the bytes that travel are those that are predicted.
 pub fn along_k(comm: &dyn Comm) -> usize {
+    let mut team = team();
     let mut count = 0;
     for (m, n, k) in SHAPES {
         for block in [1, 8] {
@@ -93,7 +95,8 @@ pub fn along_k(comm: &dyn Comm) -> usize {
                 let slices = vec![cols / 3, cols - cols / 3];
                 let plan = Plan::along_k(problem, shares, slices, comm.rank()).unwrap();
                 let predicted = Traffic::total(&plan.traffic()).elements;
-                let mut sent = [multiply_and_check(comm, plan.clone(), SCALARS[count % 3])];
+                let scalars = SCALARS[count % 3];
+                let mut sent = [multiply_and_check(comm, &mut team, plan.clone(), scalars)];
                 comm.sum_u64(&mut sent);
                 if (m % block, n % block) == (0, 0) {
                     assert_eq!(sent[0] as f64, 8.0 * predicted, "{problem:?}");

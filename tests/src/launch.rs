@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// Longest time a case may take before it counts as hanging: far more than any needs.
 pub const HANGS: Duration = Duration::from_secs(300);
 
+/// The same for all combinations of a table.
+pub const HANGS_WHOLE: Duration = Duration::from_secs(3600);
+
 /// How soon a job that cannot go on must be over: on every rank, counted from its start or from a rank's death.
 pub const SOON: Duration = Duration::from_secs(10);
 
@@ -70,6 +73,11 @@ fn variable(name: &str) -> PathBuf {
         || panic!("{name} is not set: run these tests by `cargo xtask test`"),
         PathBuf::from,
     )
+}
+
+/// Returns `true` if all combinations are to be run, and slow proofs at full length: `cargo xtask test --all`.
+pub fn is_whole() -> bool {
+    std::env::var_os("ISOCHRON_TEST_ALL").is_some_and(|value| value == "1")
 }
 
 /// The folder with the platform files.

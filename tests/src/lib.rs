@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
 pub mod cases;
+pub mod covering;
 pub mod emulator;
 pub mod general;
 pub mod gpu;

@@ -9,12 +9,23 @@ use isochron_devices::{DeviceTeam, Element};
 use num_complex::Complex64;
 
 use crate::cases::{Case, SEEDS, integers, layouts, plan_on, team};
+use crate::covering::Extent;
 use crate::travel::{Fails, failing_team};
 
 const SCALARS: Scalars<Complex64> = Scalars {
     alpha: Complex64::new(2.0, 1.0),
     beta: Complex64::new(-1.0, 0.0),
 };
+
+const OPS: [[Op; 2]; 4] = [
+    [Op::N, Op::N],
+    [Op::T, Op::C],
+    [Op::C, Op::N],
+    [Op::N, Op::T],
+];
+
+/// Numbers of parts, of which there are 9 at most.
+const K_PARTS: [usize; 4] = [1, 2, 4, 100];
 
 /// A part of a factor, so that the operation on the whole factor has the generator's elements.
 fn make(
@@ -43,46 +54,38 @@ fn plans(comm: &dyn Comm, ops: [Op; 2]) -> Vec<Plan> {
         .collect()
 }
 
-/// Every operation and layout, in one part, some, and one for each step: every element is right, A and B are made once, and no
-/// more of them is held than the plan says.
-pub fn in_parts(comm: &dyn Comm) -> usize {
-    let mut count = 0;
-    for (op_a, op_b) in [
-        (Op::N, Op::N),
-        (Op::T, Op::C),
-        (Op::C, Op::N),
-        (Op::N, Op::T),
-    ] {
-        for plan in plans(comm, [op_a, op_b]) {
-            for k_parts in [1, 2, 4, 100] {
-                let plan = plan.clone().with_k_parts(k_parts).unwrap();
-                assert_eq!(plan.k_parts(), k_parts.min(9));
-                let mut case: Case<Complex64> = Case::new(comm, plan, integers);
-                let check = case.exact_check(comm, SCALARS, 4);
-                let (mut next, mut elements) = (0, [0, 0]);
-                let mut parts = |part: &PartOfK| {
-                    assert_eq!(part.first(), next, "parts come one after the other");
-                    next += part.plan().problem().k();
-                    let factors = (
-                        make(comm, part.a(), (op_a, SEEDS[0]))?,
-                        make(comm, part.b(), (op_b, SEEDS[1]))?,
-                    );
-                    elements[0] += factors.0.part().len() as u64;
-                    elements[1] += factors.1.part().len() as u64;
-                    Ok(factors)
-                };
-                let plan = &case.plan;
-                multiply_in_parts(comm, &mut team(), plan, SCALARS, &mut parts, &mut case.c)
-                    .unwrap();
-                comm.sum_u64(&mut elements);
-                assert_eq!((next, elements), (53, [37 * 53, 53 * 41]));
-                case.assert_reference(SCALARS, comm);
-                assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
-                count += 1;
-            }
-        }
+/// Multiplies with several operations on all layouts, in one part, some, and one for each step: every element is right, A
+/// and B are made once, and no more of them is held than the plan says.
+pub fn in_parts(comm: &dyn Comm, extent: Extent) -> usize {
+    let mut team = team();
+    let rows = extent.rows([OPS.len(), 4, K_PARTS.len()]);
+    for &[ops, layout, k_parts] in &rows {
+        let (ops, k_parts) = (OPS[ops], K_PARTS[k_parts]);
+        let plan = plans(comm, ops).swap_remove(layout);
+        let plan = plan.with_k_parts(k_parts).unwrap();
+        assert_eq!(plan.k_parts(), k_parts.min(9));
+        let mut case: Case<Complex64> = Case::new(comm, plan, integers);
+        let check = case.exact_check(comm, SCALARS, 4);
+        let (mut next, mut elements) = (0, [0, 0]);
+        let mut parts = |part: &PartOfK| {
+            assert_eq!(part.first(), next, "parts come one after the other");
+            next += part.plan().problem().k();
+            let factors = (
+                make(comm, part.a(), (ops[0], SEEDS[0]))?,
+                make(comm, part.b(), (ops[1], SEEDS[1]))?,
+            );
+            elements[0] += factors.0.part().len() as u64;
+            elements[1] += factors.1.part().len() as u64;
+            Ok(factors)
+        };
+        let plan = &case.plan;
+        multiply_in_parts(comm, &mut team, plan, SCALARS, &mut parts, &mut case.c).unwrap();
+        comm.sum_u64(&mut elements);
+        assert_eq!((next, elements), (53, [37 * 53, 53 * 41]));
+        case.assert_reference(SCALARS, comm);
+        assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
     }
-    count
+    rows.len()
 }
 
 /// What a multiplication that fails says.

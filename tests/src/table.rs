@@ -1,5 +1,8 @@
-//! The table of element types, operations, shapes and layouts, and every strategy: random numbers, each element compared
-//! with what the local BLAS makes of the whole matrices.
+//! The table of multiplications: element types, operations, shapes, layouts, strategies, numbers of ranks and MPI
+//! libraries, on random numbers. Each element is compared with the product of the whole matrices by the local BLAS.
+//!
+//! Each MPI library with each number of ranks runs rows of its own; together they hold all pairs of levels of any two
+//! factors, or all combinations with [`Extent::Whole`].
 //!
 //! The bound is that of the testers of PBLAS: an element may err by 16 roundings of its gauge,
 //! `|alpha|·Σ|a||b| + |beta||c|`.
@@ -9,11 +12,19 @@ use isochron::matrix::{Generator, Op};
 use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::{self, BlasChoice};
-use isochron_devices::{Element, View, ViewMut};
+use isochron_devices::{DeviceTeam, Element, ElementType, View, ViewMut};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::layout::Method;
 use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, layouts, plan_along_k, plan_on, team, uniform};
+use crate::covering::Extent;
+
+/// The numbers of ranks that all cases run on.
+pub const RANKS: [usize; 5] = [1, 2, 3, 4, 6];
+
+/// The MPI libraries that all cases run with, as their names begin.
+pub const LIBRARIES: [&str; 2] = ["Open MPI", "MPICH"];
 
 /// Square, long in each dimension, smaller than a block, and nothing to sum.
 const SHAPES: [(usize, usize, usize); 7] = [
@@ -28,11 +39,25 @@ const SHAPES: [(usize, usize, usize); 7] = [
 
 const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
 
+/// Layouts that are given, and k divided.
+const GIVEN: usize = 5;
+
 const STRATEGIES: [Strategy; 4] = [
     Strategy::Homogeneous,
     Strategy::SingleCpm,
     Strategy::MultiCpm,
     Strategy::Fpm,
+];
+
+const METHODS: [Method; 4] = [Method::Br, Method::Kl, Method::Cartesian, Method::Recursive];
+
+/// The levels of a row: element type, operations, shape, division, and MPI library with number of ranks.
+const LEVELS: [usize; 5] = [
+    ElementType::ALL.len(),
+    OPS.len() * OPS.len(),
+    SHAPES.len(),
+    GIVEN + STRATEGIES.len() * METHODS.len(),
+    LIBRARIES.len() * RANKS.len(),
 ];
 
 /// Roundings of the gauge that an element may err by.
@@ -99,67 +124,118 @@ fn scalars<T: Element>(number: usize) -> Scalars<T> {
     Scalars { alpha, beta }
 }
 
-/// Every type, operation and shape on every kind of layout, and with k divided.
-pub fn layouts_of_every_type(comm: &dyn Comm) -> usize {
-    on_layouts::<f32>(comm)
-        + on_layouts::<f64>(comm)
-        + on_layouts::<Complex32>(comm)
-        + on_layouts::<Complex64>(comm)
+/// How the work of a row is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Division {
+    /// C, on a layout of [`layouts`].
+    Given(usize),
+    /// k, in shares.
+    AlongK,
+    /// As planned by a strategy and a method of [`METHODS`], each by its number; this machine's devices are measured.
+    Planned(usize, usize),
 }
 
-fn on_layouts<T: Element>(comm: &dyn Comm) -> usize {
-    let mut team = team();
-    let mut count = 0;
-    for (number, shape) in SHAPES.into_iter().enumerate() {
-        let scalars = scalars::<T>(number);
-        let expected = Expected::new(shape, scalars);
-        for ops in OPS.iter().flat_map(|&a| OPS.map(|b| [a, b])) {
-            let problem = problem::<T>(shape, ops);
-            let (rows, cols) = problem.c_blocks();
-            let divided = layouts(comm.size(), rows, cols).into_iter();
-            let divided = divided.map(|layout| plan_on(comm, problem, layout));
-            for plan in divided.chain([plan_along_k(comm, problem)]) {
-                let mut case = case(comm, plan, scalars);
-                case.multiply(comm, &mut team, scalars);
-                assert_within(&expected, &case, comm);
-                count += 1;
+/// One multiplication of the table.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    element: ElementType,
+    ops: [Op; 2],
+    shape: (usize, usize, usize),
+    division: Division,
+    /// Chooses alpha and beta.
+    number: usize,
+}
+
+impl Row {
+    fn new(levels: [usize; 5], number: usize) -> Self {
+        let [element, ops, shape, division, _] = levels;
+        let division = match division {
+            0..4 => Division::Given(division),
+            4 => Division::AlongK,
+            planned => {
+                let planned = planned - GIVEN;
+                Division::Planned(planned / METHODS.len(), planned % METHODS.len())
             }
+        };
+        Self {
+            element: ElementType::ALL[element],
+            ops: [OPS[ops / OPS.len()], OPS[ops % OPS.len()]],
+            shape: SHAPES[shape],
+            division,
+            number,
         }
     }
-    count
 }
 
-/// Every type and shape with every strategy, the devices of this machine really measured.
-pub fn strategies_of_every_type(comm: &dyn Comm) -> usize {
-    let mut session = Session::new(comm, &SessionConfig::default()).unwrap();
-    with_strategies::<f32>(comm, &mut session)
-        + with_strategies::<f64>(comm, &mut session)
-        + with_strategies::<Complex32>(comm, &mut session)
-        + with_strategies::<Complex64>(comm, &mut session)
+/// Returns the rows for one MPI library, by its place in [`LIBRARIES`], with one number of ranks, by its place in [`RANKS`].
+fn rows(extent: Extent, library: usize, ranks: usize) -> Vec<Row> {
+    let group = library * RANKS.len() + ranks;
+    let all = extent.rows(LEVELS).into_iter().enumerate();
+    all.filter(|(_, levels)| levels[4] == group)
+        .map(|(number, levels)| Row::new(levels, number))
+        .collect()
 }
 
-fn with_strategies<T: Element>(comm: &dyn Comm, session: &mut Session<'_>) -> usize {
-    let mut count = 0;
-    for (number, shape) in SHAPES.into_iter().enumerate() {
-        let scalars = scalars::<T>(number);
-        let expected = Expected::new(shape, scalars);
-        for strategy in STRATEGIES {
-            let ops = [OPS[count % 3], OPS[count / 3 % 3]];
-            let config = BalanceConfig {
-                strategy,
-                max_iterations: 3,
-                ..Default::default()
-            };
-            let plan = session.plan(problem::<T>(shape, ops), &config).unwrap();
-            let mut case = case(comm, plan, scalars);
+/// Multiplies the rows of the table that belong to this MPI library and this number of ranks. One process without MPI, and
+/// other numbers of ranks, run those of the first library and of one rank.
+pub fn multiplications(comm: &dyn Comm, extent: Extent) -> usize {
+    let name = comm.implementation();
+    let library = LIBRARIES.iter().position(|known| name.starts_with(known));
+    let ranks = RANKS.iter().position(|&ranks| ranks == comm.size());
+    let rows = rows(extent, library.unwrap_or(0), ranks.unwrap_or(0));
+    let mut devices = Devices {
+        session: Session::new(comm, &SessionConfig::default()).unwrap(),
+        team: team(),
+    };
+    for row in &rows {
+        match row.element {
+            ElementType::F32 => devices.multiply::<f32>(comm, row),
+            ElementType::F64 => devices.multiply::<f64>(comm, row),
+            ElementType::C32 => devices.multiply::<Complex32>(comm, row),
+            ElementType::C64 => devices.multiply::<Complex64>(comm, row),
+        }
+    }
+    rows.len()
+}
+
+/// What rows are multiplied with: this machine's devices where they are planned, and otherwise two threads.
+struct Devices<'c> {
+    session: Session<'c>,
+    team: DeviceTeam,
+}
+
+impl Devices<'_> {
+    fn multiply<T: Element>(&mut self, comm: &dyn Comm, row: &Row) {
+        let scalars = scalars::<T>(row.number);
+        let problem = problem::<T>(row.shape, row.ops);
+        let (rows, cols) = problem.c_blocks();
+        let plan = match row.division {
+            Division::Given(kind) => plan_on(
+                comm,
+                problem,
+                layouts(comm.size(), rows, cols)[kind].clone(),
+            ),
+            Division::AlongK => plan_along_k(comm, problem),
+            Division::Planned(strategy, method) => {
+                let config = BalanceConfig {
+                    strategy: STRATEGIES[strategy],
+                    layout: METHODS[method],
+                    max_iterations: 3,
+                    ..Default::default()
+                };
+                self.session.plan(problem, &config).unwrap()
+            }
+        };
+        let mut case = case(comm, plan, scalars);
+        if let Division::Planned(..) = row.division {
             let operands = (&case.a, &case.b);
-            let done = session.multiply(&case.plan, scalars, operands, &mut case.c);
+            let done = (self.session).multiply(&case.plan, scalars, operands, &mut case.c);
             done.unwrap();
-            assert_within(&expected, &case, comm);
-            count += 1;
+        } else {
+            case.multiply(comm, &mut self.team, scalars);
         }
+        assert_within(&Expected::new(row.shape, scalars), &case, comm);
     }
-    count
 }
 
 fn problem<T: Element>((m, n, k): (usize, usize, usize), ops: [Op; 2]) -> Problem {
@@ -184,4 +260,82 @@ fn assert_within<T: Element>(expected: &Expected<T>, case: &Case<T>, comm: &dyn 
         "{ratio} roundings off, {}",
         case.label(comm)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A row's levels as text, by factor.
+    fn name_levels(row: &Row, library: usize, ranks: usize) -> Vec<(&'static str, String)> {
+        let mut levels = vec![
+            ("type", row.element.name().to_owned()),
+            ("operations", format!("{:?}", row.ops)),
+            ("shape", format!("{:?}", row.shape)),
+            ("ranks", RANKS[ranks].to_string()),
+            ("library", LIBRARIES[library].to_owned()),
+        ];
+        match row.division {
+            Division::Given(kind) => levels.push(("layout", kind.to_string())),
+            Division::AlongK => levels.push(("layout", "k".to_owned())),
+            Division::Planned(strategy, method) => {
+                levels.push(("strategy", STRATEGIES[strategy].to_string()));
+                levels.push(("method", METHODS[method].to_string()));
+            }
+        }
+        levels
+    }
+
+    /// How many pairs of levels the rows hold, by the names of both factors.
+    fn count_pairs() -> Vec<(String, usize)> {
+        let mut pairs = BTreeSet::new();
+        for (library, ranks) in (0..2).flat_map(|library| (0..5).map(move |r| (library, r))) {
+            for row in rows(Extent::Pairs, library, ranks) {
+                let levels = name_levels(&row, library, ranks);
+                for (i, (factor, level)) in levels.iter().enumerate() {
+                    for (other, other_level) in &levels[i + 1..] {
+                        let level = format!("{level} {other_level}");
+                        pairs.insert((format!("{factor} {other}"), level));
+                    }
+                }
+            }
+        }
+        let factors: BTreeSet<_> = pairs.iter().map(|(factors, _)| factors.clone()).collect();
+        factors
+            .into_iter()
+            .map(|name| {
+                (
+                    name.clone(),
+                    pairs.iter().filter(|(f, _)| *f == name).count(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_pair_of_levels_is_multiplied() {
+        let sizes = [
+            ("type", 4),
+            ("operations", 9),
+            ("shape", 7),
+            ("ranks", 5),
+            ("library", 2),
+            ("layout", 5),
+            ("strategy", 4),
+            ("method", 4),
+        ];
+        let mut expected = Vec::new();
+        for (i, (factor, size)) in sizes.iter().enumerate() {
+            for (other, other_size) in &sizes[i + 1..] {
+                // A layout is given, or a strategy and a method make one.
+                if *factor != "layout" {
+                    expected.push((format!("{factor} {other}"), size * other_size));
+                }
+            }
+        }
+        expected.sort();
+        assert_eq!(count_pairs(), expected);
+    }
 }

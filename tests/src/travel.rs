@@ -11,6 +11,7 @@ use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
 
 use crate::cases::{Case, cpu, integers, layouts, plan_on, team};
+use crate::covering::Extent;
 
 const SCALARS: Scalars = Scalars {
     alpha: 2.0,
@@ -82,32 +83,37 @@ pub fn relays(comm: &dyn Comm) -> usize {
     LINKS.len()
 }
 
-/// Few and many steps ahead, more than there are, with pieces passed on and not: every element is right, and as much
-/// travels as is predicted where pieces are whole.
-pub fn steps_ahead(comm: &dyn Comm) -> usize {
-    let mut count = 0;
-    for links in LINKS {
-        for ahead in 2..=8 {
-            let problem = Problem::new(61, 59, 67, 4).unwrap().with_panel(5).unwrap();
-            let (rows, cols) = problem.c_blocks();
-            let on_layouts = layouts(comm.size(), rows, cols);
-            let plans = on_layouts.map(|layout| plan_on(comm, problem, layout));
-            for plan in plans.into_iter().chain([in_slices(comm)]) {
-                let plan = plan.with_links(links).with_lookahead(ahead);
-                assert_eq!(plan.lookahead(), ahead);
-                let whole = plan.problem().k() == 8 * STEPS;
-                let predicted = 8.0 * Traffic::total(&plan.traffic()).elements;
-                let mut case: Case = Case::new(comm, plan, integers);
-                let execution = case.multiply(comm, &mut team(), SCALARS);
-                case.assert_reference(SCALARS, comm);
-                let mut sent = [execution.bytes];
-                comm.sum_u64(&mut sent);
-                assert!(!whole || (sent[0] as f64 - predicted).abs() < 1.0);
-                count += 1;
+/// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not: every element is right,
+/// and the traffic is that predicted where pieces are whole.
+pub fn steps_ahead(comm: &dyn Comm, extent: Extent) -> usize {
+    let mut team = team();
+    let all = extent.rows([LINKS.len(), 7, 5]);
+    for &[links, ahead, layout] in &all {
+        let ahead = ahead + 2;
+        let plan = match layout {
+            4 => in_slices(comm),
+            given => {
+                let problem = Problem::new(61, 59, 67, 4).unwrap().with_panel(5).unwrap();
+                let (rows, cols) = problem.c_blocks();
+                plan_on(
+                    comm,
+                    problem,
+                    layouts(comm.size(), rows, cols)[given].clone(),
+                )
             }
-        }
+        };
+        let plan = plan.with_links(LINKS[links]).with_lookahead(ahead);
+        assert_eq!(plan.lookahead(), ahead);
+        let whole = plan.problem().k() == 8 * STEPS;
+        let predicted = 8.0 * Traffic::total(&plan.traffic()).elements;
+        let mut case: Case = Case::new(comm, plan, integers);
+        let execution = case.multiply(comm, &mut team, SCALARS);
+        case.assert_reference(SCALARS, comm);
+        let mut sent = [execution.bytes];
+        comm.sum_u64(&mut sent);
+        assert!(!whole || (sent[0] as f64 - predicted).abs() < 1.0);
     }
-    count
+    all.len()
 }
 
 /// Where a device fails.

@@ -108,7 +108,7 @@ fn valgrind_finds_nothing_where_matrices_are_redistributed() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().to_str().expect("a name");
     // Messages of 40 bytes at most, so that they travel in pieces.
-    let words = checked(&mpi.cases, &[folder, "40"]);
+    let words = checked(&mpi.cases, &[folder, "--longest", "40"]);
     let command = mpi.command(2, Path::new("valgrind"), &words);
     let output = clean(command);
     assert!(

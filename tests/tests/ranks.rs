@@ -1,4 +1,4 @@
-//! The multi-rank cases under both MPI libraries, and on the local communicator.
+//! The multi-rank cases under both MPI libraries, and on the local communicator; the traps are among them.
 
 #![allow(
     clippy::expect_used,
@@ -6,19 +6,58 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
-use isochron_tests::launch::{HANGS, libraries, run};
+use isochron_tests::launch::{HANGS, HANGS_WHOLE, is_whole, libraries, run};
+use isochron_tests::table::{LIBRARIES, RANKS};
+use isochron_tests::traps::TRAPS;
 
-#[test]
-fn cases_hold_on_every_number_of_ranks() {
-    for mpi in libraries() {
-        for ranks in [1, 2, 3, 4, 6] {
-            let folder = tempfile::tempdir().expect("a folder");
-            let command = mpi.command(ranks, &mpi.cases, &[folder.path()]);
-            let output = run(command, HANGS).success();
-            let finished = format!("failures: 2 cases on {ranks} ranks");
-            assert!(output.contains(&finished), "{}: {output}", mpi.name);
-        }
+/// Runs all groups of cases, the traps among them, on ranks started once.
+fn run_cases(library: usize, ranks: usize) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mpi = &libraries()[library];
+    let mut command = mpi.command(ranks, &mpi.cases, &[folder.path()]);
+    if is_whole() {
+        command.arg("--all");
     }
+    let output = run(command, HANGS_WHOLE).success();
+    let ends = |name: &str| output.contains(&format!("\n{name}: "));
+    assert!(
+        ends("failures") && TRAPS.iter().all(|(name, _)| ends(name)),
+        "{}: {output}",
+        mpi.name
+    );
+    let named = format!(" on {ranks} ranks, {}", LIBRARIES[library]);
+    assert!(output.contains(&named), "{named} in {output}");
+}
+
+/// A test for each MPI library and number of ranks of the table.
+macro_rules! cases_hold {
+    ($($name:ident: $library:literal, $ranks:literal;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run_cases($library, $ranks);
+            }
+        )*
+
+        #[test]
+        fn every_library_and_number_of_ranks_has_its_test() {
+            let all = (0..LIBRARIES.len()).flat_map(|library| RANKS.map(|ranks| (library, ranks)));
+            assert_eq!(all.collect::<Vec<_>>(), [$(($library, $ranks)),*]);
+        }
+    };
+}
+
+cases_hold! {
+    cases_hold_on_1_rank_of_open_mpi: 0, 1;
+    cases_hold_on_2_ranks_of_open_mpi: 0, 2;
+    cases_hold_on_3_ranks_of_open_mpi: 0, 3;
+    cases_hold_on_4_ranks_of_open_mpi: 0, 4;
+    cases_hold_on_6_ranks_of_open_mpi: 0, 6;
+    cases_hold_on_1_rank_of_mpich: 1, 1;
+    cases_hold_on_2_ranks_of_mpich: 1, 2;
+    cases_hold_on_3_ranks_of_mpich: 1, 3;
+    cases_hold_on_4_ranks_of_mpich: 1, 4;
+    cases_hold_on_6_ranks_of_mpich: 1, 6;
 }
 
 #[test]
@@ -34,12 +73,18 @@ fn cases_hold_without_mpirun() {
     );
 }
 
+/// Counts beyond 2³¹ are cut: here beyond five elements, so that every message is.
 #[test]
 fn messages_longer_than_mpi_may_send_arrive_in_pieces() {
+    let numbers: &[usize] = if is_whole() { &RANKS } else { &[3] };
     for mpi in libraries() {
-        for ranks in [1, 3] {
+        for &ranks in numbers {
             let folder = tempfile::tempdir().expect("a folder");
-            let arguments = [folder.path().as_os_str(), "40".as_ref()];
+            let arguments = [
+                folder.path().as_os_str(),
+                "--longest".as_ref(),
+                "40".as_ref(),
+            ];
             let command = mpi.command(ranks, &mpi.cases, &arguments);
             let output = run(command, HANGS).success();
             let finished = format!("short pieces: {} cases on {ranks} ranks", 1 + ranks);

@@ -1,91 +1,124 @@
-//! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER`.
+//! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER [--all] [--longest BYTES]`.
 //!
-//! FOLDER is a folder for files; a number after it is the length of the longest message in bytes, with which other cases
-//! are run: those of long messages. A word after it is the name of a trap, which alone is tried. The program prints a line for each group of cases and ends with status 0 only
-//! when all hold on all ranks.
+//! FOLDER is a folder for files. `--all` runs all combinations instead of covering rows. `--longest` runs the cases of long
+//! messages instead, with messages of at most this length. The program prints a line for each group of cases, and ends with
+//! status 0 only when all hold on all ranks.
 
 // A test program says what happens, and stops where it cannot go on.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
+use isochron_tests::covering::Extent;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{cases, general, moving, parts, scalapack, table, travel};
 
+/// What the program was asked for.
+struct Arguments {
+    folder: PathBuf,
+    extent: Extent,
+    longest: Option<usize>,
+}
+
+impl Arguments {
+    fn read() -> Self {
+        let mut words = std::env::args().skip(1);
+        let mut arguments = Self {
+            folder: words.next().expect("a folder for files").into(),
+            extent: Extent::Pairs,
+            longest: None,
+        };
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--all" => arguments.extent = Extent::Whole,
+                "--longest" => {
+                    let bytes = words.next().expect("a number of bytes");
+                    arguments.longest = Some(bytes.parse().expect("a number of bytes"));
+                }
+                other => panic!("there is no option {other}"),
+            }
+        }
+        arguments
+    }
+}
+
+/// Runs groups of cases, and prints a line for each on the head rank.
+struct Groups<'c> {
+    comm: &'c dyn Comm,
+}
+
+impl Groups<'_> {
+    fn run(&self, name: &str, cases: impl FnOnce(&dyn Comm) -> usize) {
+        let start = Instant::now();
+        let count = cases(self.comm);
+        if self.comm.rank() == 0 {
+            let (n, seconds) = (self.comm.size(), start.elapsed().as_secs_f64());
+            let library = self.comm.implementation();
+            println!("{name}: {count} cases on {n} ranks, {library}, {seconds:.2} s");
+        }
+    }
+}
+
 fn main() {
-    let folder = std::env::args().nth(1).expect("a folder for files");
-    let word = std::env::args().nth(2);
-    let (longest, trap): (Option<usize>, _) = match word.as_ref().map(|word| word.parse()) {
-        Some(Ok(bytes)) => (Some(bytes), None),
-        Some(Err(_)) => (None, word),
-        None => (None, None),
-    };
-    let comm: Box<dyn Comm> = match longest {
-        Some(bytes) => {
-            let comm = MpiComm::initialize().expect("MPI");
-            Box::new(comm.with_longest_message(bytes))
-        }
-        None => connect().expect("a communicator"),
-    };
-    let report = |group: &str, count: usize| {
-        if comm.rank() == 0 {
-            println!(
-                "{group}: {count} cases on {} ranks, {}",
-                comm.size(),
-                comm.implementation()
-            );
-        }
-    };
-    if longest.is_some() {
-        report("redistribution", moving::redistribution(comm.as_ref()));
-        report("volume", cases::volume(comm.as_ref()));
-        report("relays", travel::relays(comm.as_ref()));
-        report("short pieces", moving::short_pieces(comm.as_ref()));
+    let arguments = Arguments::read();
+    let Some(longest) = arguments.longest else {
+        let comm = connect().expect("a communicator");
+        run_all(comm.as_ref(), &arguments.folder, arguments.extent);
         return;
-    }
-    if let Some(name) = trap {
-        let found = TRAPS.iter().find(|(known, _)| *known == name);
-        let (name, trap) = found.expect("the name of a trap");
-        report(name, trap(comm.as_ref()));
-        return;
-    }
-    report("exact", cases::exact(comm.as_ref()));
-    report("scalars", cases::scalars(comm.as_ref()));
-    report("probe", cases::probe(comm.as_ref()));
-    report("measured", cases::measured(comm.as_ref()));
-    report("wrong results", cases::wrong_results(comm.as_ref()));
-    report("volume", cases::volume(comm.as_ref()));
-    report("in parts", parts::in_parts(comm.as_ref()));
-    report("parts that fail", parts::parts_that_fail(comm.as_ref()));
-    let failing = parts::devices_that_fail_in_a_part(comm.as_ref());
-    report("devices that fail in a part", failing);
-    report("relays", travel::relays(comm.as_ref()));
-    report("steps ahead", travel::steps_ahead(comm.as_ref()));
-    report("failing devices", travel::failing_devices(comm.as_ref()));
-    report("operations", general::operations(comm.as_ref()));
-    report("table", table::layouts_of_every_type(comm.as_ref()));
-    report("strategies", table::strategies_of_every_type(comm.as_ref()));
-    report("along k", general::along_k(comm.as_ref()));
-    report("wrong spread", general::wrong_spread(comm.as_ref()));
-    report("files", cases::files(comm.as_ref(), folder.as_ref()));
-    let folder = Path::new(&folder);
-    report(
-        "separate files",
-        moving::separate_files(comm.as_ref(), folder),
+    };
+    let comm = MpiComm::initialize().expect("MPI");
+    run_long_messages(&comm.with_longest_message(longest));
+}
+
+fn run_long_messages(comm: &dyn Comm) {
+    let groups = Groups { comm };
+    groups.run("redistribution", moving::redistribution);
+    groups.run("volume", cases::volume);
+    groups.run("relays", travel::relays);
+    groups.run("short pieces", moving::short_pieces);
+}
+
+fn run_all(comm: &dyn Comm, folder: &Path, extent: Extent) {
+    let groups = Groups { comm };
+    groups.run("exact", |comm| cases::exact(comm, extent));
+    groups.run("scalars", cases::scalars);
+    groups.run("probe", cases::probe);
+    groups.run("measured", cases::measured);
+    groups.run("wrong results", cases::wrong_results);
+    groups.run("volume", cases::volume);
+    groups.run("in parts", |comm| parts::in_parts(comm, extent));
+    groups.run("parts that fail", parts::parts_that_fail);
+    groups.run(
+        "devices that fail in a part",
+        parts::devices_that_fail_in_a_part,
     );
-    report("redistribution", moving::redistribution(comm.as_ref()));
-    report("conjugated", moving::conjugated(comm.as_ref()));
-    report("embedded", moving::embedded(comm.as_ref()));
-    report("relaid", moving::relaid(comm.as_ref()));
-    report("refused", moving::refused(comm.as_ref()));
-    match scalapack::agrees(comm.as_ref(), moving::grid(comm.size())) {
-        Some(count) => report("ScaLAPACK", count),
+    groups.run("relays", travel::relays);
+    groups.run("steps ahead", |comm| travel::steps_ahead(comm, extent));
+    groups.run("failing devices", travel::failing_devices);
+    groups.run("operations", |comm| general::operations(comm, extent));
+    groups.run("table", |comm| table::multiplications(comm, extent));
+    groups.run("along k", general::along_k);
+    groups.run("wrong spread", general::wrong_spread);
+    for (name, trap) in TRAPS {
+        groups.run(name, trap);
+    }
+    groups.run("files", |comm| cases::files(comm, folder));
+    groups.run("separate files", |comm| {
+        moving::separate_files(comm, folder)
+    });
+    groups.run("redistribution", moving::redistribution);
+    groups.run("conjugated", moving::conjugated);
+    groups.run("relaid", moving::relaid);
+    groups.run("refused", moving::refused);
+    match scalapack::agrees(comm, moving::grid(comm.size())) {
+        Some(count) => groups.run("ScaLAPACK", |_| count),
         None if comm.rank() == 0 => {
-            println!("ScaLAPACK: skipped, it is not installed for this MPI")
+            println!("ScaLAPACK: skipped, it is not installed for this MPI");
         }
         None => {}
     }
-    report("failures", cases::failures(comm.as_ref()));
+    groups.run("failures", cases::failures);
 }

@@ -1,0 +1,145 @@
+//! Covering arrays: few rows in which every pair of levels of any two factors occurs.
+
+use std::collections::BTreeSet;
+
+/// How much of a product of factors is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Rows that cover all pairs of levels.
+    Pairs,
+    /// All combinations.
+    Whole,
+}
+
+impl Extent {
+    /// Returns the rows to run: a level, counted from 0, for each factor. `levels` holds the number of levels by factor.
+    pub fn rows<const F: usize>(self, levels: [usize; F]) -> Vec<[usize; F]> {
+        match self {
+            Self::Pairs => cover_pairs(levels),
+            Self::Whole => combine_all(levels),
+        }
+    }
+}
+
+/// Returns all combinations, the last factor changing fastest.
+fn combine_all<const F: usize>(levels: [usize; F]) -> Vec<[usize; F]> {
+    (0..levels.iter().product())
+        .map(|number| split_number(number, levels))
+        .collect()
+}
+
+/// Returns the digits of `number`, of which each has `levels` values.
+fn split_number<const F: usize>(mut number: usize, levels: [usize; F]) -> [usize; F] {
+    let mut digits = [0; F];
+    for factor in (0..F).rev() {
+        digits[factor] = number % levels[factor];
+        number /= levels[factor];
+    }
+    digits
+}
+
+/// Covers all pairs greedily, as AETG does (Cohen, Dalal, Fredman, Patton 1997), without its random trials: each row begins
+/// with a pair that is still missing, and takes for each other factor the level that adds most missing pairs.
+fn cover_pairs<const F: usize>(levels: [usize; F]) -> Vec<[usize; F]> {
+    let mut missing = Missing::new(levels);
+    let mut rows = Vec::new();
+    while let Some([(f, level_f), (g, level_g)]) = missing.first() {
+        let mut row = [None; F];
+        (row[f], row[g]) = (Some(level_f), Some(level_g));
+        for factor in 0..F {
+            if row[factor].is_none() {
+                row[factor] = Some(missing.best_level(&row, factor, rows.len()));
+            }
+        }
+        let row = row.map(Option::unwrap_or_default);
+        missing.remove(row);
+        rows.push(row);
+    }
+    rows
+}
+
+/// The pairs of levels that no row has yet.
+struct Missing<const F: usize> {
+    levels: [usize; F],
+    /// By factor, level, factor, level; the first factor is the smaller one.
+    pairs: BTreeSet<(usize, usize, usize, usize)>,
+}
+
+impl<const F: usize> Missing<F> {
+    fn new(levels: [usize; F]) -> Self {
+        let mut pairs = BTreeSet::new();
+        for f in 0..F {
+            for g in f + 1..F {
+                for a in 0..levels[f] {
+                    pairs.extend((0..levels[g]).map(|b| (f, a, g, b)));
+                }
+            }
+        }
+        Self { levels, pairs }
+    }
+
+    fn first(&self) -> Option<[(usize, usize); 2]> {
+        let &(f, a, g, b) = self.pairs.first()?;
+        Some([(f, a), (g, b)])
+    }
+
+    /// Returns the level of `factor` that adds most missing pairs to `row`; among equals the first from `turn` on, so that
+    /// levels without a reason are used in turn.
+    fn best_level(&self, row: &[Option<usize>; F], factor: usize, turn: usize) -> usize {
+        let n = self.levels[factor];
+        // `max_by_key` takes the last of equals.
+        (0..n)
+            .rev()
+            .map(|place| (place + turn) % n)
+            .max_by_key(|&level| self.count_new(row, factor, level))
+            .unwrap_or_default()
+    }
+
+    fn count_new(&self, row: &[Option<usize>; F], factor: usize, level: usize) -> usize {
+        let chosen = row.iter().enumerate();
+        chosen
+            .filter_map(|(other, &chosen)| Some((other, chosen?)))
+            .filter(|&other| self.pairs.contains(&ordered(other, (factor, level))))
+            .count()
+    }
+
+    fn remove(&mut self, row: [usize; F]) {
+        for f in 0..F {
+            for g in f + 1..F {
+                self.pairs.remove(&(f, row[f], g, row[g]));
+            }
+        }
+    }
+}
+
+fn ordered(a: (usize, usize), b: (usize, usize)) -> (usize, usize, usize, usize) {
+    let ((f, a), (g, b)) = if a.0 < b.0 { (a, b) } else { (b, a) };
+    (f, a, g, b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pairs_occur_in_a_fraction_of_the_product() {
+        let levels = [4, 9, 7, 5, 10];
+        let rows = Extent::Pairs.rows(levels);
+        for f in 0..levels.len() {
+            for g in f + 1..levels.len() {
+                let pairs: BTreeSet<_> = rows.iter().map(|row| (row[f], row[g])).collect();
+                assert_eq!(pairs.len(), levels[f] * levels[g], "factors {f} and {g}");
+            }
+        }
+        assert!((90..=120).contains(&rows.len()), "{} rows", rows.len());
+    }
+
+    #[test]
+    fn the_whole_product_has_each_combination_once() {
+        let mut rows = Extent::Whole.rows([2, 3, 2]);
+        assert_eq!(rows[..3], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]);
+        rows.sort_unstable();
+        rows.dedup();
+        assert_eq!(rows.len(), 12);
+    }
+}
