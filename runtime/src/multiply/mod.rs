@@ -29,7 +29,7 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceTeam, Element};
 
-pub(crate) use plan::{Found, held_evenly};
+pub(crate) use plan::{Found, even_slices};
 pub use plan::{LeftOut, PartOfK, Plan, Split};
 pub use problem::{Problem, SplitChoice};
 pub use summa::MakePart;
@@ -144,7 +144,7 @@ fn multiply_factors<T: Element>(
     }
     let computed = plan.computed(rank);
     let needed = needed_panels(plan, rank);
-    let sets = (0..plan.sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
+    let sets = (0..plan.panel_sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
     let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
     prepare_buffers(plan, rank, &mut sets);
     agree(comm, place_memory(team, plan, rank, &mut sets))?;

@@ -301,6 +301,11 @@ impl Problem {
         )
     }
 
+    /// Returns the index behind the first `blocks` blocks of a dimension of `length` elements.
+    pub(crate) fn block_end(&self, blocks: u64, length: usize) -> usize {
+        (blocks as usize).saturating_mul(self.block).min(length)
+    }
+
     /// k in blocks.
     pub fn k_blocks(&self) -> u64 {
         self.k.div_ceil(self.block) as u64

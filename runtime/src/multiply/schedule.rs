@@ -136,7 +136,7 @@ impl StepSchedule {
             order: OnceCell::new(),
             factors,
             c_parts,
-            sets: plan.sets(),
+            sets: plan.panel_sets(),
             relays: Relays {
                 links: plan.links().copied(),
                 element_bytes: plan.problem().element().bytes(),

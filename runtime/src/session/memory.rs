@@ -94,8 +94,7 @@ pub(super) fn make_room(
     share(comm, need, available).map(|_| ())
 }
 
-/// The plan, or a [leaner](Plan::leaner) one with the same shares: the first whose memory is there, as [`make_room`] sees to
-/// it.
+/// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds memory.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, for the leanest.
@@ -112,7 +111,7 @@ pub(super) fn fitted(
             Err(error @ Error::Memory { .. }) => error,
             done => return done.map(|()| plan),
         };
-        plan = plan.leaner().ok_or(refused)?;
+        plan = plan.make_leaner().ok_or(refused)?;
         tracing::info!(
             panel = plan.panel(),
             lookahead = plan.lookahead(),

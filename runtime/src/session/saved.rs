@@ -231,7 +231,7 @@ impl Session<'_> {
             kernel_width: saved.kernel_width,
             links: saved.links,
         };
-        let plan = Plan::restored(saved.problem, found);
+        let plan = Plan::restore(saved.problem, found);
         // A scarcity of memory may have chosen the lookahead.
         plan.map(|plan| plan.with_lookahead(saved.lookahead))
             .and_then(|plan| plan.with_k_parts(saved.k_parts))

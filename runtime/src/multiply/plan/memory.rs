@@ -1,20 +1,19 @@
-//! What a plan needs of memory, how far ahead it sends, and how it makes do with less.
+//! The memory that a plan needs, its lookahead, and leaner plans with the same shares.
 
 use isochron_devices::{ElementType, leading_dimension};
 use isochron_hierarchy::predict::{Links, Traffic};
 use num_complex::Complex64;
 
 use super::{Plan, Split};
-use crate::matrix::Distribution;
 use crate::multiply::reduce;
 use crate::multiply::schedule::{A, B, StepSchedule};
 use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
 
-/// Panels are not made narrower than this to save memory.
+/// The narrowest panel that is tried to save memory.
 const NARROWEST: usize = 8;
 
 impl Plan {
-    /// The same plan with so many steps' panels here or on their way while one is computed: at least 2, at most 8.
+    /// Returns the same plan with the panels of `steps` steps here or under way while one is computed: from 2 to 8.
     #[must_use]
     pub fn with_lookahead(self, steps: usize) -> Self {
         Self {
@@ -23,8 +22,8 @@ impl Plan {
         }
     }
 
-    /// The same plan for links that carry so much, which is by what pieces that several ranks need are passed on, or are not.
-    /// The same on every rank.
+    /// Returns the same plan for links of this capacity, which decides if ranks pass on pieces that several of them need.
+    /// It must be the same on every rank.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
         Self {
@@ -33,9 +32,9 @@ impl Plan {
         }
     }
 
-    /// The plan with panels as wide, and sent as many steps ahead, as the links make best; as it is where they, or the time of
-    /// the arithmetic, are not known.
-    pub(super) fn tuned(mut self) -> Self {
+    /// Chooses the panel width and the lookahead that suit the links. If the links or the time of the arithmetic are
+    /// unknown, both keep their defaults.
+    pub(super) fn tune_for_links(mut self) -> Self {
         let known = self.links.zip(self.predicted_s());
         if let Some((links, compute_s)) = known.filter(|_| self.split == Split::C) {
             let bytes = self.problem.element().bytes();
@@ -46,7 +45,7 @@ impl Plan {
         self
     }
 
-    /// As many steps ahead as the links need, by the predicted time of a step.
+    /// Returns the lookahead that the links need, by the predicted time of a step.
     fn wanted_lookahead(&self) -> usize {
         let known = self.links.as_ref().zip(self.predicted_s());
         let Some((links, predicted_s)) = known.filter(|_| self.split == Split::C) else {
@@ -54,20 +53,23 @@ impl Plan {
         };
         let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
         let bytes = self.problem.element().bytes();
-        let ahead = |node: Traffic| {
-            let of_step = Traffic {
-                elements: node.elements / steps,
-                messages: node.messages / steps,
-            };
-            links.lookahead(&of_step, bytes, predicted_s / steps)
-        };
-        let most = self.traffic().into_iter().map(ahead).max();
+        let most = self
+            .traffic()
+            .into_iter()
+            .map(|node| {
+                let of_step = Traffic {
+                    elements: node.elements / steps,
+                    messages: node.messages / steps,
+                };
+                links.lookahead(&of_step, bytes, predicted_s / steps)
+            })
+            .max();
         most.unwrap_or(0).clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD)
     }
 
-    /// A plan with the same shares that needs less memory: fewer steps under way, then A and B in more parts, where they may
-    /// be in parts, and then narrower panels; `None` where there is none.
-    pub(crate) fn leaner(&self) -> Option<Self> {
+    /// Returns a plan with the same shares that needs less memory, or `None` if there is none. It has fewer steps under
+    /// way, then A and B in more parts if they may be in parts, and then narrower panels.
+    pub(crate) fn make_leaner(&self) -> Option<Self> {
         if self.lookahead > LEAST_LOOKAHEAD {
             let lookahead = self.lookahead - 1;
             return Some(Self {
@@ -91,13 +93,15 @@ impl Plan {
         })
     }
 
-    /// Sets of panels: one is computed with.
-    pub(in crate::multiply) fn sets(&self) -> usize {
+    /// Number of sets of panels: one per step ahead, and one to compute with.
+    pub(in crate::multiply) fn panel_sets(&self) -> usize {
         self.lookahead + 1
     }
 
-    /// Bytes of host memory that `rank` needs for its parts, of A and B those that are held at a time, the panels and messages
-    /// of the steps under way, what it computes of a C that others hold, and the vectors of the result check.
+    /// Returns the bytes of host memory that `rank` needs.
+    ///
+    /// They hold its parts of the matrices (of A and B those held at a time), the panels and messages of the steps under
+    /// way, its contribution to a C that others hold, and the vectors of the result check.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         if self.k_parts > 1 {
             let parts = self.unlike_parts().into_iter();
@@ -105,18 +109,21 @@ impl Plan {
             return bytes.max().unwrap_or(0);
         }
         let problem = &self.problem;
-        let stored = |matrix: &Distribution| {
-            let part = matrix.part(rank);
-            self.leading_dimension(part.rows) * part.cols
-        };
-        let parts = stored(&self.a()) + stored(&self.b()) + stored(&self.c());
+        let parts: usize = [self.a(), self.b(), self.c()]
+            .iter()
+            .map(|matrix| {
+                let part = matrix.part(rank);
+                self.leading_dimension(part.rows) * part.cols
+            })
+            .sum();
         let travelling = match &self.split {
             Split::C => self.panel_elements(rank),
             Split::K(_) => {
                 let mine = self.computed(rank);
                 let schedule = StepSchedule::new(self, rank);
                 let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
-                let panels = self.sets() * self.panel() * (of_a * mine.rows + of_b * mine.cols);
+                let panels =
+                    self.panel_sets() * self.panel() * (of_a * mine.rows + of_b * mine.cols);
                 let computed = self.leading_dimension(mine.rows) * mine.cols;
                 panels + computed + reduce::elements_under_way(self, rank)
             }
@@ -125,8 +132,7 @@ impl Plan {
         (problem.element().bytes() * (parts + travelling) + check) as u64
     }
 
-    /// Elements of the panels, of what comes in pieces that are put together in them, and of what is packed for others, in all
-    /// sets.
+    /// Counts the elements of the panels, of received pieces that are copied into them, and of packed messages, in all sets.
     fn panel_elements(&self, rank: usize) -> usize {
         let mine = self.c().part(rank);
         let schedule = StepSchedule::new(self, rank);
@@ -136,7 +142,7 @@ impl Plan {
             .map(|(side, needed)| 2 * side * usize::from(needed))
             .sum();
         let sent: usize = [A, B].map(|side| schedule.sent_across(side)).iter().sum();
-        self.sets() * self.panel() * (panels + sent)
+        self.panel_sets() * self.panel() * (panels + sent)
     }
 
     fn leading_dimension(&self, rows: usize) -> usize {
@@ -163,7 +169,7 @@ mod tests {
         plan.lookahead = MAX_LOOKAHEAD;
         let held = plan.memory_bytes(0) - 8 * plan.panel_elements(0) as u64;
         let mut seen = Vec::new();
-        while let Some(leaner) = plan.leaner() {
+        while let Some(leaner) = plan.make_leaner() {
             assert!(leaner.memory_bytes(0) < plan.memory_bytes(0));
             assert_eq!(
                 (leaner.layout(), leaner.slices()),
@@ -174,7 +180,7 @@ mod tests {
         }
         assert_eq!(seen[0].0, MAX_LOOKAHEAD - 1);
         assert!(seen.len() > 1 && plan.panel() < 2 * NARROWEST, "{seen:?}");
-        // What is left are the matrices.
+        // Only the matrices are left.
         assert!(plan.memory_bytes(0) < held + held / 10);
     }
 
@@ -185,12 +191,12 @@ mod tests {
         let mut plan = Plan::with_layout(problem, layout, vec![200], 0).unwrap();
         let whole = plan.memory_bytes(0);
         while plan.k_parts() < plan.steps() {
-            let leaner = plan.leaner().unwrap();
+            let leaner = plan.make_leaner().unwrap();
             assert_eq!(leaner.panel(), plan.panel());
             assert!(leaner.memory_bytes(0) <= plan.memory_bytes(0));
             plan = leaner;
         }
         assert!(plan.memory_bytes(0) < whole / 3);
-        assert!(plan.leaner().unwrap().panel() < plan.panel());
+        assert!(plan.make_leaner().unwrap().panel() < plan.panel());
     }
 }

@@ -1,4 +1,4 @@
-//! Everything decided before a multiplication runs.
+//! The plan of a multiplication: everything decided before it runs.
 
 mod memory;
 mod parts;
@@ -21,18 +21,18 @@ use super::problem::Problem;
 use crate::error::Error;
 use crate::matrix::Part;
 
-/// What the nodes' shares of the work are cut from.
+/// The dimension of the work that is divided among the nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
-    /// C: every node computes its rectangle of it, C stays, and panels of A and B travel.
+    /// C: every node computes its rectangle of C, which stays, and panels of A and B travel.
     C,
-    /// k: every node computes all of C over its share, so many blocks of k by rank; A and B stay, and what the nodes have
-    /// computed is summed where C is held.
+    /// k: every node computes all of C over its share of k, given in blocks by rank. A and B stay, and the nodes'
+    /// contributions are summed where C is held.
     K(Vec<u64>),
 }
 
-/// Nodes that help less than they cost, and what is predicted with and without them, in seconds.
+/// Nodes that help less than they cost, with the predictions that say so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The ranks that get nothing.
@@ -52,7 +52,7 @@ impl fmt::Display for Split {
     }
 }
 
-/// Who computes what, and how it was decided.
+/// The shares of all ranks and of this rank's devices, and the decisions that led to them.
 #[derive(Debug, Clone)]
 pub struct Plan {
     problem: Problem,
@@ -71,30 +71,30 @@ pub struct Plan {
     k_parts: usize,
 }
 
-/// What balancing found.
+/// The result of balancing, from which a plan is made.
 pub(crate) struct Found {
     /// The rectangles of C that the nodes hold, in blocks.
     pub layout: Arc<Layout>,
     pub split: Split,
-    /// The rank whose slices these are.
+    /// The rank to which `slices` belong.
     pub rank: usize,
     /// Columns of each of this rank's devices, in elements.
     pub slices: Vec<usize>,
     pub balance: Option<NodeBalance>,
     pub left_out: Option<LeftOut>,
-    /// The ways to divide that were compared, in order of their seconds.
+    /// The ways to divide that were compared, in order of their predicted seconds.
     pub candidates: Vec<Candidate>,
-    /// Seconds that it took.
+    /// Seconds of measuring and partitioning.
     pub balance_s: f64,
     pub measured: MeasureTally,
     /// Inner dimension of the updates that were measured.
     pub kernel_width: usize,
-    /// What the links between ranks carry, where they were measured.
+    /// Capacity of the links between ranks, if measured.
     pub links: Option<Links>,
 }
 
 impl Plan {
-    pub(crate) fn balanced(problem: Problem, found: Found) -> Self {
+    pub(crate) fn from_balance(problem: Problem, found: Found) -> Self {
         let plan = Self {
             problem,
             layout: found.layout,
@@ -111,15 +111,15 @@ impl Plan {
             lookahead: LEAST_LOOKAHEAD,
             k_parts: 1,
         };
-        plan.tuned()
+        plan.tune_for_links()
     }
 
-    /// A plan that was found before; it is checked as those of the caller's own are.
-    pub(crate) fn restored(problem: Problem, found: Found) -> Result<Self, Error> {
-        Self::balanced(problem, found).checked()
+    /// Makes a plan that was found earlier, after the checks of the caller's own plans.
+    pub(crate) fn restore(problem: Problem, found: Found) -> Result<Self, Error> {
+        Self::from_balance(problem, found).check_parts()
     }
 
-    /// A plan on a layout of the caller's own: any tiling of C's blocks, one rectangle a rank. `slices` are the
+    /// Makes a plan on a layout of the caller's own: any tiling of C's blocks, one rectangle per rank. `slices` are the
     /// columns of `rank`'s part for each of its devices.
     ///
     /// # Errors
@@ -133,8 +133,8 @@ impl Plan {
         Self::new(problem, layout, Split::C, slices, rank)
     }
 
-    /// A plan that splits k: `shares` are blocks of k by rank. C is held in slices of columns, as even as blocks allow.
-    /// `slices` are the columns of all of C for each of `rank`'s devices, or nothing where its share is.
+    /// Makes a plan that splits k: `shares` are blocks of k by rank. C is held in slices of columns, as even as blocks
+    /// allow. `slices` are the columns of all of C for each of `rank`'s devices, or none if its share is empty.
     ///
     /// # Errors
     /// [`Error::Shape`] when the shares do not add up to the blocks of k, or the slices to the columns of C.
@@ -144,7 +144,7 @@ impl Plan {
         slices: Vec<usize>,
         rank: usize,
     ) -> Result<Self, Error> {
-        let layout = held_evenly(&problem, shares.len())?;
+        let layout = even_slices(&problem, shares.len())?;
         Self::new(problem, layout, Split::K(shares), slices, rank)
     }
 
@@ -171,11 +171,11 @@ impl Plan {
             lookahead: LEAST_LOOKAHEAD,
             k_parts: 1,
         };
-        plan.checked()
+        plan.check_parts()
     }
 
-    /// The plan, when its parts fit each other.
-    fn checked(self) -> Result<Self, Error> {
+    /// Returns the plan if its parts fit each other.
+    fn check_parts(self) -> Result<Self, Error> {
         let (problem, layout) = (&self.problem, &self.layout);
         let (rows, cols) = problem.c_blocks();
         if (layout.rows(), layout.cols()) != (rows, cols) {
@@ -216,27 +216,27 @@ impl Plan {
         &self.layout
     }
 
-    /// What the nodes' shares are cut from.
+    /// The dimension that is divided among the nodes.
     pub fn split(&self) -> &Split {
         &self.split
     }
 
-    /// Columns of what this rank computes for each of its devices, in elements.
+    /// The columns that each device of this rank computes, in elements.
     pub fn slices(&self) -> &[usize] {
         &self.slices
     }
 
-    /// How the nodes were balanced; `None` on a layout of the caller's own.
+    /// The balance of the nodes; `None` on a layout of the caller's own.
     pub fn balance(&self) -> Option<&NodeBalance> {
         self.balance.as_ref()
     }
 
-    /// The nodes that get nothing because it is faster without them; `None` where everybody helps.
+    /// The nodes that get nothing because the run is faster without them; `None` if every node helps.
     pub fn left_out(&self) -> Option<&LeftOut> {
         self.left_out.as_ref()
     }
 
-    /// What is divided: k, or C in the way that its layout is.
+    /// Returns the way of dividing: k, or C as its layout divides it.
     pub fn way(&self) -> Way {
         match self.split {
             Split::C => Way::of(&self.layout),
@@ -244,10 +244,11 @@ impl Plan {
         }
     }
 
-    /// The ways to divide that were compared, the one that is [used](Self::way) among them, in order of their predicted
-    /// seconds. Another than that of the balanced layout is used where it is clearly faster. Slices are compared where the
-    /// layout was left to us, k where so much less would travel that all nodes were measured for it; empty where the caller
-    /// said what to divide, or nothing was measured or could be compared.
+    /// The ways to divide that were compared, including the one [used](Self::way), in order of their predicted seconds.
+    ///
+    /// The way of the balanced layout is used unless another is clearly faster. Slices are compared if the caller chose no
+    /// layout. Shares of k are compared if they would make much less travel, so that all nodes were measured for them.
+    /// Empty if the caller chose the way, if nothing was measured, or if there was only one way.
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates
     }
@@ -257,7 +258,8 @@ impl Plan {
         self.layout.rects().len()
     }
 
-    /// Width of the panels, as [`Problem::panel`]; where k is split they stay with their rank, and are those of one alone.
+    /// Width of the panels, as [`Problem::panel`]. If k is split, panels stay with their rank and are as wide as those of a
+    /// single rank.
     pub fn panel(&self) -> usize {
         match self.split {
             Split::C => self.problem.panel(self.n_ranks()),
@@ -265,12 +267,12 @@ impl Plan {
         }
     }
 
-    /// Steps whose panels are here or on their way while one is computed.
+    /// Steps whose panels are here or under way while one is computed.
     pub fn lookahead(&self) -> usize {
         self.lookahead
     }
 
-    /// What the links between ranks carry; `None` where they were not measured.
+    /// Capacity of the links between ranks; `None` if they were not measured.
     pub fn links(&self) -> Option<&Links> {
         self.links.as_ref()
     }
@@ -280,20 +282,20 @@ impl Plan {
         self.k_range(self.rank).len().div_ceil(self.panel())
     }
 
-    /// Inner dimension of the updates that were measured, and by whose times the plan was made.
+    /// Inner dimension of the measured updates, whose times the plan is made from.
     pub fn kernel_width(&self) -> usize {
         self.kernel_width
     }
 
-    /// Predicted seconds of a rank's arithmetic, with what messages cost the cores that compute: updates times what one was
-    /// measured or predicted to take. `None` where nothing was measured.
+    /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include the
+    /// time that messages take from the cores that compute. `None` if nothing was measured.
     pub fn node_s(&self, rank: usize) -> Option<f64> {
         let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
         let time_s = *self.balance.as_ref()?.times_s.get(rank)?;
         self.predicted_s().map(|_| updates * time_s)
     }
 
-    /// Predicted seconds of the arithmetic of the slowest node, as [`node_s`](Self::node_s); `None` where nothing was measured.
+    /// Predicted seconds of the slowest node's arithmetic, as [`node_s`](Self::node_s); `None` if nothing was measured.
     pub fn predicted_s(&self) -> Option<f64> {
         let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
         let times = self.balance.as_ref()?.times_s.iter().copied();
@@ -301,17 +303,17 @@ impl Plan {
         (slowest > 0.0).then_some(updates * slowest)
     }
 
-    /// Seconds that measuring and partitioning took.
+    /// Seconds of measuring and partitioning.
     pub fn balance_s(&self) -> f64 {
         self.balance_s
     }
 
-    /// How the measurements of this rank's devices went that the plan is made from.
+    /// Tally of the measurements of this rank's devices from which the plan is made.
     pub fn measured(&self) -> &MeasureTally {
         &self.measured
     }
 
-    /// The part of C that a rank computes, over [its share of k](Self::k_range).
+    /// Returns the part of C that a rank computes, over [its share of k](Self::k_range).
     pub fn computed(&self, rank: usize) -> Part {
         match &self.split {
             Split::C => self.c().part(rank),
@@ -325,22 +327,17 @@ impl Plan {
         }
     }
 
-    /// The indices along k over which a rank computes.
+    /// Returns the indices along k over which a rank computes.
     pub fn k_range(&self, rank: usize) -> Range<usize> {
         let k = self.problem.k();
         let Split::K(shares) = &self.split else {
             return 0..k;
         };
         let first: u64 = shares[..rank].iter().sum();
-        let cut = |blocks: u64| {
-            (blocks as usize)
-                .saturating_mul(self.problem.block())
-                .min(k)
-        };
-        cut(first)..cut(first + shares[rank])
+        self.problem.block_end(first, k)..self.problem.block_end(first + shares[rank], k)
     }
 
-    /// The inner dimensions of the updates that a rank makes.
+    /// Returns the inner dimensions of a rank's updates.
     pub fn depth(&self, rank: usize) -> Depth {
         Depth {
             k_max: self.panel(),
@@ -358,12 +355,12 @@ impl Plan {
         }
     }
 
-    /// The work of a rank, in updates of a `b×b` block of C over all of k.
+    /// Returns the work of a rank, in updates of a `b×b` block of C over all of k.
     pub fn units(&self, rank: usize) -> f64 {
         self.units_of(rank, self.computed(rank).cols)
     }
 
-    /// The work of so many columns of what a rank computes, as [`units`](Self::units).
+    /// Returns the work of `cols` columns of the part that a rank computes, as [`units`](Self::units).
     pub(crate) fn units_of(&self, rank: usize, cols: usize) -> f64 {
         let block = (self.problem.block() as f64).powi(2);
         let share = self.k_range(rank).len() as f64 / self.problem.k().max(1) as f64;
@@ -371,7 +368,7 @@ impl Plan {
         (self.computed(rank).rows * cols) as f64 / block * share
     }
 
-    /// What every rank receives, as [`predict`] counts it.
+    /// Returns the messages and elements that every rank receives, as [`predict`] counts them.
     pub fn traffic(&self) -> Vec<Traffic> {
         let block = self.problem.block();
         match &self.split {
@@ -384,8 +381,8 @@ impl Plan {
     }
 }
 
-/// C in slices of columns, as even as blocks allow.
-pub(crate) fn held_evenly(problem: &Problem, ranks: usize) -> Result<Layout, Error> {
+/// Divides C into slices of columns, as even as blocks allow.
+pub(crate) fn even_slices(problem: &Problem, ranks: usize) -> Result<Layout, Error> {
     let (rows, cols) = problem.c_blocks();
     let ranks = ranks as u64;
     let widths: Vec<u64> = (0..ranks)

@@ -1,12 +1,11 @@
-//! A and B in parts of k, where they cannot be held whole.
+//! A and B in parts of k, for memory that cannot hold them whole.
 
 use super::{Plan, Split};
 use crate::error::Error;
 use crate::matrix::Distribution;
 use crate::multiply::schedule::{A, B};
 
-/// A part of k of a [`Plan`]: a multiplication of its own, over these columns of op(A) and rows of op(B), that is added to the
-/// same C.
+/// A part of k of a [`Plan`]: a multiplication over some columns of op(A) and rows of op(B) that is added to the same C.
 #[derive(Debug, Clone)]
 pub struct PartOfK {
     plan: Plan,
@@ -15,7 +14,7 @@ pub struct PartOfK {
 }
 
 impl PartOfK {
-    /// The multiplication of this part. Its matrices are what [`a`](Self::a) and [`b`](Self::b) are a window on.
+    /// The multiplication of this part. Its matrices are those behind the windows [`a`](Self::a) and [`b`](Self::b).
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -25,13 +24,13 @@ impl PartOfK {
         self.first
     }
 
-    /// How the part of A is spread that is to be held, as it is stored: a [window](Distribution::within) of A.
+    /// Returns the distribution of the part of A to be held, as it is stored: a [window](Distribution::within) on A.
     pub fn a(&self) -> Distribution {
         let along_cols = !self.plan.problem.ops()[A].transposes();
         self.window(self.plan.a(), along_cols)
     }
 
-    /// How the part of B is spread that is to be held, as it is stored.
+    /// Returns the distribution of the part of B to be held, as it is stored.
     pub fn b(&self) -> Distribution {
         let along_cols = self.plan.problem.ops()[B].transposes();
         self.window(self.plan.b(), along_cols)
@@ -49,49 +48,47 @@ impl PartOfK {
 }
 
 impl Plan {
-    /// In how many parts of k A and B are held, one after the other; 1 where they are held whole.
+    /// Number of parts of k in which A and B are held, one after the other; 1 if they are held whole.
     pub fn k_parts(&self) -> usize {
         self.k_parts
     }
 
-    /// The same plan with A and B in so many parts of k, at most one for each step.
+    /// Returns the same plan with A and B in this number of parts of k, at most one for each step.
     ///
     /// # Errors
-    /// [`Error::Parameter`] when it is none, or more than one where k is split among the ranks: there nothing is sent, and what
-    /// a rank has of A and B it holds.
+    /// [`Error::Parameter`] when it is 0, or more than 1 and k is split among the ranks. Then nothing is sent, and every
+    /// rank holds its shares of A and B.
     pub fn with_k_parts(self, k_parts: usize) -> Result<Self, Error> {
-        let refused = |reason: &str| {
-            Err(Error::Parameter {
-                name: "k_parts",
-                value: k_parts.to_string(),
-                reason: reason.to_owned(),
-            })
+        let reason = if k_parts == 0 {
+            "A and B are at least one part"
+        } else if k_parts > 1 && self.split != Split::C {
+            "k is split among the ranks, which hold their shares of A and B"
+        } else {
+            let k_parts = k_parts.min(self.steps().max(1));
+            return Ok(Self { k_parts, ..self });
         };
-        if k_parts == 0 {
-            return refused("A and B are at least one part");
-        }
-        if k_parts > 1 && self.split != Split::C {
-            return refused("k is split among the ranks, which hold their shares of A and B");
-        }
-        let k_parts = k_parts.min(self.steps().max(1));
-        Ok(Self { k_parts, ..self })
+        Err(Error::Parameter {
+            name: "k_parts",
+            value: k_parts.to_string(),
+            reason: reason.to_owned(),
+        })
     }
 
-    /// One part of k of every length that there is: what a rank holds of a part, and whether it needs panels, depends on the
-    /// length alone, though a rank may hold more of a shorter one.
+    /// Returns one part of k of every length that occurs. A rank's share of a part, and its need for panels, depend on the
+    /// length alone, though a rank may hold more of a shorter part.
     pub(in crate::multiply) fn unlike_parts(&self) -> Vec<PartOfK> {
         let last = self.k_parts - 1;
-        // The first that has a step less than those before, and the one that ends with k.
+        // The first part with one step less than those before it, and the one that ends with k.
         let shorter = (self.problem.k().div_ceil(self.panel()) % self.k_parts).min(last);
         let mut parts = vec![0, shorter, last];
         parts.dedup();
         parts.into_iter().map(|part| self.k_part(part)).collect()
     }
 
-    /// The part of this index: whole steps, as even as they are; the first is the largest.
+    /// Returns the part of this index. Parts are whole steps, as even as possible; the first is the largest.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When `index` is not below [`k_parts`](Self::k_parts).
     pub fn k_part(&self, index: usize) -> PartOfK {
         assert!(index < self.k_parts, "a plan has no part {index} of k");
         let k = self.problem.k();
@@ -102,20 +99,22 @@ impl Plan {
                 k,
             };
         }
-        let steps = k.div_ceil(self.panel());
-        let start = |index: usize| {
-            let before = index * (steps / self.k_parts) + index.min(steps % self.k_parts);
-            (before * self.panel()).min(k)
-        };
-        let first = start(index);
+        let first = self.part_start(index);
+        let length = self.part_start(index + 1) - first;
         let plan = Self {
-            problem: self
-                .problem
-                .part_of_k(start(index + 1) - first, self.panel()),
+            problem: self.problem.part_of_k(length, self.panel()),
             k_parts: 1,
             ..self.clone()
         };
         PartOfK { plan, first, k }
+    }
+
+    /// Returns the first index along k of a part, or k after the last one.
+    fn part_start(&self, index: usize) -> usize {
+        let k = self.problem.k();
+        let steps = k.div_ceil(self.panel());
+        let before = index * (steps / self.k_parts) + index.min(steps % self.k_parts);
+        (before * self.panel()).min(k)
     }
 }
 

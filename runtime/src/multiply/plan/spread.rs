@@ -1,4 +1,4 @@
-//! How the matrices of a plan are spread over the ranks.
+//! The distribution of a plan's matrices over the ranks.
 
 use std::sync::Arc;
 
@@ -10,26 +10,30 @@ use crate::matrix::{Distribution, Matrix, Operand};
 use crate::multiply::schedule::{A, B, StepSchedule};
 
 impl Plan {
-    /// How C is spread: one rectangle a rank.
+    /// Returns the distribution of C: one rectangle per rank.
     pub fn c(&self) -> Distribution {
         let problem = &self.problem;
         let layout = self.layout.clone();
         Distribution::new(problem.m(), problem.n(), problem.block(), layout)
     }
 
-    /// How A is spread, as it is stored: the rows of op(A) as C's, its columns (k) over the owners of C's columns in
-    /// proportion; or in slices of columns, where k is split.
+    /// Returns the distribution of A, as it is stored.
+    ///
+    /// op(A) takes its rows from C's layout and spreads its columns (k) over the owners of C's columns in proportion. If k
+    /// is split, it lies in slices of columns.
     pub fn a(&self) -> Distribution {
         self.stored(A)
     }
 
-    /// How B is spread, as it is stored: the columns of op(B) as C's, its rows (k) over the owners of C's rows in
-    /// proportion; or in slices of rows, where k is split.
+    /// Returns the distribution of B, as it is stored.
+    ///
+    /// op(B) takes its columns from C's layout and spreads its rows (k) over the owners of C's rows in proportion. If k is
+    /// split, it lies in slices of rows.
     pub fn b(&self) -> Distribution {
         self.stored(B)
     }
 
-    /// The factors of the product, of A and B as they are stored.
+    /// Returns the factors op(A) and op(B) for A and B as they are stored.
     pub fn operands<'a, T: Element>(
         &self,
         (a, b): (&'a Matrix<T>, &'a Matrix<T>),
@@ -48,7 +52,7 @@ impl Plan {
         }
     }
 
-    /// How op(A) and op(B) are spread.
+    /// Returns the distributions of op(A) and op(B).
     pub(in crate::multiply) fn factors(&self) -> [Distribution; 2] {
         let problem = &self.problem;
         let blocks = problem.k_blocks();
@@ -58,11 +62,11 @@ impl Plan {
                 .map(|layout| layout.unwrap_or_else(|error| panic!("shares of k: {error}"))),
             Split::C => [
                 match cols {
-                    0 => self.even(rows, blocks),
+                    0 => self.even_layout(rows, blocks),
                     _ => self.layout.scale_cols(blocks),
                 },
                 match rows {
-                    0 => self.even(blocks, cols),
+                    0 => self.even_layout(blocks, cols),
                     _ => self.layout.scale_rows(blocks),
                 },
             ],
@@ -74,13 +78,13 @@ impl Plan {
         ]
     }
 
-    /// A layout for an operand of an empty C, which gives no proportions to follow.
-    fn even(&self, rows: u64, cols: u64) -> Layout {
+    /// Returns a layout for an operand of an empty C, which has no proportions to follow.
+    fn even_layout(&self, rows: u64, cols: u64) -> Layout {
         columns::br(&vec![1.0; self.n_ranks()], rows, cols)
             .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
     }
 
-    /// Whether a rank needs panels of A, and of B, beside what it holds: where others hold a part, or it has to be
+    /// Returns, for A and B, `true` if a rank needs panels: others hold a part of what it reads, or its own part must be
     /// transposed.
     pub(in crate::multiply) fn needs_panels(&self, schedule: &StepSchedule) -> [bool; 2] {
         let mut needed = schedule.needs_panels();

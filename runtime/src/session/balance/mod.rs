@@ -134,7 +134,7 @@ impl<T: Element> Balancer<'_, T> {
             kernel_width: self.kernel_width,
             links: self.links,
         };
-        let plan = Plan::balanced(self.problem, found);
+        let plan = Plan::from_balance(self.problem, found);
         memory::fitted(self.comm, self.team, plan)
     }
 
@@ -248,14 +248,10 @@ impl<T: Element> Balancer<'_, T> {
 
     /// Rows and columns of a sub-matrix in elements.
     fn elements(&self, extent: Extent) -> (usize, usize) {
-        let cut = |blocks: u64, limit: usize| {
-            (blocks as usize)
-                .saturating_mul(self.problem.block())
-                .min(limit)
-        };
+        let problem = &self.problem;
         (
-            cut(extent.rows, self.problem.m()),
-            cut(extent.cols, self.problem.n()),
+            problem.block_end(extent.rows, problem.m()),
+            problem.block_end(extent.cols, problem.n()),
         )
     }
 

@@ -16,7 +16,7 @@ use isochron_hierarchy::predict::{self, Candidate, Traffic, Way};
 
 use super::{Balancer, NodeMemory};
 use crate::error::Error;
-use crate::multiply::{Found, Plan, Split, SplitChoice, held_evenly};
+use crate::multiply::{Found, Plan, Split, SplitChoice, even_slices};
 use crate::session::memory::{self, MemoryNeed};
 
 /// How often less than with panels must travel when k is split before it is looked at: the sum of C is hidden by nothing.
@@ -64,7 +64,7 @@ impl<T: Element> Balancer<'_, T> {
         if !possible || asked == SplitChoice::C {
             return Ok(None);
         }
-        let held = held_evenly(problem, ranks)?;
+        let held = even_slices(problem, ranks)?;
         if asked == SplitChoice::Auto && !self.is_worth_a_look(&held)? {
             return Ok(None);
         }
@@ -160,7 +160,7 @@ impl<T: Element> Balancer<'_, T> {
             if self.fits(&plan)? {
                 return Ok(true);
             }
-            next = plan.leaner();
+            next = plan.make_leaner();
         }
         Ok(false)
     }
@@ -274,6 +274,6 @@ impl<T: Element> Balancer<'_, T> {
             kernel_width: self.kernel_width,
             links: self.links,
         };
-        Plan::balanced(self.problem, found)
+        Plan::from_balance(self.problem, found)
     }
 }
