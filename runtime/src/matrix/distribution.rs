@@ -1,45 +1,9 @@
 //! Which rank holds which elements.
 
-use std::ops::Range;
 use std::sync::Arc;
 
+use super::region::Region;
 use isochron_hierarchy::layout::{Layout, Rect};
-use serde::{Deserialize, Serialize};
-
-/// A rectangle of elements of a matrix.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// First row.
-    pub row: usize,
-    /// First column.
-    pub col: usize,
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns.
-    pub cols: usize,
-}
-
-impl Part {
-    /// Row indices.
-    pub fn row_range(&self) -> Range<usize> {
-        self.row..self.row + self.rows
-    }
-
-    /// Column indices.
-    pub fn col_range(&self) -> Range<usize> {
-        self.col..self.col + self.cols
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.rows * self.cols
-    }
-
-    /// Whether the part holds no element.
-    pub fn is_empty(&self) -> bool {
-        self.rows == 0 || self.cols == 0
-    }
-}
 
 /// An `rows×cols` matrix spread over ranks: a layout in whole `b×b` blocks, the last row and column of blocks
 /// possibly cut short.
@@ -164,24 +128,18 @@ impl Distribution {
     }
 
     /// The elements that `rank` holds.
-    pub fn part(&self, rank: usize) -> Part {
+    pub fn part(&self, rank: usize) -> Region {
         let rect = &self.layout.rects()[rank];
         let cut = |block: u64, limit: usize| (block as usize).saturating_mul(self.block).min(limit);
         let (row, col) = (cut(rect.row, self.rows), cut(rect.col, self.cols));
         let first = self
             .window
             .map_or((0, 0), |window| (window.row, window.col));
-        Part {
+        Region {
             row: first.0 + row,
             col: first.1 + col,
             rows: cut(rect.row + rect.rows, self.rows) - row,
             cols: cut(rect.col + rect.cols, self.cols) - col,
         }
     }
-}
-
-/// The indices both ranges hold; empty ranges start where the intersection would.
-pub(crate) fn intersect(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
-    let start = a.start.max(b.start);
-    start..a.end.min(b.end).max(start)
 }

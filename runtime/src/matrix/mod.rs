@@ -5,14 +5,16 @@ pub mod file;
 mod generate;
 mod operand;
 pub mod redistribute;
+mod region;
 
 use isochron_devices::{Element, View, ViewMut, leading_dimension, try_zeroed_matrix};
 
-pub(crate) use distribution::intersect;
-pub use distribution::{Distribution, Part};
+pub use distribution::Distribution;
 pub use generate::Generator;
 pub(crate) use generate::hash;
 pub use operand::{Op, Operand};
+pub use region::Region;
+pub(crate) use region::intersect;
 
 use crate::error::Error;
 
@@ -22,7 +24,7 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub struct Matrix<T = f64> {
     distribution: Distribution,
-    part: Part,
+    part: Region,
     ld: usize,
     local: Vec<T>,
     /// Whether nobody has written since it was made of zeros: to make it zero once more costs a pass over its memory.
@@ -84,7 +86,7 @@ impl<T: Element> Matrix<T> {
 
     /// Sets every local element to `element(row, col)`, indices in the whole matrix.
     pub fn fill(&mut self, element: impl Fn(usize, usize) -> T) {
-        let Part { row, col, rows, .. } = self.part;
+        let Region { row, col, rows, .. } = self.part;
         let ld = self.ld;
         for (j, column) in self.written().chunks_exact_mut(ld).enumerate() {
             for (i, value) in column[..rows].iter_mut().enumerate() {
@@ -111,7 +113,7 @@ impl<T: Element> Matrix<T> {
     }
 
     /// The elements this rank holds.
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> Region {
         self.part
     }
 
@@ -122,7 +124,7 @@ impl<T: Element> Matrix<T> {
 
     /// The local elements, to be written.
     pub fn local_mut(&mut self) -> ViewMut<'_, T> {
-        let (Part { rows, cols, .. }, ld) = (self.part, self.ld);
+        let (Region { rows, cols, .. }, ld) = (self.part, self.ld);
         ViewMut::new(self.written(), rows, cols, ld)
     }
 

@@ -1,13 +1,12 @@
 //! A factor of a product: a matrix as it is stored, or its transpose.
 
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 
 use isochron_devices::{Element, View, ViewMut};
 use serde::{Deserialize, Serialize};
 
-use super::{Matrix, Part};
+use super::{Matrix, Region};
 
 /// What a product takes of a stored matrix X: `op(X)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -106,34 +105,30 @@ impl<'a, T: Element> Operand<'a, T> {
         }
     }
 
-    /// These rows and columns of `op(X)`, which this rank holds, where they lie; `None` where they have to be transposed.
+    /// Returns a rectangle of `op(X)`, which this rank holds, in place; `None` if it has to be transposed.
     ///
     /// # Panics
-    /// When this rank does not hold them.
-    pub(crate) fn in_place(&self, rows: &Range<usize>, cols: &Range<usize>) -> Option<View<'a, T>> {
-        (!self.op.transposes()).then(|| self.stored(rows, cols))
+    /// If this rank does not hold it.
+    pub(crate) fn in_place(&self, region: &Region) -> Option<View<'a, T>> {
+        (!self.op.transposes()).then(|| self.view_stored(region))
     }
 
-    /// Copies these rows and columns of `op(X)`, which this rank holds, to `target`.
+    /// Copies a rectangle of `op(X)`, which this rank holds, to `target`.
     ///
     /// # Panics
-    /// When this rank does not hold them, or `target` is of another size.
-    pub(crate) fn copy(
-        &self,
-        rows: &Range<usize>,
-        cols: &Range<usize>,
-        mut target: ViewMut<'_, T>,
-    ) {
+    /// If this rank does not hold it, or `target` is of another size.
+    pub(crate) fn copy(&self, region: &Region, mut target: ViewMut<'_, T>) {
+        let stored = || self.view_stored(&region.transposed());
         match self.op {
-            Op::N => target.copy_from(self.stored(rows, cols)),
-            Op::T => transpose(self.stored(cols, rows), target, |element| element),
-            Op::C => transpose(self.stored(cols, rows), target, T::conj),
+            Op::N => target.copy_from(self.view_stored(region)),
+            Op::T => transpose(stored(), target, |element| element),
+            Op::C => transpose(stored(), target, T::conj),
         }
     }
 
     /// Calls `take` with the row, the column and the value of every element of `op(X)` that this rank holds.
     pub(crate) fn for_each(&self, mut take: impl FnMut(usize, usize, T)) {
-        let Part { row, col, .. } = self.matrix.part();
+        let Region { row, col, .. } = self.matrix.part();
         for (j, column) in self.matrix.columns().enumerate() {
             for (i, &element) in column.iter().enumerate() {
                 match self.op {
@@ -145,14 +140,12 @@ impl<'a, T: Element> Operand<'a, T> {
         }
     }
 
-    /// Rows and columns of X.
-    fn stored(&self, rows: &Range<usize>, cols: &Range<usize>) -> View<'a, T> {
-        let Part { row, col, .. } = self.matrix.part();
-        let (rows, cols) = (
-            rows.start - row..rows.end - row,
-            cols.start - col..cols.end - col,
-        );
-        self.matrix.local().block(rows, cols)
+    /// Returns a rectangle of X in this rank's memory.
+    fn view_stored(&self, region: &Region) -> View<'a, T> {
+        let local = region.relative_to(&self.matrix.part());
+        self.matrix
+            .local()
+            .block(local.row_range(), local.col_range())
     }
 }
 
@@ -204,10 +197,10 @@ mod tests {
                 Op::T => stored.at(col, row),
                 Op::C => stored.at(col, row).conj(),
             };
-            let (some_rows, some_cols) = (3..operand.rows() - 1, 2..operand.cols());
-            let (m, n) = (some_rows.len(), some_cols.len());
+            let some = Region::new(3..operand.rows() - 1, 2..operand.cols());
+            let (m, n) = (some.rows, some.cols);
             let mut copied = vec![Complex64::ZERO; m * n];
-            operand.copy(&some_rows, &some_cols, ViewMut::new(&mut copied, m, n, m));
+            operand.copy(&some, ViewMut::new(&mut copied, m, n, m));
             for (at, &element) in copied.iter().enumerate() {
                 assert_eq!(element, expected(3 + at % m, 2 + at / m), "{op}");
             }
@@ -217,7 +210,7 @@ mod tests {
                 seen += 1;
             });
             assert_eq!(seen, rows * cols);
-            let in_place = operand.in_place(&some_rows, &some_cols);
+            let in_place = operand.in_place(&some);
             assert_eq!(in_place.is_some(), op == Op::N);
         }
     }

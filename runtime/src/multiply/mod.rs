@@ -36,7 +36,7 @@ pub use summa::MakePart;
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::{Distribution, Matrix, Part};
+use crate::matrix::{Distribution, Matrix, Region};
 use panels::StepPanels;
 use schedule::StepSchedule;
 use summa::{Factors, Summa};
@@ -246,7 +246,7 @@ fn partial_c<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, 
     if *plan.split() == Split::C {
         return Ok(None);
     }
-    let Part { rows, cols, .. } = plan.computed(rank);
+    let Region { rows, cols, .. } = plan.computed(rank);
     Matrix::zeros(Distribution::whole(rows, cols), 0).map(Some)
 }
 

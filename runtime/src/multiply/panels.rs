@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use isochron_devices::{Element, View, ViewMut, try_zeroed_matrix};
 
-use super::schedule::{A, B, Block, PanelPiece, StepSchedule, StepTransfers};
+use super::schedule::{A, B, PanelPiece, StepSchedule, StepTransfers};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
-use crate::matrix::{Operand, Part, try_zeros};
+use crate::matrix::{Operand, Region, try_zeros};
 
 /// Messages and elements that one rank sent.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) struct StepOperands<'a, 'o, T> {
     /// A and B.
     pub factors: [Operand<'o, T>; 2],
     /// This rank's part of C.
-    pub c: Part,
+    pub c: Region,
 }
 
 /// Room for the panels of one step, and their progress.
@@ -54,7 +54,7 @@ pub(super) struct StepOperands<'a, 'o, T> {
 pub(super) struct StepPanels<'a, T> {
     state: PanelState<'a, T>,
     /// The blocks of A and B that the panels hold.
-    blocks: [Block; 2],
+    blocks: [Region; 2],
     /// For A and B, `true` if the panel is the operand's own memory.
     in_place: [bool; 2],
     /// Messages that arrive in buffers of their own, since their places in the panels are strided.
@@ -79,7 +79,7 @@ type SpareBuffers = Vec<(BufferUse, usize)>;
 struct StagedPiece {
     buffer: usize,
     side: usize,
-    block: Block,
+    block: Region,
 }
 
 /// Buffers: first the panels of A and B, then those of messages.
@@ -92,14 +92,14 @@ enum PanelState<'a, T> {
 
 impl<'a, T: Element> StepPanels<'a, T> {
     /// Allocates panels of at most `width` for a part of C; `needed` says if A and B need one.
-    pub(super) fn new(c: &Part, width: usize, needed: [bool; 2]) -> Result<Self, Error> {
+    pub(super) fn new(c: &Region, width: usize, needed: [bool; 2]) -> Result<Self, Error> {
         let rows = if needed[A] { c.rows } else { 0 };
         let cols = if needed[B] { c.cols } else { 0 };
         let a = try_zeros(rows * width, "a panel of A")?;
         let b = try_zeros(cols * width, "a panel of B")?;
         Ok(Self {
             state: PanelState::Here(vec![a, b]),
-            blocks: [Block::default(), Block::default()],
+            blocks: [Region::default(); 2],
             in_place: [false; 2],
             staged: Vec::new(),
             spare: SpareBuffers::new(),
@@ -121,7 +121,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
                     buffers.take_buffer(BufferUse::Send(side), block.len());
                 }
                 for piece in &transfers.recvs {
-                    if piece.block.rows != panel.rows {
+                    if piece.block.row_range() != panel.row_range() {
                         buffers.take_buffer(BufferUse::Receive(side), piece.block.len());
                     }
                 }
@@ -160,7 +160,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
             buffers.pack_pieces((side, factor), &sent, &mut sends);
             if let Some(own) = own.filter(|_| !self.in_place[side]) {
                 let place = panel.view_part(&own, &mut buffers.all[side]);
-                factor.copy(&own.rows, &own.cols, place);
+                factor.copy(&own, place);
             }
             for piece in received {
                 recvs.push(buffers.expect_piece(side, panel, piece, &mut self.staged));
@@ -204,7 +204,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
         } in &self.staged
         {
             let data = std::mem::take(&mut buffers[*buffer]);
-            let (rows, cols) = (block.rows.len(), block.cols.len());
+            let (rows, cols) = (block.rows, block.cols);
             let mut place = self.blocks[*side].view_part(block, &mut buffers[*side]);
             place.copy_from(View::new(&data, rows, cols, rows));
             buffers[*buffer] = data;
@@ -215,7 +215,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
 
     /// Returns the first index along k of the panels.
     fn first_k(&self) -> usize {
-        self.blocks[A].cols.start
+        self.blocks[A].col
     }
 
     /// Returns the panels of A and B, which must be here.
@@ -224,12 +224,12 @@ impl<'a, T: Element> StepPanels<'a, T> {
             panic!("panels are asked for while they travel");
         };
         [A, B].map(|side| {
-            let Block { rows, cols } = &self.blocks[side];
+            let panel = &self.blocks[side];
             let factor = &operands.factors[side];
-            let in_place = self.in_place[side].then(|| factor.in_place(rows, cols));
+            let in_place = self.in_place[side].then(|| factor.in_place(panel));
             in_place.flatten().unwrap_or_else(|| {
-                let data = &buffers[side][..rows.len() * cols.len()];
-                View::new(data, rows.len(), cols.len(), rows.len().max(1))
+                let data = &buffers[side][..panel.len()];
+                View::new(data, panel.rows, panel.cols, panel.rows.max(1))
             })
         })
     }
@@ -244,8 +244,8 @@ fn touch_pages<T: Element>(zeros: &mut [T]) {
 }
 
 /// Returns the blocks of these pieces, each once.
-fn distinct_blocks(pieces: &[PanelPiece]) -> Vec<&Block> {
-    let mut blocks: Vec<&Block> = Vec::new();
+fn distinct_blocks(pieces: &[PanelPiece]) -> Vec<&Region> {
+    let mut blocks: Vec<&Region> = Vec::new();
     for PanelPiece { block, .. } in pieces {
         if !blocks.contains(&block) {
             blocks.push(block);
@@ -306,7 +306,7 @@ impl<'s, T: Element> StepBuffers<'s, T> {
         pieces: &[PanelPiece],
         sends: &mut Vec<Message>,
     ) {
-        let mut packed: Vec<(&Block, usize)> = Vec::new();
+        let mut packed: Vec<(&Region, usize)> = Vec::new();
         for PanelPiece {
             rank, block, tag, ..
         } in pieces
@@ -316,7 +316,7 @@ impl<'s, T: Element> StepBuffers<'s, T> {
                 None => {
                     let (buffer, _) = self.take_buffer(BufferUse::Send(side), block.len());
                     let place = block.view_part(block, &mut self.all[buffer]);
-                    factor.copy(&block.rows, &block.cols, place);
+                    factor.copy(block, place);
                     packed.push((block, buffer));
                     buffer
                 }
@@ -333,13 +333,13 @@ impl<'s, T: Element> StepBuffers<'s, T> {
     fn expect_piece(
         &mut self,
         side: usize,
-        panel: &Block,
+        panel: &Region,
         piece: PanelPiece,
         staged: &mut Vec<StagedPiece>,
     ) -> Message {
         let block = piece.block;
-        let (buffer, range) = if block.rows == panel.rows {
-            let first = (block.cols.start - panel.cols.start) * panel.rows.len();
+        let (buffer, range) = if block.row_range() == panel.row_range() {
+            let first = (block.col - panel.col) * panel.rows;
             (side, first..first + block.len())
         } else {
             let (buffer, range) = self.take_buffer(BufferUse::Receive(side), block.len());
@@ -397,7 +397,7 @@ mod tests {
                 for step in 0..plan.steps() {
                     let sends = schedule.step_transfers(step, side).sends;
                     let blocks = distinct_blocks(&sends).into_iter();
-                    let needed: usize = blocks.map(Block::len).sum();
+                    let needed: usize = blocks.map(Region::len).sum();
                     assert!(needed <= prepared, "step {step} of rank {rank}");
                     sent += needed;
                 }

@@ -11,7 +11,7 @@ use isochron_devices::{Element, View};
 use super::panels::Volume;
 use super::plan::{Plan, Split};
 use crate::comm::{Comm, Message, Transfer};
-use crate::matrix::{Matrix, Part};
+use crate::matrix::{Matrix, Region};
 
 /// Elements that a rank sends or receives in a stripe; at least one column of each rectangle goes.
 const STRIPE: usize = 4 << 20;
@@ -19,12 +19,12 @@ const STRIPE: usize = 4 << 20;
 /// The stripes of a rectangle of C, the same for all ranks that send and receive them.
 #[derive(Debug, Clone, Copy)]
 struct Stripes {
-    part: Part,
+    part: Region,
     width: usize,
 }
 
 impl Stripes {
-    fn new(part: Part, ranks: usize) -> Self {
+    fn new(part: Region, ranks: usize) -> Self {
         let column = part.rows.max(1) * ranks.max(1);
         Self {
             part,
@@ -170,7 +170,7 @@ mod tests {
     proptest! {
         #[test]
         fn stripes_are_the_rectangle(rows in 0usize..5000, cols in 0usize..5000, ranks in 1usize..2000) {
-            let part = Part { row: 3, col: 5, rows, cols };
+            let part = Region { row: 3, col: 5, rows, cols };
             let stripes = Stripes::new(part, ranks);
             let all: usize = (0..stripes.count()).map(|stripe| stripes.len(stripe)).sum();
             prop_assert_eq!(all, part.len());

@@ -13,14 +13,13 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use isochron_devices::ViewMut;
 use isochron_hierarchy::predict::{Links, rounds};
 
 use super::order::{StepOrder, most_at_once};
 use super::plan::{Plan, Split};
 use super::tree;
 use crate::comm::MAX_TAG;
-use crate::matrix::{Part, intersect};
+use crate::matrix::{Region, intersect};
 
 /// Index of factor A.
 pub(super) const A: usize = 0;
@@ -31,52 +30,12 @@ pub(super) const B: usize = 1;
 /// sooner from a relay than from its holder, whatever the links.
 const MOST_WITHOUT_RELAYS: usize = 3;
 
-/// Rows and columns of a factor.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Block {
-    pub rows: Range<usize>,
-    pub cols: Range<usize>,
-}
-
-impl Block {
-    fn of_part(part: &Part) -> Self {
-        Self {
-            rows: part.row_range(),
-            cols: part.col_range(),
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows.len() * self.cols.len()
-    }
-
-    fn intersect(&self, other: &Self) -> Self {
-        Self {
-            rows: intersect(&self.rows, &other.rows),
-            cols: intersect(&self.cols, &other.cols),
-        }
-    }
-
-    /// Returns the place of `part` in a buffer that holds this block column by column.
-    pub(super) fn view_part<'b, T>(&self, part: &Block, buffer: &'b mut [T]) -> ViewMut<'b, T> {
-        let (rows, cols) = (self.rows.len(), self.cols.len());
-        ViewMut::new(buffer, rows, cols, rows.max(1)).into_block(
-            shift_back(&part.rows, self.rows.start),
-            shift_back(&part.cols, self.cols.start),
-        )
-    }
-}
-
-fn shift_back(range: &Range<usize>, by: usize) -> Range<usize> {
-    range.start - by..range.end - by
-}
-
 /// A block on its way between this rank and another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PanelPiece {
     /// The other rank.
     pub rank: usize,
-    pub block: Block,
+    pub block: Region,
     /// 0 for a piece that comes straight from its holder, in order. A relayed piece has a number that no other piece under
     /// way has.
     pub tag: u32,
@@ -90,7 +49,7 @@ pub(super) struct StepTransfers {
     pub sends: Vec<PanelPiece>,
     pub recvs: Vec<PanelPiece>,
     /// The block that this rank both needs and holds.
-    pub own: Option<Block>,
+    pub own: Option<Region>,
 }
 
 /// One rank's transfers in every step.
@@ -105,9 +64,9 @@ pub(super) struct StepSchedule {
     /// Made on first use, since many questions need no order.
     order: OnceCell<StepOrder>,
     /// Every rank's part of each factor.
-    factors: [Vec<Part>; 2],
+    factors: [Vec<Region>; 2],
     /// The part of C that every rank computes with panels of this rank's k.
-    c_parts: Vec<Part>,
+    c_parts: Vec<Region>,
     /// Sets of panels that exist at a time.
     sets: usize,
     relays: Relays,
@@ -119,10 +78,10 @@ impl StepSchedule {
         let factors = plan
             .factors()
             .map(|factor| ranks.clone().map(|rank| factor.part(rank)).collect());
-        let c_parts: Vec<Part> = ranks
+        let c_parts: Vec<Region> = ranks
             .map(|other| match plan.split() {
                 // If k is split, no other rank computes with this rank's share of the factors.
-                Split::K(_) if other != rank => Part::default(),
+                Split::K(_) if other != rank => Region::default(),
                 _ => plan.computed(other),
             })
             .collect();
@@ -130,7 +89,7 @@ impl StepSchedule {
             rank,
             width: plan.panel(),
             k: plan.k_range(rank),
-            own_orders: [Part::row_range, Part::col_range]
+            own_orders: [Region::row_range, Region::col_range]
                 .into_iter()
                 .all(|lines| most_at_once(c_parts.iter().map(lines)) <= MOST_WITHOUT_RELAYS),
             order: OnceCell::new(),
@@ -145,7 +104,7 @@ impl StepSchedule {
     }
 
     /// Returns the part of C that this rank computes.
-    pub(super) fn c(&self) -> Part {
+    pub(super) fn c(&self) -> Region {
         self.c_parts[self.rank]
     }
 
@@ -153,14 +112,14 @@ impl StepSchedule {
     pub(super) fn needs_panels(&self) -> [bool; 2] {
         let needed = self.needed_by(self.rank, &self.k);
         [A, B].map(|side| {
-            let held = Block::of_part(&self.factors[side][self.rank]);
-            needed[side].len() > 0 && held.intersect(&needed[side]) != needed[side]
+            let held = self.factors[side][self.rank];
+            !needed[side].is_empty() && held.intersection(&needed[side]) != needed[side]
         })
     }
 
     /// Returns `true` if this rank reads the factor in some step.
     pub(super) fn reads_factor(&self, side: usize) -> bool {
-        self.needed_by(self.rank, &self.k)[side].len() > 0
+        !self.needed_by(self.rank, &self.k)[side].is_empty()
     }
 
     /// Returns the most rows of A, or columns of B, that this rank packs for others in a step. Each piece counts once, or
@@ -170,8 +129,8 @@ impl StepSchedule {
         pieces
             .iter()
             .map(|(block, readers)| {
-                let lines = if side == A { &block.rows } else { &block.cols };
-                lines.len() * if self.own_orders { readers.len() } else { 1 }
+                let lines = if side == A { block.rows } else { block.cols };
+                lines * if self.own_orders { readers.len() } else { 1 }
             })
             .sum()
     }
@@ -225,24 +184,18 @@ impl StepSchedule {
     }
 
     /// Returns the blocks of A and B that this rank needs in a step.
-    pub(super) fn panel_blocks(&self, step: usize) -> [Block; 2] {
+    pub(super) fn panel_blocks(&self, step: usize) -> [Region; 2] {
         self.needed_by(self.rank, &self.pivot_range(self.rank, step))
     }
 
     /// Returns the blocks of A and B that a rank needs for these indices along k.
-    fn needed_by(&self, rank: usize, k: &Range<usize>) -> [Block; 2] {
+    fn needed_by(&self, rank: usize, k: &Range<usize>) -> [Region; 2] {
         let part = &self.c_parts[rank];
         if part.is_empty() {
-            return [Block::default(), Block::default()];
+            return [Region::default(); 2];
         }
-        let of_a = Block {
-            rows: part.row_range(),
-            cols: k.clone(),
-        };
-        let of_b = Block {
-            rows: k.clone(),
-            cols: part.col_range(),
-        };
+        let of_a = Region::new(part.row_range(), k.clone());
+        let of_b = Region::new(k.clone(), part.col_range());
         [of_a, of_b]
     }
 
@@ -284,10 +237,10 @@ impl StepSchedule {
         pivot: &Range<usize>,
         holder: usize,
         reader: usize,
-    ) -> Option<Block> {
-        let held = Block::of_part(&self.factors[side][holder]);
-        let block = held.intersect(&self.needed_by(reader, pivot)[side]);
-        (block.len() > 0).then_some(block)
+    ) -> Option<Region> {
+        let held = self.factors[side][holder];
+        let block = held.intersection(&self.needed_by(reader, pivot)[side]);
+        (!block.is_empty()).then_some(block)
     }
 
     /// Returns the blocks of this rank's part that others need, each with its readers. `k_of` gives each reader's indices
@@ -296,8 +249,8 @@ impl StepSchedule {
         &self,
         side: usize,
         k_of: impl Fn(usize) -> Range<usize>,
-    ) -> Vec<(Block, Vec<usize>)> {
-        let mut all: Vec<(Block, Vec<usize>)> = Vec::new();
+    ) -> Vec<(Region, Vec<usize>)> {
+        let mut all: Vec<(Region, Vec<usize>)> = Vec::new();
         for reader in self.other_ranks(self.rank) {
             let Some(block) = self.shared_block(side, &k_of(reader), self.rank, reader) else {
                 continue;
@@ -316,7 +269,7 @@ impl StepSchedule {
         step: usize,
         side: usize,
         holder: usize,
-        (block, readers): (&Block, Vec<usize>),
+        (block, readers): (&Region, Vec<usize>),
     ) -> PieceRoute {
         let ranks = self.c_parts.len();
         // A set of panels is used again only when its messages are done, so no two steps under way share a number.
@@ -357,7 +310,7 @@ struct PieceRoute {
 
 impl PieceRoute {
     /// Returns the messages that the holder sends.
-    fn sent_pieces(&self, block: Block) -> impl Iterator<Item = PanelPiece> {
+    fn sent_pieces(&self, block: Region) -> impl Iterator<Item = PanelPiece> {
         let (tag, members) = (self.tag.unwrap_or(0), self.members.len());
         let to: Vec<usize> = match self.tag {
             Some(_) => tree::children(0, members).collect(),
@@ -365,14 +318,14 @@ impl PieceRoute {
         };
         to.into_iter().map(move |member| PanelPiece {
             rank: self.members[member],
-            block: block.clone(),
+            block,
             tag,
             forward: Vec::new(),
         })
     }
 
     /// Returns the message that `reader` receives, with the ranks to which it passes it on.
-    fn received_piece(&self, reader: usize, block: Block) -> Option<PanelPiece> {
+    fn received_piece(&self, reader: usize, block: Region) -> Option<PanelPiece> {
         let readers = &self.members[1..];
         let member = readers.iter().position(|&rank| rank == reader)? + 1;
         Some(match self.tag {
@@ -418,11 +371,11 @@ mod tests {
     }
 
     /// Sender, receiver, tag and block of a message.
-    type SentPiece = (usize, usize, u32, Block);
+    type SentPiece = (usize, usize, u32, Region);
 
     fn sort_key(piece: &SentPiece) -> (usize, usize, u32, usize, usize) {
         let (from, to, tag, block) = piece;
-        (*from, *to, *tag, block.rows.start, block.cols.start)
+        (*from, *to, *tag, block.row, block.col)
     }
 
     /// Counts the elements of both factors that a rank holds and needs over these indices along k.
@@ -446,13 +399,13 @@ mod tests {
                 let (mut sent, mut received) = (Vec::new(), Vec::new());
                 for (rank, transfers) in all.iter().enumerate() {
                     for piece in &transfers.sends {
-                        sent.push((rank, piece.rank, piece.tag, piece.block.clone()));
+                        sent.push((rank, piece.rank, piece.tag, piece.block));
                     }
-                    let mut elements = transfers.own.as_ref().map_or(0, Block::len);
+                    let mut elements = transfers.own.as_ref().map_or(0, Region::len);
                     for piece in &transfers.recvs {
-                        received.push((piece.rank, rank, piece.tag, piece.block.clone()));
+                        received.push((piece.rank, rank, piece.tag, piece.block));
                         let passed = piece.forward.iter();
-                        sent.extend(passed.map(|&to| (rank, to, piece.tag, piece.block.clone())));
+                        sent.extend(passed.map(|&to| (rank, to, piece.tag, piece.block)));
                         elements += piece.block.len();
                     }
                     prop_assert_eq!(elements, schedules[rank].panel_blocks(step)[side].len());
@@ -477,7 +430,7 @@ mod tests {
         ) {
             let width = panel.min(shape[2]);
             for schedule in schedules(&areas, shape, panel) {
-                let steps = (0..shape[2].div_ceil(width)).map(|step| schedule.panel_blocks(step)[A].cols.clone());
+                let steps = (0..shape[2].div_ceil(width)).map(|step| schedule.panel_blocks(step)[A].col_range());
                 let mut seen: Vec<_> = steps.collect();
                 if schedule.c().is_empty() {
                     continue;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use isochron_devices::Element;
 
 pub(super) use crate::matrix::redistribute::Order;
-use crate::matrix::{Distribution, Matrix, Part};
+use crate::matrix::{Distribution, Matrix, Region};
 
 /// Elements of one piece: some MiB.
 const PIECE_LEN: usize = 1 << 20;
@@ -90,7 +90,7 @@ impl Pieces {
     }
 
     /// The lines of a part and the indices along them.
-    fn oriented(&self, part: Part) -> (Range<usize>, Range<usize>) {
+    fn oriented(&self, part: Region) -> (Range<usize>, Range<usize>) {
         match self.order {
             Order::Columns => (part.col_range(), part.row_range()),
             Order::Rows => (part.row_range(), part.col_range()),
@@ -119,7 +119,7 @@ impl Pieces {
         })
     }
 
-    fn local_index(&self, part: Part, line: usize, along: usize) -> (usize, usize) {
+    fn local_index(&self, part: Region, line: usize, along: usize) -> (usize, usize) {
         match self.order {
             Order::Columns => (along - part.row, line - part.col),
             Order::Rows => (line - part.row, along - part.col),

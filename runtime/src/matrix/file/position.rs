@@ -16,7 +16,7 @@ use super::pieces::Order;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::{Steps, copy, digest};
-use crate::matrix::{Matrix, Part};
+use crate::matrix::{Matrix, Region};
 use crate::output::PartialFile;
 
 /// Bytes that are read or written at a time.
@@ -145,7 +145,7 @@ fn read_part<T: Element>(file: &File, header: &Header, matrix: &mut Matrix<T>) -
 
 /// Puts the elements of a stretch, line after line, into the local part.
 fn store<T: Element>(matrix: &mut Matrix<T>, order: Order, stretch: Stretch, values: &[T]) {
-    let Part { row, col, .. } = matrix.part();
+    let Region { row, col, .. } = matrix.part();
     let Stretch { lines, along } = stretch;
     let ((rows, cols), steps) = match order {
         Order::Columns => ((along.clone(), lines), Steps::lines(along.len())),
@@ -218,7 +218,7 @@ pub(super) fn write<T: Element>(
 
 fn write_part<T: Element>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Result<()> {
     let (lines, along, line_len) = oriented(matrix, Order::Columns);
-    let Part { row, col, .. } = matrix.part();
+    let Region { row, col, .. } = matrix.part();
     let mut bytes = Vec::new();
     for Stretch { lines, along } in stretches(lines, along, (line_len, size_of::<T>()), 0) {
         bytes.clear();

@@ -19,7 +19,7 @@ pub use parts::PartOfK;
 use super::LEAST_LOOKAHEAD;
 use super::problem::Problem;
 use crate::error::Error;
-use crate::matrix::Part;
+use crate::matrix::Region;
 
 /// The dimension of the work that is divided among the nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -314,11 +314,11 @@ impl Plan {
     }
 
     /// Returns the part of C that a rank computes, over [its share of k](Self::k_range).
-    pub fn computed(&self, rank: usize) -> Part {
+    pub fn computed(&self, rank: usize) -> Region {
         match &self.split {
             Split::C => self.c().part(rank),
-            Split::K(shares) if shares[rank] == 0 => Part::default(),
-            Split::K(_) => Part {
+            Split::K(shares) if shares[rank] == 0 => Region::default(),
+            Split::K(_) => Region {
                 row: 0,
                 col: 0,
                 rows: self.problem.m(),
