@@ -1,60 +1,58 @@
-//! The memory of an engine's jobs: how much there may be, and what is held.
+//! The memory of a GPU's jobs, taken in smaller and smaller amounts until it is granted.
 
-use super::check::{CallError, Outcome};
-use super::engine::Engine;
+use super::check::{CallError, CallResult};
+use super::gpu::OpenGpu;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::{self, CudaLimits, TilePlan};
 use crate::DeviceError;
-use crate::memory::memory_available_bytes;
 use crate::worker::JobShape;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What is held of memory beyond what a job needs is given back when it is more than this, in bytes, and more than half.
+/// Held memory that exceeds a job's needs is freed if the excess is more than this, in bytes, and more than the needs.
 const WORTH_FREEING: u64 = 64 << 20;
 
-impl Engine {
-    /// Bytes of pinned host memory that are held, for the next job that they suit.
-    pub fn held_bytes(&self) -> u64 {
-        self.pinned.as_ref().map_or(0, PinnedMemory::bytes)
-    }
+/// The memory of a job, and its layout there.
+#[derive(Debug, Clone, Copy)]
+pub struct JobMemory {
+    pub plan: TilePlan,
+    /// Start of the GPU memory.
+    pub device: u64,
+    /// Start of the pinned memory.
+    pub pinned: NonNull<u8>,
+}
 
-    /// Lets jobs pin no more than `bytes` from the next one on, nor more than the engine was made for.
-    pub fn limit_host(&mut self, bytes: u64) {
-        self.limits.host_bytes = self.host_bytes.min(bytes);
-    }
-
-    /// Finds memory for a job, in smaller and smaller tiles: how it is laid out, and where the memory begins on the GPU and
-    /// on the host.
-    pub(super) fn allocate(
-        &mut self,
-        job: &JobShape,
-    ) -> Result<(TilePlan, u64, NonNull<u8>), DeviceError> {
+impl OpenGpu {
+    /// Takes memory for a job. If memory is refused, smaller tiles are tried.
+    ///
+    /// # Errors
+    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] with the last allocation
+    /// that was refused, or with another call that failed.
+    pub fn allocate(&mut self, job: &JobShape) -> Result<JobMemory, DeviceError> {
         let mut limits = self.limits_of(job.element);
         let mut refused: Option<CallError> = None;
         loop {
             let Some(plan) = plan::plan(job, &limits) else {
-                return Err(refused.map_or_else(
-                    || DeviceError::CudaMemory {
-                        device: self.name.clone(),
-                        rows: job.rows,
-                        cols: job.cols,
-                        k_max: job.depth.k_max,
-                        device_bytes: self.limits.device_bytes,
-                        host_bytes: self.limits.host_bytes,
-                    },
-                    |error| error.on(&self.name),
-                ));
+                return Err(match refused {
+                    Some(error) => error.on(&self.name),
+                    None => self.too_large(job),
+                });
             };
             let error = match self.hold(plan.device_bytes, plan.host_bytes) {
-                Ok((device, start)) => return Ok((plan, device, start)),
+                Ok((device, pinned)) => {
+                    return Ok(JobMemory {
+                        plan,
+                        device,
+                        pinned,
+                    });
+                }
                 Err(error) => error,
             };
-            // What is held already is of no use to smaller tiles, and may be what the others lack.
+            // Smaller tiles have no use for memory that is held already, and it may be what other programs lack.
             self.device = None;
             self.pinned = None;
             if !error.is_out_of_memory() {
-                return self.guarded(|_| Err(error));
+                return self.run(|_| Err(error));
             }
             if error.call == "cuMemHostAlloc" {
                 limits.host_bytes = plan.host_bytes / 2;
@@ -71,25 +69,30 @@ impl Engine {
         }
     }
 
-    /// Allocates so many bytes of GPU memory and of pinned memory, unless they are held already; where they begin.
-    pub(super) fn hold(
-        &mut self,
-        device_bytes: u64,
-        host_bytes: u64,
-    ) -> Outcome<(u64, NonNull<u8>)> {
+    fn too_large(&self, job: &JobShape) -> DeviceError {
+        DeviceError::CudaMemory {
+            device: self.name.clone(),
+            rows: job.rows,
+            cols: job.cols,
+            k_max: job.depth.k_max,
+            device_bytes: self.limits.device_bytes,
+            host_bytes: self.limits.host_bytes,
+        }
+    }
+
+    /// Holds at least `device_bytes` of GPU memory and `host_bytes` of pinned memory, allocated only if the memory that is
+    /// held already does not suit. Returns the start of each.
+    pub fn hold(&mut self, device_bytes: u64, host_bytes: u64) -> CallResult<(u64, NonNull<u8>)> {
         let context = Arc::clone(&self.context);
         let _bound = context.bind()?;
-        let suits = |held: u64, needed: u64| {
-            held >= needed && (held - needed <= needed || held - needed <= WORTH_FREEING)
-        };
         let CudaLimits {
             device_bytes: device_limit,
             host_bytes: host_limit,
             ..
         } = self.limits;
         let device = match self.device.take() {
-            Some(held) if suits(held.bytes(), device_bytes) && held.bytes() <= device_limit => held,
-            // What is too small or too large goes first.
+            Some(held) if suits(held.bytes(), device_bytes, device_limit) => held,
+            // Memory that does not suit goes before more is taken.
             other => {
                 drop(other);
                 DeviceMemory::new(&context, device_bytes)?
@@ -97,7 +100,7 @@ impl Engine {
         };
         let device = self.device.insert(device).address();
         let pinned = match self.pinned.take() {
-            Some(held) if suits(held.bytes(), host_bytes) && held.bytes() <= host_limit => held,
+            Some(held) if suits(held.bytes(), host_bytes, host_limit) => held,
             other => {
                 drop(other);
                 PinnedMemory::new(&context, host_bytes)?
@@ -107,7 +110,8 @@ impl Engine {
     }
 }
 
-/// What jobs may pin where nobody says: a quarter of what is left, since pinned memory is nobody else's.
-pub(super) fn host_limit_bytes() -> u64 {
-    memory_available_bytes().map_or(u64::MAX, |bytes| bytes / 4)
+/// Returns `true` if `held` bytes are enough, below the limit, and not far more than `needed`.
+fn suits(held: u64, needed: u64, limit: u64) -> bool {
+    let is_enough = (needed..=limit).contains(&held);
+    is_enough && (held - needed <= needed || held - needed <= WORTH_FREEING)
 }

@@ -1,9 +1,9 @@
 //! cuBLAS: its handle, and the products of every element type.
 
-use super::check::{Outcome, check};
+use super::check::{CallResult, check};
 use super::context::Context;
 use super::raw;
-use super::staging::Place;
+use super::staging::DevicePlace;
 use super::stream::Stream;
 use crate::{Element, ElementType};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ unsafe impl Send for BlasHandle {}
 
 impl BlasHandle {
     /// A handle in a bound context, working on `stream`.
-    pub fn new(context: &Arc<Context>, stream: &Stream) -> Outcome<Self> {
+    pub fn new(context: &Arc<Context>, stream: &Stream) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
         check("cublasCreate_v2", unsafe {
@@ -38,7 +38,7 @@ impl BlasHandle {
     }
 
     /// `major.minor.patch`.
-    pub fn version(&self) -> Outcome<String> {
+    pub fn version(&self) -> CallResult<String> {
         let mut version = 0;
         // SAFETY: the handle lives; one integer is written.
         let code = unsafe { raw::cublasGetVersion_v2(self.handle, &mut version) };
@@ -68,9 +68,9 @@ pub struct Product {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    pub a: Place,
-    pub b: Place,
-    pub c: Place,
+    pub a: DevicePlace,
+    pub b: DevicePlace,
+    pub c: DevicePlace,
 }
 
 /// Calls the gemm function of an element type: plain operands, `beta = 1`.
@@ -109,7 +109,7 @@ impl BlasHandle {
     /// # Safety
     /// The three matrices lie in device memory of the handle's context and stay there until the work is done; no
     /// dimension exceeds what `i32` holds.
-    pub unsafe fn multiply<T: Element>(&self, alpha: T, product: &Product) -> Outcome<()> {
+    pub unsafe fn multiply<T: Element>(&self, alpha: T, product: &Product) -> CallResult<()> {
         let (handle, one) = (self.handle, T::ONE);
         match T::TYPE {
             ElementType::F32 => gemm!(cublasSgemm_v2, f32, handle, alpha, one, product),

@@ -43,10 +43,10 @@ pub struct CallError {
 }
 
 /// Result of the calls of this room; [`CallError::on`] says on which device it happened.
-pub type Outcome<T> = Result<T, CallError>;
+pub type CallResult<T> = Result<T, CallError>;
 
 /// Turns the code that `call` returned into a result.
-pub fn check(call: &'static str, code: impl Into<Code>) -> Outcome<()> {
+pub fn check(call: &'static str, code: impl Into<Code>) -> CallResult<()> {
     let code = code.into();
     match code {
         Code::Driver(CUresult::CUDA_SUCCESS)

@@ -1,6 +1,6 @@
 //! The context of a GPU, in which everything else lives.
 
-use super::check::{Outcome, check};
+use super::check::{CallResult, check};
 use super::raw;
 use std::marker::PhantomData;
 
@@ -22,7 +22,7 @@ unsafe impl Sync for Context {}
 
 impl Context {
     /// Retains the primary context of a device that [`super::find::devices`] has listed, and makes it current.
-    pub fn new(ordinal: usize) -> Outcome<Self> {
+    pub fn new(ordinal: usize) -> CallResult<Self> {
         let ordinal = i32::try_from(ordinal).unwrap_or(i32::MAX);
         let mut device = 0;
         // SAFETY: the driver is initialised, since it has listed devices; one integer is written.
@@ -37,18 +37,18 @@ impl Context {
     }
 
     /// Makes the context current on the calling thread, until what is returned goes out of scope.
-    pub fn bind(&self) -> Outcome<Bound<'_>> {
+    pub fn bind(&self) -> CallResult<ContextGuard<'_>> {
         // SAFETY: the context is retained as long as this value lives, and so as long as it is bound.
         check("cuCtxPushCurrent_v2", unsafe {
             raw::cuCtxPushCurrent_v2(self.handle)
         })?;
-        Ok(Bound {
+        Ok(ContextGuard {
             _context: PhantomData,
         })
     }
 
     /// Bytes of the GPU's memory that are free, in a bound context.
-    pub fn free_bytes(&self) -> Outcome<u64> {
+    pub fn free_bytes(&self) -> CallResult<u64> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: two integers are written.
         check("cuMemGetInfo_v2", unsafe {
@@ -62,7 +62,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         // Errors here are those of earlier work, which were reported, or there is nobody left to report to.
         // SAFETY: retained once by `new`, and released once here; streams, events and memory hold the context in an
-        // `Arc`, so that they are gone, and it is current on no thread, since a `Bound` borrows it.
+        // `Arc`, so that they are gone, and it is current on no thread, since a `ContextGuard` borrows it.
         let _ = unsafe { raw::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
@@ -70,15 +70,15 @@ impl Drop for Context {
 /// A context that is current on this thread; what was current before is so again when this goes out of scope.
 #[derive(Debug)]
 #[must_use]
-pub struct Bound<'c> {
+pub struct ContextGuard<'c> {
     /// It belongs to the thread that has bound the context.
     _context: PhantomData<(&'c Context, *const ())>,
 }
 
-impl Drop for Bound<'_> {
+impl Drop for ContextGuard<'_> {
     fn drop(&mut self) {
         let mut popped = std::ptr::null_mut();
-        // SAFETY: one pointer is written; `bind` has pushed the context on this thread, which a `Bound` does not leave.
+        // SAFETY: one pointer is written; `bind` has pushed the context on this thread, which a `ContextGuard` does not leave.
         let _ = unsafe { raw::cuCtxPopCurrent_v2(&mut popped) };
     }
 }

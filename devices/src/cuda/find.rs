@@ -1,6 +1,6 @@
 //! Which GPUs there are, and what is known about each.
 
-use super::check::{CallError, Outcome, check};
+use super::check::{CallError, CallResult, check};
 use super::codes::DriverCode;
 use super::raw::{self, CUdevice_attribute as Attribute, Missing};
 use crate::topology::DriverGpu;
@@ -137,7 +137,7 @@ pub fn survey() -> Survey {
         let reason = list().err().map_or("it lists none", |error| error.cause());
         return none(format!("a CUDA driver{version}, but no GPU: {reason}"));
     }
-    if let Err(error) = blas() {
+    if let Err(error) = find_blas() {
         return none(format!("{} GPU(s), but {error}", devices.len()));
     }
     let names: Vec<_> = devices
@@ -159,7 +159,7 @@ pub fn survey() -> Survey {
 }
 
 /// Makes sure that cuBLAS is there.
-pub(super) fn blas() -> Result<(), DeviceError> {
+pub(super) fn find_blas() -> Result<(), DeviceError> {
     raw::blas().map_err(|missing| {
         missing.error(
             "cuBLAS (libcublas.so)",
@@ -192,7 +192,7 @@ fn too_old((major, minor): (u32, u32)) -> DeviceError {
 type Listed = (Vec<CudaInfo>, Vec<CallError>);
 
 /// Asks a driver that is there.
-fn list() -> Outcome<Listed> {
+fn list() -> CallResult<Listed> {
     // SAFETY: the function is there; initialising twice does no harm.
     check("cuInit", unsafe { raw::cuInit(0) })?;
     let mut count = 0;
@@ -217,7 +217,7 @@ fn list() -> Outcome<Listed> {
     }
 }
 
-fn describe(ordinal: i32) -> Outcome<CudaInfo> {
+fn describe(ordinal: i32) -> CallResult<CudaInfo> {
     let mut device = 0;
     // SAFETY: one integer is written.
     check("cuDeviceGet", unsafe {
@@ -282,7 +282,7 @@ fn flop_per_cycle_f64(compute_capability: (u32, u32), f32_to_f64: u32) -> Option
     }
 }
 
-fn attribute(what: Attribute, device: raw::CUdevice) -> Outcome<i32> {
+fn attribute(what: Attribute, device: raw::CUdevice) -> CallResult<i32> {
     let mut value = 0;
     // SAFETY: one integer is written.
     let code = unsafe { raw::cuDeviceGetAttribute(&mut value, what, device) };
@@ -303,7 +303,7 @@ fn text(
     Ok(text.to_string_lossy().into_owned())
 }
 
-fn uuid(device: raw::CUdevice, is_slice: bool) -> Outcome<String> {
+fn uuid(device: raw::CUdevice, is_slice: bool) -> CallResult<String> {
     let mut uuid = raw::CUuuid { bytes: [0; 16] };
     // SAFETY: 16 bytes are written.
     let code = unsafe { raw::cuDeviceGetUuid_v2(&mut uuid, device) };

@@ -1,22 +1,23 @@
-//! Panels of several updates in pinned memory, where they wait for a visit.
+//! Panels of several updates that wait in pinned memory for a visit.
 
-use super::staging::{Place, block_mut, copy_columns};
+use super::staging::{DevicePlace, block_mut, copy_columns};
 use super::stream::MatrixCopy;
 use super::tiles::Tile;
-use crate::worker::JobShape;
-use crate::{Element, View, ViewMut};
+use crate::worker::{JobShape, PanelPair};
+use crate::{Element, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Panels side by side, all of one type: those of A in a matrix of `rows × room`, those of B in one of `room × cols`.
+/// Panels next to each other, all of one type: of A in a `rows × room` matrix, of B in a `room × cols` matrix.
 #[derive(Debug)]
 pub struct Gathered {
     a: NonNull<u8>,
     b: NonNull<u8>,
     rows: usize,
     cols: usize,
-    /// Inner dimension that there is room for, and that is filled so far.
+    /// The inner dimension that there is room for.
     room: usize,
+    /// The inner dimension that is gathered so far.
     filled: usize,
 }
 
@@ -24,11 +25,11 @@ pub struct Gathered {
 unsafe impl Send for Gathered {}
 
 impl Gathered {
-    /// No panels yet, and room for those of a matrix of this shape with the inner dimension `room`.
+    /// Makes room for panels of the inner dimension `room`, for a C of this shape.
     ///
     /// # Safety
     /// `start` is pinned memory for `room·(rows + cols)` elements of the shape's size, aligned for every type; it stays
-    /// allocated and nobody else uses it while this value does.
+    /// allocated and has no other user while this value lives.
     pub unsafe fn new(start: NonNull<u8>, shape: &JobShape, room: usize) -> Self {
         let (rows, cols) = (shape.rows, shape.cols);
         Self {
@@ -42,26 +43,26 @@ impl Gathered {
         }
     }
 
-    /// Whether another `k` fit behind what is gathered.
+    /// Returns `true` if panels of inner dimension `k` fit behind the gathered ones.
     pub fn has_room_for(&self, k: usize) -> bool {
         self.filled + k <= self.room
     }
 
-    /// Inner dimension that is gathered so far.
+    /// Returns the inner dimension that is gathered so far.
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Forgets what is gathered; no copy from it is under way.
+    /// Forgets the gathered panels; no copy of them is under way.
     pub fn clear(&mut self) {
         self.filled = 0;
     }
 
-    /// Copies panels behind those that are gathered, of which no copy is under way.
-    pub fn add<T: Element>(&mut self, (a, b): (View<'_, T>, View<'_, T>)) {
+    /// Copies panels behind the gathered ones, of which no copy is under way.
+    pub fn add<T: Element>(&mut self, (a, b): PanelPair<'_, T>) {
         let k = self.filled..self.filled + a.cols();
-        // SAFETY: the memory is as large as these views, nobody else uses it, and no copy from it is under way. Every
-        // pattern of bits is a value.
+        // SAFETY: the memory is as large as these views, has no other user, and no copy from it is under way. Every pattern
+        // of bits is a value.
         let (all_a, all_b) = unsafe {
             (
                 std::slice::from_raw_parts_mut(self.a.cast().as_ptr(), self.rows * self.room),
@@ -75,31 +76,39 @@ impl Gathered {
         self.filled = k.end;
     }
 
-    /// The copies that bring the parts of A and B that a tile needs to `a` and `b`. The host ends lie inside what is
-    /// gathered.
-    pub fn copies<T: Element>(
+    /// Returns the copies of the parts of A and B that a tile needs to `a` and `b`. Their host ends lie inside the gathered
+    /// panels.
+    pub fn copies_to<T: Element>(
         &self,
         (rows, cols): &Tile,
         k: &Range<usize>,
-        a: Place,
-        b: Place,
+        a: DevicePlace,
+        b: DevicePlace,
     ) -> [MatrixCopy; 2] {
         let size = size_of::<T>();
-        let copy =
-            |start: NonNull<u8>, at: usize, ld: usize, place: Place, height, width| MatrixCopy {
-                host: start.as_ptr().wrapping_add(at * size).cast(),
-                host_pitch: ld * size,
-                device: place.address,
-                device_pitch: place.ld * size,
-                width: width * size,
-                height,
-                to_host: false,
-            };
-        let at_a = k.start * self.rows + rows.start;
-        let at_b = cols.start * self.room + k.start;
-        [
-            copy(self.a, at_a, self.rows, a, k.len(), rows.len()),
-            copy(self.b, at_b, self.room, b, cols.len(), k.len()),
-        ]
+        let of_a = MatrixCopy {
+            host: host_address::<T>(self.a, k.start * self.rows + rows.start),
+            host_pitch: self.rows * size,
+            device: a.address,
+            device_pitch: a.ld * size,
+            width: rows.len() * size,
+            height: k.len(),
+            to_host: false,
+        };
+        let of_b = MatrixCopy {
+            host: host_address::<T>(self.b, cols.start * self.room + k.start),
+            host_pitch: self.room * size,
+            device: b.address,
+            device_pitch: b.ld * size,
+            width: k.len() * size,
+            height: cols.len(),
+            to_host: false,
+        };
+        [of_a, of_b]
     }
+}
+
+/// Returns the address of element `at` of the panels that begin at `start`.
+fn host_address<T>(start: NonNull<u8>, at: usize) -> *mut u8 {
+    start.as_ptr().wrapping_add(at * size_of::<T>())
 }

@@ -1,6 +1,6 @@
 //! The streams of a device, and the events between them.
 
-use super::check::Outcome;
+use super::check::CallResult;
 use super::context::Context;
 use super::plan::SLOTS;
 use super::stream::{Event, Stream};
@@ -24,7 +24,7 @@ pub struct Lanes {
 
 impl Lanes {
     /// Streams and events in a bound context.
-    pub fn new(context: &Arc<Context>) -> Outcome<Self> {
+    pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         let (stream, event) = (|| Stream::new(context), || Event::new(context));
         Ok(Self {
             compute: stream()?,
@@ -38,7 +38,7 @@ impl Lanes {
     }
 
     /// Waits until nothing is under way. Every stream is waited for, whatever the others say.
-    pub fn settle(&self) -> Outcome<()> {
+    pub fn settle(&self) -> CallResult<()> {
         let streams = [&self.compute, &self.panels, &self.upload, &self.download];
         let outcomes = streams.map(Stream::synchronize);
         outcomes.into_iter().collect()

@@ -1,6 +1,6 @@
 //! Device memory, and pinned host memory.
 
-use super::check::{CallError, Code, Outcome, check};
+use super::check::{CallError, CallResult, Code, check};
 use super::codes::CUresult;
 use super::context::Context;
 use super::raw;
@@ -20,7 +20,7 @@ pub struct DeviceMemory {
 
 impl DeviceMemory {
     /// Allocates `bytes >= 1` bytes in a bound context.
-    pub fn new(context: &Arc<Context>, bytes: u64) -> Outcome<Self> {
+    pub fn new(context: &Arc<Context>, bytes: u64) -> CallResult<Self> {
         let mut address = 0;
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: the context is current; one address is written.
@@ -66,7 +66,7 @@ unsafe impl Send for PinnedMemory {}
 
 impl PinnedMemory {
     /// Allocates `bytes >= 1` bytes in a bound context.
-    pub fn new(context: &Arc<Context>, bytes: u64) -> Outcome<Self> {
+    pub fn new(context: &Arc<Context>, bytes: u64) -> CallResult<Self> {
         let mut start = std::ptr::null_mut();
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: the context is current; one address is written.

@@ -1,35 +1,31 @@
 //! Products for which cuBLAS finds no memory: they are computed in parts.
 //!
-//! cuBLAS may want a workspace besides the operands, more for larger products, and takes it from what jobs leave free of the
-//! GPU's memory. When others have taken that, the call returns `CUBLAS_STATUS_ALLOC_FAILED`: a failed resource
-//! allocation (cuBLAS documentation, `cublasStatus_t`), which comes before any kernel is launched. What was queued before may hold such memory too, so it is waited for; then the halves of the product are tried, and theirs:
-//! the longer side of C is halved until both are short, and then the inner dimension. A product that cannot be halved any
-//! more is an error.
+//! cuBLAS may take a workspace in addition to the operands, larger for larger products, from the GPU memory that jobs leave
+//! free. If other programs have taken that memory, the call returns `CUBLAS_STATUS_ALLOC_FAILED`: a failed resource
+//! allocation (cuBLAS documentation, `cublasStatus_t`), before any kernel is launched. Queued work may hold such memory too,
+//! so it is waited for. Then the two halves of the product are tried, and their halves: the longer side of C is halved until
+//! both sides are short, and then the inner dimension. A product that cannot be halved any more is an error.
 
 use super::blas::Product;
-use super::check::Outcome;
-use super::engine::Engine;
+use super::check::CallResult;
+use super::gpu::OpenGpu;
 use crate::Element;
 
-/// No side is made shorter: there is no smaller workspace to hope for.
+/// The shortest side of a part: the workspace of a smaller product would hardly be smaller.
 const LEAST: usize = 8;
 
-impl Engine {
-    /// Queues the product, in parts where cuBLAS finds no memory for the whole.
+impl OpenGpu {
+    /// Queues the product, in parts if cuBLAS finds no memory for the whole.
     ///
     /// # Safety
     /// As [`BlasHandle::multiply`](super::blas::BlasHandle::multiply).
-    pub(super) unsafe fn multiply<T: Element>(
-        &mut self,
-        alpha: T,
-        product: &Product,
-    ) -> Outcome<()> {
+    pub unsafe fn multiply<T: Element>(&mut self, alpha: T, product: &Product) -> CallResult<()> {
         // SAFETY: by this function's contract.
         let refused = match unsafe { self.blas.multiply(alpha, product) } {
             Err(error) if error.is_out_of_memory() => error,
             done => return done,
         };
-        let halves = product.halves::<T>().ok_or(refused)?;
+        let halves = product.split_in_half::<T>().ok_or(refused)?;
         if !self.multiplies_parts {
             self.multiplies_parts = true;
             tracing::warn!(
@@ -51,14 +47,13 @@ impl Engine {
 }
 
 impl Product {
-    /// Two products that are this one together; `None` when it is too small.
-    fn halves<T>(&self) -> Option<[Self; 2]> {
+    /// Cuts the product into two that compute it together; `None` if it is too small.
+    fn split_in_half<T>(&self) -> Option<[Self; 2]> {
         let Self { m, n, k, a, b, c } = *self;
-        let half = |whole: usize| (whole / 2, whole - whole / 2);
         if m >= n && m >= 2 * LEAST {
-            let (first, rest) = half(m);
+            let first = m / 2;
             let behind = Self {
-                m: rest,
+                m: m - first,
                 a: a.at::<T>(first, 0),
                 c: c.at::<T>(first, 0),
                 ..*self
@@ -66,9 +61,9 @@ impl Product {
             return Some([Self { m: first, ..*self }, behind]);
         }
         if n >= 2 * LEAST {
-            let (first, rest) = half(n);
+            let first = n / 2;
             let behind = Self {
-                n: rest,
+                n: n - first,
                 b: b.at::<T>(0, first),
                 c: c.at::<T>(0, first),
                 ..*self
@@ -76,9 +71,9 @@ impl Product {
             return Some([Self { n: first, ..*self }, behind]);
         }
         if k >= 2 * LEAST {
-            let (first, rest) = half(k);
+            let first = k / 2;
             let behind = Self {
-                k: rest,
+                k: k - first,
                 a: a.at::<T>(0, first),
                 b: b.at::<T>(first, 0),
                 ..*self
@@ -91,20 +86,20 @@ impl Product {
 
 #[cfg(test)]
 mod tests {
-    use super::super::staging::Place;
+    use super::super::staging::DevicePlace;
     use super::*;
     use proptest::prelude::*;
 
-    /// The parts that cannot be halved.
-    fn parts(product: Product) -> Vec<Product> {
-        match product.halves::<f32>() {
+    /// Returns the parts that cannot be halved.
+    fn split_fully(product: Product) -> Vec<Product> {
+        match product.split_in_half::<f32>() {
             None => vec![product],
-            Some(halves) => halves.into_iter().flat_map(parts).collect(),
+            Some(halves) => halves.into_iter().flat_map(split_fully).collect(),
         }
     }
 
-    /// Row and column of a place in a matrix at address 0.
-    fn element(place: Place) -> (usize, usize) {
+    /// Returns row and column of a place in a matrix at address 0.
+    fn element_at(place: DevicePlace) -> (usize, usize) {
         let at = place.address as usize / size_of::<f32>();
         (at % place.ld, at / place.ld)
     }
@@ -112,15 +107,15 @@ mod tests {
     proptest! {
         #[test]
         fn parts_are_the_whole(m in 1usize..80, n in 1usize..80, k in 1usize..80) {
-            let place = |ld| Place { address: 0, ld };
+            let place = |ld| DevicePlace { address: 0, ld };
             let whole = Product { m, n, k, a: place(m + 1), b: place(k + 2), c: place(m) };
             let mut seen = vec![0; m * n * k];
-            for part in parts(whole) {
+            for part in split_fully(whole) {
                 for (side, all) in [(part.m, m), (part.n, n), (part.k, k)] {
                     prop_assert!((LEAST.min(all)..2 * LEAST).contains(&side));
                 }
-                let ((i, p), (row, j)) = (element(part.a), element(part.c));
-                prop_assert_eq!((i, element(part.b)), (row, (p, j)));
+                let ((i, p), (row, j)) = (element_at(part.a), element_at(part.c));
+                prop_assert_eq!((i, element_at(part.b)), (row, (p, j)));
                 for j in j..j + part.n {
                     for i in i..i + part.m {
                         for p in p..p + part.k {

@@ -1,7 +1,7 @@
 //! The way between ordinary host memory and the GPU: through slots of pinned memory, one being filled or emptied while
 //! the other one is copied.
 
-use super::check::Outcome;
+use super::check::CallResult;
 use super::context::Context;
 use super::plan::SLOTS;
 use super::raw::CUdeviceptr;
@@ -16,12 +16,12 @@ use std::time::Instant;
 
 /// A matrix in device memory: its address and its leading dimension in elements.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct DevicePlace {
     pub address: CUdeviceptr,
     pub ld: usize,
 }
 
-impl Place {
+impl DevicePlace {
     /// The place of element `(row, col)`.
     pub fn at<T>(self, row: usize, col: usize) -> Self {
         let offset = (col * self.ld + row) * size_of::<T>();
@@ -48,7 +48,7 @@ unsafe impl Send for Staging {}
 
 impl Staging {
     /// Slots that [`Staging::place`] puts into memory later; in a bound context.
-    pub fn new(context: &Arc<Context>) -> Outcome<Self> {
+    pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         Ok(Self {
             start: NonNull::dangling(),
             bytes: 0,
@@ -72,8 +72,8 @@ impl Staging {
         &mut self,
         stream: &Stream,
         from: View<'_, T>,
-        to: Place,
-    ) -> Outcome<()> {
+        to: DevicePlace,
+    ) -> CallResult<()> {
         for (rows, cols) in pieces(from.rows(), from.cols(), self.elements::<T>()) {
             let slot = self.turn();
             let begin = Instant::now();
@@ -101,9 +101,9 @@ impl Staging {
     pub fn download<T: Element>(
         &mut self,
         stream: &Stream,
-        from: Place,
+        from: DevicePlace,
         mut to: ViewMut<'_, T>,
-    ) -> Outcome<()> {
+    ) -> CallResult<()> {
         let mut waiting: Option<(usize, Tile)> = None;
         for (rows, cols) in pieces(to.rows(), to.cols(), self.elements::<T>()) {
             let slot = self.turn();
@@ -125,7 +125,7 @@ impl Staging {
         &mut self,
         (slot, (rows, cols)): (usize, Tile),
         to: &mut ViewMut<'_, T>,
-    ) -> Outcome<()> {
+    ) -> CallResult<()> {
         self.done[slot].synchronize()?;
         let packed = self.slot(slot, rows.len(), cols.len());
         copy_columns(packed.rb(), block_mut(to, rows, cols));
@@ -165,7 +165,7 @@ impl Staging {
         slot: usize,
         rows: &Range<usize>,
         cols: &Range<usize>,
-        place: Place,
+        place: DevicePlace,
         to_host: bool,
     ) -> MatrixCopy {
         let size = size_of::<T>();

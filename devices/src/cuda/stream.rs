@@ -1,6 +1,6 @@
 //! Streams, events, and copies on streams.
 
-use super::check::{Outcome, check};
+use super::check::{CallResult, check};
 use super::context::Context;
 use super::raw;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ unsafe impl Send for Stream {}
 
 impl Stream {
     /// A stream in a bound context.
-    pub fn new(context: &Arc<Context>) -> Outcome<Self> {
+    pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
         let code = unsafe { raw::cuStreamCreate(&mut handle, NON_BLOCKING) };
@@ -39,7 +39,7 @@ impl Stream {
     }
 
     /// Waits until everything queued so far is done.
-    pub fn synchronize(&self) -> Outcome<()> {
+    pub fn synchronize(&self) -> CallResult<()> {
         // SAFETY: the stream lives.
         check("cuStreamSynchronize", unsafe {
             raw::cuStreamSynchronize(self.handle)
@@ -47,7 +47,7 @@ impl Stream {
     }
 
     /// Work queued from now on begins after what `event` recorded last.
-    pub fn wait(&self, event: &Event) -> Outcome<()> {
+    pub fn wait(&self, event: &Event) -> CallResult<()> {
         // SAFETY: the stream and the event live; the driver keeps what it needs of the event.
         let code = unsafe { raw::cuStreamWaitEvent(self.handle, event.handle, 0) };
         check("cuStreamWaitEvent", code)
@@ -58,7 +58,7 @@ impl Stream {
     /// # Safety
     /// Both ends hold `height` lines of `width` bytes, `pitch` bytes apart. The host end is pinned, stays allocated, and
     /// nobody uses it before the copy is done (other than to read what is copied from).
-    pub unsafe fn copy(&self, copy: &MatrixCopy) -> Outcome<()> {
+    pub unsafe fn copy(&self, copy: &MatrixCopy) -> CallResult<()> {
         if copy.width == 0 || copy.height == 0 {
             return Ok(());
         }
@@ -130,7 +130,7 @@ unsafe impl Send for Event {}
 
 impl Event {
     /// An event in a bound context; it counts as reached until it is recorded.
-    pub fn new(context: &Arc<Context>) -> Outcome<Self> {
+    pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
         let code = unsafe { raw::cuEventCreate(&mut handle, BLOCKING_SYNC_WITHOUT_TIMING) };
@@ -142,7 +142,7 @@ impl Event {
     }
 
     /// Marks what is queued on the stream so far.
-    pub fn record(&self, stream: &Stream) -> Outcome<()> {
+    pub fn record(&self, stream: &Stream) -> CallResult<()> {
         // SAFETY: both live, in the same context.
         check("cuEventRecord", unsafe {
             raw::cuEventRecord(self.handle, stream.handle())
@@ -150,7 +150,7 @@ impl Event {
     }
 
     /// Waits until what was recorded last is done. The thread sleeps.
-    pub fn synchronize(&self) -> Outcome<()> {
+    pub fn synchronize(&self) -> CallResult<()> {
         // SAFETY: the event lives.
         check("cuEventSynchronize", unsafe {
             raw::cuEventSynchronize(self.handle)

@@ -63,7 +63,7 @@ impl CudaWorker {
         }
         // Made by its own thread, so that the driver's tables and the pinned memory are near it.
         let engine = on_first(&hands, || Engine::new(name, gpu, config))?;
-        let version = engine.blas_version()?;
+        let version = engine.gpu.blas_version()?;
         let info = DeviceInfo {
             name: name.to_owned(),
             kind: DeviceKind::Cuda,
@@ -108,12 +108,12 @@ impl CudaWorker {
     /// Returns the bytes per second that the link between host and GPU carries in one direction: measured when the worker
     /// was made, with the copies on the host, unless the configuration says it.
     pub fn link_bytes_per_s(&self) -> f64 {
-        self.engine.link_bytes_per_s()
+        self.engine.gpu.limits.link_bytes_per_s
     }
 
     /// Bytes of GPU memory that jobs may use.
     pub fn memory_limit_bytes(&self) -> u64 {
-        self.engine.memory_limit_bytes()
+        self.engine.gpu.limits.device_bytes
     }
 }
 
@@ -129,11 +129,11 @@ impl Worker for CudaWorker {
     }
 
     fn memory_held(&self) -> u64 {
-        self.engine.held_bytes()
+        self.engine.gpu.pinned_bytes()
     }
 
     fn limit_memory(&mut self, bytes: u64) {
-        self.engine.limit_host(bytes);
+        self.engine.gpu.limit_pinned(bytes);
     }
 
     fn copies_ahead(&self) -> bool {
