@@ -43,9 +43,9 @@ enum Command {
     Devices(devices::Arguments),
     /// Split units of work over devices whose models are in points files
     Partition(partition::Arguments),
-    /// Arrange areas, or nodes whose models are in files, as zones of a matrix that need little
+    /// Arrange areas, or nodes whose models are in files, as rectangles of a matrix that need little
     /// communication
-    Layout(layout::Arguments),
+    Layout(layout::LayoutArguments),
     /// Show what points files say about speed and time, and the models made of them
     Model(model::Arguments),
 }

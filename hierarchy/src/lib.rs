@@ -13,7 +13,7 @@
 //!   [`TimeFunction`](model::TimeFunction)s of any shape.
 //! * [`layout`]: where each node's rectangle lies. [`br`](layout::br()) arranges areas into
 //!   a [`Layout`](layout::Layout) of little communication; [`Method`](layout::Method) names the other
-//!   ways, of which [`corner`](layout::corner()) makes [`Zones`](layout::Zones) that may be L-shaped.
+//!   ways.
 //! * [`predict`]: what a division costs in messages, and which way to divide is the cheapest.
 //! * [`balance`]: what to measure next, and when to stop. [`Inpa`](balance::Inpa) balances nodes,
 //!   [`Idpa`](balance::Idpa) the devices of a node, both by way of [`Dpa`](balance::Dpa).
@@ -84,9 +84,8 @@
 //! |---|---|---|---|---|
 //! | [`br`](layout::br()) | areas | rectangles in columns | `O(p log p)` | the default: the least communication that columns allow |
 //! | [`kl`](layout::kl()) | areas, a given grid | the grid is good | `O(p log p)` | nodes have places that must be kept |
-//! | [`cartesian`](layout::cartesian()) | areas | one neighbour to each side; areas are approximate | `O(p)` a turn for each grid compared | a library that wants a grid |
+//! | [`cartesian`](layout::cartesian()) | areas, a [rule](layout::GridRule) | one neighbour to each side; areas are approximate | `O(p)` a turn for each grid compared | a library that wants a grid |
 //! | [`recursive`](layout::recursive()) | areas | rectangles | `O(p log² p)` unless areas fall off fast | areas of unlike sizes, where columns are long and thin |
-//! | [`corner`](layout::corner()) | areas | zones may be L-shaped | as `recursive` | a node is several times as fast as others together |
 //! | [`slice_cols`](layout::slice_cols()), [`slice_rows`](layout::slice_rows()) | whole sizes | one dimension | `O(p)` | the devices of a node |
 //! | [`fpm_br`](layout::fpm_br()) | speed functions of the area | the shape hardly matters | `gpa` and `br` | models and a matrix, nothing else |
 //! | [`fpm_kl`](layout::fpm_kl()) | speed functions of height and width, a given grid | sections as `gpa` wants them; need not settle | a `gpa` for each column in each iteration | speed depends on the shape |
@@ -94,6 +93,9 @@
 //!
 //! # References
 //! The papers that the documentation cites:
+//! * *The report*, or *Alonso, Reddy and Lastovetsky 2009*: "Experimental Study of Six Different Parallel
+//!   Matrix-Matrix Multiplication Applications for Heterogeneous Computational Clusters of Multicore
+//!   Processors", University College Dublin, UCD-CSI-2009-2.
 //! * *Clarke's thesis*: D. Clarke, "Design and Implementation of Parallel Algorithms for Modern
 //!   Heterogeneous Platforms Based on the Functional Performance Model", University College Dublin.
 //! * *Clarke et al. 2012*: D. Clarke, A. Ilic, A. Lastovetsky, L. Sousa, "Hierarchical Partitioning

@@ -119,16 +119,16 @@ fn an_application_balances_itself_as_it_runs() {
     assert!(apart(DISTURBED + 7) <= 0.05, "{}", apart(DISTURBED + 7));
 }
 
-/// Recursive cuts beat columns, and with the square corner no case is far from the bound.
+/// Recursive cuts beat columns on average, and are never worse in the worst case.
 #[test]
-fn cuts_beat_columns_and_corners_stay_near_the_bound() {
-    let [columns, cuts, corner] = layout_bounds::ratios(40_000).unwrap();
+fn cuts_beat_columns() {
+    let [columns, cuts] = layout_bounds::ratios(40_000).unwrap();
     assert!(
         cuts.mean <= columns.mean,
         "{} > {}",
         cuts.mean,
         columns.mean
     );
-    assert!(corner.mean <= cuts.mean, "{} > {}", corner.mean, cuts.mean);
-    assert!(corner.worst <= 1.16, "{}", corner.worst);
+    assert!(cuts.mean <= 1.031, "{}", cuts.mean);
+    assert!(cuts.worst <= columns.worst, "{}", cuts.worst);
 }

@@ -20,7 +20,7 @@ fn side(n_nodes: usize) -> u64 {
 fn ten_thousand_nodes_with_cliffs_and_noise_converge() {
     let mut cluster = Cluster::new(10_000, 5, side(10_000), 1);
     let balance = cluster.balance().unwrap();
-    let times_s = cluster.times_s(&balance.zones);
+    let times_s = cluster.times_s(&balance.layout);
     let (last_s, ideal_s) = (
         times_s.iter().copied().fold(0.0, f64::max),
         cluster.ideal_s(),

@@ -1,4 +1,4 @@
-//! What the layouts are called, and grids as text.
+//! Names of the layout methods, and grids as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,33 +8,37 @@ use serde::{Serialize, Serializer};
 
 /// A method of the library, or one that needs models.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// By areas, or by models of them: equal times.
-    Of(Method),
+pub enum LayoutMethod {
+    /// By areas, or by areas of equal times that models give.
+    Areas(Method),
     /// By models of the area (1.5D), arranged as br.
     FpmBr,
     /// By models of height and width, in columns.
     FpmKl,
 }
 
-impl How {
-    /// Whether the nodes' columns may be given.
+impl LayoutMethod {
+    /// Returns `true` if the nodes' columns may be given.
     pub fn takes_columns(self) -> bool {
-        matches!(self, Self::Of(Method::Kl) | Self::FpmKl)
+        match self {
+            Self::Areas(method) => method.takes_columns(),
+            Self::FpmBr => false,
+            Self::FpmKl => true,
+        }
     }
 }
 
-impl fmt::Display for How {
+impl fmt::Display for LayoutMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Of(method) => method.name(),
+            Self::Areas(method) => method.name(),
             Self::FpmBr => "fpm-br",
             Self::FpmKl => "fpm-kl",
         })
     }
 }
 
-impl FromStr for How {
+impl FromStr for LayoutMethod {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -44,13 +48,13 @@ impl FromStr for How {
             // The message ends with the names that are possible.
             _ => text
                 .parse()
-                .map(Self::Of)
+                .map(Self::Areas)
                 .map_err(|error| format!("{error}, fpm-br, fpm-kl")),
         }
     }
 }
 
-impl Serialize for How {
+impl Serialize for LayoutMethod {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -64,12 +68,14 @@ impl FromStr for Columns {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let column = |nodes: &str| nodes.split(',').map(str::parse).collect();
-        let columns: Result<_, std::num::ParseIntError> = text.split('/').map(column).collect();
-        columns.map(Self).map_err(|_| {
-            "expected columns of nodes counted from 0, with commas between nodes and slashes between \
-             columns: 0,1/2,3"
-                .to_owned()
-        })
+        text.split('/')
+            .map(|nodes| nodes.split(',').map(str::parse).collect())
+            .collect::<Result<_, std::num::ParseIntError>>()
+            .map(Self)
+            .map_err(|_| {
+                "expected columns of nodes counted from 0, with commas between nodes and slashes \
+                 between columns: 0,1/2,3"
+                    .to_owned()
+            })
     }
 }

@@ -1,45 +1,49 @@
-//! Zones by models.
+//! Layouts by models.
 
 use isochron_hierarchy::layout::{
-    FpmKlConfig, LayoutError, Method, SpeedSurface, Zones, by_models, by_models_in, fpm_kl,
+    FpmKl, FpmKlConfig, Layout, LayoutError, Method, SpeedSurface, by_models, by_models_in, fpm_kl,
     kl_columns,
 };
 use isochron_hierarchy::model::Surface;
 
-use super::{Arguments, Arranged, How, Times};
+use super::{Arranged, LayoutArguments, LayoutMethod, Times};
 use crate::failure::Failure;
 use crate::points::{borrowed, models, surface};
 
-pub fn arranged(arguments: &Arguments, method: How) -> Result<Arranged, Failure> {
+/// Arranges nodes by the models in the files that the arguments name.
+pub fn arrange_by_models(
+    arguments: &LayoutArguments,
+    method: LayoutMethod,
+) -> Result<Arranged, Failure> {
     match method {
-        How::Of(method) => by_area(arguments, method),
-        How::FpmBr => by_area(arguments, Method::Br),
-        How::FpmKl if arguments.fit.is_some() => Err(Failure::input(
+        LayoutMethod::Areas(method) => arrange_by_area(arguments, method),
+        LayoutMethod::FpmBr => arrange_by_area(arguments, Method::Br),
+        LayoutMethod::FpmKl if arguments.fit.is_some() => Err(Failure::input(
             "--fit: does not go with --method fpm-kl, whose surfaces are linear between points",
         )),
-        How::FpmKl if arguments.dividing.is_some() => Err(Failure::input(
+        LayoutMethod::FpmKl if arguments.dividing.is_some() => Err(Failure::input(
             "--dividing: does not go with --method fpm-kl, which divides columns by gpa",
         )),
-        How::FpmKl => by_sides(arguments),
+        LayoutMethod::FpmKl => arrange_by_sides(arguments),
     }
 }
 
-/// Areas of equal times, arranged by any method.
-fn by_area(arguments: &Arguments, method: Method) -> Result<Arranged, Failure> {
-    let Arguments { rows, cols, .. } = *arguments;
+/// Finds areas of equal times and arranges them by a method.
+fn arrange_by_area(arguments: &LayoutArguments, method: Method) -> Result<Arranged, Failure> {
+    let LayoutArguments { rows, cols, .. } = *arguments;
     let models = models(&arguments.models, arguments.fit.unwrap_or_default())?;
     let models = borrowed(&models);
     let dividing = arguments.dividing.unwrap_or_default();
-    let zones = match &arguments.columns {
-        Some(columns) => by_models_in(&columns.0, dividing, &models, rows, cols).map(Zones::from),
+    let layout = match &arguments.columns {
+        Some(columns) => by_models_in(method, &columns.0, dividing, &models, rows, cols),
         None => by_models(method, dividing, &models, rows, cols),
     };
-    let zones = zones.map_err(|error| arguments.refused(&error))?;
-    let times = models.iter().zip(zones.areas());
+    let layout = layout.map_err(|error| arguments.explain_refusal(&error))?;
+    let times = models.iter().zip(layout.areas());
     let times_s: Vec<f64> = times.map(|(model, d)| model.time_s(d as f64)).collect();
     Ok(Arranged {
-        areas: areas(&zones),
-        zones,
+        areas: found_areas(&layout),
+        layout,
         times: Some(Times {
             max_time_s: times_s.iter().copied().fold(0.0, f64::max),
             times_s,
@@ -51,29 +55,20 @@ fn by_area(arguments: &Arguments, method: Method) -> Result<Arranged, Failure> {
     })
 }
 
-/// Heights and widths of equal times, in columns: those given, or of equally many nodes as they come.
-fn by_sides(arguments: &Arguments) -> Result<Arranged, Failure> {
-    let Arguments { rows, cols, .. } = *arguments;
+/// Finds heights and widths of equal times in the columns given, or in columns of equally many nodes as
+/// they come.
+fn arrange_by_sides(arguments: &LayoutArguments) -> Result<Arranged, Failure> {
+    let LayoutArguments { rows, cols, .. } = *arguments;
     let surfaces: Vec<Surface> = arguments
         .models
         .iter()
         .map(|path| surface(path))
         .collect::<Result<_, _>>()?;
-    let refused = |error: LayoutError| arguments.refused(&error);
-    let columns = match &arguments.columns {
-        Some(columns) => columns.0.clone(),
-        None => kl_columns(&even_speeds(&surfaces, rows, cols), rows, cols).map_err(refused)?,
-    };
-    let surfaces: Vec<&dyn SpeedSurface> = surfaces
-        .iter()
-        .map(|surface| surface as &dyn SpeedSurface)
-        .collect();
-    let found = fpm_kl(&surfaces, &columns, rows, cols, &FpmKlConfig::default());
-    let found = found.map_err(refused)?;
-    let zones = Zones::from(found.layout);
+    let found = divide_sides(arguments, &surfaces, rows, cols);
+    let found = found.map_err(|error| arguments.explain_refusal(&error))?;
     Ok(Arranged {
-        areas: areas(&zones),
-        zones,
+        areas: found_areas(&found.layout),
+        layout: found.layout,
         times: Some(Times {
             max_time_s: found.times_s.iter().copied().fold(0.0, f64::max),
             times_s: found.times_s,
@@ -85,13 +80,32 @@ fn by_sides(arguments: &Arguments) -> Result<Arranged, Failure> {
     })
 }
 
-/// The speeds on equal parts of the matrix, of its proportions.
-fn even_speeds(surfaces: &[Surface], rows: u64, cols: u64) -> Vec<f64> {
-    let side = (surfaces.len() as f64).sqrt();
-    let speed = |surface: &Surface| surface.speed(rows as f64 / side, cols as f64 / side);
-    surfaces.iter().map(speed).collect()
+fn divide_sides(
+    arguments: &LayoutArguments,
+    surfaces: &[Surface],
+    rows: u64,
+    cols: u64,
+) -> Result<FpmKl, LayoutError> {
+    let columns = match &arguments.columns {
+        Some(columns) => columns.0.clone(),
+        None => kl_columns(&even_speeds(surfaces, rows, cols), rows, cols)?,
+    };
+    let surfaces: Vec<&dyn SpeedSurface> = surfaces
+        .iter()
+        .map(|surface| surface as &dyn SpeedSurface)
+        .collect();
+    fpm_kl(&surfaces, &columns, rows, cols, &FpmKlConfig::default())
 }
 
-fn areas(zones: &Zones) -> Vec<f64> {
-    zones.areas().iter().map(|&area| area as f64).collect()
+/// Returns the speeds on equal parts of the matrix, of its proportions.
+fn even_speeds(surfaces: &[Surface], rows: u64, cols: u64) -> Vec<f64> {
+    let side = (surfaces.len() as f64).sqrt();
+    surfaces
+        .iter()
+        .map(|surface| surface.speed(rows as f64 / side, cols as f64 / side))
+        .collect()
+}
+
+fn found_areas(layout: &Layout) -> Vec<f64> {
+    layout.areas().iter().map(|&area| area as f64).collect()
 }

@@ -1,4 +1,4 @@
-//! `isochron layout`: a matrix in zones, by areas or by models.
+//! `isochron layout`: a matrix in rectangles, by areas or by models.
 
 mod choice;
 mod measured;
@@ -6,20 +6,20 @@ mod measured;
 use std::path::PathBuf;
 
 use clap::Args;
-use isochron_hierarchy::layout::{Layout, LayoutError, Method, Rect, Zones, arrange, kl};
+use isochron_hierarchy::layout::{Layout, LayoutError, Method, Rect, arrange, arrange_in};
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::{PartitionError, Partitioner};
 use serde::Serialize;
 
-use self::choice::{Columns, How};
+use self::choice::{Columns, LayoutMethod};
 use crate::failure::Failure;
 use crate::output;
 use crate::points;
 use crate::table::Table;
 
-/// What to arrange.
+/// The areas or models to arrange, and the method.
 #[derive(Args)]
-pub struct Arguments {
+pub struct LayoutArguments {
     /// Relative areas, one a node
     #[arg(
         value_name = "AREA",
@@ -32,15 +32,17 @@ pub struct Arguments {
     /// `m n t [reps [ci]]`: seconds for m rows and n columns of blocks)
     #[arg(long, num_args = 1.., value_name = "FILE")]
     models: Vec<PathBuf>,
-    /// How: kl (columns of equally many nodes as they come), br (columns of the least sum of
-    /// half-perimeters), cartesian (a grid, by approximate areas), recursive (rectangles by cuts), corner
-    /// (rectangles and L-shaped zones), row-slices or column-slices, by areas or by models of them; with
-    /// --models also fpm-br (1.5D: equal times, arranged as br) or fpm-kl (by models of height and width,
-    /// in columns) [default: br, with --models fpm-br]
+    /// Method by areas, or by areas of equal times that models give: kl (columns of equally many nodes
+    /// as they come), br (columns of the least sum of half-perimeters), cartesian (a grid of
+    /// approximate areas that keeps the largest time small), cartesian-sums (a grid with widths and
+    /// heights in proportion to the sums of its columns and rows) or recursive (rectangles by cuts); with --models also fpm-br (1.5D: equal
+    /// times, arranged as br) or fpm-kl (by models of height and width, in columns) [default: br, with
+    /// --models fpm-br]
     #[arg(long)]
-    method: Option<How>,
-    /// Columns for kl and fpm-kl, from left to right, each with its nodes from top to bottom, counted
-    /// from 0: 0,1/2,3 [default: equally many nodes as they come]
+    method: Option<LayoutMethod>,
+    /// Columns for kl, cartesian, cartesian-sums and fpm-kl, from left to right, each with its nodes from
+    /// top to bottom, counted from 0: 0,1/2,3 [default: for kl and fpm-kl equally many nodes as they
+    /// come, for the others a grid that suits the areas]
     #[arg(long, value_name = "I,.../...")]
     columns: Option<Columns>,
     /// Model made of the points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
@@ -61,15 +63,15 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Zones, and what they were made from.
+/// A layout, and the areas and models that it was made from.
 struct Arranged {
-    zones: Zones,
+    layout: Layout,
     /// The areas asked for.
     areas: Vec<f64>,
     times: Option<Times>,
 }
 
-/// What the models say about zones made from them.
+/// Times of a layout by its models.
 #[derive(Serialize)]
 struct Times {
     times_s: Vec<f64>,
@@ -85,51 +87,46 @@ struct Times {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct LayoutAnswer<'a> {
     rows: u64,
     cols: u64,
-    /// Of zones that are all rectangles only, as are their half-perimeters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rects: Option<&'a [Rect]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    half_perimeters: Option<u64>,
+    rects: &'a [Rect],
+    half_perimeters: u64,
     lower_bound: f64,
-    method: How,
-    zones: &'a [Vec<Rect>],
-    cost: u64,
+    method: LayoutMethod,
     #[serde(flatten)]
     times: Option<&'a Times>,
 }
 
-/// Runs the command; what it prints.
-pub fn run(arguments: &Arguments) -> Result<String, Failure> {
+/// Runs the command and returns its output.
+pub fn run(arguments: &LayoutArguments) -> Result<String, Failure> {
     let by_models = !arguments.models.is_empty();
     let default = if by_models {
-        How::FpmBr
+        LayoutMethod::FpmBr
     } else {
-        How::Of(Method::default())
+        LayoutMethod::Areas(Method::default())
     };
     let method = arguments.method.unwrap_or(default);
     if arguments.columns.is_some() && !method.takes_columns() {
         return Err(Failure::input(format!(
-            "--columns: goes with --method kl and fpm-kl, and this is {method}"
+            "--columns: goes with --method kl, cartesian, cartesian-sums and fpm-kl, and this is {method}"
         )));
     }
     let arranged = if by_models {
-        measured::arranged(arguments, method)?
+        measured::arrange_by_models(arguments, method)?
     } else {
-        by_areas(arguments, method)?
+        arrange_areas(arguments, method)?
     };
     if arguments.json {
-        json(method, &arranged)
+        print_json(method, &arranged)
     } else {
-        Ok(text(&arranged))
+        Ok(print_text(&arranged))
     }
 }
 
-impl Arguments {
-    /// The failure of a layout, with the file or the flag that it comes from.
-    fn refused(&self, error: &LayoutError) -> Failure {
+impl LayoutArguments {
+    /// Makes the failure of a layout, with the file or the flag that caused it.
+    fn explain_refusal(&self, error: &LayoutError) -> Failure {
         let flag = match error {
             LayoutError::Partition(error @ PartitionError::TooLarge { .. }) => {
                 return points::refused(&self.models, "--dividing", error);
@@ -139,7 +136,9 @@ impl Arguments {
             }
             LayoutError::NoSuchNode { .. }
             | LayoutError::Repeated { .. }
-            | LayoutError::NotArranged { .. } => "--columns",
+            | LayoutError::NotArranged { .. }
+            | LayoutError::Ragged { .. }
+            | LayoutError::IdleInGrid { .. } => "--columns",
             LayoutError::TooLarge { .. } => "--rows, --cols",
             _ if self.models.is_empty() => "AREA",
             _ => "--models",
@@ -148,9 +147,9 @@ impl Arguments {
     }
 }
 
-fn by_areas(arguments: &Arguments, method: How) -> Result<Arranged, Failure> {
+fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<Arranged, Failure> {
     let (areas, rows, cols) = (&arguments.areas, arguments.rows, arguments.cols);
-    let How::Of(method) = method else {
+    let LayoutMethod::Areas(method) = method else {
         return Err(Failure::input(
             "--method: fpm-br and fpm-kl need models of the nodes; give --models in place of areas",
         ));
@@ -162,41 +161,38 @@ fn by_areas(arguments: &Arguments, method: How) -> Result<Arranged, Failure> {
     if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
         return Err(Failure::input(format!("{flag}: goes with --models")));
     }
-    let zones = match &arguments.columns {
-        Some(columns) => kl(areas, &columns.0, rows, cols).map(Zones::from),
+    let layout = match &arguments.columns {
+        Some(columns) => arrange_in(method, &columns.0, areas, rows, cols),
         None => arrange(method, areas, rows, cols),
     };
     Ok(Arranged {
-        zones: zones.map_err(|error| arguments.refused(&error))?,
+        layout: layout.map_err(|error| arguments.explain_refusal(&error))?,
         areas: areas.clone(),
         times: None,
     })
 }
 
-fn json(method: How, arranged: &Arranged) -> Result<String, Failure> {
-    let zones = &arranged.zones;
-    let layout = Layout::try_from(zones.clone()).ok();
-    output::json(&Answer {
-        rows: zones.rows(),
-        cols: zones.cols(),
-        rects: layout.as_ref().map(Layout::rects),
-        half_perimeters: layout.as_ref().map(Layout::half_perimeter_sum),
-        lower_bound: zones.lower_bound(),
+fn print_json(method: LayoutMethod, arranged: &Arranged) -> Result<String, Failure> {
+    let layout = &arranged.layout;
+    output::json(&LayoutAnswer {
+        rows: layout.rows(),
+        cols: layout.cols(),
+        rects: layout.rects(),
+        half_perimeters: layout.half_perimeter_sum(),
+        lower_bound: layout.lower_bound(),
         method,
-        zones: zones.zones(),
-        cost: zones.cost(),
         times: arranged.times.as_ref(),
     })
 }
 
-fn text(arranged: &Arranged) -> String {
-    let zones = &arranged.zones;
+fn print_text(arranged: &Arranged) -> String {
+    let layout = &arranged.layout;
     let mut text = format!(
         "{}\n{}\nsum of half-perimeters {} blocks; squares of such areas have {:.1}\n",
-        zones.picture(40),
-        table(arranged),
-        zones.cost(),
-        zones.lower_bound()
+        layout.picture(40),
+        tabulate(arranged),
+        layout.half_perimeter_sum(),
+        layout.lower_bound()
     );
     if let Some(times) = &arranged.times {
         text += &format!("longest {:.6} s\n", times.max_time_s);
@@ -208,32 +204,22 @@ fn text(arranged: &Arranged) -> String {
     text
 }
 
-/// A line for each rectangle; an L has two, and a node without blocks an empty one.
-fn table(arranged: &Arranged) -> Table {
+/// Makes a table with one line for each node.
+fn tabulate(arranged: &Arranged) -> Table {
     let mut heading = vec!["node", "area", "row", "col", "rows", "cols", "blocks"];
     if arranged.times.is_some() {
         heading.push("time s");
     }
     let mut table = Table::new(0, &heading);
-    let nodes = arranged.zones.zones().iter().zip(&arranged.areas);
-    for (node, (zone, area)) in nodes.enumerate() {
-        let nothing = [Rect::default()];
-        let rects: &[Rect] = if zone.is_empty() { &nothing } else { zone };
-        for rect in rects {
-            let &Rect {
-                row,
-                col,
-                rows,
-                cols,
-            } = rect;
-            let numbers = [row, col, rows, cols, rect.area()].map(|number| number.to_string());
-            let mut cells = vec![node.to_string(), area.to_string()];
-            cells.extend(numbers);
-            if let Some(times) = &arranged.times {
-                cells.push(format!("{:.6}", times.times_s[node]));
-            }
-            table.row(cells);
+    let nodes = arranged.layout.rects().iter().zip(&arranged.areas);
+    for (node, (rect, area)) in nodes.enumerate() {
+        let numbers = [rect.row, rect.col, rect.rows, rect.cols, rect.area()];
+        let mut cells = vec![node.to_string(), area.to_string()];
+        cells.extend(numbers.map(|number| number.to_string()));
+        if let Some(times) = &arranged.times {
+            cells.push(format!("{:.6}", times.times_s[node]));
         }
+        table.row(cells);
     }
     table
 }

@@ -118,7 +118,7 @@ pub struct Arguments {
     /// What fpm divides by those models with: gpa, npa or hpopta
     #[arg(long, default_value_t = Partitioner::default())]
     partitioner: Partitioner,
-    /// How the nodes' areas are laid out: kl, br, cartesian, recursive, row-slices or column-slices
+    /// How the nodes' areas are laid out: kl, br, cartesian, cartesian-sums or recursive
     #[arg(long, default_value_t = Method::default())]
     layout: Method,
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path

@@ -32,11 +32,11 @@ pub fn predicted() -> anyhow::Result<Vec<Value>> {
         let mut bound = f64::INFINITY;
         let mut row = json!({ "nodes": nodes, "size": elements });
         for method in METHODS {
-            let zones = arrange(method, &areas, side, side).context(method.name())?;
+            let layout = arrange(method, &areas, side, side).context(method.name())?;
             if method == Method::Br {
-                bound = zones.lower_bound();
+                bound = layout.lower_bound();
             }
-            row[method.name()] = json!(bytes_each(zones.cost() as f64));
+            row[method.name()] = json!(bytes_each(layout.half_perimeter_sum() as f64));
         }
         // Slices of the whole height are as wide together as the matrix.
         row["slices"] = json!(bytes_each(((nodes + 1) as u64 * side) as f64));

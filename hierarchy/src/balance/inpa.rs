@@ -1,4 +1,24 @@
 //! The inter-node partitioning algorithm.
+//!
+//! # Deviations
+//!
+//! * **first points of INPA**: the paper measures a single block (step 1); here the sub-matrix is a sixteenth
+//!   of an even share, in the matrix's proportions, because a block of a few thousand elements fits
+//!   a first-level cache and says little about the speeds to come.
+//! * **first points by strategy**: the paper measures first points in every case (step 1); here only
+//!   [`Strategy::Fpm`] with more than one node does, because nothing else uses them.
+//! * **first distribution of INPA**: the paper starts evenly (step 3); here [`Strategy::Fpm`] starts with the
+//!   division that GPA makes of the first points, unless the configuration says [`Start::Even`], because
+//!   between unlike nodes the even division is the most expensive measurement. The CPM strategies start
+//!   evenly, as in the comparison (section 4).
+//! * **end of an INPA iteration**: the paper takes the nodes' times; here nodes that know their time repeat
+//!   with the others until the last one does, and use these measurements too, because the nodes
+//!   compute together in the multiplication too.
+//! * **CMA between iterations**: the paper arranges every division again (step 4); here the columns of the last
+//!   measured layout are kept while they cost at most 3 % more half-perimeters, because then a small change
+//!   of areas is a small change of shapes, on which speeds depend too.
+//! * **areas in the models**: the paper adds the points of the division wanted (step 6); here the points have
+//!   the areas of the whole blocks measured, because rounding changes the areas.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +26,7 @@ use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy, imbalance,
 };
-use crate::layout::{Layout, Method, Rect, Zones, arrange, br_in};
+use crate::layout::{Layout, Method, Rect, arrange, br_in};
 
 /// Inter-node partitioning algorithm: lays a matrix of `rows × cols` blocks out over nodes so that
 /// all of them take equally long. One unit is one block; there are `W = rows · cols`.
@@ -15,26 +35,14 @@ use crate::layout::{Layout, Method, Rect, Zones, arrange, br_in};
 /// 2. The times become the first point of each node's model.
 /// 3. The initial division follows.
 /// 4. The CMA ([`br`](crate::layout::br()), or the configured [`Method`]) arranges it: node i gets
-///    `m_i × n_i` blocks, or with [`Method::Corner`] perhaps an L of two rectangles.
+///    `m_i × n_i` blocks.
 /// 5. Every node measures its sub-matrix, by its own IDPA.
 /// 6. If the times differ by at most `epsilon`, this is the solution; otherwise the points
 ///    `(m_i · n_i, t_i)` are added to the models.
 /// 7. The GPA computes the next division from the models.
 /// 8. Back to 4.
 ///
-/// Deviations from the paper:
-/// * the small sub-matrix is a sixteenth of an even share, in the matrix's proportions, where the
-///   paper measures a single block: a block of a few thousand elements fits a first-level cache and says
-///   little about the speeds to come, and the larger one costs little more;
-/// * the initial division is what the first points suggest, not the even one, unless the
-///   configuration says [`Start::Even`]: between unlike nodes the even division is the most expensive
-///   measurement there is;
-/// * the first points are measured with [`Strategy::Fpm`] only, which alone uses them, and not for
-///   a single node;
-/// * the nodes stay in the columns of the last layout measured while that costs little more
-///   communication: a small change of areas then is a small change of shapes;
-/// * the areas in the models are those of the whole blocks measured, not of the division wanted;
-/// * it ends in more cases, and with the best layout measured; see [`Dpa`].
+/// It ends in more cases, and with the best layout measured; see [`Dpa`].
 ///
 /// # Example
 /// ```
@@ -44,17 +52,16 @@ use crate::layout::{Layout, Method, Rect, Zones, arrange, br_in};
 /// let balance = loop {
 ///     match inpa.step() {
 ///         Step::Done(balance) => break balance,
-///         Step::Measure(zones) => {
+///         Step::Measure(extents) => {
 ///             // The second node is three times as fast.
-///             let time = |(zone, speed): (&Vec<Extent>, f64)| {
-///                 let blocks: u64 = zone.iter().map(Extent::area).sum();
-///                 Observation::measured(blocks as f64 / speed, 3, 0.0)
-///             };
-///             inpa.observe(&zones.iter().zip([50.0, 150.0]).map(time).collect::<Vec<_>>())?;
+///             let nodes = extents.iter().zip([50.0, 150.0]);
+///             let times_s = nodes.map(|(extent, speed)| extent.area() as f64 / speed);
+///             let times: Vec<_> = times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)).collect();
+///             inpa.observe(&times)?;
 ///         }
 ///     }
 /// };
-/// assert_eq!(balance.zones.areas(), [900, 2700]);
+/// assert_eq!(balance.layout.areas(), [900, 2700]);
 /// # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
 /// ```
 ///
@@ -69,7 +76,7 @@ pub struct Inpa {
     cols: u64,
     dpa: Dpa,
     /// The layout of each iteration of `dpa`.
-    layouts: Vec<Zones>,
+    layouts: Vec<Layout>,
     phase: Phase,
 }
 
@@ -78,22 +85,19 @@ enum Phase {
     /// Step 1: this sub-matrix on each node.
     FirstPoints(Extent),
     /// Step 5: this layout.
-    Measure(Zones),
+    Measure(Layout),
     Done(NodeBalance),
 }
 
-/// What every node measures first: a sixteenth of an even share, or the paper's single block before the
-/// even division.
+/// Returns the size of each node's first measurement: a sixteenth of an even share, or the paper's single
+/// block before the even division.
 fn first_extent(start: Start, n_nodes: usize, rows: u64, cols: u64) -> Extent {
     let parts = 4.0 * (n_nodes as f64).sqrt();
-    let part = |whole: u64| match start {
+    let [rows, cols] = [rows, cols].map(|whole| match start {
         Start::Even => 1,
         Start::FirstPoints => ((whole as f64 / parts) as u64).max(1),
-    };
-    Extent {
-        rows: part(rows),
-        cols: part(cols),
-    }
+    });
+    Extent { rows, cols }
 }
 
 /// The size of a node's sub-matrix in blocks.
@@ -106,7 +110,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn area(&self) -> u64 {
         self.rows * self.cols
@@ -114,7 +118,7 @@ impl Extent {
 }
 
 impl From<&Rect> for Extent {
-    /// The rectangle's size.
+    /// Returns the rectangle's size.
     fn from(rect: &Rect) -> Self {
         Self {
             rows: rect.rows,
@@ -123,11 +127,11 @@ impl From<&Rect> for Extent {
     }
 }
 
-/// Where an [`Inpa`] ended.
+/// The result of an [`Inpa`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeBalance {
-    /// The nodes' zones: rectangles, or with [`Method::Corner`] perhaps L-shapes.
-    pub zones: Zones,
+    /// The nodes' rectangles.
+    pub layout: Layout,
     /// Seconds of each node: measured, or predicted where the layout was not measured, or 0 where
     /// nothing is known.
     pub times_s: Vec<f64>,
@@ -135,16 +139,16 @@ pub struct NodeBalance {
     pub imbalance: f64,
     /// Number of measured layouts.
     pub iterations: u32,
-    /// Whether the returned layout was measured to be balanced (or there was no work).
+    /// `true` if the returned layout was measured to be balanced, or if there was no work.
     pub converged: bool,
-    /// Why balancing ended.
+    /// The reason why balancing ended.
     pub why: Outcome,
     /// Every measured division into areas, in order.
     pub history: Vec<Iteration>,
 }
 
 impl Inpa {
-    /// A balancing of `rows × cols` blocks over `n_nodes` nodes.
+    /// Starts a balancing of `rows × cols` blocks over `n_nodes` nodes.
     ///
     /// # Panics
     /// If `n_nodes` is 0, or if `rows · cols` exceeds 63 bits.
@@ -174,21 +178,21 @@ impl Inpa {
         inpa
     }
 
-    /// The rectangles that each node's IDPA shall measure next, or the result: none for a node without
-    /// work, one, or the two of an L, whose times add up. Asking twice changes nothing.
+    /// Returns the sub-matrix that each node's IDPA shall measure next, or the result.
+    ///
+    /// The sub-matrix of a node without work has no blocks. Asking twice changes nothing.
     #[must_use]
-    pub fn step(&self) -> Step<Vec<Vec<Extent>>, NodeBalance> {
+    pub fn step(&self) -> Step<Vec<Extent>, NodeBalance> {
         match &self.phase {
-            Phase::FirstPoints(extent) => Step::Measure(vec![vec![*extent]; self.n_nodes]),
+            Phase::FirstPoints(extent) => Step::Measure(vec![*extent; self.n_nodes]),
             Phase::Measure(layout) => {
-                let extents = |zone: &Vec<Rect>| zone.iter().map(Extent::from).collect();
-                Step::Measure(layout.zones().iter().map(extents).collect())
+                Step::Measure(layout.rects().iter().map(Extent::from).collect())
             }
             Phase::Done(balance) => Step::Done(balance.clone()),
         }
     }
 
-    /// Takes one time for each node, of what [`step`](Self::step) asked for.
+    /// Takes one time for each node, for the sub-matrices that [`step`](Self::step) returned.
     ///
     /// # Errors
     /// As [`Dpa::observe`].
@@ -210,7 +214,7 @@ impl Inpa {
         Ok(())
     }
 
-    /// Lays out what the DPA wants next, or ends.
+    /// Lays out the DPA's next division, or ends.
     fn advance(&mut self) {
         if let (true, Some(layout)) = (self.dpa.is_again(), self.layouts.last()) {
             self.phase = Phase::Measure(layout.clone());
@@ -226,26 +230,26 @@ impl Inpa {
             self.dpa.end(Outcome::NothingNew);
         }
         if let Step::Done(balanced) = self.dpa.step() {
-            self.phase = Phase::Done(self.result(balanced));
+            self.phase = Phase::Done(self.make_result(balanced));
         }
     }
 
-    fn result(&self, balanced: Balanced) -> NodeBalance {
-        let (zones, times_s) = match balanced.measured {
+    fn make_result(&self, balanced: Balanced) -> NodeBalance {
+        let (layout, times_s) = match balanced.measured {
             Some(iteration) => (self.layouts[iteration].clone(), balanced.times_s),
             None => {
-                let zones = self.arrange(&balanced.units);
+                let layout = self.arrange(&balanced.units);
                 let unknown = matches!(balanced.why, Outcome::NotMeasured | Outcome::NoWork);
                 let times_s = if unknown {
                     balanced.times_s
                 } else {
-                    self.dpa.predicted_times(&zones.areas())
+                    self.dpa.predicted_times(&layout.areas())
                 };
-                (zones, times_s)
+                (layout, times_s)
             }
         };
         NodeBalance {
-            zones,
+            layout,
             imbalance: imbalance(&times_s),
             times_s,
             iterations: balanced.iterations,
@@ -255,35 +259,36 @@ impl Inpa {
         }
     }
 
-    /// Step 4: the CMA, in the columns that were measured last as long as those cost little more.
-    fn arrange(&self, units: &[u64]) -> Zones {
+    /// Does step 4, the CMA, in the columns that were measured last while these cost little more.
+    fn arrange(&self, units: &[u64]) -> Layout {
         let areas: Vec<f64> = units.iter().map(|&d| d as f64).collect();
-        let best = self.arrange_anew(&areas);
-        match self.in_last_columns(&areas) {
-            Some(kept) if kept.cost() as f64 <= KEEP * best.cost() as f64 => kept,
+        let best = self.arrange_freely(&areas);
+        let least = best.half_perimeter_sum() as f64;
+        match self.arrange_in_last_columns(&areas) {
+            Some(kept) if kept.half_perimeter_sum() as f64 <= KEEP * least => kept,
             _ => best,
         }
     }
 
-    fn in_last_columns(&self, areas: &[f64]) -> Option<Zones> {
+    fn arrange_in_last_columns(&self, areas: &[f64]) -> Option<Layout> {
         let measured = self.layouts.last().filter(|_| self.method == Method::Br)?;
-        let columns = Layout::try_from(measured.clone()).ok()?.columns()?;
-        let kept = br_in(&columns, areas, self.rows, self.cols).ok()?;
-        Some(kept.into())
+        let kept = br_in(&measured.columns()?, areas, self.rows, self.cols).ok()?;
+        Some(kept.forget_empty_places())
     }
 
     #[allow(
         clippy::expect_used,
         reason = "the invariant is explained where it is used"
     )]
-    fn arrange_anew(&self, areas: &[f64]) -> Zones {
-        // A division has as many finite areas as there are nodes, and sums to rows · cols, which fits
-        // in 63 bits: that leaves no method anything to refuse.
+    fn arrange_freely(&self, areas: &[f64]) -> Layout {
+        // A division has one finite area per node and sums to rows · cols, which fits in 63 bits. No
+        // method refuses that.
         arrange(self.method, areas, self.rows, self.cols)
             .expect("a division of the blocks can be laid out")
     }
 }
 
-/// Up to this ratio of half-perimeters to the least possible the columns of the last measured layout are kept.
-/// A node's time depends on the shape of its rectangle too, a little, and that is what was measured.
+/// Largest ratio of half-perimeters to the least possible for which the columns of the last measured
+/// layout are kept. A node's time depends a little on the shape of its rectangle too, and that shape was
+/// measured.
 const KEEP: f64 = 1.03;

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::columns::check_areas;
+use super::areas::{check_areas, relate};
 use super::{Layout, LayoutError, Rect};
 use crate::partition::apportion;
 
 /// Arranges rectangles of areas in proportion to `areas` in the given `columns`, from left to right,
 /// each with its nodes from top to bottom, over a matrix of `rows × cols` blocks.
 ///
-/// A column is as wide as its share of the matrix, a node as high as its share of the column. Widths
-/// and then the heights within each column are rounded to whole blocks by [`apportion()`], which keeps
-/// the largest excess over the exact share smallest at either stage. So with `q` columns, and `p`
-/// nodes in the column, a node whose exact rectangle is `h × w` gets more than
-/// `(h - 1) · (w - 1)` and less than `h · w · (1 + p / rows) · (1 + q / cols)` blocks.
+/// The width of a column is its share of the matrix, the height of a node its share of the column.
+/// [`apportion()`] rounds the widths, then the heights within each column, to whole blocks. At either
+/// stage it keeps the largest excess over the exact share minimal. With `q` columns and `p` nodes in
+/// the column, a node with an exact rectangle of `h × w` gets more than `(h - 1) · (w - 1)` and less
+/// than `h · w · (1 + p / rows) · (1 + q / cols)` blocks.
 ///
-/// A balancing loop that keeps the columns it has measured, by [`Layout::columns`], moves as few blocks
-/// as possible while the areas change little; [`half_perimeters_in()`] says what it loses against
-/// [`br()`](super::br()).
+/// A balancing loop can keep the columns that it has measured, by [`Layout::columns`]. Then few blocks
+/// move while the areas change little. [`half_perimeters_in()`] says how much that costs in comparison
+/// with [`br()`](super::br()).
 ///
 /// A node of area 0 need not be in a column.
 ///
@@ -45,7 +45,7 @@ pub fn br_in(
     rows: u64,
     cols: u64,
 ) -> Result<Layout, LayoutError> {
-    check(columns, areas)?;
+    check_arrangement(columns, areas)?;
     let mut rects = vec![Rect::default(); areas.len()];
     if rows == 0 || cols == 0 || areas.is_empty() {
         return Layout::new(rows, cols, rects);
@@ -53,7 +53,7 @@ pub fn br_in(
     if areas.iter().all(|&area| area == 0.0) {
         return Err(LayoutError::NoArea { rows, cols });
     }
-    let widths = apportion(cols, &weights(columns, areas));
+    let widths = apportion(cols, &weigh_columns(columns, areas));
     let heights = columns.iter().map(|column| {
         let areas: Vec<f64> = column.iter().map(|&node| areas[node]).collect();
         apportion(rows, &areas)
@@ -63,9 +63,11 @@ pub fn br_in(
     Layout::new(rows, cols, rects)
 }
 
-/// The sum of half-perimeters that `areas` have in `columns` before rounding to whole blocks:
-/// `Σ_j rows + p_j · w_j` over the columns, of `p_j` nodes of positive area and width `w_j` each. In
-/// blocks. With the columns of [`br_columns()`](super::br_columns()) it is the least possible.
+/// Returns the sum of half-perimeters of `areas` in `columns`, in blocks, before rounding to whole
+/// blocks.
+///
+/// It is `Σ_j rows + p_j · w_j` over the columns, each with `p_j` nodes of positive area and width
+/// `w_j`. With the columns of [`br_columns()`](super::br_columns()) it is minimal.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`], [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`] and
@@ -76,8 +78,8 @@ pub fn half_perimeters_in(
     rows: u64,
     cols: u64,
 ) -> Result<f64, LayoutError> {
-    check(columns, areas)?;
-    let weights = weights(columns, areas);
+    check_arrangement(columns, areas)?;
+    let weights = weigh_columns(columns, areas);
     let all: f64 = weights.iter().sum();
     let sums = columns.iter().zip(&weights).map(|(column, weight)| {
         match column.iter().filter(|&&node| areas[node] > 0.0).count() {
@@ -89,12 +91,12 @@ pub fn half_perimeters_in(
 }
 
 impl Layout {
-    /// The columns that the rectangles lie in, from left to right, each with its nodes from top to
-    /// bottom: what [`br_in()`] arranges other areas in. `None` if they do not lie in columns over the
-    /// whole height.
+    /// Finds the columns of the rectangles, from left to right, each with its nodes from top to bottom.
+    /// [`br_in()`] arranges other areas in them.
     ///
-    /// A node with an empty rectangle is in the column that its rectangle has the place and the width
-    /// of, if there is one, and else in none.
+    /// Returns `None` if the rectangles do not lie in columns over the whole height. A node with an
+    /// empty rectangle is in the column that has the place and the width of its rectangle. If there is
+    /// no such column, the node is in none.
     #[must_use]
     pub fn columns(&self) -> Option<Vec<Vec<usize>>> {
         let rects = self.rects();
@@ -126,7 +128,7 @@ impl Layout {
     }
 }
 
-/// Puts columns of these widths beside each other, nodes of these heights below each other.
+/// Places columns of these widths side by side, with nodes of these heights from top to bottom.
 pub(super) fn place(
     columns: &[Vec<usize>],
     widths: &[u64],
@@ -149,8 +151,8 @@ pub(super) fn place(
     }
 }
 
-/// Refuses columns that name a node of `nodes` twice, or one that does not exist. Whether each node is
-/// named.
+/// Refuses columns that name a node twice, or a node that does not exist among `nodes`. Returns `true`
+/// for each node that the columns name.
 pub(super) fn check_nodes(columns: &[Vec<usize>], nodes: usize) -> Result<Vec<bool>, LayoutError> {
     let mut named = vec![false; nodes];
     for &index in columns.iter().flatten() {
@@ -163,12 +165,7 @@ pub(super) fn check_nodes(columns: &[Vec<usize>], nodes: usize) -> Result<Vec<bo
     Ok(named)
 }
 
-/// `area` in relation to the largest, so that sums cannot overflow.
-pub(super) fn relative(area: f64, largest: f64) -> f64 {
-    if largest > 0.0 { area / largest } else { 0.0 }
-}
-
-fn check(columns: &[Vec<usize>], areas: &[f64]) -> Result<(), LayoutError> {
+fn check_arrangement(columns: &[Vec<usize>], areas: &[f64]) -> Result<(), LayoutError> {
     check_areas(areas)?;
     let named = check_nodes(columns, areas.len())?;
     match (0..areas.len()).find(|&node| areas[node] > 0.0 && !named[node]) {
@@ -177,16 +174,14 @@ fn check(columns: &[Vec<usize>], areas: &[f64]) -> Result<(), LayoutError> {
     }
 }
 
-/// What the columns' widths are in proportion to.
-fn weights(columns: &[Vec<usize>], areas: &[f64]) -> Vec<f64> {
+/// Sums the areas of each column, relative to the largest area of all.
+fn weigh_columns(columns: &[Vec<usize>], areas: &[f64]) -> Vec<f64> {
     let largest = areas.iter().copied().fold(0.0, f64::max);
-    let weight = |column: &Vec<usize>| {
-        column
-            .iter()
-            .map(|&node| relative(areas[node], largest))
-            .sum()
-    };
-    columns.iter().map(weight).collect()
+    let relative: Vec<f64> = areas.iter().map(|&area| relate(area, largest)).collect();
+    columns
+        .iter()
+        .map(|column| column.iter().map(|&node| relative[node]).sum())
+        .collect()
 }
 
 #[cfg(test)]
@@ -194,20 +189,24 @@ mod tests {
     use super::*;
     use crate::layout::{br, br_columns};
 
+    const AREAS: [f64; 3] = [1.0, 2.0, 0.0];
+
+    fn refusal(columns: &[Vec<usize>]) -> LayoutError {
+        br_in(columns, &AREAS, 4, 4).expect_err("refused")
+    }
+
     #[test]
     fn columns_must_hold_every_node_once() {
-        let areas = [1.0, 2.0, 0.0];
-        let refused = |columns: &[Vec<usize>]| br_in(columns, &areas, 4, 4).expect_err("refused");
-        assert_eq!(refused(&[vec![0]]), LayoutError::NotArranged { index: 1 });
+        assert_eq!(refusal(&[vec![0]]), LayoutError::NotArranged { index: 1 });
         assert_eq!(
-            refused(&[vec![0, 1], vec![0]]),
+            refusal(&[vec![0, 1], vec![0]]),
             LayoutError::Repeated { index: 0 }
         );
         assert_eq!(
-            refused(&[vec![0, 3]]),
+            refusal(&[vec![0, 3]]),
             LayoutError::NoSuchNode { index: 3, nodes: 3 }
         );
-        let layout = br_in(&[vec![], vec![1, 0]], &areas, 3, 4).expect("valid");
+        let layout = br_in(&[vec![], vec![1, 0]], &AREAS, 3, 4).expect("valid");
         assert_eq!(layout.areas(), [4, 8, 0]);
         assert_eq!(layout.columns(), Some(vec![vec![1, 0]]));
         assert_eq!(
@@ -226,14 +225,9 @@ mod tests {
 
     #[test]
     fn what_lies_in_rows_lies_in_no_columns() {
-        let rect = |row, col, cols| Rect {
-            row,
-            col,
-            rows: 1,
-            cols,
-        };
-        let layout = Layout::new(2, 3, vec![rect(0, 0, 3), rect(1, 0, 1), rect(1, 1, 2)]);
-        assert_eq!(layout.expect("tiles").columns(), None);
+        let rects = [(0, 0, 1, 3), (1, 0, 1, 1), (1, 1, 1, 2)].map(Rect::from);
+        let layout = Layout::new(2, 3, rects.to_vec()).expect("tiles");
+        assert_eq!(layout.columns(), None);
         assert_eq!(br(&[1.0], 0, 5).expect("no blocks").columns(), Some(vec![]));
     }
 
@@ -241,11 +235,11 @@ mod tests {
     fn a_kept_arrangement_costs_what_it_should() {
         let areas = [1.0, 1.0, 2.0];
         let best = br_columns(&areas, 100, 100).expect("areas");
-        let sum =
-            |columns: &[Vec<usize>]| half_perimeters_in(columns, &areas, 100, 100).expect("valid");
-        assert_eq!(sum(&best), 100.0 + 2.0 * 50.0 + 150.0);
-        assert_eq!(sum(&[vec![0, 1, 2]]), 400.0);
+        let sum = half_perimeters_in(&best, &areas, 100, 100);
+        assert_eq!(sum, Ok(100.0 + 2.0 * 50.0 + 150.0));
+        let single = [vec![0, 1, 2]];
+        assert_eq!(half_perimeters_in(&single, &areas, 100, 100), Ok(400.0));
         let kept = br_in(&best, &areas, 100, 100).expect("valid");
-        assert_eq!(kept.half_perimeter_sum() as f64, sum(&best));
+        assert_eq!(Ok(kept.half_perimeter_sum() as f64), sum);
     }
 }

@@ -1,8 +1,7 @@
 //! Layouts by speed functions of the area.
 
-use super::kl::kl;
 use super::repair::{repair_within, time_or_never};
-use super::{Layout, LayoutError, Method, Zones, arrange};
+use super::{Layout, LayoutError, Method, arrange, arrange_in};
 use crate::model::SpeedModel;
 use crate::partition::{PartitionError, Partitioner};
 
@@ -10,8 +9,8 @@ use crate::partition::{PartitionError, Partitioner};
 /// the areas by `method`.
 ///
 /// `partitioner` finds areas of equal times, [`arrange()`] their places. Rounding to whole blocks
-/// treats every cut alike, whatever a block costs: where the method keeps columns over the whole height
-/// ([`Method::Kl`], [`Method::Br`] and slices), single rows and columns of blocks then move away from the
+/// treats every cut alike, whatever the cost of a block. If the method keeps columns over the whole
+/// height ([`Method::Kl`], [`Method::Br`]), single rows and columns of blocks then move away from the
 /// slowest node, as by [`repair()`](super::repair()), at most four for each node.
 ///
 /// # Errors
@@ -26,8 +25,8 @@ use crate::partition::{PartitionError, Partitioner};
 ///
 /// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
 /// let models: [&dyn SpeedModel; 2] = [&slow, &fast];
-/// let zones = by_models(Method::Corner, Partitioner::Npa, &models, 16, 16)?;
-/// assert_eq!(zones.areas(), [64, 192]);
+/// let layout = by_models(Method::Recursive, Partitioner::Npa, &models, 16, 16)?;
+/// assert_eq!(layout.areas(), [64, 192]);
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
 pub fn by_models(
@@ -36,36 +35,32 @@ pub fn by_models(
     models: &[&dyn SpeedModel],
     rows: u64,
     cols: u64,
-) -> Result<Zones, LayoutError> {
-    let zones = arrange(method, &areas(partitioner, models, rows, cols)?, rows, cols)?;
-    match method {
-        Method::Kl | Method::Br | Method::RowSlices | Method::ColumnSlices => {
-            repaired(&zones.try_into()?, models).map(Zones::from)
-        }
-        // A grid would lose its rows; the others do not lie in columns.
-        Method::Cartesian | Method::Recursive | Method::Corner => Ok(zones),
-    }
+) -> Result<Layout, LayoutError> {
+    let areas = find_areas(partitioner, models, rows, cols)?;
+    let layout = arrange(method, &areas, rows, cols)?;
+    repair_columns(method, layout, models)
 }
 
-/// As [`by_models()`] for [`kl()`] in a given grid: `columns`, from left to right, each with its nodes
-/// from top to bottom.
+/// Divides as [`by_models()`] does, in the given `columns`, from left to right, each with its nodes from
+/// top to bottom.
 ///
 /// # Errors
-/// Those of [`by_models()`]; [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`], and
-/// [`LayoutError::NotArranged`] for a node with work, if the columns do not hold every node once.
+/// Those of [`by_models()`] and of [`arrange_in()`].
 pub fn by_models_in(
+    method: Method,
     columns: &[Vec<usize>],
     partitioner: Partitioner,
     models: &[&dyn SpeedModel],
     rows: u64,
     cols: u64,
 ) -> Result<Layout, LayoutError> {
-    let areas = areas(partitioner, models, rows, cols)?;
-    repaired(&kl(&areas, columns, rows, cols)?, models)
+    let areas = find_areas(partitioner, models, rows, cols)?;
+    let layout = arrange_in(method, columns, &areas, rows, cols)?;
+    repair_columns(method, layout, models)
 }
 
-/// Areas of equal times.
-fn areas(
+/// Finds areas of equal times.
+fn find_areas(
     partitioner: Partitioner,
     models: &[&dyn SpeedModel],
     rows: u64,
@@ -73,8 +68,8 @@ fn areas(
 ) -> Result<Vec<f64>, LayoutError> {
     let total = rows
         .checked_mul(cols)
-        .filter(|&total| total <= i64::MAX as u64);
-    let total = total.ok_or(LayoutError::TooLarge { rows, cols })?;
+        .filter(|&total| total <= i64::MAX as u64)
+        .ok_or(LayoutError::TooLarge { rows, cols })?;
     let partition = partitioner
         .divide(models, total)
         .map_err(|error| match error {
@@ -84,11 +79,21 @@ fn areas(
     Ok(partition.units.iter().map(|&d| d as f64).collect())
 }
 
-fn repaired(layout: &Layout, models: &[&dyn SpeedModel]) -> Result<Layout, LayoutError> {
-    let time_s = |node: usize, rows: u64, cols: u64| {
-        time_or_never(models[node].time_s((rows * cols) as f64))
-    };
-    repair_within(layout, &time_s, 4 * models.len())
+/// Repairs a layout of columns over the whole height; leaves any other as it is.
+fn repair_columns(
+    method: Method,
+    layout: Layout,
+    models: &[&dyn SpeedModel],
+) -> Result<Layout, LayoutError> {
+    match method {
+        Method::Kl | Method::Br => repair_within(
+            &layout,
+            &|node, rows, cols| time_or_never(models[node].time_s((rows * cols) as f64)),
+            4 * models.len(),
+        ),
+        // A grid would lose its rows; rectangles by cuts do not lie in columns.
+        Method::Cartesian | Method::CartesianSums | Method::Recursive => Ok(layout),
+    }
 }
 
 #[cfg(test)]
@@ -98,8 +103,8 @@ mod tests {
     use super::*;
     use crate::model::{Cpm, Knot, Polyline};
 
-    fn slowest(zones: &Zones, models: &[&dyn SpeedModel]) -> f64 {
-        let areas = zones.areas();
+    fn slowest_s(layout: &Layout, models: &[&dyn SpeedModel]) -> f64 {
+        let areas = layout.areas();
         let times = models.iter().zip(&areas);
         times
             .map(|(model, &d)| model.time_s(d as f64))
@@ -115,11 +120,11 @@ mod tests {
         ) {
             let cpms: Vec<Cpm> = speeds.iter().map(|&speed| Cpm { speed }).collect();
             let models: Vec<&dyn SpeedModel> = cpms.iter().map(|cpm| cpm as _).collect();
-            let areas = areas(Partitioner::Gpa, &models, rows, cols).expect("valid");
+            let areas = find_areas(Partitioner::Gpa, &models, rows, cols).expect("valid");
             for method in Method::ALL {
                 let arranged = arrange(method, &areas, rows, cols).expect("valid");
                 let found = by_models(method, Partitioner::Gpa, &models, rows, cols).expect("valid");
-                prop_assert!(slowest(&found, &models) <= slowest(&arranged, &models), "{}", method);
+                prop_assert!(slowest_s(&found, &models) <= slowest_s(&arranged, &models), "{}", method);
             }
         }
     }
@@ -127,27 +132,27 @@ mod tests {
     #[test]
     fn rounding_does_not_push_a_node_over_its_cliff() {
         // Fifty times slower beyond 30 blocks.
-        let knot = |d, speed| Knot { d, speed };
-        let cliff = Polyline::from_knots(vec![knot(30.0, 100.0), knot(31.0, 2.0)]).expect("valid");
+        let knots = [(30.0, 100.0), (31.0, 2.0)].map(|(d, speed)| Knot { d, speed });
+        let cliff = Polyline::from_knots(knots.to_vec()).expect("valid");
         let steady = Cpm { speed: 100.0 };
         let models: [&dyn SpeedModel; 2] = [&cliff, &steady];
         // Rows of 7 blocks: 30 areas are 4.3 of them, and 5 do not fit.
-        let zones = by_models(Method::RowSlices, Partitioner::Gpa, &models, 9, 7).expect("valid");
-        assert_eq!(zones.areas(), [28, 35]);
         let columns = [vec![0, 1]];
-        let kept = by_models_in(&columns, Partitioner::Gpa, &models, 9, 7).expect("valid");
+        let kept =
+            by_models_in(Method::Kl, &columns, Partitioner::Gpa, &models, 9, 7).expect("valid");
         assert_eq!(kept.areas(), [28, 35]);
+    }
+
+    fn refusal(columns: &[Vec<usize>]) -> LayoutError {
+        let good = Cpm { speed: 1.0 };
+        by_models_in(Method::Kl, columns, Partitioner::Gpa, &[&good, &good], 4, 4)
+            .expect_err("refused")
     }
 
     #[test]
     fn grids_that_lack_a_node_are_refused() {
-        let good = Cpm { speed: 1.0 };
-        let models: [&dyn SpeedModel; 2] = [&good, &good];
-        let refused = |columns: &[Vec<usize>]| {
-            by_models_in(columns, Partitioner::Gpa, &models, 4, 4).expect_err("refused")
-        };
-        assert_eq!(refused(&[vec![1]]), LayoutError::NotArranged { index: 0 });
-        let twice = refused(&[vec![1, 0], vec![1]]);
+        assert_eq!(refusal(&[vec![1]]), LayoutError::NotArranged { index: 0 });
+        let twice = refusal(&[vec![1, 0], vec![1]]);
         assert_eq!(twice, LayoutError::Repeated { index: 1 });
     }
 }

@@ -1,32 +1,42 @@
-//! The communication minimising algorithm: rectangles in columns.
+//! The communication minimising algorithm (CMA): rectangles in columns.
+//!
+//! # Deviations
+//!
+//! * **CMA**: the paper tiles a unit square (Clarke et al. 2012, section 3; thesis, 5.1.2); here true rows
+//!   and columns of blocks are tiled, with widths and heights by Jefferson's method, because that
+//!   minimises the largest time.
+//! * **search for the columns**: the paper fills a table of p² costs; here one binary search a node
+//!   finds the same minimum in O(p log p) time, because the quadrangle inequality allows it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::arrangement::{br_in, relative};
+use super::areas::{check_areas, sort_ascending, to_shares};
+use super::arrangement::br_in;
 use super::{Layout, LayoutError};
 
 /// Arranges one rectangle per node, of areas in proportion to `areas`, in columns over a matrix of
 /// `rows × cols` blocks so that the sum of half-perimeters is minimal.
 ///
-/// The areas are sorted ascending and cut into columns, each a run of consecutive nodes as wide as its
-/// share of the matrix. With `W(j, q)` the width that nodes `j+1 ..= q` need together,
+/// The areas are sorted in ascending order and cut into columns. Each column is a run of consecutive
+/// nodes, and its width is its share of the matrix. With `W(j, q)` the width that nodes `j+1 ..= q`
+/// need together,
 ///
 /// `F[0] = 0`, `F[q] = min_{0 ≤ j < q} F[j] + rows + (q - j) · W(j, q)`
 ///
-/// is the least sum for the first `q` nodes. Beaumont et al. tile the unit square; here the true
-/// heights and widths enter, so that a long matrix gets columns that suit it. The columns are placed
-/// in whole blocks by [`br_in()`], which also says how far rounding moves the areas.
+/// is the least sum for the first `q` nodes. Beaumont et al. tile the unit square. Here the true heights
+/// and widths enter, so that a long matrix gets columns that suit it. [`br_in()`] places the columns in
+/// whole blocks; its documentation says how far rounding moves the areas.
 ///
 /// O(p log p) time, O(p) memory, where Beaumont et al. fill a table of p² entries. That is possible
-/// because the best `j` never decreases with `q`: the cost `(q - j) · W(j, q)` is a number of nodes
+/// because the best `j` never decreases with `q`. The cost `(q - j) · W(j, q)` is a number of nodes
 /// times a width, and both add up over runs. For adjacent runs `X`, `Y`, `Z` of `n` nodes and widths
 /// `w` each,
 ///
 /// `cost(XYZ) + cost(Y) - cost(XY) - cost(YZ) = n_X w_Z + n_Z w_X ≥ 0`,
 ///
-/// which is the quadrangle inequality. So once a later start of the last column is as good as an
-/// earlier one, it remains so, and one binary search finds where that happens.
+/// which is the quadrangle inequality. So a later start of the last column, once it is as good as an
+/// earlier one, remains so. One binary search finds the node from which that holds.
 ///
 /// A node of area 0, or of less than rounding leaves, gets an empty rectangle.
 ///
@@ -51,15 +61,15 @@ pub fn br(areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
     br_in(&br_columns(areas, rows, cols)?, areas, rows, cols)
 }
 
-/// The columns that [`br()`] chooses, from left to right, each with its nodes from top to bottom. Nodes
-/// of area 0 are in none.
+/// Chooses the columns of [`br()`], from left to right, each with its nodes from top to bottom. Nodes of
+/// area 0 are in none.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area.
 pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>, LayoutError> {
     check_areas(areas)?;
-    let order = ascending(areas);
-    let shares = shares(order.iter().map(|&node| areas[node]));
+    let order = sort_ascending(areas);
+    let shares = to_shares(order.iter().map(|&node| areas[node]));
     let (_, columns) = best_columns(&shares, rows as f64, cols as f64);
     Ok(columns
         .into_iter()
@@ -67,9 +77,11 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
         .collect())
 }
 
-/// What no arrangement of rectangles of these proportions can go below in its sum of half-perimeters:
-/// `Σ 2 √a_i`, every rectangle a square, the areas scaled to sum to `rows · cols`. 0 if no area is
-/// positive. In blocks, and before rounding to whole blocks.
+/// Returns the lower bound of the sum of half-perimeters of rectangles in proportion to `areas`, in
+/// blocks, before rounding to whole blocks.
+///
+/// It is `Σ 2 √a_i`, every rectangle a square, with the areas scaled to sum to `rows · cols`; 0 if no
+/// area is positive.
 ///
 /// # References
 /// Beaumont, Boudet, Rastello and Robert 2001.
@@ -77,43 +89,15 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
 pub fn lower_bound(areas: &[f64], rows: u64, cols: u64) -> f64 {
     let matrix = rows as f64 * cols as f64;
     let positive = areas.iter().copied().filter(|&area| area > 0.0);
-    let shares = shares(positive);
-    let half_perimeters = shares.iter().map(|share| 2.0 * (share * matrix).sqrt());
+    let half_perimeters = to_shares(positive)
+        .into_iter()
+        .map(|share| 2.0 * (share * matrix).sqrt());
     // A sum of nothing would be -0.
     half_perimeters.fold(0.0, |sum, each| sum + each)
 }
 
-/// Refuses areas that are negative or not finite.
-pub(super) fn check_areas(areas: &[f64]) -> Result<(), LayoutError> {
-    match areas
-        .iter()
-        .enumerate()
-        .find(|(_, area)| !(area.is_finite() && **area >= 0.0))
-    {
-        Some((index, &area)) => Err(LayoutError::InvalidArea { index, area }),
-        None => Ok(()),
-    }
-}
-
-/// The nodes of positive area, the smallest first, ties by index.
-pub(super) fn ascending(areas: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..areas.len()).filter(|&node| areas[node] > 0.0).collect();
-    order.sort_by(|&a, &b| areas[a].total_cmp(&areas[b]));
-    order
-}
-
-/// `areas` as fractions of their sum; all 0 if that is 0.
-pub(super) fn shares(areas: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
-    let largest = areas.clone().fold(0.0, f64::max);
-    let relative = areas.map(|area| relative(area, largest));
-    let sum: f64 = relative.clone().sum();
-    relative
-        .map(|area| if sum > 0.0 { area / sum } else { 0.0 })
-        .collect()
-}
-
-/// The costs of the columns that end before a node.
-struct Table {
+/// Least costs of the columns that end before a node.
+struct ColumnCosts {
     height: f64,
     width: f64,
     /// Sums of the shares before each node.
@@ -122,16 +106,16 @@ struct Table {
     least: Vec<f64>,
 }
 
-impl Table {
-    /// The least sum for the first `q` nodes if the last column starts with node `j`.
+impl ColumnCosts {
+    /// Returns the least sum for the first `q` nodes if the last column starts with node `j`.
     fn cost(&self, j: usize, q: usize) -> f64 {
         let width = (self.before[q] - self.before[j]) * self.width;
         self.least[j] + self.height + (q - j) as f64 * width
     }
 
-    /// The first `q > from` up to `end` from which on starting with node `late` costs no more than
+    /// Finds the first `q > from` up to `end` from which on starting with node `late` costs no more than
     /// with node `early`, or `end + 1`.
-    fn takes_over(&self, late: usize, early: usize, from: usize, end: usize) -> usize {
+    fn find_takeover(&self, late: usize, early: usize, from: usize, end: usize) -> usize {
         let (mut low, mut high) = (from + 1, end + 1);
         while low < high {
             let middle = low.midpoint(high);
@@ -145,15 +129,15 @@ impl Table {
     }
 }
 
-/// Cuts `shares` (ascending, summing to 1) into the columns of least total half-perimeter on a matrix
-/// of `height × width`; also that total.
+/// Cuts `shares` (ascending, summing to 1) into the columns of the least sum of half-perimeters on
+/// a matrix of `height × width`. Returns that sum and the columns.
 pub(super) fn best_columns(shares: &[f64], height: f64, width: f64) -> (f64, Vec<Range<usize>>) {
     let n = shares.len();
     let before = shares.iter().scan(0.0, |sum, share| {
         *sum += share;
         Some(*sum)
     });
-    let mut table = Table {
+    let mut table = ColumnCosts {
         height,
         width,
         before: [0.0].into_iter().chain(before).collect(),
@@ -181,8 +165,8 @@ pub(super) fn best_columns(shares: &[f64], height: f64, width: f64) -> (f64, Vec
     (table.least[n], columns)
 }
 
-/// Adds the start `q` behind those of `starts` that remain better for some column's end up to `n`.
-fn add_start(starts: &mut VecDeque<(usize, usize)>, table: &Table, q: usize, n: usize) {
+/// Adds the start `q` after those of `starts` that remain better for some column's end up to `n`.
+fn add_start(starts: &mut VecDeque<(usize, usize)>, table: &ColumnCosts, q: usize, n: usize) {
     let mut from = q + 1;
     while let Some(&(last, best_from)) = starts.back() {
         let first = best_from.max(q + 1);
@@ -190,7 +174,7 @@ fn add_start(starts: &mut VecDeque<(usize, usize)>, table: &Table, q: usize, n: 
             starts.pop_back();
             from = first;
         } else {
-            from = table.takes_over(q, last, first, n);
+            from = table.find_takeover(q, last, first, n);
             break;
         }
     }
@@ -205,15 +189,16 @@ mod tests {
 
     use super::*;
 
-    fn cost(shares: &[f64], columns: &[Range<usize>], height: f64, width: f64) -> f64 {
-        let column = |c: &Range<usize>| {
-            height + c.len() as f64 * shares[c.clone()].iter().sum::<f64>() * width
-        };
-        columns.iter().map(column).sum()
+    /// Sums the half-perimeters of columns.
+    fn sum_columns(shares: &[f64], columns: &[Range<usize>], height: f64, width: f64) -> f64 {
+        let shares_of = columns.iter().map(|column| &shares[column.clone()]);
+        shares_of
+            .map(|shares| height + shares.len() as f64 * shares.iter().sum::<f64>() * width)
+            .sum()
     }
 
-    /// Every way to cut `n` nodes into runs, one bit for each possible cut.
-    fn all_columns(n: usize) -> impl Iterator<Item = Vec<Range<usize>>> {
+    /// Lists the cuts of `n` nodes into runs, one bit for each possible cut.
+    fn list_columns(n: usize) -> impl Iterator<Item = Vec<Range<usize>>> {
         (0..1_u32 << (n - 1)).map(move |cuts| {
             let inner = (1..n).filter(|i| cuts >> (i - 1) & 1 == 1);
             let bounds: Vec<usize> = [0].into_iter().chain(inner).chain([n]).collect();
@@ -230,22 +215,23 @@ mod tests {
         ) {
             let mut areas = areas;
             areas.sort_by(f64::total_cmp);
-            let shares = shares(areas.iter().copied());
-            let found = cost(&shares, &best_columns(&shares, height, width).1, height, width);
-            let least = all_columns(shares.len())
-                .map(|columns| cost(&shares, &columns, height, width))
+            let shares = to_shares(areas.iter().copied());
+            let found = sum_columns(&shares, &best_columns(&shares, height, width).1, height, width);
+            let least = list_columns(shares.len())
+                .map(|columns| sum_columns(&shares, &columns, height, width))
                 .fold(f64::INFINITY, f64::min);
             prop_assert!(found <= least * (1.0 + 1e-12), "{found} > {least}");
         }
     }
 
-    /// The recurrence itself.
+    /// Evaluates the recurrence itself.
     fn least_sum(shares: &[f64], height: f64, width: f64) -> f64 {
         let mut least = vec![0.0; shares.len() + 1];
         for q in 1..=shares.len() {
-            let sum = |j: usize| shares[j..q].iter().sum::<f64>();
-            let costs = (0..q).map(|j| least[j] + height + (q - j) as f64 * (sum(j) * width));
-            least[q] = costs.fold(f64::INFINITY, f64::min);
+            least[q] = (0..q)
+                .map(|j| (j, shares[j..q].iter().sum::<f64>() * width))
+                .map(|(j, column)| least[j] + height + (q - j) as f64 * column)
+                .fold(f64::INFINITY, f64::min);
         }
         least[shares.len()]
     }
@@ -263,8 +249,8 @@ mod tests {
             let mut areas: Vec<f64> =
                 exponents.iter().map(|e| 10_f64.powf((e * level).round() / level)).collect();
             areas.sort_by(f64::total_cmp);
-            let shares = shares(areas.iter().copied());
-            let found = cost(&shares, &best_columns(&shares, height, width).1, height, width);
+            let shares = to_shares(areas.iter().copied());
+            let found = sum_columns(&shares, &best_columns(&shares, height, width).1, height, width);
             let least = least_sum(&shares, height, width);
             prop_assert!(found <= least * (1.0 + 1e-12), "{found} > {least}");
         }

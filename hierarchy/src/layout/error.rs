@@ -1,9 +1,9 @@
-//! What makes a layout impossible.
+//! Errors of layouts.
 
 use super::{Method, Rect};
 use crate::partition::PartitionError;
 
-/// Why rectangles are not a layout, or areas cannot be laid out.
+/// The reason why rectangles are no layout, or why areas cannot be laid out.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -43,7 +43,7 @@ pub enum LayoutError {
         /// Index of the other.
         second: usize,
     },
-    /// Some blocks belong to nobody.
+    /// Some blocks have no owner.
     #[error("{covered} of {total} blocks have an owner")]
     Gap {
         /// Blocks that some rectangle covers.
@@ -67,26 +67,12 @@ pub enum LayoutError {
         /// Width of the matrix in blocks.
         cols: u64,
     },
-    /// A zone of more rectangles than an L needs.
-    #[error("node {index}: a zone of {rects} rectangles; at most 2 are possible")]
-    TooManyRects {
-        /// Index of the node.
-        index: usize,
-        /// How many rectangles its zone has.
-        rects: usize,
-    },
-    /// A zone that no single rectangle is.
-    #[error("node {index}: its zone is not one rectangle")]
-    NotOneRect {
-        /// Index of the node.
-        index: usize,
-    },
     /// An arrangement names a node that does not exist.
     #[error("the arrangement names node {index} of {nodes}")]
     NoSuchNode {
         /// The index it names.
         index: usize,
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: usize,
     },
     /// An arrangement names a node twice.
@@ -106,16 +92,22 @@ pub enum LayoutError {
     Ragged {
         /// Index of the column.
         column: usize,
-        /// How many nodes it has.
+        /// Number of its nodes.
         nodes: usize,
-        /// How many nodes the first column has.
+        /// Number of nodes of the first column.
         expected: usize,
     },
-    /// A node without speed in a grid, where its row or its column would have to stand still with it.
+    /// A node of speed 0 in a grid: its whole row or column would get no blocks.
     #[error("node {index} has speed 0 and cannot hold a place in a grid")]
     IdleInGrid {
         /// Index of the node.
         index: usize,
+    },
+    /// Columns for a method that chooses its own.
+    #[error("the layout method {method} takes no columns")]
+    OwnColumns {
+        /// The method.
+        method: Method,
     },
     /// The rectangles do not lie in columns.
     #[error("the rectangles do not lie in columns over the whole height")]
@@ -132,16 +124,16 @@ pub enum LayoutError {
         /// The time in seconds.
         time_s: f64,
     },
-    /// The nodes' models cannot be partitioned; a device of this error is a node.
+    /// The nodes' models cannot be partitioned. A device of this error is a node.
     #[error(transparent)]
     Partition(#[from] PartitionError),
-    /// A method name that nobody knows.
+    /// An unknown method name.
     #[error(
         "unknown layout method \"{name}\": expected one of {}",
-        Method::names()
+        Method::list_names()
     )]
     UnknownMethod {
-        /// The name.
+        /// The name given.
         name: String,
     },
 }

@@ -1,4 +1,10 @@
 //! The 1.5D matrix partitioning algorithm.
+//!
+//! # Deviations
+//!
+//! * **FPM-BR**: the thesis ends with the rectangles of the CMA (5.1.4); here single rows and columns of
+//!   blocks then move away from the slowest node, because rounding treats every cut alike, whatever the
+//!   cost of a block.
 
 use super::{Layout, LayoutError, Method, by_models};
 use crate::model::SpeedModel;
@@ -10,9 +16,9 @@ use crate::partition::Partitioner;
 ///
 /// Height and width are one problem size, `d = rows_i · cols_i` blocks, so that a one-dimensional
 /// model, measured on squares, describes a node. [`gpa()`](crate::partition::gpa()) finds the areas and
-/// [`br()`](super::br()) their places. Since the latter makes nearly squares, the models hold for the
-/// rectangles they lead to. Then single rows and columns of blocks move away from the slowest node: this
-/// is [`by_models()`] of [`Method::Br`].
+/// [`br()`](super::br()) their places. The latter makes nearly squares, so the models hold for its
+/// rectangles. Then single rows and columns of blocks move away from the slowest node. All of this is
+/// [`by_models()`] of [`Method::Br`].
 ///
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
@@ -32,7 +38,7 @@ use crate::partition::Partitioner;
 /// # References
 /// Clarke's thesis, section 5.1.4.
 pub fn fpm_br(models: &[&dyn SpeedModel], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
-    by_models(Method::Br, Partitioner::Gpa, models, rows, cols)?.try_into()
+    by_models(Method::Br, Partitioner::Gpa, models, rows, cols)
 }
 
 #[cfg(test)]

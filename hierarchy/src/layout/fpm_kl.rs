@@ -1,4 +1,18 @@
 //! Columns by speed functions of height and width.
+//!
+//! # Deviations
+//!
+//! * **end of FPM-KL**: the thesis repeats step 3 until the times are balanced (5.1.3); here the iteration
+//!   also ends when widths come back, or after `max_iterations`, and the division of the smallest largest
+//!   time is the result, because step 3 takes speeds for constants and the widths may never settle.
+//! * **widths in FPM-KL**: the thesis leaves rounding open (5.1.3); here [`apportion()`] makes whole blocks of
+//!   widths, and a column of width 0 has the speeds of width 1, because it could not come back otherwise.
+//! * **grid of FPM-KL**: the thesis takes columns of equally many nodes (5.1.3); here columns may hold
+//!   unlike numbers of nodes and a node in no column gets nothing, because a prime number of nodes has no
+//!   grid.
+//! * **repair after FPM-KL**: the thesis ends with the iteration (5.1.3); here single rows and columns of
+//!   blocks then move away from the slowest node, because rounding treats every cut alike, whatever the
+//!   cost of a block.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -11,15 +25,17 @@ use super::{Layout, LayoutError, Rect};
 use crate::model::{SpeedModel, Surface};
 use crate::partition::{Partition, PartitionError, apportion, even, gpa};
 
-/// A speed function of two sizes, the height and the width of a rectangle: a surface over both.
+/// A speed function of the height and the width of a rectangle: a surface over both.
 pub trait SpeedSurface {
-    /// The section at `width` columns of blocks, `width ≥ 1`: a model of which the units are rows of
-    /// blocks, so that its time at `m` is that of `m × width` blocks.
+    /// Returns the section at `width` columns of blocks, `width ≥ 1`.
+    ///
+    /// The section is a model with rows of blocks as units: its time at `m` is the time of `m × width`
+    /// blocks.
     fn section(&self, width: u64) -> Box<dyn SpeedModel + '_>;
 }
 
 impl SpeedSurface for Surface {
-    /// The section [at that width](Surface::at_width).
+    /// Returns the section [at that width](Surface::at_width).
     ///
     /// # Panics
     /// If `width` is 0.
@@ -31,7 +47,7 @@ impl SpeedSurface for Surface {
     }
 }
 
-/// When [`fpm_kl()`] stops.
+/// The conditions that end [`fpm_kl()`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FpmKlConfig {
@@ -51,7 +67,7 @@ impl Default for FpmKlConfig {
     }
 }
 
-/// Where [`fpm_kl()`] ended.
+/// The result of [`fpm_kl()`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FpmKl {
     /// The layout with the smallest largest time of all that were computed.
@@ -62,8 +78,8 @@ pub struct FpmKl {
     pub imbalance: f64,
     /// Divisions that were computed.
     pub iterations: u32,
-    /// Whether the iteration found an imbalance of at most `epsilon`. Single blocks that move afterwards
-    /// make the largest time fall, and may make the smallest one fall more.
+    /// `true` if the iteration found an imbalance of at most `epsilon`. Single blocks that move
+    /// afterwards reduce the largest time, and may reduce the smallest one more.
     pub converged: bool,
 }
 
@@ -74,18 +90,11 @@ pub struct FpmKl {
 /// 1. the sections of the surfaces at a column's width are one-dimensional models, by which [`gpa()`]
 ///    divides the rows among the column's nodes;
 /// 2. if the times of all nodes differ by at most `epsilon`, that is the solution;
-/// 3. otherwise the columns become as wide as is in proportion to the sums of the speeds that their
-///    nodes showed, `Σ_i m_i · n / t_i` blocks per second.
+/// 3. otherwise each column gets a width in proportion to the sum of its nodes' speeds,
+///    `Σ_i m_i · n / t_i` blocks per second.
 ///
-/// Deviations from the thesis:
-/// * the third step takes speeds for constants, so that the widths may never settle. The iteration
-///   also ends when widths come back, or after `max_iterations`, and the division of the smallest
-///   largest time is the result, not the last one.
-/// * widths are whole blocks, rounded by [`apportion()`]. A column that gets none has its models' speeds
-///   at a width of one, by which it can come back.
-/// * the columns may hold unlike numbers of nodes. A node in no column gets nothing.
-/// * at the end, single rows and columns of blocks move away from the slowest node while that makes the
-///   largest time fall, as by [`repair()`](super::repair()), at most four for each node.
+/// At the end single rows and columns of blocks move away from the slowest node while that reduces the
+/// largest time, as by [`repair()`](super::repair()), at most four for each node.
 ///
 /// # Errors
 /// [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`]; [`LayoutError::NoArea`] if there are blocks
@@ -97,7 +106,7 @@ pub struct FpmKl {
 /// use isochron_hierarchy::layout::{FpmKlConfig, SpeedSurface, fpm_kl};
 /// use isochron_hierarchy::model::{Cpm, SpeedModel};
 ///
-/// /// As many blocks per second at every height and width.
+/// /// The same speed in blocks per second at every height and width.
 /// struct Flat(f64);
 ///
 /// impl SpeedSurface for Flat {
@@ -126,9 +135,9 @@ pub fn fpm_kl(
 ) -> Result<FpmKl, LayoutError> {
     check_nodes(columns, surfaces.len())?;
     let columns: Vec<Vec<usize>> = columns.iter().filter(|c| !c.is_empty()).cloned().collect();
-    // Also says whether there are nodes, and countably many blocks.
-    let first = first_layout(&columns, surfaces.len(), rows, cols)?;
-    let problem = Problem {
+    // Also checks that there are nodes, and countably many blocks.
+    let first = lay_out_evenly(&columns, surfaces.len(), rows, cols)?;
+    let divider = ColumnDivider {
         surfaces,
         columns: &columns,
         rows,
@@ -147,31 +156,31 @@ pub fn fpm_kl(
     let mut widths = even(columns.len(), cols);
     let mut seen = HashSet::new();
     for iteration in 1..=config.max_iterations.max(1) {
-        let division = problem.divide(&widths)?;
-        let imbalance = imbalance(&division.times_s);
-        let largest_s = largest(&division.times_s);
+        let divided = divider.divide(&widths)?;
+        let imbalance = measure_imbalance(&divided.times_s);
+        let largest_s = largest_of(&divided.times_s);
         best.iterations = iteration;
         if iteration == 1 || largest_s < least_s {
             least_s = largest_s;
             let mut rects = vec![Rect::default(); surfaces.len()];
-            place(&columns, &widths, &division.heights, &mut rects);
+            place(&columns, &widths, &divided.heights, &mut rects);
             best.layout = Layout::new(rows, cols, rects)?;
             best.imbalance = imbalance;
             best.converged = imbalance <= config.epsilon;
-            best.times_s = division.times_s;
+            best.times_s = divided.times_s;
         }
-        let next = apportion(cols, &division.speeds);
+        let next = apportion(cols, &divided.speeds);
         if imbalance <= config.epsilon || !seen.insert(widths) || seen.contains(&next) {
             break;
         }
         widths = next;
     }
-    problem.repair(&mut best)?;
+    divider.repair(&mut best)?;
     Ok(best)
 }
 
-/// What is divided.
-struct Problem<'a> {
+/// Divides the rows of given columns among their nodes.
+struct ColumnDivider<'a> {
     surfaces: &'a [&'a dyn SpeedSurface],
     /// None of them empty.
     columns: &'a [Vec<usize>],
@@ -179,7 +188,7 @@ struct Problem<'a> {
 }
 
 /// The best heights for given widths.
-struct Division {
+struct DividedColumns {
     /// Heights of each column's nodes.
     heights: Vec<Vec<u64>>,
     /// Times of all nodes.
@@ -188,10 +197,10 @@ struct Division {
     speeds: Vec<f64>,
 }
 
-impl Problem<'_> {
-    /// Step 1, and the speeds of step 3.
-    fn divide(&self, widths: &[u64]) -> Result<Division, LayoutError> {
-        let mut division = Division {
+impl ColumnDivider<'_> {
+    /// Does step 1, and computes the speeds of step 3.
+    fn divide(&self, widths: &[u64]) -> Result<DividedColumns, LayoutError> {
+        let mut divided = DividedColumns {
             heights: Vec::with_capacity(widths.len()),
             times_s: vec![0.0; self.surfaces.len()],
             speeds: Vec::with_capacity(widths.len()),
@@ -199,46 +208,54 @@ impl Problem<'_> {
         for (column, &width) in self.columns.iter().zip(widths) {
             let slice = width.max(1);
             let Partition { units, times_s } = self.divide_column(column, slice)?;
-            let speed = |(&m, &t_s): (&u64, &f64)| match m {
-                0 => 0.0,
-                _ => m as f64 * slice as f64 / t_s,
-            };
-            division
-                .speeds
-                .push(units.iter().zip(&times_s).map(speed).sum());
+            let busy = units.iter().zip(&times_s).filter(|(m, _)| **m > 0);
+            let speeds = busy.map(|(&m, &t_s)| m as f64 * slice as f64 / t_s);
+            divided.speeds.push(speeds.sum());
             if width > 0 {
                 for (&node, t_s) in column.iter().zip(times_s) {
-                    division.times_s[node] = t_s;
+                    divided.times_s[node] = t_s;
                 }
             }
-            division.heights.push(units);
+            divided.heights.push(units);
         }
-        Ok(division)
+        Ok(divided)
     }
 
-    /// Moves single blocks if that makes the largest time fall.
+    /// Moves single blocks if that reduces the largest time.
     fn repair(&self, found: &mut FpmKl) -> Result<(), LayoutError> {
-        let sections: RefCell<HashMap<(usize, u64), Box<dyn SpeedModel + '_>>> = RefCell::default();
-        let time_s = |node: usize, rows: u64, cols: u64| {
-            let mut sections = sections.borrow_mut();
-            let section = sections
-                .entry((node, cols))
-                .or_insert_with(|| self.surfaces[node].section(cols));
-            time_or_never(section.time_s(rows as f64))
-        };
-        let layout = repair_within(&found.layout, &time_s, 4 * self.surfaces.len())?;
+        let sections = RefCell::new(HashMap::new());
+        let layout = repair_within(
+            &found.layout,
+            &|node, rows, cols| self.section_time_s(&sections, node, rows, cols),
+            4 * self.surfaces.len(),
+        )?;
         let rects = layout.rects().iter().enumerate();
         let times = rects.map(|(node, rect)| match rect.is_empty() {
             true => 0.0,
-            false => time_s(node, rect.rows, rect.cols),
+            false => self.section_time_s(&sections, node, rect.rows, rect.cols),
         });
         let times_s: Vec<f64> = times.collect();
-        if largest(&times_s) < largest(&found.times_s) {
-            found.imbalance = imbalance(&times_s);
+        if largest_of(&times_s) < largest_of(&found.times_s) {
+            found.imbalance = measure_imbalance(&times_s);
             found.times_s = times_s;
             found.layout = layout;
         }
         Ok(())
+    }
+
+    /// Returns a node's time for `rows × cols` blocks, by sections that are kept.
+    fn section_time_s<'s>(
+        &'s self,
+        sections: &RefCell<KeptSections<'s>>,
+        node: usize,
+        rows: u64,
+        cols: u64,
+    ) -> f64 {
+        let mut sections = sections.borrow_mut();
+        let section = sections
+            .entry((node, cols))
+            .or_insert_with(|| self.surfaces[node].section(cols));
+        time_or_never(section.time_s(rows as f64))
     }
 
     fn divide_column(&self, column: &[usize], width: u64) -> Result<Partition, LayoutError> {
@@ -259,8 +276,11 @@ impl Problem<'_> {
     }
 }
 
-/// A layout of equally wide columns of equally high nodes.
-fn first_layout(
+/// Sections by node and width.
+type KeptSections<'s> = HashMap<(usize, u64), Box<dyn SpeedModel + 's>>;
+
+/// Makes a layout of equally wide columns of equally high nodes.
+fn lay_out_evenly(
     columns: &[Vec<usize>],
     nodes: usize,
     rows: u64,
@@ -275,14 +295,14 @@ fn first_layout(
     Layout::new(rows, cols, rects)
 }
 
-fn largest(times_s: &[f64]) -> f64 {
+fn largest_of(times_s: &[f64]) -> f64 {
     times_s.iter().copied().fold(0.0, f64::max)
 }
 
-/// The largest relative difference between two times of nodes with work.
-fn imbalance(times_s: &[f64]) -> f64 {
-    let busy = || times_s.iter().copied().filter(|&t_s| t_s > 0.0);
-    let (least, largest) = (busy().fold(f64::INFINITY, f64::min), largest(times_s));
+/// Returns the largest relative difference between two times of nodes with work.
+fn measure_imbalance(times_s: &[f64]) -> f64 {
+    let busy = times_s.iter().copied().filter(|&t_s| t_s > 0.0);
+    let (least, largest) = (busy.fold(f64::INFINITY, f64::min), largest_of(times_s));
     if largest > 0.0 {
         (largest - least) / least
     } else {
@@ -293,15 +313,15 @@ fn imbalance(times_s: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cpm, PiecewiseFpm, Point};
+    use crate::model::{Cpm, PiecewiseFpm, Point, SurfacePoint};
 
-    /// A speed in blocks per second that falls to a twentieth for blocks beyond `memory`.
-    struct Paging {
+    /// A speed in blocks per second that falls to about a twentieth for blocks beyond `memory`.
+    struct PagingSurface {
         speed: f64,
         memory: f64,
     }
 
-    impl SpeedSurface for Paging {
+    impl SpeedSurface for PagingSurface {
         fn section(&self, width: u64) -> Box<dyn SpeedModel + '_> {
             let mut model = PiecewiseFpm::new();
             for m in (1..=40).map(|i| i * i) {
@@ -322,11 +342,11 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_memory_allows() {
-        let small = Paging {
+        let small = PagingSurface {
             speed: 100.0,
             memory: 3000.0,
         };
-        let large = Paging {
+        let large = PagingSurface {
             speed: 100.0,
             memory: 1e9,
         };
@@ -348,51 +368,58 @@ mod tests {
             },
         );
         let even = even.expect("valid");
-        // As even as the few blocks that move afterwards leave it.
+        // Nearly even: a few blocks move afterwards.
         assert!(even.layout.areas()[0] > 8000, "{even:?}");
-        let faster = largest(&found.times_s) < 0.5 * largest(&even.times_s);
-        assert!(faster, "{found:?}");
+        let found_s = largest_of(&found.times_s);
+        assert!(found_s < 0.5 * largest_of(&even.times_s), "{found:?}");
         assert!(found.layout.areas()[0] < 5000, "{found:?}");
     }
 
     #[test]
     fn rounding_is_repaired() {
         // The iteration jumps between columns of 2 and of 5 for the first node, whose memory holds 4.
-        let small = Paging {
+        let small = PagingSurface {
             speed: 100.0,
             memory: 40.0,
         };
-        let large = Paging {
+        let large = PagingSurface {
             speed: 70.0,
             memory: 1e9,
         };
         let surfaces: [&dyn SpeedSurface; 2] = [&small, &large];
         let columns = [vec![0], vec![1]];
         let found = fpm_kl(&surfaces, &columns, 10, 9, &FpmKlConfig::default()).expect("valid");
-        let time_s =
-            |node: usize, rows: u64, cols: u64| surfaces[node].section(cols).time_s(rows as f64);
-        let repaired = crate::layout::repair(&found.layout, &time_s).expect("valid");
+        let repaired = crate::layout::repair(&found.layout, &|node, rows, cols| {
+            surfaces[node].section(cols).time_s(rows as f64)
+        })
+        .expect("valid");
         assert_eq!(repaired.areas(), found.layout.areas());
         assert_eq!(found.layout.areas(), [40, 50]);
-        let expected = [time_s(0, 10, 4), time_s(1, 10, 5)];
+        let expected = [small.section(4), large.section(5)].map(|section| section.time_s(10.0));
         assert_eq!(found.times_s, expected);
+    }
+
+    /// The same speed in blocks per second at every height and width.
+    struct ConstantSurface(f64);
+
+    impl SpeedSurface for ConstantSurface {
+        fn section(&self, width: u64) -> Box<dyn SpeedModel + '_> {
+            Box::new(Cpm {
+                speed: self.0 / width as f64,
+            })
+        }
+    }
+
+    fn divide(
+        surfaces: &[&dyn SpeedSurface],
+        columns: &[Vec<usize>],
+    ) -> Result<FpmKl, LayoutError> {
+        fpm_kl(surfaces, columns, 4, 4, &FpmKlConfig::default())
     }
 
     #[test]
     fn impossible_requests_are_refused() {
-        struct Constant(f64);
-        impl SpeedSurface for Constant {
-            fn section(&self, width: u64) -> Box<dyn SpeedModel + '_> {
-                Box::new(Cpm {
-                    speed: self.0 / width as f64,
-                })
-            }
-        }
-        let (good, bad) = (Constant(1.0), Constant(f64::NAN));
-        let config = FpmKlConfig::default();
-        let divide = |surfaces: &[&dyn SpeedSurface], columns: &[Vec<usize>]| {
-            fpm_kl(surfaces, columns, 4, 4, &config)
-        };
+        let (good, bad) = (ConstantSurface(1.0), ConstantSurface(f64::NAN));
         assert_eq!(
             divide(&[], &[]),
             Err(LayoutError::NoNodes { rows: 4, cols: 4 })
@@ -412,32 +439,32 @@ mod tests {
                 ..
             }))
         ));
-        // More columns than blocks: some have no width, and all rows of theirs are empty.
+        // More columns than blocks: some have no width, so their nodes get no blocks.
         let columns: Vec<Vec<usize>> = (0..6).map(|node| vec![node]).collect();
         let found = divide(&[&good as &dyn SpeedSurface; 6], &columns).expect("valid");
         assert_eq!(found.layout.areas(), [4, 4, 4, 4, 0, 0]);
         assert!(found.converged);
         assert_eq!(
-            fpm_kl(&[&good], &[vec![0]], 0, 4, &config).map(|f| f.converged),
+            fpm_kl(&[&good], &[vec![0]], 0, 4, &FpmKlConfig::default()).map(|f| f.converged),
             Ok(true)
         );
     }
 
+    /// A surface of constant speed, by four points.
+    fn flat_surface(speed: f64) -> Surface {
+        let points = [(4, 4), (8, 4), (4, 8), (8, 8)].map(|(m, n)| SurfacePoint {
+            m,
+            n,
+            t_s: (m * n) as f64 / speed,
+            reps: 1,
+            ci_s: 0.0,
+        });
+        Surface::from_points(points.to_vec()).expect("valid")
+    }
+
     #[test]
     fn measured_surfaces_have_sections() {
-        use crate::model::SurfacePoint;
-        let flat = |speed: f64| {
-            let point = |m: u64, n: u64| SurfacePoint {
-                m,
-                n,
-                t_s: (m * n) as f64 / speed,
-                reps: 1,
-                ci_s: 0.0,
-            };
-            Surface::from_points(vec![point(4, 4), point(8, 4), point(4, 8), point(8, 8)])
-                .expect("valid")
-        };
-        let (slow, fast) = (flat(10.0), flat(30.0));
+        let (slow, fast) = (flat_surface(10.0), flat_surface(30.0));
         assert_eq!(slow.section(5).time_s(6.0), 3.0);
         let surfaces: [&dyn SpeedSurface; 4] = [&slow, &slow, &fast, &fast];
         let columns = [vec![0, 1], vec![2, 3]];

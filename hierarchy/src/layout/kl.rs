@@ -1,7 +1,7 @@
 //! Columns of nodes as they come, by constant speeds.
 
+use super::areas::check_areas;
 use super::arrangement::br_in;
-use super::columns::check_areas;
 use super::{Layout, LayoutError};
 use crate::partition::even;
 
@@ -9,9 +9,9 @@ use crate::partition::even;
 /// left to right, each with its nodes from top to bottom.
 ///
 /// The matrix is cut into columns in proportion to the total speed of their nodes, and each column into
-/// rectangles in proportion to the speeds; see [`br_in()`] for the rounding. The columns may hold
-/// unlike numbers of nodes. Where the nodes stand is the caller's choice, and with it the volume of
-/// communication: that is what [`br()`](super::br()) improves.
+/// rectangles in proportion to the speeds. [`br_in()`] describes the rounding. The columns may hold
+/// unlike numbers of nodes. The caller chooses the columns, and thereby the volume of communication,
+/// which [`br()`](super::br()) minimises.
 ///
 /// # Errors
 /// As [`br_in()`], the speeds being its areas.
@@ -40,9 +40,11 @@ pub fn kl(
     br_in(columns, speeds, rows, cols)
 }
 
-/// A grid for [`kl()`]: the nodes of positive speed, in node order, in columns of as equal numbers of
-/// nodes as possible. With `p` nodes there are `√(p · cols / rows)` columns, rounded and at least one,
-/// so that rectangles of average area are nearly square.
+/// Chooses a grid for [`kl()`]: the nodes of positive speed, in node order, in columns of as equal
+/// numbers of nodes as possible.
+///
+/// `p` nodes stand in `√(p · cols / rows)` columns, rounded and at least one, so that rectangles of
+/// average area are nearly square.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite speed.
@@ -67,19 +69,20 @@ pub fn kl_columns(speeds: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>
 mod tests {
     use super::*;
 
+    fn column_lengths(p: usize, rows: u64, cols: u64) -> Vec<usize> {
+        let columns = kl_columns(&vec![1.0; p], rows, cols).expect("speeds");
+        columns.iter().map(Vec::len).collect()
+    }
+
     #[test]
     fn grids_suit_the_matrix() {
-        let lengths = |p: usize, rows, cols| -> Vec<usize> {
-            let columns = kl_columns(&vec![1.0; p], rows, cols).expect("speeds");
-            columns.iter().map(Vec::len).collect()
-        };
-        assert_eq!(lengths(9, 6, 6), [3, 3, 3]);
-        assert_eq!(lengths(7, 6, 6), [3, 2, 2]);
-        assert_eq!(lengths(8, 10, 20), [2, 2, 2, 2]);
-        assert_eq!(lengths(3, 1, 100), [1, 1, 1]);
-        assert_eq!(lengths(3, 100, 1), [3]);
-        assert_eq!(lengths(2, 0, 5), [1, 1]);
-        assert_eq!(lengths(2, 0, 0), [2]);
+        assert_eq!(column_lengths(9, 6, 6), [3, 3, 3]);
+        assert_eq!(column_lengths(7, 6, 6), [3, 2, 2]);
+        assert_eq!(column_lengths(8, 10, 20), [2, 2, 2, 2]);
+        assert_eq!(column_lengths(3, 1, 100), [1, 1, 1]);
+        assert_eq!(column_lengths(3, 100, 1), [3]);
+        assert_eq!(column_lengths(2, 0, 5), [1, 1]);
+        assert_eq!(column_lengths(2, 0, 0), [2]);
     }
 
     #[test]

@@ -5,12 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::check_areas;
-use super::{Layout, LayoutError, Rect, Zones};
-use super::{br, cartesian, corner, kl, kl_columns, recursive, slice_cols, slice_rows};
-use crate::partition::apportion;
+use super::{
+    GridRule, Layout, LayoutError, br, cartesian, cartesian_in, kl, kl_columns, recursive,
+};
 
-/// How areas become zones.
+/// A way to turn areas into rectangles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -19,53 +18,44 @@ pub enum Method {
     /// Columns of the least sum of half-perimeters: [`br()`].
     #[default]
     Br,
-    /// A grid: [`cartesian()`]. The areas are approximate.
+    /// A grid: [`cartesian()`] by [`GridRule::Balanced`]. The areas are approximate.
     Cartesian,
+    /// A grid: [`cartesian()`] by [`GridRule::Sums`]. The areas are approximate.
+    CartesianSums,
     /// Rectangles by recursive cuts: [`recursive()`].
     Recursive,
-    /// Rectangles and L-shaped zones: [`corner()`].
-    Corner,
-    /// Horizontal slices of the whole width: [`slice_rows()`].
-    RowSlices,
-    /// Vertical slices of the whole height: [`slice_cols()`].
-    ColumnSlices,
 }
 
 impl Method {
     /// All methods.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 5] = [
         Self::Kl,
         Self::Br,
         Self::Cartesian,
+        Self::CartesianSums,
         Self::Recursive,
-        Self::Corner,
-        Self::RowSlices,
-        Self::ColumnSlices,
     ];
 
-    /// The name in text: `kl`, `br`, `cartesian`, `recursive`, `corner`, `row-slices` or
-    /// `column-slices`.
+    /// Returns the name in text: `kl`, `br`, `cartesian`, `cartesian-sums` or `recursive`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Kl => "kl",
             Self::Br => "br",
             Self::Cartesian => "cartesian",
+            Self::CartesianSums => "cartesian-sums",
             Self::Recursive => "recursive",
-            Self::Corner => "corner",
-            Self::RowSlices => "row-slices",
-            Self::ColumnSlices => "column-slices",
         }
     }
 
-    pub(super) fn names() -> String {
-        Self::ALL.map(Self::name).join(", ")
+    /// Returns `true` if the nodes' columns may be given, as [`arrange_in()`] takes them.
+    #[must_use]
+    pub fn takes_columns(self) -> bool {
+        matches!(self, Self::Kl | Self::Cartesian | Self::CartesianSums)
     }
 
-    /// Whether every node gets one rectangle.
-    #[must_use]
-    pub fn is_rectangular(self) -> bool {
-        self != Self::Corner
+    pub(super) fn list_names() -> String {
+        Self::ALL.map(Self::name).join(", ")
     }
 }
 
@@ -88,9 +78,11 @@ impl FromStr for Method {
     }
 }
 
-/// Arranges `areas` (relative, one a node) over a matrix of `rows × cols` blocks. The result's
-/// [cost](Zones::cost) and [lower bound](Zones::lower_bound) compare the methods; a method whose zones
-/// are all rectangles gives a [`Layout`] by `try_into()`.
+/// Arranges `areas` (relative, one per node) over a matrix of `rows × cols` blocks.
+///
+/// The [sum of half-perimeters](Layout::half_perimeter_sum) and its
+/// [lower bound](Layout::lower_bound) compare the methods. A node without blocks gets
+/// [`Rect::default()`](super::Rect).
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there
@@ -100,35 +92,41 @@ impl FromStr for Method {
 /// ```
 /// use isochron_hierarchy::layout::{Method, arrange};
 ///
-/// let cost = |method| arrange(method, &[30.0, 1.0], 100, 100).map(|zones| zones.cost());
-/// assert!(cost(Method::Corner)? < cost(Method::Br)?);
+/// let areas = [8.0, 6.0, 1.0, 1.0];
+/// let columns = arrange(Method::Br, &areas, 120, 120)?;
+/// let cuts = arrange(Method::Recursive, &areas, 120, 120)?;
+/// assert!(cuts.half_perimeter_sum() < columns.half_perimeter_sum());
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
-pub fn arrange(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<Zones, LayoutError> {
-    match method {
-        Method::Kl => kl(areas, &kl_columns(areas, rows, cols)?, rows, cols).map(Zones::from),
-        Method::Br => br(areas, rows, cols).map(Zones::from),
-        Method::Cartesian => cartesian(areas, rows, cols).map(Zones::from),
-        Method::Recursive => recursive(areas, rows, cols).map(Zones::from),
-        Method::Corner => corner(areas, rows, cols),
-        Method::RowSlices | Method::ColumnSlices => {
-            slices(method, areas, rows, cols).map(Zones::from)
-        }
-    }
+pub fn arrange(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
+    let layout = match method {
+        Method::Kl => kl(areas, &kl_columns(areas, rows, cols)?, rows, cols),
+        Method::Br => br(areas, rows, cols),
+        Method::Cartesian => cartesian(GridRule::Balanced, areas, rows, cols),
+        Method::CartesianSums => cartesian(GridRule::Sums, areas, rows, cols),
+        Method::Recursive => recursive(areas, rows, cols),
+    };
+    layout.map(Layout::forget_empty_places)
 }
 
-/// Slices in proportion to `areas`.
-fn slices(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
-    check_areas(areas)?;
-    if rows == 0 || cols == 0 || areas.is_empty() {
-        return Layout::new(rows, cols, vec![Rect::default(); areas.len()]);
-    }
-    if areas.iter().all(|&area| area == 0.0) {
-        return Err(LayoutError::NoArea { rows, cols });
-    }
+/// Arranges `areas` as [`arrange()`] does, in the given `columns`, from left to right, each with its nodes
+/// from top to bottom.
+///
+/// # Errors
+/// [`LayoutError::OwnColumns`] unless [`Method::takes_columns()`]; else those of [`kl()`] or
+/// [`cartesian_in()`].
+pub fn arrange_in(
+    method: Method,
+    columns: &[Vec<usize>],
+    areas: &[f64],
+    rows: u64,
+    cols: u64,
+) -> Result<Layout, LayoutError> {
     match method {
-        Method::RowSlices => slice_rows(cols, &apportion(rows, areas)),
-        _ => slice_cols(rows, &apportion(cols, areas)),
+        Method::Kl => kl(areas, columns, rows, cols),
+        Method::Cartesian => cartesian_in(GridRule::Balanced, columns, areas, rows, cols),
+        Method::CartesianSums => cartesian_in(GridRule::Sums, columns, areas, rows, cols),
+        Method::Br | Method::Recursive => Err(LayoutError::OwnColumns { method }),
     }
 }
 
@@ -146,8 +144,20 @@ mod tests {
         let error = "columns".parse::<Method>().expect_err("unknown");
         assert_eq!(
             error.to_string(),
-            "unknown layout method \"columns\": expected one of kl, br, cartesian, recursive, corner, \
-             row-slices, column-slices"
+            "unknown layout method \"columns\": expected one of kl, br, cartesian, \
+             cartesian-sums, recursive"
         );
+    }
+
+    #[test]
+    fn only_some_methods_take_columns() {
+        for method in Method::ALL {
+            let found = arrange_in(method, &[vec![0], vec![1]], &[1.0, 3.0], 4, 4);
+            let found = found.map(|layout| layout.areas());
+            match method.takes_columns() {
+                true => assert_eq!(found, Ok(vec![4, 12]), "{method}"),
+                false => assert_eq!(found, Err(LayoutError::OwnColumns { method })),
+            }
+        }
     }
 }

@@ -1,24 +1,22 @@
 //! Layouts: where in the matrix each node's rectangle lies.
 //!
-//! A [`Layout`] is plain data that is known to tile its matrix by rectangles, [`Zones`] the same with
-//! zones that may be L-shaped. They come from
+//! A [`Layout`] is plain data that is known to tile its matrix by one rectangle per node. Layouts come from
 //! * areas, by [`Method`]: [`kl()`] and [`br()`] (the communication minimising algorithm) in columns,
-//!   [`cartesian()`] in a grid, [`recursive()`] by cuts, [`corner()`] by cuts and corners,
-//!   [`slice_cols()`] and [`slice_rows()`] in one dimension;
+//!   [`cartesian()`] in a grid, [`recursive()`] by cuts;
+//! * whole sizes: [`slice_cols()`] and [`slice_rows()`] in one dimension;
 //! * models: [`fpm_br()`] from speed functions of the area, and by any method [`by_models()`];
 //!   [`fpm_kl()`] from those of both sides.
 //!
-//! [`br_in()`] keeps an arrangement while areas change, and [`repair()`] moves single blocks until the
-//! slowest node cannot be helped that way.
+//! [`br_in()`] keeps an arrangement while areas change. [`repair()`] moves single rows and columns of
+//! blocks away from the slowest node as long as that helps.
 
 use serde::{Deserialize, Serialize};
 
+mod areas;
 pub mod arrangement;
 pub mod by_models;
 pub mod cartesian;
 pub mod columns;
-pub mod corner;
-mod cuts;
 mod error;
 pub mod fpm_br;
 pub mod fpm_kl;
@@ -30,27 +28,25 @@ pub mod recursive;
 pub mod repair;
 pub mod slices;
 mod tiling;
-pub mod zones;
 
 pub use arrangement::{br_in, half_perimeters_in};
 pub use by_models::{by_models, by_models_in};
-pub use cartesian::{cartesian, cartesian_columns, cartesian_in};
+pub use cartesian::{GridRule, cartesian, cartesian_columns, cartesian_in};
 pub use columns::{br, br_columns, lower_bound};
-pub use corner::corner;
 pub use error::LayoutError;
 pub use fpm_br::fpm_br;
 pub use fpm_kl::{FpmKl, FpmKlConfig, SpeedSurface, fpm_kl};
 pub use kl::{kl, kl_columns};
-pub use method::{Method, arrange};
+pub use method::{Method, arrange, arrange_in};
 pub use rect::Rect;
 pub use recursive::recursive;
 pub use repair::repair;
 pub use slices::{slice_cols, slice_rows};
-pub use zones::{Grid, Zones};
 
-/// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order; a node
-/// without work has an empty rectangle. That the rectangles cover every block exactly once is checked
-/// wherever a layout comes into being, deserialisation included.
+/// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order.
+///
+/// A node without work has an empty rectangle. Every constructor checks that the rectangles cover every
+/// block exactly once, and so does deserialisation.
 ///
 /// # Example
 /// ```
@@ -64,66 +60,66 @@ pub use zones::{Grid, Zones};
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked")]
+#[serde(try_from = "UncheckedLayout")]
 pub struct Layout {
     rows: u64,
     cols: u64,
     rects: Vec<Rect>,
 }
 
-/// What a serialised layout holds before its tiling is checked.
+/// A deserialised layout before its tiling is checked.
 #[derive(Deserialize)]
-struct Unchecked {
+struct UncheckedLayout {
     rows: u64,
     cols: u64,
     rects: Vec<Rect>,
 }
 
-impl TryFrom<Unchecked> for Layout {
+impl TryFrom<UncheckedLayout> for Layout {
     type Error = LayoutError;
 
-    fn try_from(raw: Unchecked) -> Result<Self, LayoutError> {
+    fn try_from(raw: UncheckedLayout) -> Result<Self, LayoutError> {
         Self::new(raw.rows, raw.cols, raw.rects)
     }
 }
 
 impl Layout {
-    /// A layout of `rows × cols` blocks, one of `rects` per node.
+    /// Makes a layout of `rows × cols` blocks from one rectangle per node.
     ///
     /// # Errors
     /// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`], [`LayoutError::OutOfBounds`],
     /// [`LayoutError::Overlap`] or [`LayoutError::Gap`] unless the rectangles tile the matrix exactly.
     pub fn new(rows: u64, cols: u64, rects: Vec<Rect>) -> Result<Self, LayoutError> {
-        tiling::check(rows, cols, &rects)?;
+        tiling::check_tiling(rows, cols, &rects)?;
         Ok(Self { rows, cols, rects })
     }
 
-    /// Height of the matrix in blocks.
+    /// Returns the height of the matrix in blocks.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Width of the matrix in blocks.
+    /// Returns the width of the matrix in blocks.
     #[must_use]
     pub fn cols(&self) -> u64 {
         self.cols
     }
 
-    /// The nodes' rectangles, in node order.
+    /// Returns the nodes' rectangles, in node order.
     #[must_use]
     pub fn rects(&self) -> &[Rect] {
         &self.rects
     }
 
-    /// The nodes' areas in blocks, in node order.
+    /// Returns the nodes' areas in blocks, in node order.
     #[must_use]
     pub fn areas(&self) -> Vec<u64> {
         self.rects.iter().map(Rect::area).collect()
     }
 
-    /// The sum of half-perimeters, `Σ (rows_i + cols_i)` over the rectangles that are not empty: what
-    /// the volume of communication of a matrix multiplication is proportional to.
+    /// Returns the sum of half-perimeters, `Σ (rows_i + cols_i)` over the rectangles that are not empty.
+    /// The volume of communication of a matrix multiplication is proportional to it.
     ///
     /// # References
     /// Clarke et al. 2012, section 3 (CMA).
@@ -136,87 +132,79 @@ impl Layout {
             .sum()
     }
 
-    /// What no layout of these areas can go below in its sum of half-perimeters: `Σ 2 √area_i`.
+    /// Returns the lower bound of the sum of half-perimeters for these areas: `Σ 2 √area_i`, every
+    /// rectangle a square.
     ///
     /// # References
     /// Beaumont, Boudet, Rastello and Robert 2001.
     #[must_use]
     pub fn lower_bound(&self) -> f64 {
-        square_bound(self.rects.iter().map(Rect::area))
+        let squares = self
+            .rects
+            .iter()
+            .map(|rect| 2.0 * (rect.area() as f64).sqrt());
+        squares.sum()
     }
 
-    /// The same tiling stretched to `new_cols` columns: every boundary `x` moves to
-    /// `x · new_cols / cols`, rounded half up, so that the result tiles `rows × new_cols` exactly. A
-    /// rectangle may become empty. A layout without columns has no boundaries to stretch: its first
-    /// node gets everything.
+    /// Stretches the tiling to `new_cols` columns, so that it tiles `rows × new_cols` exactly.
+    ///
+    /// Every boundary `x` moves to `x · new_cols / cols`, rounded half up. A rectangle may become empty.
+    /// A layout without columns has no boundaries to stretch: its first node gets everything.
     #[must_use]
     pub fn scale_cols(&self, new_cols: u64) -> Self {
         if self.cols == 0 {
-            return self.all_to_first(self.rows, new_cols);
+            return self.give_first_everything(self.rows, new_cols);
         }
-        let stretch = |rect: &Rect| {
-            let [col, end] =
-                [rect.col, rect.col + rect.cols].map(|x| scale(x, self.cols, new_cols));
+        let rects = self.rects.iter().map(|rect| {
+            let col = scale_boundary(rect.col, self.cols, new_cols);
+            let end = scale_boundary(rect.col + rect.cols, self.cols, new_cols);
             Rect {
                 col,
                 cols: end - col,
                 ..*rect
             }
-        };
+        });
         Self {
             rows: self.rows,
             cols: new_cols,
-            rects: self.rects.iter().map(stretch).collect(),
+            rects: rects.collect(),
         }
     }
 
-    /// The same tiling stretched to `new_rows` rows, as [`scale_cols`](Self::scale_cols).
+    /// Stretches the tiling to `new_rows` rows, as [`scale_cols`](Self::scale_cols) does to columns.
     #[must_use]
     pub fn scale_rows(&self, new_rows: u64) -> Self {
-        if self.rows == 0 {
-            return self.all_to_first(new_rows, self.cols);
-        }
-        let stretch = |rect: &Rect| {
-            let [row, end] =
-                [rect.row, rect.row + rect.rows].map(|y| scale(y, self.rows, new_rows));
-            Rect {
-                row,
-                rows: end - row,
-                ..*rect
-            }
-        };
-        Self {
-            rows: new_rows,
-            cols: self.cols,
-            rects: self.rects.iter().map(stretch).collect(),
-        }
+        self.transposed().scale_cols(new_rows).transposed()
     }
 
-    /// The tiling of the transposed matrix by the transposed rectangles.
+    /// Returns the tiling of the transposed matrix by the transposed rectangles.
     #[must_use]
     pub fn transposed(&self) -> Self {
-        let transpose = |rect: &Rect| Rect {
-            row: rect.col,
-            col: rect.row,
-            rows: rect.cols,
-            cols: rect.rows,
-        };
         Self {
             rows: self.cols,
             cols: self.rows,
-            rects: self.rects.iter().map(transpose).collect(),
+            rects: self.rects.iter().map(Rect::transposed).collect(),
         }
     }
 
-    /// The tiling drawn with lines, at most `max_width` characters wide (at least 8), each rectangle
-    /// with its node's number and, where there is room, its `rows×cols`. Lines end in a newline.
+    /// Draws the tiling with lines, at most `max_width` characters wide and at least 8.
+    ///
+    /// Each rectangle shows its node's number and, if there is room, its `rows×cols`. Lines end in
+    /// a newline.
     #[must_use]
     pub fn picture(&self, max_width: usize) -> String {
-        let zones: Vec<&[Rect]> = self.rects.iter().map(std::slice::from_ref).collect();
-        picture::draw(self.rows, self.cols, &zones, max_width)
+        picture::draw_tiling(self.rows, self.cols, &self.rects, max_width)
     }
 
-    fn all_to_first(&self, rows: u64, cols: u64) -> Self {
+    /// Replaces every empty rectangle by [`Rect::default()`], which has no place.
+    pub(crate) fn forget_empty_places(mut self) -> Self {
+        for rect in self.rects.iter_mut().filter(|rect| rect.is_empty()) {
+            *rect = Rect::default();
+        }
+        self
+    }
+
+    fn give_first_everything(&self, rows: u64, cols: u64) -> Self {
         let mut rects = vec![Rect::default(); self.rects.len()];
         rects[0] = Rect {
             row: 0,
@@ -228,13 +216,8 @@ impl Layout {
     }
 }
 
-/// `Σ 2 √area`: every area a square.
-fn square_bound(areas: impl Iterator<Item = u64>) -> f64 {
-    areas.map(|area| 2.0 * (area as f64).sqrt()).sum()
-}
-
-/// `x · new / old`, rounded half up.
-fn scale(x: u64, old: u64, new: u64) -> u64 {
+/// Returns `x · new / old`, rounded half up.
+fn scale_boundary(x: u64, old: u64, new: u64) -> u64 {
     let (x, old, new) = (u128::from(x), u128::from(old), u128::from(new));
     // At most `new`, because x <= old.
     ((2 * x * new + old) / (2 * old)) as u64
@@ -244,23 +227,19 @@ fn scale(x: u64, old: u64, new: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn rect(row: u64, col: u64, rows: u64, cols: u64) -> Rect {
-        Rect {
-            row,
-            col,
-            rows,
-            cols,
-        }
-    }
-
     #[test]
     fn scaling_rounds_each_boundary_once() {
-        let layout = Layout::new(1, 3, (0..3).map(|i| rect(0, i, 1, 1)).collect()).expect("tiles");
+        let layout =
+            Layout::new(1, 3, (0..3).map(|i| Rect::from((0, i, 1, 1))).collect()).expect("tiles");
         // Boundaries 1/3 and 2/3 of 5 columns are 1.67 and 3.33.
         let scaled = layout.scale_cols(5);
         assert_eq!(
             scaled.rects(),
-            [rect(0, 0, 1, 2), rect(0, 2, 1, 1), rect(0, 3, 1, 2)]
+            [
+                Rect::from((0, 0, 1, 2)),
+                Rect::from((0, 2, 1, 1)),
+                Rect::from((0, 3, 1, 2))
+            ]
         );
         assert_eq!(layout.scale_cols(1).areas(), [0, 1, 0]);
         assert_eq!(layout.scale_rows(7).areas(), [7, 7, 7]);
@@ -268,14 +247,24 @@ mod tests {
 
     #[test]
     fn a_layout_without_blocks_scales_onto_the_first_node() {
-        let layout = Layout::new(4, 0, vec![rect(0, 0, 3, 0), rect(3, 0, 1, 0)]).expect("tiles");
+        let layout = Layout::new(
+            4,
+            0,
+            vec![Rect::from((0, 0, 3, 0)), Rect::from((3, 0, 1, 0))],
+        )
+        .expect("tiles");
         assert_eq!(layout.scale_cols(5).areas(), [20, 0]);
         assert_eq!(layout.scale_rows(0).scale_rows(5).areas(), [0, 0]);
     }
 
     #[test]
     fn deserialisation_checks_the_tiling() {
-        let layout = Layout::new(1, 2, vec![rect(0, 0, 1, 2), rect(0, 0, 0, 0)]).expect("tiles");
+        let layout = Layout::new(
+            1,
+            2,
+            vec![Rect::from((0, 0, 1, 2)), Rect::from((0, 0, 0, 0))],
+        )
+        .expect("tiles");
         let json = serde_json::to_string(&layout).expect("serialises");
         assert_eq!(
             serde_json::from_str::<Layout>(&json).expect("reads back"),

@@ -1,7 +1,5 @@
 //! A tiling as text.
 
-use std::collections::BTreeSet;
-
 use super::Rect;
 
 const UP: usize = 1;
@@ -17,27 +15,19 @@ const LINES: [char; 16] = [
 /// A character is about twice as high as it is wide.
 const ASPECT: f64 = 2.0;
 
-/// Draws the zones of `rows × cols` blocks at most `max_width` characters wide, in their proportions as
-/// far as that goes.
-pub(super) fn draw(rows: u64, cols: u64, zones: &[&[Rect]], max_width: usize) -> String {
+/// Draws the rectangles of `rows × cols` blocks at most `max_width` characters wide, as nearly in
+/// proportion as characters allow.
+pub(super) fn draw_tiling(rows: u64, cols: u64, rects: &[Rect], max_width: usize) -> String {
     if rows == 0 || cols == 0 {
         return format!("(empty: {rows}×{cols})\n");
     }
-    let mut canvas = Canvas::new(rows, cols, max_width.max(8) - 1);
-    // A zone too thin for the canvas draws no line where its rectangles meet, and at the edge of the
-    // matrix no neighbour draws it instead.
-    let whole = Rect {
-        rows,
-        cols,
-        ..Rect::default()
-    };
-    canvas.outline(&[whole]);
-    for zone in zones {
-        canvas.outline(zone);
+    let mut canvas = TilingCanvas::new(rows, cols, max_width.max(8) - 1);
+    for rect in rects.iter().filter(|rect| !rect.is_empty()) {
+        canvas.outline(rect);
     }
-    let mut lines = canvas.lines();
-    for (node, zone) in zones.iter().enumerate() {
-        canvas.label(&mut lines, node, zone);
+    let mut lines = canvas.to_lines();
+    for (node, rect) in rects.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
+        canvas.label(&mut lines, node, rect);
     }
     lines
         .iter()
@@ -45,8 +35,8 @@ pub(super) fn draw(rows: u64, cols: u64, zones: &[&[Rect]], max_width: usize) ->
         .collect()
 }
 
-/// The lines of the picture: which of the four directions meet at each character.
-struct Canvas {
+/// The lines of the picture: the directions that meet at each character.
+struct TilingCanvas {
     rows: u64,
     cols: u64,
     /// Characters from the first to the last line, downwards and to the right.
@@ -55,18 +45,15 @@ struct Canvas {
     joints: Vec<usize>,
 }
 
-/// A line from character `(y, x)` to its neighbour, to the right if level and else downwards.
-type Segment = (usize, usize, bool);
-
-/// A rectangle's corners on the canvas.
-struct Corners {
+/// A rectangle's sides on the canvas.
+struct CanvasSides {
     top: usize,
     bottom: usize,
     left: usize,
     right: usize,
 }
 
-impl Canvas {
+impl TilingCanvas {
     fn new(rows: u64, cols: u64, max_width: usize) -> Self {
         let ratio = rows as f64 / cols as f64 / ASPECT;
         let height = (max_width as f64 * ratio)
@@ -83,99 +70,69 @@ impl Canvas {
         }
     }
 
-    fn corners(&self, rect: &Rect) -> Corners {
-        let place = |x: u64, of: u64, onto: usize| super::scale(x, of, onto as u64) as usize;
-        let (rows, cols) = (self.rows, self.cols);
-        Corners {
-            top: place(rect.row, rows, self.height),
-            bottom: place(rect.row + rect.rows, rows, self.height),
-            left: place(rect.col, cols, self.width),
-            right: place(rect.col + rect.cols, cols, self.width),
-        }
-    }
-
-    /// Draws around `zone`, not between its rectangles.
-    fn outline(&mut self, zone: &[Rect]) {
-        let sides: Vec<BTreeSet<Segment>> = zone
-            .iter()
-            .filter(|rect| !rect.is_empty())
-            .map(|rect| self.sides(rect))
-            .collect();
-        for (i, own) in sides.iter().enumerate() {
-            let shared = |segment: &&Segment| {
-                let others = sides.iter().enumerate().filter(|(other, _)| *other != i);
-                others
-                    .map(|(_, sides)| sides)
-                    .any(|sides| sides.contains(segment))
-            };
-            own.iter()
-                .filter(|side| !shared(side))
-                .for_each(|&side| self.draw_segment(side));
-        }
-    }
-
-    /// The sides of `rect`, one character a segment.
-    fn sides(&self, rect: &Rect) -> BTreeSet<Segment> {
-        let Corners {
+    fn find_sides(&self, rect: &Rect) -> CanvasSides {
+        let [top, bottom] = [rect.row, rect.row + rect.rows]
+            .map(|y| super::scale_boundary(y, self.rows, self.height as u64) as usize);
+        let [left, right] = [rect.col, rect.col + rect.cols]
+            .map(|x| super::scale_boundary(x, self.cols, self.width as u64) as usize);
+        CanvasSides {
             top,
             bottom,
             left,
             right,
-        } = self.corners(rect);
-        let level = [top, bottom]
-            .into_iter()
-            .flat_map(|y| (left..right).map(move |x| (y, x, true)));
-        let upright = [left, right]
-            .into_iter()
-            .flat_map(|x| (top..bottom).map(move |y| (y, x, false)));
-        level.chain(upright).collect()
+        }
     }
 
-    fn draw_segment(&mut self, (y, x, level): Segment) {
+    /// Draws the sides of `rect`.
+    fn outline(&mut self, rect: &Rect) {
+        let CanvasSides {
+            top,
+            bottom,
+            left,
+            right,
+        } = self.find_sides(rect);
         let stride = self.width + 1;
-        let (end, there, back) = match level {
-            true => (y * stride + x + 1, RIGHT, LEFT),
-            false => ((y + 1) * stride + x, DOWN, UP),
-        };
-        self.joints[y * stride + x] |= there;
-        self.joints[end] |= back;
+        for y in [top, bottom] {
+            for x in left..right {
+                self.joints[y * stride + x] |= RIGHT;
+                self.joints[y * stride + x + 1] |= LEFT;
+            }
+        }
+        for x in [left, right] {
+            for y in top..bottom {
+                self.joints[y * stride + x] |= DOWN;
+                self.joints[(y + 1) * stride + x] |= UP;
+            }
+        }
     }
 
-    fn lines(&self) -> Vec<Vec<char>> {
-        let line = |joints: &[usize]| joints.iter().map(|&joint| LINES[joint]).collect();
-        self.joints.chunks(self.width + 1).map(line).collect()
+    fn to_lines(&self) -> Vec<Vec<char>> {
+        let lines = self.joints.chunks(self.width + 1);
+        lines
+            .map(|joints| joints.iter().map(|&joint| LINES[joint]).collect())
+            .collect()
     }
 
-    /// Writes the node's number, and its size below where both fit, into the middle of its largest
-    /// rectangle.
-    fn label(&self, lines: &mut [Vec<char>], node: usize, zone: &[Rect]) {
-        let full = || zone.iter().filter(|rect| !rect.is_empty());
-        let Some(rect) = full().max_by_key(|rect| rect.area()) else {
-            return;
-        };
-        let Corners {
+    /// Writes the node's number into the middle of its rectangle, and its size below if both fit.
+    fn label(&self, lines: &mut [Vec<char>], node: usize, rect: &Rect) {
+        let CanvasSides {
             top,
             bottom,
             left,
             right,
-        } = self.corners(rect);
-        let (height, width) = (
-            (bottom - top).saturating_sub(1),
-            (right - left).saturating_sub(1),
-        );
-        let number = node.to_string();
-        let sizes: Vec<String> = full().map(|r| format!("{}×{}", r.rows, r.cols)).collect();
-        let size = sizes.join("+");
-        let fits = |text: &String| text.chars().count() <= width;
-        let texts = match height {
-            0 => vec![],
-            1 => vec![number],
-            _ => vec![number, size],
-        };
+        } = self.find_sides(rect);
+        let height = (bottom - top).saturating_sub(1);
+        let width = (right - left).saturating_sub(1);
+        let mut texts = vec![node.to_string(), format!("{}×{}", rect.rows, rect.cols)];
+        texts.truncate(height);
         let first = top + 1 + height.saturating_sub(texts.len()) / 2;
-        for (y, text) in (first..).zip(texts.iter().take_while(|text| fits(text))) {
-            let x = left + 1 + (width - text.chars().count()) / 2;
-            lines[y].splice(x..x + text.chars().count(), text.chars());
+        for (y, text) in (first..).zip(&texts) {
+            let length = text.chars().count();
+            if length > width {
+                break;
+            }
+            let x = left + 1 + (width - length) / 2;
+            lines[y].splice(x..x + length, text.chars());
         }
     }
 }

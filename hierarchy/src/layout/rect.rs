@@ -16,7 +16,7 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// Blocks in it: `rows · cols`.
+    /// Returns the number of blocks, `rows · cols`.
     ///
     /// # Panics
     /// In a build with overflow checks, if that exceeds 64 bits.
@@ -25,9 +25,32 @@ impl Rect {
         self.rows * self.cols
     }
 
-    /// Whether it holds no block.
+    /// Returns `true` if the rectangle holds no block.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
+    }
+
+    /// Returns the rectangle with rows and columns exchanged.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        Self {
+            row: self.col,
+            col: self.row,
+            rows: self.cols,
+            cols: self.rows,
+        }
+    }
+}
+
+impl From<(u64, u64, u64, u64)> for Rect {
+    /// The rectangle of `(row, col, rows, cols)`.
+    fn from((row, col, rows, cols): (u64, u64, u64, u64)) -> Self {
+        Self {
+            row,
+            col,
+            rows,
+            cols,
+        }
     }
 }

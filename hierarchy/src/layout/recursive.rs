@@ -1,29 +1,45 @@
 //! Rectangles by recursive cuts.
+//!
+//! # Deviations
+//!
+//! * **recursive cuts**: Nagamochi and Abe cut every part in two across its longer side; here a part
+//!   whose sum of half-perimeters is smaller in columns or in rows becomes these instead, because cuts
+//!   alone often communicate more than [`br()`](super::br()).
+//! * **whole blocks**: Nagamochi and Abe divide a rectangle of real sides; here the cuts are chosen for
+//!   exact areas and then rounded by [`apportion()`], because a matrix consists of blocks.
 
-use super::cuts::zones;
-use super::{Layout, LayoutError, Zones};
+use std::collections::HashMap;
+use std::ops::Range;
 
-/// Arranges one rectangle per node, of areas in proportion to `areas`, by cutting the matrix of
-/// `rows × cols` blocks in two again and again.
+use super::areas::{check_areas, sort_ascending, to_shares};
+use super::arrangement::place;
+use super::columns::best_columns;
+use super::{Layout, LayoutError, Rect};
+use crate::partition::apportion;
+
+/// Arranges one rectangle per node, of areas in proportion to `areas`, by repeatedly cutting the matrix
+/// of `rows × cols` blocks in two.
 ///
-/// The areas are sorted descending. The first group are the largest ones, as few as make up a third of
-/// the sum; the others are the second group. A straight line across the longer side gives each group
-/// its part, and both go on likewise. The rule keeps rectangles from becoming thin: no part is below a
-/// third unless its group is the one node that dominates.
+/// The areas are sorted in descending order. The first group takes the largest areas until they make
+/// up a third of the sum; the second group takes the others. A straight line across the longer side
+/// gives each group its part, and both parts are divided the same way. The rule keeps rectangles from
+/// becoming thin: no part is below a third unless its group is a single dominant node.
 ///
-/// Added to the rule of Nagamochi and Abe: a part whose sum of half-perimeters is smaller in columns, or
-/// in rows, as by [`br()`](super::br()), becomes columns or rows instead. So before rounding the sum is
-/// never above that of [`br()`](super::br()), as it often is by the rule alone.
+/// A part whose sum of half-perimeters is smaller in columns or in rows, as by [`br()`](super::br()),
+/// becomes columns or rows instead. So before rounding the sum never exceeds that of
+/// [`br()`](super::br()).
 ///
-/// All this is decided for exact areas and then placed in whole blocks. Each cut, of a part into two or
-/// into columns or of a column into nodes, divides a side `s` into `q` parts by
-/// [`apportion()`](crate::partition::apportion()): a part of which the exact length is `x` gets more
-/// than `x - 1` and less than `x · (1 + q / s)`, and what that is too little or too much is shared by
-/// all nodes behind the cut.
+/// All cuts are chosen for exact areas and then placed in whole blocks. A cut divides a side `s` into
+/// `q` parts by [`apportion()`]. A part of exact length `x` gets more than `x - 1` and less than
+/// `x · (1 + q / s)`. All nodes behind the cut share the difference.
 ///
 /// O(p log² p) time, unless areas fall off so fast that one node after another dominates.
 ///
 /// A node of area 0, or of less than rounding leaves, gets an empty rectangle.
+///
+/// Over 40 000 random cases of 2 to 24 areas, of ratios up to 1000, the sum of half-perimeters is on
+/// average 1.030 times the bound `2 · Σ √area` and at worst 1.454 times. In columns
+/// ([`br()`](super::br())) the figures are 1.035 and 1.454. The example `layout_bounds` prints them.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there
@@ -44,27 +60,299 @@ use super::{Layout, LayoutError, Zones};
 /// Nagamochi and Abe, "An approximation algorithm for dissecting a rectangle into rectangles with
 /// specified areas", Discrete Applied Mathematics 155(4), 2007.
 pub fn recursive(areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
-    Zones::new(rows, cols, zones(areas, rows, cols, false)?)?.try_into()
+    let mut rects = vec![Rect::default(); areas.len()];
+    if let Some(nodes) = SortedNodes::new(areas, rows, cols)? {
+        let all = NodeRun {
+            start: 0,
+            end: nodes.order.len(),
+            height: rows as f64,
+            width: cols as f64,
+        };
+        let whole = Rect {
+            rows,
+            cols,
+            ..Rect::default()
+        };
+        let mut planner = CutPlanner {
+            nodes,
+            known: HashMap::new(),
+        };
+        planner.build(all, whole, &mut rects);
+    }
+    Layout::new(rows, cols, rects)
+}
+
+/// Nodes of positive area, the largest first.
+struct SortedNodes {
+    order: Vec<usize>,
+    /// Areas in blocks, in this order.
+    areas: Vec<f64>,
+    /// Sums of the areas from each one on.
+    from: Vec<f64>,
+}
+
+impl SortedNodes {
+    /// Sorts the nodes of positive area and scales these to sum to `rows · cols`. Returns `None` if
+    /// there are no blocks or no nodes.
+    fn new(areas: &[f64], rows: u64, cols: u64) -> Result<Option<Self>, LayoutError> {
+        check_areas(areas)?;
+        if rows == 0 || cols == 0 || areas.is_empty() {
+            return Ok(None);
+        }
+        let mut order = sort_ascending(areas);
+        if order.is_empty() {
+            return Err(LayoutError::NoArea { rows, cols });
+        }
+        // Stable: equal areas stay in node order.
+        order.sort_by(|&a, &b| areas[b].total_cmp(&areas[a]));
+        let matrix = rows as f64 * cols as f64;
+        let mut scaled = to_shares(order.iter().map(|&node| areas[node]));
+        scaled.iter_mut().for_each(|area| *area *= matrix);
+        let mut from = vec![0.0];
+        // From the smallest up, a sum is exact relative to the areas in it.
+        for area in scaled.iter().rev() {
+            from.push(from[from.len() - 1] + area);
+        }
+        from.reverse();
+        Ok(Some(Self {
+            order,
+            areas: scaled,
+            from,
+        }))
+    }
+
+    /// Sums the areas of a run of nodes, in blocks.
+    fn sum(&self, run: Range<usize>) -> f64 {
+        self.from[run.start] - self.from[run.end]
+    }
+
+    /// Finds the start of the second group of a run of at least two nodes.
+    fn find_middle(&self, run: Range<usize>) -> usize {
+        let third = self.sum(run.clone()) / 3.0;
+        let candidates = &self.from[run.start + 1..run.end];
+        let fewer = candidates.partition_point(|rest| self.from[run.start] - rest < third);
+        (run.start + 1 + fewer).min(run.end - 1)
+    }
+
+    /// Finds the best columns for a run on `height × width`, and their sum of half-perimeters. The
+    /// ranges of the columns count from the end of the run.
+    fn best_columns(&self, run: Range<usize>, height: f64, width: f64) -> (f64, Vec<Range<usize>>) {
+        let shares = to_shares(self.areas[run].iter().rev().copied());
+        best_columns(&shares, height, width)
+    }
+}
+
+/// A run of nodes, and the sides of its part of the matrix before rounding to whole blocks.
+#[derive(Clone, Copy)]
+struct NodeRun {
+    start: usize,
+    end: usize,
+    height: f64,
+    width: f64,
+}
+
+impl NodeRun {
+    fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Returns `true` if a cut places the two parts side by side.
+    fn is_wide(&self) -> bool {
+        self.width >= self.height
+    }
+
+    /// Cuts across the longer side; the nodes up to `middle` get `share` of it.
+    fn cut(self, middle: usize, share: f64) -> (Self, Self) {
+        let (mut near, mut far) = (self, self);
+        (near.end, far.start) = (middle, middle);
+        if self.is_wide() {
+            near.width = self.width * share;
+            far.width = self.width - near.width;
+        } else {
+            near.height = self.height * share;
+            far.height = self.height - near.height;
+        }
+        (near, far)
+    }
+}
+
+/// The division of a run.
+#[derive(Clone, Copy, PartialEq)]
+enum CutStyle {
+    /// Two groups on either side of a straight line.
+    Halves,
+    /// Columns of nodes.
+    Columns,
+    /// Rows of nodes.
+    Rows,
+}
+
+/// Chooses the cheapest division of every run for exact areas, and builds it in whole blocks.
+struct CutPlanner {
+    nodes: SortedNodes,
+    /// Sum of half-perimeters and style chosen for the run from start to end.
+    known: HashMap<(usize, usize), (f64, CutStyle)>,
+}
+
+impl CutPlanner {
+    fn cost(&mut self, run: NodeRun) -> f64 {
+        if run.len() == 1 {
+            return run.height + run.width;
+        }
+        self.choose(run).0
+    }
+
+    fn choose(&mut self, run: NodeRun) -> (f64, CutStyle) {
+        let NodeRun {
+            start,
+            end,
+            height,
+            width,
+        } = run;
+        // A run of less than one block hardly gets one, so the recursion ends here.
+        let area = self.nodes.sum(start..end);
+        if area < 1.0 {
+            return (2.0 * area.sqrt(), CutStyle::Halves);
+        }
+        if let Some(&known) = self.known.get(&(start, end)) {
+            return known;
+        }
+        let (near, far) = self.halve(run);
+        let mut best = (self.cost(near) + self.cost(far), CutStyle::Halves);
+        // Two nodes are best divided across the longer side.
+        if run.len() > 2 {
+            let (columns, _) = self.nodes.best_columns(start..end, height, width);
+            let (rows, _) = self.nodes.best_columns(start..end, width, height);
+            for other in [(columns, CutStyle::Columns), (rows, CutStyle::Rows)] {
+                if other.0 < best.0 {
+                    best = other;
+                }
+            }
+        }
+        self.known.insert((start, end), best);
+        best
+    }
+
+    /// Returns the two groups' runs.
+    fn halve(&self, run: NodeRun) -> (NodeRun, NodeRun) {
+        let middle = self.nodes.find_middle(run.start..run.end);
+        let share = self.nodes.sum(run.start..middle) / self.nodes.sum(run.start..run.end);
+        run.cut(middle, share)
+    }
+
+    /// Lays out a run's nodes in `rect`.
+    fn build(&mut self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
+        if rect.is_empty() {
+            return;
+        }
+        if run.len() == 1 {
+            rects[self.nodes.order[run.start]] = rect;
+            return;
+        }
+        match self.choose(run).1 {
+            CutStyle::Columns => self.build_columns(run, rect, rects),
+            CutStyle::Rows => self.build_rows(run, rect, rects),
+            CutStyle::Halves => self.build_halves(run, rect, rects),
+        }
+    }
+
+    fn build_halves(&mut self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
+        let (near, far) = self.halve(run);
+        let weights = [near, far].map(|run| self.nodes.sum(run.start..run.end));
+        let (mut first, mut second) = (rect, rect);
+        if run.is_wide() {
+            first.cols = apportion(rect.cols, &weights)[0];
+            second.cols -= first.cols;
+            second.col += first.cols;
+        } else {
+            first.rows = apportion(rect.rows, &weights)[0];
+            second.rows -= first.rows;
+            second.row += first.rows;
+        }
+        self.build(near, first, rects);
+        self.build(far, second, rects);
+    }
+
+    fn build_columns(&self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
+        for (node, found) in self.lay_columns(run, (run.height, run.width), rect) {
+            rects[node] = Rect {
+                row: rect.row + found.row,
+                col: rect.col + found.col,
+                ..found
+            };
+        }
+    }
+
+    /// Builds columns of the transposed part.
+    fn build_rows(&self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
+        let sides = (run.width, run.height);
+        for (node, found) in self.lay_columns(run, sides, rect.transposed()) {
+            let found = found.transposed();
+            rects[node] = Rect {
+                row: rect.row + found.row,
+                col: rect.col + found.col,
+                ..found
+            };
+        }
+    }
+
+    /// Returns the rectangles of a run in columns over the size of `rect`, relative to its corner.
+    fn lay_columns(
+        &self,
+        run: NodeRun,
+        (height, width): (f64, f64),
+        rect: Rect,
+    ) -> Vec<(usize, Rect)> {
+        let (_, ranges) = self.nodes.best_columns(run.start..run.end, height, width);
+        // Back from the end, the smallest node, to places in the order.
+        let columns: Vec<Vec<usize>> = ranges
+            .into_iter()
+            .map(|range| range.map(|i| run.len() - 1 - i).collect())
+            .collect();
+        let areas = &self.nodes.areas[run.start..run.end];
+        let column_areas: Vec<Vec<f64>> = columns
+            .iter()
+            .map(|column| column.iter().map(|&i| areas[i]).collect())
+            .collect();
+        let sums: Vec<f64> = column_areas
+            .iter()
+            .map(|areas| areas.iter().sum())
+            .collect();
+        let heights: Vec<Vec<u64>> = column_areas
+            .iter()
+            .map(|areas| apportion(rect.rows, areas))
+            .collect();
+        let mut rects = vec![Rect::default(); run.len()];
+        place(&columns, &apportion(rect.cols, &sums), &heights, &mut rects);
+        let order = &self.nodes.order[run.start..run.end];
+        order.iter().copied().zip(rects).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Rect;
+
+    fn middle_of_all(areas: &[f64]) -> usize {
+        let nodes = SortedNodes::new(areas, 10, 10)
+            .expect("areas")
+            .expect("blocks");
+        nodes.find_middle(0..areas.len())
+    }
+
+    #[test]
+    fn the_first_group_is_a_third() {
+        assert_eq!(middle_of_all(&[1.0, 1.0]), 1);
+        assert_eq!(middle_of_all(&[1.0, 1.1, 1.0]), 1);
+        assert_eq!(middle_of_all(&[1.0; 8]), 3);
+        assert_eq!(middle_of_all(&[1.0, 7.0, 1.0]), 1);
+    }
 
     #[test]
     fn a_matrix_is_cut_across_its_longer_side() {
         let layout = recursive(&[1.0, 2.0, 1.0], 4, 10).expect("areas");
-        let rect = |row, col, rows, cols| Rect {
-            row,
-            col,
-            rows,
-            cols,
-        };
-        assert_eq!(
-            layout.rects(),
-            [rect(0, 5, 4, 3), rect(0, 0, 4, 5), rect(0, 8, 4, 2)]
-        );
+        let expected = [(0, 5, 4, 3), (0, 0, 4, 5), (0, 8, 4, 2)];
+        assert_eq!(layout.rects(), expected.map(Rect::from));
     }
 
     #[test]

@@ -4,20 +4,24 @@ use super::arrangement::place;
 use super::{Layout, LayoutError, Rect};
 
 /// Moves single rows of blocks between the nodes of a column, and single columns of blocks between
-/// columns, while that makes the largest time fall. `time_s(node, rows, cols)` is the time in seconds
-/// of a rectangle; it is asked about rectangles with blocks only.
+/// columns, as long as that reduces the largest time.
 ///
-/// Rounding treats every cut alike; where the slowest node stands at the edge of its memory or of
-/// a kernel's granule, one block more or less can matter more than its share. In each step the node of
-/// the largest time `T` gives a row of blocks to another one in its column, or takes one; or its column
-/// gives a column of blocks to another one, or takes one. Of all these changes the best one is made
-/// that brings no node above `T` and fewer to it. If the largest time is infinite (a rectangle that
-/// does not fit), a change also counts if the nodes that do not fit have fewer blocks afterwards.
+/// `time_s(node, rows, cols)` is the time in seconds of a rectangle. It is called for rectangles with
+/// blocks only.
 ///
-/// That ends: `T`, the number of nodes at `T`, and the blocks of nodes that do not fit fall
-/// lexicographically in every step, and the layouts are finitely many. The result tiles as the argument
-/// does. A step costs O(p) evaluations of `time_s` for the columns of blocks and O(1) per node of the
-/// column for the rows.
+/// Rounding treats every cut alike. At the edge of a node's memory or of a kernel's granule, one block
+/// more or less can matter more than its share. In each step, with `T` the largest time,
+/// * the slowest node exchanges a row of blocks with another node in its column, in either direction; or
+/// * its column exchanges a column of blocks with another column, in either direction.
+///
+/// The best change is made that brings no node above `T` and leaves fewer nodes at `T`. If `T` is
+/// infinite (a rectangle does not fit), a change also counts if the nodes that do not fit have fewer
+/// blocks afterwards.
+///
+/// The algorithm ends: `T`, the number of nodes at `T`, and the blocks of nodes that do not fit fall
+/// lexicographically in every step, and there are finitely many layouts. The result is a tiling. A step
+/// costs O(p) evaluations of `time_s` for the columns of blocks and O(1) per node of the column for the
+/// rows.
 ///
 /// # Errors
 /// [`LayoutError::NotColumns`] unless the rectangles lie in columns, [`LayoutError::InvalidTime`] for
@@ -40,8 +44,10 @@ pub fn repair(
     repair_within(layout, time_s, usize::MAX)
 }
 
-/// As [`repair()`], in so many steps at most: after rounding each cut is off by less than a block, and
-/// where more would help it is not rounding that was bad.
+/// Repairs as [`repair()`] does, in at most `steps` steps.
+///
+/// After rounding each cut is off by less than a block. If more steps would help, rounding was not the
+/// cause.
 ///
 /// # Errors
 /// As [`repair()`].
@@ -50,9 +56,9 @@ pub(super) fn repair_within(
     time_s: &dyn Fn(usize, u64, u64) -> f64,
     steps: usize,
 ) -> Result<Layout, LayoutError> {
-    let mut state = State::new(layout, time_s)?;
+    let mut state = RepairState::new(layout, time_s)?;
     for _ in 0..steps {
-        if !state.step()? {
+        if !state.improve()? {
             break;
         }
     }
@@ -61,13 +67,14 @@ pub(super) fn repair_within(
     Layout::new(layout.rows(), layout.cols(), rects)
 }
 
-/// The time that a model gives, infinite if that is none: what a model knows no time for does not fit.
+/// Replaces a time that is negative or not a number by infinity. A size without a time in the model
+/// does not fit.
 pub(super) fn time_or_never(time_s: f64) -> f64 {
     if time_s >= 0.0 { time_s } else { f64::INFINITY }
 }
 
 /// A layout in columns on the way to a better one.
-struct State<'a> {
+struct RepairState<'a> {
     time_s: &'a dyn Fn(usize, u64, u64) -> f64,
     columns: Vec<Vec<usize>>,
     widths: Vec<u64>,
@@ -77,9 +84,9 @@ struct State<'a> {
     times_s: Vec<Vec<f64>>,
 }
 
-/// One row or one column of blocks more or less.
+/// One row or one column of blocks that moves.
 #[derive(Clone, Copy)]
-enum Change {
+enum BlockMove {
     /// In a column, from one of its nodes to another.
     Row {
         column: usize,
@@ -90,10 +97,22 @@ enum Change {
     Col { from: usize, to: usize },
 }
 
-/// What the nodes that a change concerns are like.
+impl BlockMove {
+    /// Returns the size, after the move, of the rectangle of `rows × cols` at place `i` of `column`.
+    fn resize(self, column: usize, i: usize, rows: u64, cols: u64) -> (u64, u64) {
+        match self {
+            Self::Row { from, .. } if from == i => (rows - 1, cols),
+            Self::Row { .. } => (rows + 1, cols),
+            Self::Col { from, .. } if from == column => (rows, cols - 1),
+            Self::Col { .. } => (rows, cols + 1),
+        }
+    }
+}
+
+/// The state of the nodes that a move concerns.
 #[derive(Default)]
-struct Weight {
-    /// How many of them need the largest time.
+struct NodesWeight {
+    /// Number of them that need the largest time.
     slowest: usize,
     /// Their blocks, if that is infinite.
     blocks: u64,
@@ -101,54 +120,57 @@ struct Weight {
     time_s: f64,
 }
 
-impl Weight {
+impl NodesWeight {
+    fn add(&mut self, time_s: f64, blocks: u64, largest_s: f64) {
+        self.slowest += usize::from(time_s >= largest_s);
+        self.blocks += if time_s.is_infinite() { blocks } else { 0 };
+        self.time_s = self.time_s.max(time_s);
+    }
+
     fn is_less(&self, other: &Self) -> bool {
         (self.slowest, self.blocks) < (other.slowest, other.blocks)
     }
 
-    /// Whether a change that ends here is the better one.
+    /// Returns `true` if a move that ends here is the better one.
     fn is_better(&self, other: &Self) -> bool {
         let counts = (self.slowest, self.blocks).cmp(&(other.slowest, other.blocks));
         counts.then(self.time_s.total_cmp(&other.time_s)).is_lt()
     }
 }
 
-impl<'a> State<'a> {
+impl<'a> RepairState<'a> {
     fn new(
         layout: &Layout,
         time_s: &'a dyn Fn(usize, u64, u64) -> f64,
     ) -> Result<Self, LayoutError> {
         let columns = layout.columns().ok_or(LayoutError::NotColumns)?;
-        let rect = |node: &usize| layout.rects()[*node];
+        let rects = layout.rects();
         let mut state = Self {
             time_s,
-            widths: columns.iter().map(|column| rect(&column[0]).cols).collect(),
+            widths: columns.iter().map(|column| rects[column[0]].cols).collect(),
             heights: columns
                 .iter()
-                .map(|column| column.iter().map(|node| rect(node).rows).collect())
+                .map(|column| column.iter().map(|&node| rects[node].rows).collect())
                 .collect(),
             times_s: Vec::new(),
             columns,
         };
         for column in 0..state.columns.len() {
-            let times_s = state.column_times(column, state.widths[column])?;
+            let times_s = state.column_times_s(column)?;
             state.times_s.push(times_s);
         }
         Ok(state)
     }
 
-    /// Makes the best change; whether there was one.
-    fn step(&mut self) -> Result<bool, LayoutError> {
-        let all = || self.times_s.iter().enumerate();
-        let nodes = all().flat_map(|(column, times)| (0..times.len()).map(move |i| (column, i)));
-        let time_s = |&(column, i): &(usize, usize)| self.times_s[column][i];
-        let Some((column, slowest)) = nodes.max_by(|a, b| time_s(a).total_cmp(&time_s(b))) else {
+    /// Makes the best move. Returns `false` if there is none.
+    fn improve(&mut self) -> Result<bool, LayoutError> {
+        let Some((column, slowest)) = self.find_slowest() else {
             return Ok(false);
         };
         let largest_s = self.times_s[column][slowest];
-        let mut best: Option<(Weight, Change)> = None;
-        for change in self.changes(column, slowest) {
-            let Some(weight) = self.weigh(change, largest_s)? else {
+        let mut best: Option<(NodesWeight, BlockMove)> = None;
+        for change in self.list_moves(column, slowest) {
+            let Some(weight) = self.weigh_move(change, largest_s)? else {
                 continue;
             };
             if best
@@ -159,40 +181,50 @@ impl<'a> State<'a> {
             }
         }
         match best {
-            Some((_, change)) => self.make(change).map(|()| true),
+            Some((_, change)) => self.apply(change).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// The changes that concern a node of a column.
-    fn changes(&self, column: usize, node: usize) -> Vec<Change> {
-        let rows = (0..self.columns[column].len()).filter(|&other| other != node);
-        let rows = rows.flat_map(|other| {
-            [(node, other), (other, node)].map(|(from, to)| Change::Row { column, from, to })
-        });
-        let cols = (0..self.columns.len()).filter(|&other| other != column);
-        let cols = cols.flat_map(|other| {
-            [(column, other), (other, column)].map(|(from, to)| Change::Col { from, to })
-        });
-        let exists = |change: &Change| match *change {
-            Change::Row { column, from, .. } => self.heights[column][from] > 0,
-            Change::Col { from, .. } => self.widths[from] > 0,
-        };
-        rows.chain(cols).filter(exists).collect()
+    /// Finds the node of the largest time, as its column and its place there.
+    fn find_slowest(&self) -> Option<(usize, usize)> {
+        let columns = self.times_s.iter().enumerate();
+        columns
+            .flat_map(|(column, times)| (0..times.len()).map(move |i| (column, i)))
+            .max_by(|a, b| self.times_s[a.0][a.1].total_cmp(&self.times_s[b.0][b.1]))
     }
 
-    /// The weight after a change, if that counts as an improvement on a largest time.
-    fn weigh(&self, change: Change, largest_s: f64) -> Result<Option<Weight>, LayoutError> {
-        let (mut before, mut after) = (Weight::default(), Weight::default());
-        for (column, i) in self.concerned(change) {
+    /// Lists the moves that concern a node of a column.
+    fn list_moves(&self, column: usize, node: usize) -> Vec<BlockMove> {
+        let mut moves = Vec::new();
+        for other in (0..self.columns[column].len()).filter(|&other| other != node) {
+            for (from, to) in [(node, other), (other, node)] {
+                if self.heights[column][from] > 0 {
+                    moves.push(BlockMove::Row { column, from, to });
+                }
+            }
+        }
+        for other in (0..self.columns.len()).filter(|&other| other != column) {
+            for (from, to) in [(column, other), (other, column)] {
+                if self.widths[from] > 0 {
+                    moves.push(BlockMove::Col { from, to });
+                }
+            }
+        }
+        moves
+    }
+
+    /// Returns the weight after a move, if that counts as an improvement on a largest time.
+    fn weigh_move(
+        &self,
+        change: BlockMove,
+        largest_s: f64,
+    ) -> Result<Option<NodesWeight>, LayoutError> {
+        let (mut before, mut after) = (NodesWeight::default(), NodesWeight::default());
+        for (column, i) in self.list_concerned(change) {
             let (rows, cols) = (self.heights[column][i], self.widths[column]);
-            let (new_rows, new_cols) = match change {
-                Change::Row { from, .. } if from == i => (rows - 1, cols),
-                Change::Row { .. } => (rows + 1, cols),
-                Change::Col { from, .. } if from == column => (rows, cols - 1),
-                Change::Col { .. } => (rows, cols + 1),
-            };
-            let time_s = self.time(self.columns[column][i], new_rows, new_cols)?;
+            let (new_rows, new_cols) = change.resize(column, i, rows, cols);
+            let time_s = self.node_time_s(self.columns[column][i], new_rows, new_cols)?;
             if time_s > largest_s {
                 return Ok(None);
             }
@@ -202,44 +234,44 @@ impl<'a> State<'a> {
         Ok(after.is_less(&before).then_some(after))
     }
 
-    /// The nodes whose rectangles a change changes, each by its column and its place there.
-    fn concerned(&self, change: Change) -> Vec<(usize, usize)> {
+    /// Lists the nodes that a move resizes, each by its column and its place there.
+    fn list_concerned(&self, change: BlockMove) -> Vec<(usize, usize)> {
         match change {
-            Change::Row { column, from, to } => vec![(column, from), (column, to)],
-            Change::Col { from, to } => [from, to]
+            BlockMove::Row { column, from, to } => vec![(column, from), (column, to)],
+            BlockMove::Col { from, to } => [from, to]
                 .into_iter()
                 .flat_map(|column| (0..self.columns[column].len()).map(move |i| (column, i)))
                 .collect(),
         }
     }
 
-    fn make(&mut self, change: Change) -> Result<(), LayoutError> {
+    fn apply(&mut self, change: BlockMove) -> Result<(), LayoutError> {
         let columns = match change {
-            Change::Row { column, from, to } => {
+            BlockMove::Row { column, from, to } => {
                 self.heights[column][from] -= 1;
                 self.heights[column][to] += 1;
                 vec![column]
             }
-            Change::Col { from, to } => {
+            BlockMove::Col { from, to } => {
                 self.widths[from] -= 1;
                 self.widths[to] += 1;
                 vec![from, to]
             }
         };
         for column in columns {
-            self.times_s[column] = self.column_times(column, self.widths[column])?;
+            self.times_s[column] = self.column_times_s(column)?;
         }
         Ok(())
     }
 
-    fn column_times(&self, column: usize, width: u64) -> Result<Vec<f64>, LayoutError> {
+    fn column_times_s(&self, column: usize) -> Result<Vec<f64>, LayoutError> {
         let nodes = self.columns[column].iter().zip(&self.heights[column]);
         nodes
-            .map(|(&node, &rows)| self.time(node, rows, width))
+            .map(|(&node, &rows)| self.node_time_s(node, rows, self.widths[column]))
             .collect()
     }
 
-    fn time(&self, index: usize, rows: u64, cols: u64) -> Result<f64, LayoutError> {
+    fn node_time_s(&self, index: usize, rows: u64, cols: u64) -> Result<f64, LayoutError> {
         if rows == 0 || cols == 0 {
             return Ok(0.0);
         }
@@ -256,14 +288,6 @@ impl<'a> State<'a> {
     }
 }
 
-impl Weight {
-    fn add(&mut self, time_s: f64, blocks: u64, largest_s: f64) {
-        self.slowest += usize::from(time_s >= largest_s);
-        self.blocks += if time_s.is_infinite() { blocks } else { 0 };
-        self.time_s = self.time_s.max(time_s);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,37 +295,40 @@ mod tests {
 
     #[test]
     fn several_slowest_nodes_are_helped_one_by_one() {
-        let time_s =
-            |node: usize, rows: u64, cols: u64| (rows * cols) as f64 / [1.0, 1.0, 4.0][node];
-        let repaired = repair(&slice_rows(2, &[4, 4, 4]).expect("valid"), &time_s).expect("valid");
-        assert_eq!(repaired.areas(), [4, 4, 16]);
+        let slices = slice_rows(2, &[4, 4, 4]).expect("valid");
+        let repaired = repair(&slices, &|node, rows, cols| {
+            (rows * cols) as f64 / [1.0, 1.0, 4.0][node]
+        });
+        assert_eq!(repaired.expect("valid").areas(), [4, 4, 16]);
     }
 
     #[test]
     fn columns_give_to_each_other() {
-        let time_s = |node: usize, rows: u64, cols: u64| (rows * cols) as f64 / [1.0, 3.0][node];
-        let repaired = repair(&slice_cols(5, &[4, 4]).expect("valid"), &time_s).expect("valid");
-        assert_eq!(repaired.areas(), [10, 30]);
+        let slices = slice_cols(5, &[4, 4]).expect("valid");
+        let repaired = repair(&slices, &|node, rows, cols| {
+            (rows * cols) as f64 / [1.0, 3.0][node]
+        });
+        assert_eq!(repaired.expect("valid").areas(), [10, 30]);
     }
 
     #[test]
     fn what_does_not_fit_shrinks_until_it_does() {
-        let time_s = |node: usize, rows: u64, cols: u64| match (node, rows * cols) {
+        let slices = slice_rows(1, &[12, 8]).expect("valid");
+        let repaired = repair(&slices, &|node, rows, cols| match (node, rows * cols) {
             (0, 7..) => f64::INFINITY,
             (_, blocks) => blocks as f64,
-        };
-        let repaired = repair(&slice_rows(1, &[12, 8]).expect("valid"), &time_s).expect("valid");
-        assert_eq!(repaired.areas(), [6, 14]);
+        });
+        assert_eq!(repaired.expect("valid").areas(), [6, 14]);
     }
 
     #[test]
     fn a_time_that_falls_with_the_size_is_used() {
         // Heights that are no multiple of 4 take twice as long.
-        let time_s = |_: usize, rows: u64, cols: u64| {
+        let slices = slice_rows(1, &[7, 5]).expect("valid");
+        let repaired = repair(&slices, &|_, rows, cols| {
             (rows * cols) as f64 * if rows.is_multiple_of(4) { 1.0 } else { 2.0 }
-        };
-        let repaired = repair(&slice_rows(1, &[7, 5]).expect("valid"), &time_s).expect("valid");
-        assert_eq!(repaired.areas(), [8, 4]);
+        });
+        assert_eq!(repaired.expect("valid").areas(), [8, 4]);
     }
 
     #[test]

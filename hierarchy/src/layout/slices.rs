@@ -2,10 +2,10 @@
 
 use super::{Layout, LayoutError, Rect};
 
-/// Vertical slices beside each other, of these widths and as high as the matrix: `rows` blocks. The
-/// matrix is as wide as all slices together.
+/// Makes vertical slices of the given widths side by side, as high as the matrix: `rows` blocks. The
+/// width of the matrix is the sum of all widths.
 ///
-/// This is how a node's devices share its rectangle, [`Idpa`](crate::balance::Idpa)'s units being
+/// A node's devices share its rectangle in this way; the units of [`Idpa`](crate::balance::Idpa) are
 /// columns.
 ///
 /// # Errors
@@ -24,55 +24,35 @@ use super::{Layout, LayoutError, Rect};
 /// # References
 /// Clarke et al. 2012, section 3 (IDPA).
 pub fn slice_cols(rows: u64, widths: &[u64]) -> Result<Layout, LayoutError> {
-    let (starts, cols) = starts(widths).ok_or(LayoutError::TooLarge {
-        rows,
-        cols: u64::MAX,
-    })?;
-    let slice = |(col, &cols)| Rect {
-        row: 0,
-        col,
-        rows,
-        cols,
-    };
-    Layout::new(
-        rows,
-        cols,
-        starts.into_iter().zip(widths).map(slice).collect(),
-    )
+    let mut cols: u64 = 0;
+    let mut rects = Vec::with_capacity(widths.len());
+    for &width in widths {
+        rects.push(Rect::from((0, cols, rows, width)));
+        cols = cols.checked_add(width).ok_or(LayoutError::TooLarge {
+            rows,
+            cols: u64::MAX,
+        })?;
+    }
+    Layout::new(rows, cols, rects)
 }
 
-/// Horizontal slices below each other, of these heights and as wide as the matrix: `cols` blocks. The
-/// matrix is as high as all slices together.
+/// Makes horizontal slices of the given heights from top to bottom, as wide as the matrix: `cols`
+/// blocks. The height of the matrix is the sum of all heights.
 ///
 /// # Errors
 /// As [`slice_cols()`].
 pub fn slice_rows(cols: u64, heights: &[u64]) -> Result<Layout, LayoutError> {
-    let (starts, rows) = starts(heights).ok_or(LayoutError::TooLarge {
-        rows: u64::MAX,
-        cols,
-    })?;
-    let slice = |(row, &rows)| Rect {
-        row,
-        col: 0,
-        rows,
-        cols,
-    };
-    Layout::new(
-        rows,
-        cols,
-        starts.into_iter().zip(heights).map(slice).collect(),
-    )
-}
-
-/// Where each slice starts, and where the last one ends; `None` if that exceeds 64 bits.
-fn starts(sizes: &[u64]) -> Option<(Vec<u64>, u64)> {
-    let mut end: u64 = 0;
-    let mut starts = Vec::with_capacity(sizes.len());
-    for &size in sizes {
-        starts.push(end);
-        end = end.checked_add(size)?;
+    match slice_cols(cols, heights) {
+        Err(LayoutError::NoNodes { rows, cols }) => Err(LayoutError::NoNodes {
+            rows: cols,
+            cols: rows,
+        }),
+        Err(LayoutError::TooLarge { rows, cols }) => Err(LayoutError::TooLarge {
+            rows: cols,
+            cols: rows,
+        }),
+        found => found.map(|layout| layout.transposed()),
     }
-    Some((starts, end))
 }
 
 #[cfg(test)]
@@ -93,13 +73,17 @@ mod tests {
             slice_cols(3, &[]),
             Err(LayoutError::NoNodes { rows: 3, cols: 0 })
         );
+        assert_eq!(
+            slice_rows(3, &[]),
+            Err(LayoutError::NoNodes { rows: 0, cols: 3 })
+        );
         assert!(matches!(
             slice_cols(1, &[u64::MAX, 1]),
             Err(LayoutError::TooLarge { rows: 1, .. })
         ));
         assert!(matches!(
             slice_rows(2, &[1 << 62]),
-            Err(LayoutError::TooLarge { .. })
+            Err(LayoutError::TooLarge { cols: 2, .. })
         ));
     }
 }

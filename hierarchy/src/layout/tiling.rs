@@ -1,4 +1,4 @@
-//! Whether rectangles tile a matrix.
+//! The check that rectangles tile a matrix.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{LayoutError, Rect};
 /// Checks that `rects` cover `rows × cols` blocks exactly once, in O(p log p).
 ///
 /// Rectangles within bounds that do not overlap and whose areas sum to the matrix's leave no gap.
-pub(super) fn check(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), LayoutError> {
+pub(super) fn check_tiling(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), LayoutError> {
     if rects.is_empty() {
         return Err(LayoutError::NoNodes { rows, cols });
     }
@@ -18,9 +18,8 @@ pub(super) fn check(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), LayoutEr
     let Some(total) = total else {
         return Err(LayoutError::TooLarge { rows, cols });
     };
-    let fits = |start: u64, len: u64, bound: u64| start <= bound && len <= bound - start;
     for (index, &rect) in rects.iter().enumerate() {
-        if !(fits(rect.row, rect.rows, rows) && fits(rect.col, rect.cols, cols)) {
+        if !(lies_within(rect.row, rect.rows, rows) && lies_within(rect.col, rect.cols, cols)) {
             return Err(LayoutError::OutOfBounds {
                 index,
                 rect,
@@ -29,7 +28,7 @@ pub(super) fn check(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), LayoutEr
             });
         }
     }
-    if let Some((first, second)) = overlap(rects) {
+    if let Some((first, second)) = find_overlap(rects) {
         return Err(LayoutError::Overlap { first, second });
     }
     let covered = rects.iter().map(Rect::area).sum();
@@ -39,9 +38,16 @@ pub(super) fn check(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), LayoutEr
     Ok(())
 }
 
-/// Two rectangles that share blocks, found by sweeping over the columns: the rectangles under the
-/// sweep line are disjoint row intervals, so a new one needs comparing with one neighbour only.
-fn overlap(rects: &[Rect]) -> Option<(usize, usize)> {
+/// Returns `true` if the interval of `len` from `start` on ends by `bound`.
+fn lies_within(start: u64, len: u64, bound: u64) -> bool {
+    start <= bound && len <= bound - start
+}
+
+/// Finds two rectangles that share blocks, by a sweep over the columns.
+///
+/// The rectangles under the sweep line are disjoint row intervals, so each new one is compared with one
+/// neighbour only.
+fn find_overlap(rects: &[Rect]) -> Option<(usize, usize)> {
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * rects.len());
     for (index, rect) in rects
         .iter()
@@ -74,48 +80,34 @@ fn overlap(rects: &[Rect]) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn rect(row: u64, col: u64, rows: u64, cols: u64) -> Rect {
-        Rect {
-            row,
-            col,
-            rows,
-            cols,
-        }
-    }
-
     #[test]
     fn a_pinwheel_tiles() {
-        let arms = [
-            rect(0, 0, 1, 2),
-            rect(0, 2, 2, 1),
-            rect(2, 1, 1, 2),
-            rect(1, 0, 2, 1),
-        ];
-        let mut rects = arms.to_vec();
+        let arms = [(0, 0, 1, 2), (0, 2, 2, 1), (2, 1, 1, 2), (1, 0, 2, 1)];
+        let mut rects = arms.map(Rect::from).to_vec();
         assert_eq!(
-            check(3, 3, &rects),
+            check_tiling(3, 3, &rects),
             Err(LayoutError::Gap {
                 covered: 8,
                 total: 9
             })
         );
-        rects.push(rect(1, 1, 1, 1));
-        assert_eq!(check(3, 3, &rects), Ok(()));
+        rects.push(Rect::from((1, 1, 1, 1)));
+        assert_eq!(check_tiling(3, 3, &rects), Ok(()));
     }
 
     #[test]
     fn overlaps_are_found_even_if_the_areas_sum_up() {
-        let rects = [rect(0, 0, 2, 2), rect(1, 1, 1, 2), rect(0, 2, 1, 0)];
+        let rects = [(0, 0, 2, 2), (1, 1, 1, 2), (0, 2, 1, 0)].map(Rect::from);
         assert_eq!(
-            check(2, 3, &rects),
+            check_tiling(2, 3, &rects),
             Err(LayoutError::Overlap {
                 first: 0,
                 second: 1
             })
         );
-        let inside = [rect(0, 0, 3, 3), rect(1, 1, 1, 1)];
+        let inside = [(0, 0, 3, 3), (1, 1, 1, 1)].map(Rect::from);
         assert_eq!(
-            check(3, 3, &inside),
+            check_tiling(3, 3, &inside),
             Err(LayoutError::Overlap {
                 first: 0,
                 second: 1
@@ -126,19 +118,19 @@ mod tests {
     #[test]
     fn impossible_rectangles_are_refused() {
         assert_eq!(
-            check(2, 2, &[]),
+            check_tiling(2, 2, &[]),
             Err(LayoutError::NoNodes { rows: 2, cols: 2 })
         );
-        let far = rect(1, u64::MAX, 1, u64::MAX);
+        let far = Rect::from((1, u64::MAX, 1, u64::MAX));
         assert!(matches!(
-            check(2, 2, &[far]),
+            check_tiling(2, 2, &[far]),
             Err(LayoutError::OutOfBounds { index: 0, .. })
         ));
         let (rows, cols) = (1 << 40, 1 << 40);
         assert_eq!(
-            check(rows, cols, &[rect(0, 0, rows, cols)]),
+            check_tiling(rows, cols, &[Rect::from((0, 0, rows, cols))]),
             Err(LayoutError::TooLarge { rows, cols })
         );
-        assert_eq!(check(0, 5, &[rect(0, 0, 0, 0)]), Ok(()));
+        assert_eq!(check_tiling(0, 5, &[Rect::from((0, 0, 0, 0))]), Ok(()));
     }
 }

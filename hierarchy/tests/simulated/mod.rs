@@ -3,7 +3,7 @@
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, Extent, Idpa, Inpa, NodeBalance, Observation, Step,
 };
-use isochron_hierarchy::layout::Zones;
+use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::partition::apportion;
 
 /// Columns of the matrix in one block.
@@ -222,14 +222,10 @@ impl Cluster {
         loop {
             match inpa.step() {
                 Step::Done(balance) => return Ok(balance),
-                Step::Measure(zones) => {
-                    let nodes = self.nodes.iter_mut().zip(zones);
+                Step::Measure(extents) => {
+                    let nodes = self.nodes.iter_mut().zip(extents);
                     let times: Result<Vec<_>, _> = nodes
-                        .map(|(node, zone)| {
-                            // In columns every zone is one rectangle.
-                            let extent = zone.first().copied().unwrap_or_default();
-                            node.balance(to(DEVICES_EPSILON), extent)
-                        })
+                        .map(|(node, extent)| node.balance(to(DEVICES_EPSILON), extent))
                         .collect();
                     inpa.observe(&times?)?;
                 }
@@ -237,15 +233,13 @@ impl Cluster {
         }
     }
 
-    /// Seconds that each node really takes with its zone, without noise.
+    /// Returns the seconds that each node really takes with its rectangle, without noise.
     #[must_use]
-    pub fn times_s(&self, zones: &Zones) -> Vec<f64> {
-        let extents = zones
-            .zones()
-            .iter()
-            .map(|zone| zone.first().map(Extent::from).unwrap_or_default());
-        let nodes = self.nodes.iter().zip(extents);
-        nodes.map(|(node, extent)| node.time_s(extent)).collect()
+    pub fn times_s(&self, layout: &Layout) -> Vec<f64> {
+        let nodes = self.nodes.iter().zip(layout.rects());
+        nodes
+            .map(|(node, rect)| node.time_s(Extent::from(rect)))
+            .collect()
     }
 
     /// Seconds that the matrix takes if all devices of all nodes finish together.

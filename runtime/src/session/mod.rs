@@ -177,20 +177,11 @@ impl<'c> Session<'c> {
     /// Measures and partitions: who computes what.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for a layout that is not one of rectangles, [`Error::Memory`] when the
-    /// matrices or a measurement do not fit, [`Error::Device`] or [`Error::Balance`] when measuring fails.
+    /// On every rank: [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
-        if !config.layout.is_rectangular() {
-            return Err(Error::Parameter {
-                name: "layout",
-                value: config.layout.to_string(),
-                reason: "a node multiplies one rectangle; choose a layout of rectangles"
-                    .to_string(),
-            });
-        }
         memory::check_total(self.comm, problem.matrix_bytes())?;
         let mut config = *config;
         // So many of them that the fewest repetitions are a small part.

@@ -2,7 +2,6 @@
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;
-use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::predict::subset;
 
 use super::Balancer;
@@ -20,8 +19,7 @@ impl<T: Element> Balancer<'_, T> {
     /// All ranks, with the balance of all of them.
     pub(super) fn left_out(&mut self, balance: &NodeBalance) -> Result<Option<LeftOut>, Error> {
         let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
-        let layout = Layout::try_from(balance.zones.clone()).map_err(|error| message(&error))?;
-        let nodes = self.nodes(&layout, &balance.times_s);
+        let nodes = self.nodes(&balance.layout, &balance.times_s);
         if nodes.iter().filter(|node| node.speed > 0.0).count() < 2 {
             return Ok(None);
         }

@@ -16,7 +16,7 @@ use isochron_devices::{Depth, DeviceTeam, Element, JobShape, MeasureConfig, Meas
 use isochron_hierarchy::balance::{
     BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step, Strategy,
 };
-use isochron_hierarchy::layout::{Layout, LayoutError, Rect};
+use isochron_hierarchy::layout::{Layout, Rect};
 use isochron_hierarchy::predict::{self, Links, Way};
 use serde::{Deserialize, Serialize};
 
@@ -76,11 +76,6 @@ fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error
 /// Part of the multiplication that one measurement may take.
 pub(super) const MEASUREMENT_SHARE: f64 = 0.035;
 
-/// The rectangle of a node: sessions refuse layouts that give it two.
-fn only(zone: &[Extent]) -> Extent {
-    zone.first().copied().unwrap_or_default()
-}
-
 impl<T: Element> Balancer<'_, T> {
     /// Measures until the nodes are balanced.
     ///
@@ -115,8 +110,7 @@ impl<T: Element> Balancer<'_, T> {
             balance = ways::moved_to(balance, &ways.layout);
             candidates = ways.candidates;
         }
-        let layout = Layout::try_from(balance.zones.clone());
-        let layout = Arc::new(layout.map_err(|error| Error::Message(error.to_string()))?);
+        let layout = Arc::new(balance.layout.clone());
         let slices = self.slices(&layout, &memory);
         // The matrices are to have this memory.
         drop(std::mem::take(&mut self.operands));
@@ -205,17 +199,17 @@ impl<T: Element> Balancer<'_, T> {
         if nodes.len() == ranks {
             return Ok(balance);
         }
-        let unlike = |error: LayoutError| Error::Message(error.to_string());
-        let layout = Layout::try_from(balance.zones).map_err(unlike)?;
+        let layout = balance.layout;
         let mut rects = vec![Rect::default(); ranks];
         let mut times_s = vec![0.0; ranks];
         for (index, &node) in nodes.iter().enumerate() {
             rects[node] = layout.rects()[index];
             times_s[node] = balance.times_s[index];
         }
-        let layout = Layout::new(layout.rows(), layout.cols(), rects).map_err(unlike)?;
+        let layout = Layout::new(layout.rows(), layout.cols(), rects)
+            .map_err(|error| Error::Message(error.to_string()))?;
         Ok(NodeBalance {
-            zones: layout.into(),
+            layout,
             times_s,
             ..balance
         })
@@ -238,9 +232,7 @@ impl<T: Element> Balancer<'_, T> {
     /// The head machine's next step, on every rank.
     fn next_order(&self, head: Option<&Inpa>) -> Result<HeadOrder, Error> {
         let order = head.map(|machine| match machine.step() {
-            Step::Measure(zones) => {
-                HeadOrder::Measure(zones.iter().map(|zone| only(zone)).collect())
-            }
+            Step::Measure(extents) => HeadOrder::Measure(extents),
             Step::Done(balance) => HeadOrder::Done(Box::new(balance)),
         });
         self.comm.share(0, order)

@@ -87,7 +87,7 @@ impl<T: Element> Balancer<'_, T> {
             return Ok(None);
         }
         let (rows, cols) = self.problem.c_blocks();
-        let layout = arrange(self.config.layout, &speeds, rows, cols).and_then(Layout::try_from);
+        let layout = arrange(self.config.layout, &speeds, rows, cols);
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
         let nodes = self.with_messages(&speeds);
         let candidates = self.ways(&layout, &nodes, Some(&whole))?.candidates;
@@ -249,7 +249,7 @@ impl<T: Element> Balancer<'_, T> {
         };
         let slices = found.slices(columns, self.config.strategy, self.team.len());
         let balance = NodeBalance {
-            zones: held.clone().into(),
+            layout: held.clone(),
             imbalance: imbalance(&busy),
             times_s,
             iterations: u32::from(measured),

@@ -99,15 +99,14 @@ impl<T: Element> Balancer<'_, T> {
         balance: &NodeBalance,
         whole: Option<&AlongK>,
     ) -> Result<Option<Ways>, Error> {
-        let layout = Layout::try_from(balance.zones.clone());
-        let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
-        let nodes = self.nodes(&layout, &balance.times_s);
+        let layout = &balance.layout;
+        let nodes = self.nodes(layout, &balance.times_s);
         let unknown = |(&area, node): (&u64, &Node)| area > 0 && node.speed <= 0.0;
         let busy = nodes.iter().filter(|node| node.speed > 0.0).count();
         if busy < 2 || layout.areas().iter().zip(&nodes).any(unknown) {
             return Ok(None);
         }
-        self.ways(&layout, &nodes, whole).map(Some)
+        self.ways(layout, &nodes, whole).map(Some)
     }
 
     /// The nodes whose update takes so long in this layout, with what messages cost them. Times that were predicted may have
@@ -163,16 +162,16 @@ impl<T: Element> Balancer<'_, T> {
 
 /// The balance of nodes that are given this layout in place of the one that was balanced: their times go as their areas.
 pub(super) fn moved_to(balance: NodeBalance, layout: &Layout) -> NodeBalance {
-    if balance.zones == layout.clone().into() {
+    if balance.layout == *layout {
         return balance;
     }
-    let areas = balance.zones.areas().into_iter().zip(layout.areas());
+    let areas = balance.layout.areas().into_iter().zip(layout.areas());
     let times = areas.zip(&balance.times_s);
     let times_s: Vec<f64> = times
         .map(|((was, is), &time_s)| time_s * is as f64 / was.max(1) as f64)
         .collect();
     NodeBalance {
-        zones: layout.clone().into(),
+        layout: layout.clone(),
         imbalance: imbalance(&times_s),
         times_s,
         converged: false,
@@ -236,7 +235,7 @@ mod tests {
     #[test]
     fn times_go_with_the_areas_when_a_layout_is_replaced() {
         let balanced = NodeBalance {
-            zones: br(&[1.0, 3.0], 8, 8).unwrap().into(),
+            layout: br(&[1.0, 3.0], 8, 8).unwrap(),
             times_s: vec![1.0, 1.0],
             imbalance: 0.0,
             iterations: 2,
@@ -244,13 +243,13 @@ mod tests {
             why: Outcome::Balanced,
             history: Vec::new(),
         };
-        let same = Layout::try_from(balanced.zones.clone()).unwrap();
+        let same = balanced.layout.clone();
         assert_eq!(moved_to(balanced.clone(), &same), balanced);
         let moved = moved_to(balanced, &slice_rows(8, &[4, 4]).unwrap());
         // From 16 and 48 blocks to 32 and 32.
         assert_eq!(moved.times_s, [2.0, 2.0 / 3.0]);
         assert_eq!((moved.converged, moved.why), (false, Outcome::Predicted));
         assert!((moved.imbalance - 2.0).abs() < 1e-12);
-        assert_eq!(moved.zones.areas(), [32, 32]);
+        assert_eq!(moved.layout.areas(), [32, 32]);
     }
 }
