@@ -1,4 +1,4 @@
-//! Which GPUs there are, and what is known about each.
+//! The GPUs of this process, and their properties.
 
 use super::check::{CallError, CallResult, check};
 use super::codes::DriverCode;
@@ -13,11 +13,11 @@ const OLDEST: (u32, u32) = (11, 4);
 
 /// A GPU, or a slice of one, as the driver describes it.
 ///
-/// `CUDA_VISIBLE_DEVICES` has its effect in the driver: what it hides is not listed, and the numbers count what is left.
+/// `CUDA_VISIBLE_DEVICES` has its effect in the driver: hidden GPUs are not listed, and the numbers count the others.
 ///
-/// Of a GPU that is split (MIG) a process sees slices: one compute instance of each GPU instance, and with drivers before
-/// R570 (CUDA 12.8) one slice in all, and no whole GPU beside it. `CUDA_VISIBLE_DEVICES=MIG-…` says which; other processes
-/// may see others.
+/// Of a GPU that is split (MIG) a process sees slices: one compute instance of each GPU instance. With drivers before R570
+/// (CUDA 12.8) it sees a single slice, and no whole GPU. `CUDA_VISIBLE_DEVICES=MIG-…` chooses the slice; other processes may
+/// see others.
 ///
 /// # References
 /// NVIDIA Multi-Instance GPU User Guide, *CUDA Device Enumeration*.
@@ -37,20 +37,19 @@ pub struct CudaInfo {
     pub memory_bytes: u64,
     /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// The highest clock rate in hertz; `None` where the driver does not tell.
+    /// The highest clock rate in hertz; `None` if the driver does not report it.
     pub clock_hz: Option<f64>,
-    /// Double-precision peak in flop/s at the highest clock, tensor cores included, by arithmetic and not by measurement;
-    /// `None` for a compute capability that is not known here.
+    /// Double-precision peak in flop/s at the highest clock, tensor cores included: computed, not measured. `None` for an
+    /// unknown compute capability.
     pub peak_f64_flops_per_s: Option<f64>,
-    /// The same in single precision, without tensor cores, which round more.
+    /// Single-precision peak in flop/s, without tensor cores, which round more.
     pub peak_f32_flops_per_s: Option<f64>,
-    /// Whether it is a slice of a GPU (MIG).
+    /// `true` for a slice of a GPU (MIG).
     pub is_slice: bool,
 }
 
 impl CudaInfo {
-    /// The peak for elements of this type in real operations, flop/s; `None` for a compute capability that is not known
-    /// here.
+    /// Returns the peak for elements of this type in real operations, flop/s; `None` for an unknown compute capability.
     pub fn peak_flops_per_s(&self, kind: ElementType) -> Option<f64> {
         match kind {
             ElementType::F32 | ElementType::C32 => self.peak_f32_flops_per_s,
@@ -62,10 +61,10 @@ impl CudaInfo {
 impl TryFrom<&CudaInfo> for DriverGpu {
     type Error = DeviceError;
 
-    /// What joins with the host's view of its buses.
+    /// Returns the properties that join a GPU with the host's view of its buses.
     ///
     /// # Errors
-    /// [`DeviceError::BusId`] when the driver's address is none.
+    /// [`DeviceError::BusId`] if the driver's address is none.
     fn try_from(gpu: &CudaInfo) -> Result<Self, DeviceError> {
         Ok(Self {
             ordinal: u32::try_from(gpu.ordinal).unwrap_or(u32::MAX),
@@ -76,17 +75,17 @@ impl TryFrom<&CudaInfo> for DriverGpu {
     }
 }
 
-/// The GPUs that this process may use; none where there is no driver, or the driver sees none.
+/// Returns the GPUs that this process may use; none if there is no driver, or the driver sees none.
 ///
 /// # Errors
-/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] when there is a driver and it fails, or is too old. A GPU that does
-/// not answer is left out where another one does; [`survey`] tells of it.
+/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] if there is a driver that fails or is too old. A GPU that does not
+/// answer is left out if another one does; [`survey`] reports it.
 pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
-    answers().map(|(found, _)| found)
+    ask_driver().map(|(found, _)| found)
 }
 
-/// The GPUs, and why others do not answer.
-fn answers() -> Result<Listed, DeviceError> {
+/// Returns the GPUs, and the errors of those that do not answer.
+fn ask_driver() -> Result<Listed, DeviceError> {
     match raw::driver() {
         Err(Missing::Library) => return Ok((Vec::new(), Vec::new())),
         Err(missing) => return Err(too_old_or_broken(&missing)),
@@ -95,50 +94,47 @@ fn answers() -> Result<Listed, DeviceError> {
     if let Some(version) = raw::driver_version().filter(|&version| version < OLDEST) {
         return Err(too_old(version));
     }
-    match list() {
+    match list_gpus() {
         Err(error) if error.is_absence() => Ok((Vec::new(), Vec::new())),
         listed => listed.map_err(|error| error.on("the CUDA driver")),
     }
 }
 
-/// One line that says what was found of CUDA on this machine, and what it means.
+/// The state of CUDA on this machine, in one line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Survey {
     /// The GPUs that can be used.
     pub devices: Vec<CudaInfo>,
-    /// The line.
+    /// The line: what was found, and its meaning.
     pub finding: String,
-    /// Whether there is something that could be used and cannot: a driver without a GPU, one that fails or is too old, or
-    /// no cuBLAS. Where there is no driver at all, nothing is wrong.
+    /// `true` if something is there and cannot be used: a driver without a GPU, a driver that fails or is too old, or GPUs
+    /// without cuBLAS. A machine without a driver is not broken.
     pub is_broken: bool,
 }
 
-/// Looks for the driver, GPUs and cuBLAS. Never fails: what is wrong is said in the line.
+/// Looks for the driver, GPUs and cuBLAS. Never fails: the line says what is wrong.
 pub fn survey() -> Survey {
-    let none = |finding: String| Survey {
-        devices: Vec::new(),
-        finding: format!("{finding}; GPUs are not used"),
-        is_broken: true,
-    };
     if raw::driver() == Err(Missing::Library) {
         return Survey {
             is_broken: false,
-            ..none("no CUDA driver: libcuda was not found".to_owned())
+            ..Survey::unusable("no CUDA driver: libcuda was not found")
         };
     }
-    let (devices, silent) = match answers() {
-        Ok(answers) => answers,
-        Err(error) => return none(error.to_string()),
+    let (devices, silent) = match ask_driver() {
+        Ok(found) => found,
+        Err(error) => return Survey::unusable(&error.to_string()),
     };
     let version = raw::driver_version().map_or(String::new(), |(major, minor)| {
         format!(" for CUDA {major}.{minor}")
     });
     if devices.is_empty() {
-        let reason = list().err().map_or("it lists none", |error| error.cause());
-        return none(format!("a CUDA driver{version}, but no GPU: {reason}"));
+        let reason = list_gpus()
+            .err()
+            .map_or("it lists none", |error| error.cause());
+        return Survey::unusable(&format!("a CUDA driver{version}, but no GPU: {reason}"));
     }
     if let Err(error) = find_blas() {
-        return none(format!("{} GPU(s), but {error}", devices.len()));
+        return Survey::unusable(&format!("{} GPU(s), but {error}", devices.len()));
     }
     let names: Vec<_> = devices
         .iter()
@@ -158,7 +154,18 @@ pub fn survey() -> Survey {
     }
 }
 
-/// Makes sure that cuBLAS is there.
+impl Survey {
+    /// Returns the survey of a machine on which no GPU can be used.
+    fn unusable(finding: &str) -> Self {
+        Self {
+            devices: Vec::new(),
+            finding: format!("{finding}; GPUs are not used"),
+            is_broken: true,
+        }
+    }
+}
+
+/// Checks that cuBLAS is there.
 pub(super) fn find_blas() -> Result<(), DeviceError> {
     raw::blas().map_err(|missing| {
         missing.error(
@@ -188,11 +195,11 @@ fn too_old((major, minor): (u32, u32)) -> DeviceError {
     }
 }
 
-/// What a driver says of its GPUs: those that can be described, and why others cannot.
+/// The GPUs that the driver describes, and the errors of the others.
 type Listed = (Vec<CudaInfo>, Vec<CallError>);
 
-/// Asks a driver that is there.
-fn list() -> CallResult<Listed> {
+/// Lists the GPUs of a driver that is there.
+fn list_gpus() -> CallResult<Listed> {
     // SAFETY: the function is there; initialising twice does no harm.
     check("cuInit", unsafe { raw::cuInit(0) })?;
     let mut count = 0;
@@ -207,7 +214,7 @@ fn list() -> CallResult<Listed> {
             Err(error) => silent.push(error),
         }
     }
-    // Where none answers there is no GPU that could do without the others.
+    // If no GPU answers, there is none to use without the others.
     match silent.pop() {
         Some(error) if found.is_empty() => Err(error),
         last => {
@@ -223,11 +230,11 @@ fn describe(ordinal: i32) -> CallResult<CudaInfo> {
     check("cuDeviceGet", unsafe {
         raw::cuDeviceGet(&mut device, ordinal)
     })?;
-    let name = text("cuDeviceGetName", |to, len| {
+    let name = read_text("cuDeviceGetName", |to, len| {
         // SAFETY: at most `len` characters are written to `to`, which has room for them.
         unsafe { raw::cuDeviceGetName(to, len, device) }
     })?;
-    let pci_bus_id = text("cuDeviceGetPCIBusId", |to, len| {
+    let pci_bus_id = read_text("cuDeviceGetPCIBusId", |to, len| {
         // SAFETY: as above.
         unsafe { raw::cuDeviceGetPCIBusId(to, len, device) }
     })?;
@@ -235,34 +242,44 @@ fn describe(ordinal: i32) -> CallResult<CudaInfo> {
     // SAFETY: one integer is written.
     let code = unsafe { raw::cuDeviceTotalMem_v2(&mut memory, device) };
     check("cuDeviceTotalMem_v2", code)?;
-    let number = |what| attribute(what, device).map(|n| u32::try_from(n).unwrap_or(0));
     let compute_capability = (
-        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        attribute(
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            device,
+        )?,
+        attribute(
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+            device,
+        )?,
     );
-    let multiprocessors = number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-    let f32_to_f64 = number(Attribute::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO)?;
-    // Newer drivers may stop telling the clock.
-    let clock_khz = number(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0);
+    let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)?;
+    let ratio = Attribute::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO;
+    let f32_to_f64 = attribute(ratio, device)?;
+    // Newer drivers may stop reporting the clock.
+    let clock_khz = attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device).unwrap_or(0);
     let clock_hz = (clock_khz > 0).then_some(f64::from(clock_khz) * 1e3);
-    let peak = |per_cycle: Option<f64>| Some(per_cycle? * f64::from(multiprocessors) * clock_hz?);
+    let cycles_per_s = clock_hz.map(|clock_hz| f64::from(multiprocessors) * clock_hz);
     let is_slice = name.contains(" MIG ");
     Ok(CudaInfo {
         ordinal: usize::try_from(ordinal).unwrap_or(0),
-        uuid: uuid(device, is_slice)?,
+        uuid: read_uuid(device, is_slice)?,
         pci_bus_id: pci_bus_id.to_ascii_lowercase(),
         compute_capability,
         memory_bytes: memory as u64,
         multiprocessors,
         clock_hz,
-        peak_f64_flops_per_s: peak(flop_per_cycle_f64(compute_capability, f32_to_f64)),
-        peak_f32_flops_per_s: peak(flop_per_cycle_f32(compute_capability)),
+        peak_f64_flops_per_s: flop_per_cycle_f64(compute_capability, f32_to_f64)
+            .zip(cycles_per_s)
+            .map(|(flop, cycles)| flop * cycles),
+        peak_f32_flops_per_s: flop_per_cycle_f32(compute_capability)
+            .zip(cycles_per_s)
+            .map(|(flop, cycles)| flop * cycles),
         is_slice,
         name,
     })
 }
 
-/// Single-precision operations that a multiprocessor begins in a cycle: twice its FMA units.
+/// Returns the single-precision operations that a multiprocessor begins in a cycle: twice its FMA units.
 fn flop_per_cycle_f32(compute_capability: (u32, u32)) -> Option<f64> {
     match compute_capability {
         (6 | 8, 0) | (7, _) => Some(128.0),
@@ -271,27 +288,28 @@ fn flop_per_cycle_f32(compute_capability: (u32, u32)) -> Option<f64> {
     }
 }
 
-/// Double-precision operations that a multiprocessor begins in a cycle, tensor cores included, where single precision is
-/// `f32_to_f64` times as fast without them: models of one compute capability differ in that.
+/// Returns the double-precision operations that a multiprocessor begins in a cycle, tensor cores included. Without them single
+/// precision is `f32_to_f64` times as fast; models of one compute capability differ in that ratio.
 fn flop_per_cycle_f64(compute_capability: (u32, u32), f32_to_f64: u32) -> Option<f64> {
     let plain = flop_per_cycle_f32(compute_capability)? / f64::from(f32_to_f64.max(1));
     match (compute_capability, f32_to_f64) {
-        // Tensor cores that take double precision, on the models that are made for it.
+        // Models made for double precision have tensor cores for it.
         ((8 | 9, 0), 2) => Some(2.0 * plain),
         _ => Some(plain),
     }
 }
 
-fn attribute(what: Attribute, device: raw::CUdevice) -> CallResult<i32> {
+/// Returns an attribute of a device; 0 for a negative one.
+fn attribute(what: Attribute, device: raw::CUdevice) -> CallResult<u32> {
     let mut value = 0;
     // SAFETY: one integer is written.
     let code = unsafe { raw::cuDeviceGetAttribute(&mut value, what, device) };
     check("cuDeviceGetAttribute", code)?;
-    Ok(value)
+    Ok(u32::try_from(value).unwrap_or(0))
 }
 
-/// A text that the driver writes.
-fn text(
+/// Reads a text that the driver writes.
+fn read_text(
     call: &'static str,
     write: impl FnOnce(*mut c_char, i32) -> DriverCode,
 ) -> Result<String, CallError> {
@@ -303,7 +321,7 @@ fn text(
     Ok(text.to_string_lossy().into_owned())
 }
 
-fn uuid(device: raw::CUdevice, is_slice: bool) -> CallResult<String> {
+fn read_uuid(device: raw::CUdevice, is_slice: bool) -> CallResult<String> {
     let mut uuid = raw::CUuuid { bytes: [0; 16] };
     // SAFETY: 16 bytes are written.
     let code = unsafe { raw::cuDeviceGetUuid_v2(&mut uuid, device) };
@@ -334,11 +352,14 @@ mod tests {
             ((6, 1), 32, 20.0, 1.73e9, 0.277, 8.87),
         ];
         for (capability, ratio, multiprocessors, clock_hz, f64_peak, f32_peak) in sheets {
-            let tera =
-                |per_cycle: Option<f64>| per_cycle.unwrap() * multiprocessors * clock_hz / 1e12;
-            let near = |found: f64, sheet: f64| (found / sheet - 1.0).abs() < 0.01;
-            assert!(near(tera(flop_per_cycle_f64(capability, ratio)), f64_peak));
-            assert!(near(tera(flop_per_cycle_f32(capability)), f32_peak));
+            let per_cycle = [
+                flop_per_cycle_f64(capability, ratio).unwrap(),
+                flop_per_cycle_f32(capability).unwrap(),
+            ];
+            for (per_cycle, sheet) in per_cycle.into_iter().zip([f64_peak, f32_peak]) {
+                let found = per_cycle * multiprocessors * clock_hz / 1e12;
+                assert!((found / sheet - 1.0).abs() < 0.01, "{found}, not {sheet}");
+            }
         }
         assert_eq!(flop_per_cycle_f64((99, 0), 2), None);
     }

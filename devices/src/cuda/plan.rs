@@ -1,46 +1,56 @@
-//! How a job is laid out in the memory of a GPU: whole, or in tiles that stream through it.
+//! Layout of a job in the memory of a GPU: C whole, or in tiles that stream through it.
 //!
 //! # The arithmetic
 //!
-//! Elements have `s` bytes, the link carries `W` bytes/s, the GPU computes `P` flop/s, `f` flop are one multiplication
-//! with addition (2, or 8 for complex numbers). `R = s·P / (f·W)` is how many multiplications the GPU could do in the
-//! time in which the link carries one element: 4900 in `f64` for 67 Tflop/s behind 55 GB/s.
+//! Elements have `s` bytes, the link carries `W` bytes/s, the GPU computes `P` flop/s, and one multiplication with addition
+//! is `f` flop (2, or 8 for complex numbers). `R = s·P / (f·W)` is the number of multiplications that the GPU can do while
+//! the link carries one element: 4900 in `f64` for 67 Tflop/s behind 55 GB/s.
 //!
-//! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`, and beside it the panels of two updates: those of
-//! the next one travel while one is computed. An update moves A (`m×k`) and B (`k×n`) and does `m·n·k` multiplications:
-//! the link keeps up while `k(m + n)·R <= m·n·k`, that is `1/m + 1/n <= 1/R`, whatever k is.
+//! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`, with the panels of two updates: those of the next
+//! update are copied while the GPU computes with the others. An update moves A (`m×k`) and B (`k×n`), and does `m·n·k`
+//! multiplications. The link keeps up while `k(m + n)·R <= m·n·k`, that is `1/m + 1/n <= 1/R`, for any k.
 //!
-//! **Streamed.** C stays in host memory, and its tiles (`p×q`) visit the GPU. A visit moves the tile there and back and
-//! the panels of A and B that it needs, `2pq + K(p + q)` elements, for `pqK` multiplications. The link keeps up while
+//! **Streamed.** C stays in host memory, and its tiles (`p×q`) visit the GPU. A visit moves the tile there and back, and the
+//! panels of A and B that it needs: `2pq + K(p + q)` elements for `pqK` multiplications. The link keeps up while
 //!
 //! `2/K + 1/p + 1/q <= 1/R`.
 //!
-//! With the `K = k` of a single update, `2/K` alone is beyond `1/R`: the GPU would wait. So the panels of several updates
-//! are gathered in pinned host memory, and a visit uses all of them. Tiles are as large as the memory limit allows,
-//! three quarters of it for two of them (one comes and goes while the other one is computed), and then
+//! With `K = k`, the inner dimension of one update, `2/K` alone exceeds `1/R`: the GPU would wait. So the panels of several
+//! updates are gathered in pinned host memory, and a visit uses all of them. Tiles are as large as the memory limit allows:
+//! two of them take three quarters of it (one is copied while the GPU computes the other). Then
 //!
-//! `K >= 2 / (1/R - 1/p - 1/q)`, but no more than `K = 8 / (1/p + 1/q)`,
+//! `K >= 2 / (1/R - 1/p - 1/q)`, but no more than `K = 8 / (1/p + 1/q)`.
 //!
-//! where the tile itself is a fifth of the traffic and more gathering would gain little: the second bound counts where
-//! the link is too slow for tiles of this size, and the panels are what holds the GPU up. What is gathered takes
-//! `K(m + n)` elements of host memory. That is kept below what C takes, unless it is of one update alone, and below what the
-//! limit that was set leaves beside the staging slots, which take no more than half of it. It is never more
-//! than the whole job has, in whole updates. Where the job is no multiple of it, the last visit has less to do, with the
-//! last update, and moves all of C for it.
+//! At the second bound the tile is a fifth of the traffic, and more gathering would gain little. It applies if the link is
+//! too slow for tiles of this size, and the panels hold the GPU up.
 //!
-//! **Not gathered.** Where not even one update's panels may be pinned, each update is a visit, and each tile gets its
-//! parts of the panels through the staging slots, as it gets C. The link carries what it carries with `K = k`, but the
-//! host copies each part as often as it travels: a row of A `n/q` times, and a column of B `m/p` times.
+//! Gathered panels take `K(m + n)` elements of host memory, and never more than
+//! * all updates of the job have, in whole updates;
+//! * C takes, unless they are those of one update;
+//! * the limit of pinned memory leaves after the staging slots, which take at most half of it.
 //!
-//! **The least.** The smallest tiles have 16 rows and columns, or fewer that divide C evenly, and panels one element deep:
-//! every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory, unless a
-//! dimension is beyond what CUDA and cuBLAS count (`2^31` bytes in a column of C, `2^31` columns).
+//! If the job is no multiple of `K`, its last update ends a visit that has less to compute, and moves all of C for it.
+//!
+//! **Not gathered.** If not even the panels of one update may be pinned, each update is a visit. Each tile gets its parts of
+//! the panels through the staging slots, as it gets C. The link then carries the traffic of `K = k`, and the host copies each
+//! part once per tile that needs it: a row of A `n/q` times, and a column of B `m/p` times.
+//!
+//! **The least.** The smallest tiles have 16 rows and columns, or fewer that divide C evenly, and panels one element deep.
+//! Every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory, unless a
+//! dimension exceeds the range of CUDA and cuBLAS (`2^31` bytes in a column of C, `2^31` columns).
+//!
+//! # Deviations
+//!
+//! * **C on a GPU**: the papers count the transfers of C as a part of the kernel (thesis, section 5.2.3); here a C that fits
+//!   is copied once before the first update and once after the last one, because nothing else needs it in between. Measuring
+//!   takes the time of both copies once, and spreads it over the run's updates by their part of k. `isochron devices bench`
+//!   knows no run, and leaves it out.
 
 use crate::ElementType;
 use crate::worker::JobShape;
 use serde::{Deserialize, Serialize};
 
-/// How many tiles, panels and staging slots there are of each: one is filled or emptied while the other one is in use.
+/// Number of tiles, of panels and of staging slots: one is filled or emptied while the other one is in use.
 pub const SLOTS: usize = 2;
 
 /// Bytes of a staging slot: large enough that a copy runs at the link's full speed (tens of microseconds of latency
@@ -50,25 +60,25 @@ const SLOT_BYTES: usize = 8 << 20;
 const MIN_SLOT: usize = 32;
 /// The smallest side of a tile.
 const MIN_TILE: usize = 16;
-/// Inner dimension of what is multiplied at once in a streamed visit: cuBLAS is at full speed from a few hundred on.
+/// Inner dimension of one product of a streamed visit: cuBLAS is at full speed from a few hundred on.
 const STEP_K: usize = 1024;
 /// The largest leading dimension in bytes that CUDA copies.
 const MAX_PITCH_BYTES: usize = i32::MAX as usize;
 
-/// What a plan may use, and how fast things are.
+/// Limits of a plan, and the speeds it counts on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CudaLimits {
     /// Bytes of GPU memory.
     pub device_bytes: u64,
-    /// Bytes of pinned host memory; `u64::MAX` for no other limit than the size of C for the panels of several updates.
+    /// Bytes of pinned host memory; with `u64::MAX` only the size of C limits the gathered panels.
     pub host_bytes: u64,
-    /// What the GPU computes at best, flop/s.
+    /// Peak of the GPU in flop/s.
     pub peak_flops_per_s: f64,
-    /// What the link carries, bytes/s.
+    /// Speed of the link in bytes/s.
     pub link_bytes_per_s: f64,
 }
 
-/// Where C is during a job.
+/// The place of C during a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -80,17 +90,17 @@ pub enum Placement {
         tile_rows: usize,
         /// Columns of a tile.
         tile_cols: usize,
-        /// Inner dimension that is gathered for a visit; 0 where not even that of one update may be.
+        /// Inner dimension gathered for a visit; 0 if not even the panels of one update may be pinned.
         gather_k: usize,
-        /// Inner dimension that is on the GPU at a time.
+        /// Inner dimension of the panels that are on the GPU at a time.
         step_k: usize,
     },
 }
 
-/// How a job is laid out.
+/// The layout of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TilePlan {
-    /// Where C is.
+    /// The place of C.
     pub placement: Placement,
     /// Elements of a staging slot in pinned memory.
     pub slot_elements: usize,
@@ -98,12 +108,12 @@ pub struct TilePlan {
     pub device_bytes: u64,
     /// Bytes of pinned host memory.
     pub host_bytes: u64,
-    /// How many updates with `k = k_max` are gathered for one visit: a power of two, or all of the job's; 1 when C is on the
-    /// GPU, and when nothing is gathered.
+    /// Number of updates with `k = k_max` gathered for one visit: a power of two, or all updates of the job; 1 if C is on
+    /// the GPU, and if nothing is gathered.
     pub updates_per_visit: usize,
 }
 
-/// Lays out a job; `None` when it does not fit in however small tiles, as the module says, or there is nothing in it.
+/// Lays out a job, as the module says. Returns `None` if it does not fit even in the smallest tiles, or is empty.
 pub fn plan(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     if job.rows == 0 || job.cols == 0 || job.depth.k_max == 0 {
         return None;
@@ -112,10 +122,10 @@ pub fn plan(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     if column_bytes > MAX_PITCH_BYTES || job.cols > i32::MAX as usize {
         return None;
     }
-    resident(job, limits).or_else(|| streamed(job, limits))
+    plan_resident(job, limits).or_else(|| plan_streamed(job, limits))
 }
 
-/// The least bytes of host memory with which a job can be laid out in this GPU memory; `None` when none are enough.
+/// Returns the least bytes of host memory with which a job can be laid out in this GPU memory; `None` if no amount suffices.
 pub fn least_host_bytes(job: &JobShape, limits: &CudaLimits) -> Option<u64> {
     let unlimited = CudaLimits {
         host_bytes: u64::MAX,
@@ -125,14 +135,15 @@ pub fn least_host_bytes(job: &JobShape, limits: &CudaLimits) -> Option<u64> {
     Some((2 * SLOTS * MIN_SLOT * job.element.bytes()) as u64)
 }
 
-/// Bytes of the panels of so many updates.
-fn gathered_bytes(job: &JobShape, updates: usize) -> u128 {
+/// Returns the bytes of the panels of `updates` updates.
+fn count_panel_bytes(job: &JobShape, updates: usize) -> u128 {
     let across = (job.rows + job.cols) as u128;
     updates as u128 * job.depth.k_max as u128 * across * job.element.bytes() as u128
 }
 
-/// Elements of a staging slot: no more than there is to move, and all of them at most half of what may be pinned.
-fn slot(job: &JobShape, limits: &CudaLimits) -> Option<usize> {
+/// Returns the elements of a staging slot: no more than there is to move; all slots take at most half of the memory that may
+/// be pinned.
+fn choose_slot(job: &JobShape, limits: &CudaLimits) -> Option<usize> {
     let s = job.element.bytes();
     let most = (job.rows.max(job.depth.k_max)).saturating_mul(job.cols.max(job.depth.k_max));
     let half = limits.host_bytes / 2;
@@ -141,8 +152,8 @@ fn slot(job: &JobShape, limits: &CudaLimits) -> Option<usize> {
     (slot >= MIN_SLOT).then_some(slot)
 }
 
-fn resident(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
-    let slot_elements = slot(job, limits)?;
+fn plan_resident(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
+    let slot_elements = choose_slot(job, limits)?;
     let [rows, cols, k] = [job.rows, job.cols, job.depth.k_max].map(|n| n as u128);
     let elements = rows * cols + SLOTS as u128 * k * (rows + cols);
     let s = job.element.bytes() as u128;
@@ -157,15 +168,15 @@ fn resident(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     (step_fits && plan.fits(limits)).then_some(plan)
 }
 
-fn streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
+fn plan_streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     let s = job.element.bytes();
-    let slot_elements = slot(job, limits)?;
+    let slot_elements = choose_slot(job, limits)?;
     let slot_bytes = (SLOTS * slot_elements * s) as u64;
     // One tile and its panels have half of the memory.
     let half = usize::try_from(limits.device_bytes / s as u64).ok()? / SLOTS;
-    let (tile_rows, tile_cols) = tile(job, half)?;
-    let wanted = wanted_k((tile_rows, tile_cols), job.element, limits);
-    let updates = gathered_updates(job, wanted, limits.host_bytes - slot_bytes);
+    let (tile_rows, tile_cols) = choose_tile(job, half)?;
+    let wanted = choose_depth((tile_rows, tile_cols), job.element, limits);
+    let updates = count_gathered(job, wanted, limits.host_bytes - slot_bytes);
     let gather_k = updates * job.depth.k_max;
     let step_k = (half - tile_rows * tile_cols) / (tile_rows + tile_cols);
     let step_k = step_k.min(STEP_K).min(gather_k.max(job.depth.k_max));
@@ -179,31 +190,22 @@ fn streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
         },
         slot_elements,
         device_bytes: (device * s) as u64,
-        host_bytes: slot_bytes + u64::try_from(gathered_bytes(job, updates)).ok()?,
+        host_bytes: slot_bytes + u64::try_from(count_panel_bytes(job, updates)).ok()?,
         updates_per_visit: updates.max(1),
     })
 }
 
-/// How many updates are gathered for a visit: as many as have the `wanted` inner dimension, but no more than the job has,
-/// nor than may be pinned in `host_bytes`. 0 where that is not even one.
-fn gathered_updates(job: &JobShape, wanted: f64, host_bytes: u64) -> usize {
-    let s = job.element.bytes() as u128;
-    let whole_c = job.rows as u128 * job.cols as u128 * s;
-    let fits = |updates: usize| {
-        let bytes = gathered_bytes(job, updates);
-        let pitch = updates as u128 * job.depth.k_max as u128 * s;
-        bytes <= u128::from(host_bytes)
-            && (bytes <= whole_c || updates == 1)
-            && pitch <= MAX_PITCH_BYTES as u128
-    };
-    if !fits(1) {
+/// Returns the number of updates gathered for a visit: enough for the `wanted` inner dimension, but no more than the job has,
+/// or than `host_bytes` of pinned memory hold. 0 if not even one fits.
+fn count_gathered(job: &JobShape, wanted: f64, host_bytes: u64) -> usize {
+    if !may_gather(job, 1, host_bytes) {
         return 0;
     }
     let all = job.depth.k_total.div_ceil(job.depth.k_max);
     let mut updates = 1;
     while ((updates * job.depth.k_max) as f64) < wanted && updates < all {
         let more = (2 * updates).min(all);
-        if !fits(more) {
+        if !may_gather(job, more, host_bytes) {
             break;
         }
         updates = more;
@@ -211,32 +213,52 @@ fn gathered_updates(job: &JobShape, wanted: f64, host_bytes: u64) -> usize {
     updates
 }
 
-/// The largest tile, as square as C allows, that takes three quarters of so many elements and leaves room for panels; its
-/// sides divide those of C nearly evenly. Where that is less, the smallest tile; `None` where there is no room for it.
-fn tile(job: &JobShape, elements: usize) -> Option<(usize, usize)> {
-    let area = elements / 4 * 3;
-    let side = area.isqrt();
-    // The other side, with which the tile is not too large, and its panels one element deep fit beside it.
-    let across = |part: usize| (area / part).min(elements.saturating_sub(part) / (part + 1));
+/// Returns `true` if the panels of `updates` updates fit into `host_bytes` and into C's size, and no copy of them is too long
+/// for CUDA. The panels of one update may be larger than C.
+fn may_gather(job: &JobShape, updates: usize, host_bytes: u64) -> bool {
+    let s = job.element.bytes() as u128;
+    let whole_c = job.rows as u128 * job.cols as u128 * s;
+    let bytes = count_panel_bytes(job, updates);
+    let pitch = updates as u128 * job.depth.k_max as u128 * s;
+    bytes <= u128::from(host_bytes)
+        && (bytes <= whole_c || updates == 1)
+        && pitch <= MAX_PITCH_BYTES as u128
+}
+
+/// Returns the sides of the largest tile, as square as C allows, that takes three quarters of `elements` and leaves room for
+/// panels. The sides divide those of C nearly evenly. The tile is no smaller than the smallest; `None` if that does not fit.
+fn choose_tile(job: &JobShape, elements: usize) -> Option<(usize, usize)> {
+    let side = tile_area(elements).isqrt();
     let rows = if job.cols < side {
-        across(job.cols).min(job.rows)
+        other_side(job.cols, elements).min(job.rows)
     } else {
         side.min(job.rows)
     };
-    let rows = even(job.rows, rows.max(MIN_TILE.min(job.rows)));
-    // What even parts leave of the area is for the other side.
-    let cols = across(rows).min(job.cols);
-    let cols = even(job.cols, cols.max(MIN_TILE.min(job.cols)));
+    let rows = even_part(job.rows, rows.max(MIN_TILE.min(job.rows)));
+    // The other side takes the area that even parts leave.
+    let cols = other_side(rows, elements).min(job.cols);
+    let cols = even_part(job.cols, cols.max(MIN_TILE.min(job.cols)));
     (rows * cols + rows + cols <= elements).then_some((rows, cols))
 }
 
-/// The largest of the parts no larger than `part` that a whole is cut into nearly evenly.
-fn even(whole: usize, part: usize) -> usize {
+/// Returns the elements of a tile for which, with its panels, there is room for `elements`.
+fn tile_area(elements: usize) -> usize {
+    elements / 4 * 3
+}
+
+/// Returns the longest other side of a tile with side `part` that keeps the tile's area, and leaves room for panels one
+/// element deep.
+fn other_side(part: usize, elements: usize) -> usize {
+    (tile_area(elements) / part).min(elements.saturating_sub(part) / (part + 1))
+}
+
+/// Cuts `whole` nearly evenly into parts of at most `part`. Returns the largest of them.
+fn even_part(whole: usize, part: usize) -> usize {
     whole.div_ceil(whole.div_ceil(part))
 }
 
-/// The inner dimension that is to be gathered for a visit of a `p×q` tile, as the module says.
-fn wanted_k((p, q): (usize, usize), element: ElementType, limits: &CudaLimits) -> f64 {
+/// Returns the inner dimension to gather for a visit of a `p×q` tile, as the module says.
+fn choose_depth((p, q): (usize, usize), element: ElementType, limits: &CudaLimits) -> f64 {
     let link_flops_per_s = element.flop() * limits.link_bytes_per_s;
     let ratio = element.bytes() as f64 * limits.peak_flops_per_s / link_flops_per_s;
     let panels = 1.0 / p as f64 + 1.0 / q as f64;
@@ -383,7 +405,7 @@ mod tests {
 
     /// Elements of GPU memory for two of the smallest tiles with panels one element deep.
     fn smallest(job: &JobShape) -> usize {
-        let side = |whole: usize| even(whole, MIN_TILE.min(whole));
+        let side = |whole: usize| even_part(whole, MIN_TILE.min(whole));
         let (p, q) = (side(job.rows), side(job.cols));
         SLOTS * (p * q + p + q)
     }

@@ -1,5 +1,5 @@
-//! The way between ordinary host memory and the GPU: through slots of pinned memory, one being filled or emptied while
-//! the other one is copied.
+//! Copies between ordinary host memory and the GPU: through slots of pinned memory, of which one is filled or emptied while the
+//! other one is copied.
 
 use super::check::CallResult;
 use super::context::Context;
@@ -22,7 +22,7 @@ pub struct DevicePlace {
 }
 
 impl DevicePlace {
-    /// The place of element `(row, col)`.
+    /// Returns the place of element `(row, col)`.
     pub fn at<T>(self, row: usize, col: usize) -> Self {
         let offset = (col * self.ld + row) * size_of::<T>();
         Self {
@@ -36,9 +36,9 @@ impl DevicePlace {
 #[derive(Debug)]
 pub struct Staging {
     start: NonNull<u8>,
-    /// Of a slot.
+    /// Bytes of a slot.
     bytes: usize,
-    /// Reached when the copy from or to the slot is done.
+    /// Events that are reached when the copy from or to the slot is done.
     done: [Event; SLOTS],
     next: usize,
 }
@@ -47,7 +47,7 @@ pub struct Staging {
 unsafe impl Send for Staging {}
 
 impl Staging {
-    /// Slots that [`Staging::place`] puts into memory later; in a bound context.
+    /// Makes slots, in a bound context; [`Staging::place`] puts them into memory later.
     pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         Ok(Self {
             start: NonNull::dangling(),
@@ -60,7 +60,7 @@ impl Staging {
     /// Uses `SLOTS` times `bytes` bytes of pinned memory at `start`, which is aligned for every type of elements.
     ///
     /// # Safety
-    /// The memory stays allocated, and nobody else uses it, until the next call or the end of all work. No copy to or
+    /// The memory stays allocated, and has no other user, until the next call or the end of all work. No copy to or
     /// from the slots used before is under way.
     pub unsafe fn place(&mut self, start: NonNull<u8>, bytes: usize) {
         self.start = start;
@@ -74,21 +74,21 @@ impl Staging {
         from: View<'_, T>,
         to: DevicePlace,
     ) -> CallResult<()> {
-        for (rows, cols) in pieces(from.rows(), from.cols(), self.elements::<T>()) {
-            let slot = self.turn();
+        for (rows, cols) in cut_into_pieces(from.rows(), from.cols(), self.slot_elements::<T>()) {
+            let slot = self.next_slot();
             let begin = Instant::now();
             // The last copy from or to this slot must be done before the host writes it.
             self.done[slot].synchronize()?;
             let free = Instant::now();
             let piece = from.block(rows.clone(), cols.clone());
-            copy_columns(piece, self.slot(slot, rows.len(), cols.len()));
-            // A piece takes a good part of a millisecond: two looks at the clock are nothing beside it.
+            copy_columns(piece, self.view_slot(slot, rows.len(), cols.len()));
+            // A piece takes a good part of a millisecond; reading the clock twice costs far less.
             tracing::trace!(
                 waited_s = (free - begin).as_secs_f64(),
                 copied_s = free.elapsed().as_secs_f64(),
                 "a piece is in pinned memory"
             );
-            let copy = self.copy::<T>(slot, &rows, &cols, to, false);
+            let copy = self.copy_of::<T>(slot, &rows, &cols, to, false);
             // SAFETY: the slot is pinned and holds the piece; it is not touched again before `done` is reached. `to` holds
             // the whole of `from`.
             unsafe { stream.copy(&copy) }?;
@@ -105,15 +105,15 @@ impl Staging {
         mut to: ViewMut<'_, T>,
     ) -> CallResult<()> {
         let mut waiting: Option<(usize, Tile)> = None;
-        for (rows, cols) in pieces(to.rows(), to.cols(), self.elements::<T>()) {
-            let slot = self.turn();
+        for (rows, cols) in cut_into_pieces(to.rows(), to.cols(), self.slot_elements::<T>()) {
+            let slot = self.next_slot();
             self.done[slot].synchronize()?;
-            let copy = self.copy::<T>(slot, &rows, &cols, from, true);
+            let copy = self.copy_of::<T>(slot, &rows, &cols, from, true);
             // SAFETY: the slot is pinned and large enough; it is not touched before `done` is reached. `from` holds the
             // whole of `to`.
             unsafe { stream.copy(&copy) }?;
             self.done[slot].record(stream)?;
-            // While this piece travels, the one before is unpacked.
+            // The previous piece is unpacked while this one is copied.
             if let Some(piece) = waiting.replace((slot, (rows, cols))) {
                 self.unpack(piece, &mut to)?;
             }
@@ -127,40 +127,41 @@ impl Staging {
         to: &mut ViewMut<'_, T>,
     ) -> CallResult<()> {
         self.done[slot].synchronize()?;
-        let packed = self.slot(slot, rows.len(), cols.len());
+        let packed = self.view_slot(slot, rows.len(), cols.len());
         copy_columns(packed.rb(), block_mut(to, rows, cols));
         Ok(())
     }
 
-    /// The slot whose turn it is.
-    fn turn(&mut self) -> usize {
+    /// Returns the slot whose turn it is.
+    fn next_slot(&mut self) -> usize {
         self.next = (self.next + 1) % SLOTS;
         self.next
     }
 
-    /// Elements that a slot holds.
-    fn elements<T>(&self) -> usize {
+    /// Returns the number of elements that a slot holds.
+    fn slot_elements<T>(&self) -> usize {
         self.bytes / size_of::<T>()
     }
 
     fn slot_start<T>(&self, slot: usize) -> *mut T {
         let start = self.start.as_ptr().cast::<T>();
-        start.wrapping_add(slot * self.elements::<T>())
+        start.wrapping_add(slot * self.slot_elements::<T>())
     }
 
-    /// A slot as a packed matrix; no copy from or to it is under way.
-    fn slot<T: Element>(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
+    /// Returns a slot as a packed matrix; no copy from or to it is under way.
+    fn view_slot<T: Element>(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
         debug_assert!(
-            rows * cols <= self.elements::<T>(),
+            rows * cols <= self.slot_elements::<T>(),
             "a piece is larger than a slot"
         );
         // SAFETY: `place` was given this memory, the caller has waited for the copies of this slot, and the borrow of
-        // `self` keeps others away. Every pattern of bits is a value.
+        // `self` excludes other users. Every pattern of bits is a value.
         let data = unsafe { std::slice::from_raw_parts_mut(self.slot_start(slot), rows * cols) };
         ViewMut::new(data, rows, cols, rows.max(1))
     }
 
-    fn copy<T: Element>(
+    /// Returns the copy of a piece between a slot and its part of the matrix at `place`.
+    fn copy_of<T: Element>(
         &self,
         slot: usize,
         rows: &Range<usize>,
@@ -181,14 +182,14 @@ impl Staging {
     }
 }
 
-/// Cuts a matrix into pieces of at most `most` elements: whole columns where they fit, else parts of one.
-fn pieces(rows: usize, cols: usize, most: usize) -> impl Iterator<Item = Tile> {
+/// Cuts a matrix into pieces of at most `most` elements: whole columns if they fit, parts of one otherwise.
+fn cut_into_pieces(rows: usize, cols: usize, most: usize) -> impl Iterator<Item = Tile> {
     let height = rows.min(most).max(1);
     let width = (most / height).clamp(1, cols.max(1));
     tiles(rows, cols, (height, width))
 }
 
-/// A part of a matrix, to be changed.
+/// Returns a part of a matrix, to be changed.
 pub fn block_mut<'a, T>(
     whole: &'a mut ViewMut<'_, T>,
     rows: Range<usize>,
@@ -204,11 +205,11 @@ pub fn block_mut<'a, T>(
     ViewMut::new(data, n_rows, n_cols, ld)
 }
 
-/// Columns of at least so many elements are worth being copied by several threads each.
+/// Columns of at least this many elements are copied by several threads each.
 const LONG_COLUMN: usize = 1 << 15;
 
-/// Copies column by column, by all threads of the pool that the caller is a thread of: one core alone does not fill a
-/// fast link. Where there are fewer columns than threads, all copy of each.
+/// Copies column by column, with all threads of the pool that the caller is a thread of: one core alone does not fill a fast
+/// link. If there are fewer columns than threads, all threads share each column.
 pub fn copy_columns<T: Element>(from: View<'_, T>, to: ViewMut<'_, T>) {
     if from.is_empty() {
         return;
@@ -230,7 +231,7 @@ pub fn copy_columns<T: Element>(from: View<'_, T>, to: ViewMut<'_, T>) {
     });
 }
 
-/// One column after the other, each by so many threads.
+/// Copies one column after the other, each with `threads` threads.
 fn copy_along_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>, threads: usize) {
     let part = from.rows().div_ceil(threads);
     for j in 0..from.cols() {
@@ -255,7 +256,7 @@ mod tests {
         #[test]
         fn pieces_tile_the_matrix(rows in 0usize..40, cols in 0usize..40, most in 1usize..100) {
             let mut seen = vec![0; rows * cols];
-            for (r, c) in pieces(rows, cols, most) {
+            for (r, c) in cut_into_pieces(rows, cols, most) {
                 prop_assert!(r.len() * c.len() <= most && !r.is_empty() && !c.is_empty());
                 for j in c {
                     for i in r.clone() {

@@ -16,38 +16,44 @@ use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// A GPU and the host cores that drive it, which are one device.
+/// A GPU and the host cores that drive it: one device.
 ///
-/// C is on the GPU from `begin` to `finish` where it fits, and streams through it in tiles where it does not
-/// (see [`TilePlan`]). `begin` and `finish` move C; an update moves A and B, and waits for the arithmetic. So `busy_s` is
-/// wall time with all transfers of the update, and the times of `begin`, of the updates and of `finish` sum up to the
-/// job's: nothing runs in between. Transfer hides behind arithmetic: that of the next update where
-/// [`update_ahead`](Updates::update_ahead) announces it, and else most of an update's own. (An update that returned with
-/// its arithmetic under way would hide the next one's transfer too, but report a time that is not its own: beside a slower
-/// device it would seem to take nothing, and an error would come one update late.)
+/// C is on the GPU from `begin` to `finish` if it fits, and streams through it in tiles otherwise (see [`TilePlan`]).
+/// `begin` and `finish` copy C; an update copies A and B, and waits for the arithmetic. So `busy_s` is wall time with all
+/// transfers of the update. Nothing runs between calls, so the times of `begin`, of the updates and of `finish` sum up to the
+/// time of the job. Arithmetic hides the transfers: those of the next update if
+/// [`update_ahead`](Updates::update_ahead) announces it, otherwise most of the update's own.
 ///
-/// Where tiles stream, updates gather panels until a visit is worth it, and the last of
-/// [`updates_per_visit`](JobNeeds::updates_per_visit) updates takes nearly all of their time: only the mean over that many
-/// says how fast the device is. The last update of the job visits with what is left, and `finish` only where fewer came
-/// than were announced.
+/// If tiles stream, updates gather panels until a visit is worth it. The last of
+/// [`updates_per_visit`](JobNeeds::updates_per_visit) updates takes nearly all of their time, so only the mean over all of
+/// them shows the speed of the device. The last update of the job ends with a visit; `finish` makes one only if fewer updates
+/// came than were announced.
+///
+/// # Deviations
+///
+/// * **transfers of a GPU**: the papers overlap transfers with the arithmetic from one update to the next (thesis, section
+///   5.2.3; Clarke et al. 2012); here the same if the next panels have arrived already (SUMMA keeps them a step ahead), and
+///   within an update, in stripes, if not. In both cases an update waits for its own arithmetic, because its time and its
+///   errors must be its own: an update that returned earlier would seem to take no time next to a slower device, and its
+///   error would come one update late.
 pub struct CudaWorker {
     info: DeviceInfo,
     job: JobCheck,
     engine: Engine,
     hands: ThreadPool,
     topology: Arc<Topology>,
-    /// Where the thread that drives the GPU was seen.
+    /// Cores on which the thread that drives the GPU was seen.
     seen: Seen,
 }
 
 impl CudaWorker {
-    /// The device called `name`, of the GPU `gpu` and these host cores: one to drive it, more to copy faster. The threads
-    /// are bound to the cores when `pin` is set; without cores there is one thread, which is not bound.
+    /// Makes the device `name` of `gpu` and these host cores: one drives the GPU, more of them copy faster. With `pin` the
+    /// threads are bound to the cores; without cores there is one thread, which is not bound.
     ///
     /// # Errors
-    /// [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] when the GPU cannot be used;
-    /// [`DeviceError::Config`] when a thread cannot be started or the configuration makes no sense;
-    /// [`DeviceError::Binding`] when a thread cannot be bound.
+    /// [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] if the GPU cannot be used;
+    /// [`DeviceError::Config`] if a thread cannot be started or the configuration is invalid; [`DeviceError::Binding`] if a
+    /// thread cannot be bound.
     pub fn new(
         topology: Arc<Topology>,
         name: &str,
@@ -61,8 +67,8 @@ impl CudaWorker {
         if pinned {
             bind_threads(&hands, &topology, cores)?;
         }
-        // Made by its own thread, so that the driver's tables and the pinned memory are near it.
-        let engine = on_first(&hands, || Engine::new(name, gpu, config))?;
+        // The driving thread opens the GPU, so that the driver's tables and the pinned memory are near it.
+        let engine = run_on_first(&hands, || Engine::new(name, gpu, config))?;
         let version = engine.gpu.blas_version()?;
         let info = DeviceInfo {
             name: name.to_owned(),
@@ -84,7 +90,7 @@ impl CudaWorker {
         })
     }
 
-    /// How a job would be laid out; `None` when there is nothing to compute, or it does not fit in however small tiles.
+    /// Returns the layout of a job; `None` if there is nothing to compute, or the job does not fit even in the smallest tiles.
     pub fn plan(&self, job: &JobShape) -> Option<TilePlan> {
         self.engine.plan(job)
     }
@@ -102,7 +108,7 @@ impl CudaWorker {
     ) -> Result<Option<f64>, DeviceError> {
         self.job = JobCheck::default();
         let engine = &mut self.engine;
-        on_first(&self.hands, || engine.time_products::<T>(size, count))
+        run_on_first(&self.hands, || engine.time_products::<T>(size, count))
     }
 
     /// Returns the bytes per second that the link between host and GPU carries in one direction: measured when the worker
@@ -111,7 +117,7 @@ impl CudaWorker {
         self.engine.gpu.limits.link_bytes_per_s
     }
 
-    /// Bytes of GPU memory that jobs may use.
+    /// Returns the bytes of GPU memory that jobs may use.
     pub fn memory_limit_bytes(&self) -> u64 {
         self.engine.gpu.limits.device_bytes
     }
@@ -142,8 +148,9 @@ impl Worker for CudaWorker {
 
     fn threads(&self) -> Vec<ThreadPlace> {
         let topology = &self.topology;
-        let binding = || topology.current_binding().unwrap_or_default();
-        let bound = self.hands.broadcast(|_| binding());
+        let bound = self
+            .hands
+            .broadcast(|_| topology.current_binding().unwrap_or_default());
         let cores = self.info.cores.iter().zip(bound).enumerate();
         cores
             .map(|(i, (&core, bound_to))| ThreadPlace {
@@ -151,7 +158,7 @@ impl Worker for CudaWorker {
                 bound_to,
                 ran_on: match i {
                     0 => self.seen.units(),
-                    // The others only help to copy.
+                    // The other threads only help to copy.
                     _ => Vec::new(),
                 },
             })
@@ -161,7 +168,7 @@ impl Worker for CudaWorker {
     fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         self.job = JobCheck::default();
         let engine = &mut self.engine;
-        on_first(&self.hands, || engine.reserve(job))
+        run_on_first(&self.hands, || engine.reserve(job))
     }
 }
 
@@ -169,16 +176,16 @@ impl<T: Element> Updates<T> for CudaWorker {
     fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         self.job = JobCheck::default();
         let engine = &mut self.engine;
-        on_first(&self.hands, || engine.resident_peak::<T>())
+        run_on_first(&self.hands, || engine.resident_peak::<T>())
     }
 
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
-        on_first(&self.hands, || c.scale(beta));
+        run_on_first(&self.hands, || c.scale(beta));
     }
 
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);
-        self.timed(|engine| engine.begin(c.rb(), depth))
+        self.time_call(|engine| engine.begin(c.rb(), depth))
     }
 
     fn update(
@@ -188,7 +195,7 @@ impl<T: Element> Updates<T> for CudaWorker {
         b: View<'_, T>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
-        self.timed_update(alpha, (a, b), None, c)
+        self.update_timed(alpha, (a, b), None, c)
     }
 
     fn update_ahead(
@@ -198,17 +205,17 @@ impl<T: Element> Updates<T> for CudaWorker {
         next: PanelPair<'_, T>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
-        self.timed_update(alpha, panels, Some(next), c)
+        self.update_timed(alpha, panels, Some(next), c)
     }
 
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         self.job.finish(&c)?;
-        self.timed(|engine| engine.finish(c))
+        self.time_call(|engine| engine.finish(c))
     }
 }
 
 impl CudaWorker {
-    fn timed_update<T: Element>(
+    fn update_timed<T: Element>(
         &mut self,
         alpha: T,
         (a, b): PanelPair<'_, T>,
@@ -216,17 +223,17 @@ impl CudaWorker {
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
-        self.timed(|engine| engine.update(alpha, (a, b), next, c))
+        self.time_call(|engine| engine.update(alpha, (a, b), next, c))
     }
 
-    /// What `work` on the first host core took. After an error the job is over.
-    fn timed(
+    /// Runs `work` on the first host core, and returns its time. After an error the job is over.
+    fn time_call(
         &mut self,
         work: impl FnOnce(&mut Engine) -> Result<(), DeviceError> + Send,
     ) -> Result<UpdateTime, DeviceError> {
         let (engine, seen) = (&mut self.engine, &self.seen);
         let start = Instant::now();
-        let done = on_first(&self.hands, || {
+        let done = run_on_first(&self.hands, || {
             let start_s = thread_cpu_time_s();
             work(engine)?;
             seen.note_unit();
@@ -243,15 +250,17 @@ impl CudaWorker {
     }
 }
 
-/// Runs `work` on the first thread of the pool; the others are free to help it.
+/// Runs `work` on the first thread of the pool; the other threads can help it.
 ///
-/// A broadcast, and not a plain job: the calling driver thread must not start another device's work while it waits.
-fn on_first<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> R {
+/// It is a broadcast and not a plain job: the calling driver thread must not start another device's work while it waits.
+fn run_on_first<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> R {
     let work = Mutex::new(Some(work));
-    let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let results = pool.broadcast(|thread| match thread.index() {
-        0 => take().map(|work| work()),
-        _ => None,
+    let results = pool.broadcast(|thread| {
+        if thread.index() != 0 {
+            return None;
+        }
+        let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        taken.map(|work| work())
     });
     results
         .into_iter()
