@@ -38,13 +38,6 @@
 //! **The least.** The smallest tiles have 16 rows and columns, or fewer that divide C evenly, and panels one element deep.
 //! Every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory, unless a
 //! dimension exceeds the range of CUDA and cuBLAS (`2^31` bytes in a column of C, `2^31` columns).
-//!
-//! # Deviations
-//!
-//! * **C on a GPU**: the papers count the transfers of C as a part of the kernel (thesis, section 5.2.3); here a C that fits
-//!   is copied once before the first update and once after the last one, because nothing else needs it in between. Measuring
-//!   takes the time of both copies once, and spreads it over the run's updates by their part of k. `isochron devices bench`
-//!   knows no run, and leaves it out.
 
 use crate::ElementType;
 use crate::worker::JobShape;

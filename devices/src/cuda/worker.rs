@@ -30,8 +30,7 @@ use std::time::Instant;
 /// came than were announced.
 ///
 /// # Deviations
-///
-/// * **transfers of a GPU**: the papers overlap transfers with the arithmetic from one update to the next (thesis, section
+/// * **Transfers of a GPU**: the papers overlap transfers with the arithmetic from one update to the next (thesis, section
 ///   5.2.3; Clarke et al. 2012); here the same if the next panels have arrived already (SUMMA keeps them a step ahead), and
 ///   within an update, in stripes, if not. In both cases an update waits for its own arithmetic, because its time and its
 ///   errors must be its own: an update that returned earlier would seem to take no time next to a slower device, and its
