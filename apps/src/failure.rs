@@ -1,6 +1,8 @@
-//! Why a command ends, and with which status.
+//! The failure of a command, with its exit status.
 
+use std::fmt::Display;
 use std::io::Write as _;
+use std::path::Path;
 
 use isochron::ErrorClass;
 
@@ -9,12 +11,12 @@ use isochron::ErrorClass;
 pub struct Failure {
     /// One clear message.
     pub message: String,
-    /// 1 the run failed, 2 bad usage or input.
+    /// 1 if the run failed, 2 for bad usage or input.
     pub status: u8,
 }
 
 impl Failure {
-    /// Bad usage or input.
+    /// Makes a failure of usage or input.
     pub fn input(message: impl ToString) -> Self {
         Self {
             message: message.to_string(),
@@ -22,31 +24,32 @@ impl Failure {
         }
     }
 
-    /// Prints the message; the exit status.
-    pub fn tell(&self) -> u8 {
-        // Where nobody listens the status has to say it all.
-        let _ = writeln!(std::io::stderr(), "isochron: {}", self.message);
-        self.status
+    /// Makes a failure to use the file `path`.
+    pub fn of_file(path: &Path, reason: impl Display) -> Self {
+        Self::input(format!("{}: {reason}", path.display()))
     }
 
-    /// The run failed.
+    /// Makes a failure of the run.
     pub fn run(message: impl ToString) -> Self {
         Self {
             message: message.to_string(),
             status: 1,
         }
     }
+
+    /// Prints the message; returns the exit status.
+    pub fn print(&self) -> u8 {
+        // If standard error is closed, the status has to say it all.
+        let _ = writeln!(std::io::stderr(), "isochron: {}", self.message);
+        self.status
+    }
 }
 
 impl From<isochron::Error> for Failure {
     fn from(error: isochron::Error) -> Self {
-        let status = match error.class() {
-            ErrorClass::Input => 2,
-            ErrorClass::Run => 1,
-        };
-        Self {
-            message: error.to_string(),
-            status,
+        match error.class() {
+            ErrorClass::Input => Self::input(error),
+            ErrorClass::Run => Self::run(error),
         }
     }
 }

@@ -13,7 +13,6 @@ mod model;
 mod mxm;
 mod output;
 mod partition;
-mod plot;
 mod points;
 mod table;
 mod topology;
@@ -28,38 +27,37 @@ use isochron::comm::{Comm, connect, launched_rank};
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
 #[command(name = "isochron", version, about, max_term_width = 100)]
-struct Arguments {
+struct CliArguments {
     #[command(subcommand)]
-    command: Command,
+    command: Subcommands,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum Subcommands {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
-    Mxm(Box<mxm::Arguments>),
-    /// Show what hosts have and the devices that would be made of it; under mpirun all hosts of the job
-    Topology(topology::Arguments),
-    /// Measure what the devices of this host can do
-    Devices(devices::Arguments),
-    /// Split units of work over devices whose models are in points files
-    Partition(partition::Arguments),
-    /// Arrange areas, or nodes whose models are in files, as rectangles of a matrix that need little
-    /// communication
+    Mxm(Box<mxm::MxmArguments>),
+    /// Show the hosts of the job with their cores, memory and GPUs, and the devices made of them
+    Topology(topology::TopologyArguments),
+    /// Measure the devices of this host
+    Devices(devices::DevicesArguments),
+    /// Split units of work over devices, by models in points files
+    Partition(partition::PartitionArguments),
+    /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
     Layout(layout::LayoutArguments),
-    /// Show what points files say about speed and time, and the models made of them
-    Model(model::Arguments),
+    /// Show the speeds and times in points files and of models made from them
+    Model(model::ModelArguments),
 }
 
 fn main() -> ExitCode {
     start_log();
-    let status = match Arguments::try_parse() {
+    let status = match CliArguments::try_parse() {
         Ok(arguments) => run(&arguments.command),
         // Help and version are no failures, and go to standard output.
         Err(message) if !message.use_stderr() => {
-            tell_once(|| status(output::told(message.print())))
+            print_once(|| exit_status(output::check_printed(message.print())))
         }
         Err(mistake) => {
-            tell_once(|| {
+            print_once(|| {
                 let _ = mistake.print();
                 2
             });
@@ -69,57 +67,56 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Runs a command; its exit status.
-fn run(command: &Command) -> u8 {
+/// Runs a command; returns its exit status.
+fn run(command: &Subcommands) -> u8 {
     let answer = match command {
-        Command::Mxm(arguments) => return run_on_ranks(|comm| mxm::run(comm, arguments)),
-        Command::Topology(arguments) if arguments.is_of_job() => {
+        Subcommands::Mxm(arguments) => return run_on_ranks(|comm| mxm::run(comm, arguments)),
+        Subcommands::Topology(arguments) if arguments.is_of_job() => {
             return run_on_ranks(|comm| topology::run_on_ranks(comm, arguments));
         }
-        // The other commands are for one process; of several, the first one does it.
+        // The other commands are for one process: of several, the first one runs them.
         _ if launched_rank() != 0 => Ok(String::new()),
-        Command::Topology(arguments) => topology::run(arguments),
-        Command::Devices(arguments) => devices::run(arguments),
-        Command::Partition(arguments) => partition::run(arguments),
-        Command::Layout(arguments) => layout::run(arguments),
-        Command::Model(arguments) => model::run(arguments),
+        Subcommands::Topology(arguments) => topology::run(arguments),
+        Subcommands::Devices(arguments) => devices::run(arguments),
+        Subcommands::Partition(arguments) => partition::run(arguments),
+        Subcommands::Layout(arguments) => layout::run(arguments),
+        Subcommands::Model(arguments) => model::run(arguments),
     };
-    status(answer.and_then(|answer| output::write(&answer)))
+    exit_status(answer.and_then(|answer| output::print(&answer)))
 }
 
-/// Tells a failure; the exit status.
-fn status(outcome: Result<(), Failure>) -> u8 {
-    outcome.map_or_else(|failure| failure.tell(), |()| 0)
+/// Prints a failure; returns the exit status.
+fn exit_status(outcome: Result<(), Failure>) -> u8 {
+    outcome.map_or_else(|failure| failure.print(), |()| 0)
 }
 
-/// Runs a command on all ranks of the job.
+/// Runs a command on all ranks of the job; returns the exit status.
 fn run_on_ranks(command: impl FnOnce(&dyn Comm) -> Result<(), Failure>) -> u8 {
     let comm = match connect() {
         Ok(comm) => comm,
-        Err(error) if launched_rank() == 0 => return Failure::from(error).tell(),
+        Err(error) if launched_rank() == 0 => return Failure::from(error).print(),
         Err(error) => {
-            // Without a communicator there is no waiting for the head rank to tell why; a moment does.
+            // Without a communicator no barrier waits for the head rank's message: a moment must do.
             std::thread::sleep(Duration::from_secs(1));
             return Failure::from(error).status;
         }
     };
     let status = match command(comm.as_ref()) {
         Ok(()) => 0,
-        Err(failure) if comm.rank() == 0 => failure.tell(),
+        Err(failure) if comm.rank() == 0 => failure.print(),
         Err(failure) => failure.status,
     };
-    // A launcher ends the job as soon as one rank has ended with a failure: nobody leaves before the head rank has
-    // said what it was.
+    // A launcher ends the job as soon as one rank has failed, so all ranks wait for the head rank's message.
     comm.barrier();
     status
 }
 
-/// Runs `tell` on the head rank, before any rank leaves; the exit status that it gives, 0 on other ranks. All
-/// ranks find the same to tell; one tells it.
-fn tell_once(tell: impl FnOnce() -> u8) -> u8 {
+/// Runs `print` on the head rank before any rank leaves, since all ranks have the same message. Returns its exit status, and
+/// 0 on other ranks.
+fn print_once(print: impl FnOnce() -> u8) -> u8 {
     let comm = connect().ok();
     let status = match comm.as_ref().map_or(launched_rank(), |comm| comm.rank()) {
-        0 => tell(),
+        0 => print(),
         _ => 0,
     };
     if let Some(comm) = comm {
@@ -128,7 +125,7 @@ fn tell_once(tell: impl FnOnce() -> u8) -> u8 {
     status
 }
 
-/// Events go to standard error when `ISOCHRON_LOG` asks for them (`info`, `isochron=debug`, ...).
+/// Sends the events that `ISOCHRON_LOG` asks for (`info`, `isochron=debug`, ...) to standard error.
 fn start_log() {
     if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("ISOCHRON_LOG") {
         tracing_subscriber::fmt()

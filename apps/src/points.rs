@@ -1,6 +1,5 @@
 //! Models from files.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use isochron_hierarchy::model::{Fit, ModelFile, Point, SpeedModel, Surface, SurfaceFile};
@@ -8,13 +7,8 @@ use isochron_hierarchy::partition::PartitionError;
 
 use crate::failure::Failure;
 
-/// A failure to use what `path` names.
-pub fn failed(path: &Path, reason: impl Display) -> Failure {
-    Failure::input(format!("{}: {reason}", path.display()))
-}
-
-/// The failure of a partitioner, with the file that it comes from, or else with `flag`.
-pub fn refused(paths: &[PathBuf], flag: &str, error: &PartitionError) -> Failure {
+/// Makes the failure of a partitioner, with the file that it comes from, or else with `flag`.
+pub fn refuse(paths: &[PathBuf], flag: &str, error: &PartitionError) -> Failure {
     let path = match error {
         PartitionError::InvalidModel { index, .. } | PartitionError::InvalidSpeed { index, .. } => {
             paths.get(*index)
@@ -22,58 +16,59 @@ pub fn refused(paths: &[PathBuf], flag: &str, error: &PartitionError) -> Failure
         _ => None,
     };
     match path {
-        Some(path) => failed(path, error),
+        Some(path) => Failure::of_file(path, error),
         None => Failure::input(format!("{flag}: {error}")),
     }
 }
 
-/// What a file may hold.
-pub enum Measured {
+/// The content of a file of measured times.
+pub enum MeasuredFile {
     /// Times of sizes.
     Points(Vec<Point>),
     /// Times of heights and widths.
     Surface(Surface),
 }
 
-/// Reads a points file or a surface file, whichever it says it is.
-pub fn measured(path: &Path) -> Result<Measured, Failure> {
-    let text = text(path)?;
+/// Reads a points file or a surface file, whichever its header names.
+pub fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
+    let text = read_text(path)?;
     if names_surface(&text) {
-        surface_of(path, &text).map(Measured::Surface)
+        parse_surface(path, &text).map(MeasuredFile::Surface)
     } else {
-        points_of(path, &text).map(Measured::Points)
+        parse_points(path, &text).map(MeasuredFile::Points)
     }
 }
 
-/// Reads a points file that holds points.
-pub fn read(path: &Path) -> Result<Vec<Point>, Failure> {
-    points_of(path, &text(path)?)
+/// Reads a points file with at least one point.
+pub fn read_points(path: &Path) -> Result<Vec<Point>, Failure> {
+    parse_points(path, &read_text(path)?)
 }
 
 /// Reads points files and makes a model of each.
-pub fn models<P: AsRef<Path>>(paths: &[P], fit: Fit) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
-    let model = |path: &P| {
-        let path = path.as_ref();
-        fit.model(&read(path)?).map_err(|error| failed(path, error))
-    };
-    paths.iter().map(model).collect()
+pub fn read_models(paths: &[PathBuf], fit: Fit) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
+    let mut models = Vec::new();
+    for path in paths {
+        let model = fit.model(&read_points(path)?);
+        models.push(model.map_err(|error| Failure::of_file(path, error))?);
+    }
+    Ok(models)
 }
 
 /// Reads a surface file and makes a model of it.
-pub fn surface(path: &Path) -> Result<Surface, Failure> {
-    surface_of(path, &text(path)?)
+pub fn read_surface(path: &Path) -> Result<Surface, Failure> {
+    parse_surface(path, &read_text(path)?)
 }
 
-/// What the partitioners take models as.
-pub fn borrowed(models: &[Box<dyn SpeedModel>]) -> Vec<&dyn SpeedModel> {
+/// Borrows models as the partitioners take them.
+pub fn borrow_models(models: &[Box<dyn SpeedModel>]) -> Vec<&dyn SpeedModel> {
     models.iter().map(|model| &**model).collect()
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| failed(path, error))
+fn read_text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::of_file(path, error))
 }
 
-/// Whether a header above the points names the format of surfaces, of any version.
+/// Returns `true` if a header above the points names the format of surfaces, of any version.
 fn names_surface(text: &str) -> bool {
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let headers = lines
@@ -86,20 +81,20 @@ fn names_surface(text: &str) -> bool {
         })
 }
 
-fn points_of(path: &Path, text: &str) -> Result<Vec<Point>, Failure> {
-    let file = ModelFile::parse(text).map_err(|error| failed(path, error))?;
+fn parse_points(path: &Path, text: &str) -> Result<Vec<Point>, Failure> {
+    let file = ModelFile::parse(text).map_err(|error| Failure::of_file(path, error))?;
     if file.points.is_empty() {
-        return Err(failed(path, "holds no points"));
+        return Err(Failure::of_file(path, "holds no points"));
     }
     Ok(file.points)
 }
 
-fn surface_of(path: &Path, text: &str) -> Result<Surface, Failure> {
-    let file = SurfaceFile::parse(text).map_err(|error| failed(path, error))?;
+fn parse_surface(path: &Path, text: &str) -> Result<Surface, Failure> {
+    let file = SurfaceFile::parse(text).map_err(|error| Failure::of_file(path, error))?;
     if file.points.is_empty() {
-        return Err(failed(path, "holds no points"));
+        return Err(Failure::of_file(path, "holds no points"));
     }
-    Surface::from_points(file.points).map_err(|error| failed(path, error))
+    Surface::from_points(file.points).map_err(|error| Failure::of_file(path, error))
 }
 
 #[cfg(test)]

@@ -9,33 +9,33 @@ use isochron::output::PartialFile;
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, Grouping, MeasureConfig};
+use isochron_plot::draw_plots;
 use num_complex::{Complex32, Complex64};
 
-use super::measured::{self, Measured};
+use super::measured::{HostMeasurements, MeasurePlan};
 use super::points;
 use super::report;
-use super::sizes::Sizes;
+use super::sizes::SizeArguments;
 use crate::failure::Failure;
-use crate::measuring::Measuring;
+use crate::measuring::MeasuringArguments;
 use crate::output;
-use crate::plot::svg;
 
-/// What to measure, and where to put it.
+/// The sizes to measure, and the files to write.
 ///
-/// Without other words a measurement is repeated as in the literature on performance models: at least 10000 times up
-/// to n = 1024, 100 times up to 5120 and 5 times beyond, until the mean is known to 2.5 % with 95 % confidence.
+/// By default a measurement is repeated as in the literature on performance models: at least 10000 times up to n = 1024,
+/// 100 times up to 5120 and 5 times beyond, until the mean is known to 2.5 % with 95 % confidence.
 #[derive(Args)]
-pub struct Arguments {
+pub struct BenchArguments {
     #[command(flatten)]
-    sizes: Sizes,
+    sizes: SizeArguments,
     /// Block size b: the inner dimension of the update
     #[arg(long, default_value_t = 128)]
     block: usize,
-    /// Platform file whose first node's devices to measure; without one, those of this host
+    /// Platform file; the devices of its first node are measured [default: those of this host]
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
-    /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node; in place
-    /// of what the platform file says
+    /// Cores that form one device, in place of the platform file's rule: auto (by NUMA domain and
+    /// kind), package, numa, kind or node
     #[arg(long)]
     group: Option<Grouping>,
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
@@ -45,7 +45,7 @@ pub struct Arguments {
     #[arg(long = "type", value_name = "TYPE", default_value_t = ElementType::default())]
     element: ElementType,
     #[command(flatten)]
-    measuring: Measuring,
+    measuring: MeasuringArguments,
     /// Folder for points files: NAME-alone.points and NAME-together.points of each device
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
@@ -57,14 +57,13 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<String, Failure> {
+/// Runs the command; returns the text that it prints.
+pub fn run(arguments: &BenchArguments) -> Result<String, Failure> {
     let sizes = arguments.sizes.list(arguments.block)?;
-    let config = |n: usize| arguments.measuring.or(MeasureConfig::thorough(n));
     for &n in &sizes {
-        config(n).validate().map_err(Failure::input)?;
+        arguments.config(n).validate().map_err(Failure::input)?;
     }
-    // What cannot be written should be known before the work.
+    // A file that cannot be written should be known before the work.
     if let Some(folder) = &arguments.out {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::run(format!("cannot make {}: {error}", folder.display())))?;
@@ -74,55 +73,61 @@ pub fn run(arguments: &Arguments) -> Result<String, Failure> {
         .as_deref()
         .map(PartialFile::create)
         .transpose()?;
-    let measured = measure(arguments, &sizes, &config)?;
+    let measured = measure_devices(arguments, &sizes)?;
     if let Some(folder) = &arguments.out {
-        for (name, text) in points::files(&measured, arguments.block) {
-            output::file(&folder.join(&name), &text)?;
+        for (name, text) in points::make_files(&measured, arguments.block) {
+            output::write_file(&folder.join(&name), &text)?;
         }
     }
     if let (Some(partial), Some(path)) = (plot, &arguments.svg) {
-        output::fill(partial, path, &svg(&report::plots(&measured)))?;
+        output::fill_file(partial, path, &draw_plots(&report::make_plots(&measured)))?;
     }
     if arguments.json {
-        output::json(&report::document(&measured, arguments.block))
+        output::json_line(&report::make_document(&measured, arguments.block))
     } else {
-        Ok(report::text(&measured, arguments.block))
+        Ok(report::format_text(&measured, arguments.block))
     }
 }
 
-fn measure(
-    arguments: &Arguments,
+impl BenchArguments {
+    /// Returns the repetitions of the update of size `n`.
+    fn config(&self, n: usize) -> MeasureConfig {
+        self.measuring.apply_to(MeasureConfig::thorough(n))
+    }
+}
+
+fn measure_devices(
+    arguments: &BenchArguments,
     sizes: &[usize],
-    config: &dyn Fn(usize) -> MeasureConfig,
-) -> Result<Measured, Failure> {
+) -> Result<HostMeasurements, Failure> {
     let comm = LocalComm::new();
-    let session = SessionConfig {
+    let config = SessionConfig {
         platform: arguments.platform.clone(),
         grouping: arguments.group,
         blas: arguments.blas.clone(),
         ..Default::default()
     };
-    let mut session = Session::new(&comm, &session)?;
-    let mut progress = |what: &str| {
-        if std::io::stderr().is_terminal() {
-            // To the start of the line, which is cleared: progress is no part of what is left to read.
-            let _ = write!(std::io::stderr(), "\r\x1b[Kmeasuring {what}");
-        }
-    };
+    let mut session = Session::new(&comm, &config)?;
     let team = session.team();
-    let block = arguments.block;
-    let found = match arguments.element {
-        ElementType::F32 => measured::measure::<f32>(team, sizes, block, config, &mut progress),
-        ElementType::F64 => measured::measure::<f64>(team, sizes, block, config, &mut progress),
-        ElementType::C32 => {
-            measured::measure::<Complex32>(team, sizes, block, config, &mut progress)
-        }
-        ElementType::C64 => {
-            measured::measure::<Complex64>(team, sizes, block, config, &mut progress)
-        }
+    let plan = MeasurePlan {
+        sizes,
+        block: arguments.block,
+        config: &|n| arguments.config(n),
+        progress: &|what| show_progress(&format!("measuring {what}")),
     };
-    if std::io::stderr().is_terminal() {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
-    }
+    let found = match arguments.element {
+        ElementType::F32 => plan.measure::<f32>(team),
+        ElementType::F64 => plan.measure::<f64>(team),
+        ElementType::C32 => plan.measure::<Complex32>(team),
+        ElementType::C64 => plan.measure::<Complex64>(team),
+    };
+    show_progress("");
     Ok(found.map_err(isochron::Error::from)?)
+}
+
+/// Replaces the last line of standard error, if that is a terminal.
+fn show_progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+    }
 }

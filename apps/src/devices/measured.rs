@@ -1,4 +1,4 @@
-//! The measurements of the devices of one node.
+//! The measurements of the devices of one host.
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
@@ -7,154 +7,179 @@ use isochron_devices::{
 };
 use serde::Serialize;
 
-use super::peak::{self, Peak};
+use super::peak::{Peak, measure_peak};
 
-/// What was measured of a node.
+/// The measurements of a host.
 #[derive(Serialize)]
-pub struct Measured {
+pub struct HostMeasurements {
     /// The type of the elements.
     pub element: ElementType,
     /// Its devices.
-    pub devices: Vec<DeviceMeasured>,
+    pub devices: Vec<DeviceMeasurements>,
 }
 
-/// What was measured of one device.
+/// The measurements of one device.
 #[derive(Serialize)]
-pub struct DeviceMeasured {
+pub struct DeviceMeasurements {
     #[serde(flatten)]
     pub info: DeviceInfo,
-    /// What its speeds are compared with.
+    /// The speed that its speeds are compared with.
     pub peak: Peak,
     /// Its updates, by ascending size.
-    pub sizes: Vec<SizeMeasured>,
+    pub sizes: Vec<SizeMeasurements>,
 }
 
-/// The update `C (n×n) += A (n×b) · B (b×n)` of one device, in the middle of a long job: C is where it is computed.
+/// The update `C (n×n) += A (n×b) · B (b×n)` of one device in the middle of a long job, when C is already there.
 #[derive(Serialize)]
-pub struct SizeMeasured {
+pub struct SizeMeasurements {
     pub n: usize,
     /// `2·n²·b`, or `8·n²·b` of complex numbers.
     pub flop: f64,
-    /// While the other devices did nothing.
+    /// The update while the other devices were idle.
     pub alone: Measurement,
-    /// While each of the other devices did the same update, started at the same moment; `null` where there are none.
+    /// The update while each of the other devices did the same, started at the same moment; `null` without others.
     pub together: Option<Measurement>,
 }
 
-impl SizeMeasured {
-    /// Speed in 10⁹ flop/s; of a bound, what it is at most.
+impl SizeMeasurements {
+    /// Returns the speed in 10⁹ flop/s; for a bound, the largest possible one.
     pub fn gflops(&self, measurement: &Measurement) -> f64 {
         self.flop / measurement.t_s / 1e9
     }
 
-    /// How many times as long the update takes together as alone, where both are known.
+    /// Returns the time together over the time alone, if both are known.
     pub fn slowdown(&self) -> Option<f64> {
         let together = self.together.filter(|together| !together.is_bound())?;
         (!self.alone.is_bound()).then(|| together.t_s / self.alone.t_s)
     }
 }
 
-/// Measures every device of the team at every size, alone and, where there are several, all together; after each size
-/// `progress` is told about it.
-///
-/// # Errors
-/// Those of [`measure_team`].
-pub fn measure<T: Element>(
-    team: &mut DeviceTeam,
-    sizes: &[usize],
-    block: usize,
-    config: &dyn Fn(usize) -> MeasureConfig,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Measured, DeviceError> {
-    let mut operands = UpdateOperands::<T>::default();
-    let mut devices = Vec::new();
-    for index in 0..team.len() {
-        progress(&format!("{}: peak", team.infos()[index].name));
-        devices.push(DeviceMeasured {
-            info: team.infos()[index].clone(),
-            peak: peak::measure(team, index, &mut operands)?,
-            sizes: Vec::new(),
-        });
-    }
-    for &n in sizes {
-        progress(&format!("n = {n}"));
-        let mut one_size = |slices: &[usize]| {
-            // What a larger size left for gathering is no limit for this one.
-            team.limit_memory(u64::MAX);
-            measure_team(
-                team,
-                n,
-                slices,
-                Depth::endless(block),
-                &config(n),
-                &mut operands,
-                &mut repeat_alone,
-            )
-        };
-        let count = devices.len();
-        let together = (count > 1).then(|| one_size(&vec![n; count])).transpose()?;
-        for (index, device) in devices.iter_mut().enumerate() {
-            let mut slices = vec![0; count];
-            slices[index] = n;
-            device.sizes.push(SizeMeasured {
-                n,
-                flop: T::TYPE.flop() * (n * n) as f64 * block as f64,
-                alone: one_size(&slices)?[index],
-                together: together.as_ref().map(|found| found[index]),
-            });
-        }
-    }
-    Ok(Measured {
-        element: T::TYPE,
-        devices,
-    })
+/// The measurements to make of a host.
+pub struct MeasurePlan<'a> {
+    /// The sizes n of the update, ascending.
+    pub sizes: &'a [usize],
+    /// The inner dimension b of the update.
+    pub block: usize,
+    /// The repetitions for each size.
+    pub config: &'a dyn Fn(usize) -> MeasureConfig,
+    /// Told about each measurement before it begins.
+    pub progress: &'a dyn Fn(&str),
 }
 
-/// Two devices that were never measured, for tests: as fast together as half alone, and too slow for the last size.
+impl MeasurePlan<'_> {
+    /// Measures every device of the team at every size, alone and, if there are several, all together.
+    ///
+    /// # Errors
+    /// Those of [`measure_team`].
+    pub fn measure<T: Element>(
+        &self,
+        team: &mut DeviceTeam,
+    ) -> Result<HostMeasurements, DeviceError> {
+        let mut operands = UpdateOperands::<T>::default();
+        let mut devices = Vec::new();
+        for index in 0..team.len() {
+            (self.progress)(&format!("{}: peak", team.infos()[index].name));
+            devices.push(DeviceMeasurements {
+                info: team.infos()[index].clone(),
+                peak: measure_peak(team, index, &mut operands)?,
+                sizes: Vec::new(),
+            });
+        }
+        for &n in self.sizes {
+            (self.progress)(&format!("n = {n}"));
+            let count = devices.len();
+            let together = (count > 1)
+                .then(|| self.measure_size(team, n, &vec![n; count], &mut operands))
+                .transpose()?;
+            for (index, device) in devices.iter_mut().enumerate() {
+                let mut slices = vec![0; count];
+                slices[index] = n;
+                device.sizes.push(SizeMeasurements {
+                    n,
+                    flop: T::TYPE.flop() * (n * n) as f64 * self.block as f64,
+                    alone: self.measure_size(team, n, &slices, &mut operands)?[index],
+                    together: together.as_ref().map(|found| found[index]),
+                });
+            }
+        }
+        Ok(HostMeasurements {
+            element: T::TYPE,
+            devices,
+        })
+    }
+
+    /// Measures an update of `n` rows and of `slices[i]` columns on device i.
+    fn measure_size<T: Element>(
+        &self,
+        team: &mut DeviceTeam,
+        n: usize,
+        slices: &[usize],
+        operands: &mut UpdateOperands<T>,
+    ) -> Result<Vec<Measurement>, DeviceError> {
+        // The memory that a larger size left for gathering is no limit for this one.
+        team.limit_memory(u64::MAX);
+        let depth = Depth::endless(self.block);
+        let config = (self.config)(n);
+        measure_team(team, n, slices, depth, &config, operands, &mut repeat_alone)
+    }
+}
+
+/// Made-up measurements, for tests.
 #[cfg(test)]
-pub fn made_up() -> Measured {
-    use super::peak::OperandsIn;
+pub mod made_up {
+    use super::super::peak::OperandsIn;
+    use super::*;
     use isochron_devices::{DeviceClock, DeviceKind, MeasureOutcome};
-    let precise = |t_s: f64| Measurement {
-        t_s,
-        ci_s: 0.01 * t_s,
-        reps: 5,
-        outcome: MeasureOutcome::Precise,
-        ..Measurement::default()
-    };
-    let size = |n: usize, alone, together| SizeMeasured {
-        n,
-        flop: 2.0 * (n * n * 64) as f64,
-        alone,
-        together: Some(together),
-    };
-    let device = |name: &str| DeviceMeasured {
-        info: DeviceInfo {
-            name: name.to_owned(),
-            kind: DeviceKind::Cpu,
-            blas: "made up".to_owned(),
-            paced: None,
-            clock: DeviceClock::Cores,
-            cores: vec![0, 2],
-            pinned: true,
-            bus_id: None,
-        },
-        peak: Peak {
-            gflops: 1.0,
-            size: 256,
-            operands: OperandsIn::HostMemory,
-        },
-        sizes: vec![
-            size(64, precise(2.0_f64.powi(-10)), precise(2.0_f64.powi(-9))),
-            size(
-                128,
-                precise(2.0_f64.powi(-8)),
-                Measurement::lower_bound(10.0),
-            ),
-        ],
-    };
-    Measured {
-        element: ElementType::F64,
-        devices: vec![device("fast/one"), device("slow")],
+
+    /// Makes two devices that are half as fast together as alone, and too slow for the last size together.
+    pub fn make_test_measurements() -> HostMeasurements {
+        HostMeasurements {
+            element: ElementType::F64,
+            devices: ["fast/one", "slow"].map(make_device).into(),
+        }
+    }
+
+    fn make_device(name: &str) -> DeviceMeasurements {
+        let [fast, half, slow] = [-10, -9, -8].map(|power| make_precise(2.0_f64.powi(power)));
+        DeviceMeasurements {
+            info: DeviceInfo {
+                name: name.to_owned(),
+                kind: DeviceKind::Cpu,
+                blas: "made up".to_owned(),
+                paced: None,
+                clock: DeviceClock::Cores,
+                cores: vec![0, 2],
+                pinned: true,
+                bus_id: None,
+            },
+            peak: Peak {
+                gflops: 1.0,
+                size: 256,
+                operands: OperandsIn::HostMemory,
+            },
+            sizes: vec![
+                make_size(64, fast, half),
+                make_size(128, slow, Measurement::lower_bound(10.0)),
+            ],
+        }
+    }
+
+    fn make_precise(t_s: f64) -> Measurement {
+        Measurement {
+            t_s,
+            ci_s: 0.01 * t_s,
+            reps: 5,
+            outcome: MeasureOutcome::Precise,
+            ..Measurement::default()
+        }
+    }
+
+    fn make_size(n: usize, alone: Measurement, together: Measurement) -> SizeMeasurements {
+        SizeMeasurements {
+            n,
+            flop: 2.0 * (n * n * 64) as f64,
+            alone,
+            together: Some(together),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `isochron devices`: what the devices of this host can do.
+//! `isochron devices`: measurements of this host's devices.
 
 mod bench;
 mod measured;
@@ -11,22 +11,22 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// What to do with them.
+/// The subcommands.
 #[derive(Args)]
-pub struct Arguments {
+pub struct DevicesArguments {
     #[command(subcommand)]
-    command: Command,
+    command: DevicesCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
-    /// Measure each device's update kernel over sizes, alone and all together
-    Bench(Box<bench::Arguments>),
+enum DevicesCommand {
+    /// Measure the update kernel of each device over sizes, alone and all together
+    Bench(Box<bench::BenchArguments>),
 }
 
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> Result<String, Failure> {
+/// Runs the command; returns the text that it prints.
+pub fn run(arguments: &DevicesArguments) -> Result<String, Failure> {
     match &arguments.command {
-        Command::Bench(arguments) => bench::run(arguments),
+        DevicesCommand::Bench(arguments) => bench::run(arguments),
     }
 }

@@ -1,35 +1,36 @@
-//! What a device's speed is compared with.
+//! The peak that a device's speeds are compared with.
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{Depth, DeviceError, DeviceTeam, Element, MeasureConfig, measure_team};
 use serde::Serialize;
 
-/// The best speed that a device's own library showed in one product of squares, as a stand-in for the peak of the
-/// hardware, which no program can read: clock rates change while it runs.
+/// The best speed of a device's own library in one product of squares.
+///
+/// It stands in for the peak of the hardware, which no program can read, since clock rates change while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peak {
     /// The speed in 10⁹ flop/s; 0 for a device too slow to finish any of them in seconds.
     pub gflops: f64,
-    /// Rows of A and inner dimension of the product that showed it; every thread had as many columns.
+    /// Rows of A and inner dimension of the fastest product; every thread had as many columns.
     pub size: usize,
-    /// Where the matrices were.
+    /// The memory of the matrices.
     pub operands: OperandsIn,
 }
 
-/// Where the matrices of a product were.
+/// The memory of a product's matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OperandsIn {
-    /// In the host's memory, as those of an update.
+    /// The host's memory, as for an update.
     HostMemory,
-    /// In the device's own memory: no transfer is part of the time.
+    /// The device's own memory: no transfer is part of the time.
     DeviceMemory,
 }
 
-/// Sides of the squares: from what the second-level cache of a core holds to what a third-level one does.
+/// Sides of the squares: from ones that fit a core's second-level cache to ones that fit a third-level cache.
 const SIZES: [usize; 5] = [256, 384, 512, 768, 1024];
 
-/// How often each is repeated: the fastest of all counts, so no mean needs to be very precise.
+/// The repetitions of each. The fastest of all counts, so no mean needs to be very precise.
 const REPETITIONS: MeasureConfig = MeasureConfig {
     confidence: 0.95,
     precision: 0.05,
@@ -42,7 +43,7 @@ const REPETITIONS: MeasureConfig = MeasureConfig {
 ///
 /// # Errors
 /// Those of [`measure_team`] and of the device.
-pub fn measure<T: Element>(
+pub fn measure_peak<T: Element>(
     team: &mut DeviceTeam,
     index: usize,
     operands: &mut UpdateOperands<T>,

@@ -5,74 +5,62 @@ use std::collections::BTreeMap;
 use isochron_devices::{DeviceInfo, ElementType, Measurement};
 use isochron_hierarchy::model::{ModelFile, Point};
 
-use super::measured::Measured;
-use super::report::cores;
+use super::measured::HostMeasurements;
+use super::report::cores_text;
 
-/// Names and contents of the points files, one or two a device.
-pub fn files(measured: &Measured, block: usize) -> Vec<(String, String)> {
+/// Makes the names and contents of the points files, one or two for each device.
+pub fn make_files(measured: &HostMeasurements, block: usize) -> Vec<(String, String)> {
     let mut files = Vec::new();
-    let names: Vec<&str> = measured
-        .devices
-        .iter()
-        .map(|device| device.info.name.as_str())
-        .collect();
     for (index, device) in measured.devices.iter().enumerate() {
-        let others: Vec<&str> = names
-            .iter()
-            .enumerate()
+        let numbered = measured.devices.iter().enumerate();
+        let others: Vec<&str> = numbered
             .filter(|(i, _)| *i != index)
-            .map(|(_, name)| *name)
+            .map(|(_, device)| device.info.name.as_str())
             .collect();
-        let beside = others.join(", ");
-        let mut add = |word: &str, beside: &str, points: Vec<(u64, Measurement)>| {
+        let others = others.join(", ");
+        let mut alone = Vec::new();
+        let mut together = Vec::new();
+        for size in &device.sizes {
+            let units = ((size.n / block) as u64).pow(2);
+            alone.push((units, size.alone));
+            together.extend(size.together.map(|found| (units, found)));
+        }
+        for (word, neighbours, points) in [
+            ("alone", "nothing", alone),
+            ("together", &*others, together),
+        ] {
             if !points.is_empty() {
-                let name = format!("{}-{word}.points", file_name(&device.info.name));
-                files.push((
-                    name,
-                    points_file((&device.info, measured.element), block, beside, &points),
-                ));
+                let name = format!("{}-{word}.points", path_safe(&device.info.name));
+                let device = (&device.info, measured.element);
+                files.push((name, make_file(device, block, neighbours, &points)));
             }
-        };
-        let units = |n: usize| ((n / block) as u64).pow(2);
-        let alone = device.sizes.iter().map(|size| (units(size.n), size.alone));
-        add("alone", "nothing", alone.collect());
-        let together = device
-            .sizes
-            .iter()
-            .filter_map(|size| Some((units(size.n), size.together?)));
-        add("together", &beside, together.collect());
+        }
     }
     files
 }
 
-/// A name without characters that mean something in a path.
-fn file_name(name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    name.chars().map(plain).collect()
+/// Replaces the characters that have a meaning in a path.
+fn path_safe(name: &str) -> String {
+    name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_")
 }
 
-fn points_file(
+/// Makes the text of a points file. `neighbours` are the devices that computed at the same time.
+fn make_file(
     (info, element): (&DeviceInfo, ElementType),
     block: usize,
-    beside: &str,
+    neighbours: &str,
     found: &[(u64, Measurement)],
 ) -> String {
     let mut headers = BTreeMap::from([
         ("device", info.name.clone()),
-        ("host", host()),
+        ("host", host_name()),
         ("kernel", "rank-b update of n×n, gemm".to_owned()),
         ("block", block.to_string()),
         ("element", element.to_string()),
         ("library", info.blas.clone()),
-        ("cores", cores(info).replacen("cores ", "", 1)),
+        ("cores", cores_text(info).replacen("cores ", "", 1)),
         ("pinned", info.pinned.to_string()),
-        ("measured-beside", beside.to_owned()),
+        ("measured-beside", neighbours.to_owned()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("date", today()),
     ]);
@@ -80,54 +68,49 @@ fn points_file(
         headers.insert("paced", paced.clone());
     }
     // A bound is no point: a model would take it for a time.
-    let bounds = found
+    let bounds: Vec<String> = found
         .iter()
-        .filter(|(_, measurement)| measurement.is_bound());
-    let bounds: Vec<String> = bounds
+        .filter(|(_, measurement)| measurement.is_bound())
         .map(|(d, m)| format!("{d} units take at least {} s", m.t_s))
         .collect();
     if !bounds.is_empty() {
         headers.insert("bounds", bounds.join("; "));
     }
-    let point = |(d, m): &(u64, Measurement)| Point {
-        d: *d,
-        t_s: m.t_s,
-        reps: m.reps,
-        ci_s: m.ci_s,
-    };
+    let points = found.iter().filter(|(_, m)| !m.is_bound());
     let file = ModelFile {
         headers: headers
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value.replace(['\n', '\r'], " ")))
             .collect(),
-        points: found
-            .iter()
-            .filter(|(_, m)| !m.is_bound())
-            .map(point)
+        points: points
+            .map(|(d, m)| Point {
+                d: *d,
+                t_s: m.t_s,
+                reps: m.reps,
+                ci_s: m.ci_s,
+            })
             .collect(),
     };
     file.to_string()
 }
 
-fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() {
-        "unknown".to_owned()
-    } else {
-        name.to_owned()
+fn host_name() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match text.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
     }
 }
 
-/// Today's date, in UTC, as `2026-01-31`.
+/// Returns today's date in UTC, as `2026-01-31`.
 fn today() -> String {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    date(since.as_secs() / 86_400)
+    date_of_day(since.as_secs() / 86_400)
 }
 
-/// The date so many days after the first of January 1970. Years begin in March here, so that leap days end them.
-fn date(days: u64) -> String {
-    let days = days + 719_468;
+/// Returns the date that many days after 1 January 1970. Years begin in March here, so that leap days end them.
+fn date_of_day(days_since_1970: u64) -> String {
+    let days = days_since_1970 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -146,11 +129,11 @@ fn date(days: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::measured::made_up;
+    use crate::devices::measured::made_up::make_test_measurements;
 
     #[test]
     fn points_files_are_read_back_and_a_bound_is_no_point() {
-        let files = files(&made_up(), 64);
+        let files = make_files(&make_test_measurements(), 64);
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             names,
@@ -161,15 +144,14 @@ mod tests {
                 "slow-together.points"
             ]
         );
-        let read = |i: usize| ModelFile::parse(&files[i].1).expect("a points file");
-        let alone = read(0);
+        let [alone, together] =
+            [0, 1].map(|i: usize| ModelFile::parse(&files[i].1).expect("a points file"));
         assert_eq!(
             alone.points.iter().map(|point| point.d).collect::<Vec<_>>(),
             [1, 4]
         );
         assert_eq!(alone.headers["measured-beside"], "nothing");
         assert_eq!(alone.headers["block"], "64");
-        let together = read(1);
         assert_eq!(together.points.len(), 1);
         assert_eq!(together.headers["measured-beside"], "slow");
         assert_eq!(together.headers["bounds"], "4 units take at least 10 s");
@@ -184,7 +166,7 @@ mod tests {
             (20_818, "2026-12-31"),
         ];
         for (day, name) in days {
-            assert_eq!(date(day), name);
+            assert_eq!(date_of_day(day), name);
         }
     }
 }

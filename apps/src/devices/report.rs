@@ -1,20 +1,20 @@
-//! The measurements as a table, as JSON, as points files and as a plot.
+//! The measurements as a table, as JSON and as plots.
 
 use std::fmt::Write as _;
 
 use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
+use isochron_plot::{Curve, Mark, Plot, color};
 use serde_json::{Value, json};
 
-use super::measured::{DeviceMeasured, Measured, SizeMeasured};
+use super::measured::{DeviceMeasurements, HostMeasurements, SizeMeasurements};
 use super::peak::OperandsIn;
-use crate::plot::{Curve, Mark, Plot};
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// Version of the JSON document.
 const SCHEMA: u32 = 1;
 
-/// The document for scripts.
-pub fn document(measured: &Measured, block: usize) -> Value {
+/// Makes the document for scripts.
+pub fn make_document(measured: &HostMeasurements, block: usize) -> Value {
     json!({
         "schema": SCHEMA,
         "block": block,
@@ -22,33 +22,33 @@ pub fn document(measured: &Measured, block: usize) -> Value {
         "element": measured.element,
         "peak": PEAK,
         "devices": measured.devices,
-        "measured": tally(measured),
+        "measured": count_measurements(measured),
     })
 }
 
-/// What the peak is.
+/// The meaning of the peak.
 const PEAK: &str = "measured: the best speed of the device's own library on products of squares, in one repetition";
 
-fn tally(measured: &Measured) -> MeasureTally {
+fn count_measurements(measured: &HostMeasurements) -> MeasureTally {
     let mut tally = MeasureTally::default();
     let sizes = measured.devices.iter().flat_map(|device| &device.sizes);
     for size in sizes {
         tally.count(&size.alone);
-        size.together
-            .iter()
-            .for_each(|together| tally.count(together));
+        if let Some(together) = &size.together {
+            tally.count(together);
+        }
     }
     tally
 }
 
-/// The text for people.
-pub fn text(measured: &Measured, block: usize) -> String {
+/// Formats the text for people.
+pub fn format_text(measured: &HostMeasurements, block: usize) -> String {
     let element = measured.element;
     let mut text = format!("update C (n×n) += A (n×{block}) · B ({block}×n), {element}\n");
     for device in &measured.devices {
-        let DeviceMeasured { info, peak, .. } = device;
+        let DeviceMeasurements { info, peak, .. } = device;
         // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "\n{}", describe(info));
+        let _ = writeln!(text, "\n{}", describe_device(info));
         let _ = writeln!(
             text,
             "peak {:.2} GFLOP/s (measured: best of its library on squares {}, at {})\n",
@@ -59,35 +59,35 @@ pub fn text(measured: &Measured, block: usize) -> String {
             },
             peak.size
         );
-        let _ = write!(text, "{}", table(device));
+        let _ = write!(text, "{}", size_table(device));
     }
-    text.push_str(&remarks(&tally(measured)));
+    text.push_str(&format_remarks(&count_measurements(measured)));
     if measured.devices.len() == 1 {
         text.push_str("\none device: there is nothing to measure it together with\n");
     }
     text
 }
 
-fn describe(info: &DeviceInfo) -> String {
-    let paced = info.paced.as_ref();
-    let paced = paced.map_or(String::new(), |pace| format!(", paced: {pace}"));
+fn describe_device(info: &DeviceInfo) -> String {
+    let pace = info.paced.as_ref();
+    let paced = pace.map_or(String::new(), |pace| format!(", paced: {pace}"));
     let pinned = if info.pinned { "pinned" } else { "not pinned" };
     format!(
         "{}: {}, {}, {pinned}{paced}",
         info.name,
         info.blas,
-        cores(info)
+        cores_text(info)
     )
 }
 
-/// The cores of a device.
-pub fn cores(info: &DeviceInfo) -> String {
+/// Returns the cores of a device in words.
+pub fn cores_text(info: &DeviceInfo) -> String {
     let list: Vec<String> = info.cores.iter().map(ToString::to_string).collect();
     format!("cores {}", list.join(" "))
 }
 
-fn table(device: &DeviceMeasured) -> Table {
-    let mut table = Table::new(
+fn size_table(device: &DeviceMeasurements) -> TextTable {
+    let mut table = TextTable::new(
         0,
         &[
             "n",
@@ -104,29 +104,34 @@ fn table(device: &DeviceMeasured) -> Table {
     );
     for size in &device.sizes {
         let mut row = vec![size.n.to_string()];
-        row.extend(cells(device, size, Some(&size.alone)));
-        row.extend(cells(device, size, size.together.as_ref()));
-        // In speeds, as the columns that it compares.
+        row.extend(measurement_cells(device, size, Some(&size.alone)));
+        row.extend(measurement_cells(device, size, size.together.as_ref()));
+        // A ratio of speeds, as the columns that it compares.
         row.push(
             size.slowdown()
                 .map_or("-".to_owned(), |slowdown| format!("{:.3}", 1.0 / slowdown)),
         );
-        table.row(row);
+        table.add_row(row);
     }
     table
 }
 
-/// Speed, part of the peak, uncertainty and repetitions of one measurement.
-fn cells(device: &DeviceMeasured, size: &SizeMeasured, found: Option<&Measurement>) -> [String; 4] {
+/// Returns speed, part of the peak, uncertainty and repetitions of one measurement.
+fn measurement_cells(
+    device: &DeviceMeasurements,
+    size: &SizeMeasurements,
+    found: Option<&Measurement>,
+) -> [String; 4] {
     let Some(found) = found else {
         return ["-", "-", "-", "-"].map(str::to_owned);
     };
     let gflops = size.gflops(found);
     // A device too slow for the squares has shown no peak.
     let peak = Some(device.peak.gflops).filter(|&peak| peak > 0.0);
-    let percent = peak.map_or("-".to_owned(), |peak| {
-        format!("{:.1}", 100.0 * gflops / peak)
-    });
+    let percent = match peak {
+        Some(peak) => format!("{:.1}", 100.0 * gflops / peak),
+        None => "-".to_owned(),
+    };
     if found.is_bound() {
         return [
             format!("<{gflops:.2}"),
@@ -144,8 +149,8 @@ fn cells(device: &DeviceMeasured, size: &SizeMeasured, found: Option<&Measuremen
     ]
 }
 
-/// What of the measurements is not as it should be.
-pub fn remarks(tally: &MeasureTally) -> String {
+/// Lists the deficiencies of the measurements, a line each.
+fn format_remarks(tally: &MeasureTally) -> String {
     let of = tally.measurements;
     let lines = [
         (
@@ -154,7 +159,7 @@ pub fn remarks(tally: &MeasureTally) -> String {
         ),
         (
             tally.bounds,
-            "sizes take too long: what is shown is a bound (marked <)".to_owned(),
+            "sizes take too long: a bound is shown (marked <)".to_owned(),
         ),
         (
             tally.outliers,
@@ -168,95 +173,92 @@ pub fn remarks(tally: &MeasureTally) -> String {
             format!("of {of} measurements have times that are not normally distributed"),
         ),
     ];
-    let said = lines.iter().filter(|(count, _)| *count > 0);
-    let said: String = said
+    let remarks: String = lines
+        .iter()
+        .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}\n"))
         .collect();
-    if said.is_empty() {
-        said
+    if remarks.is_empty() {
+        remarks
     } else {
-        format!("\n{said}")
+        format!("\n{remarks}")
     }
 }
 
-/// Speed against size, a plot for each device.
-pub fn plots(measured: &Measured) -> Vec<Plot> {
-    measured.devices.iter().map(plot).collect()
+/// Makes a plot of speed against size for each device.
+pub fn make_plots(measured: &HostMeasurements) -> Vec<Plot> {
+    measured.devices.iter().map(make_plot).collect()
 }
 
-fn plot(device: &DeviceMeasured) -> Plot {
-    let of = |get: fn(&SizeMeasured) -> Option<Measurement>| -> Vec<(&SizeMeasured, Measurement)> {
-        let known = device
-            .sizes
-            .iter()
-            .filter_map(|size| Some((size, get(size)?)));
-        known.filter(|(_, found)| !found.is_bound()).collect()
-    };
-    let (alone, together) = (of(|size| Some(size.alone)), of(|size| size.together));
-    let line = |found: &[(&SizeMeasured, Measurement)]| -> Vec<(f64, f64)> {
-        found
-            .iter()
-            .map(|(size, m)| (size.n as f64, size.gflops(m)))
-            .collect()
-    };
+fn make_plot(device: &DeviceMeasurements) -> Plot {
+    let alone = device.sizes.iter().map(|size| (size, size.alone));
+    let together = device
+        .sizes
+        .iter()
+        .filter_map(|size| Some((size, size.together?)));
+    let mut curves = Vec::new();
+    let mut marks = Vec::new();
+    for (name, symbol, color, found) in [
+        ("alone", '*', color::BLUE, alone.collect::<Vec<_>>()),
+        ("together", '+', color::VERMILION, together.collect()),
+    ] {
+        let measured: Vec<_> = found.iter().filter(|(_, m)| !m.is_bound()).collect();
+        marks.extend(measured.iter().map(|(size, m)| make_mark(size, m)));
+        // The line alone is named even if nothing was measured.
+        if !measured.is_empty() || name == "alone" {
+            curves.push(Curve {
+                name: name.to_owned(),
+                symbol,
+                color,
+                dashed: false,
+                points: measured
+                    .iter()
+                    .map(|(size, m)| (size.n as f64, size.gflops(m)))
+                    .collect(),
+            });
+        }
+    }
     let end = device.sizes.last().map_or(1.0, |size| size.n as f64);
-    let curve = |name: &str, symbol, color, dashed, points| Curve {
-        name: name.to_owned(),
-        symbol,
-        color,
-        dashed,
-        points,
-    };
-    let mut curves = vec![curve("alone", '*', "#0072b2", false, line(&alone))];
-    if !together.is_empty() {
-        curves.push(curve("together", '+', "#d55e00", false, line(&together)));
-    }
     let peak = device.peak.gflops;
-    curves.push(curve(
-        "measured peak",
-        '-',
-        "#999999",
-        true,
-        vec![(0.0, peak), (end, peak)],
-    ));
+    curves.push(Curve {
+        name: "measured peak".to_owned(),
+        symbol: '-',
+        color: color::GREY,
+        dashed: true,
+        points: vec![(0.0, peak), (end, peak)],
+    });
     Plot {
-        title: describe(&device.info),
+        title: describe_device(&device.info),
         x_name: "n",
         y_name: "GFLOP/s",
         curves,
-        marks: alone
-            .iter()
-            .chain(&together)
-            .map(|(size, m)| mark(size, m))
-            .collect(),
+        marks,
     }
 }
 
-/// The interval of the time, as speeds.
-fn mark(size: &SizeMeasured, m: &Measurement) -> Mark {
-    let speed = |t_s: f64| {
-        if t_s > 0.0 {
-            size.flop / t_s / 1e9
-        } else {
-            f64::INFINITY
-        }
-    };
+/// Marks a speed, with the interval of the time as speeds.
+fn make_mark(size: &SizeMeasurements, m: &Measurement) -> Mark {
+    let least_s = m.t_s - m.ci_s;
     Mark {
         x: size.n as f64,
-        y: speed(m.t_s),
-        low: speed(m.t_s + m.ci_s),
-        high: speed(m.t_s - m.ci_s),
+        y: size.flop / m.t_s / 1e9,
+        low: size.flop / (m.t_s + m.ci_s) / 1e9,
+        high: if least_s > 0.0 {
+            size.flop / least_s / 1e9
+        } else {
+            f64::INFINITY
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::measured::made_up;
+    use crate::devices::measured::made_up::make_test_measurements;
 
     #[test]
     fn speeds_parts_of_the_peak_and_ratios_are_shown() {
-        let text = text(&made_up(), 64);
+        let text = format_text(&make_test_measurements(), 64);
         // 2·64³ flop in 2⁻¹⁰ s.
         assert!(text.contains("0.54") && text.contains("53.7"), "{text}");
         assert!(text.contains("0.500"), "half as fast together: {text}");
@@ -264,14 +266,14 @@ mod tests {
             text.contains("<0.00") && text.contains("2 sizes take too long"),
             "{text}"
         );
-        let plots = plots(&made_up());
+        let plots = make_plots(&make_test_measurements());
         assert_eq!(plots[0].curves.len(), 3);
         assert_eq!(plots[0].marks.len(), 3, "a bound is not drawn");
     }
 
     #[test]
     fn json_holds_every_measurement() {
-        let document = document(&made_up(), 64);
+        let document = make_document(&make_test_measurements(), 64);
         let sizes = &document["devices"][1]["sizes"];
         assert_eq!(sizes[1]["together"]["outcome"], "bounded");
         assert_eq!(sizes[0]["alone"]["reps"], 5);

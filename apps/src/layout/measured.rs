@@ -8,7 +8,7 @@ use isochron_hierarchy::model::Surface;
 
 use super::{Arranged, LayoutArguments, LayoutMethod, Times};
 use crate::failure::Failure;
-use crate::points::{borrowed, models, surface};
+use crate::points::{borrow_models, read_models, read_surface};
 
 /// Arranges nodes by the models in the files that the arguments name.
 pub fn arrange_by_models(
@@ -31,8 +31,8 @@ pub fn arrange_by_models(
 /// Finds areas of equal times and arranges them by a method.
 fn arrange_by_area(arguments: &LayoutArguments, method: Method) -> Result<Arranged, Failure> {
     let LayoutArguments { rows, cols, .. } = *arguments;
-    let models = models(&arguments.models, arguments.fit.unwrap_or_default())?;
-    let models = borrowed(&models);
+    let models = read_models(&arguments.models, arguments.fit.unwrap_or_default())?;
+    let models = borrow_models(&models);
     let dividing = arguments.dividing.unwrap_or_default();
     let layout = match &arguments.columns {
         Some(columns) => by_models_in(method, &columns.0, dividing, &models, rows, cols),
@@ -62,7 +62,7 @@ fn arrange_by_sides(arguments: &LayoutArguments) -> Result<Arranged, Failure> {
     let surfaces: Vec<Surface> = arguments
         .models
         .iter()
-        .map(|path| surface(path))
+        .map(|path| read_surface(path))
         .collect::<Result<_, _>>()?;
     let found = divide_sides(arguments, &surfaces, rows, cols);
     let found = found.map_err(|error| arguments.explain_refusal(&error))?;

@@ -15,7 +15,7 @@ use self::choice::{Columns, LayoutMethod};
 use crate::failure::Failure;
 use crate::output;
 use crate::points;
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// The areas or models to arrange, and the method.
 #[derive(Args)]
@@ -129,10 +129,10 @@ impl LayoutArguments {
     fn explain_refusal(&self, error: &LayoutError) -> Failure {
         let flag = match error {
             LayoutError::Partition(error @ PartitionError::TooLarge { .. }) => {
-                return points::refused(&self.models, "--dividing", error);
+                return points::refuse(&self.models, "--dividing", error);
             }
             LayoutError::Partition(error) => {
-                return points::refused(&self.models, "--rows, --cols", error);
+                return points::refuse(&self.models, "--rows, --cols", error);
             }
             LayoutError::NoSuchNode { .. }
             | LayoutError::Repeated { .. }
@@ -174,7 +174,7 @@ fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<Ar
 
 fn print_json(method: LayoutMethod, arranged: &Arranged) -> Result<String, Failure> {
     let layout = &arranged.layout;
-    output::json(&LayoutAnswer {
+    output::json_line(&LayoutAnswer {
         rows: layout.rows(),
         cols: layout.cols(),
         rects: layout.rects(),
@@ -205,12 +205,12 @@ fn print_text(arranged: &Arranged) -> String {
 }
 
 /// Makes a table with one line for each node.
-fn tabulate(arranged: &Arranged) -> Table {
+fn tabulate(arranged: &Arranged) -> TextTable {
     let mut heading = vec!["node", "area", "row", "col", "rows", "cols", "blocks"];
     if arranged.times.is_some() {
         heading.push("time s");
     }
-    let mut table = Table::new(0, &heading);
+    let mut table = TextTable::new(0, &heading);
     let nodes = arranged.layout.rects().iter().zip(&arranged.areas);
     for (node, (rect, area)) in nodes.enumerate() {
         let numbers = [rect.row, rect.col, rect.rows, rect.cols, rect.area()];
@@ -219,7 +219,7 @@ fn tabulate(arranged: &Arranged) -> Table {
         if let Some(times) = &arranged.times {
             cells.push(format!("{:.6}", times.times_s[node]));
         }
-        table.row(cells);
+        table.add_row(cells);
     }
     table
 }

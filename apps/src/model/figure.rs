@@ -1,73 +1,76 @@
 //! Points and models as plots.
 
-use isochron_hierarchy::model::{Fit, Point, SpeedModel};
+use isochron_hierarchy::model::{Fit, SpeedModel};
+use isochron_plot::{Curve, Mark, Plot, color};
 
-use super::Device;
-use crate::plot::{Curve, Mark, Plot};
+use super::PointsModels;
 
 /// Places at which a curve is evaluated, besides the measured sizes.
 const PLACES: u32 = 400;
 
-/// Speed against size, and if asked for time against size.
-pub fn plots(device: &Device, time: bool) -> Vec<Plot> {
+/// Makes the plot of speed against size, and of time against size if asked for.
+pub fn make_plots(models: &PointsModels, with_time: bool) -> Vec<Plot> {
     let mut plots = vec![Plot {
-        title: device.file.clone(),
+        title: models.file.clone(),
         x_name: "size, units",
         y_name: "speed, units/s",
-        curves: curves(device, |model, d| model.speed(d)),
-        marks: marks(device, speed_mark),
+        curves: make_curves(models, |model, d| model.speed(d)),
+        marks: make_marks(models, speed_mark),
     }];
-    if time {
+    if with_time {
         plots.push(Plot {
-            title: device.file.clone(),
+            title: models.file.clone(),
             x_name: "size, units",
             y_name: "time, s",
-            curves: curves(device, |model, d| model.time_s(d)),
-            marks: marks(device, time_mark),
+            curves: make_curves(models, |model, d| model.time_s(d)),
+            marks: make_marks(models, time_mark),
         });
     }
     plots
 }
 
-fn curves(device: &Device, value: impl Fn(&dyn SpeedModel, f64) -> f64) -> Vec<Curve> {
-    // Curves may have corners where there are points.
-    let measured = device.points.iter().map(|point| point.d);
-    let places = among(measured.chain(device.sizes.iter().copied()));
-    let curve = |(fit, model): &(Fit, Box<dyn SpeedModel>)| {
-        let (symbol, color, dashed) = look(*fit);
-        Curve {
+fn make_curves(models: &PointsModels, value: impl Fn(&dyn SpeedModel, f64) -> f64) -> Vec<Curve> {
+    // Curves may have corners at the points.
+    let measured = models.points.iter().map(|point| point.d);
+    let places = curve_places(measured.chain(models.sizes.iter().copied()));
+    let mut curves = Vec::new();
+    for (fit, model) in &models.fits {
+        let (symbol, color, dashed) = curve_style(*fit);
+        curves.push(Curve {
             name: fit.name().to_owned(),
             symbol,
             color,
             dashed,
             points: places.iter().map(|&d| (d, value(&**model, d))).collect(),
-        }
-    };
-    let mut curves: Vec<Curve> = device.fits.iter().map(curve).collect();
-    // A constant is the least of what there is to see.
+        });
+    }
+    // A constant matters least.
     curves.sort_by_key(|curve| curve.name == Fit::Cpm.name());
     curves
 }
 
-/// Character, colour (of a palette that the colour-blind can tell apart) and whether the line is
-/// interrupted: those of fits without restricted shape are.
-fn look(fit: Fit) -> (char, &'static str, bool) {
+/// Returns character, colour and whether the line is interrupted: those of fits without restricted shape are.
+fn curve_style(fit: Fit) -> (char, &'static str, bool) {
     match fit {
-        Fit::Cpm => ('-', "#999999", false),
-        Fit::PiecewiseSpeed => ('*', "#0072b2", false),
-        Fit::PiecewiseTime => ('+', "#009e73", false),
-        Fit::Akima => ('~', "#d55e00", true),
-        Fit::RawPiecewise => ('.', "#cc79a7", true),
+        Fit::Cpm => ('-', color::GREY, false),
+        Fit::PiecewiseSpeed => ('*', color::BLUE, false),
+        Fit::PiecewiseTime => ('+', color::GREEN, false),
+        Fit::Akima => ('~', color::VERMILION, true),
+        Fit::RawPiecewise => ('.', color::PURPLE, true),
     }
 }
 
-fn marks(device: &Device, mark: fn(f64, f64, f64, f64) -> Mark) -> Vec<Mark> {
-    let points = device.points.iter();
-    let mark = |&Point { d, t_s, ci_s, .. }: &Point| mark(d as f64, d as f64, t_s, ci_s);
-    points.map(mark).collect()
+/// Makes a mark of a place, the units there, their time and the half-width of its interval.
+pub type MakeMark = fn(f64, f64, f64, f64) -> Mark;
+
+fn make_marks(models: &PointsModels, make_mark: MakeMark) -> Vec<Mark> {
+    let points = models.points.iter();
+    points
+        .map(|point| make_mark(point.d as f64, point.d as f64, point.t_s, point.ci_s))
+        .collect()
 }
 
-/// At `x` the time of so many units, whose number it does not depend on.
+/// Marks the time of the units at `x`.
 pub fn time_mark(x: f64, _units: f64, t_s: f64, ci_s: f64) -> Mark {
     Mark {
         x,
@@ -77,7 +80,7 @@ pub fn time_mark(x: f64, _units: f64, t_s: f64, ci_s: f64) -> Mark {
     }
 }
 
-/// At `x` the speed of so many units, and the interval of their time as speeds.
+/// Marks the speed of the units at `x`, with the interval of their time as speeds.
 pub fn speed_mark(x: f64, units: f64, t_s: f64, ci_s: f64) -> Mark {
     let least_s = t_s - ci_s;
     Mark {
@@ -92,11 +95,11 @@ pub fn speed_mark(x: f64, units: f64, t_s: f64, ci_s: f64) -> Mark {
     }
 }
 
-/// `places` with as many more evenly between 0 and somewhat beyond the last.
-pub fn among(places: impl Iterator<Item = u64> + Clone) -> Vec<f64> {
-    let end = 1.05 * places.clone().max().unwrap_or(1) as f64;
+/// Returns `sizes` together with even steps from 0 to 5 % beyond the largest, ascending.
+pub fn curve_places(sizes: impl Iterator<Item = u64> + Clone) -> Vec<f64> {
+    let end = 1.05 * sizes.clone().max().unwrap_or(1) as f64;
     let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
-    let mut places: Vec<f64> = even.chain(places.map(|d| d as f64)).collect();
+    let mut places: Vec<f64> = even.chain(sizes.map(|d| d as f64)).collect();
     places.sort_unstable_by(f64::total_cmp);
     places.dedup();
     places

@@ -1,4 +1,4 @@
-//! `isochron model`: what points say about a device's speed.
+//! `isochron model`: speeds and times of points files and surface files, and of the models made from them.
 
 mod figure;
 mod report;
@@ -8,27 +8,28 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use isochron_hierarchy::model::{Fit, PiecewiseFpm, Point, SpeedModel};
+use isochron_plot::{Plot, draw_in_terminal, draw_plots};
 use serde::Serialize;
 
-use self::sections::Sections;
+use self::report::PointsDocument;
+use self::sections::{Sections, SurfaceDocument};
 use crate::failure::Failure;
 use crate::output;
-use crate::plot::{Plot, svg, terminal};
-use crate::points::{Measured, failed, measured};
+use crate::points::{MeasuredFile, read_measured};
 
-/// What to show.
+/// The files to show, and the form.
 #[derive(Args)]
-pub struct Arguments {
+pub struct ModelArguments {
     /// Points files: lines `d t [reps [ci]]`, units, seconds, repetitions, half-width of the
     /// confidence interval; or surface files: first line `# format: isochron-surface 1`, then lines
     /// `m n t [reps [ci]]` for m rows and n columns of blocks
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Sizes to tell speed and time at, in units, of surfaces heights [default: the measured ones]
+    /// Sizes in units, or heights of surfaces, to show speed and time at [default: the measured ones]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "D",
         value_parser = clap::value_parser!(u64).range(1..))]
     at: Vec<u64>,
-    /// Widths of surfaces to tell speed and time at [default: the measured ones]
+    /// Widths of surfaces to show speed and time at [default: the measured ones]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..))]
     width: Vec<u64>,
@@ -41,7 +42,7 @@ pub struct Arguments {
     /// File for a plot of speed against size (SVG)
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draw time against size as well, with --plot or --svg
+    /// Draw time against size too, with --plot or --svg
     #[arg(long)]
     time: bool,
     /// Print JSON
@@ -49,132 +50,136 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A file, and what is made of it.
-enum Model {
-    Device(Device),
-    Sections(Sections),
+/// A file with the models made from it.
+enum FileModels {
+    Points(PointsModels),
+    Surface(Sections),
 }
 
 /// All files as JSON.
 #[derive(Serialize)]
-struct Report<'a> {
-    models: Vec<Told<'a>>,
+struct ModelsDocument<'a> {
+    models: Vec<FileDocument<'a>>,
 }
 
 /// One file as JSON.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Told<'a> {
-    Device(report::Model),
-    Sections(sections::Report<'a>),
+enum FileDocument<'a> {
+    Points(PointsDocument),
+    Surface(SurfaceDocument<'a>),
 }
 
-/// A file's points and what is made of them.
-struct Device {
+/// The points of a file with the models made from them.
+struct PointsModels {
     file: String,
     points: Vec<Point>,
-    /// As the shape restriction sees them.
-    measured: PiecewiseFpm,
+    /// The points as the shape restriction sees them.
+    restricted: PiecewiseFpm,
     fits: Vec<(Fit, Box<dyn SpeedModel>)>,
-    /// Where speeds and times are wanted, ascending, once each.
+    /// The sizes to show, ascending, once each.
     sizes: Vec<u64>,
 }
 
-/// Runs the command; what it prints.
-pub fn run(arguments: &Arguments) -> Result<String, Failure> {
+/// Runs the command; returns the text that it prints.
+pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
     if arguments.time && !arguments.plot && arguments.svg.is_none() {
         return Err(Failure::input("--time: goes with --plot or --svg"));
     }
     let files = arguments.files.iter();
-    let models: Vec<Model> = files
-        .map(|path| Model::read(path, arguments))
+    let models: Vec<FileModels> = files
+        .map(|path| FileModels::read(path, arguments))
         .collect::<Result<_, _>>()?;
     if let Some(path) = &arguments.svg {
         let plots = models.iter().flat_map(|model| model.plots(arguments.time));
-        output::file(path, &svg(&plots.collect::<Vec<_>>()))?;
+        output::write_file(path, &draw_plots(&plots.collect::<Vec<_>>()))?;
     }
     if arguments.json {
-        let models = models.iter().map(Model::told).collect();
-        return output::json(&Report { models });
+        let models = models.iter().map(FileModels::document).collect();
+        return output::json_line(&ModelsDocument { models });
     }
-    let text = |model: &Model| {
+    let mut texts = Vec::new();
+    for model in &models {
         let mut text = model.text();
         if arguments.plot {
             for plot in model.plots(arguments.time) {
-                text += &format!("\n{}", terminal(&plot));
+                text += &format!("\n{}", draw_in_terminal(&plot));
             }
         }
-        text
-    };
-    Ok(models.iter().map(text).collect::<Vec<_>>().join("\n"))
+        texts.push(text);
+    }
+    Ok(texts.join("\n"))
 }
 
-impl Model {
-    fn read(path: &Path, arguments: &Arguments) -> Result<Self, Failure> {
-        match measured(path)? {
-            Measured::Points(_) if !arguments.width.is_empty() => Err(failed(
+impl FileModels {
+    fn read(path: &Path, arguments: &ModelArguments) -> Result<Self, Failure> {
+        match read_measured(path)? {
+            MeasuredFile::Points(_) if !arguments.width.is_empty() => Err(Failure::of_file(
                 path,
                 "--width: goes with surface files, and these are points",
             )),
-            Measured::Points(points) => Device::new(path, points, arguments).map(Self::Device),
-            Measured::Surface(_) if !arguments.fit.is_empty() => Err(failed(
+            MeasuredFile::Points(points) => {
+                PointsModels::new(path, points, arguments).map(Self::Points)
+            }
+            MeasuredFile::Surface(_) if !arguments.fit.is_empty() => Err(Failure::of_file(
                 path,
                 "--fit: does not go with surfaces, which are linear between points",
             )),
-            Measured::Surface(surface) => {
-                let Arguments { at, width, .. } = arguments;
-                Sections::new(path, surface, at, width).map(Self::Sections)
+            MeasuredFile::Surface(surface) => {
+                let ModelArguments { at, width, .. } = arguments;
+                Sections::new(path, surface, at, width).map(Self::Surface)
             }
         }
     }
 
-    fn plots(&self, time: bool) -> Vec<Plot> {
+    fn plots(&self, with_time: bool) -> Vec<Plot> {
         match self {
-            Self::Device(device) => figure::plots(device, time),
-            Self::Sections(sections) => sections.plots(time),
+            Self::Points(models) => figure::make_plots(models, with_time),
+            Self::Surface(sections) => sections.make_plots(with_time),
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Self::Device(device) => report::text(device),
-            Self::Sections(sections) => sections.text(),
+            Self::Points(models) => report::format_text(models),
+            Self::Surface(sections) => sections.format_text(),
         }
     }
 
-    fn told(&self) -> Told<'_> {
+    fn document(&self) -> FileDocument<'_> {
         match self {
-            Self::Device(device) => Told::Device(report::Model::of(device)),
-            Self::Sections(sections) => Told::Sections(sections.report()),
+            Self::Points(models) => FileDocument::Points(PointsDocument::new(models)),
+            Self::Surface(sections) => FileDocument::Surface(sections.document()),
         }
     }
 }
 
-impl Device {
-    fn new(path: &Path, points: Vec<Point>, arguments: &Arguments) -> Result<Self, Failure> {
-        let mut wanted = arguments.fit.clone();
-        if wanted.is_empty() {
-            wanted.extend(Fit::ALL);
-        }
-        let unusable = |error| failed(path, error);
+impl PointsModels {
+    fn new(path: &Path, points: Vec<Point>, arguments: &ModelArguments) -> Result<Self, Failure> {
+        let wanted: &[Fit] = match &arguments.fit[..] {
+            [] => &Fit::ALL,
+            given => given,
+        };
         let mut fits: Vec<(Fit, Box<dyn SpeedModel>)> = Vec::new();
-        for fit in wanted {
+        for &fit in wanted {
             if fits.iter().all(|(known, _)| *known != fit) {
-                fits.push((fit, fit.model(&points).map_err(unusable)?));
+                let model = fit.model(&points);
+                fits.push((fit, model.map_err(|error| Failure::of_file(path, error))?));
             }
         }
+        let restricted = PiecewiseFpm::from_points(points.clone());
         Ok(Self {
             file: path.display().to_string(),
             fits,
-            measured: PiecewiseFpm::from_points(points.clone()).map_err(unusable)?,
-            sizes: wanted_or_measured(&arguments.at, points.iter().map(|point| point.d)),
+            restricted: restricted.map_err(|error| Failure::of_file(path, error))?,
+            sizes: choose_sizes(&arguments.at, points.iter().map(|point| point.d)),
             points,
         })
     }
 }
 
-/// `wanted`, or without any the measured ones, ascending and once each.
-fn wanted_or_measured(wanted: &[u64], measured: impl Iterator<Item = u64>) -> Vec<u64> {
+/// Returns the `wanted` sizes, or the measured ones if none are wanted, ascending and once each.
+fn choose_sizes(wanted: &[u64], measured: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut sizes: Vec<u64> = match wanted {
         [] => measured.collect(),
         _ => wanted.to_vec(),

@@ -3,117 +3,126 @@
 use isochron_hierarchy::model::{Fit, Flag, Point, Reason, SpeedModel};
 use serde::Serialize;
 
-use super::Device;
-use crate::table::Table;
+use super::PointsModels;
+use crate::table::TextTable;
 
-/// A device as JSON.
+/// A points file as JSON.
 #[derive(Serialize)]
-pub struct Model {
+pub struct PointsDocument {
     file: String,
-    points: Vec<Measured>,
+    points: Vec<PointSpeed>,
     flags: Vec<Flag>,
-    fits: Vec<Fitted>,
+    fits: Vec<FitDocument>,
 }
 
+/// A point with its speed in units per second.
 #[derive(Serialize)]
-struct Measured {
+struct PointSpeed {
     #[serde(flatten)]
     point: Point,
     speed: f64,
 }
 
+/// A model as JSON.
 #[derive(Serialize)]
-struct Fitted {
+struct FitDocument {
     fit: Fit,
-    at: Vec<Value>,
+    at: Vec<SizeValue>,
 }
 
-/// What a model says about a size.
+/// The speed and the time of a model at a size.
 #[derive(Serialize)]
-struct Value {
+struct SizeValue {
     d: u64,
     speed: f64,
     time_s: f64,
 }
 
-impl Model {
-    pub fn of(device: &Device) -> Self {
-        let fitted = |(fit, model): &(Fit, Box<dyn SpeedModel>)| Fitted {
-            fit: *fit,
-            at: device.sizes.iter().map(|&d| value(&**model, d)).collect(),
-        };
-        let measured = |point: &Point| Measured {
-            point: *point,
+impl PointsDocument {
+    /// Makes the document of a points file.
+    pub fn new(models: &PointsModels) -> Self {
+        let points = models.points.iter().map(|&point| PointSpeed {
+            point,
             speed: point.speed(),
-        };
+        });
+        let fits = models.fits.iter().map(|(fit, model)| FitDocument {
+            fit: *fit,
+            at: SizeValue::list(&**model, &models.sizes),
+        });
         Self {
-            file: device.file.clone(),
-            points: device.points.iter().map(measured).collect(),
-            flags: device.measured.flags(),
-            fits: device.fits.iter().map(fitted).collect(),
+            file: models.file.clone(),
+            points: points.collect(),
+            flags: models.restricted.flags(),
+            fits: fits.collect(),
         }
     }
 }
 
-fn value(model: &dyn SpeedModel, d: u64) -> Value {
-    Value {
-        d,
-        speed: model.speed(d as f64),
-        time_s: model.time_s(d as f64),
+impl SizeValue {
+    fn list(model: &dyn SpeedModel, sizes: &[u64]) -> Vec<Self> {
+        sizes
+            .iter()
+            .map(|&d| Self {
+                d,
+                speed: model.speed(d as f64),
+                time_s: model.time_s(d as f64),
+            })
+            .collect()
     }
 }
 
-/// The points, what is wrong with them, and what the models say.
-pub fn text(device: &Device) -> String {
-    let flags = device.measured.flags();
-    let mut text = format!("{}\n{}\n", device.file, points(&device.points, &flags));
+/// Formats the points with their flags, and the values of the models.
+pub fn format_text(models: &PointsModels) -> String {
+    let flags = models.restricted.flags();
+    let points = point_table(&models.points, &flags);
+    let mut text = format!("{}\n{points}\n", models.file);
     for flag in &flags {
         text += &format!("{flag}\n");
     }
     if !flags.is_empty() {
         text.push('\n');
     }
-    let speeds = values(device, |value| value.speed);
-    let times = values(device, |value| value.time_s);
+    let speeds = value_table(models, |model, d| model.speed(d));
+    let times = value_table(models, |model, d| model.time_s(d));
     text + &format!("speed, units/s\n{speeds}\ntime, s\n{times}")
 }
 
-fn points(points: &[Point], flags: &[Flag]) -> Table {
-    let mut table = Table::new(0, &["d", "time s", "reps", "ci s", "units/s", "flag"]);
+fn point_table(points: &[Point], flags: &[Flag]) -> TextTable {
+    let mut table = TextTable::new(0, &["d", "time s", "reps", "ci s", "units/s", "flag"]);
     for point in points {
         let flag = flags.iter().find(|flag| flag.d == point.d);
-        let flag = flag.map_or("", |flag| match flag.reason {
+        let reason = flag.map_or("", |flag| match flag.reason {
             Reason::TooSlow => "too slow",
             Reason::TooFast => "too fast",
             Reason::OutOfShape => "out of shape",
         });
-        table.row(vec![
+        table.add_row(vec![
             point.d.to_string(),
-            short(point.t_s),
+            six_digits(point.t_s),
             point.reps.to_string(),
-            short(point.ci_s),
-            short(point.speed()),
-            flag.to_owned(),
+            six_digits(point.ci_s),
+            six_digits(point.speed()),
+            reason.to_owned(),
         ]);
     }
     table
 }
 
-/// A column for each model.
-fn values(device: &Device, number: impl Fn(Value) -> f64) -> Table {
-    let names = device.fits.iter().map(|(fit, _)| fit.name());
+/// Makes a table with a column for each model.
+fn value_table(models: &PointsModels, value: fn(&dyn SpeedModel, f64) -> f64) -> TextTable {
+    let names = models.fits.iter().map(|(fit, _)| fit.name());
     let heading: Vec<&str> = std::iter::once("d").chain(names).collect();
-    let mut table = Table::new(0, &heading);
-    for &d in &device.sizes {
-        let numbers = device.fits.iter();
-        let numbers = numbers.map(|(_, model)| short(number(value(&**model, d))));
-        table.row(std::iter::once(d.to_string()).chain(numbers).collect());
+    let mut table = TextTable::new(0, &heading);
+    for &d in &models.sizes {
+        let fits = models.fits.iter();
+        let values = fits.map(|(_, model)| six_digits(value(&**model, d as f64)));
+        table.add_row(std::iter::once(d.to_string()).chain(values).collect());
     }
     table
 }
 
-/// Six digits.
-pub fn short(value: f64) -> String {
+/// Formats a number with six digits.
+pub fn six_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -128,15 +137,15 @@ pub fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::short;
+    use super::six_digits;
 
     #[test]
     fn numbers_have_six_digits() {
-        assert_eq!(short(0.0), "0");
-        assert_eq!(short(60000.0), "60000.0");
-        assert_eq!(short(12_345_678.0), "12345678");
-        assert_eq!(short(0.000016667), "0.0000166670");
-        assert_eq!(short(1.5e-9), "1.50000e-9");
-        assert_eq!(short(2e12), "2.00000e12");
+        assert_eq!(six_digits(0.0), "0");
+        assert_eq!(six_digits(60000.0), "60000.0");
+        assert_eq!(six_digits(12_345_678.0), "12345678");
+        assert_eq!(six_digits(0.000016667), "0.0000166670");
+        assert_eq!(six_digits(1.5e-9), "1.50000e-9");
+        assert_eq!(six_digits(2e12), "2.00000e12");
     }
 }

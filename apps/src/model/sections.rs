@@ -3,22 +3,21 @@
 use std::path::Path;
 
 use isochron_hierarchy::model::{Polyline, SpeedModel, Surface, SurfacePoint};
+use isochron_plot::{Curve, Plot, color};
 use serde::Serialize;
 
-use super::figure::{among, speed_mark, time_mark};
-use super::report::short;
-use super::wanted_or_measured;
+use super::choose_sizes;
+use super::figure::{MakeMark, curve_places, speed_mark, time_mark};
+use super::report::six_digits;
 use crate::failure::Failure;
-use crate::plot::{Curve, Mark, Plot};
-use crate::points::failed;
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// A surface and its sections.
 pub struct Sections {
     file: String,
     surface: Surface,
     sections: Vec<Section>,
-    /// Heights at which speeds and times are wanted, ascending, once each.
+    /// The heights to show, ascending, once each.
     heights: Vec<u64>,
 }
 
@@ -31,37 +30,43 @@ struct Section {
 
 /// A surface as JSON.
 #[derive(Serialize)]
-pub struct Report<'a> {
+pub struct SurfaceDocument<'a> {
     file: &'a str,
-    /// Whether every measured height was measured at every measured width.
+    /// `true` if every measured height was measured at every measured width.
     grid: bool,
-    points: Vec<Measured>,
-    sections: Vec<Told>,
+    points: Vec<SurfacePointSpeed>,
+    sections: Vec<SectionDocument>,
 }
 
+/// A point of a surface with its speed in blocks per second.
 #[derive(Serialize)]
-struct Measured {
+struct SurfacePointSpeed {
     #[serde(flatten)]
     point: SurfacePoint,
     speed: f64,
 }
 
+/// A section as JSON.
 #[derive(Serialize)]
-struct Told {
+struct SectionDocument {
     n: u64,
-    at: Vec<Value>,
+    at: Vec<HeightValue>,
 }
 
-/// What a section says about a height.
+/// The speed and the time of a section at a height.
 #[derive(Serialize)]
-struct Value {
+struct HeightValue {
     m: u64,
     speed: f64,
     time_s: f64,
 }
 
 impl Section {
-    /// Blocks per second.
+    fn name(&self) -> String {
+        format!("n = {}", self.width)
+    }
+
+    /// Returns the speed at height `m` in blocks per second.
     fn speed(&self, m: f64) -> f64 {
         self.model.speed(m) * self.width as f64
     }
@@ -69,9 +74,25 @@ impl Section {
     fn time_s(&self, m: f64) -> f64 {
         self.model.time_s(m)
     }
+
+    fn document(&self, heights: &[u64]) -> SectionDocument {
+        let values = heights.iter().map(|&m| HeightValue {
+            m,
+            speed: self.speed(m as f64),
+            time_s: self.time_s(m as f64),
+        });
+        SectionDocument {
+            n: self.width,
+            at: values.collect(),
+        }
+    }
 }
 
 impl Sections {
+    /// Cuts a surface at `widths`, for values at `heights`; without any, at the measured ones.
+    ///
+    /// # Errors
+    /// If the surface has no model at a width.
     pub fn new(
         path: &Path,
         surface: Surface,
@@ -79,144 +100,137 @@ impl Sections {
         widths: &[u64],
     ) -> Result<Self, Failure> {
         let points = surface.points();
-        let section = |width: u64| {
+        let mut sections = Vec::new();
+        for width in choose_sizes(widths, points.iter().map(|point| point.n)) {
             let model = surface.at_width(width as f64);
-            let model = model.map_err(|error| failed(path, error))?;
-            Ok::<_, Failure>(Section { width, model })
-        };
-        let widths = wanted_or_measured(widths, points.iter().map(|point| point.n));
+            let model = model.map_err(|error| Failure::of_file(path, error))?;
+            sections.push(Section { width, model });
+        }
         Ok(Self {
             file: path.display().to_string(),
-            sections: widths.into_iter().map(section).collect::<Result<_, _>>()?,
-            heights: wanted_or_measured(heights, points.iter().map(|point| point.m)),
+            sections,
+            heights: choose_sizes(heights, points.iter().map(|point| point.m)),
             surface,
         })
     }
 
-    pub fn report(&self) -> Report<'_> {
-        let measured = |&point: &SurfacePoint| Measured {
-            point,
-            speed: point.speed(),
-        };
-        let told = |section: &Section| Told {
-            n: section.width,
-            at: self
-                .heights
-                .iter()
-                .map(|&m| Value {
-                    m,
-                    speed: section.speed(m as f64),
-                    time_s: section.time_s(m as f64),
-                })
-                .collect(),
-        };
-        Report {
+    /// Makes the document of the surface.
+    pub fn document(&self) -> SurfaceDocument<'_> {
+        let points = self.surface.points().iter();
+        let sections = self.sections.iter();
+        SurfaceDocument {
             file: &self.file,
             grid: self.surface.is_grid(),
-            points: self.surface.points().iter().map(measured).collect(),
-            sections: self.sections.iter().map(told).collect(),
+            points: points
+                .map(|&point| SurfacePointSpeed {
+                    point,
+                    speed: point.speed(),
+                })
+                .collect(),
+            sections: sections.map(|s| s.document(&self.heights)).collect(),
         }
     }
 
-    /// The points, and what the sections say.
-    pub fn text(&self) -> String {
-        let mut text = format!("{}\n{}\n", self.file, self.points());
+    /// Formats the points and the values of the sections.
+    pub fn format_text(&self) -> String {
+        let mut text = format!("{}\n{}\n", self.file, self.point_table());
         if !self.surface.is_grid() {
             text += "not every height was measured at every width: elsewhere the speed is a mean of the \
                      measured ones, the near ones counting most\n\n";
         }
-        let speeds = self.values(Section::speed);
-        let times = self.values(Section::time_s);
+        let speeds = self.value_table(Section::speed);
+        let times = self.value_table(Section::time_s);
         text + &format!("speed, units/s\n{speeds}\ntime, s\n{times}")
     }
 
-    fn points(&self) -> Table {
-        let mut table = Table::new(0, &["m", "n", "time s", "reps", "ci s", "units/s"]);
+    fn point_table(&self) -> TextTable {
+        let mut table = TextTable::new(0, &["m", "n", "time s", "reps", "ci s", "units/s"]);
         for point in self.surface.points() {
-            table.row(vec![
+            table.add_row(vec![
                 point.m.to_string(),
                 point.n.to_string(),
-                short(point.t_s),
+                six_digits(point.t_s),
                 point.reps.to_string(),
-                short(point.ci_s),
-                short(point.speed()),
+                six_digits(point.ci_s),
+                six_digits(point.speed()),
             ]);
         }
         table
     }
 
-    /// A line for each height and a column for each width.
-    fn values(&self, number: fn(&Section, f64) -> f64) -> Table {
-        let names: Vec<String> = self.sections.iter().map(name).collect();
-        let names = names.iter().map(String::as_str);
-        let mut table = Table::new(0, &std::iter::once("m").chain(names).collect::<Vec<_>>());
+    /// Makes a table with a line for each height and a column for each width.
+    fn value_table(&self, value: fn(&Section, f64) -> f64) -> TextTable {
+        let names: Vec<String> = self.sections.iter().map(Section::name).collect();
+        let mut heading = vec!["m"];
+        heading.extend(names.iter().map(String::as_str));
+        let mut table = TextTable::new(0, &heading);
         for &m in &self.heights {
             let sections = self.sections.iter();
-            let numbers = sections.map(|section| short(number(section, m as f64)));
-            table.row(std::iter::once(m.to_string()).chain(numbers).collect());
+            let values = sections.map(|section| six_digits(value(section, m as f64)));
+            table.add_row(std::iter::once(m.to_string()).chain(values).collect());
         }
         table
     }
 
-    /// Speed against height, and if asked for time against height.
-    pub fn plots(&self, time: bool) -> Vec<Plot> {
-        let mut plots = vec![self.plot("speed, units/s", Section::speed, speed_mark)];
-        if time {
-            plots.push(self.plot("time, s", Section::time_s, time_mark));
+    /// Makes the plot of speed against height, and of time against height if asked for.
+    pub fn make_plots(&self, with_time: bool) -> Vec<Plot> {
+        let mut plots = vec![self.make_plot("speed, units/s", Section::speed, speed_mark)];
+        if with_time {
+            plots.push(self.make_plot("time, s", Section::time_s, time_mark));
         }
         plots
     }
 
-    fn plot(
+    fn make_plot(
         &self,
         y_name: &'static str,
         value: fn(&Section, f64) -> f64,
-        mark: fn(f64, f64, f64, f64) -> Mark,
+        make_mark: MakeMark,
     ) -> Plot {
         let points = self.surface.points();
         let measured = points.iter().map(|point| point.m);
-        let places = among(measured.chain(self.heights.iter().copied()));
-        let curve = |(index, section)| {
-            let (symbol, color, dashed) = look(index);
-            Curve {
-                name: name(section),
+        let places = curve_places(measured.chain(self.heights.iter().copied()));
+        let mut curves = Vec::new();
+        for (index, section) in self.sections.iter().enumerate() {
+            let (symbol, color, dashed) = curve_style(index);
+            curves.push(Curve {
+                name: section.name(),
                 symbol,
                 color,
                 dashed,
                 points: places.iter().map(|&m| (m, value(section, m))).collect(),
-            }
-        };
-        let drawn = |point: &&SurfacePoint| self.sections.iter().any(|s| s.width == point.n);
-        let mark = |point: &SurfacePoint| {
-            let (m, n) = (point.m as f64, point.n as f64);
-            mark(m, m * n, point.t_s, point.ci_s)
-        };
+            });
+        }
+        let drawn = points
+            .iter()
+            .filter(|point| self.sections.iter().any(|s| s.width == point.n));
+        let marks = drawn.map(|point| {
+            let units = (point.m * point.n) as f64;
+            make_mark(point.m as f64, units, point.t_s, point.ci_s)
+        });
         Plot {
             title: self.file.clone(),
             x_name: "height, blocks",
             y_name,
-            curves: self.sections.iter().enumerate().map(curve).collect(),
-            marks: points.iter().filter(drawn).map(mark).collect(),
+            curves,
+            marks: marks.collect(),
         }
     }
 }
 
-fn name(section: &Section) -> String {
-    format!("n = {}", section.width)
-}
-
-/// Character, colour (of a palette that the colour-blind can tell apart) and whether the line is
-/// interrupted: from the second round on, which then has the same characters.
-fn look(index: usize) -> (char, &'static str, bool) {
-    const LOOKS: [(char, &str); 7] = [
-        ('*', "#0072b2"),
-        ('+', "#009e73"),
-        ('~', "#d55e00"),
-        ('.', "#cc79a7"),
-        ('x', "#e69f00"),
-        ('#', "#56b4e9"),
-        ('-', "#999999"),
+/// Returns character, colour and whether the line is interrupted.
+///
+/// From the eighth curve on the characters repeat and the lines are interrupted.
+fn curve_style(index: usize) -> (char, &'static str, bool) {
+    const STYLES: [(char, &str); 7] = [
+        ('*', color::BLUE),
+        ('+', color::GREEN),
+        ('~', color::VERMILION),
+        ('.', color::PURPLE),
+        ('x', color::ORANGE),
+        ('#', color::SKY),
+        ('-', color::GREY),
     ];
-    let (symbol, color) = LOOKS[index % LOOKS.len()];
-    (symbol, color, index >= LOOKS.len())
+    let (symbol, color) = STYLES[index % STYLES.len()];
+    (symbol, color, index >= STYLES.len())
 }

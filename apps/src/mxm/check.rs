@@ -1,4 +1,4 @@
-//! The check of the result that was asked for.
+//! The check of the result.
 
 use isochron::Error;
 use isochron::comm::Comm;
@@ -8,9 +8,9 @@ use isochron::session::VerifyReport;
 use isochron::verify::{Exact, Probe, Verdict};
 use isochron_devices::Element;
 
-use super::{Arguments, Verify};
+use super::{MxmArguments, Verify};
 
-/// The result check that was asked for, begun.
+/// A check of the result that has begun.
 pub(super) enum Check<T> {
     None,
     Probe(Probe<T>),
@@ -18,9 +18,10 @@ pub(super) enum Check<T> {
 }
 
 impl<T: Element> Check<T> {
+    /// Begins the check that `--verify` asks for.
     pub(super) fn begin(
         comm: &dyn Comm,
-        arguments: &Arguments,
+        arguments: &MxmArguments,
         scalars: Scalars<T>,
         c: &Matrix<T>,
     ) -> Result<Self, Error> {
@@ -31,7 +32,7 @@ impl<T: Element> Check<T> {
         })
     }
 
-    /// Shows A and B, or a part of k of them.
+    /// Adds A and B, or a part of k of them.
     pub(super) fn add(
         &mut self,
         comm: &dyn Comm,
@@ -45,6 +46,7 @@ impl<T: Element> Check<T> {
         Ok(())
     }
 
+    /// Ends the check; `None` if none was asked for.
     pub(super) fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Option<(VerifyReport, bool)> {
         let (method, Verdict { passed, residual }) = match self {
             Check::None => return None,

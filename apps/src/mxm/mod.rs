@@ -1,4 +1,4 @@
-//! `isochron mxm`: a multiplication, balanced, run and checked.
+//! `isochron mxm`: plans, runs and checks a multiplication.
 
 mod check;
 mod plan;
@@ -29,16 +29,16 @@ use isochron_hierarchy::partition::Partitioner;
 use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
-use crate::measuring::Measuring;
+use crate::measuring::MeasuringArguments;
 use crate::output;
 use check::Check;
-use problem::problem;
-use text::text;
+use problem::find_problem;
+use text::format_report;
 
-/// What to multiply, and how.
+/// The matrices, the balancing and the output.
 #[derive(Args)]
-pub struct Arguments {
-    /// All of m, n and k
+pub struct MxmArguments {
+    /// m, n and k at once
     #[arg(long, conflicts_with_all = ["m", "n", "k", "a", "b"])]
     size: Option<usize>,
     /// Rows of A and C
@@ -47,7 +47,7 @@ pub struct Arguments {
     /// Columns of B and C
     #[arg(long, requires = "m", requires = "k", conflicts_with_all = ["a", "b"])]
     n: Option<usize>,
-    /// Columns of A, rows of B
+    /// Columns of A and rows of B
     #[arg(long, requires = "m", requires = "n", conflicts_with_all = ["a", "b"])]
     k: Option<usize>,
     /// File with A, m×k (.npy or .mtx)
@@ -62,69 +62,69 @@ pub struct Arguments {
     /// File for the result (.npy or .mtx)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Factor of A*B, such as -1.5 or, of complex numbers, 2-0.5i
+    /// Factor of A*B, such as -1.5, or 2-0.5i for complex matrices
     #[arg(long, default_value = "1", allow_hyphen_values = true)]
     alpha: Complex64,
-    /// Factor of C [default: 0, with --c 1]
+    /// Factor of C [default: 0, or 1 with --c]
     #[arg(long, allow_hyphen_values = true)]
     beta: Option<Complex64>,
-    /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision) [default: f64, or what
-    /// the files hold]
+    /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision) [default: that
+    /// of the files, without files f64]
     #[arg(long = "type", value_name = "TYPE")]
     element: Option<ElementType>,
     /// Block size b: a unit of work is the update of a b×b block of C
     #[arg(long, default_value_t = 128)]
     block: usize,
-    /// Width of the panels that travel and are multiplied at a time; without it as wide as the measured links make best
+    /// Width of the panels that are sent and multiplied at a time [default: the best for the measured links]
     #[arg(long)]
     panel: Option<usize>,
-    /// What is taken of A: n (as it is), t (its transpose) or c (its conjugate transpose); m, n and k stay those of the product
+    /// Form of A: n (itself), t (its transpose) or c (its conjugate transpose); m, n and k remain those of the product
     #[arg(long, value_name = "OP", default_value_t = Op::N)]
     op_a: Op,
-    /// What is taken of B
+    /// Form of B, as for A
     #[arg(long, value_name = "OP", default_value_t = Op::N)]
     op_b: Op,
-    /// What the nodes' shares are cut from: c (panels of A and B travel), k (parts of C are summed) or auto
+    /// Dimension divided over the nodes: c (panels of A and B are sent), k (parts of C are summed) or auto
     #[arg(long, default_value_t = SplitChoice::default())]
     split: SplitChoice,
-    /// Print the plan, and stop before anything is allocated
+    /// Print the plan and stop before anything is allocated
     #[arg(long, conflicts_with_all = ["out", "report"])]
     plan: bool,
     /// File for the plan (JSON)
     #[arg(long, value_name = "FILE")]
     save_plan: Option<PathBuf>,
-    /// File with a plan for these ranks and devices: nothing is measured
+    /// File with a plan for these ranks and devices, which is used without measuring
     #[arg(long, value_name = "FILE")]
     load_plan: Option<PathBuf>,
-    /// Platform file; without one every rank uses what it finds on its host
+    /// Platform file [default: every rank uses the devices of its host]
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
-    /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node; in place
-    /// of what the platform file says
+    /// Cores that form one device, in place of the platform file's rule: auto (by NUMA domain and
+    /// kind), package, numa, kind or node
     #[arg(long)]
     group: Option<Grouping>,
-    /// How work is balanced: homogeneous, single-cpm, multi-cpm or fpm
+    /// Strategy of balancing: homogeneous, single-cpm, multi-cpm or fpm
     #[arg(long, default_value_t = Strategy::Fpm)]
     strategy: Strategy,
-    /// Imbalance at which measuring ends: max |t_i - t_j| / t_i
+    /// Imbalance max |t_i - t_j| / t_i at which measuring ends
     #[arg(long, default_value_t = 0.05)]
     epsilon: f64,
-    /// How often all nodes are measured at most
+    /// Most measurements of all nodes
     #[arg(long, default_value_t = 10)]
     max_iterations: u32,
-    /// What fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
+    /// Model that fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
     #[arg(long, default_value_t = Fit::default())]
     fit: Fit,
-    /// What fpm divides by those models with: gpa, npa or hpopta
+    /// Partitioner that fpm divides with: gpa, npa or hpopta
     #[arg(long, default_value_t = Partitioner::default())]
     partitioner: Partitioner,
-    /// How the nodes' areas are laid out: kl, br, cartesian, cartesian-sums or recursive
+    /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
     #[arg(long, default_value_t = Method::default())]
     layout: Method,
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     blas: BlasChoice,
-    /// How the result is checked; exact makes the generated matrices whole numbers
+    /// Check of the result; with exact, the generated matrices hold whole numbers
     #[arg(long, value_enum, default_value_t = Verify::Probe)]
     verify: Verify,
     /// Seed of the generated matrices and of the check
@@ -137,7 +137,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    measuring: Measuring,
+    measuring: MeasuringArguments,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -150,40 +150,42 @@ enum Verify {
     Exact,
 }
 
-/// What the command ended with.
-enum Done {
-    /// A plan, which was all that was asked for.
+/// The result of the command.
+enum MxmResult {
+    /// A plan, with `--plan`.
     Planned(Box<SavedPlan>),
-    /// The report of a multiplication, and the picture of its layout.
+    /// The report of a multiplication and the picture of its layout.
     Multiplied(Box<Report>, String),
 }
 
 /// Runs the command on every rank.
-pub fn run(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Failure> {
     let done = multiply(comm, arguments)?;
     if comm.rank() == 0 {
-        output::write(&match &done {
-            Done::Planned(plan) => plan::text(plan, arguments.json)?,
-            Done::Multiplied(report, picture) => text(report, picture, arguments.json)?,
+        output::print(&match &done {
+            MxmResult::Planned(plan) => plan::format_plan(plan, arguments.json)?,
+            MxmResult::Multiplied(report, picture) => {
+                format_report(report, picture, arguments.json)?
+            }
         })?;
     }
     match done {
-        Done::Multiplied(report, _) if report.verified == Some(false) => {
+        MxmResult::Multiplied(report, _) if report.verified == Some(false) => {
             Err(Failure::run("the result is wrong: it failed its check"))
         }
         _ => Ok(()),
     }
 }
 
-fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<Done, Error> {
-    let saved = plan::load(comm, arguments.load_plan.as_deref())?;
-    let problem = problem(comm, arguments, saved.as_ref())?;
+fn multiply(comm: &dyn Comm, arguments: &MxmArguments) -> Result<MxmResult, Error> {
+    let saved = plan::load_plan(comm, arguments.load_plan.as_deref())?;
+    let problem = find_problem(comm, arguments, saved.as_ref())?;
     check_outputs(comm, arguments)?;
     let config = SessionConfig {
         platform: arguments.platform.clone(),
         grouping: arguments.group,
         blas: arguments.blas.clone(),
-        measure: arguments.measuring.or(MeasureConfig::default()),
+        measure: arguments.measuring.apply_to(MeasureConfig::default()),
     };
     let mut session = Session::new(comm, &config)?;
     let balance = BalanceConfig {
@@ -195,9 +197,9 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<Done, Error> {
         layout: arguments.layout,
         ..Default::default()
     };
-    let plan = plan::make(&mut session, arguments, saved.as_ref(), (problem, &balance))?;
+    let plan = plan::make_plan(&mut session, arguments, saved.as_ref(), (problem, &balance))?;
     if arguments.plan {
-        return Ok(Done::Planned(Box::new(session.describe(&plan)?)));
+        return Ok(MxmResult::Planned(Box::new(session.describe(&plan)?)));
     }
     let session = &mut session;
     match plan.problem().element() {
@@ -211,10 +213,10 @@ fn multiply(comm: &dyn Comm, arguments: &Arguments) -> Result<Done, Error> {
 /// Runs the plan, with elements of its type.
 fn multiply_as<T: Element>(
     session: &mut Session<'_>,
-    arguments: &Arguments,
+    arguments: &MxmArguments,
     plan: &Plan,
     balance: &BalanceConfig,
-) -> Result<Done, Error> {
+) -> Result<MxmResult, Error> {
     let comm = session.comm();
     let with_c = arguments.c.is_some();
     let beta = arguments
@@ -224,20 +226,20 @@ fn multiply_as<T: Element>(
         alpha: T::of(arguments.alpha),
         beta: T::of(beta),
     };
-    let mut source = Source {
+    let mut source = MatrixSource {
         comm,
         arguments,
         moved: Moved::default(),
     };
-    let mut c = source.c(session, plan, scalars)?;
+    let mut c = source.make_c(session, plan, scalars)?;
     let mut check = Check::begin(comm, arguments, scalars, &c)?;
     let execution = if plan.k_parts() == 1 {
-        let (a, b) = (source.a(plan.a())?, source.b(plan.b())?);
+        let (a, b) = (source.make_a(plan.a())?, source.make_b(plan.b())?);
         check.add(comm, plan.operands((&a, &b)))?;
         session.multiply(plan, scalars, (&a, &b), &mut c)?
     } else {
         let mut make = |part: &PartOfK| {
-            let (a, b) = (source.a(part.a())?, source.b(part.b())?);
+            let (a, b) = (source.make_a(part.a())?, source.make_b(part.b())?);
             let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
             check.add(comm, part.plan().operands((&a, &b)))?;
             Ok((a, b))
@@ -253,11 +255,11 @@ fn multiply_as<T: Element>(
     report.add_redistribution(comm, moved)?;
     write_report(comm, arguments.report.as_deref(), &report)?;
     let picture = plan.layout().picture(40);
-    Ok(Done::Multiplied(Box::new(report), picture))
+    Ok(MxmResult::Multiplied(Box::new(report), picture))
 }
 
-/// Finds out before the work that its results can be written.
-fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
+/// Checks before the work that its results can be written.
+fn check_outputs(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
     if let Some(path) = &arguments.out {
         file::check_writable(comm, path)?;
     }
@@ -270,23 +272,23 @@ fn check_outputs(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Error> {
     agree(comm, outcome)
 }
 
-/// Where the matrices come from, and what it took to read them from files.
-struct Source<'a> {
+/// The source of the matrices, with the cost of reading them from files.
+struct MatrixSource<'a> {
     comm: &'a dyn Comm,
-    arguments: &'a Arguments,
+    arguments: &'a MxmArguments,
     moved: Moved,
 }
 
-impl Source<'_> {
-    fn a<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
-        self.make(self.arguments.a.as_deref(), distribution, 0)
+impl MatrixSource<'_> {
+    fn make_a<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
+        self.make_matrix(self.arguments.a.as_deref(), distribution, 0)
     }
 
-    fn b<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
-        self.make(self.arguments.b.as_deref(), distribution, 1)
+    fn make_b<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
+        self.make_matrix(self.arguments.b.as_deref(), distribution, 1)
     }
 
-    fn c<T: Element>(
+    fn make_c<T: Element>(
         &mut self,
         session: &mut Session<'_>,
         plan: &Plan,
@@ -295,11 +297,11 @@ impl Source<'_> {
         if scalars.beta == T::ZERO {
             return agree(self.comm, session.zeros(plan));
         }
-        self.make(self.arguments.c.as_deref(), plan.c(), 2)
+        self.make_matrix(self.arguments.c.as_deref(), plan.c(), 2)
     }
 
-    /// The matrix in a file, or a generated one, `which` of them.
-    fn make<T: Element>(
+    /// Reads the matrix from a file, or generates it with a seed for `which` of the three.
+    fn make_matrix<T: Element>(
         &mut self,
         path: Option<&Path>,
         distribution: Distribution,
@@ -331,13 +333,16 @@ fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result
 }
 
 fn write_json(path: &Path, document: &impl serde::Serialize) -> Result<(), Error> {
-    let failed = |reason: String| Error::Output {
-        path: path.to_path_buf(),
-        reason,
-    };
-    let text = serde_json::to_string_pretty(document).map_err(|error| failed(error.to_string()))?;
+    let text = serde_json::to_string_pretty(document).map_err(|error| cannot_write(path, error))?;
     let mut partial = PartialFile::create(path)?;
     let written = partial.file().write_all((text + "\n").as_bytes());
-    written.map_err(|error| failed(error.to_string()))?;
+    written.map_err(|error| cannot_write(path, error))?;
     partial.publish()
+}
+
+fn cannot_write(path: &Path, reason: impl ToString) -> Error {
+    Error::Output {
+        path: path.to_path_buf(),
+        reason: reason.to_string(),
+    }
 }

@@ -1,4 +1,4 @@
-//! The plan of a multiplication: found or read, kept, and printed.
+//! The plan of a multiplication: made or loaded, saved and printed.
 
 use std::fs;
 use std::path::Path;
@@ -9,29 +9,25 @@ use isochron::multiply::{Plan, Problem, Split};
 use isochron::session::{SavedPlan, Session};
 use isochron_hierarchy::balance::BalanceConfig;
 
-use super::text::without;
-use super::ways::{compared, divided};
-use super::{Arguments, write_json};
+use super::text::describe_left_out;
+use super::ways::{compare_candidates, describe_way};
+use super::{MxmArguments, write_json};
 use crate::failure::Failure;
-use crate::table::Table;
+use crate::table::TextTable;
 
-/// The plan file that was asked for, as the head rank reads it; `None` without one.
+/// Reads the plan file on the head rank and sends it to all; `None` without a file.
 ///
 /// # Errors
-/// [`Error::File`] on every rank when it cannot be read.
+/// [`Error::File`] on every rank if it cannot be read.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn load(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<SavedPlan>, Error> {
+pub(super) fn load_plan(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<SavedPlan>, Error> {
     let Some(path) = path else {
         return Ok(None);
     };
-    let failed = |reason: String| Error::File {
-        path: path.to_path_buf(),
-        reason,
-    };
     let read = match comm.rank() {
-        0 => fs::read(path).map_err(|error| failed(error.to_string())),
+        0 => fs::read(path).map_err(|error| cannot_read(path, error)),
         _ => Ok(Vec::new()),
     };
     let mut bytes = agree(comm, read)?;
@@ -39,16 +35,23 @@ pub(super) fn load(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<SavedP
     let saved = serde_json::from_slice(&bytes);
     saved
         .map(Some)
-        .map_err(|error| failed(format!("no plan: {error}")))
+        .map_err(|error| cannot_read(path, format!("no plan: {error}")))
 }
 
-/// The plan of `saved`, or a new one for `problem`; kept where that was asked for.
+fn cannot_read(path: &Path, reason: impl ToString) -> Error {
+    Error::File {
+        path: path.to_path_buf(),
+        reason: reason.to_string(),
+    }
+}
+
+/// Restores the plan of `saved`, or makes one for `problem`; saves it if asked for.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn make(
+pub(super) fn make_plan(
     session: &mut Session<'_>,
-    arguments: &Arguments,
+    arguments: &MxmArguments,
     saved: Option<&SavedPlan>,
     (problem, balance): (Problem, &BalanceConfig),
 ) -> Result<Plan, Error> {
@@ -68,19 +71,19 @@ pub(super) fn make(
     Ok(plan)
 }
 
-/// The plan for people, or as JSON.
-pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
+/// Formats the plan for people, or as JSON.
+pub(super) fn format_plan(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
     if json {
         let json = serde_json::to_string_pretty(plan).map_err(Failure::run)?;
         return Ok(json + "\n");
     }
     let problem = &plan.problem;
     let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
-    let split = divided(plan.way());
-    let compared = compared(&plan.candidates);
+    let split = describe_way(plan.way());
+    let compared = compare_candidates(&plan.candidates);
     let ahead = match &plan.split {
         Split::C => format!(", sent {} steps ahead", plan.lookahead),
-        // They stay where they are.
+        // Panels are not sent.
         Split::K(_) => String::new(),
     };
     let in_parts = match plan.k_parts {
@@ -92,10 +95,11 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
         |seconds| format!("{seconds:.3} s of arithmetic predicted"),
     );
     let left_out = plan.left_out.as_ref().map_or_else(String::new, |left_out| {
-        format!("note: {}\n", without(left_out))
+        format!("note: {}\n", describe_left_out(left_out))
     });
-    let total =
-        |of: fn(&isochron::session::PlannedNode) -> f64| -> f64 { plan.nodes.iter().map(of).sum() };
+    let bytes: f64 = plan.nodes.iter().map(|node| node.bytes).sum();
+    let messages: f64 = plan.nodes.iter().map(|node| node.messages).sum();
+    let memory: f64 = plan.nodes.iter().map(|node| node.memory_bytes as f64).sum();
     Ok(format!(
         "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}{ahead}\n\
          {split}{in_parts}; {seconds}\n{compared}\n{}\n{}\n\
@@ -103,10 +107,10 @@ pub(super) fn text(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
         problem.element(),
         plan.panel,
         plan.layout.picture(40),
-        table(plan),
-        mib(total(|node| node.bytes)),
-        total(|node| node.messages),
-        mib(total(|node| node.memory_bytes as f64)),
+        node_table(plan),
+        mib(bytes),
+        messages,
+        mib(memory),
     ))
 }
 
@@ -114,7 +118,7 @@ fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-fn table(plan: &SavedPlan) -> Table {
+fn node_table(plan: &SavedPlan) -> TextTable {
     let columns = [
         "node",
         "device",
@@ -126,10 +130,10 @@ fn table(plan: &SavedPlan) -> Table {
         "messages",
         "memory MiB",
     ];
-    let mut table = Table::new(3, &columns);
+    let mut table = TextTable::new(3, &columns);
     for node in &plan.nodes {
         let [first, end] = node.k;
-        table.row(vec![
+        table.add_row(vec![
             format!("{} {}", node.rank, node.host),
             String::new(),
             format!("{first}..{end}"),
@@ -142,7 +146,7 @@ fn table(plan: &SavedPlan) -> Table {
             format!("{:.1}", mib(node.memory_bytes as f64)),
         ]);
         for device in &node.devices {
-            table.row(vec![
+            table.add_row(vec![
                 String::new(),
                 device.name.clone(),
                 String::new(),

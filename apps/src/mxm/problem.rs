@@ -1,4 +1,4 @@
-//! What is to be multiplied: the shape that was asked for, or that of the files.
+//! The multiplication that the options and files ask for.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use isochron::session::SavedPlan;
 use isochron_devices::{Element, ElementType};
 use num_complex::{Complex32, Complex64};
 
-use super::Arguments;
+use super::MxmArguments;
 
-/// The multiplication that was asked for, or that of the files.
+/// Finds the multiplication: that of the options, of the files or of the plan.
 ///
 /// # Errors
-/// What is missing or makes no sense, on every rank.
+/// On every rank, if something is missing or does not fit together.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn problem(
+pub(super) fn find_problem(
     comm: &dyn Comm,
-    arguments: &Arguments,
+    arguments: &MxmArguments,
     saved: Option<&SavedPlan>,
 ) -> Result<Problem, Error> {
     let planned = saved.map(|saved| &saved.problem);
-    let asked = match (shape(arguments), &arguments.a, &arguments.b) {
+    let asked = match (given_shape(arguments), &arguments.a, &arguments.b) {
         (Some(shape), ..) => Some(shape),
         (None, Some(a), Some(b)) => Some(shape_of_files(comm, arguments, a, b)?),
         _ => None,
@@ -33,7 +33,7 @@ pub(super) fn problem(
     let of_plan = planned.map(|problem| (problem.m(), problem.n(), problem.k()));
     let Some((m, n, k)) = asked.or(of_plan) else {
         let reason = "give --size, or --m --n --k, or the files --a and --b";
-        return Err(refusal("size", "missing", reason));
+        return Err(refuse("size", "missing", reason));
     };
     if let Some(planned) = of_plan.filter(|&planned| planned != (m, n, k)) {
         let (m, n, k) = planned;
@@ -54,7 +54,7 @@ pub(super) fn problem(
             return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")));
         }
     }
-    let element = element(arguments, planned, &stored)?;
+    let element = choose_element(arguments, planned, &stored)?;
     check_numbers(arguments, element)?;
     if let Some(problem) = planned {
         return Ok(*problem);
@@ -70,27 +70,20 @@ pub(super) fn problem(
     }
 }
 
-/// The m, n and k of the command line.
-fn shape(arguments: &Arguments) -> Option<(usize, usize, usize)> {
+/// Returns the m, n and k of the options.
+fn given_shape(arguments: &MxmArguments) -> Option<(usize, usize, usize)> {
     let size = arguments.size.map(|size| (size, size, size));
     size.or_else(|| Some((arguments.m?, arguments.n?, arguments.k?)))
 }
 
 fn shape_of_files(
     comm: &dyn Comm,
-    arguments: &Arguments,
+    arguments: &MxmArguments,
     a: &Path,
     b: &Path,
 ) -> Result<(usize, usize, usize), Error> {
-    let factor = |path: &Path, op: Op| {
-        let stored = file::shape(comm, path)?;
-        Ok::<_, Error>(match op {
-            Op::N => (stored.rows, stored.cols),
-            Op::T | Op::C => (stored.cols, stored.rows),
-        })
-    };
-    let (m, k) = factor(a, arguments.op_a)?;
-    let (rows, n) = factor(b, arguments.op_b)?;
+    let (m, k) = shape_of_factor(comm, a, arguments.op_a)?;
+    let (rows, n) = shape_of_factor(comm, b, arguments.op_b)?;
     if k != rows {
         let (a, b) = (a.display(), b.display());
         let reason = format!("{a} gives {m}×{k} and {b} gives {rows}×{n}");
@@ -99,24 +92,37 @@ fn shape_of_files(
     Ok((m, n, k))
 }
 
-/// The type that was asked for; or else that of the plan, or the one that holds what the files hold.
-fn element(
-    arguments: &Arguments,
+/// Returns rows and columns of `op` of the matrix in a file.
+fn shape_of_factor(comm: &dyn Comm, path: &Path, op: Op) -> Result<(usize, usize), Error> {
+    let stored = file::shape(comm, path)?;
+    Ok(match op {
+        Op::N => (stored.rows, stored.cols),
+        Op::T | Op::C => (stored.cols, stored.rows),
+    })
+}
+
+/// Returns the type of the option, else of the plan, else the one that all files convert to.
+fn choose_element(
+    arguments: &MxmArguments,
     planned: Option<&Problem>,
     stored: &[ElementType],
 ) -> Result<ElementType, Error> {
-    let planned = planned.map(Problem::element);
-    if let Some((asked, planned)) = arguments.element.zip(planned)
+    let of_plan = planned.map(Problem::element);
+    if let Some((asked, planned)) = arguments.element.zip(of_plan)
         && asked != planned
     {
         return Err(Error::Plan(format!("it is for matrices of {planned}")));
     }
-    let all = stored.iter().copied().reduce(ElementType::and);
-    Ok(arguments.element.or(planned).or(all).unwrap_or_default())
+    let of_files = stored.iter().copied().reduce(ElementType::and);
+    Ok(arguments
+        .element
+        .or(of_plan)
+        .or(of_files)
+        .unwrap_or_default())
 }
 
-fn check_numbers(arguments: &Arguments, element: ElementType) -> Result<(), Error> {
-    let Arguments {
+fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), Error> {
+    let MxmArguments {
         alpha,
         beta,
         epsilon,
@@ -126,7 +132,7 @@ fn check_numbers(arguments: &Arguments, element: ElementType) -> Result<(), Erro
     for (name, value) in scalars {
         let Some(value) = value else { continue };
         if !value.is_finite() {
-            return Err(refusal(name, value, "a factor must be a finite number"));
+            return Err(refuse(name, value, "a factor must be a finite number"));
         }
         let kept = match element {
             ElementType::F32 | ElementType::C32 => Complex32::of(value).value(),
@@ -134,26 +140,26 @@ fn check_numbers(arguments: &Arguments, element: ElementType) -> Result<(), Erro
         };
         if !kept.is_finite() || (kept == Complex64::ZERO && value != Complex64::ZERO) {
             let reason = format!("the numbers of {element} do not reach so far");
-            return Err(refusal(name, value, &reason));
+            return Err(refuse(name, value, &reason));
         }
         if value.im != 0.0 && !element.is_complex() {
             let reason = format!("matrices of {element} have real factors; use --type c32 or c64");
-            return Err(refusal(name, value, &reason));
+            return Err(refuse(name, value, &reason));
         }
     }
     let nothing_to_add = arguments.a.is_some() && arguments.c.is_none();
     if let Some(beta) = beta.filter(|&beta| nothing_to_add && beta != Complex64::ZERO) {
         let reason = "there is no C to add: give its file by --c";
-        return Err(refusal("beta", beta, reason));
+        return Err(refuse("beta", beta, reason));
     }
     if epsilon.is_nan() || epsilon <= 0.0 {
         let reason = "use a positive number, such as 0.05";
-        return Err(refusal("epsilon", epsilon, reason));
+        return Err(refuse("epsilon", epsilon, reason));
     }
     Ok(())
 }
 
-fn refusal(name: &'static str, value: impl ToString, reason: &str) -> Error {
+fn refuse(name: &'static str, value: impl ToString, reason: &str) -> Error {
     Error::Parameter {
         name,
         value: value.to_string(),

@@ -11,11 +11,11 @@ use isochron_hierarchy::balance::Outcome;
 
 use super::ways;
 use crate::failure::Failure;
-use crate::table::Table;
-use crate::topology::ranges;
+use crate::table::TextTable;
+use crate::topology::ranges_text;
 
-/// The report and the picture of its layout; or the report as JSON.
-pub(super) fn text(report: &Report, picture: &str, json: bool) -> Result<String, Failure> {
+/// Formats the report and the picture of its layout for people, or the report as JSON.
+pub(super) fn format_report(report: &Report, picture: &str, json: bool) -> Result<String, Failure> {
     if json {
         let json = serde_json::to_string_pretty(report).map_err(Failure::run)?;
         return Ok(json + "\n");
@@ -39,22 +39,22 @@ pub(super) fn text(report: &Report, picture: &str, json: bool) -> Result<String,
          {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
         report.mpi,
         device_table(report),
-        summary(report)
+        format_summary(report)
     );
     if let Some(left_out) = report.balance.as_ref().and_then(|b| b.left_out.as_ref()) {
-        let _ = writeln!(text, "note: {}", without(left_out));
+        let _ = writeln!(text, "note: {}", describe_left_out(left_out));
     }
-    if let Some(why) = ways::why(report.way, &report.candidates) {
+    if let Some(why) = ways::explain_way(report.way, &report.candidates) {
         let _ = writeln!(text, "note: {why}");
     }
-    for (notice, ranks) in notices(report) {
-        let _ = writeln!(text, "note: {notice} (rank {})", ranges(&ranks));
+    for (notice, ranks) in collect_notices(report) {
+        let _ = writeln!(text, "note: {notice} (rank {})", ranges_text(&ranks));
     }
     Ok(text)
 }
 
-/// Who was left out, and by how much that is faster.
-pub(super) fn without(left_out: &LeftOut) -> String {
+/// Names the nodes that were left out, with the predicted times with and without them.
+pub(super) fn describe_left_out(left_out: &LeftOut) -> String {
     let LeftOut {
         ranks,
         with_s,
@@ -63,12 +63,12 @@ pub(super) fn without(left_out: &LeftOut) -> String {
     let ranks: Vec<u32> = ranks.iter().map(|&rank| rank as u32).collect();
     format!(
         "node {} got nothing: {without_s:.3} s are predicted without, {with_s:.3} s with everybody",
-        ranges(&ranks)
+        ranges_text(&ranks)
     )
 }
 
-/// What is unusual about the ranks' hosts, each with the ranks that say so.
-fn notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
+/// Returns the notices about the hosts, each with its ranks.
+fn collect_notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
     let mut notices: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (rank, node) in (0..).zip(&report.nodes) {
         for notice in &node.notices {
@@ -78,8 +78,8 @@ fn notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
     notices
 }
 
-fn device_table(report: &Report) -> Table {
-    let mut table = Table::new(
+fn device_table(report: &Report) -> TextTable {
+    let mut table = TextTable::new(
         4,
         &[
             "node",
@@ -107,7 +107,7 @@ fn device_table(report: &Report) -> Table {
             } else {
                 &node.name
             };
-            table.row(vec![
+            table.add_row(vec![
                 format!("{} {name}", node.rank),
                 device.name.clone(),
                 device.blas.clone(),
@@ -126,12 +126,12 @@ fn device_table(report: &Report) -> Table {
     table
 }
 
-fn summary(report: &Report) -> String {
+fn format_summary(report: &Report) -> String {
     let share = 100.0 * report.balance_s / (report.balance_s + report.wall_s);
     let (iterations, why) = report
         .balance
         .as_ref()
-        .map_or((0, ""), |b| (b.iterations, reason(b.why)));
+        .map_or((0, ""), |b| (b.iterations, outcome_text(b.why)));
     let ratio = if report.ideal_s > 0.0 {
         report.wall_s / report.ideal_s
     } else {
@@ -160,14 +160,14 @@ fn summary(report: &Report) -> String {
         100.0 * report.imbalance,
         report.bytes as f64 / f64::from(1 << 20),
         report.messages,
-        in_parts(report),
-        redistributed(report),
-        measured(report),
+        parts_line(report),
+        files_line(report),
+        measurements_line(report),
     )
 }
 
-/// In how many parts A and B were held, and what it took to make them.
-fn in_parts(report: &Report) -> String {
+/// Reports the parts of A and B, and the time to make them.
+fn parts_line(report: &Report) -> String {
     if report.k_parts == 1 {
         return String::new();
     }
@@ -179,8 +179,8 @@ fn in_parts(report: &Report) -> String {
     )
 }
 
-/// What reading and writing files took.
-fn redistributed(report: &Report) -> String {
+/// Reports the cost of reading and writing files.
+fn files_line(report: &Report) -> String {
     let Moved {
         seconds,
         messages,
@@ -195,8 +195,8 @@ fn redistributed(report: &Report) -> String {
     )
 }
 
-/// What of the measurements is not as it should be.
-fn measured(report: &Report) -> String {
+/// Reports the deficiencies of the measurements.
+fn measurements_line(report: &Report) -> String {
     let nodes = report.nodes.iter().map(|node| node.measured);
     let tally = nodes.fold(MeasureTally::default(), |all, node| {
         all.combined_with(&node)
@@ -217,8 +217,8 @@ fn measured(report: &Report) -> String {
     )
 }
 
-/// Why balancing ended, in words.
-fn reason(why: Outcome) -> &'static str {
+/// Returns the reason why balancing ended, in words.
+fn outcome_text(why: Outcome) -> &'static str {
     match why {
         Outcome::Balanced => "balanced",
         Outcome::NothingNew => "nothing more to learn",

@@ -1,9 +1,9 @@
-//! The ways to divide that a plan has compared, for people.
+//! The ways to divide the work that a plan has compared, for people.
 
 use isochron_hierarchy::predict::{Candidate, Way};
 
-/// What is divided, and how.
-fn in_words(way: Way) -> &'static str {
+/// Names a way.
+fn name_way(way: Way) -> &'static str {
     match way {
         Way::C => "C in rectangles",
         Way::M => "m in slices of rows",
@@ -12,8 +12,8 @@ fn in_words(way: Way) -> &'static str {
     }
 }
 
-/// What is divided, as a sentence begins.
-pub(super) fn divided(way: Way) -> &'static str {
+/// Describes a way, as the beginning of a sentence.
+pub(super) fn describe_way(way: Way) -> &'static str {
     match way {
         Way::C => "C is divided",
         Way::M => "m is divided, C in slices of rows",
@@ -22,31 +22,32 @@ pub(super) fn divided(way: Way) -> &'static str {
     }
 }
 
-/// All ways with their seconds, as a line; nothing where none were compared.
-pub(super) fn compared(candidates: &[Candidate]) -> String {
+/// Lists all ways with their seconds in a line; empty if none were compared.
+pub(super) fn compare_candidates(candidates: &[Candidate]) -> String {
     if candidates.is_empty() {
         return String::new();
     }
-    let each = |candidate: &Candidate| {
-        let Candidate { way, wall_s } = *candidate;
-        format!("{} {wall_s:.3} s", in_words(way))
-    };
-    let all: Vec<String> = candidates.iter().map(each).collect();
+    let all: Vec<String> = candidates
+        .iter()
+        .map(|candidate| format!("{} {:.3} s", name_way(candidate.way), candidate.wall_s))
+        .collect();
     format!("predicted with messages: {}\n", all.join(", "))
 }
 
-/// Why another way than rectangles of C was taken; `None` where it was not, nothing was compared, or it is taken as it was
-/// balanced, since no other is clearly faster.
-pub(super) fn why(way: Way, candidates: &[Candidate]) -> Option<String> {
+/// Explains why another way than rectangles of C was taken.
+///
+/// `None` for rectangles, if nothing was compared, or if the way is not the fastest: then no other was clearly faster than
+/// the one that was balanced.
+pub(super) fn explain_way(way: Way, candidates: &[Candidate]) -> Option<String> {
     let taken = candidates.iter().find(|candidate| candidate.way == way)?;
-    // In order of their seconds: the best of the others.
+    // They are in order of their seconds: this is the best of the others.
     let other = candidates.iter().find(|candidate| candidate.way != way)?;
     (way != Way::C && taken.wall_s < other.wall_s).then(|| {
         format!(
             "{way} is divided: predicted {:.3} s, against {:.3} s for {}",
             taken.wall_s,
             other.wall_s,
-            in_words(other.way)
+            name_way(other.way)
         )
     })
 }
@@ -71,28 +72,28 @@ mod tests {
     #[test]
     fn another_way_than_rectangles_is_explained_once() {
         let all = [SHARES, RECTANGLES, ROWS];
-        let said = why(Way::K, &all).unwrap();
+        let said = explain_way(Way::K, &all).unwrap();
         assert_eq!(
             said,
             "k is divided: predicted 1.200 s, against 1.850 s for C in rectangles"
         );
         assert!(
-            why(Way::K, &[SHARES, ROWS])
+            explain_way(Way::K, &[SHARES, ROWS])
                 .unwrap()
                 .ends_with("for m in slices of rows")
         );
-        assert_eq!(why(Way::M, &all), None);
-        assert_eq!(why(Way::C, &all), None);
-        assert_eq!(why(Way::K, &[]), None);
-        assert_eq!(why(Way::K, &[SHARES]), None);
+        assert_eq!(explain_way(Way::M, &all), None);
+        assert_eq!(explain_way(Way::C, &all), None);
+        assert_eq!(explain_way(Way::K, &[]), None);
+        assert_eq!(explain_way(Way::K, &[SHARES]), None);
     }
 
     #[test]
     fn all_ways_are_listed_in_their_order() {
         assert_eq!(
-            compared(&[SHARES, RECTANGLES, ROWS]),
+            compare_candidates(&[SHARES, RECTANGLES, ROWS]),
             "predicted with messages: k in shares 1.200 s, C in rectangles 1.850 s, m in slices of rows 2.000 s\n"
         );
-        assert_eq!(compared(&[]), "");
+        assert_eq!(compare_candidates(&[]), "");
     }
 }

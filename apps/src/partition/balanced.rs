@@ -1,72 +1,80 @@
-//! Divisions by models, which make all devices finish together.
+//! Divisions by models, after which all devices finish together.
 
 use isochron_hierarchy::model::SpeedModel;
 use isochron_hierarchy::partition::{
     PartitionError, SharesOf, continuous, even, gpa, npa_from, proportional,
 };
 
-use super::{Algorithm, Answer, Arguments, Parts, Search};
+use super::{Amounts, PartitionAlgorithm, PartitionAnswer, PartitionArguments, SearchEnd};
 use crate::failure::Failure;
-use crate::points::{borrowed, models};
+use crate::points::{borrow_models, read_models};
 
-pub fn answer(arguments: &Arguments) -> Result<Answer, Failure> {
+/// Divides the units by models of the points.
+///
+/// # Errors
+/// If a file cannot be read, or the partitioner refuses.
+pub fn divide_by_models(arguments: &PartitionArguments) -> Result<PartitionAnswer, Failure> {
     let fit = arguments.fit.unwrap_or_default();
-    let models = models(&arguments.models, fit)?;
-    let models = borrowed(&models);
-    let (parts, search) = divide(arguments, &models).map_err(|error| arguments.refused(&error))?;
-    // Whatever the split was made from, its times are those of the full models.
-    let both = models.iter().zip(parts.amounts());
-    let times_s = both.map(|(model, d)| model.time_s(d)).collect();
-    Ok(Answer {
+    let models = read_models(&arguments.models, fit)?;
+    let models = borrow_models(&models);
+    let (parts, search) =
+        run_algorithm(arguments, &models).map_err(|error| arguments.refuse(&error))?;
+    // The times are those of the full models, also after a split by constants.
+    let pairs = models.iter().zip(parts.to_reals());
+    let times_s = pairs.map(|(model, d)| model.time_s(d)).collect();
+    Ok(PartitionAnswer {
         fit: Some(fit),
         search,
-        ..Answer::new(arguments.algorithm, parts, times_s)
+        ..PartitionAnswer::new(arguments.algorithm, parts, times_s)
     })
 }
 
-fn divide(
-    arguments: &Arguments,
+fn run_algorithm(
+    arguments: &PartitionArguments,
     models: &[&dyn SpeedModel],
-) -> Result<(Parts, Option<Search>), PartitionError> {
+) -> Result<(Amounts, Option<SearchEnd>), PartitionError> {
     let total = arguments.units;
-    let whole = |units| (Parts::Whole { units }, None);
-    match arguments.algorithm {
-        Algorithm::Even => Ok(whole(even(models.len(), total))),
-        Algorithm::Cpm => {
+    let units = match arguments.algorithm {
+        PartitionAlgorithm::Even => even(models.len(), total),
+        PartitionAlgorithm::Cpm => {
             let share = total as f64 / models.len() as f64;
             let speeds: Vec<f64> = models.iter().map(|model| model.speed(share)).collect();
-            Ok(whole(proportional(&speeds, total)?.units))
+            proportional(&speeds, total)?.units
         }
-        Algorithm::Gpa => Ok(whole(gpa(models, total)?.units)),
-        Algorithm::Npa => numerical(arguments, models),
-        Algorithm::Continuous => {
+        PartitionAlgorithm::Gpa => gpa(models, total)?.units,
+        PartitionAlgorithm::Npa => return run_npa(arguments, models),
+        PartitionAlgorithm::Continuous => {
             let shares = continuous(models, total)?.shares;
-            Ok((Parts::Real { shares }, None))
+            return Ok((Amounts::Real { shares }, None));
         }
-        Algorithm::Hpopta | Algorithm::HpoptaSearch | Algorithm::Popta | Algorithm::Hipopta => {
+        PartitionAlgorithm::Hpopta
+        | PartitionAlgorithm::HpoptaSearch
+        | PartitionAlgorithm::Popta
+        | PartitionAlgorithm::Hipopta => {
             unreachable!("{} divides sizes", arguments.algorithm.name())
         }
-    }
+    };
+    Ok((Amounts::Whole { units }, None))
 }
 
-fn numerical(
-    arguments: &Arguments,
+fn run_npa(
+    arguments: &PartitionArguments,
     models: &[&dyn SpeedModel],
-) -> Result<(Parts, Option<Search>), PartitionError> {
+) -> Result<(Amounts, Option<SearchEnd>), PartitionError> {
     let solution = npa_from(models, arguments.units, arguments.guess.unwrap_or_default())?;
     let units = solution.partition.units;
-    let search = Search {
+    let search = SearchEnd {
         converged: solution.converged,
         iterations: Some(solution.iterations),
         shares_of: Some(solution.shares_of),
         residual: Some(solution.residual),
     };
-    Ok((Parts::Whole { units }, Some(search)))
+    Ok((Amounts::Whole { units }, Some(search)))
 }
 
-/// How a search ended, in words.
-pub fn ending(search: &Search) -> String {
-    let how = match search.converged {
+/// Describes the end of a search in words.
+pub fn describe_end(search: &SearchEnd) -> String {
+    let end = match search.converged {
         true => "converged",
         false => "not converged",
     };
@@ -77,8 +85,8 @@ pub fn ending(search: &Search) -> String {
     };
     match search.shares_of {
         Some(SharesOf::Geometrical) => {
-            format!("{how}; divided by the geometric algorithm{iterations} of the numerical one")
+            format!("{end}; divided by the geometric algorithm{iterations} of the numerical one")
         }
-        Some(SharesOf::Numerical) | None => format!("{how}{iterations}"),
+        Some(SharesOf::Numerical) | None => format!("{end}{iterations}"),
     }
 }

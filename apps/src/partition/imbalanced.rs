@@ -2,134 +2,169 @@
 
 use isochron_hierarchy::model::{Estimate, ModelError, Point, TimeFunction};
 use isochron_hierarchy::partition::{
-    HierarchicalPartition, Limits, Partition, Search as Found, hipopta, hpopta, hpopta_search,
-    popta,
+    HierarchicalPartition, Limits, Partition, Search, hipopta, hpopta, hpopta_search, popta,
 };
 
-use super::{Algorithm, Answer, Arguments, Node, Parts, Search};
+use super::{
+    Amounts, NodeDivision, PartitionAlgorithm, PartitionAnswer, PartitionArguments, SearchEnd,
+};
 use crate::failure::Failure;
-use crate::points::{failed, read};
+use crate::points::read_points;
 
 /// Steps of the published search; each may add some forty bytes to its memory.
 const WORK_LIMIT: u64 = 10_000_000;
 
-/// What an algorithm found, device by device; of several nodes, node by node.
+/// The division found by an algorithm, device by device; for several nodes also node by node.
 #[derive(Default)]
-struct Division {
+struct FoundDivision {
     partition: Partition,
-    nodes: Option<Vec<Node>>,
-    search: Option<Search>,
+    nodes: Option<Vec<NodeDivision>>,
+    search: Option<SearchEnd>,
 }
 
-pub fn answer(arguments: &Arguments) -> Result<Answer, Failure> {
+/// Divides the units by the measured times.
+///
+/// # Errors
+/// If a file cannot be read, or the partitioner refuses.
+pub fn divide_by_times(arguments: &PartitionArguments) -> Result<PartitionAnswer, Failure> {
     let points: Vec<Vec<Point>> = arguments
         .models
         .iter()
-        .map(|path| read(path))
+        .map(|path| read_points(path))
         .collect::<Result<_, _>>()?;
     let sizes = points.iter().flatten().map(|point| point.d);
     // Sizes are at least 1, and so is their divisor.
     let granule = arguments.granule.unwrap_or_else(|| sizes.fold(0, gcd));
     let estimate = arguments.estimate.unwrap_or_default();
-    let functions = functions(arguments, granule, &points, estimate)?;
-    let limits = arguments.limits.of_devices(functions.len())?;
-    let Division {
+    let functions = make_functions(arguments, granule, &points, estimate)?;
+    let limits = arguments.limits.for_devices(functions.len())?;
+    let FoundDivision {
         partition,
         nodes,
         search,
-    } = divide(arguments, &functions, &limits)?;
+    } = run_algorithm(arguments, &functions, &limits)?;
     let Partition { units, times_s } = partition;
-    Ok(Answer {
+    Ok(PartitionAnswer {
         granule: Some(granule),
         estimate: Some(estimate),
         search,
         nodes,
-        ..Answer::new(arguments.algorithm, Parts::Whole { units }, times_s)
+        ..PartitionAnswer::new(arguments.algorithm, Amounts::Whole { units }, times_s)
     })
 }
 
-fn functions(
-    arguments: &Arguments,
+fn make_functions(
+    arguments: &PartitionArguments,
     granule: u64,
     points: &[Vec<Point>],
     estimate: Estimate,
 ) -> Result<Vec<TimeFunction>, Failure> {
-    let both = arguments.models.iter().zip(points);
-    both.map(|(path, points)| {
-        TimeFunction::from_points(granule, points, estimate).map_err(|error| match error {
-            ModelError::NotAMultiple { .. } => failed(path, format!("--granule: {error}")),
-            _ => failed(path, error),
-        })
-    })
-    .collect()
+    let mut functions = Vec::new();
+    for (path, points) in arguments.models.iter().zip(points) {
+        let function = TimeFunction::from_points(granule, points, estimate);
+        functions.push(function.map_err(|error| match error {
+            ModelError::NotAMultiple { .. } => {
+                Failure::of_file(path, format!("--granule: {error}"))
+            }
+            _ => Failure::of_file(path, error),
+        })?);
+    }
+    Ok(functions)
 }
 
-fn divide(
-    arguments: &Arguments,
+fn run_algorithm(
+    arguments: &PartitionArguments,
     functions: &[TimeFunction],
     limits: &[Limits],
-) -> Result<Division, Failure> {
+) -> Result<FoundDivision, Failure> {
     let total = arguments.units;
-    let found = |partition| Division {
-        partition,
-        ..Division::default()
-    };
-    let refused = |error| arguments.refused(&error);
     match arguments.algorithm {
-        Algorithm::HpoptaSearch => {
+        PartitionAlgorithm::HpoptaSearch => {
             let work_limit = arguments.work_limit.unwrap_or(WORK_LIMIT);
-            let search = hpopta_search(functions, limits, total, work_limit).map_err(refused)?;
-            searched(search, work_limit)
+            let search = hpopta_search(functions, limits, total, work_limit);
+            let search = search.map_err(|error| arguments.refuse(&error))?;
+            FoundDivision::of_search(search, work_limit)
         }
-        Algorithm::Popta => {
-            let devices = identical(arguments, functions, limits)?;
+        PartitionAlgorithm::Popta => {
+            let devices = count_identical(arguments, functions, limits)?;
             popta(&functions[0], &limits[0], devices, total)
-                .map(found)
-                .map_err(refused)
+                .map(FoundDivision::of_devices)
+                .map_err(|error| arguments.refuse(&error))
         }
-        Algorithm::Hipopta => {
+        PartitionAlgorithm::Hipopta => {
             let nodes = arguments.nodes.ok_or_else(|| {
                 Failure::input("--nodes: missing; hipopta divides between identical nodes")
             })?;
             hipopta(functions, limits, nodes as usize, total)
-                .map(hierarchical)
-                .map_err(refused)
+                .map(FoundDivision::of_nodes)
+                .map_err(|error| arguments.refuse(&error))
         }
-        Algorithm::Hpopta => hpopta(functions, limits, total).map(found).map_err(refused),
-        Algorithm::Even
-        | Algorithm::Cpm
-        | Algorithm::Gpa
-        | Algorithm::Npa
-        | Algorithm::Continuous => {
+        PartitionAlgorithm::Hpopta => hpopta(functions, limits, total)
+            .map(FoundDivision::of_devices)
+            .map_err(|error| arguments.refuse(&error)),
+        PartitionAlgorithm::Even
+        | PartitionAlgorithm::Cpm
+        | PartitionAlgorithm::Gpa
+        | PartitionAlgorithm::Npa
+        | PartitionAlgorithm::Continuous => {
             unreachable!("{} divides by models", arguments.algorithm.name())
         }
     }
 }
 
-fn searched(search: Found, work_limit: u64) -> Result<Division, Failure> {
-    let (partition, converged) = match search {
-        Found::Optimal(partition) => (partition, true),
-        Found::Unfinished(Some(partition)) => (partition, false),
-        Found::Unfinished(None) => {
-            return Err(Failure::run(format!(
-                "--work-limit: the search was given up after {work_limit} steps without having found any \
-                 division: allow more, or use --algorithm hpopta, which finds the optimum without a limit"
-            )));
+impl FoundDivision {
+    fn of_devices(partition: Partition) -> Self {
+        Self {
+            partition,
+            ..Self::default()
         }
-    };
-    Ok(Division {
-        partition,
-        nodes: None,
-        search: Some(Search {
-            converged,
-            ..Search::default()
-        }),
-    })
+    }
+
+    fn of_nodes(found: HierarchicalPartition) -> Self {
+        let mut partition = Partition::default();
+        let mut nodes = Vec::new();
+        let totals = found.nodes.units.into_iter().zip(found.nodes.times_s);
+        for ((units, time_s), devices) in totals.zip(found.devices) {
+            partition.units.extend(&devices.units);
+            partition.times_s.extend(&devices.times_s);
+            nodes.push(NodeDivision {
+                units,
+                time_s,
+                devices,
+            });
+        }
+        Self {
+            partition,
+            nodes: Some(nodes),
+            search: None,
+        }
+    }
+
+    fn of_search(search: Search, work_limit: u64) -> Result<Self, Failure> {
+        let (partition, converged) = match search {
+            Search::Optimal(partition) => (partition, true),
+            Search::Unfinished(Some(partition)) => (partition, false),
+            Search::Unfinished(None) => {
+                return Err(Failure::run(format!(
+                    "--work-limit: the search was given up after {work_limit} steps without having found any \
+                     division: allow more, or use --algorithm hpopta, which finds the optimum without a limit"
+                )));
+            }
+        };
+        Ok(Self {
+            partition,
+            nodes: None,
+            search: Some(SearchEnd {
+                converged,
+                ..SearchEnd::default()
+            }),
+        })
+    }
 }
 
-/// How many identical devices there are, which `--devices` says or as many equal files.
-fn identical(
-    arguments: &Arguments,
+/// Returns the number of identical devices: that of `--devices`, or of equal files.
+fn count_identical(
+    arguments: &PartitionArguments,
     functions: &[TimeFunction],
     limits: &[Limits],
 ) -> Result<usize, Failure> {
@@ -142,10 +177,10 @@ fn identical(
         let first = arguments.models[0].display();
         let reason =
             format!("differs from {first}: popta is for identical devices, hpopta for unlike");
-        return Err(failed(&arguments.models[other], reason));
+        return Err(Failure::of_file(&arguments.models[other], reason));
     }
     if let Some(other) = (1..limits.len()).find(|&i| limits[i] != limits[0]) {
-        let flags = arguments.limits.names();
+        let flags = arguments.limits.given_names();
         return Err(Failure::input(format!(
             "{flags}: device {other} differs from device 0: popta is for identical devices, hpopta for \
              unlike"
@@ -156,33 +191,7 @@ fn identical(
         .map_or(functions.len(), |devices| devices as usize))
 }
 
-fn hierarchical(found: HierarchicalPartition) -> Division {
-    let join = |partition: &mut Partition, devices: &Partition| {
-        partition.units.extend(&devices.units);
-        partition.times_s.extend(&devices.times_s);
-    };
-    let mut partition = Partition::default();
-    for devices in &found.devices {
-        join(&mut partition, devices);
-    }
-    let totals = found.nodes.units.into_iter().zip(found.nodes.times_s);
-    let nodes = totals.zip(found.devices);
-    Division {
-        partition,
-        nodes: Some(
-            nodes
-                .map(|((units, time_s), devices)| Node {
-                    units,
-                    time_s,
-                    devices,
-                })
-                .collect(),
-        ),
-        search: None,
-    }
-}
-
-/// Greatest common divisor; 0 has all divisors.
+/// Returns the greatest common divisor; 0 has all divisors.
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -1,4 +1,4 @@
-//! What devices must not be given.
+//! The limits of devices.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -36,7 +36,7 @@ impl FromStr for Forbidden {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = match numbers(text).as_deref() {
+        let parsed = match parse_numbers(text).as_deref() {
             Some(&[size]) => Some((None, size)),
             Some(&[device, size]) => Some((Some(device), size)),
             _ => None,
@@ -48,20 +48,19 @@ impl FromStr for Forbidden {
     }
 }
 
-/// The memory of a device and what units need of it: `DEVICE:PER_UNIT:FIXED:AVAILABLE`, in bytes, or
-/// without a device that of each.
+/// The memory of a device in bytes, `DEVICE:PER_UNIT:FIXED:AVAILABLE`, or without a device that of each.
 #[derive(Clone, Copy)]
-pub struct Bytes {
+pub struct MemoryLimit {
     device: Option<u64>,
     memory: Memory,
 }
 
-impl FromStr for Bytes {
+impl FromStr for MemoryLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (device, [bytes_per_unit, fixed_bytes, available_bytes]) =
-            match numbers(text).as_deref() {
+            match parse_numbers(text).as_deref() {
                 Some(&[device, per_unit, fixed, available]) => {
                     (Some(device), [per_unit, fixed, available])
                 }
@@ -83,14 +82,14 @@ impl FromStr for Bytes {
     }
 }
 
-/// Whole numbers with colons between them.
-fn numbers(text: &str) -> Option<Vec<u64>> {
+/// Parses whole numbers with colons between them.
+fn parse_numbers(text: &str) -> Option<Vec<u64>> {
     text.split(':').map(|number| number.parse().ok()).collect()
 }
 
-/// What limits devices, as it was given.
+/// Options that limit devices.
 #[derive(Args)]
-pub struct Given {
+pub struct LimitArguments {
     /// Most units of each device in order, `none` for no limit, or one value for all: 100,none,50
     /// (hpopta family)
     #[arg(long, value_delimiter = ',', value_name = "CAP,...")]
@@ -98,19 +97,18 @@ pub struct Given {
     /// Sizes that must not be given out, to device I or to any: I:SIZE or SIZE (hpopta family)
     #[arg(long, value_delimiter = ',', value_name = "[I:]SIZE,...")]
     forbid: Vec<Forbidden>,
-    /// Memory of device I or of each, of which so many bytes are left for units once the fixed ones are
-    /// taken: I:BYTES_PER_UNIT:FIXED:AVAILABLE or BYTES_PER_UNIT:FIXED:AVAILABLE; of several for one
-    /// device the last counts (hpopta family)
+    /// Memory of device I, or of each device, in bytes: its units take FIXED and PER_UNIT each, of
+    /// AVAILABLE; of several values for one device the last counts (hpopta family)
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "[I:]PER_UNIT:FIXED:AVAILABLE,..."
     )]
-    memory: Vec<Bytes>,
+    memory: Vec<MemoryLimit>,
 }
 
-impl Given {
-    /// The flags, each with whether it was given.
+impl LimitArguments {
+    /// Returns the flags, each with `true` if it was given.
     pub fn flags(&self) -> [(&'static str, bool); 3] {
         [
             ("--caps", !self.caps.is_empty()),
@@ -119,15 +117,18 @@ impl Given {
         ]
     }
 
-    /// The flags that were given.
-    pub fn names(&self) -> String {
+    /// Returns the flags that were given, in words.
+    pub fn given_names(&self) -> String {
         let given = self.flags().into_iter().filter(|(_, given)| *given);
         let names: Vec<&str> = given.map(|(flag, _)| flag).collect();
         names.join(", ")
     }
 
-    /// The limits of each of `n` devices.
-    pub fn of_devices(&self, n: usize) -> Result<Vec<Limits>, Failure> {
+    /// Returns the limits of each of `n` devices.
+    ///
+    /// # Errors
+    /// If there is another number of caps, or a limit is for a device that does not exist.
+    pub fn for_devices(&self, n: usize) -> Result<Vec<Limits>, Failure> {
         let mut limits = vec![Limits::default(); n];
         match &self.caps[..] {
             [] => {}
@@ -145,12 +146,12 @@ impl Given {
             }
         }
         for &Forbidden { device, size } in &self.forbid {
-            for limits in &mut limits[devices("--forbid", device, n)?] {
+            for limits in &mut limits[device_range("--forbid", device, n)?] {
                 limits.forbidden.insert(size);
             }
         }
-        for &Bytes { device, memory } in &self.memory {
-            for limits in &mut limits[devices("--memory", device, n)?] {
+        for &MemoryLimit { device, memory } in &self.memory {
+            for limits in &mut limits[device_range("--memory", device, n)?] {
                 limits.memory = Some(memory);
             }
         }
@@ -158,11 +159,11 @@ impl Given {
     }
 }
 
-/// One device, or all.
-fn devices(flag: &str, device: Option<u64>, n: usize) -> Result<Range<usize>, Failure> {
+/// Returns one device, or all.
+fn device_range(flag: &str, device: Option<u64>, n: usize) -> Result<Range<usize>, Failure> {
     match device {
         None => Ok(0..n),
-        // Less than `n`, it is an index.
+        // It is an index, since it is less than `n`.
         Some(device) if device < n as u64 => Ok(device as usize..device as usize + 1),
         Some(device) => Err(Failure::input(format!(
             "{flag}: device {device}: there are {n} devices, counted from 0"

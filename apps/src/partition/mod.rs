@@ -1,4 +1,4 @@
-//! `isochron partition`: units of work over devices with saved models.
+//! `isochron partition`: splits units of work over devices, by models in files.
 
 mod balanced;
 mod imbalanced;
@@ -11,46 +11,49 @@ use isochron_hierarchy::model::{Estimate, Fit};
 use isochron_hierarchy::partition::{Guess, Partition, PartitionError, SharesOf};
 use serde::Serialize;
 
+use self::balanced::{describe_end, divide_by_models};
+use self::imbalanced::divide_by_times;
+use self::limits::LimitArguments;
 use crate::failure::Failure;
 use crate::output;
 use crate::points;
-use crate::table::Table;
+use crate::table::TextTable;
 
-/// What to partition.
+/// The work, the devices and the algorithm.
 #[derive(Args)]
-pub struct Arguments {
-    /// Units of work to distribute
+pub struct PartitionArguments {
+    /// Units of work to split
     #[arg(long, value_name = "D")]
     units: u64,
     /// Points files (lines `d t [reps [ci]]`), one a device; the devices count from 0
     #[arg(long, num_args = 1.., required = true, value_name = "FILE")]
     models: Vec<PathBuf>,
-    /// How
-    #[arg(long, value_enum, default_value_t = Algorithm::Gpa)]
-    algorithm: Algorithm,
+    /// Partitioner
+    #[arg(long, value_enum, default_value_t = PartitionAlgorithm::Gpa)]
+    algorithm: PartitionAlgorithm,
     /// Model made of the points for even, cpm, gpa, npa and continuous: cpm, piecewise-speed,
     /// piecewise-time, akima or raw-piecewise [default: piecewise-speed]
     #[arg(long)]
     fit: Option<Fit>,
-    /// Where npa starts: even, or in proportion to the speeds at an even share [default: proportional]
+    /// Start of npa: even, or in proportion to the speeds at an even share [default: proportional]
     #[arg(long, value_name = "even|proportional")]
     guess: Option<Guess>,
-    /// Units that all sizes of the hpopta family are multiples of [default: the largest possible]
+    /// Common divisor, in units, of all sizes of the hpopta family [default: the greatest one]
     #[arg(long, value_name = "G", value_parser = clap::value_parser!(u64).range(1..))]
     granule: Option<u64>,
-    /// Time that a point stands for in the hpopta family: mean, or the upper end of its confidence
-    /// interval [default: mean]
+    /// Time taken for a point in the hpopta family: mean, or the upper end of its confidence interval
+    /// [default: mean]
     #[arg(long, value_name = "mean|upper")]
     estimate: Option<Estimate>,
     #[command(flatten)]
-    limits: limits::Given,
+    limits: LimitArguments,
     /// Identical devices of the one points file (popta)
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     devices: Option<u32>,
     /// Identical nodes that each have the devices given (hipopta)
     #[arg(long, value_name = "H", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Steps after which the search gives up [default: 10000000] (hpopta-search)
+    /// Steps after which the search is given up [default: 10000000] (hpopta-search)
     #[arg(long, value_name = "STEPS")]
     work_limit: Option<u64>,
     /// Print JSON
@@ -60,18 +63,18 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Algorithm {
-    /// Equal parts, whatever the models say
+enum PartitionAlgorithm {
+    /// Equal parts, regardless of the models
     Even,
-    /// In proportion to the constant speeds that the models have at an even share
+    /// Parts in proportion to the models' speeds at an even share
     Cpm,
     /// The geometric partitioning algorithm on the functional models
     Gpa,
     /// The numerical partitioning algorithm on the functional models
     Npa,
-    /// Equal times in real numbers, which no division of whole units can be faster than
+    /// Equal times in real numbers, a bound for every split of whole units
     Continuous,
-    /// The least largest time for measured times of any shape, exactly
+    /// The exact minimum of the longest time, for measured times of any shape
     Hpopta,
     /// The same by the published tree search
     HpoptaSearch,
@@ -81,10 +84,10 @@ enum Algorithm {
     Hipopta,
 }
 
-impl Algorithm {
-    /// Whether it divides measured sizes instead of models.
+impl PartitionAlgorithm {
+    /// Returns `true` if it divides by measured sizes instead of models.
     fn takes_sizes(self) -> bool {
-        use Algorithm::{Hipopta, Hpopta, HpoptaSearch, Popta};
+        use PartitionAlgorithm::{Hipopta, Hpopta, HpoptaSearch, Popta};
         matches!(self, Hpopta | HpoptaSearch | Popta | Hipopta)
     }
 
@@ -94,24 +97,23 @@ impl Algorithm {
     }
 }
 
-/// What each device gets.
+/// The part of each device.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Parts {
+enum Amounts {
     Whole { units: Vec<u64> },
     Real { shares: Vec<f64> },
 }
 
-impl Parts {
-    fn amounts(&self) -> Vec<f64> {
+impl Amounts {
+    fn to_reals(&self) -> Vec<f64> {
         match self {
             Self::Whole { units } => units.iter().map(|&units| units as f64).collect(),
             Self::Real { shares } => shares.clone(),
         }
     }
 
-    /// The amounts in words.
-    fn texts(&self) -> Vec<String> {
+    fn to_texts(&self) -> Vec<String> {
         match self {
             Self::Whole { units } => units.iter().map(u64::to_string).collect(),
             Self::Real { shares } => shares.iter().map(|share| format!("{share:.6}")).collect(),
@@ -119,9 +121,9 @@ impl Parts {
     }
 }
 
-/// How an algorithm that searches ended.
+/// The end of an algorithm that searches.
 #[derive(Clone, Copy, Default, Serialize)]
-struct Search {
+struct SearchEnd {
     converged: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     iterations: Option<u32>,
@@ -133,17 +135,17 @@ struct Search {
 
 /// One of several identical nodes.
 #[derive(Serialize)]
-struct Node {
+struct NodeDivision {
     units: u64,
     time_s: f64,
     devices: Partition,
 }
 
 #[derive(Serialize)]
-struct Answer {
-    algorithm: Algorithm,
+struct PartitionAnswer {
+    algorithm: PartitionAlgorithm,
     #[serde(flatten)]
-    parts: Parts,
+    parts: Amounts,
     times_s: Vec<f64>,
     max_time_s: f64,
     active: usize,
@@ -154,17 +156,17 @@ struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate: Option<Estimate>,
     #[serde(flatten)]
-    search: Option<Search>,
+    search: Option<SearchEnd>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    nodes: Option<Vec<Node>>,
+    nodes: Option<Vec<NodeDivision>>,
 }
 
-impl Answer {
-    fn new(algorithm: Algorithm, parts: Parts, times_s: Vec<f64>) -> Self {
+impl PartitionAnswer {
+    fn new(algorithm: PartitionAlgorithm, parts: Amounts, times_s: Vec<f64>) -> Self {
         Self {
             algorithm,
             max_time_s: times_s.iter().copied().fold(0.0, f64::max),
-            active: parts.amounts().iter().filter(|&&d| d > 0.0).count(),
+            active: parts.to_reals().iter().filter(|&&d| d > 0.0).count(),
             parts,
             times_s,
             fit: None,
@@ -176,38 +178,40 @@ impl Answer {
     }
 }
 
-/// Runs the command; what it prints.
-pub fn run(arguments: &Arguments) -> Result<String, Failure> {
+/// Runs the command; returns the text that it prints.
+pub fn run(arguments: &PartitionArguments) -> Result<String, Failure> {
     arguments.check()?;
     let answer = if arguments.algorithm.takes_sizes() {
-        imbalanced::answer(arguments)?
+        divide_by_times(arguments)?
     } else {
-        balanced::answer(arguments)?
+        divide_by_models(arguments)?
     };
     if arguments.json {
-        output::json(&answer)
+        output::json_line(&answer)
     } else {
-        Ok(text(arguments, &answer))
+        Ok(format_text(arguments, &answer))
     }
 }
 
-impl Arguments {
-    /// Refuses what the algorithm would ignore.
+impl PartitionArguments {
+    /// Refuses options that the algorithm would ignore.
     fn check(&self) -> Result<(), Failure> {
         let sizes = self.algorithm.takes_sizes();
-        let is = |algorithm| self.algorithm == algorithm;
+        let [npa, popta, hipopta, search] = [
+            PartitionAlgorithm::Npa,
+            PartitionAlgorithm::Popta,
+            PartitionAlgorithm::Hipopta,
+            PartitionAlgorithm::HpoptaSearch,
+        ]
+        .map(|algorithm| self.algorithm == algorithm);
         let flags = [
             ("--fit", self.fit.is_some(), !sizes),
-            ("--guess", self.guess.is_some(), is(Algorithm::Npa)),
+            ("--guess", self.guess.is_some(), npa),
             ("--granule", self.granule.is_some(), sizes),
             ("--estimate", self.estimate.is_some(), sizes),
-            ("--devices", self.devices.is_some(), is(Algorithm::Popta)),
-            ("--nodes", self.nodes.is_some(), is(Algorithm::Hipopta)),
-            (
-                "--work-limit",
-                self.work_limit.is_some(),
-                is(Algorithm::HpoptaSearch),
-            ),
+            ("--devices", self.devices.is_some(), popta),
+            ("--nodes", self.nodes.is_some(), hipopta),
+            ("--work-limit", self.work_limit.is_some(), search),
         ];
         let limits = self
             .limits
@@ -224,9 +228,9 @@ impl Arguments {
         Ok(())
     }
 
-    /// The failure of a partitioner, with the file or the flag that it comes from.
-    fn refused(&self, error: &PartitionError) -> Failure {
-        let limits = self.limits.names();
+    /// Makes the failure of a partitioner, with the file or the flag that it comes from.
+    fn refuse(&self, error: &PartitionError) -> Failure {
+        let limits = self.limits.given_names();
         let flag = match error {
             PartitionError::BeyondLimits { .. } => &limits,
             PartitionError::TooLarge { copies: None, .. } => "--granule",
@@ -235,18 +239,18 @@ impl Arguments {
             PartitionError::TooLarge { .. } => "--models",
             _ => "--units",
         };
-        points::refused(&self.models, flag, error)
+        points::refuse(&self.models, flag, error)
     }
 }
 
-fn text(arguments: &Arguments, answer: &Answer) -> String {
+fn format_text(arguments: &PartitionArguments, answer: &PartitionAnswer) -> String {
     let mut table = match answer.nodes {
-        Some(_) => Table::new(1, &["model", "node", "units", "time s"]),
-        None => Table::new(1, &["model", "units", "time s"]),
+        Some(_) => TextTable::new(1, &["model", "node", "units", "time s"]),
+        None => TextTable::new(1, &["model", "units", "time s"]),
     };
     // A file stands for the devices of every node, or for several identical ones.
     let files = arguments.models.iter().cycle();
-    let parts = answer.parts.texts();
+    let parts = answer.parts.to_texts();
     let n = parts.len();
     let devices = files.zip(parts).zip(&answer.times_s).enumerate();
     for (device, ((path, part), time_s)) in devices {
@@ -255,14 +259,14 @@ fn text(arguments: &Arguments, answer: &Answer) -> String {
             row.push((device / arguments.models.len()).to_string());
         }
         row.extend([part, format!("{time_s:.6}")]);
-        table.row(row);
+        table.add_row(row);
     }
     let mut text = format!(
         "{table}longest {:.6} s\n{} of {n} active\n",
         answer.max_time_s, answer.active
     );
     if let Some(search) = &answer.search {
-        text += &format!("{}\n", balanced::ending(search));
+        text += &format!("{}\n", describe_end(search));
     }
     text
 }

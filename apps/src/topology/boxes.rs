@@ -1,19 +1,19 @@
-//! A host as boxes within boxes: what stands in each, for the tree and for the picture.
+//! A host as labelled parts within parts, for the tree and for the picture.
 
-use isochron_devices::topology::{HostPart, PartKind, size_text};
+use isochron_devices::topology::{HostPart, MemoryInfo, PartKind, size_text};
 
-use super::host::{Gpu, Host, ranges};
+use super::host::{GpuReport, HostReport, ranges_text};
 
 /// A part of a host with its label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labelled {
-    /// What it is: `package 1`, `L3 36 MiB`, `cores 0-3`.
+    /// Its name: `package 1`, `L3 36 MiB`, `cores 0-3`.
     pub title: String,
-    /// What else is known about it.
+    /// Other facts about it.
     pub facts: Vec<String>,
     /// Its NUMA nodes.
     pub memory: Vec<String>,
-    /// What it would do: the devices of cores, the host core of a GPU.
+    /// Its use: the devices of cores, the host core of a GPU.
     pub role: String,
     /// The cores of a leaf of the tree; empty for GPUs and for parts that have parts.
     pub cores: Vec<u32>,
@@ -32,56 +32,82 @@ impl Labelled {
             parts: Vec::new(),
         }
     }
+
+    /// Returns `true` for a part without parts and memory.
+    pub fn is_leaf(&self) -> bool {
+        self.parts.is_empty() && self.memory.is_empty()
+    }
+
+    /// Returns the part with neighbouring cores that are alike in one line: `cores 0-7`.
+    pub fn merge_cores(mut self) -> Self {
+        let mut parts: Vec<Self> = Vec::new();
+        for next in self.parts.into_iter().map(Self::merge_cores) {
+            match parts.last_mut() {
+                Some(last) if last.is_alike(&next) => {
+                    last.cores.extend(&next.cores);
+                    last.title = format!("cores {}", ranges_text(&last.cores));
+                }
+                _ => parts.push(next),
+            }
+        }
+        self.parts = parts;
+        self
+    }
+
+    /// Returns `true` for cores with the same facts and role.
+    fn is_alike(&self, other: &Self) -> bool {
+        let are_cores = !self.cores.is_empty() && !other.cores.is_empty();
+        are_cores && self.facts == other.facts && self.role == other.role
+    }
 }
 
-/// The host; a core stands for the caches that it has for itself.
-pub fn labelled(host: &Host) -> Labelled {
-    let mut root = part(host, &host.tree);
-    let shown: Vec<_> = addresses(&host.tree);
+/// Labels the parts of a host. A core stands for its private caches.
+pub fn label_host(host: &HostReport) -> Labelled {
+    let mut root = label_part(host, &host.tree);
+    let shown = gpu_addresses(&host.tree);
     let hidden = host
         .gpus
         .iter()
         .filter(|gpu| !shown.contains(&gpu.info.bus_id));
-    root.parts.extend(hidden.map(|found| gpu(host, found)));
+    root.parts.extend(hidden.map(|gpu| label_gpu(host, gpu)));
     root
 }
 
-/// The addresses of all GPUs below a part.
-fn addresses(part: &HostPart) -> Vec<isochron_devices::BusId> {
-    let below = part.parts.iter().flat_map(addresses);
+/// Returns the addresses of all GPUs below a part.
+fn gpu_addresses(part: &HostPart) -> Vec<isochron_devices::BusId> {
+    let below = part.parts.iter().flat_map(gpu_addresses);
     part.gpus.iter().copied().chain(below).collect()
 }
 
-fn part(host: &Host, part: &HostPart) -> Labelled {
-    if let Some(core) = single_core(host, part) {
+fn label_part(host: &HostReport, part: &HostPart) -> Labelled {
+    if let Some(core) = label_single_core(host, part) {
         return core;
     }
-    let mut found = Labelled::new(title(part, host));
+    let mut found = Labelled::new(part_title(part, host));
     found.facts.extend(part.name.clone());
-    found.memory = memory(part);
+    found.memory = part.memory.iter().map(memory_text).collect();
     found.parts = part
         .parts
         .iter()
-        .map(|child| self::part(host, child))
+        .map(|child| label_part(host, child))
         .collect();
     // Slices of one GPU are several at one address.
     let here = host
         .gpus
         .iter()
         .filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
-    found.parts.extend(here.map(|found| gpu(host, found)));
+    found.parts.extend(here.map(|gpu| label_gpu(host, gpu)));
     found
 }
 
-fn memory(part: &HostPart) -> Vec<String> {
-    let text = |node: &isochron_devices::topology::MemoryInfo| match node.memory_bytes {
+fn memory_text(node: &MemoryInfo) -> String {
+    match node.memory_bytes {
         0 => format!("NUMA {}", node.numa),
         bytes => format!("NUMA {} {}", node.numa, size_text(bytes)),
-    };
-    part.memory.iter().map(text).collect()
+    }
 }
 
-fn title(part: &HostPart, host: &Host) -> String {
+fn part_title(part: &HostPart, host: &HostReport) -> String {
     let index = part.index;
     match part.kind {
         PartKind::Host => match host.topology.memory_total_bytes {
@@ -96,8 +122,8 @@ fn title(part: &HostPart, host: &Host) -> String {
     }
 }
 
-/// A core with the caches around it, where these hold nothing else.
-fn single_core(host: &Host, part: &HostPart) -> Option<Labelled> {
+/// Labels a core together with the caches around it, if they hold nothing else.
+fn label_single_core(host: &HostReport, part: &HostPart) -> Option<Labelled> {
     if !part.memory.is_empty() || !part.gpus.is_empty() {
         return None;
     }
@@ -106,7 +132,7 @@ fn single_core(host: &Host, part: &HostPart) -> Option<Labelled> {
             let &core = part.cores.first()?;
             let mut found = Labelled::new(format!("core {core}"));
             found.facts.extend(host.kind_name(core));
-            let threads = host.threads(core);
+            let threads = host.n_threads(core);
             if threads > 1 {
                 found.facts.push(format!("{threads} threads"));
             }
@@ -115,38 +141,17 @@ fn single_core(host: &Host, part: &HostPart) -> Option<Labelled> {
             Some(found)
         }
         (PartKind::Cache { .. }, [inner]) => {
-            let mut found = single_core(host, inner)?;
-            found.facts.push(title(part, host));
+            let mut found = label_single_core(host, inner)?;
+            found.facts.push(part_title(part, host));
             Some(found)
         }
         _ => None,
     }
 }
 
-fn gpu(host: &Host, gpu: &Gpu) -> Labelled {
+fn label_gpu(host: &HostReport, gpu: &GpuReport) -> Labelled {
     let mut found = Labelled::new(format!("GPU {}", gpu.info.bus_id));
     found.facts = gpu.facts();
-    found.role = gpu.driver(host);
+    found.role = gpu.driver_text(host);
     found
-}
-
-/// The same with neighbouring cores that are alike in one line: `cores 0-7`.
-pub fn merged(mut part: Labelled) -> Labelled {
-    let mut parts: Vec<Labelled> = Vec::new();
-    for next in part.parts.into_iter().map(merged) {
-        match parts.last_mut() {
-            Some(last) if alike(last, &next) => {
-                last.cores.extend(&next.cores);
-                last.title = format!("cores {}", ranges(&last.cores));
-            }
-            _ => parts.push(next),
-        }
-    }
-    part.parts = parts;
-    part
-}
-
-fn alike(a: &Labelled, b: &Labelled) -> bool {
-    let are_cores = !a.cores.is_empty() && !b.cores.is_empty();
-    are_cores && a.facts == b.facts && a.role == b.role
 }

@@ -1,13 +1,13 @@
-//! Everything that is known about a host, and the devices of its ranks.
+//! A host with the devices of its ranks.
 
 use isochron_devices::topology::{HostPart, KindInfo};
-use isochron_devices::{CoreGroup, CoreInfo, GpuInfo, Grouping, Topology, TopologySummary};
+use isochron_devices::{CoreGroup, GpuInfo, Grouping, Topology, TopologySummary};
 use isochron_devices::{blas, memory_available_bytes};
 use serde::{Deserialize, Serialize};
 
 /// A host, as it is printed in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Host {
+pub struct HostReport {
     /// Its name; `null` for one that was saved or made up.
     pub host: Option<String>,
     #[serde(flatten)]
@@ -16,34 +16,34 @@ pub struct Host {
     pub kinds: Vec<KindInfo>,
     /// CPU time that the control groups leave, in cores; `null` without a quota.
     pub cpu_quota_cores: Option<f64>,
-    /// What this process can still allocate; `null` where the system does not tell, and on another host.
+    /// Memory that this process can still allocate; `null` if the system does not tell it, and for another host.
     pub memory_available_bytes: Option<u64>,
-    /// What is unusual, one line each.
+    /// Unusual facts, one line each.
     pub notices: Vec<String>,
-    /// What was found of CUDA, and what it means, in words; `null` on another host.
+    /// The state of CUDA in words; `null` for another host.
     pub cuda_finding: Option<String>,
-    /// The libraries that can be called, the preferred one first; none on another host.
+    /// The libraries that can be called, the preferred one first; none for another host.
     pub blas: Vec<String>,
-    /// The GPUs, and who would drive them.
-    pub gpus: Vec<Gpu>,
-    /// Which cores form one device.
+    /// The GPUs with the ranks that would drive them.
+    pub gpus: Vec<GpuReport>,
+    /// The rule by which cores form one device.
     pub group: Grouping,
     /// The groups of cores of each rank.
-    pub ranks: Vec<Rank>,
+    pub ranks: Vec<RankReport>,
     /// The parts of the host.
     pub tree: HostPart,
 }
 
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Gpu {
+pub struct GpuReport {
     #[serde(flatten)]
     pub info: GpuInfo,
-    /// Who would drive it, and on which core; `null` for a GPU that no rank drives.
+    /// The rank that would drive it; `null` for a GPU that no rank drives.
     pub driven: Option<Driven>,
 }
 
-/// Who drives a GPU.
+/// The rank that drives a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Driven {
     pub rank: usize,
@@ -55,28 +55,30 @@ pub struct Driven {
 
 /// A rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rank {
+pub struct RankReport {
     /// Its number in the job, or among those that would share the host.
     pub rank: usize,
-    pub devices: Vec<Device>,
+    pub devices: Vec<CoreDevice>,
 }
 
 /// A group of cores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
+pub struct CoreDevice {
     pub name: String,
     /// The kind of all its cores.
     pub kind: Option<u32>,
     /// Logical indices of its cores.
     pub cores: Vec<u32>,
-    /// Whether its threads would be pinned.
+    /// `true` if its threads would be pinned.
     pub pinned: bool,
 }
 
-impl Host {
-    /// A host that has no ranks yet. Its BLAS libraries are not looked for.
+impl HostReport {
+    /// Describes a host without ranks. Its BLAS libraries are not looked for.
     pub fn new(topology: &Topology, group: Grouping, gpus: Vec<GpuInfo>) -> Self {
-        let gpus = gpus.into_iter().map(|info| Gpu { info, driven: None });
+        let gpus = gpus
+            .into_iter()
+            .map(|info| GpuReport { info, driven: None });
         Self {
             host: None,
             topology: topology.summary(),
@@ -99,27 +101,27 @@ impl Host {
         self.blas = found.iter().map(|blas| blas.name().to_owned()).collect();
     }
 
-    /// The ranks in words, where there are several: `rank 3`, `ranks 4-7`.
+    /// Returns the ranks in words: `rank 3`, `ranks 4-7`.
     pub fn ranks_text(&self) -> String {
         let s = if self.ranks.len() == 1 { "" } else { "s" };
-        let numbers = self.ranks.iter();
-        let numbers = numbers.map(|rank| u32::try_from(rank.rank).unwrap_or(u32::MAX));
-        format!("rank{s} {}", ranges(&numbers.collect::<Vec<_>>()))
+        let ranks = self.ranks.iter();
+        let numbers = ranks.map(|rank| u32::try_from(rank.rank).unwrap_or(u32::MAX));
+        format!("rank{s} {}", ranges_text(&numbers.collect::<Vec<_>>()))
     }
 
-    /// What it is called among others: its name and its ranks.
+    /// Returns its name and its ranks, which tell it from other hosts.
     pub fn caption(&self) -> String {
         let name = self.host.as_deref().unwrap_or("host");
         format!("{name}, {}", self.ranks_text())
     }
 
-    /// The groups of cores of all ranks, each with its rank.
-    pub fn devices(&self) -> impl Iterator<Item = (usize, &Device)> {
+    /// Returns the groups of cores of all ranks, each with its rank.
+    pub fn devices(&self) -> impl Iterator<Item = (usize, &CoreDevice)> {
         let ranks = self.ranks.iter();
-        ranks.flat_map(|Rank { rank, devices }| devices.iter().map(move |d| (*rank, d)))
+        ranks.flat_map(|RankReport { rank, devices }| devices.iter().map(move |d| (*rank, d)))
     }
 
-    /// The name of a rank's device, with the rank where there are several.
+    /// Returns the name of a rank's device, with the rank if there are several.
     pub fn device_name(&self, rank: usize, name: &str) -> String {
         match self.ranks.len() {
             1 => name.to_owned(),
@@ -127,70 +129,72 @@ impl Host {
         }
     }
 
-    /// What a core would do: compute for devices, feed GPUs, or nothing (empty).
+    /// Returns the use of a core in words: the devices that it computes for, the GPUs that it feeds, or nothing (empty).
     pub fn role(&self, core: u32) -> String {
-        let names = self.devices();
-        let names = names.filter(|(_, device)| device.cores.contains(&core));
-        let names = names.map(|(rank, device)| self.device_name(rank, &device.name));
+        let devices = self.devices();
+        let names = devices
+            .filter(|(_, device)| device.cores.contains(&core))
+            .map(|(rank, device)| self.device_name(rank, &device.name));
         let driven = self.gpus.iter().filter_map(|gpu| gpu.driven.as_ref());
-        let fed = driven.filter(|driven| driven.host_core == core);
-        let fed = fed.map(|Driven { rank, device, .. }| {
-            format!("host of {}", self.device_name(*rank, device))
-        });
+        let fed = driven
+            .filter(|driven| driven.host_core == core)
+            .map(|driven| {
+                let name = self.device_name(driven.rank, &driven.device);
+                format!("host of {name}")
+            });
         names.chain(fed).collect::<Vec<_>>().join(", ")
     }
 
-    /// Hardware threads of a core that may be used.
-    pub fn threads(&self, core: u32) -> usize {
+    /// Returns the number of a core's hardware threads that may be used.
+    pub fn n_threads(&self, core: u32) -> usize {
         let found = self.topology.cores.iter().find(|c| c.core == core);
         found.map_or(0, |core| core.pus.len())
     }
 
-    /// The kind of a core in words; nothing where there is one.
+    /// Returns the kind of a core in words; `None` if all cores are of one kind.
     pub fn kind_name(&self, core: u32) -> Option<String> {
         let core = self.topology.cores.iter().find(|c| c.core == core)?;
         let kind = self.kinds.iter().find(|k| Some(k.kind) == core.kind)?;
-        let number = || format!("kind {}", kind.kind);
-        Some(kind.name.clone().unwrap_or_else(number))
+        let name = kind.name.clone();
+        Some(name.unwrap_or_else(|| format!("kind {}", kind.kind)))
     }
 }
 
-impl From<CoreGroup> for Device {
+impl From<CoreGroup> for CoreDevice {
     fn from(group: CoreGroup) -> Self {
-        let core = |core: &CoreInfo| core.core;
         Self {
             name: group.name,
             kind: group.kind,
-            cores: group.cores.iter().map(core).collect(),
+            cores: group.cores.iter().map(|core| core.core).collect(),
             pinned: group.pin,
         }
     }
 }
 
-impl Gpu {
-    /// What it is, its memory and its link, as far as they are known.
+impl GpuReport {
+    /// Returns its model, its memory and its link, as far as they are known.
     pub fn facts(&self) -> Vec<String> {
         let info = &self.info;
         let memory = info
             .memory_bytes()
             .map(isochron_devices::topology::size_text);
         let pci = info.pci.as_ref();
-        let link = pci.and_then(|pci| pci.link);
-        let width = link.map(|link| match link.width == link.max_width {
-            true => format!("x{} at {} GT/s", link.width, link.gt_per_s),
-            false => format!(
-                "x{} of x{} at {} GT/s",
-                link.width, link.max_width, link.gt_per_s
-            ),
+        let width = pci.and_then(|pci| pci.link).map(|link| {
+            let of_most = match link.width == link.max_width {
+                true => String::new(),
+                false => format!(" of x{}", link.max_width),
+            };
+            format!("x{}{of_most} at {} GT/s", link.width, link.gt_per_s)
         });
-        let speed = pci.and_then(|pci| pci.link_gb_per_s);
-        let speed = speed.map(|speed| format!("{speed:.1} GB/s"));
+        let speed = pci
+            .and_then(|pci| pci.link_gb_per_s)
+            .map(|speed| format!("{speed:.1} GB/s"));
         let facts = [Some(info.name().to_owned()), memory, width, speed];
         facts.into_iter().flatten().collect()
     }
 
-    /// Who drives it, in words.
-    pub fn driver(&self, host: &Host) -> String {
+    /// Returns the device that drives it, in words.
+    pub fn driver_text(&self, host: &HostReport) -> String {
         match &self.driven {
             Some(driven) => {
                 let name = host.device_name(driven.rank, &driven.device);
@@ -201,8 +205,8 @@ impl Gpu {
     }
 }
 
-/// Ascending numbers as ranges: `0-3,8`.
-pub fn ranges(numbers: &[u32]) -> String {
+/// Returns ascending numbers as ranges: `0-3,8`.
+pub fn ranges_text(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
         match ranges.last_mut() {
@@ -210,11 +214,11 @@ pub fn ranges(numbers: &[u32]) -> String {
             _ => ranges.push((number, number)),
         }
     }
-    let text = |(first, last): (u32, u32)| match first == last {
+    let texts = ranges.into_iter().map(|(first, last)| match first == last {
         true => first.to_string(),
         false => format!("{first}-{last}"),
-    };
-    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
+    });
+    texts.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -223,9 +227,9 @@ mod tests {
 
     #[test]
     fn numbers_become_ranges() {
-        assert_eq!(ranges(&[]), "");
-        assert_eq!(ranges(&[7]), "7");
-        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(ranges(&[u32::MAX, 0]), "4294967295,0");
+        assert_eq!(ranges_text(&[]), "");
+        assert_eq!(ranges_text(&[7]), "7");
+        assert_eq!(ranges_text(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(ranges_text(&[u32::MAX, 0]), "4294967295,0");
     }
 }

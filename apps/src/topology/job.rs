@@ -1,4 +1,4 @@
-//! The hosts of a job and the devices that each of its ranks would have, or those of a host that is planned with.
+//! The hosts of a job with the devices of each rank, and a host as a number of ranks would share it.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,18 @@ use isochron_devices::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::host::{Device, Driven, Host, Rank};
+use super::host::{CoreDevice, Driven, GpuReport, HostReport, RankReport};
 
-/// `topology` as `ranks` ranks would share it, the first numbered 0.
-pub fn planned(topology: &Topology, group: Grouping, ranks: usize) -> Host {
+/// Describes `topology` as `ranks` ranks would share it, the first numbered 0.
+pub fn plan_host(topology: &Topology, group: Grouping, ranks: usize) -> HostReport {
     let survey = topology.is_this_system().then(cuda::survey);
     let seen = survey.iter().flat_map(|survey| &survey.devices);
-    let mut host = Host::new(topology, group, joined(topology, seen));
-    let gpus = host.gpus.iter_mut().filter(|gpu| gpu.info.is_cuda());
-    let mut gpus: Vec<_> = gpus.collect();
+    let mut host = HostReport::new(topology, group, join_gpus(topology, seen));
+    let mut gpus: Vec<&mut GpuReport> = host
+        .gpus
+        .iter_mut()
+        .filter(|gpu| gpu.info.is_cuda())
+        .collect();
     let addresses: Vec<BusId> = gpus.iter().map(|gpu| gpu.info.bus_id).collect();
     for (rank, devices) in host_devices(topology, ranks, group, &addresses)
         .into_iter()
@@ -35,37 +38,38 @@ pub fn planned(topology: &Topology, group: Grouping, ranks: usize) -> Host {
                 host_core: found.core.core,
             });
         }
-        host.ranks.push(Rank {
+        host.ranks.push(RankReport {
             rank,
-            devices: groups(devices),
+            devices: core_devices(devices),
         });
     }
     host.cuda_finding = survey.map(|survey| survey.finding);
     host
 }
 
-fn joined<'a>(topology: &Topology, seen: impl Iterator<Item = &'a CudaInfo>) -> Vec<GpuInfo> {
-    let seen = seen.filter_map(|gpu| DriverGpu::try_from(gpu).ok());
-    GpuInfo::join(topology.gpus(), seen.collect())
+/// Joins the GPUs of the topology with those that the driver has `seen`.
+fn join_gpus<'a>(topology: &Topology, seen: impl Iterator<Item = &'a CudaInfo>) -> Vec<GpuInfo> {
+    let known = seen.filter_map(|gpu| DriverGpu::try_from(gpu).ok());
+    GpuInfo::join(topology.gpus(), known.collect())
 }
 
-fn groups(devices: RankDevices) -> Vec<Device> {
-    devices.groups.into_iter().map(Device::from).collect()
+fn core_devices(devices: RankDevices) -> Vec<CoreDevice> {
+    devices.groups.into_iter().map(CoreDevice::from).collect()
 }
 
-/// What one rank says of itself.
+/// One rank's part of a host, as it tells the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Share {
+struct RankShare {
     host: String,
     allowed_pus: Vec<u32>,
-    devices: Vec<Device>,
-    /// The GPUs that it sees.
+    devices: Vec<CoreDevice>,
+    /// The GPUs that the rank sees.
     seen: Vec<CudaInfo>,
-    /// Those that it would drive, by UUID, each with its host core.
+    /// The UUIDs of the GPUs that it would drive, each with its host core.
     driven: Vec<(String, u32)>,
 }
 
-impl Share {
+impl RankShare {
     fn new(comm: &dyn Comm, topology: &Topology, survey: &Survey, found: FoundDevices) -> Self {
         let FoundDevices { devices, gpus, .. } = found;
         let hosts = devices.gpus.iter();
@@ -74,30 +78,34 @@ impl Share {
             host: comm.host().to_owned(),
             allowed_pus: topology.allowed_pus(),
             driven: driven.collect(),
-            devices: groups(devices),
+            devices: core_devices(devices),
             seen: survey.devices.clone(),
         }
     }
 }
 
-/// The hosts of the job, in the order of their first ranks: cores and GPUs are shared out as in a multiplication.
+/// Describes the hosts of the job, in the order of their first ranks. Cores and GPUs are shared out as in a
+/// multiplication.
 ///
 /// # Errors
 /// On every rank, when any rank cannot describe its host.
 ///
 /// # Collective
 /// All ranks.
-pub fn hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<Host>, Error> {
+pub fn describe_hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<HostReport>, Error> {
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
     let survey = cuda::survey();
     let found = FoundDevices::find(comm, &topology, group)?;
-    let shares = comm.gather(&Share::new(comm, &topology, &survey, found))?;
-    let here = shares.into_iter().enumerate();
-    let here: Vec<(usize, Share)> = here.filter(|(_, s)| s.host == comm.host()).collect();
+    let shares = comm.gather(&RankShare::new(comm, &topology, &survey, found))?;
+    let here: Vec<(usize, RankShare)> = shares
+        .into_iter()
+        .enumerate()
+        .filter(|(_, share)| share.host == comm.host())
+        .collect();
     // One rank describes the host for all that run there.
     let is_first = here.first().is_some_and(|(rank, _)| *rank == comm.rank());
     let mine = is_first.then(|| {
-        let mut host = described(topology, group, &here);
+        let mut host = describe_host(topology, group, &here);
         host.cuda_finding = Some(survey.finding);
         host.look_for_blas();
         host
@@ -105,8 +113,8 @@ pub fn hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<Host>, Error> {
     Ok(comm.gather(&mine)?.into_iter().flatten().collect())
 }
 
-/// The host of these ranks, with the cores and the GPUs of all of them.
-fn described(topology: Topology, group: Grouping, ranks: &[(usize, Share)]) -> Host {
+/// Describes the host of these ranks, with the cores and the GPUs of all of them.
+fn describe_host(topology: Topology, group: Grouping, ranks: &[(usize, RankShare)]) -> HostReport {
     let mut allowed: Vec<u32> = Vec::new();
     let mut seen: BTreeMap<&str, &CudaInfo> = BTreeMap::new();
     let mut driven: BTreeMap<&str, Driven> = BTreeMap::new();
@@ -115,113 +123,131 @@ fn described(topology: Topology, group: Grouping, ranks: &[(usize, Share)]) -> H
         seen.extend(share.seen.iter().map(|gpu| (gpu.uuid.as_str(), gpu)));
         for (uuid, host_core) in &share.driven {
             // A rank that is shown GPUs of its own numbers them its own way.
-            let its = share.seen.iter().find(|gpu| gpu.uuid == *uuid);
-            let its = its.and_then(|gpu| DriverGpu::try_from(gpu).ok());
-            let device = its.map_or(String::new(), |gpu| gpu.device_name());
-            let (rank, host_core) = (*rank, *host_core);
+            let gpu = share.seen.iter().find(|gpu| gpu.uuid == *uuid);
+            let device = gpu
+                .and_then(|gpu| DriverGpu::try_from(gpu).ok())
+                .map_or(String::new(), |gpu| gpu.device_name());
             let found = Driven {
-                rank,
+                rank: *rank,
                 device,
-                host_core,
+                host_core: *host_core,
             };
             driven.insert(uuid, found);
         }
     }
     let topology = topology.with_allowed_pus(&allowed);
-    let mut seen: Vec<&CudaInfo> = seen.into_values().collect();
-    seen.retain(|gpu| DriverGpu::try_from(*gpu).is_ok());
-    seen.sort_by_key(|gpu| (gpu.ordinal, gpu.pci_bus_id.clone()));
-    let mut host = Host::new(&topology, group, joined(&topology, seen.iter().copied()));
+    let mut known: Vec<&CudaInfo> = seen.into_values().collect();
+    known.retain(|gpu| DriverGpu::try_from(*gpu).is_ok());
+    known.sort_by_key(|gpu| (gpu.ordinal, gpu.pci_bus_id.clone()));
+    let gpus = join_gpus(&topology, known.iter().copied());
+    let mut host = HostReport::new(&topology, group, gpus);
     // The driver's GPUs come first, in the order given.
-    for (gpu, info) in host.gpus.iter_mut().zip(seen) {
+    for (gpu, info) in host.gpus.iter_mut().zip(known) {
         gpu.driven = driven.remove(info.uuid.as_str());
     }
     host.host = ranks.first().map(|(_, share)| share.host.clone());
-    let rank = |(rank, share): &(usize, Share)| Rank {
-        rank: *rank,
-        devices: share.devices.clone(),
-    };
-    host.ranks = ranks.iter().map(rank).collect();
+    for (rank, share) in ranks {
+        host.ranks.push(RankReport {
+            rank: *rank,
+            devices: share.devices.clone(),
+        });
+    }
     host
 }
 
-/// Hosts of a made-up job: two alike with two ranks each, dealt in turns, and one with a GPU.
+/// Hosts of a made-up job, for tests.
 #[cfg(test)]
-pub fn made_up() -> Vec<Host> {
-    let share = |host: &str, cores: &[u32], driven: &[(CudaInfo, u32)]| Share {
-        host: host.to_owned(),
-        allowed_pus: cores
-            .iter()
-            .chain(driven.iter().map(|(_, core)| core))
-            .flat_map(|core| [2 * core, 2 * core + 1])
-            .collect(),
-        devices: vec![Device {
-            name: "cpu0".to_owned(),
-            kind: None,
-            cores: cores.to_vec(),
-            pinned: true,
-        }],
-        seen: driven.iter().map(|(gpu, _)| gpu.clone()).collect(),
-        driven: driven
-            .iter()
-            .map(|(g, core)| (g.uuid.clone(), *core))
-            .collect(),
-    };
-    let twin = |host: &str, ranks: [usize; 2]| {
-        let shares = [share(host, &[0, 1], &[]), share(host, &[2, 3], &[])];
+pub mod made_up {
+    use super::*;
+
+    /// Makes two alike hosts with two ranks each, dealt in turns, and one with two GPUs.
+    pub fn make_test_hosts() -> Vec<HostReport> {
+        let topology = Topology::from_synthetic("core:4 pu:2").expect("a topology");
+        // Each rank is shown a GPU of its own, its number 0.
+        let shares = [
+            make_share("c", &[0], &[(make_gpu("0000:17:00.0"), 1)]),
+            make_share("c", &[2], &[(make_gpu("0000:65:00.0"), 3)]),
+        ];
+        let ranks: Vec<_> = [4, 5].into_iter().zip(shares).collect();
+        let unlike = describe_host(topology, Grouping::Auto, &ranks);
+        vec![make_twin("a", [0, 2]), make_twin("b", [1, 3]), unlike]
+    }
+
+    fn make_share(host: &str, cores: &[u32], driven: &[(CudaInfo, u32)]) -> RankShare {
+        let all_cores = cores.iter().chain(driven.iter().map(|(_, core)| core));
+        RankShare {
+            host: host.to_owned(),
+            allowed_pus: all_cores
+                .flat_map(|core| [2 * core, 2 * core + 1])
+                .collect(),
+            devices: vec![CoreDevice {
+                name: "cpu0".to_owned(),
+                kind: None,
+                cores: cores.to_vec(),
+                pinned: true,
+            }],
+            seen: driven.iter().map(|(gpu, _)| gpu.clone()).collect(),
+            driven: driven
+                .iter()
+                .map(|(gpu, core)| (gpu.uuid.clone(), *core))
+                .collect(),
+        }
+    }
+
+    fn make_twin(host: &str, ranks: [usize; 2]) -> HostReport {
+        let shares = [
+            make_share(host, &[0, 1], &[]),
+            make_share(host, &[2, 3], &[]),
+        ];
         let topology = Topology::from_synthetic("pack:2 core:2 pu:2");
         let ranks: Vec<_> = ranks.into_iter().zip(shares).collect();
-        described(topology.expect("a topology"), Grouping::Auto, &ranks)
-    };
-    let gpu = |bus: &str| CudaInfo {
-        ordinal: 0,
-        name: "GPU model".to_owned(),
-        uuid: format!("GPU-{bus}"),
-        pci_bus_id: bus.to_owned(),
-        compute_capability: (9, 0),
-        memory_bytes: 1 << 34,
-        multiprocessors: 100,
-        clock_hz: None,
-        peak_f64_flops_per_s: None,
-        peak_f32_flops_per_s: None,
-        is_slice: false,
-    };
-    let topology = Topology::from_synthetic("core:4 pu:2").expect("a topology");
-    // Each rank is shown a GPU of its own, its number 0.
-    let shares = [
-        share("c", &[0], &[(gpu("0000:17:00.0"), 1)]),
-        share("c", &[2], &[(gpu("0000:65:00.0"), 3)]),
-    ];
-    let ranks: Vec<_> = [4, 5].into_iter().zip(shares).collect();
-    let unlike = described(topology, Grouping::Auto, &ranks);
-    vec![twin("a", [0, 2]), twin("b", [1, 3]), unlike]
+        describe_host(topology.expect("a topology"), Grouping::Auto, &ranks)
+    }
+
+    fn make_gpu(bus: &str) -> CudaInfo {
+        CudaInfo {
+            ordinal: 0,
+            name: "GPU model".to_owned(),
+            uuid: format!("GPU-{bus}"),
+            pci_bus_id: bus.to_owned(),
+            compute_capability: (9, 0),
+            memory_bytes: 1 << 34,
+            multiprocessors: 100,
+            clock_hz: None,
+            peak_f64_flops_per_s: None,
+            peak_f32_flops_per_s: None,
+            is_slice: false,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::made_up::make_test_hosts;
     use super::*;
     use isochron::comm::LocalComm;
 
     #[test]
     fn a_host_has_the_cores_and_the_gpus_of_all_its_ranks() {
-        let hosts = made_up();
+        let hosts = make_test_hosts();
         assert_eq!(hosts[0].tree.cores, [0, 1, 2, 3]);
         let devices: Vec<_> = hosts[1].devices().collect();
         assert_eq!((devices[0].0, devices[1].0), (1, 3));
         assert_eq!(devices[1].1.cores, [2, 3]);
-        let driven = |i: usize| hosts[2].gpus[i].driven.as_ref().expect("a rank");
-        assert_eq!((driven(0).rank, driven(0).host_core), (4, 1));
-        assert_eq!((driven(1).rank, driven(1).host_core), (5, 3));
-        assert_eq!((&*driven(0).device, &*driven(1).device), ("cuda0", "cuda0"));
+        let gpus = hosts[2].gpus.iter();
+        let driven: Vec<_> = gpus.filter_map(|gpu| gpu.driven.as_ref()).collect();
+        assert_eq!((driven[0].rank, driven[0].host_core), (4, 1));
+        assert_eq!((driven[1].rank, driven[1].host_core), (5, 3));
+        assert_eq!((&*driven[0].device, &*driven[1].device), ("cuda0", "cuda0"));
         assert_eq!(hosts[2].role(3), "host of rank 5 cuda0");
         assert_eq!(hosts[2].caption(), "c, ranks 4-5");
     }
 
     #[test]
     fn hosts_travel_as_they_are() {
-        for host in made_up() {
+        for host in make_test_hosts() {
             let text = serde_json::to_string(&host).expect("JSON");
-            let read: Host = serde_json::from_str(&text).expect("a host");
+            let read: HostReport = serde_json::from_str(&text).expect("a host");
             assert_eq!(read, host);
         }
     }
@@ -229,7 +255,7 @@ mod tests {
     #[test]
     fn one_process_is_one_rank_with_all_that_it_may_use() {
         let comm = LocalComm::new();
-        let hosts = hosts(&comm, Grouping::Node).expect("this host");
+        let hosts = describe_hosts(&comm, Grouping::Node).expect("this host");
         assert_eq!(hosts.len(), 1);
         assert_eq!(hosts[0].host.as_deref(), Some(comm.host()));
         let here = Topology::discover().expect("this host");

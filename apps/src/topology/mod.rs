@@ -1,4 +1,4 @@
-//! `isochron topology`: what the hosts of a job have, and the devices that its ranks would make of them.
+//! `isochron topology`: the hosts of a job with the devices that its ranks would make of them.
 
 mod boxes;
 mod host;
@@ -15,25 +15,25 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output;
-use host::Host;
-pub use host::ranges;
+use host::HostReport;
+pub use host::ranges_text;
 
-/// Which host to show, and how.
+/// The hosts to show, and the form.
 #[derive(Args)]
-pub struct Arguments {
+pub struct TopologyArguments {
     /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node
     #[arg(long, default_value_t = Grouping::default())]
     group: Grouping,
-    /// Show this host as so many ranks would share it; without it, all hosts as the ranks of the job do
+    /// Show this host as N ranks would share it [default: all hosts, as the ranks of the job share them]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     ranks_per_host: Option<u16>,
-    /// Show the host that was saved in this file (hwloc's XML, as of `lstopo host.xml`)
+    /// Show the host saved in this file (hwloc's XML, as `lstopo host.xml` writes it)
     #[arg(long, value_name = "FILE", conflicts_with = "synthetic")]
     file: Option<PathBuf>,
     /// Show a made-up host, in hwloc's notation: "pack:2 numa:2 l3:1 core:8 pu:2"
     #[arg(long, value_name = "TEXT")]
     synthetic: Option<String>,
-    /// Draw the host into this file (SVG)
+    /// Draw the hosts into this file (SVG)
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print JSON
@@ -46,13 +46,13 @@ const SCHEMA: u32 = 2;
 
 /// The document for scripts.
 #[derive(Serialize)]
-struct Document<'a> {
+struct TopologyDocument<'a> {
     schema: u32,
-    nodes: &'a [Host],
+    nodes: &'a [HostReport],
 }
 
-impl Arguments {
-    /// Whether what is wanted are the hosts of the job, as its ranks share them, and not a host that is planned with.
+impl TopologyArguments {
+    /// Returns `true` if the hosts of the job are wanted, not one host as a number of ranks would share it.
     pub fn is_of_job(&self) -> bool {
         self.file.is_none() && self.synthetic.is_none() && self.ranks_per_host.is_none()
     }
@@ -62,45 +62,43 @@ impl Arguments {
 ///
 /// # Collective
 /// All ranks.
-pub fn run_on_ranks(comm: &dyn Comm, arguments: &Arguments) -> Result<(), Failure> {
-    let hosts = job::hosts(comm, arguments.group)?;
+pub fn run_on_ranks(comm: &dyn Comm, arguments: &TopologyArguments) -> Result<(), Failure> {
+    let hosts = job::describe_hosts(comm, arguments.group)?;
     match comm.rank() {
-        0 => output::write(&shown(&hosts, arguments)?),
+        0 => output::print(&show_hosts(&hosts, arguments)?),
         _ => Ok(()),
     }
 }
 
-/// Shows a host that is planned with.
-pub fn run(arguments: &Arguments) -> Result<String, Failure> {
-    let topology = topology(arguments)?;
+/// Shows one host as a number of ranks would share it.
+pub fn run(arguments: &TopologyArguments) -> Result<String, Failure> {
+    let topology = read_topology(arguments)?;
     let ranks = usize::from(arguments.ranks_per_host.unwrap_or(1));
-    let mut host = job::planned(&topology, arguments.group, ranks);
+    let mut host = job::plan_host(&topology, arguments.group, ranks);
     if topology.is_this_system() {
         host.host = Some(LocalComm::new().host().to_owned());
         host.look_for_blas();
     }
-    shown(&[host], arguments)
+    show_hosts(&[host], arguments)
 }
 
-fn shown(hosts: &[Host], arguments: &Arguments) -> Result<String, Failure> {
+fn show_hosts(hosts: &[HostReport], arguments: &TopologyArguments) -> Result<String, Failure> {
     if let Some(path) = &arguments.svg {
-        output::file(path, &picture::svg(hosts))?;
+        output::write_file(path, &picture::draw_hosts(hosts))?;
     }
     if arguments.json {
-        return output::json(&Document {
+        return output::json_line(&TopologyDocument {
             schema: SCHEMA,
             nodes: hosts,
         });
     }
-    Ok(tree::text(hosts))
+    Ok(tree::draw_trees(hosts))
 }
 
-fn topology(arguments: &Arguments) -> Result<Topology, Failure> {
+fn read_topology(arguments: &TopologyArguments) -> Result<Topology, Failure> {
     if let Some(path) = &arguments.file {
-        let at =
-            |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
-        let xml = std::fs::read_to_string(path).map_err(|error| at(&error))?;
-        return Topology::from_xml(&xml).map_err(|error| at(&error));
+        let xml = std::fs::read_to_string(path).map_err(|error| Failure::of_file(path, error))?;
+        return Topology::from_xml(&xml).map_err(|error| Failure::of_file(path, error));
     }
     match &arguments.synthetic {
         Some(text) => Topology::from_synthetic(text).map_err(Failure::input),

@@ -1,56 +1,56 @@
 //! Hosts as trees in the terminal.
 
-use super::boxes::{Labelled, labelled, merged};
-use super::host::{Host, Rank, ranges};
-use crate::table::Table;
+use super::boxes::{Labelled, label_host};
+use super::host::{HostReport, RankReport, ranges_text};
+use crate::table::TextTable;
 
-/// One tree after the other, each under its name and ranks where there are several; a host that is like an earlier one but
-/// for these is not drawn again.
-pub fn text(hosts: &[Host]) -> String {
+/// Draws hosts as trees. Of several, each has its name and ranks above it, and one that is otherwise like an earlier one is
+/// only named.
+pub fn draw_trees(hosts: &[HostReport]) -> String {
     match hosts {
-        [host] if host.ranks.len() == 1 || !host.topology.this_system => return one(host),
+        [host] if host.ranks.len() == 1 || !host.topology.this_system => return draw_tree(host),
         _ => {}
     }
-    let likenesses: Vec<String> = hosts.iter().map(likeness).collect();
+    let likenesses: Vec<String> = hosts.iter().map(draw_anonymously).collect();
     let shown = hosts.iter().enumerate().map(|(i, host)| {
         let first = likenesses.iter().position(|other| *other == likenesses[i]);
         let caption = host.caption();
         match first.filter(|&first| first < i) {
             Some(first) => format!("{caption}: as {}\n", hosts[first].caption()),
-            None => format!("{caption}:\n{}", one(host)),
+            None => format!("{caption}:\n{}", draw_tree(host)),
         }
     });
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// The text of a host without what tells it from others of its build.
-fn likeness(host: &Host) -> String {
+/// Draws a host without the figures in which hosts of one build differ.
+fn draw_anonymously(host: &HostReport) -> String {
     let mut host = host.clone();
     host.memory_available_bytes = None;
     let numbers: Vec<usize> = host.ranks.iter().map(|rank| rank.rank).collect();
-    let place = |rank: usize| numbers.iter().position(|&number| number == rank);
-    for rank in &mut host.ranks {
-        rank.rank = place(rank.rank).unwrap_or_default();
+    let driven = host.gpus.iter_mut().filter_map(|gpu| gpu.driven.as_mut());
+    let drivers = driven.map(|driven| &mut driven.rank);
+    let ranks = host.ranks.iter_mut().map(|rank| &mut rank.rank);
+    for rank in ranks.chain(drivers) {
+        let place = numbers.iter().position(|number| number == rank);
+        *rank = place.unwrap_or_default();
     }
-    for driven in host.gpus.iter_mut().filter_map(|gpu| gpu.driven.as_mut()) {
-        driven.rank = place(driven.rank).unwrap_or_default();
-    }
-    one(&host)
+    draw_tree(&host)
 }
 
-/// The tree with the device of each part beside it, the devices, and what else there is to say.
-fn one(host: &Host) -> String {
+/// Draws the tree with the device of each part next to it, then lists the devices and other facts.
+fn draw_tree(host: &HostReport) -> String {
     let mut lines = Vec::new();
-    add(&merged(labelled(host)), "", "", &mut lines);
-    let width = lines.iter().map(|(left, _)| left.chars().count()).max();
-    let width = width.unwrap_or(0);
+    add_part(&label_host(host).merge_cores(), "", "", &mut lines);
+    let widths = lines.iter().map(|(left, _)| left.chars().count());
+    let width = widths.max().unwrap_or(0);
     let mut text = String::new();
     for (left, role) in &lines {
         let line = format!("{left:<width$}  {role}");
         text += line.trim_end();
         text.push('\n');
     }
-    text += &format!("\n{}", devices(host));
+    text += &format!("\n{}", device_table(host));
     if let Some(bytes) = host.memory_available_bytes {
         let available = isochron_devices::topology::size_text(bytes);
         text += &format!("\nmemory available: {available}\n");
@@ -67,10 +67,10 @@ fn one(host: &Host) -> String {
     text
 }
 
-/// Adds the lines of a part: the first after `first`, those of its parts after `rest`.
-fn add(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, String)>) {
-    let words = part.memory.iter().chain(&part.facts).cloned();
-    let words: Vec<String> = std::iter::once(part.title.clone()).chain(words).collect();
+/// Adds the lines of a part: its own behind `first`, those of its parts behind `rest`.
+fn add_part(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, String)>) {
+    let facts = part.memory.iter().chain(&part.facts).cloned();
+    let words: Vec<String> = std::iter::once(part.title.clone()).chain(facts).collect();
     lines.push((format!("{first}{}", words.join(", ")), part.role.clone()));
     for (i, child) in part.parts.iter().enumerate() {
         let (branch, below) = if i + 1 == part.parts.len() {
@@ -78,7 +78,7 @@ fn add(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, String
         } else {
             ("├─ ", "│  ")
         };
-        add(
+        add_part(
             child,
             &format!("{rest}{branch}"),
             &format!("{rest}{below}"),
@@ -87,25 +87,25 @@ fn add(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, String
     }
 }
 
-fn devices(host: &Host) -> Table {
-    let mut table = Table::new(3, &["device", "cores", "threads"]);
-    for Rank { rank, devices } in &host.ranks {
+fn device_table(host: &HostReport) -> TextTable {
+    let mut table = TextTable::new(3, &["device", "cores", "threads"]);
+    for RankReport { rank, devices } in &host.ranks {
         for device in devices {
             let pinned = match (host.topology.this_system, device.pinned) {
                 (false, _) => "",
                 (true, true) => ", pinned",
                 (true, false) => ", not pinned",
             };
-            table.row(vec![
+            table.add_row(vec![
                 host.device_name(*rank, &device.name),
-                ranges(&device.cores),
+                ranges_text(&device.cores),
                 format!("{}{pinned}", device.cores.len()),
             ]);
         }
         let gpus = host.gpus.iter();
         let driven = gpus.filter_map(|gpu| Some((gpu, gpu.driven.as_ref()?)));
         for (gpu, driven) in driven.filter(|(_, driven)| driven.rank == *rank) {
-            table.row(vec![
+            table.add_row(vec![
                 host.device_name(*rank, &driven.device),
                 driven.host_core.to_string(),
                 format!("1, host core of GPU {}", gpu.info.bus_id),
@@ -117,13 +117,14 @@ fn devices(host: &Host) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::job::{made_up, planned};
+    use super::super::job::made_up::make_test_hosts;
+    use super::super::job::plan_host;
     use super::*;
     use isochron_devices::{Grouping, Topology};
 
-    fn shown(xml: &str, ranks: usize) -> String {
+    fn draw_saved(xml: &str, ranks: usize) -> String {
         let topology = Topology::from_xml(xml).expect("a topology");
-        text(&[planned(&topology, Grouping::Auto, ranks)])
+        draw_trees(&[plan_host(&topology, Grouping::Auto, ranks)])
     }
 
     #[test]
@@ -146,13 +147,13 @@ rank 1 cpu0   9-15   7
 rank 1 cuda0  8      1, host core of GPU 0000:81:00.0
 note: another machine's topology: nothing of it can be bound to or measured
 ";
-        assert_eq!(shown(xml, 2), expected);
+        assert_eq!(draw_saved(xml, 2), expected);
     }
 
     #[test]
     fn hosts_follow_each_other_and_twins_are_drawn_once() {
-        let mut hosts = made_up();
-        let text = text(&hosts);
+        let mut hosts = make_test_hosts();
+        let text = draw_trees(&hosts);
         let expected = "\
 a, ranks 0,2:
 host 1 GiB, NUMA 0 1 GiB
@@ -168,12 +169,12 @@ host 1 GiB, NUMA 0 1 GiB
         }
         // Another division of the same cores is not the same.
         hosts[1].ranks[0].devices[0].cores = vec![0];
-        assert!(!super::text(&hosts).contains("as a"));
+        assert!(!draw_trees(&hosts).contains("as a"));
     }
 
     #[test]
     fn kinds_of_cores_are_named() {
-        let text = shown(
+        let text = draw_saved(
             include_str!("../../../devices/tests/topologies/hybrid.xml"),
             1,
         );

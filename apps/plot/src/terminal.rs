@@ -1,91 +1,97 @@
 //! A plot in characters.
 
-use super::{Axis, Plot};
+use crate::axis::LinearAxis;
+use crate::plots::Plot;
 
-/// Characters of the plot's area.
+/// Characters of the area inside the axes.
 const WIDTH: usize = 72;
 const HEIGHT: usize = 20;
 
-/// What a measurement looks like.
+/// Characters to the left of that area.
+const MARGIN: usize = 8;
+
+/// The character of a measurement.
 const MARK: char = 'o';
 
-/// The plot in lines that end in a newline, with its legend. Where curves lie on each other the first
-/// is seen, and a measurement before all of them.
-pub fn terminal(plot: &Plot) -> String {
+/// Draws a plot in lines that end in a newline, with its legend.
+///
+/// Where curves cover each other, the first one is seen; a measurement covers all of them.
+#[must_use]
+pub fn draw_in_terminal(plot: &Plot) -> String {
     let (x, y) = plot.axes();
-    let mut canvas = Canvas::new();
+    let mut grid = CharGrid {
+        x,
+        y,
+        cells: vec![vec![' '; WIDTH]; HEIGHT],
+    };
     for curve in plot.curves.iter().rev() {
         for pair in curve.points.windows(2) {
-            let [from, to] = [pair[0], pair[1]].map(|point| place(&x, &y, point));
-            canvas.line(from, to, curve.symbol);
+            grid.draw_line(grid.place(pair[0]), grid.place(pair[1]), curve.symbol);
         }
     }
     for mark in &plot.marks {
-        let (column, row) = place(&x, &y, (mark.x, mark.y));
-        canvas.cells[row][column] = MARK;
+        let (column, row) = grid.place((mark.x, mark.y));
+        grid.cells[row][column] = MARK;
     }
     let mut text = format!("{}\n{}\n", plot.title, y.title(plot.y_name));
-    text += &canvas.framed(&x, &y);
+    text += &grid.with_axes();
     text += &format!("{:>1$}\n", x.title(plot.x_name), MARGIN + 1 + WIDTH);
     let curves = plot.curves.iter();
     let names = curves.map(|curve| format!("{} {}", curve.symbol, curve.name));
-    let names: Vec<String> = std::iter::once(format!("{MARK} measured"))
+    let legend: Vec<String> = std::iter::once(format!("{MARK} measured"))
         .chain(names)
         .collect();
-    text + &format!("{}\n", names.join("   "))
+    text + &format!("{}\n", legend.join("   "))
 }
 
-/// Characters to the left of the plot's area.
-const MARGIN: usize = 8;
-
-struct Canvas {
-    /// From top to bottom.
+/// The characters inside the axes.
+struct CharGrid {
+    x: LinearAxis,
+    y: LinearAxis,
+    /// Rows from top to bottom.
     cells: Vec<Vec<char>>,
 }
 
-/// Column and row of a point.
-fn place(x: &Axis, y: &Axis, point: (f64, f64)) -> (usize, usize) {
-    let across = |part: f64, cells: usize| (part * (cells - 1) as f64).round() as usize;
-    (
-        across(x.part(point.0), WIDTH),
-        HEIGHT - 1 - across(y.part(point.1), HEIGHT),
-    )
-}
-
-impl Canvas {
-    fn new() -> Self {
-        Self {
-            cells: vec![vec![' '; WIDTH]; HEIGHT],
-        }
+impl CharGrid {
+    /// Returns the column and the row of a point.
+    fn place(&self, point: (f64, f64)) -> (usize, usize) {
+        (
+            nearest_cell(self.x.fraction(point.0), WIDTH),
+            HEIGHT - 1 - nearest_cell(self.y.fraction(point.1), HEIGHT),
+        )
     }
 
-    fn line(&mut self, from: (usize, usize), to: (usize, usize), symbol: char) {
+    fn draw_line(&mut self, from: (usize, usize), to: (usize, usize), symbol: char) {
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).max(1);
-        let between = |a: usize, b: usize, step: usize| (a * (steps - step) + b * step) / steps;
         for step in 0..=steps {
-            let (column, row) = (between(from.0, to.0, step), between(from.1, to.1, step));
+            let column = (from.0 * (steps - step) + to.0 * step) / steps;
+            let row = (from.1 * (steps - step) + to.1 * step) / steps;
             self.cells[row][column] = symbol;
         }
     }
 
-    /// The plot's area with its axes.
-    fn framed(&self, x: &Axis, y: &Axis) -> String {
-        let mut beside = vec![String::new(); HEIGHT];
-        for (value, text) in y.numbers() {
-            beside[place(x, y, (0.0, value)).1] = text;
+    /// Returns the characters with the axes around them.
+    fn with_axes(&self) -> String {
+        let mut labels = vec![String::new(); HEIGHT];
+        for (value, text) in self.y.numbers() {
+            labels[self.place((0.0, value)).1] = text;
         }
         let mut lines = String::new();
-        for (row, label) in self.cells.iter().zip(&beside) {
+        for (row, label) in self.cells.iter().zip(&labels) {
             let joint = if label.is_empty() { '│' } else { '┤' };
             let row: String = row.iter().collect();
             lines += format!("{label:>MARGIN$}{joint}{row}").trim_end();
             lines.push('\n');
         }
+        lines + &self.horizontal_axis()
+    }
+
+    fn horizontal_axis(&self) -> String {
         let mut rule = vec!['─'; WIDTH];
         // A number ends at its place and must not reach the one before.
         let mut below = String::new();
-        for (value, text) in x.numbers() {
-            let column = place(x, y, (value, 0.0)).0;
+        for (value, text) in self.x.numbers() {
+            let column = self.place((value, 0.0)).0;
             rule[column] = '┬';
             let end = MARGIN + 2 + column;
             let used = below.chars().count();
@@ -94,29 +100,36 @@ impl Canvas {
             }
         }
         let rule: String = rule.into_iter().collect();
-        lines + &format!("{:>MARGIN$}└{rule}\n{below}\n", "")
+        format!("{:>MARGIN$}└{rule}\n{below}\n", "")
     }
+}
+
+fn nearest_cell(fraction: f64, cells: usize) -> usize {
+    (fraction * (cells - 1) as f64).round() as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::{Curve, Mark};
+    use crate::plots::{Curve, Mark};
 
-    #[test]
-    fn a_rising_line_goes_from_corner_to_corner() {
-        let curve = |symbol, y| Curve {
+    fn rising_line(symbol: char) -> Curve {
+        Curve {
             name: "line".to_owned(),
             symbol,
             color: "#000",
             dashed: false,
-            points: vec![(0.0, 0.0), (10.0, y)],
-        };
+            points: vec![(0.0, 0.0), (10.0, 10.0)],
+        }
+    }
+
+    #[test]
+    fn a_rising_line_goes_from_corner_to_corner() {
         let plot = Plot {
             title: "title".to_owned(),
             x_name: "size",
             y_name: "speed",
-            curves: vec![curve('*', 10.0), curve('+', 10.0)],
+            curves: vec![rising_line('*'), rising_line('+')],
             marks: vec![Mark {
                 x: 10.0,
                 y: 5.0,
@@ -124,7 +137,7 @@ mod tests {
                 high: 5.0,
             }],
         };
-        let text = terminal(&plot);
+        let text = draw_in_terminal(&plot);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["title", "speed"]);
         assert!(

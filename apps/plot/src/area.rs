@@ -1,0 +1,71 @@
+//! The rectangle inside the axes of a plot, with its frame and legend.
+
+use crate::svg::{Anchor, Svg};
+
+/// The rectangle inside the axes, in pixels.
+#[derive(Debug, Clone, Copy)]
+pub struct Area {
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+/// A number of an axis: its position as a fraction of the axis, and its text.
+pub type Tick = (f64, String);
+
+/// The texts around a plot.
+pub struct Titles<'a> {
+    pub above: &'a str,
+    pub x: &'a str,
+    pub y: &'a str,
+}
+
+impl Area {
+    /// Returns the pixel of a point that is given as fractions of both axes.
+    pub fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (self.left + x * self.width, self.bottom() - y * self.height)
+    }
+
+    pub fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    pub fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    /// Draws titles, grid, numbers and both axes.
+    pub fn draw_frame(
+        &self,
+        svg: &mut Svg,
+        titles: &Titles<'_>,
+        x_ticks: &[Tick],
+        y_ticks: &[Tick],
+    ) {
+        let middle = self.left + self.width / 2.0;
+        svg.text((middle, self.top - 14.0), Anchor::Middle, titles.above);
+        for (fraction, text) in x_ticks {
+            let (x, _) = self.place((*fraction, 0.0));
+            svg.grid_line((x, self.top), (x, self.bottom()));
+            svg.text((x, self.bottom() + 18.0), Anchor::Middle, text);
+        }
+        for (fraction, text) in y_ticks {
+            let (_, y) = self.place((0.0, *fraction));
+            svg.grid_line((self.left, y), (self.right(), y));
+            svg.text((self.left - 8.0, y + 4.0), Anchor::End, text);
+        }
+        svg.text((middle, self.bottom() + 40.0), Anchor::Middle, titles.x);
+        svg.upward_text((self.left - 60.0, self.top + self.height / 2.0), titles.y);
+        let corner = (self.left, self.bottom());
+        svg.line((self.left, self.top), corner, "black");
+        svg.line(corner, (self.right(), self.bottom()), "black");
+    }
+
+    /// Draws the name of entry `index` of the legend; returns the middle of its sample, which is 24 pixels wide.
+    pub fn draw_legend_name(&self, svg: &mut Svg, index: usize, name: &str) -> (f64, f64) {
+        let (x, y) = (self.right() + 16.0, self.top + 10.0 + 20.0 * index as f64);
+        svg.text((x + 32.0, y + 4.0), Anchor::Start, name);
+        (x + 12.0, y)
+    }
+}

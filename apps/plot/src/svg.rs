@@ -1,0 +1,178 @@
+//! A Scalable Vector Graphics document.
+
+use std::fmt::Write as _;
+
+/// An SVG document under construction, on a white background.
+///
+/// Coordinates and lengths are pixels, `x` to the right and `y` downwards; pairs are `(x, y)` or `(width, height)`.
+/// Text and titles may hold any characters.
+#[derive(Debug, Clone)]
+pub struct Svg {
+    text: String,
+}
+
+/// The point of a line of text that lies at the given position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// Its start.
+    Start,
+    /// Its middle.
+    Middle,
+    /// Its end.
+    End,
+}
+
+/// The look of a line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stroke {
+    /// Its colour.
+    pub color: &'static str,
+    /// Its width.
+    pub width: f64,
+    /// `true` for an interrupted line.
+    pub dashed: bool,
+}
+
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Middle => "middle",
+            Self::End => "end",
+        }
+    }
+}
+
+impl Svg {
+    /// Begins a document of this size, with text of `font_size` pixels.
+    #[must_use]
+    pub fn new(width: f64, height: f64, font_size: u32) -> Self {
+        let text = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"{font_size}\">\n\
+             <rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>\n"
+        );
+        Self { text }
+    }
+
+    /// Ends the document and returns it.
+    #[must_use]
+    pub fn finish(self) -> String {
+        self.text + "</svg>\n"
+    }
+
+    fn add(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{element}");
+    }
+
+    /// Adds a line of text.
+    pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+        let (anchor, text) = (anchor.name(), escape(text));
+        self.add(format_args!(
+            "<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\">{text}</text>"
+        ));
+    }
+
+    /// Adds a line of text that runs upwards, its middle at the given position.
+    pub fn upward_text(&mut self, (x, y): (f64, f64), text: &str) {
+        let text = escape(text);
+        self.add(format_args!(
+            "<text transform=\"translate({x:.2} {y:.2}) rotate(-90)\" text-anchor=\"middle\">{text}</text>"
+        ));
+    }
+
+    /// Adds a straight line.
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), color: &str) {
+        self.add(format_args!(
+            "<line x1=\"{:.2}\" y1=\"{:.2}\" x2=\"{:.2}\" y2=\"{:.2}\" stroke=\"{color}\"/>",
+            from.0, from.1, to.0, to.1
+        ));
+    }
+
+    /// Adds a line of a grid.
+    pub fn grid_line(&mut self, from: (f64, f64), to: (f64, f64)) {
+        self.line(from, to, "#ddd");
+    }
+
+    /// Adds the vertical line of an interval at `x`, with ends of width `cap`.
+    pub fn whisker(&mut self, x: f64, (low, high): (f64, f64), cap: f64) {
+        let left = x - cap / 2.0;
+        self.add(format_args!(
+            "<path d=\"M{x:.2} {low:.2}V{high:.2}M{left:.2} {low:.2}h{cap}M{left:.2} {high:.2}h{cap}\" stroke=\"#333\"/>"
+        ));
+    }
+
+    /// Adds a line through points.
+    pub fn polyline(&mut self, points: &[(f64, f64)], stroke: &Stroke) {
+        let points = points.iter().map(|(x, y)| format!("{x:.2},{y:.2}"));
+        let points = points.collect::<Vec<_>>().join(" ");
+        let Stroke { color, width, .. } = stroke;
+        let dashes = if stroke.dashed {
+            " stroke-dasharray=\"7 4\""
+        } else {
+            ""
+        };
+        self.add(format_args!(
+            "<polyline points=\"{points}\" fill=\"none\" stroke-width=\"{width}\" stroke=\"{color}\"{dashes}/>"
+        ));
+    }
+
+    /// Adds a disc.
+    pub fn circle(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
+        self.add(format_args!(
+            "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{radius}\" fill=\"{fill}\"/>"
+        ));
+    }
+
+    /// Adds a filled rectangle without an outline.
+    pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+        self.add(format_args!(
+            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\"/>",
+            at.0, at.1, size.0, size.1
+        ));
+    }
+
+    /// Adds a filled rectangle with an outline and round corners.
+    pub fn outlined_rect(&mut self, at: (f64, f64), size: (f64, f64), fill: &str) {
+        self.add(format_args!(
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\" fill=\"{fill}\" stroke=\"#555\"/>",
+            at.0, at.1, size.0, size.1
+        ));
+    }
+}
+
+/// Returns text that cannot be taken for markup, without characters that no document may hold.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            _ if character.is_control() => escaped.push('\u{fffd}'),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_no_markup() {
+        let mut svg = Svg::new(10.0, 10.0, 13);
+        svg.text((1.0, 2.0), Anchor::End, "a<b>&\"c\"\u{1}");
+        svg.upward_text((1.0, 2.0), "<");
+        let text = svg.finish();
+        assert!(
+            text.contains(">a&lt;b&gt;&amp;&quot;c&quot;\u{fffd}</text>"),
+            "{text}"
+        );
+        assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
+        assert_eq!(text.matches("<text ").count(), 2);
+    }
+}
