@@ -13,7 +13,7 @@ use std::process::Command;
 use isochron_tests::emulator::{
     driver_is_installed, emulate, incomplete_driver, replace_driver, slice_uuid,
 };
-use isochron_tests::launch::{HANGS, Outcome, libraries, run};
+use isochron_tests::launch::{HANGS, Outcome, is_whole, libraries, run};
 
 fn cases(case: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_isochron-cuda-cases"));
@@ -32,14 +32,30 @@ fn emulated(case: &str, settings: &[(&str, &str)]) -> Outcome {
     run(command, HANGS)
 }
 
-/// Runs a case under every schedule: a wait that is missing shows in one of them.
-fn under_every_schedule(case: &str, memory: &str) {
-    for schedule in ["threads", "late", "early"] {
+/// Runs a case under schedules of the emulator: a wait that is missing shows in one of them.
+fn run_under(schedules: &[&str], case: &str, memory: &str) {
+    for schedule in schedules {
         let output = emulated(case, &[("MEMORY", memory), ("SCHEDULE", schedule)]).success();
         assert!(
             output.contains("on Emulated CUDA device 0"),
             "{schedule}: {output}"
         );
+    }
+}
+
+const SCHEDULES: [&str; 3] = ["threads", "late", "early"];
+
+/// Runs a case under every schedule.
+fn under_every_schedule(case: &str, memory: &str) {
+    run_under(&SCHEDULES, case, memory);
+}
+
+/// Runs a case under one schedule by default, and under all with `cargo xtask test --all`.
+fn under_schedule(schedule: &str, case: &str, memory: &str) {
+    if is_whole() {
+        under_every_schedule(case, memory);
+    } else {
+        run_under(&[schedule], case, memory);
     }
 }
 
@@ -50,7 +66,7 @@ fn the_contract_holds_on_the_gpu_and_in_tiles() {
 
 #[test]
 fn the_contract_holds_on_a_paced_gpu() {
-    under_every_schedule("paced", "1M");
+    under_schedule("threads", "paced", "1M");
 }
 
 #[test]
@@ -65,37 +81,37 @@ fn every_element_type_is_exact() {
 
 #[test]
 fn every_element_type_is_exact_with_little_memory() {
-    under_every_schedule("little-memory", "1M");
+    under_schedule("late", "little-memory", "1M");
 }
 
 #[test]
 fn panels_that_may_not_be_pinned_are_not_gathered() {
-    under_every_schedule("narrow-limits", "1M");
+    under_schedule("early", "narrow-limits", "1M");
 }
 
 #[test]
 fn taken_memory_leads_to_smaller_tiles() {
-    under_every_schedule("taken-memory", "1M");
+    under_schedule("late", "taken-memory", "1M");
 }
 
 #[test]
 fn products_that_cublas_has_no_memory_for_are_computed_in_parts() {
-    under_every_schedule("refused-products", "1M");
+    under_schedule("early", "refused-products", "1M");
 }
 
 #[test]
 fn every_failing_call_ends_in_a_result_or_an_error_and_leaks_nothing() {
-    under_every_schedule("failures", "1M");
+    under_schedule("threads", "failures", "1M");
 }
 
 #[test]
 fn a_streamed_job_is_done_with_its_last_update() {
-    under_every_schedule("last-update", "2M");
+    under_schedule("late", "last-update", "2M");
 }
 
 #[test]
 fn less_host_memory_means_that_less_is_gathered() {
-    under_every_schedule("less-host-memory", "2M");
+    under_schedule("early", "less-host-memory", "2M");
 }
 
 #[test]

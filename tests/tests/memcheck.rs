@@ -1,4 +1,4 @@
-//! The whole path under valgrind: no invalid read or write, no use of what nobody has written, nothing lost.
+//! The whole path under valgrind, by default on one rank, and on two with `cargo xtask test --all`: no invalid read or write, no use of what nobody has written, nothing lost.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::emulator::emulate;
-use isochron_tests::launch::{HANGS, libraries, run};
+use isochron_tests::launch::{HANGS, is_whole, libraries, run};
 
 /// What a program under valgrind exits with that would have succeeded without errors in its use of memory.
 const ERRORS: &str = "--error-exitcode=99";
@@ -69,6 +69,9 @@ fn valgrind_finds_nothing_where_gpus_stream() {
 
 #[test]
 fn valgrind_finds_nothing_where_gpus_lack_memory() {
+    if !is_whole() {
+        return;
+    }
     cuda_case("taken-memory");
 }
 
@@ -87,6 +90,9 @@ fn valgrind_finds_nothing_in_a_multiplication_on_one_rank() {
 
 #[test]
 fn valgrind_finds_nothing_in_a_multiplication_on_two_ranks_with_gpus() {
+    if !is_whole() {
+        return;
+    }
     let [mpi, _] = libraries();
     let folder = tempfile::tempdir().expect("a folder");
     let words = "mxm --m 130 --n 170 --k 150 --block 32 --panel 32 --blas embedded --type c64 --op-a c --verify exact";
@@ -104,6 +110,9 @@ fn valgrind_finds_nothing_in_a_multiplication_on_two_ranks_with_gpus() {
 
 #[test]
 fn valgrind_finds_nothing_where_matrices_are_redistributed() {
+    if !is_whole() {
+        return;
+    }
     let [mpi, _] = libraries();
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().to_str().expect("a name");

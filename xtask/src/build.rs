@@ -1,12 +1,13 @@
 //! Release builds against one MPI library.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::machine;
 use crate::mpi::{Library, Mpi};
-use crate::probe::{Machine, Probe};
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
@@ -26,6 +27,8 @@ pub const ISOCHRON_AND_CASES: &[&str] = &[
 
 /// The campaigns.
 pub const BENCH: &[&str] = &["-p", "isochron-bench", "--bin", "isochron-bench"];
+/// Libraries, programs and tests of all packages.
+pub const EVERYTHING: &[&str] = &["--workspace", "--lib", "--bins", "--tests"];
 /// What stands for the CUDA driver and cuBLAS where there is no GPU.
 pub const EMULATOR: &[&str] = &["-p", "isochron-cuda-emulator", "--lib"];
 
@@ -38,11 +41,14 @@ pub const EMULATOR: &[&str] = &["-p", "isochron-cuda-emulator", "--lib"];
 /// When the library is not found, or the target directory cannot be written.
 pub fn prepare(workspace: &Workspace, library: Library) -> Result<Mpi> {
     let mpi = library
-        .find(&Machine)
+        .find()
         .with_context(|| format!("{} was not found", library.name()))?;
     let target = workspace.target(library);
+    if library == Library::Mpich && !target.exists() {
+        copy_products(&workspace.target(Library::OpenMpi), &target)?;
+    }
     let note = target.join("mpicc.txt");
-    let identity = identity(&mpi, &Machine);
+    let identity = identity(&mpi);
     if fs::read_to_string(&note).is_ok_and(|known| known == identity) {
         return Ok(mpi);
     }
@@ -57,9 +63,27 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<Mpi> {
     Ok(mpi)
 }
 
+/// Copies what another MPI library's release builds have produced: only the MPI bindings and their users differ.
+fn copy_products(from: &Path, to: &Path) -> Result<()> {
+    for folder in [".fingerprint", "build", "deps"] {
+        let source = from.join("release").join(folder);
+        if source.exists() {
+            fs::create_dir_all(to.join("release"))?;
+            // Cargo compares times, so they are kept.
+            execute(
+                Command::new("cp")
+                    .arg("-a")
+                    .arg(source)
+                    .arg(to.join("release")),
+            )?;
+        }
+    }
+    Ok(())
+}
+
 /// The compiler and what it runs: `-show` prints include and library folders under every MPI.
-fn identity(mpi: &Mpi, probe: &dyn Probe) -> String {
-    let shown = probe.output(&mpi.compiler, &["-show"]).unwrap_or_default();
+fn identity(mpi: &Mpi) -> String {
+    let shown = machine::output(&mpi.compiler, &["-show"]).unwrap_or_default();
     format!("{}\n{shown}", mpi.compiler)
 }
 
@@ -85,27 +109,4 @@ pub fn cargo(workspace: &Workspace, mpi: &Mpi, args: &[&str]) -> Command {
     let mut command = workspace.cargo(mpi.kind, args);
     mpi.apply(&mut command);
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::probe::Fake;
-
-    #[test]
-    fn another_compiler_or_another_version_is_another_identity() {
-        let mpi = |compiler: &str| Mpi {
-            kind: Library::OpenMpi,
-            compiler: compiler.to_owned(),
-            launcher: "mpirun".to_owned(),
-        };
-        let machine = |shown| Fake {
-            outputs: vec![("mpicc -show", shown)],
-            ..Fake::default()
-        };
-        let first = identity(&mpi("mpicc"), &machine("gcc -I/opt/4"));
-        assert_ne!(first, identity(&mpi("mpicc"), &machine("gcc -I/opt/5")));
-        assert_ne!(first, identity(&mpi("other"), &machine("gcc -I/opt/4")));
-        assert_eq!(first, identity(&mpi("mpicc"), &machine("gcc -I/opt/4")));
-    }
 }

@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use crate::build;
 use crate::install;
+use crate::machine;
 use crate::mpi::Library;
 use crate::needs::Goal;
-use crate::probe::{Machine, Probe};
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
@@ -25,7 +25,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         execute(&mut cargo(&["fmt", "--all", "--check"]))
     })?;
     steps.run("clippy", || {
-        let args = ["clippy", "--workspace", "--all-targets"];
+        // In release, as the tests, so that build scripts and macros are compiled once.
+        let args = ["clippy", "--release", "--workspace", "--all-targets"];
         execute(cargo(&args).args(["--", "-D", "warnings"]))
     })?;
     steps.run("dependency rules", || {
@@ -37,6 +38,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         // The program `isochron` would overwrite the pages of the library of the same name.
         let args = [
             "doc",
+            "--release",
             "--workspace",
             "--no-deps",
             "--exclude",
@@ -49,15 +51,16 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
 /// Installs the cargo tools that are missing.
 fn provide_tools(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     for (tool, component) in [("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")] {
-        if !Machine.runs(tool, &["--version"]) {
+        if !machine::runs(tool, &["--version"]) {
             steps.run(&format!("install {component}"), || {
                 execute(Command::new("rustup").args(["component", "add", component]))
             })?;
         }
     }
-    if !Machine.runs("cargo-deny", &["--version"]) {
+    if !machine::runs("cargo-deny", &["--version"]) {
         steps.run("install cargo-deny", || {
-            let args = ["install", "cargo-deny", "--locked"];
+            // Unoptimised: it runs for a second, and takes minutes to optimise.
+            let args = ["install", "--debug", "cargo-deny", "--locked"];
             execute(&mut workspace.cargo(Library::OpenMpi, &args))
         })?;
     }

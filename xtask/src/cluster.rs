@@ -10,9 +10,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::install;
+use crate::machine;
 use crate::mpi::Library;
 use crate::needs::Goal;
-use crate::probe::{Machine, Probe};
 use crate::steps::Steps;
 use crate::workspace::Workspace;
 
@@ -38,8 +38,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, args: &[String]) -> Result<
     for library in [Library::OpenMpi, Library::Mpich] {
         let name = format!("ISOCHRON_MPIRUN_{}", library.suffix());
         if let Some(mpi) = library
-            .find(&Machine)
-            .filter(|_| Machine.variable(&name).is_none())
+            .find()
+            .filter(|_| machine::variable(&name).is_none())
         {
             command.env(name, mpi.launcher);
         }

@@ -4,9 +4,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::machine;
 use crate::needs::{Goal, Need, missing};
 use crate::packages::Manager;
-use crate::probe::{Machine, Probe};
 use crate::steps::{Steps, execute};
 
 /// Something required is missing, and we may not or cannot install it.
@@ -53,15 +53,14 @@ impl std::fmt::Display for CannotInstall {
 /// # Errors
 /// [`CannotInstall`] when something required stays missing.
 pub fn ensure(goal: Goal, steps: &mut Steps) -> Result<()> {
-    let probe = &Machine;
-    let mut needs = missing(goal, probe);
-    if let Route::Apt { sudo } = route(goal, &needs, probe) {
+    let mut needs = missing(goal);
+    if let Route::Apt { sudo } = route(goal, &needs) {
         // A failure shows in what is still missing afterwards.
         let outcome = steps.run("install system packages", || apt_get(&needs, sudo));
         if let Err(error) = outcome {
             eprintln!("warning: {error:#}");
         }
-        needs = missing(goal, probe);
+        needs = missing(goal);
     }
     match verdict(goal, needs) {
         Route::Refuse(needs) => Err(CannotInstall { needs }.into()),
@@ -75,16 +74,13 @@ pub fn ensure(goal: Goal, steps: &mut Steps) -> Result<()> {
 }
 
 /// Before installing: apt-get when something is missing and we may run it.
-fn route(goal: Goal, needs: &[Need], probe: &dyn Probe) -> Route {
-    if needs.is_empty() || !probe.runs("apt-get", &["--version"]) {
+fn route(goal: Goal, needs: &[Need]) -> Route {
+    if needs.is_empty() || !machine::runs("apt-get", &["--version"]) {
         return verdict(goal, needs.to_vec());
     }
-    if probe
-        .output("id", &["-u"])
-        .is_some_and(|id| id.trim() == "0")
-    {
+    if machine::output("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
         Route::Apt { sudo: false }
-    } else if probe.runs("sudo", &["-n", "true"]) {
+    } else if machine::runs("sudo", &["-n", "true"]) {
         Route::Apt { sudo: true }
     } else {
         verdict(goal, needs.to_vec())
@@ -123,85 +119,4 @@ fn apt_command(sudo: bool, words: &[&str]) -> Command {
         .args(["-q", "-o", "DPkg::Lock::Timeout=300"])
         .args(words);
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::probe::Fake;
-
-    const APT: (&str, &str) = ("apt-get --version", "apt 2.6.1");
-
-    fn machine(outputs: Vec<(&'static str, &'static str)>) -> Fake {
-        Fake {
-            outputs,
-            ..Fake::default()
-        }
-    }
-
-    #[test]
-    fn root_installs_directly_and_others_through_sudo() {
-        let needs = [Need::Hwloc];
-        let root = machine(vec![APT, ("id -u", "0\n")]);
-        assert_eq!(route(Goal::Run, &needs, &root), Route::Apt { sudo: false });
-        let user = machine(vec![APT, ("id -u", "1000\n"), ("sudo -n true", "")]);
-        assert_eq!(route(Goal::Run, &needs, &user), Route::Apt { sudo: true });
-    }
-
-    #[test]
-    fn without_rights_or_apt_the_user_is_told() {
-        let needs = vec![Need::Hwloc];
-        for machine in [
-            machine(vec![APT, ("id -u", "1000\n")]),
-            machine(vec![("id -u", "0\n")]),
-        ] {
-            let route = route(Goal::Run, &needs, &machine);
-            assert_eq!(route, Route::Refuse(needs.clone()));
-        }
-    }
-
-    #[test]
-    fn nothing_missing_asks_for_no_rights() {
-        assert_eq!(route(Goal::Test, &[], &Fake::default()), Route::Ready);
-    }
-
-    #[test]
-    fn openblas_alone_stops_the_tests_only() {
-        let needs = vec![Need::OpenBlas];
-        let nothing = Fake::default();
-        assert_eq!(
-            route(Goal::Run, &needs, &nothing),
-            Route::DoWithout(needs.clone())
-        );
-        assert_eq!(
-            route(Goal::Test, &needs, &nothing),
-            Route::Refuse(needs.clone())
-        );
-    }
-
-    #[test]
-    fn refusal_names_the_needs_and_every_manager() {
-        let needs = vec![Need::OpenMpi, Need::Udev];
-        let message = CannotInstall { needs }.to_string();
-        for part in [
-            "libudev",
-            "libopenmpi-dev openmpi-bin libudev-dev",
-            "dnf",
-            "brew install",
-            "spack install",
-            "module load",
-        ] {
-            assert!(message.contains(part), "{part} in {message}");
-        }
-    }
-
-    #[test]
-    fn apt_get_never_asks() {
-        let words: Vec<_> = apt_command(true, &["update"])
-            .get_args()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
-        assert_eq!(words[..2], ["-n", "env"]);
-        assert!(words.contains(&"DEBIAN_FRONTEND=noninteractive".to_owned()));
-    }
 }

@@ -26,11 +26,12 @@ mod cluster;
 mod demo;
 mod fuzz;
 mod install;
+mod machine;
 mod mpi;
 mod needs;
 mod packages;
 mod peers;
-mod probe;
+
 mod report;
 mod steps;
 mod test;
@@ -63,11 +64,14 @@ enum Task {
     Demo,
     /// Run every test: unit, doc, and multi-rank under Open MPI and MPICH
     Test {
+        /// Also all combinations of every table, all programs under valgrind and a minute of `fuzz`
+        #[arg(long)]
+        all: bool,
         /// Passed to every test program, e.g. `-- summa` runs the tests named so
         #[arg(last = true)]
         filter: Vec<String>,
     },
-    /// What a change must pass: `lint`, `test`, `bundle`, then a minute of `fuzz`
+    /// What a change must pass: `lint`, `test` and `bundle`
     Ci,
     /// Formatting, clippy, dependency rules and documentation
     Lint,
@@ -103,7 +107,7 @@ enum Task {
     },
 }
 
-/// How long `ci` fuzzes.
+/// Duration of `fuzz` by default, and in `test --all`.
 const FUZZ_SECONDS: u64 = 60;
 
 fn main() -> ExitCode {
@@ -124,12 +128,11 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
     let workspace = Workspace::locate()?;
     match task {
         Task::Demo => demo::run(&workspace, steps),
-        Task::Test { filter } => test::run(&workspace, steps, &filter),
+        Task::Test { all, filter } => test::run(&workspace, steps, all, &filter),
         Task::Ci => {
             check::run(&workspace, steps)?;
-            test::run(&workspace, steps, &[])?;
-            bundle::run(&workspace, steps, mpi::Library::OpenMpi, false)?;
-            fuzz::run(&workspace, steps, FUZZ_SECONDS)
+            test::run(&workspace, steps, false, &[])?;
+            bundle::run(&workspace, steps, mpi::Library::OpenMpi, false)
         }
         Task::Lint => check::run(&workspace, steps),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn words_after_the_dashes_filter_the_tests() {
         let arguments = Arguments::try_parse_from(["xtask", "test", "--", "summa", "--nocapture"]);
-        let Task::Test { filter } = arguments.unwrap().command else {
+        let Task::Test { filter, .. } = arguments.unwrap().command else {
             panic!("`test` parsed as another command");
         };
         assert_eq!(filter, ["summa", "--nocapture"]);

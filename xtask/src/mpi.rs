@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::probe::Probe;
+use crate::machine;
 
 /// An MPI library that we build and test with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -61,11 +61,10 @@ impl Library {
     }
 
     /// Pairs of compiler and launcher, so that both come from one installation.
-    fn candidates(self, probe: &dyn Probe) -> Vec<(String, String)> {
+    fn candidates(self) -> Vec<(String, String)> {
         let suffix = self.suffix();
-        let chosen = probe
-            .variable(&format!("ISOCHRON_MPICC_{suffix}"))
-            .zip(probe.variable(&format!("ISOCHRON_MPIRUN_{suffix}")));
+        let chosen = machine::variable(&format!("ISOCHRON_MPICC_{suffix}"))
+            .zip(machine::variable(&format!("ISOCHRON_MPIRUN_{suffix}")));
         let pair = |prefix: &str, ending: &str| {
             (
                 format!("{prefix}mpicc{ending}"),
@@ -91,13 +90,10 @@ impl Library {
 
     /// The first installation whose compiler finds this library's header and whose launcher is
     /// this library's.
-    pub fn find(self, probe: &dyn Probe) -> Option<Mpi> {
-        let (compiler, launcher) =
-            self.candidates(probe)
-                .into_iter()
-                .find(|(compiler, launcher)| {
-                    self.compiles_with(compiler, probe) && self.launches_with(launcher, probe)
-                })?;
+    pub fn find(self) -> Option<Mpi> {
+        let (compiler, launcher) = self.candidates().into_iter().find(|(compiler, launcher)| {
+            self.compiles_with(compiler) && self.launches_with(launcher)
+        })?;
         Some(Mpi {
             kind: self,
             compiler,
@@ -106,16 +102,16 @@ impl Library {
     }
 
     /// A wrapper may be installed without its headers, so the preprocessor decides.
-    fn compiles_with(self, compiler: &str, probe: &dyn Probe) -> bool {
+    fn compiles_with(self, compiler: &str) -> bool {
         let arguments = ["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"];
-        probe.output(compiler, &arguments).is_some_and(|macros| {
+        machine::output(compiler, &arguments).is_some_and(|macros| {
             let names = macros.lines().filter_map(|l| l.split_whitespace().nth(1));
             names.into_iter().any(|name| name == self.macro_name())
         })
     }
 
-    fn launches_with(self, launcher: &str, probe: &dyn Probe) -> bool {
-        probe.output(launcher, &["--version"]).is_some_and(|text| {
+    fn launches_with(self, launcher: &str) -> bool {
+        machine::output(launcher, &["--version"]).is_some_and(|text| {
             let mut names = self.launcher_names().iter();
             names.any(|name| text.contains(name))
         })
@@ -165,70 +161,6 @@ fn library_folder(compiler: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Fake;
-
-    const OPENMPI_HEADER: &str = "#define OPEN_MPI 1\n#define MPI_VERSION 3\n";
-
-    #[test]
-    fn plain_names_serve_whichever_library_they_are() {
-        let machine = Fake {
-            outputs: vec![
-                ("mpicc -dM -E -include mpi.h -x c /dev/null", OPENMPI_HEADER),
-                ("mpirun --version", "mpirun (Open MPI) 5.0.3\n"),
-            ],
-            ..Fake::default()
-        };
-        let found = Library::OpenMpi.find(&machine).unwrap();
-        assert_eq!((&*found.compiler, &*found.launcher), ("mpicc", "mpirun"));
-        assert_eq!(Library::Mpich.find(&machine), None);
-    }
-
-    #[test]
-    fn compiler_without_headers_is_not_enough() {
-        let machine = Fake {
-            outputs: vec![("mpirun.openmpi --version", "mpirun.openmpi (OpenRTE) 4.1.4")],
-            ..Fake::default()
-        };
-        assert_eq!(Library::OpenMpi.find(&machine), None);
-    }
-
-    #[test]
-    fn compiler_and_launcher_of_different_installations_do_not_mix() {
-        let machine = Fake {
-            outputs: vec![
-                ("mpicc -dM -E -include mpi.h -x c /dev/null", OPENMPI_HEADER),
-                ("mpirun --version", "HYDRA build details:"),
-                ("mpirun.openmpi --version", "(OpenRTE) 4.1.4"),
-            ],
-            ..Fake::default()
-        };
-        assert_eq!(Library::OpenMpi.find(&machine), None);
-    }
-
-    #[test]
-    fn the_environment_chooses_first() {
-        let machine = Fake {
-            outputs: vec![
-                (
-                    "/opt/x/bin/mpicc -dM -E -include mpi.h -x c /dev/null",
-                    "#define MPICH_NAME 4\n",
-                ),
-                ("/opt/x/bin/mpirun --version", "HYDRA build details:"),
-                (
-                    "mpicc.mpich -dM -E -include mpi.h -x c /dev/null",
-                    "#define MPICH_NAME 4\n",
-                ),
-                ("mpirun.mpich --version", "HYDRA build details:"),
-            ],
-            variables: vec![
-                ("ISOCHRON_MPICC_MPICH", "/opt/x/bin/mpicc"),
-                ("ISOCHRON_MPIRUN_MPICH", "/opt/x/bin/mpirun"),
-            ],
-            ..Fake::default()
-        };
-        let found = Library::Mpich.find(&machine).unwrap();
-        assert_eq!(found.launcher, "/opt/x/bin/mpirun");
-    }
 
     #[test]
     fn only_an_installation_elsewhere_needs_the_loader_told() {

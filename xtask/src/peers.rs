@@ -10,9 +10,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::machine;
 use crate::mpi::{Library, Mpi};
 use crate::needs::STARPU;
-use crate::probe::{Machine, Probe};
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
@@ -115,7 +115,7 @@ impl Builder<'_> {
     }
 
     fn starpu(&self, name: &str) -> Result<()> {
-        let flags = Machine.output("pkg-config", &["--cflags", "--libs", STARPU]);
+        let flags = machine::output("pkg-config", &["--cflags", "--libs", STARPU]);
         let flags = flags.with_context(|| format!("pkg-config finds no {STARPU}"))?;
         self.compile("cc", name, "starpu.c", &words(&flags))
     }
@@ -192,31 +192,4 @@ fn file_in(folder: &Path, start: &str) -> Option<String> {
         let fits = rest.starts_with(|c: char| c == '.' || c.is_ascii_digit());
         (is_file && fits).then_some(name)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn libraries_are_found_in_an_unpacked_package_whatever_their_version() {
-        let root = tempfile_folder();
-        let folder = root.join("mkl-1.2.data/data/lib");
-        fs::create_dir_all(&folder).unwrap();
-        for name in ["libmkl_core.so.3", "libmkl_core_other.so.3"] {
-            fs::write(folder.join(name), "").unwrap();
-        }
-        assert_eq!(mkl_folder(&root), Some(folder.clone()));
-        assert_eq!(
-            file_in(&folder, "libmkl_core").as_deref(),
-            Some("libmkl_core.so.3")
-        );
-        assert_eq!(file_in(&folder, "libmkl_rt"), None);
-        assert_eq!(file_in(&root, "mkl-"), None, "a folder is no file");
-        fs::remove_dir_all(root).unwrap();
-    }
-
-    fn tempfile_folder() -> PathBuf {
-        std::env::temp_dir().join(format!("isochron-peers-{}", std::process::id()))
-    }
 }

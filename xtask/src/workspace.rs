@@ -89,25 +89,3 @@ fn target_for(base: &Path, library: Library) -> PathBuf {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_library_builds_in_its_own_folder() {
-        let base = Path::new("/somewhere/target");
-        assert_eq!(target_for(base, Library::OpenMpi), base);
-        assert_eq!(
-            target_for(base, Library::Mpich),
-            Path::new("/somewhere/target-mpich")
-        );
-    }
-
-    #[test]
-    fn root_holds_the_virtual_manifest() {
-        let workspace = Workspace::locate().unwrap();
-        let manifest = std::fs::read_to_string(workspace.root().join("Cargo.toml")).unwrap();
-        assert!(manifest.contains("[workspace]"));
-    }
-}

@@ -11,8 +11,8 @@ use super::files::{copy, copy_as, copy_files, file_name, files, is_for_linking, 
 use super::launcher::{Kind, Launcher};
 use super::libraries::{Needs, glibc_version, is_of_the_c_library, needed_by, path_of};
 use super::plugins::plugins_of;
+use crate::machine;
 use crate::mpi::Mpi;
-use crate::probe::{Machine, Probe};
 use crate::steps::execute;
 use crate::workspace::Workspace;
 
@@ -49,7 +49,7 @@ impl<'a> Bundle<'a> {
             let built = workspace.binary(self.mpi.kind, name);
             let copied = copy(&built, &self.root.join("libexec"))?;
             // Line numbers in backtraces are not worth two thirds of the size.
-            if Machine.runs("strip", &["--version"]) {
+            if machine::runs("strip", &["--version"]) {
                 execute(Command::new("strip").arg("--strip-debug").arg(copied))?;
             }
             self.gathered.push(built);
@@ -141,7 +141,7 @@ impl<'a> Bundle<'a> {
         let programs = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"];
         let mut listed = programs
             .iter()
-            .filter_map(|program| Machine.output(program, &["-p"]));
+            .filter_map(|program| machine::output(program, &["-p"]));
         let listed = listed
             .next()
             .context("ldconfig is needed to find the BLAS")?;
@@ -200,7 +200,7 @@ impl<'a> Bundle<'a> {
             .find(|name| name.starts_with("ld-linux"))
             .context("the C library's loader was not found")?;
         let environment = include_str!("environment.sh")
-            .replace("@GLIBC@", &glibc_version(&Machine)?)
+            .replace("@GLIBC@", &glibc_version()?)
             .replace("@LOADER@", &loader)
             .replace("@MPI@\n", kind.environment());
         Ok(fs::write(
@@ -220,7 +220,7 @@ impl<'a> Bundle<'a> {
             .replace("@ARCH@", arch)
             .replace("@MPI@", &self.launcher.version)
             .replace("@HOSTS@", self.launcher.kind.hosts_option())
-            .replace("@GLIBC@", &glibc_version(&Machine)?);
+            .replace("@GLIBC@", &glibc_version()?);
         Ok(fs::write(self.root.join("README.txt"), text)?)
     }
 }

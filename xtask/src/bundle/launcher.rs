@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::machine;
 use crate::mpi::{Library, Mpi};
-use crate::probe::Probe;
 
 /// What starts the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +117,8 @@ impl Launcher {
     ///
     /// # Errors
     /// For a launcher that no bundle can be made with, and when a part of it is not found.
-    pub fn find(mpi: &Mpi, probe: &dyn Probe) -> Result<Self> {
-        let told = probe.output(&mpi.launcher, &["--version"]);
+    pub fn find(mpi: &Mpi) -> Result<Self> {
+        let told = machine::output(&mpi.launcher, &["--version"]);
         let told = told.with_context(|| format!("`{} --version` fails", mpi.launcher))?;
         let kind = Kind::of(mpi.kind, &told)?;
         let version = match kind {
@@ -134,8 +134,8 @@ impl Launcher {
             }
         };
         let (programs, folders) = match kind {
-            Kind::Hydra => (hydra(&located(&mpi.launcher, probe)?)?, Vec::new()),
-            Kind::Orte | Kind::Prrte => open_mpi(kind, &mpi.launcher, probe)?,
+            Kind::Hydra => (hydra(&located(&mpi.launcher)?)?, Vec::new()),
+            Kind::Orte | Kind::Prrte => open_mpi(kind, &mpi.launcher)?,
         };
         Ok(Self {
             kind,
@@ -147,8 +147,8 @@ impl Launcher {
 }
 
 /// The file of a program that is named or on `PATH`.
-fn located(program: &str, probe: &dyn Probe) -> Result<PathBuf> {
-    let found = probe.output("sh", &["-c", &format!("command -v '{program}'")]);
+fn located(program: &str) -> Result<PathBuf> {
+    let found = machine::output("sh", &["-c", &format!("command -v '{program}'")]);
     let found = found.with_context(|| format!("{program} was not found"))?;
     let path = Path::new(found.trim());
     path.canonicalize()
@@ -173,11 +173,11 @@ fn hydra(launcher: &Path) -> Result<Vec<Program>> {
 /// Programs and folders of an installation.
 type Parts = (Vec<Program>, Vec<(PathBuf, &'static str)>);
 
-fn open_mpi(kind: Kind, launcher: &str, probe: &dyn Probe) -> Result<Parts> {
+fn open_mpi(kind: Kind, launcher: &str) -> Result<Parts> {
     let info = launcher.replace("mpirun", "ompi_info");
     let told = [info.as_str(), "ompi_info"]
         .iter()
-        .find_map(|info| probe.output(info, &["--path", "all", "--parsable"]))
+        .find_map(|info| machine::output(info, &["--path", "all", "--parsable"]))
         .context("ompi_info was not found beside the launcher")?;
     let folder = |key: &str| {
         let mut lines = told.lines();
@@ -215,7 +215,7 @@ fn open_mpi(kind: Kind, launcher: &str, probe: &dyn Probe) -> Result<Parts> {
         // PRRTE may be installed by itself; a launcher elsewhere on the path would be that of another installation.
         let found = found.or_else(|| match *name {
             "mpirun" => None,
-            _ => names.iter().find_map(|name| located(name, probe).ok()),
+            _ => names.iter().find_map(|name| located(name).ok()),
         });
         let path = found.with_context(|| {
             format!(
@@ -233,21 +233,34 @@ fn open_mpi(kind: Kind, launcher: &str, probe: &dyn Probe) -> Result<Parts> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Fake;
 
     #[test]
     fn launchers_are_told_apart_by_what_they_say() {
-        let kind = |library, told: &str| Kind::of(library, told).ok();
-        let open_mpi = |told| kind(Library::OpenMpi, told);
-        assert_eq!(
-            open_mpi("mpirun (Open MPI) 4.1.4\n\nReport"),
-            Some(Kind::Orte)
-        );
-        assert_eq!(open_mpi("mpirun.openmpi (OpenRTE) 4.1.4"), Some(Kind::Orte));
-        assert_eq!(open_mpi("mpirun (Open MPI) 5.0.11"), Some(Kind::Prrte));
-        assert_eq!(open_mpi("mpirun (Open MPI) 3.1.6"), None);
-        let hydra = "HYDRA build details:\n    Version:    4.0.2\n";
-        assert_eq!(kind(Library::Mpich, hydra), Some(Kind::Hydra));
+        for (library, told, kind) in [
+            (
+                Library::OpenMpi,
+                "mpirun (Open MPI) 4.1.4\n\nReport",
+                Some(Kind::Orte),
+            ),
+            (
+                Library::OpenMpi,
+                "mpirun.openmpi (OpenRTE) 4.1.4",
+                Some(Kind::Orte),
+            ),
+            (
+                Library::OpenMpi,
+                "mpirun (Open MPI) 5.0.11",
+                Some(Kind::Prrte),
+            ),
+            (Library::OpenMpi, "mpirun (Open MPI) 3.1.6", None),
+            (
+                Library::Mpich,
+                "HYDRA build details:\n    Version:    4.0.2\n",
+                Some(Kind::Hydra),
+            ),
+        ] {
+            assert_eq!(Kind::of(library, told).ok(), kind, "{told}");
+        }
         let intel = "Intel(R) MPI Library for Linux* OS, Version 2021.9\n";
         let refused = Kind::of(Library::Mpich, intel).unwrap_err().to_string();
         for part in [
@@ -258,30 +271,5 @@ mod tests {
         ] {
             assert!(refused.contains(part), "{part:?} in {refused:?}");
         }
-    }
-
-    #[test]
-    fn an_installation_without_its_parts_is_refused() {
-        let mpi = Mpi {
-            kind: Library::OpenMpi,
-            compiler: "mpicc".to_owned(),
-            launcher: "/nowhere/bin/mpirun".to_owned(),
-        };
-        let version = ("/nowhere/bin/mpirun --version", "mpirun (Open MPI) 5.0.3\n");
-        let refused = |outputs| {
-            let machine = Fake {
-                outputs,
-                ..Fake::default()
-            };
-            Launcher::find(&mpi, &machine).unwrap_err().to_string()
-        };
-        assert!(refused(vec![version]).contains("ompi_info"));
-        let paths = "path:bindir:/nowhere/bin\npath:pkglibdir:/nowhere/lib/openmpi\npath:pkgdatadir:/nowhere/share/openmpi\n";
-        let info = ("/nowhere/bin/ompi_info --path all --parsable", paths);
-        let error = refused(vec![version, info]);
-        assert!(error.contains("ompirun_wrapper or mpirun was not found in /nowhere/bin"));
-        let paths = "path:bindir:/nowhere/bin\n";
-        let info = ("/nowhere/bin/ompi_info --path all --parsable", paths);
-        assert!(refused(vec![version, info]).contains("does not tell pkgdatadir"));
     }
 }

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::files::file_name;
+use crate::machine;
 use crate::mpi::Mpi;
-use crate::probe::Probe;
 
 /// Libraries that belong to the C library, by the start of their names.
 const GLIBC: &[&str] = &[
@@ -123,8 +123,8 @@ pub fn path_of(name: &str, listed: &str) -> Option<PathBuf> {
 }
 
 /// Version of the C library here, such as `2.36`.
-pub fn glibc_version(probe: &dyn Probe) -> Result<String> {
-    let told = probe.output("getconf", &["GNU_LIBC_VERSION"]);
+pub fn glibc_version() -> Result<String> {
+    let told = machine::output("getconf", &["GNU_LIBC_VERSION"]);
     let version = told
         .as_deref()
         .and_then(|told| told.trim().strip_prefix("glibc "));
@@ -136,8 +136,8 @@ pub fn glibc_version(probe: &dyn Probe) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine;
     use crate::mpi::Library;
-    use crate::probe::Machine;
 
     #[test]
     fn libraries_are_read_from_what_the_loader_says() {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_library_that_is_missing_is_named() {
-        if !Machine.runs("cc", &["--version"]) || !cfg!(target_os = "linux") {
+        if !machine::runs("cc", &["--version"]) || !cfg!(target_os = "linux") {
             return;
         }
         let folder = std::env::temp_dir().join(format!("isochron-missing-{}", std::process::id()));

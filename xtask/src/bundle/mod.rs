@@ -28,7 +28,6 @@ use crate::build;
 use crate::install;
 use crate::mpi::Library;
 use crate::needs::Goal;
-use crate::probe::Machine;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 use contents::Bundle;
@@ -53,7 +52,7 @@ pub fn run(
 ) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, library)?;
-    let launcher = Launcher::find(&mpi, &Machine)?;
+    let launcher = Launcher::find(&mpi)?;
     let packages = if with_tests {
         let cases = &["--bin", "isochron-cuda-cases"];
         [
@@ -64,7 +63,8 @@ pub fn run(
         ]
         .concat()
     } else {
-        build::ISOCHRON.to_vec()
+        // As the tests are built, so that nothing is compiled again with other features.
+        build::ISOCHRON_AND_CASES.to_vec()
     };
     build::release(workspace, steps, &mpi, &packages)?;
     let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
