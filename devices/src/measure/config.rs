@@ -1,15 +1,16 @@
-//! When a measurement is good enough, and when to give up.
+//! The precision that a measurement should reach, and its limits.
 
 use crate::DeviceError;
 use serde::{Deserialize, Serialize};
 
-/// When a measurement is good enough, and when to give up.
+/// The precision that a measurement should reach, and its limits.
+///
+/// The supplement's repetitions and seconds suit models that are made once and kept ([`thorough`](Self::thorough)). The
+/// defaults are lower, because balancing has to win back its cost within one run.
 ///
 /// # References
-/// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 1 (`cl`, `eps`, `minReps`, `maxReps`,
-/// `maxT`), whose confidence and precision are the defaults; Clarke's thesis, section 3.1.4, for the 3 repetitions.
-/// The repetitions and seconds of the supplement are for models that are made once and kept
-/// ([`thorough`](Self::thorough)); balancing has to win back what it spends within one run.
+/// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 1 (`cl`, `eps`, `minReps`, `maxReps`, `maxT`):
+/// its confidence and precision are the defaults. Clarke's thesis, section 3.1.4: the 3 repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MeasureConfig {
@@ -17,13 +18,15 @@ pub struct MeasureConfig {
     pub confidence: f64,
     /// Half-width of the interval at which to stop, as a fraction of the mean, above 0.
     pub precision: f64,
-    /// Repetitions at least, 2 or more.
+    /// Fewest repetitions, 2 or more.
     pub min_reps: u32,
-    /// Repetitions that are needed, at most; where times have to be measured again, up to half as many more.
+    /// Most repetitions; up to half as many more replace disturbed ones.
     pub max_reps: u32,
-    /// Time after which no further repetition is needed, above 0: seconds of the busiest device or, if that is more,
-    /// by the clock on the wall, waiting for nodes in step included. Also the deadline of a single update: a size at
-    /// which a device would need more than twice as long is not measured at all, and gets a bound instead.
+    /// Time in seconds after which the node needs no further repetition, above 0. It is the busiest device's time or the wall
+    /// time, whichever is longer; waiting for nodes in step counts.
+    ///
+    /// It is also the deadline of a single update. A size at which a device would need more than twice as long is not
+    /// measured and gets a bound instead.
     pub max_seconds: f64,
 }
 
@@ -40,8 +43,8 @@ impl Default for MeasureConfig {
 }
 
 impl MeasureConfig {
-    /// What the supplement uses for matrices of `size × size`: 10 000 to 100 000 repetitions up to 1024, 100 to 1000
-    /// up to 5120, 5 to 50 beyond, and an hour in all.
+    /// Returns the supplement's values for matrices of `size × size`: 10 000 to 100 000 repetitions up to 1024, 100 to 1000
+    /// up to 5120, 5 to 50 beyond, and an hour for a measurement.
     ///
     /// # References
     /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1.
@@ -65,26 +68,32 @@ impl MeasureConfig {
     /// # Errors
     /// [`DeviceError::Measure`] with the first field that is out of range.
     pub fn validate(&self) -> Result<(), DeviceError> {
-        let check = |field, value: f64, valid: bool, must_be| {
-            if valid {
-                return Ok(());
-            }
-            Err(DeviceError::Measure {
-                field,
-                value,
-                must_be,
-            })
-        };
         let confidence = self.confidence;
         let inside = confidence > 0.0 && confidence < 1.0;
-        check("confidence", confidence, inside, "between 0 and 1")?;
+        check_field("confidence", confidence, inside, "between 0 and 1")?;
         let (precision, seconds) = (self.precision, self.max_seconds);
-        check("precision", precision, precision > 0.0, "above 0")?;
-        check("max_seconds", seconds, seconds > 0.0, "above 0")?;
+        check_field("precision", precision, precision > 0.0, "above 0")?;
+        check_field("max_seconds", seconds, seconds > 0.0, "above 0")?;
         let (min, max) = (self.min_reps, self.max_reps);
-        check("min_reps", min.into(), min >= 2, "at least 2")?;
-        check("max_reps", max.into(), max >= min, "at least min_reps")
+        check_field("min_reps", min.into(), min >= 2, "at least 2")?;
+        check_field("max_reps", max.into(), max >= min, "at least min_reps")
     }
+}
+
+fn check_field(
+    field: &'static str,
+    value: f64,
+    valid: bool,
+    must_be: &'static str,
+) -> Result<(), DeviceError> {
+    if valid {
+        return Ok(());
+    }
+    Err(DeviceError::Measure {
+        field,
+        value,
+        must_be,
+    })
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Measuring how long updates take, until the mean is known well enough.
 //!
-//! [`measure_team`] measures all devices of a node together, because devices that share memory slow each other down:
-//! a core measured alone is faster than it will ever be again. A time is that of an update with its part of a whole job:
-//! what the job's beginning and end take, such as the copies of a C that stays on a GPU, is spread over its updates. [`repeat_until_confident`] decides when there have
-//! been enough repetitions, and takes their times from a closure. A [`Measurement`] says what was found and how far it
-//! can be relied on: disturbances are measured again and never averaged in, a size that would take far too long is cut
-//! off and gets a bound, and whether the times look normally distributed, as Student's t assumes, is checked.
+//! [`measure_team`] measures all devices of a node together, because devices that share memory slow each other down. A core
+//! measured alone shows a speed that it never has in a run. A time is that of an update with its part of a whole job: the
+//! times of the job's beginning and end, such as the copies of a C that stays on a GPU, are spread over its updates.
+//!
+//! A [`Measurement`] holds the time and says how reliable it is. Disturbances are measured again and never averaged in. A
+//! size that would take far too long is cut off and gets a bound. The times are tested for normality, which Student's t
+//! assumes.
 
 mod config;
 mod deadline;
@@ -16,7 +17,6 @@ mod tally;
 mod team;
 
 pub use config::MeasureConfig;
-pub use repeat::{InStep, MeasureOutcome, Measurement, repeat_alone, repeat_until_confident};
-pub use stats::{Sample, looks_normal};
+pub use repeat::{InStep, MeasureOutcome, Measurement, repeat_alone};
 pub use tally::MeasureTally;
 pub use team::{UpdateOperands, measure_team};

@@ -2,55 +2,61 @@
 
 use super::stats::median;
 
-/// A time must lie beyond the median by so many times the median before it can be a disturbance.
+/// A disturbance lies beyond the median by at least this multiple of the median.
 const FLOOR: f64 = 1.0;
 
-/// With so many times their own scatter says what is unusual; with fewer [`FLOOR`] alone does.
+/// Number of times from which on their own scatter decides; with fewer [`FLOOR`] alone does.
 const SCATTERED: usize = 4;
 
 /// A modified z-score beyond this is unusual.
 const UNUSUAL: f64 = 3.5;
 
-/// The deviation of a normal distribution in units of its median absolute deviation.
+/// Deviation of a normal distribution in units of its median absolute deviation.
 const DEVIATION_BY_MAD: f64 = 1.4826;
 
-/// At most this part of the times can be disturbances; what happens more often is how the device is.
+/// Largest part of the times that can be disturbances. Times that are long more often are the device's own.
 const RARE: f64 = 1.0 / 3.0;
 
-/// Times that differ by more than this factor contradict each other, as long as there are fewer than [`MANY`].
+/// Times that differ by more than this factor contradict each other if there are fewer than [`MANY`].
 const CONTRADICTION: f64 = 2.0;
 
-/// So many times are believed, however much they differ.
+/// Number of times that are believed however much they differ.
 const MANY: usize = 8;
 
 /// The times of one device in two groups: its own, and disturbances.
 ///
-/// A disturbance (a page being moved, another program) only ever makes an update slower. A time `t` is one when it lies
-/// beyond the median `m` by more than `max(m, 3.5·σ)`, where `σ` is 1.4826 times the median absolute deviation: the
-/// modified z-score of Iglewicz and Hoaglin, whose scale the disturbances themselves hardly move. With fewer than 4
-/// times, whose deviation means little, the floor decides alone. It is as high as twice the median because what slows
-/// an update by less happens in the run as well, where everybody waits for it: left out, a device to which it happens
-/// often would seem faster than it is.
+/// A disturbance (a moved page, another program) only ever makes an update slower. A time `t` is one if it lies beyond the
+/// median `m` by more than `max(m, 3.5·σ)`, where `σ` is 1.4826 times the median absolute deviation. This is the modified
+/// z-score of Iglewicz and Hoaglin, whose scale the disturbances hardly move. With fewer than 4 times the deviation means
+/// little, and the floor `m` decides alone.
 ///
-/// Where more than a third of the times would be disturbances they are the device's own, and all count: a device that
-/// has two speeds has two speeds.
+/// The floor is high because smaller delays happen in the run as well, where all devices wait for them. Without them a
+/// device that is often delayed would seem faster than it is.
+///
+/// If more than a third of the times would be disturbances, all of them count: a device with two speeds has two speeds.
+///
+/// # Deviations
+/// * **Disturbed repetitions**: the paper averages every repetition (supplement of the HPOPTA paper, section 1); here
+///   disturbances are measured again, because one of them outweighs all other times of a short measurement.
+/// * **Contradicting repetitions**: the paper ends after `maxReps` repetitions (supplement of the HPOPTA paper, section 1);
+///   here fewer than 8 times that differ by more than a factor of 2 are repeated up to half as often again, because so few
+///   times do not show which of them are disturbances.
 ///
 /// # References
 /// Iglewicz and Hoaglin, "How to detect and handle outliers", 1993.
-pub(super) struct Sorted {
+pub(super) struct SortedTimes {
     /// The times that count.
     pub own: Vec<f64>,
-    /// How many were disturbances.
+    /// Number of disturbances.
     pub outliers: usize,
-    /// Whether the times that count are few and contradict each other, so that more should be measured before any is
-    /// believed: of a spike and an ordinary time nobody can tell which is which.
+    /// `true` if the times that count are few and contradict each other. More are measured before any is believed.
     pub contradictory: bool,
 }
 
-impl Sorted {
+impl SortedTimes {
     /// Sorts the times of one device.
     pub fn from_times(times: &[f64]) -> Self {
-        let limit_s = limit_s(times);
+        let limit_s = disturbance_limit_s(times);
         let beyond = times.iter().filter(|&&t| t > limit_s).count();
         let rare = beyond as f64 <= RARE * times.len() as f64;
         let own: Vec<f64> = if rare {
@@ -68,8 +74,8 @@ impl Sorted {
     }
 }
 
-/// Beyond this a time is a disturbance.
-fn limit_s(times: &[f64]) -> f64 {
+/// Returns the time in seconds beyond which a time is a disturbance.
+fn disturbance_limit_s(times: &[f64]) -> f64 {
     let middle = median(times);
     let floor_s = FLOOR * middle;
     if times.len() < SCATTERED {
@@ -84,7 +90,7 @@ mod tests {
     use super::*;
 
     fn sorted(times: &[f64]) -> (usize, bool) {
-        let sorted = Sorted::from_times(times);
+        let sorted = SortedTimes::from_times(times);
         assert_eq!(sorted.own.len() + sorted.outliers, times.len());
         (sorted.outliers, sorted.contradictory)
     }

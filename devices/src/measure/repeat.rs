@@ -1,36 +1,36 @@
 //! How often to repeat: until the mean of every device is known well enough.
 
 use super::MeasureConfig;
-use super::outliers::Sorted;
+use super::outliers::SortedTimes;
 use super::stats::{Sample, looks_normal};
 use crate::DeviceError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Instant;
 
-/// Until there are so many repetitions each one is looked at anew; later it takes a sixteenth more of them, since
-/// looking costs more the more there are.
+/// Up to this number of repetitions the precision is checked after each. Later it is checked after every sixteenth more,
+/// because a check costs more the more there are.
 const FEW: usize = 64;
 
 /// How a measurement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasureOutcome {
-    /// There was nothing to measure.
+    /// The device had no work.
     #[default]
     Idle,
-    /// The mean is as precise as was asked for.
+    /// The mean has the precision asked for.
     Precise,
     /// The repetitions were used up before the mean was precise.
     OutOfRepetitions,
     /// The time was used up before the mean was precise.
     OutOfTime,
-    /// The size is hopeless: nothing is known but a time that it takes at least.
+    /// The size is hopeless: only a lower bound of its time is known.
     Bounded,
 }
 
 impl fmt::Display for MeasureOutcome {
-    /// The name that it has in JSON too, such as `out-of-time`.
+    /// Writes the name that JSON uses too, such as `out-of-time`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Idle => "idle",
@@ -42,7 +42,7 @@ impl fmt::Display for MeasureOutcome {
     }
 }
 
-/// How long an update takes on one device, its part of what the job's beginning and end take included.
+/// Time of an update on one device, with its part of the job's beginning and end.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// Mean time in seconds; of a [bound](Self::bounded), what the update takes at least.
@@ -52,23 +52,21 @@ pub struct Measurement {
     pub ci_s: f64,
     /// The fastest repetition in seconds; 0 for a bound.
     pub fastest_s: f64,
-    /// Repetitions that were averaged; 0 for a bound.
+    /// Number of averaged repetitions; 0 for a bound.
     pub reps: u32,
-    /// Repetitions that were disturbed: measured again, and not averaged in.
+    /// Number of disturbed repetitions, which were measured again and not averaged in.
     pub outliers: u32,
-    /// Seconds of work that finding this out takes, disturbances apart: all updates of the repetitions that were averaged,
-    /// and the beginning and the end of their job.
-    #[serde(default)]
+    /// Cost of the measurement in seconds, without disturbances: all updates of the averaged repetitions, and the beginning
+    /// and the end of their job.
     pub cost_s: f64,
-    /// Whether the times look normally distributed, as Student's t assumes; `None` when there are too few to tell, or
-    /// they are all equal.
+    /// `true` if the times look normally distributed, as Student's t assumes; `None` if they are too few or all equal.
     pub normal: Option<bool>,
-    /// How it ended.
+    /// The end of the measurement.
     pub outcome: MeasureOutcome,
 }
 
 impl Measurement {
-    /// What is known of an update that takes `t_s` seconds at least.
+    /// Returns the record of an update that takes at least `t_s` seconds.
     #[must_use]
     pub fn lower_bound(t_s: f64) -> Self {
         Self {
@@ -78,50 +76,53 @@ impl Measurement {
         }
     }
 
-    /// Whether `t_s` is no time but a lower bound of one.
+    /// Returns `true` if `t_s` is only a lower bound.
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.outcome == MeasureOutcome::Bounded
     }
 
-    /// Whether the precision was reached.
+    /// Returns `true` if the precision was reached.
     #[must_use]
     pub fn is_precise(&self) -> bool {
         self.outcome == MeasureOutcome::Precise
     }
 }
 
-/// Whether there is to be another repetition, given whether this node needs one.
+/// Decides on another repetition, given whether this node needs one.
 pub type InStep<'a> = dyn FnMut(bool) -> bool + 'a;
 
-/// [`InStep`] for a node that measures by itself.
+/// Repeats as long as this node needs to: the [`InStep`] of a node that measures by itself.
 pub fn repeat_alone(needed: bool) -> bool {
     needed
 }
 
-/// Repeats `sample`, which returns the time of each of `n_devices` devices in one common repetition, until the mean of
-/// every device is known to the precision, or the repetitions or the time are used up.
+/// Repeats `sample` until the mean of every device has the precision, or the repetitions or the time are used up. `sample`
+/// returns the time of each of `n_devices` devices in one common repetition.
 ///
-/// Disturbances (a page being moved, another program) are not averaged in, and so measured again: times beyond the
-/// median of their device by more than the median itself and, from 4 times on, by more than 3.5 deviations as the median
-/// absolute deviation tells them. Where more than a third of the times are so long, they are the device's own, and all
-/// count. Few times of which some are more than twice as long as others are not believed either before the repetitions
-/// for measuring again, half of `max_reps`, are used up. Without devices nothing is repeated.
+/// [Disturbances](SortedTimes) are measured again and not averaged in. At most half of `max_reps` repetitions more are spent
+/// on that. Without devices nothing is repeated.
 ///
-/// `in_step` has the last word on every repetition, so that several nodes can repeat in step, for as long as any of
-/// them needs to; with [`repeat_alone`] this node's need decides. What is repeated for the others counts as well.
+/// `in_step` has the last word on every repetition. So several nodes can repeat in step as long as one of them needs to; with
+/// [`repeat_alone`] this node decides. Repetitions for other nodes count as well.
 ///
-/// Deviations from the paper: the precision counts from `min_reps` repetitions on, not from one more; the
-/// time limit holds from the first repetition, so that an update which alone exceeds it is not repeated (then the
-/// [outcome](Measurement::outcome) is [`OutOfTime`](MeasureOutcome::OutOfTime)); from 64 repetitions on the precision is
-/// looked at after every sixteenth more.
+/// # Deviations
+/// * **Fewest repetitions**: the paper checks the precision from one repetition after `minReps` on (supplement of the HPOPTA
+///   paper, section 1, algorithm 1); here from `min_reps` on, because each repetition costs time of the run.
+/// * **Time limit**: the paper checks it after `minReps` repetitions; here it holds from the first one, because an update that
+///   exceeds it alone would else be repeated. The [outcome](Measurement::outcome) then is
+///   [`OutOfTime`](MeasureOutcome::OutOfTime).
+/// * **Measuring again**: the paper never exceeds `maxReps` and raises it by hand if the precision was not reached; here up to
+///   half as many more replace disturbed repetitions, because a mean over fewer times would be less precise.
+/// * **Checks of the precision**: the paper checks after every repetition; here after every sixteenth more from 64 on, because
+///   a check reads all times.
 ///
 /// # Errors
 /// [`DeviceError::Measure`] for a configuration out of range; the errors of `sample`, at once.
 ///
 /// # References
 /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 1.
-pub fn repeat_until_confident(
+pub(super) fn repeat_until_confident(
     n_devices: usize,
     config: &MeasureConfig,
     sample: &mut dyn FnMut() -> Result<Vec<f64>, DeviceError>,
@@ -136,7 +137,7 @@ pub fn repeat_until_confident(
         let times = sample()?;
         tracing::trace!(times_s = ?times, "repetition");
         assert_eq!(times.len(), n_devices, "one time for each device");
-        repetitions.push(&times);
+        repetitions.add_times(&times);
     }
     Ok(repetitions.summarize())
 }
@@ -147,12 +148,12 @@ struct Repetitions<'a> {
     start: Instant,
     /// The times of each device.
     times: Vec<Vec<f64>>,
-    /// Their sums.
+    /// The sum of each device's times.
     busy_s: Vec<f64>,
-    /// Whether the times were good enough when they were last looked at.
+    /// `true` if the times were good enough at the last check.
     good: bool,
-    /// How many times to have before they are looked at again.
-    look_at: usize,
+    /// Number of times at which the next check is due.
+    next_check: usize,
 }
 
 impl<'a> Repetitions<'a> {
@@ -163,11 +164,11 @@ impl<'a> Repetitions<'a> {
             times: vec![Vec::new(); n_devices],
             busy_s: vec![0.0; n_devices],
             good: false,
-            look_at: config.min_reps as usize,
+            next_check: config.min_reps as usize,
         }
     }
 
-    fn push(&mut self, times: &[f64]) {
+    fn add_times(&mut self, times: &[f64]) {
         for ((all, sum_s), &t_s) in self.times.iter_mut().zip(&mut self.busy_s).zip(times) {
             all.push(t_s);
             *sum_s += t_s;
@@ -178,55 +179,56 @@ impl<'a> Repetitions<'a> {
         self.times[0].len()
     }
 
-    /// Whether the time is used up, which it cannot be before the first repetition.
-    fn out_of_time(&self) -> bool {
+    /// Returns `true` if the time is used up; never before the first repetition.
+    fn is_out_of_time(&self) -> bool {
         let busy_s = self.busy_s.iter().copied().fold(0.0, f64::max);
         let spent_s = self.start.elapsed().as_secs_f64().max(busy_s);
         spent_s >= self.config.max_seconds && self.count() > 0
     }
 
-    /// Whether this node needs another repetition.
+    /// Returns `true` if this node needs another repetition.
     fn needs_more(&mut self) -> bool {
         let (count, max) = (self.count(), self.config.max_reps as usize);
-        if count >= max + max.div_ceil(2) || self.out_of_time() {
+        if count >= max + max.div_ceil(2) || self.is_out_of_time() {
             return false;
         }
-        if count >= self.look_at || count == max {
+        if count >= self.next_check || count == max {
             self.good = self.times.iter().all(|times| self.is_enough(times));
             let pause = if count < FEW { 1 } else { count / 16 };
-            self.look_at = count + pause;
+            self.next_check = count + pause;
         }
         !self.good
     }
 
-    /// Whether one device's times are good enough.
+    /// Returns `true` if one device's times are good enough.
     fn is_enough(&self, times: &[f64]) -> bool {
-        let sorted = Sorted::from_times(times);
+        let sorted = SortedTimes::from_times(times);
         self.is_precise(&sorted)
             || sorted.own.len() >= self.config.max_reps as usize && !sorted.contradictory
     }
 
-    fn is_precise(&self, sorted: &Sorted) -> bool {
+    fn is_precise(&self, sorted: &SortedTimes) -> bool {
         let sample: Sample = sorted.own.iter().copied().collect();
         sample.count() >= self.config.min_reps as usize
             && sample.half_width(self.config.confidence) <= self.config.precision * sample.mean()
     }
 
-    /// What the times say.
+    /// Returns the measurement of each device.
     fn summarize(&self) -> Vec<Measurement> {
-        let out_of_time = self.out_of_time();
-        let found = |times: &Vec<f64>| self.summarize_device(times, out_of_time);
-        self.times.iter().map(found).collect()
+        let out_of_time = self.is_out_of_time();
+        let devices = self.times.iter();
+        devices
+            .map(|times| self.summarize_device(times, out_of_time))
+            .collect()
     }
 
     fn summarize_device(&self, times: &[f64], out_of_time: bool) -> Measurement {
         if times.is_empty() {
             return Measurement::default();
         }
-        let sorted = Sorted::from_times(times);
+        let sorted = SortedTimes::from_times(times);
         let sample: Sample = sorted.own.iter().copied().collect();
         let half_width_s = sample.half_width(self.config.confidence);
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Measurement {
             t_s: sample.mean(),
             ci_s: if half_width_s.is_finite() {
@@ -235,8 +237,8 @@ impl<'a> Repetitions<'a> {
                 sample.mean()
             },
             fastest_s: sorted.own.iter().copied().fold(f64::INFINITY, f64::min),
-            reps: count(sorted.own.len()),
-            outliers: count(sorted.outliers),
+            reps: saturate_count(sorted.own.len()),
+            outliers: saturate_count(sorted.outliers),
             cost_s: sorted.own.iter().sum(),
             normal: looks_normal(&sorted.own),
             outcome: match (self.is_precise(&sorted), out_of_time) {
@@ -246,6 +248,10 @@ impl<'a> Repetitions<'a> {
             },
         }
     }
+}
+
+fn saturate_count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -352,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn many_repetitions_are_looked_at_now_and_then() {
+    fn many_repetitions_are_checked_now_and_then() {
         let mut asked = 0;
         let mut sample = || {
             asked += 1;
@@ -420,8 +426,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_needs_a_repetition() {
-        let mut sample = || panic!("nobody asked for it");
+    fn no_node_needs_a_repetition() {
+        let mut sample = || panic!("no repetition was asked for");
         let config = MeasureConfig::default();
         let found = repeat_until_confident(1, &config, &mut sample, &mut |_| false).unwrap();
         assert_eq!(found, [Measurement::default()]);

@@ -1,27 +1,27 @@
-//! How a number of measurements went.
+//! Counts over a number of measurements.
 
 use super::{MeasureOutcome, Measurement};
 use serde::{Deserialize, Serialize};
 
-/// How a number of measurements went: what a report says about how far they can be relied on.
+/// Counts over a number of measurements, by which a report says how reliable they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MeasureTally {
-    /// Measurements, those of devices without work not among them.
+    /// Measurements, without those of idle devices.
     pub measurements: u64,
-    /// Repetitions that were averaged in them.
+    /// Repetitions that were averaged.
     pub repetitions: u64,
-    /// Repetitions that were disturbed, and measured again.
+    /// Disturbed repetitions, which were measured again.
     pub outliers: u64,
-    /// Measurements that ended before they were as precise as was asked for.
+    /// Measurements that ended before they had the precision asked for.
     pub imprecise: u64,
-    /// Hopeless sizes, of which only a bound is known.
+    /// Hopeless sizes, which only have a bound.
     pub bounds: u64,
-    /// Measurements whose times do not look normally distributed, among those with enough times to tell.
+    /// Measurements with times that do not look normally distributed; those with too few times do not count.
     pub not_normal: u64,
 }
 
 impl MeasureTally {
-    /// Takes in one more measurement.
+    /// Adds one more measurement.
     pub fn count(&mut self, measurement: &Measurement) {
         let outcome = measurement.outcome;
         let imprecise = matches!(
@@ -36,7 +36,7 @@ impl MeasureTally {
         self.not_normal += u64::from(measurement.normal == Some(false));
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn combined_with(&self, other: &Self) -> Self {
         Self {

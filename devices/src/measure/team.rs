@@ -1,15 +1,15 @@
 //! Measuring the devices of a node together.
 
 use super::deadline::{Reach, find_reaches};
-use super::{InStep, MeasureConfig, Measurement, repeat_until_confident};
+use super::repeat::repeat_until_confident;
+use super::{InStep, MeasureConfig, Measurement};
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
 use crate::worker::{Depth, JobShape, UpdateTime};
 use crate::{DeviceError, Element, View, ViewMut, leading_dimension, try_reserve_matrix};
 use num_complex::Complex64;
 
-/// The operands of a measured update. Kept from one measurement to the next, so that most measurements find their
-/// memory in place.
+/// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in place.
 #[derive(Debug)]
 pub struct UpdateOperands<T = f64> {
     rows: usize,
@@ -21,7 +21,7 @@ pub struct UpdateOperands<T = f64> {
 }
 
 impl<T> Default for UpdateOperands<T> {
-    /// None yet.
+    /// Returns empty operands.
     fn default() -> Self {
         Self {
             rows: 0,
@@ -37,28 +37,40 @@ impl<T> Default for UpdateOperands<T> {
 /// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same time,
 /// as part of a job of this depth.
 ///
-/// Every element of the operands is written before, so that no page fault is timed; an update of a few columns of each
-/// device warms the devices up; then whole-team updates are repeated as [`repeat_until_confident`] says. A device with 0 columns
-/// is not measured: its [`Measurement`] is the default, all zero. `in_step` decides about every repetition, as there; it
-/// is asked about the first one after warming up.
+/// First every element of the operands is written, so that no page fault is timed. An update of a few columns warms the
+/// devices up. Then updates of the whole team are repeated until every mean has the precision of `config`. A device with
+/// 0 columns is not measured, and its [`Measurement`] is the default, all zero. `in_step` decides on every repetition, the
+/// first one included, after warming up.
 ///
-/// A slice that would take a device more than twice `max_seconds` is not measured: its measurement is a
-/// [bound](Measurement::lower_bound). This is found out by parts of it, each 4 times as wide as the last, and only where the
-/// time of the first columns gives rise to it; a wider part is run when the narrower ones say that the whole is feasible. The
-/// other devices are then measured beside the last part of that slice. When all slices are so, there is no repetition,
-/// and `in_step` is not asked.
+/// A slice that would take a device more than twice `max_seconds` gets a [bound](Measurement::lower_bound). If the time of
+/// its first columns raises that doubt, parts of it are run, each 4 times as wide as the last. The other devices are then
+/// measured while this one updates its last part. If all slices are so slow, nothing is repeated and `in_step` is not asked.
 ///
-/// Where devices gather, a repetition is as many updates as [belong together](DeviceTeam::updates_per_visit), and its time
-/// their mean. What the beginning and the end of the job took, once, is spread over the updates of a whole job,
-/// `t = t_update + (t_begin + t_finish)·k / k_total`: a GPU that keeps C has to copy it there and back, which may
-/// take longer than the arithmetic. Nothing is added where nobody knows how long the job will be
-/// ([`Depth::endless`]): then it is the time of an update in the middle of a long one. Memory is
+/// If devices gather panels, a repetition is as many updates as [belong together](DeviceTeam::updates_per_visit), and its
+/// time is their mean. The beginning and the end of the job are timed once and spread over the updates of a whole job:
+/// `t = t_update + (t_begin + t_finish)·k / k_total`. For a GPU that keeps C they are copies, which may take longer than the
+/// arithmetic. For a job of unknown length ([`Depth::endless`]) nothing is added. Memory is
 /// [taken](DeviceTeam::reserve) before, and not timed.
 ///
+/// # Deviations
+/// * **Kernel**: the paper measures the rank-`b` update of the run (thesis, section 3.1.4); here it is the update of a panel,
+///   whose width is not the block size. If k has too few panels for the fewest repetitions to cost less than 3.5 % of the
+///   run, it is a narrower one, of at least 128 columns or the whole panel. An update of fewer is bound by the memory of C,
+///   and a division needs relative speeds only.
+/// * **Repetitions**: the paper repeats until the mean has a precision of 2.5 % at 95 %, at least 3 times (thesis,
+///   section 3.1.4); here each measurement also costs at most 3.5 % of the run's steps, but never fewer than 3 repetitions,
+///   because balancing has to win back its cost within one run. `isochron devices bench` repeats as often as the supplement
+///   of the HPOPTA paper, because its models are kept.
+/// * **Panels while measuring**: the paper's kernel has the panels of the run (thesis, section 3.1.4); here each update
+///   announces the next one's, so a GPU always copies them while it computes, because a model has no communication. In the run
+///   it copies ahead only the panels that came in time, and uncovered communication shows as `exposed_s` in the report.
+/// * **C on a GPU**: the paper's kernel copies C with every update (thesis, section 5.2.3); here C is copied once before the
+///   first and once after the last update, and its time is spread over the run's updates, because a run copies it once too.
+///   `isochron devices bench` knows no run and leaves it out.
+///
 /// # Errors
-/// [`DeviceError::Memory`] when the operands and what the devices need do not fit into the memory that is left, before any
-/// of it is taken; [`DeviceError::Measure`] for a
-/// configuration out of range; [`DeviceError::Slices`]; the errors of the devices.
+/// [`DeviceError::Memory`] if the operands and the devices' own needs do not fit into the free memory, before any of it is
+/// taken; [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Slices`]; the errors of the devices.
 ///
 /// # References
 /// Clarke's thesis, section 3.1.4 (the computational kernel, and measuring cores that share memory together);
@@ -73,69 +85,33 @@ pub fn measure_team<T: Element>(
     in_step: &mut InStep<'_>,
 ) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
-    let held = team.memory_held();
-    let cols = slices.iter().sum();
-    let job = JobShape::of::<T>((rows, cols), depth);
-    let mut devices = team.memory_needed(&job, slices)?;
-    let left = operands
-        .left_beside(rows, cols, depth.k_max)
-        .saturating_add(held);
-    if devices > left {
-        // Those that gather in host memory make do with less.
-        team.limit_memory(left / slices.len().max(1) as u64);
-        devices = team.memory_needed(&job, slices)?;
-    }
-    operands.prepare_beside(rows, cols, depth.k_max, devices.saturating_sub(held))?;
+    let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+    operands.prepare_with_devices(team, &job, slices)?;
     let few: Vec<usize> = slices
         .iter()
         .map(|&columns| columns.min(WARM_UP_COLUMNS))
         .collect();
-    let mut part = |widths: &[usize]| operands.run_job(team, widths, depth);
-    let warm_s = part(&few)?;
-    let reaches = find_reaches(slices, warm_s, few, config.max_seconds, &mut part)?;
+    let reaches = find_reaches(slices, few, config.max_seconds, &mut |widths| {
+        operands.run_job(team, widths, depth)
+    })?;
+    let mut measurements: Vec<Measurement> = reaches.iter().map(bound_of).collect();
     let measured: Vec<usize> = (0..slices.len())
         .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
         .collect();
-    let mut measurements: Vec<Measurement> = reaches.iter().map(bound_of).collect();
-    if measured.is_empty() {
-        return Ok(measurements);
-    }
-    let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
-    // A job as long as one repetition, after which devices count from 0 again: each repetition is whole visits.
-    let job = job.with_cols(columns.iter().sum());
-    let visited = team.updates_per_visit(&job, &columns)?;
-    let period = Depth::of(depth.k_max, visited);
-    let repetition = JobShape {
-        depth: period,
-        ..job
-    };
-    team.reserve(&repetition, &columns)?;
-    let begun = team.begin(operands.first_columns(&columns), &columns, period)?;
-    // Where memory was refused, the tiles are smaller than they were to be.
-    let together = team.updates_per_visit(&repetition, &columns)?;
-    let together = if visited.is_multiple_of(together) {
-        together
-    } else {
-        visited
-    };
-    if team.copies_ahead() {
-        // Nobody has announced its panels, so it is not like the others.
-        operands.run_update(team, &columns, together)?;
-    }
-    let mut sample = || {
-        let times = operands.run_update(team, &columns, together)?;
-        Ok(measured.iter().map(|&i| times[i]).collect())
-    };
-    let found = repeat_until_confident(measured.len(), config, &mut sample, in_step)?;
-    let ended = team.finish(operands.first_columns(&columns), &columns)?;
-    for (i, measurement) in measured.into_iter().zip(found) {
-        measurements[i] = measurement.in_job([begun[i], ended[i]], together, depth);
+    if !measured.is_empty() {
+        let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
+        let found =
+            operands.measure_columns(team, (&columns, &measured), depth, config, in_step)?;
+        for (i, measurement) in measured.into_iter().zip(found) {
+            measurements[i] = measurement;
+        }
     }
     Ok(measurements)
 }
 
 impl Measurement {
-    /// What was found of updates, `together` a repetition, as part of a job that began and ended in these times.
+    /// Turns the measurement of updates, `together` of them in a repetition, into one of updates in a job. `ends` are the
+    /// times of the job's beginning and end.
     fn in_job(self, ends: [UpdateTime; 2], together: usize, depth: Depth) -> Self {
         let ends_s: f64 = ends.iter().map(|time| time.busy_s).sum();
         let part_s = ends_s * depth.part_of_update();
@@ -148,7 +124,7 @@ impl Measurement {
     }
 }
 
-/// What is known of a device that is not measured.
+/// Returns the record of a device that is not measured.
 fn bound_of(reach: &Reach) -> Measurement {
     reach
         .bound_s
@@ -159,47 +135,58 @@ fn bound_of(reach: &Reach) -> Measurement {
 const WARM_UP_COLUMNS: usize = 32;
 
 impl<T: Element> UpdateOperands<T> {
-    /// Bytes that updates of `rows × cols` with inner dimension `k` need beyond what is allocated already; the largest
-    /// number when they are beyond counting.
+    /// Returns the bytes that updates of `rows × cols` with inner dimension `k` need in addition to the allocated ones;
+    /// `u64::MAX` if they are too many to count.
     pub fn missing_bytes(&self, rows: usize, cols: usize, k: usize) -> u64 {
         let held = [&self.a, &self.b, &self.c].map(Vec::capacity);
-        let missing = |(needed, held): (u128, usize)| needed.saturating_sub(held as u128);
-        let elements = operand_lengths::<T>(rows, cols, k)
-            .into_iter()
+        let lengths = operand_lengths::<T>(rows, cols, k).into_iter();
+        let elements = lengths
             .zip(held)
-            .map(missing);
-        let elements = elements.fold(0, u128::saturating_add);
+            .map(|(needed, held)| needed.saturating_sub(held as u128))
+            .fold(0, u128::saturating_add);
         let bytes = elements.saturating_mul(size_of::<T>() as u128);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Bytes of host memory that are left beside the operands of such updates; nothing where these do not fit.
-    fn left_beside(&self, rows: usize, cols: usize, k: usize) -> u64 {
-        let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
-        available.saturating_sub(self.missing_bytes(rows, cols, k))
-    }
-
     /// Allocates and writes the operands for updates of `rows × cols` with inner dimension `k`. [`measure_team`] does
-    /// so itself; nodes that measure side by side do it before they start together, since writing matrices disturbs
+    /// so itself. Nodes that measure at the same time do it before they start together, since writing matrices disturbs
     /// the others' measurements.
     ///
     /// # Errors
-    /// [`DeviceError::Memory`] when they do not fit into the memory that is left.
+    /// [`DeviceError::Memory`] if they do not fit into the free memory.
     pub fn prepare(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
-        self.prepare_beside(rows, cols, k, 0)
+        self.prepare_leaving((rows, cols, k), 0)
     }
 
-    /// The same, where devices will need so many bytes too.
-    fn prepare_beside(
+    /// Does the same, and bounds the memory of devices that gather panels if they need more than there is.
+    fn prepare_with_devices(
         &mut self,
-        rows: usize,
-        cols: usize,
-        k: usize,
+        team: &mut DeviceTeam,
+        job: &JobShape,
+        slices: &[usize],
+    ) -> Result<(), DeviceError> {
+        let (rows, cols, k) = (job.rows, job.cols, job.depth.k_max);
+        let held = team.memory_held();
+        let mut needed = team.memory_needed(job, slices)?;
+        let left = free_bytes()
+            .saturating_sub(self.missing_bytes(rows, cols, k))
+            .saturating_add(held);
+        if needed > left {
+            team.limit_memory(left / slices.len().max(1) as u64);
+            needed = team.memory_needed(job, slices)?;
+        }
+        self.prepare_leaving((rows, cols, k), needed.saturating_sub(held))
+    }
+
+    /// Does the same and leaves `devices` bytes of the free memory.
+    fn prepare_leaving(
+        &mut self,
+        (rows, cols, k): (usize, usize, usize),
         devices: u64,
     ) -> Result<(), DeviceError> {
         let needed = self.missing_bytes(rows, cols, k).saturating_add(devices);
         // Asking the allocator is not enough: Linux promises memory that it does not have.
-        let available = memory_available_bytes().unwrap_or(isize::MAX as u64);
+        let available = free_bytes();
         if needed > available {
             return Err(memory_error(needed, needed - available));
         }
@@ -208,7 +195,7 @@ impl<T: Element> UpdateOperands<T> {
             .into_iter()
             .zip(operand_lengths::<T>(rows, cols, k))
         {
-            // A length beyond counting is beyond memory, which was just found out.
+            // A length that does not fit exceeds the memory, which was refused above.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             fill_operand(values, count).ok_or_else(|| memory_error(needed, needed))?;
         }
@@ -216,13 +203,58 @@ impl<T: Element> UpdateOperands<T> {
         Ok(())
     }
 
-    /// The first columns of C, as many as the slices have together.
+    /// Returns a view of the first columns of C, as many as the slices have together.
     fn first_columns(&mut self, slices: &[usize]) -> ViewMut<'_, T> {
         let ld = leading_dimension::<T>(self.rows);
         ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
     }
 
-    /// A short job, of as few updates as make sense; returns the busy times of the devices in one of them.
+    /// Repeats updates of `columns` and returns the measurement of each device in `measured`, in that order.
+    fn measure_columns(
+        &mut self,
+        team: &mut DeviceTeam,
+        (columns, measured): (&[usize], &[usize]),
+        depth: Depth,
+        config: &MeasureConfig,
+        in_step: &mut InStep<'_>,
+    ) -> Result<Vec<Measurement>, DeviceError> {
+        let job = JobShape::of::<T>((self.rows, columns.iter().sum()), depth);
+        // The job is as long as one repetition, after which devices count from 0 again: each repetition is whole visits.
+        let visited = team.updates_per_visit(&job, columns)?;
+        let repetition = JobShape {
+            depth: Depth::of(depth.k_max, visited),
+            ..job
+        };
+        team.reserve(&repetition, columns)?;
+        let begun = team.begin(self.first_columns(columns), columns, repetition.depth)?;
+        // If memory was refused, the tiles are smaller than planned.
+        let possible = team.updates_per_visit(&repetition, columns)?;
+        let together = if visited.is_multiple_of(possible) {
+            possible
+        } else {
+            visited
+        };
+        if team.copies_ahead() {
+            // No update has announced the panels of the first one, so it takes longer than the others.
+            self.run_update(team, columns, together)?;
+        }
+        let found = repeat_until_confident(
+            measured.len(),
+            config,
+            &mut || {
+                let times = self.run_update(team, columns, together)?;
+                Ok(measured.iter().map(|&i| times[i]).collect())
+            },
+            in_step,
+        )?;
+        let ended = team.finish(self.first_columns(columns), columns)?;
+        let found = measured.iter().zip(found);
+        Ok(found
+            .map(|(&i, measurement)| measurement.in_job([begun[i], ended[i]], together, depth))
+            .collect())
+    }
+
+    /// Runs a job of as few updates as make sense, and returns the busy times of the devices in one of them.
     fn run_job(
         &mut self,
         team: &mut DeviceTeam,
@@ -237,7 +269,7 @@ impl<T: Element> UpdateOperands<T> {
         Ok(times)
     }
 
-    /// One update of all devices, or the mean of those that belong together; returns their busy times.
+    /// Runs `together` updates on all devices, and returns each device's mean busy time in seconds.
     fn run_update(
         &mut self,
         team: &mut DeviceTeam,
@@ -259,8 +291,8 @@ impl<T: Element> UpdateOperands<T> {
                 slices,
                 &mut || false,
             )?;
-            let times = times.iter().zip(team.infos());
-            for (mean_s, (time, device)) in means_s.iter_mut().zip(times) {
+            let devices = times.iter().zip(team.infos());
+            for (mean_s, (time, device)) in means_s.iter_mut().zip(devices) {
                 *mean_s += time.sustained_s(device.clock, share) / together as f64;
             }
         }
@@ -268,7 +300,12 @@ impl<T: Element> UpdateOperands<T> {
     }
 }
 
-/// Elements of A, B and C.
+/// Returns the free memory of the host in bytes; a number that no operand reaches if the system does not tell.
+fn free_bytes() -> u64 {
+    memory_available_bytes().unwrap_or(isize::MAX as u64)
+}
+
+/// Returns the numbers of elements of A, B and C.
 fn operand_lengths<T>(rows: usize, cols: usize, k: usize) -> [u128; 3] {
     let ld = leading_dimension::<T>(rows) as u128;
     let [rows, cols, k] = [rows as u128, cols as u128, k as u128];
@@ -282,14 +319,16 @@ fn memory_error(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
     }
 }
 
-/// What element `at` is.
+/// Returns the value of element `at`: an ordinary number between 1/32 and 1/2.
+///
+/// Sums of products of such numbers stay far from overflow, and none is denormal. Some processors compute denormal numbers a
+/// hundred times slower.
 fn element_at<T: Element>(at: usize) -> T {
     T::of(Complex64::new((at % 16 + 1) as f64 / 32.0, 0.0))
 }
 
-/// Ordinary numbers between 1/32 and 1/2: sums of their products stay far from overflow, and none is denormal, which
-/// some processors compute a hundred times slower. What was written stays, so that a smaller update costs nothing.
-/// `None` when there is no memory for them.
+/// Lengthens an operand to `count` elements. Present elements stay, so a smaller update costs nothing. `None` if there is no
+/// memory.
 fn fill_operand<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
     let Some(more) = count.checked_sub(values.len()).filter(|&more| more > 0) else {
         return Some(());
@@ -386,7 +425,7 @@ mod tests {
         }
     }
 
-    /// What is measured of that device where its thread can run for this part of the time.
+    /// Measures that device with a thread that can run for this part of the time.
     fn throttled_s(clock: DeviceClock, share: f64) -> f64 {
         let info = DeviceInfo {
             name: "throttled".to_owned(),
@@ -415,43 +454,41 @@ mod tests {
     #[test]
     fn under_a_quota_an_update_takes_what_many_of_them_take() {
         assert!((throttled_s(DeviceClock::Cores, 0.125) - 0.04).abs() < 1e-12);
-        // By the clock on the wall, as ever.
+        // Without a quota wall time counts.
         let wall_s = throttled_s(DeviceClock::Cores, 1.0);
         assert!((0.005..=0.0925).contains(&wall_s) && (wall_s - 0.04).abs() > 1e-6);
         // No quota changes a prescribed time.
         assert_eq!(throttled_s(DeviceClock::Prescribed, 0.125), wall_s);
     }
 
+    /// Measures slices, and counts how often another repetition was decided on.
+    fn measure_counted(team: &mut DeviceTeam, slices: &[usize]) -> (Vec<Measurement>, u32) {
+        let mut asked = 0;
+        let found = measure_team(
+            team,
+            16,
+            slices,
+            Depth::endless(4),
+            &MeasureConfig::default(),
+            &mut UpdateOperands::<f64>::default(),
+            &mut |needed| {
+                asked += 1;
+                needed
+            },
+        );
+        (found.unwrap(), asked)
+    }
+
     #[test]
-    fn a_hopeless_device_is_bounded_and_the_others_are_measured_beside_it() {
+    fn a_hopeless_device_is_bounded_and_the_others_are_measured_with_it() {
         // 16 × 4096 with b = 4 are 4096 units: 1 s for the fast device, 4096 s for the slow one.
         let workers = vec![recorded("fast", 4096, 1.0), recorded("slow", 1, 1.0)];
         let mut team = DeviceTeam::new(workers).unwrap();
-        let config = MeasureConfig::default();
-        let mut measure = |slices: &[usize], asked: &mut u32| {
-            let mut operands = UpdateOperands::<f64>::default();
-            let mut in_step = |needed: bool| {
-                *asked += 1;
-                needed
-            };
-            measure_team(
-                &mut team,
-                16,
-                slices,
-                Depth::endless(4),
-                &config,
-                &mut operands,
-                &mut in_step,
-            )
-            .unwrap()
-        };
-        let mut asked = 0;
-        let found = measure(&[4096, 4096], &mut asked);
+        let (found, asked) = measure_counted(&mut team, &[4096, 4096]);
         assert_eq!((found[0].t_s, found[0].is_bound(), asked), (1.0, false, 4));
         // The first 32 columns took 32 s: the whole takes at least that.
         assert_eq!(found[1], Measurement::lower_bound(32.0));
-        let mut asked = 0;
-        let found = measure(&[0, 4096], &mut asked);
+        let (found, asked) = measure_counted(&mut team, &[0, 4096]);
         assert_eq!(
             found,
             [Measurement::default(), Measurement::lower_bound(32.0)]
