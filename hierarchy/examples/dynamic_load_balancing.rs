@@ -7,7 +7,9 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
-use isochron_hierarchy::balance::{BalanceConfig, BalanceError, Dpa, Observation, Step, imbalance};
+use isochron_hierarchy::balance::{
+    BalanceConfig, BalanceError, BalanceStep, Dpa, Observation, imbalance,
+};
 
 /// Rows of the application's matrix.
 pub const ROWS: u64 = 6000;
@@ -41,8 +43,8 @@ pub fn run(sweeps: usize) -> Result<Vec<Sweep>, BalanceError> {
     let mut done = Vec::new();
     for sweep in 0..sweeps {
         let (rows, balanced) = match dpa.step() {
-            Step::Measure(rows) => (rows, false),
-            Step::Done(balanced) => (balanced.units, true),
+            BalanceStep::Measure(rows) => (rows, false),
+            BalanceStep::Done(balanced) => (balanced.units, true),
         };
         let times_s: Vec<f64> = (0..3).map(|i| time_s(i, sweep, rows[i])).collect();
         if !balanced {

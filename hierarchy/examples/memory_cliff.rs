@@ -13,7 +13,7 @@
 #![allow(clippy::print_stdout, reason = "an example prints its table")]
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, Balanced, Dpa, Observation, Start, Step, Strategy,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, Dpa, Observation, Strategy,
 };
 
 /// Megabytes of memory and rows of 10 000 doubles per second, P_1 to P_4.
@@ -38,7 +38,7 @@ pub fn time_s(machine: usize, n: u64, rows: u64) -> f64 {
 pub fn balance(strategy: Strategy, n: u64) -> Result<Balanced, BalanceError> {
     let config = BalanceConfig {
         strategy,
-        start: Start::Even,
+        start: BalanceStart::Even,
         epsilon: 0.1,
         max_iterations: 20,
         ..BalanceConfig::default()
@@ -46,8 +46,8 @@ pub fn balance(strategy: Strategy, n: u64) -> Result<Balanced, BalanceError> {
     let mut dpa = Dpa::new(config, MACHINES.len(), n);
     loop {
         match dpa.step() {
-            Step::Done(balanced) => return Ok(balanced),
-            Step::Measure(units) => {
+            BalanceStep::Done(balanced) => return Ok(balanced),
+            BalanceStep::Measure(units) => {
                 let observe = |(machine, &rows): (usize, &u64)| {
                     Observation::measured(time_s(machine, n, rows), 3, 0.0)
                 };

@@ -22,7 +22,7 @@
 //! Two devices, of which the second runs out of memory at 600 units. Equal times come out after
 //! a few measurements, although no constant describes it:
 //! ```
-//! use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, Step};
+//! use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, BalanceStep};
 //!
 //! fn measure(device: usize, units: u64) -> Observation {
 //!     let d = units as f64;
@@ -36,8 +36,8 @@
 //! let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
 //! let balanced = loop {
 //!     match dpa.step() {
-//!         Step::Done(balanced) => break balanced,
-//!         Step::Measure(units) => {
+//!         BalanceStep::Done(balanced) => break balanced,
+//!         BalanceStep::Measure(units) => {
 //!             let times: Vec<_> = (0..).zip(&units).map(|(i, &d)| measure(i, d)).collect();
 //!             dpa.observe(&units, &times)?;
 //!         }

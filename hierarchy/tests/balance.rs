@@ -7,8 +7,8 @@
 )]
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, Balanced, DeviceBalance, Dpa, Extent, Idpa, Inpa, NodeBalance,
-    Observation, Outcome, Start, Step, Strategy as How,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, DeviceBalance, Dpa,
+    EndReason, Extent, Idpa, Inpa, NodeBalance, Observation, Strategy as How,
 };
 use isochron_hierarchy::layout::{Layout, Method};
 use isochron_hierarchy::model::{Fit, Point};
@@ -62,8 +62,8 @@ fn noise(seed: &mut u64, amplitude: f64) -> f64 {
 fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced {
     loop {
         match dpa.step() {
-            Step::Done(balanced) => return balanced,
-            Step::Measure(units) => {
+            BalanceStep::Done(balanced) => return balanced,
+            BalanceStep::Measure(units) => {
                 let times: Vec<_> = (0..)
                     .zip(&units)
                     .map(|(i, &d)| {
@@ -85,8 +85,8 @@ fn run_idpa(config: BalanceConfig, node: &Node, extent: Extent) -> DeviceBalance
     let mut idpa = Idpa::new(config, node.devices.len(), columns, node.prior.as_deref());
     loop {
         match idpa.step() {
-            Step::Done(balance) => return balance,
-            Step::Measure(slices) => {
+            BalanceStep::Done(balance) => return balance,
+            BalanceStep::Measure(slices) => {
                 let blocks = |d: u64| d as f64 / BLOCK as f64 * extent.rows as f64;
                 let time = |(device, &d): (&Device, &u64)| {
                     if d == 0 {
@@ -113,8 +113,8 @@ fn run_inpa(
     let mut inpa = Inpa::new(config, nodes.len(), rows, cols);
     loop {
         match inpa.step() {
-            Step::Done(balance) => return balance,
-            Step::Measure(extents) => {
+            BalanceStep::Done(balance) => return balance,
+            BalanceStep::Measure(extents) => {
                 let mut times = Vec::new();
                 for (node, extent) in nodes.iter_mut().zip(extents) {
                     if extent.area() == 0 {
@@ -181,7 +181,7 @@ fn small_cluster() -> Vec<Node> {
 
 #[test]
 fn four_nodes_one_with_two_devices_converge() {
-    for start in [Start::Even, Start::FirstPoints] {
+    for start in [BalanceStart::Even, BalanceStart::FirstPoints] {
         // A line between the speeds on both sides of a cliff lies above a time that grows linearly
         // beyond it: each iteration comes closer, from one side.
         let config = BalanceConfig {
@@ -262,18 +262,18 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
     };
     let speeds = [1.0, 2.0, 5.0];
     let mut inpa = Inpa::new(config, 3, 10, 10);
-    let Step::Measure(extents) = inpa.step() else {
+    let BalanceStep::Measure(extents) = inpa.step() else {
         panic!("the even division is measured")
     };
     let nodes = extents.iter().zip(speeds);
     let times = nodes.map(|(extent, speed)| observation(extent.area() as f64 / speed));
     inpa.observe(&times.collect::<Vec<_>>()).unwrap();
-    let Step::Done(balance) = inpa.step() else {
+    let BalanceStep::Done(balance) = inpa.step() else {
         panic!("one measurement is enough")
     };
     assert_eq!(
         (balance.why, balance.converged),
-        (Outcome::Predicted, false)
+        (EndReason::Predicted, false)
     );
     for ((area, speed), t_s) in balance
         .layout
@@ -305,12 +305,12 @@ fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
 
     let prior = [3.0, 1.0];
     let idle = Idpa::new(BalanceConfig::default(), 2, 0, Some(&prior));
-    let Step::Done(balance) = idle.step() else {
+    let BalanceStep::Done(balance) = idle.step() else {
         panic!("there is nothing to measure")
     };
     assert_eq!(
         (balance.slices, balance.time_s, balance.why),
-        (vec![0, 0], 0.0, Outcome::NoWork)
+        (vec![0, 0], 0.0, EndReason::NoWork)
     );
     assert_eq!(balance.prior, prior);
 }
@@ -319,21 +319,21 @@ fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
 fn idpa_starts_from_its_prior() {
     let with = Idpa::new(BalanceConfig::default(), 3, 400, Some(&[1.0, 3.0, 0.0]));
     // An unknown device is tried as an average one.
-    assert_eq!(with.step(), Step::Measure(vec![66, 201, 133]));
+    assert_eq!(with.step(), BalanceStep::Measure(vec![66, 201, 133]));
     let without = Idpa::new(BalanceConfig::default(), 3, 400, None);
-    assert_eq!(without.step(), Step::Measure(vec![8, 8, 8]));
+    assert_eq!(without.step(), BalanceStep::Measure(vec![8, 8, 8]));
     let as_in_the_paper = BalanceConfig {
-        start: Start::Even,
+        start: BalanceStart::Even,
         ..BalanceConfig::default()
     };
     let without = Idpa::new(as_in_the_paper, 3, 400, None);
-    assert_eq!(without.step(), Step::Measure(vec![1, 1, 1]));
+    assert_eq!(without.step(), BalanceStep::Measure(vec![1, 1, 1]));
     let config = BalanceConfig {
         strategy: How::MultiCpm,
         ..BalanceConfig::default()
     };
     let constant = Idpa::new(config, 3, 400, None);
-    assert_eq!(constant.step(), Step::Measure(vec![134, 133, 133]));
+    assert_eq!(constant.step(), BalanceStep::Measure(vec![134, 133, 133]));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn slices_measured_again_are_known_better() {
     let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[3.0, 1.0]));
     let measured = |t_s, reps| Observation::measured(t_s, reps, 0.1);
     idpa.observe(&[measured(1.0, 3), measured(1.0, 3)]).unwrap();
-    let Step::Done(balance) = idpa.step() else {
+    let BalanceStep::Done(balance) = idpa.step() else {
         panic!("equal times are balanced")
     };
     let balance = balance.refined(&[measured(2.0, 1), measured(1.0, 1)]);
@@ -402,9 +402,9 @@ fn a_part_that_was_never_measured_is_tried() {
 fn balancing_ends_when_it_cannot_pay_for_itself() {
     let speeds = [100.0, 300.0];
     for (steps, why) in [
-        (1, Outcome::NotWorthIt),
-        (1000, Outcome::Balanced),
-        (0, Outcome::Balanced),
+        (1, EndReason::NotWorthIt),
+        (1000, EndReason::Balanced),
+        (0, EndReason::Balanced),
     ] {
         let config = BalanceConfig {
             steps,
@@ -428,7 +428,7 @@ fn the_best_division_is_returned_not_the_last() {
     let balanced = run_dpa(&mut Dpa::new(config, 2, 100), |_, _| times.next().unwrap());
     assert_eq!(
         (balanced.why, balanced.measured),
-        (Outcome::IterationLimit, Some(0))
+        (EndReason::IterationLimit, Some(0))
     );
     assert_eq!(
         (balanced.units, balanced.times_s),
@@ -499,7 +499,7 @@ proptest! {
 fn disturbed(steps: u64) -> Balanced {
     let config = BalanceConfig {
         steps,
-        start: Start::Even,
+        start: BalanceStart::Even,
         ..BalanceConfig::default()
     };
     let mut dpa = Dpa::new(config, 2, 1000);
@@ -512,8 +512,8 @@ fn disturbed(steps: u64) -> Balanced {
     let mut measured = 0;
     loop {
         match dpa.step() {
-            Step::Done(balanced) => return balanced,
-            Step::Measure(units) => {
+            BalanceStep::Done(balanced) => return balanced,
+            BalanceStep::Measure(units) => {
                 measured += 1;
                 let slowness = if measured == 1 { 8.0 } else { 1.0 };
                 let times = [units[0] as f64 / 300.0 * slowness, units[1] as f64 / 100.0];

@@ -7,7 +7,7 @@
     reason = "a test that cannot go on panics"
 )]
 
-use isochron_hierarchy::balance::{Balanced, Outcome, Strategy};
+use isochron_hierarchy::balance::{Balanced, EndReason, Strategy};
 
 #[path = "../examples/akima_npa.rs"]
 mod akima_npa;
@@ -20,7 +20,7 @@ mod layout_bounds;
 use akima_npa::memory_cliff::{MACHINES, balance};
 
 fn rows_of(balanced: &Balanced, machine: usize) -> Vec<u64> {
-    let rows = |iteration: &isochron_hierarchy::balance::Iteration| iteration.units[machine];
+    let rows = |iteration: &isochron_hierarchy::balance::MeasuredDivision| iteration.units[machine];
     balanced.history.iter().map(rows).collect()
 }
 
@@ -41,7 +41,7 @@ fn in_memory_constant_and_functional_models_settle_alike() {
 fn across_the_edge_of_memory_constant_models_oscillate() {
     let balanced = balance(Strategy::MultiCpm, 11_000).unwrap();
     assert!(!balanced.converged);
-    assert_eq!(balanced.why, Outcome::NothingNew);
+    assert_eq!(balanced.why, EndReason::NothingNew);
     // It does not get better with time...
     let imbalances: Vec<f64> = balanced.history.iter().map(|i| i.imbalance).collect();
     assert!(

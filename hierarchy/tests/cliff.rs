@@ -8,7 +8,7 @@
 )]
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, Balanced, Dpa, Observation, Outcome, Start, Step, Strategy,
+    BalanceConfig, BalanceStart, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,
 };
 
 const TOTAL: u64 = 100_000;
@@ -29,7 +29,7 @@ fn time_s(part: usize, units: u64) -> f64 {
     d / speed
 }
 
-fn balance(strategy: Strategy, start: Start, n: usize) -> Balanced {
+fn balance(strategy: Strategy, start: BalanceStart, n: usize) -> Balanced {
     let config = BalanceConfig {
         strategy,
         start,
@@ -37,7 +37,7 @@ fn balance(strategy: Strategy, start: Start, n: usize) -> Balanced {
         ..BalanceConfig::default()
     };
     let mut dpa = Dpa::new(config, n, TOTAL);
-    if start == Start::FirstPoints {
+    if start == BalanceStart::FirstPoints {
         for part in 0..n {
             let point = isochron_hierarchy::model::Point {
                 d: 100,
@@ -51,8 +51,8 @@ fn balance(strategy: Strategy, start: Start, n: usize) -> Balanced {
     }
     loop {
         match dpa.step() {
-            Step::Done(balanced) => return balanced,
-            Step::Measure(units) => {
+            BalanceStep::Done(balanced) => return balanced,
+            BalanceStep::Measure(units) => {
                 let observe =
                     |(part, &d): (usize, &u64)| Observation::measured(time_s(part, d), 3, 0.0);
                 let times: Vec<Observation> = units.iter().enumerate().map(observe).collect();
@@ -65,7 +65,7 @@ fn balance(strategy: Strategy, start: Start, n: usize) -> Balanced {
 #[test]
 fn on_a_cliff_multiple_constant_models_oscillate_and_functional_models_converge() {
     for n in [2, 4] {
-        let cpm = balance(Strategy::MultiCpm, Start::Even, n);
+        let cpm = balance(Strategy::MultiCpm, BalanceStart::Even, n);
         assert!(!cpm.converged && cpm.imbalance > 0.1, "{cpm:?}");
         assert!(cpm.iterations <= 10);
         let fast: Vec<u64> = cpm
@@ -81,10 +81,10 @@ fn on_a_cliff_multiple_constant_models_oscillate_and_functional_models_converge(
             "{fast:?}"
         );
 
-        for start in [Start::Even, Start::FirstPoints] {
+        for start in [BalanceStart::Even, BalanceStart::FirstPoints] {
             let fpm = balance(Strategy::Fpm, start, n);
             assert!(fpm.converged && fpm.imbalance <= 0.1, "{fpm:?}");
-            assert_eq!(fpm.why, Outcome::Balanced);
+            assert_eq!(fpm.why, EndReason::Balanced);
             assert!(fpm.iterations <= 10);
             let slowest_s = fpm.times_s.iter().copied().fold(0.0, f64::max);
             let cpm_s = cpm.times_s.iter().copied().fold(0.0, f64::max);
@@ -95,8 +95,8 @@ fn on_a_cliff_multiple_constant_models_oscillate_and_functional_models_converge(
 
 #[test]
 fn a_single_constant_model_runs_over_the_cliff() {
-    let single = balance(Strategy::SingleCpm, Start::Even, 2);
-    assert_eq!((single.why, single.iterations), (Outcome::Predicted, 1));
+    let single = balance(Strategy::SingleCpm, BalanceStart::Even, 2);
+    assert_eq!((single.why, single.iterations), (EndReason::Predicted, 1));
     let real: Vec<f64> = single
         .units
         .iter()

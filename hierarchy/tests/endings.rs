@@ -7,7 +7,7 @@
 )]
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, Balanced, DeviceBalance, Dpa, Idpa, Observation, Outcome, Step,
+    BalanceConfig, BalanceStep, Balanced, DeviceBalance, Dpa, EndReason, Idpa, Observation,
 };
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
@@ -15,8 +15,8 @@ use isochron_hierarchy::partition::Partitioner;
 fn run(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Observation) -> Balanced {
     loop {
         match dpa.step() {
-            Step::Done(balanced) => return balanced,
-            Step::Measure(units) => {
+            BalanceStep::Done(balanced) => return balanced,
+            BalanceStep::Measure(units) => {
                 let times: Vec<_> = (0..).zip(&units).map(|(i, &d)| observe(i, d)).collect();
                 dpa.observe(&units, &times).unwrap();
             }
@@ -72,10 +72,10 @@ fn what_measuring_costs_decides_whether_another_measurement_pays() {
         (balanced.why, balanced.iterations)
     };
     // Ten steps save 30 s, and three repetitions take 6 s.
-    assert_eq!(ended(1.0, 0.0), (Outcome::Balanced, 2));
+    assert_eq!(ended(1.0, 0.0), (EndReason::Balanced, 2));
     // Of eight runs each they take 48 s, and so with what came before and after.
-    assert_eq!(ended(8.0, 0.0), (Outcome::NotWorthIt, 1));
-    assert_eq!(ended(2.0, 60.0), (Outcome::NotWorthIt, 1));
+    assert_eq!(ended(8.0, 0.0), (EndReason::NotWorthIt, 1));
+    assert_eq!(ended(2.0, 60.0), (EndReason::NotWorthIt, 1));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn equal_floors_are_no_balance() {
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
     let balanced = run(&mut dpa, |_, d| within_deadline(d as f64));
     assert!(!balanced.converged);
-    assert_ne!(balanced.why, Outcome::Balanced);
+    assert_ne!(balanced.why, EndReason::Balanced);
     assert_eq!(balanced.units.iter().sum::<u64>(), 1000);
 }
 
@@ -94,8 +94,8 @@ fn a_node_has_a_floor_if_one_of_its_devices_has() {
         let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[1.0, 1.0]));
         loop {
             match idpa.step() {
-                Step::Done(balance) => return balance,
-                Step::Measure(columns) => {
+                BalanceStep::Done(balance) => return balance,
+                BalanceStep::Measure(columns) => {
                     let times: Vec<_> = (0..).zip(columns).map(|(i, d)| observe(i, d)).collect();
                     idpa.observe(&times).unwrap();
                 }
@@ -150,5 +150,5 @@ fn where_the_optimum_need_not_be_balanced_a_balanced_division_is_no_end() {
     assert_eq!(balanced.units, [50, 10]);
     assert_eq!(balanced.times_s, [5.0, 2.0]);
     assert!(balanced.converged);
-    assert_eq!(balanced.why, Outcome::Balanced);
+    assert_eq!(balanced.why, EndReason::Balanced);
 }

@@ -7,7 +7,7 @@ use isochron::matrix::redistribute::Moved;
 use isochron::multiply::LeftOut;
 use isochron::session::Report;
 use isochron_devices::MeasureTally;
-use isochron_hierarchy::balance::Outcome;
+use isochron_hierarchy::balance::EndReason;
 
 use super::ways;
 use crate::failure::Failure;
@@ -218,14 +218,14 @@ fn measurements_line(report: &Report) -> String {
 }
 
 /// Returns the reason why balancing ended, in words.
-fn outcome_text(why: Outcome) -> &'static str {
+fn outcome_text(why: EndReason) -> &'static str {
     match why {
-        Outcome::Balanced => "balanced",
-        Outcome::NothingNew => "nothing more to learn",
-        Outcome::NotWorthIt => "more would not pay for itself",
-        Outcome::IterationLimit => "not balanced when the iterations ran out",
-        Outcome::Predicted => "split by one measurement",
-        Outcome::NotMeasured => "split evenly",
-        Outcome::NoWork => "no work",
+        EndReason::Balanced => "balanced",
+        EndReason::NothingNew => "nothing more to learn",
+        EndReason::NotWorthIt => "more would not pay for itself",
+        EndReason::IterationLimit => "not balanced when the iterations ran out",
+        EndReason::Predicted => "split by one measurement",
+        EndReason::NotMeasured => "split evenly",
+        EndReason::NoWork => "no work",
     }
 }

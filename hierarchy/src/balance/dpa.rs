@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Step, Strategy, alike, imbalance,
+    BalanceConfig, BalanceError, BalanceStep, EndReason, MeasuredDivision, Observation, Strategy,
+    imbalance, merge_alike,
 };
 use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel};
 use crate::partition::{Partition, Partitioner, apportion, even, proportional};
@@ -49,13 +50,13 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, Step};
+/// use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, BalanceStep};
 ///
 /// let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
 /// let balanced = loop {
 ///     match dpa.step() {
-///         Step::Done(balanced) => break balanced,
-///         Step::Measure(units) => {
+///         BalanceStep::Done(balanced) => break balanced,
+///         BalanceStep::Measure(units) => {
 ///             // The second device is four times as fast.
 ///             let time =
 ///                 |(&d, speed): (&u64, f64)| Observation::measured(d as f64 / speed, 3, 0.0);
@@ -88,7 +89,7 @@ pub struct Dpa {
     wanted: Vec<u64>,
     /// Every division asked for so far, which the measured ones may differ from by rounding.
     asked: Vec<Vec<u64>>,
-    history: Vec<Iteration>,
+    history: Vec<MeasuredDivision>,
     result: Option<Balanced>,
 }
 
@@ -111,11 +112,11 @@ pub struct Balanced {
     /// [`Partitioner::Hpopta`], as fast a one as the models promise (or there was no work).
     pub converged: bool,
     /// Why balancing ended.
-    pub why: Outcome,
+    pub why: EndReason,
     /// Index in `history` of the returned division; `None` if it was not measured.
     pub measured: Option<usize>,
     /// Every measured division, in order.
-    pub history: Vec<Iteration>,
+    pub history: Vec<MeasuredDivision>,
     /// Relative speeds that a later balancing of the same parts may start from: each part's speed at
     /// its units where it is known, and what was assumed elsewhere.
     pub prior: Vec<f64>,
@@ -143,9 +144,9 @@ impl Dpa {
             result: None,
         };
         if total == 0 {
-            dpa.end_unmeasured(Outcome::NoWork, dpa.wanted.clone(), vec![0.0; n]);
+            dpa.end_unmeasured(EndReason::NoWork, dpa.wanted.clone(), vec![0.0; n]);
         } else if config.strategy == Strategy::Homogeneous {
-            dpa.end_unmeasured(Outcome::NotMeasured, dpa.wanted.clone(), vec![0.0; n]);
+            dpa.end_unmeasured(EndReason::NotMeasured, dpa.wanted.clone(), vec![0.0; n]);
         }
         dpa
     }
@@ -199,7 +200,7 @@ impl Dpa {
     pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
         let units = vec![d; self.models.len()];
         self.check_times(&units, times)?;
-        self.add_points(&units, &alike(times))
+        self.add_points(&units, &merge_alike(times))
     }
 
     /// Starts with the division that the seeded points suggest; without any, nothing changes.
@@ -216,10 +217,10 @@ impl Dpa {
 
     /// What to measure next, units of each part, or the result. Asking twice changes nothing.
     #[must_use]
-    pub fn step(&self) -> Step<Vec<u64>, Balanced> {
+    pub fn step(&self) -> BalanceStep<Vec<u64>, Balanced> {
         match &self.result {
-            Some(balanced) => Step::Done(balanced.clone()),
-            None => Step::Measure(self.wanted.clone()),
+            Some(balanced) => BalanceStep::Done(balanced.clone()),
+            None => BalanceStep::Measure(self.wanted.clone()),
         }
     }
 
@@ -245,7 +246,7 @@ impl Dpa {
         self.add_points(units, times)?;
         let times_s = busy(units, times, |time| time.t_s);
         let imbalance = imbalance(&times_s);
-        self.history.push(Iteration {
+        self.history.push(MeasuredDivision {
             units: units.to_vec(),
             times_s,
             errors_s: busy(units, times, Observation::standard_error_s),
@@ -292,21 +293,21 @@ impl Dpa {
         let next = self.next_partition()?;
         let next_s = next.max_time_s();
         let why = if self.is_solution(now, next_s) {
-            Outcome::Balanced
+            EndReason::Balanced
         } else if self.config.strategy == Strategy::SingleCpm {
-            self.end_unmeasured(Outcome::Predicted, next.units, next.times_s);
+            self.end_unmeasured(EndReason::Predicted, next.units, next.times_s);
             return Ok(());
         } else if self.is_known(&next.units) {
-            Outcome::NothingNew
+            EndReason::NothingNew
         } else if self.history.len() >= self.config.max_iterations as usize {
-            Outcome::IterationLimit
+            EndReason::IterationLimit
         } else if !self.pays_off(next_s) {
-            Outcome::NotWorthIt
+            EndReason::NotWorthIt
         } else {
             self.wanted = next.units;
             return Ok(());
         };
-        let early = matches!(why, Outcome::NotWorthIt | Outcome::IterationLimit);
+        let early = matches!(why, EndReason::NotWorthIt | EndReason::IterationLimit);
         let best_s = self.best_s(1.0);
         let trusted = best_s.is_infinite() || self.is_supported(&next.units);
         if early && next_s < best_s && trusted {
@@ -321,7 +322,7 @@ impl Dpa {
     ///
     /// Equal times are, unless a part is idle that might have helped. Where the optimum need not be
     /// balanced, nothing better promised is what counts, and the times may differ.
-    fn is_solution(&self, now: &Iteration, next_s: f64) -> bool {
+    fn is_solution(&self, now: &MeasuredDivision, next_s: f64) -> bool {
         let epsilon = self.config.epsilon;
         let balanced = now.imbalance <= epsilon;
         let promised = now.max_time_s() * (1.0 - epsilon) <= next_s;
@@ -339,7 +340,7 @@ impl Dpa {
 
     /// Whether a division is worth measuring once more: a time contradicts what its part's other times
     /// allow, and was measured once.
-    fn is_doubtful(&self, now: &Iteration) -> bool {
+    fn is_doubtful(&self, now: &MeasuredDivision) -> bool {
         let once = self
             .history
             .iter()
@@ -377,7 +378,7 @@ impl Dpa {
     /// Seconds that a measured division really takes, as far as is known: of each part what its model
     /// says, as long as that is within two standard errors of what was measured; infinity where
     /// measuring was given up.
-    fn estimate_s(&self, iteration: &Iteration) -> f64 {
+    fn estimate_s(&self, iteration: &MeasuredDivision) -> f64 {
         if iteration.cut_off {
             return f64::INFINITY;
         }
@@ -485,7 +486,7 @@ impl Dpa {
     ///
     /// That is the one whose last part finishes first; but a balanced one is not given up for one
     /// that is faster by no more than the tolerance.
-    pub(super) fn end(&mut self, why: Outcome) {
+    pub(super) fn end(&mut self, why: EndReason) {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;
         let max_s: Vec<f64> = self.history.iter().map(|it| self.estimate_s(it)).collect();
@@ -493,9 +494,10 @@ impl Dpa {
             .min_by(|&a, &b| max_s[a].total_cmp(&max_s[b]))
             .filter(|&fastest| max_s[fastest].is_finite())
             .unwrap_or(last);
-        let keep_last = why == Outcome::Balanced && max_s[last] <= max_s[fastest] * (1.0 + epsilon);
+        let keep_last =
+            why == EndReason::Balanced && max_s[last] <= max_s[fastest] * (1.0 + epsilon);
         let best = if keep_last { last } else { fastest };
-        let Iteration {
+        let MeasuredDivision {
             units,
             times_s,
             imbalance,
@@ -517,14 +519,14 @@ impl Dpa {
     }
 
     /// Ends with a division that was not measured.
-    fn end_unmeasured(&mut self, why: Outcome, units: Vec<u64>, times_s: Vec<f64>) {
+    fn end_unmeasured(&mut self, why: EndReason, units: Vec<u64>, times_s: Vec<f64>) {
         self.result = Some(Balanced {
             prior: self.prior_at(&units),
             units,
             imbalance: imbalance(&times_s),
             times_s,
             iterations: self.history.len() as u32,
-            converged: why == Outcome::NoWork,
+            converged: why == EndReason::NoWork,
             why,
             measured: None,
             history: self.history.clone(),

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dpa::{Balanced, Dpa};
 use super::{
-    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy, imbalance,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision,
+    Observation, Strategy, imbalance,
 };
 
 /// Inter-device partitioning algorithm: divides the columns of a node's sub-matrix into vertical
@@ -28,13 +29,13 @@ use super::{
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, Idpa, Observation, Step};
+/// use isochron_hierarchy::balance::{BalanceConfig, Idpa, Observation, BalanceStep};
 ///
 /// let mut idpa = Idpa::new(BalanceConfig::default(), 2, 640, None);
 /// let balance = loop {
 ///     match idpa.step() {
-///         Step::Done(balance) => break balance,
-///         Step::Measure(columns) => {
+///         BalanceStep::Done(balance) => break balance,
+///         BalanceStep::Measure(columns) => {
 ///             // A few cores, and a GPU that is seven times as fast.
 ///             let time = |(&d, speed): (&u64, f64)| Observation::measured(d as f64 / speed, 3, 0.0);
 ///             idpa.observe(&columns.iter().zip([100.0, 700.0]).map(time).collect::<Vec<_>>())?;
@@ -49,7 +50,7 @@ use super::{
 /// Clarke et al. 2012, section 3 (IDPA); Clarke's thesis, section 5.2.2.
 #[derive(Debug, Clone)]
 pub struct Idpa {
-    start: Start,
+    start: BalanceStart,
     n_devices: usize,
     dpa: Dpa,
     /// The times of each iteration of `dpa`.
@@ -85,9 +86,9 @@ pub struct DeviceBalance {
     /// Whether these slices were measured.
     pub measured: bool,
     /// Why balancing ended.
-    pub why: Outcome,
+    pub why: EndReason,
     /// Every measured division, in order.
-    pub history: Vec<Iteration>,
+    pub history: Vec<MeasuredDivision>,
     /// Relative speeds of the devices, for the next call's `prior`.
     pub prior: Vec<f64>,
 }
@@ -163,8 +164,8 @@ impl Idpa {
         let wanted =
             config.strategy == Strategy::Fpm && n_devices > 1 && columns > 0 && prior.is_none();
         let few = match config.start {
-            Start::Even => 1,
-            Start::FirstPoints => (columns / (16 * n_devices as u64)).max(1),
+            BalanceStart::Even => 1,
+            BalanceStart::FirstPoints => (columns / (16 * n_devices as u64)).max(1),
         };
         let first_points = wanted.then_some(few);
         let dpa = match prior {
@@ -182,13 +183,13 @@ impl Idpa {
 
     /// The columns that each device shall measure next, or the result. Asking twice changes nothing.
     #[must_use]
-    pub fn step(&self) -> Step<Vec<u64>, DeviceBalance> {
+    pub fn step(&self) -> BalanceStep<Vec<u64>, DeviceBalance> {
         if let Some(few) = self.first_points {
-            return Step::Measure(vec![few; self.n_devices]);
+            return BalanceStep::Measure(vec![few; self.n_devices]);
         }
         match self.dpa.step() {
-            Step::Measure(columns) => Step::Measure(columns),
-            Step::Done(balanced) => Step::Done(self.result(balanced)),
+            BalanceStep::Measure(columns) => BalanceStep::Measure(columns),
+            BalanceStep::Done(balanced) => BalanceStep::Done(self.result(balanced)),
         }
     }
 
@@ -199,13 +200,13 @@ impl Idpa {
     pub fn observe(&mut self, times: &[Observation]) -> Result<(), BalanceError> {
         if let Some(few) = self.first_points {
             self.dpa.seed_all(few, times)?;
-            if self.start == Start::FirstPoints {
+            if self.start == BalanceStart::FirstPoints {
                 self.dpa.start_from_points()?;
             }
             self.first_points = None;
             return Ok(());
         }
-        let Step::Measure(columns) = self.dpa.step() else {
+        let BalanceStep::Measure(columns) = self.dpa.step() else {
             return Err(BalanceError::NotMeasuring);
         };
         self.dpa.observe(&columns, times)?;

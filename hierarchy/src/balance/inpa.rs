@@ -8,7 +8,7 @@
 //! * **first points by strategy**: the paper measures first points in every case (step 1); here only
 //!   [`Strategy::Fpm`] with more than one node does, because nothing else uses them.
 //! * **first distribution of INPA**: the paper starts evenly (step 3); here [`Strategy::Fpm`] starts with the
-//!   division that GPA makes of the first points, unless the configuration says [`Start::Even`], because
+//!   division that GPA makes of the first points, unless the configuration says [`BalanceStart::Even`], because
 //!   between unlike nodes the even division is the most expensive measurement. The CPM strategies start
 //!   evenly, as in the comparison (section 4).
 //! * **end of an INPA iteration**: the paper takes the nodes' times; here nodes that know their time repeat
@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dpa::{Balanced, Dpa};
 use super::{
-    BalanceConfig, BalanceError, Iteration, Observation, Outcome, Start, Step, Strategy, imbalance,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision,
+    Observation, Strategy, imbalance,
 };
 use crate::layout::{Layout, Method, Rect, arrange, br_in};
 
@@ -46,13 +47,13 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in};
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, Observation, Step};
+/// use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, Observation, BalanceStep};
 ///
 /// let mut inpa = Inpa::new(BalanceConfig::default(), 2, 60, 60);
 /// let balance = loop {
 ///     match inpa.step() {
-///         Step::Done(balance) => break balance,
-///         Step::Measure(extents) => {
+///         BalanceStep::Done(balance) => break balance,
+///         BalanceStep::Measure(extents) => {
 ///             // The second node is three times as fast.
 ///             let nodes = extents.iter().zip([50.0, 150.0]);
 ///             let times_s = nodes.map(|(extent, speed)| extent.area() as f64 / speed);
@@ -69,7 +70,7 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in};
 /// Clarke et al. 2012, section 3 (INPA); Clarke's thesis, section 5.2.1.
 #[derive(Debug, Clone)]
 pub struct Inpa {
-    start: Start,
+    start: BalanceStart,
     method: Method,
     n_nodes: usize,
     rows: u64,
@@ -91,11 +92,11 @@ enum Phase {
 
 /// Returns the size of each node's first measurement: a sixteenth of an even share, or the paper's single
 /// block before the even division.
-fn first_extent(start: Start, n_nodes: usize, rows: u64, cols: u64) -> Extent {
+fn first_extent(start: BalanceStart, n_nodes: usize, rows: u64, cols: u64) -> Extent {
     let parts = 4.0 * (n_nodes as f64).sqrt();
     let [rows, cols] = [rows, cols].map(|whole| match start {
-        Start::Even => 1,
-        Start::FirstPoints => ((whole as f64 / parts) as u64).max(1),
+        BalanceStart::Even => 1,
+        BalanceStart::FirstPoints => ((whole as f64 / parts) as u64).max(1),
     });
     Extent { rows, cols }
 }
@@ -142,9 +143,9 @@ pub struct NodeBalance {
     /// `true` if the returned layout was measured to be balanced, or if there was no work.
     pub converged: bool,
     /// The reason why balancing ended.
-    pub why: Outcome,
+    pub why: EndReason,
     /// Every measured division into areas, in order.
-    pub history: Vec<Iteration>,
+    pub history: Vec<MeasuredDivision>,
 }
 
 impl Inpa {
@@ -182,13 +183,13 @@ impl Inpa {
     ///
     /// The sub-matrix of a node without work has no blocks. Asking twice changes nothing.
     #[must_use]
-    pub fn step(&self) -> Step<Vec<Extent>, NodeBalance> {
+    pub fn step(&self) -> BalanceStep<Vec<Extent>, NodeBalance> {
         match &self.phase {
-            Phase::FirstPoints(extent) => Step::Measure(vec![*extent; self.n_nodes]),
+            Phase::FirstPoints(extent) => BalanceStep::Measure(vec![*extent; self.n_nodes]),
             Phase::Measure(layout) => {
-                Step::Measure(layout.rects().iter().map(Extent::from).collect())
+                BalanceStep::Measure(layout.rects().iter().map(Extent::from).collect())
             }
-            Phase::Done(balance) => Step::Done(balance.clone()),
+            Phase::Done(balance) => BalanceStep::Done(balance.clone()),
         }
     }
 
@@ -201,7 +202,7 @@ impl Inpa {
             Phase::Done(_) => return Err(BalanceError::NotMeasuring),
             Phase::FirstPoints(extent) => {
                 self.dpa.seed_all(extent.area(), times)?;
-                if self.start == Start::FirstPoints {
+                if self.start == BalanceStart::FirstPoints {
                     self.dpa.start_from_points()?;
                 }
             }
@@ -220,16 +221,16 @@ impl Inpa {
             self.phase = Phase::Measure(layout.clone());
             return;
         }
-        if let Step::Measure(units) = self.dpa.step() {
+        if let BalanceStep::Measure(units) = self.dpa.step() {
             let layout = self.arrange(&units);
             if !self.dpa.is_known(&layout.areas()) {
                 self.phase = Phase::Measure(layout);
                 return;
             }
             // Another division, but the same whole blocks.
-            self.dpa.end(Outcome::NothingNew);
+            self.dpa.end(EndReason::NothingNew);
         }
-        if let Step::Done(balanced) = self.dpa.step() {
+        if let BalanceStep::Done(balanced) = self.dpa.step() {
             self.phase = Phase::Done(self.make_result(balanced));
         }
     }
@@ -239,7 +240,7 @@ impl Inpa {
             Some(iteration) => (self.layouts[iteration].clone(), balanced.times_s),
             None => {
                 let layout = self.arrange(&balanced.units);
-                let unknown = matches!(balanced.why, Outcome::NotMeasured | Outcome::NoWork);
+                let unknown = matches!(balanced.why, EndReason::NotMeasured | EndReason::NoWork);
                 let times_s = if unknown {
                     balanced.times_s
                 } else {

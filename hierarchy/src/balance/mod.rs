@@ -2,7 +2,7 @@
 //!
 //! [`Dpa`] balances units over parts, [`Inpa`] a matrix over nodes, [`Idpa`] a node's sub-matrix over
 //! its devices. None of them measures anything: the caller takes a request from `step()`, measures,
-//! hands the times to `observe()`, and repeats until `step()` says [`Step::Done`].
+//! hands the times to `observe()`, and repeats until `step()` says [`BalanceStep::Done`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -82,7 +82,7 @@ impl FromStr for Strategy {
 /// Which division [`Strategy::Fpm`] measures first, once each part's first small point is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Start {
+pub enum BalanceStart {
     /// The even one, as in the papers.
     Even,
     /// What the first points suggest. Between unlike parts the even division is the most expensive
@@ -108,7 +108,7 @@ pub struct BalanceConfig {
     /// [cost](Observation::cost_s) more.
     pub reps: u32,
     /// What [`Strategy::Fpm`] measures first.
-    pub start: Start,
+    pub start: BalanceStart,
     /// What [`Strategy::Fpm`] makes of each part's points.
     pub fit: Fit,
     /// What [`Strategy::Fpm`] divides by those models with.
@@ -127,7 +127,7 @@ impl Default for BalanceConfig {
             max_iterations: 10,
             steps: 0,
             reps: 3,
-            start: Start::FirstPoints,
+            start: BalanceStart::FirstPoints,
             fit: Fit::default(),
             partitioner: Partitioner::default(),
             layout: Method::default(),
@@ -268,14 +268,14 @@ const NEARLY_ALIKE: f64 = 0.25;
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{Observation, alike};
+/// use isochron_hierarchy::balance::{Observation, merge_alike};
 ///
 /// let time = |t_s| Observation::measured(t_s, 3, 0.1);
-/// let found: Vec<f64> = alike(&[time(1.0), time(3.0), time(1.1)]).iter().map(|time| time.t_s).collect();
+/// let found: Vec<f64> = merge_alike(&[time(1.0), time(3.0), time(1.1)]).iter().map(|time| time.t_s).collect();
 /// assert_eq!(found, [1.05, 3.0, 1.05]);
 /// ```
 #[must_use]
-pub fn alike(times: &[Observation]) -> Vec<Observation> {
+pub fn merge_alike(times: &[Observation]) -> Vec<Observation> {
     let mut by_time: Vec<usize> = (0..times.len()).collect();
     by_time.sort_by(|&a, &b| times[a].t_s.total_cmp(&times[b].t_s));
     let mut equal = times.to_vec();
@@ -311,7 +311,7 @@ fn student_t(reps: u32) -> f64 {
 /// What a step machine wants next.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step<R, D> {
+pub enum BalanceStep<R, D> {
     /// Measure this, and hand over the times with `observe`.
     Measure(R),
     /// Balancing is over, with this result.
@@ -320,7 +320,7 @@ pub enum Step<R, D> {
 
 /// One measured division.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Iteration {
+pub struct MeasuredDivision {
     /// Units of each part.
     pub units: Vec<u64>,
     /// Measured seconds of each part; 0 for a part without units.
@@ -338,7 +338,7 @@ pub struct Iteration {
     pub imbalance: f64,
 }
 
-impl Iteration {
+impl MeasuredDivision {
     /// Standard error of the time of the part that finished last, in seconds: what of it is likely
     /// noise.
     pub(crate) fn noise_s(&self) -> f64 {
@@ -357,7 +357,7 @@ impl Iteration {
 /// Why balancing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum EndReason {
     /// The last measured division was balanced; or, where the best division need not be
     /// ([`Partitioner::Hpopta`]), as fast as the models promise of any.
     Balanced,
@@ -375,7 +375,7 @@ pub enum Outcome {
     NoWork,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for EndReason {
     /// The name that it has in JSON too, such as `nothing-new`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -478,7 +478,7 @@ mod tests {
             time(1.1, 0.1),
         ];
         let times = |found: &[Observation]| -> Vec<f64> {
-            let even = alike(found).into_iter();
+            let even = merge_alike(found).into_iter();
             even.map(|time| time.t_s).collect()
         };
         // What is only a floor is like nobody, and keeps those beside it apart.
@@ -489,8 +489,8 @@ mod tests {
             times(&found.map(|time| Observation { ci_s: 0.0, ..time })),
             [4.0, 1.0, 1.05, 1.3, 1.1]
         );
-        assert!(alike(&[]).is_empty());
-        assert!(alike(&[time(1.0, 0.1), Observation::at_least(9.0)])[1].is_floor);
+        assert!(merge_alike(&[]).is_empty());
+        assert!(merge_alike(&[time(1.0, 0.1), Observation::at_least(9.0)])[1].is_floor);
         // Intervals so wide that they say nothing, and one that is none.
         let unlike = [time(1.0, 0.9), time(1.5, 0.9)];
         assert_eq!(times(&unlike), [1.0, 1.5]);
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn outcomes_have_one_name_in_text_and_in_json() {
-        use Outcome::{
+        use EndReason::{
             Balanced, IterationLimit, NoWork, NotMeasured, NotWorthIt, NothingNew, Predicted,
         };
         for outcome in [

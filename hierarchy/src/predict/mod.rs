@@ -2,16 +2,16 @@
 //!
 //! Two ways to divide `C = A·B` (`A: m×k`, `B: k×n`) are compared:
 //!
-//! * **C stays** ([`panels()`]): a node with an `r×c` rectangle of C needs `r` rows of A and `c` columns of B over all of k.
+//! * **C stays** ([`panel_traffic()`]): a node with an `r×c` rectangle of C needs `r` rows of A and `c` columns of B over all of k.
 //!   It holds `c/n` of these rows and `r/m` of these columns itself, so that it receives
 //!   `k·(r·(1 - c/n) + c·(1 - r/m))` elements, in panels that travel while others are computed.
-//! * **k is split** ([`reduction()`]): every node computes all of C over its share of k, and nothing travels until the
+//! * **k is split** ([`reduction_traffic()`]): every node computes all of C over its share of k, and nothing travels until the
 //!   end. Then whoever holds a rectangle of C receives it from every other node that has a share.
 //!
-//! Where messages are handled by cores that compute, each element that a node sends or receives ([`exchanged()`]) keeps it from
-//! computing for a while ([`Node`]).
+//! Where messages are handled by cores that compute, each element that a node sends or receives ([`count_exchanged()`]) keeps it from
+//! computing for a while ([`NodeRate`]).
 //!
-//! [`in_place()`] and [`along_k()`] say what each [`Way`] takes in seconds, and [`choose()`] takes one; [`subset()`] leaves out
+//! [`in_place()`] and [`along_k()`] say what each [`Way`] takes in seconds, and [`choose_way()`] takes one; [`choose_nodes()`] leaves out
 //! the nodes whose help does not pay.
 //!
 //! # References
@@ -21,8 +21,8 @@
 mod subset;
 mod ways;
 
-pub use subset::{Node, Subset, Work, subset};
-pub use ways::{Candidate, Way, along_k, choose, in_place};
+pub use subset::{Multiplication, NodeRate, Subset, choose_nodes};
+pub use ways::{Candidate, Way, along_k, choose_way, in_place};
 
 use crate::layout::{Layout, Rect};
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ impl Links {
         times.fold(0.0, f64::max)
     }
 
-    /// Whether `receivers` who want the same `bytes` have them sooner when they pass them on in a [tree](rounds) than when
+    /// Whether `receivers` who want the same `bytes` have them sooner when they pass them on in a [tree](count_rounds) than when
     /// their holder sends them to one after the other: `rounds·(latency + v/W) < latency + receivers·v/W`.
     ///
     /// # Example
@@ -80,7 +80,7 @@ impl Links {
     #[must_use]
     pub fn favour_relays(&self, bytes: f64, receivers: usize) -> bool {
         let each_s = bytes / self.bytes_per_s;
-        let relayed_s = f64::from(rounds(receivers)) * (self.latency_s + each_s);
+        let relayed_s = f64::from(count_rounds(receivers)) * (self.latency_s + each_s);
         relayed_s < self.latency_s + receivers as f64 * each_s
     }
 
@@ -119,7 +119,7 @@ const RESERVE: f64 = 0.75;
 
 /// Rounds in which a message reaches so many receivers when everybody who has it passes it on: `⌈log₂(receivers + 1)⌉`.
 #[must_use]
-pub fn rounds(receivers: usize) -> u32 {
+pub fn count_rounds(receivers: usize) -> u32 {
     (receivers + 1).next_power_of_two().ilog2()
 }
 
@@ -154,17 +154,17 @@ impl Traffic {
 /// # Example
 /// ```
 /// use isochron_hierarchy::layout::slice_cols;
-/// use isochron_hierarchy::predict::{Traffic, panels};
+/// use isochron_hierarchy::predict::{Traffic, panel_traffic};
 ///
 /// // Two nodes with half of the columns each: all of A travels once, half of it to either side.
 /// let layout = slice_cols(4, &[2, 2])?;
-/// let received = panels(&layout, 100, 1000, 100);
+/// let received = panel_traffic(&layout, 100, 1000, 100);
 /// assert_eq!(received[0].elements, 1000.0 * 400.0 * 0.5);
 /// assert_eq!(Traffic::total(&received).elements, 1000.0 * 400.0);
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
 #[must_use]
-pub fn panels(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traffic> {
+pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traffic> {
     let (m, n) = (layout.rows() as f64, layout.cols() as f64);
     let steps = k.div_ceil(panel.max(1)) as f64;
     let rects = layout.rects();
@@ -187,21 +187,21 @@ pub fn panels(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traf
 /// Elements that a node sends and receives for each index along k while C stays in place, when it has `part` (rows and
 /// columns) of `c`, one of so many `nodes`, on a layout that is not known yet.
 ///
-/// It receives what it needs and does not hold, as in [`panels()`]. What it holds it sends to those that share its rows or
+/// It receives what it needs and does not hold, as in [`panel_traffic()`]. What it holds it sends to those that share its rows or
 /// its columns, as many as on a grid of about square parts: `√(nodes·n/m)` across, at least 1 and at most all.
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::predict::exchanged;
+/// use isochron_hierarchy::predict::count_exchanged;
 ///
 /// // One of four on a square grid receives half of 10 rows of A and of 10 columns of B, and sends the other halves.
-/// assert_eq!(exchanged((10, 10), (20, 20), 4), 10.0 + 10.0);
-/// assert_eq!(exchanged((20, 20), (20, 20), 1), 0.0);
+/// assert_eq!(count_exchanged((10, 10), (20, 20), 4), 10.0 + 10.0);
+/// assert_eq!(count_exchanged((20, 20), (20, 20), 1), 0.0);
 /// // Slices of a long C: three quarters of B come, and a quarter of it goes to three others.
-/// assert_eq!(exchanged((2500, 100), (10_000, 100), 4), 75.0 + 75.0);
+/// assert_eq!(count_exchanged((2500, 100), (10_000, 100), 4), 75.0 + 75.0);
 /// ```
 #[must_use]
-pub fn exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
+pub fn count_exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
     let (rows, cols) = (part.0 as f64, part.1 as f64);
     // Nothing of nothing.
     let [m, n] = [c.0, c.1].map(|lines| lines.max(1) as f64);
@@ -221,16 +221,16 @@ pub fn exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
 /// # Example
 /// ```
 /// use isochron_hierarchy::layout::slice_cols;
-/// use isochron_hierarchy::predict::reduction;
+/// use isochron_hierarchy::predict::reduction_traffic;
 ///
 /// // Each of two nodes receives its half of what the other one has computed.
 /// let layout = slice_cols(4, &[2, 2])?;
-/// let received = reduction(&layout, 100, &[true, true]);
+/// let received = reduction_traffic(&layout, 100, &[true, true]);
 /// assert_eq!((received[0].elements, received[0].messages), (400.0 * 200.0, 1.0));
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
 #[must_use]
-pub fn reduction(layout: &Layout, block: usize, computes: &[bool]) -> Vec<Traffic> {
+pub fn reduction_traffic(layout: &Layout, block: usize, computes: &[bool]) -> Vec<Traffic> {
     let rects = layout.rects();
     assert_eq!(rects.len(), computes.len(), "one answer for each node");
     let all = computes.iter().filter(|&&computes| computes).count();
@@ -266,15 +266,18 @@ mod tests {
     #[test]
     fn a_node_alone_receives_nothing() {
         let layout = br(&[1.0], 8, 8).unwrap();
-        assert_eq!(panels(&layout, 10, 1000, 10), [Traffic::default()]);
-        assert_eq!(reduction(&layout, 10, &[true]), [Traffic::default()]);
+        assert_eq!(panel_traffic(&layout, 10, 1000, 10), [Traffic::default()]);
+        assert_eq!(
+            reduction_traffic(&layout, 10, &[true]),
+            [Traffic::default()]
+        );
     }
 
     #[test]
     fn a_grid_receives_what_summa_does() {
         // On a p×p grid every node receives (p-1)/p of its rows of A and its columns of B.
         let layout = br(&[1.0; 16], 64, 64).unwrap();
-        let received = panels(&layout, 1, 64, 16);
+        let received = panel_traffic(&layout, 1, 64, 16);
         let each = 64.0 * 16.0 * 2.0 * 0.75;
         assert!(
             received
@@ -298,18 +301,18 @@ mod tests {
             rect(6, 7, 4, 3),
         ];
         let layout = Layout::new(10, 10, rects.clone()).unwrap();
-        let received = Traffic::total(&panels(&layout, 1, 7, 1)).elements;
+        let received = Traffic::total(&panel_traffic(&layout, 1, 7, 1)).elements;
         let part = |rect: &Rect| (rect.rows as usize, rect.cols as usize);
         let exchanged = rects
             .iter()
-            .map(|rect| 7.0 * exchanged(part(rect), (10, 10), 4));
+            .map(|rect| 7.0 * count_exchanged(part(rect), (10, 10), 4));
         assert!((exchanged.sum::<f64>() - 2.0 * received).abs() < 1e-9);
     }
 
     #[test]
     fn ten_thousand_nodes_receive_less_than_the_half_perimeters() {
         let layout = br(&vec![1.0; 10_000], 1000, 1000).unwrap();
-        let received = Traffic::total(&panels(&layout, 1, 1000, 10)).elements;
+        let received = Traffic::total(&panel_traffic(&layout, 1, 1000, 10)).elements;
         let most = 1000.0 * layout.half_perimeter_sum() as f64;
         assert!(received < most && received > 0.97 * most);
     }
@@ -317,7 +320,7 @@ mod tests {
     #[test]
     fn who_computes_nothing_receives_its_part_from_all_who_do() {
         let layout = br(&[1.0; 4], 8, 8).unwrap();
-        let received = reduction(&layout, 1, &[true, true, false, true]);
+        let received = reduction_traffic(&layout, 1, &[true, true, false, true]);
         let messages: Vec<f64> = received.iter().map(|node| node.messages).collect();
         assert_eq!(messages, [2.0, 2.0, 3.0, 2.0]);
     }

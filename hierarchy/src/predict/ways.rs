@@ -7,13 +7,13 @@
 //! those slices; and from 4×4 to 512×4 blocks on 2 to 6 nodes there was no case in which slices bring less to the busiest node,
 //! as long as every node has a part. What is left to slices is to be rounded better, where C has few blocks.
 //!
-//! So the layout that was balanced is taken unless another way is predicted to be [clearly faster](choose()).
+//! So the layout that was balanced is taken unless another way is predicted to be [clearly faster](choose_way()).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Node, Work, panels, reduction, wall_s};
+use super::{Multiplication, NodeRate, panel_traffic, reduction_traffic, wall_s};
 use crate::layout::{Layout, LayoutError, slice_cols, slice_rows};
 use crate::partition::apportion;
 
@@ -69,11 +69,11 @@ pub struct Candidate {
 }
 
 /// The ways to divide C: in this layout, and with its areas in slices of rows and of columns, where the layout is not such
-/// slices itself, and every node that has a part gets a line of blocks: [`subset()`] says whom to leave out. The speeds are
+/// slices itself, and every node that has a part gets a line of blocks: [`choose_nodes()`] says whom to leave out. The speeds are
 /// those that were measured with these areas: slices in proportion to them would be another balancing, by the luck of the last
 /// measurement.
 ///
-/// [`subset()`]: super::subset()
+/// [`choose_nodes()`]: super::choose_nodes()
 ///
 /// # Errors
 /// [`LayoutError`] when there are no nodes, or C has more blocks than can be counted.
@@ -81,9 +81,9 @@ pub struct Candidate {
 /// # Example
 /// ```
 /// use isochron_hierarchy::layout::br;
-/// use isochron_hierarchy::predict::{Links, Node, Way, Work, in_place};
+/// use isochron_hierarchy::predict::{Links, NodeRate, Way, Multiplication, in_place};
 ///
-/// let work = Work {
+/// let work = Multiplication {
 ///     blocks: (512, 4),
 ///     block: 128,
 ///     k: 512,
@@ -94,15 +94,15 @@ pub struct Candidate {
 /// };
 /// // 65536×512: the layout is slices of rows, and slices of columns would have half of the long A sent to either node.
 /// let layout = br(&[1.0, 1.0], 512, 4)?;
-/// let ways = in_place(&work, &layout, &[Node::from(1000.0); 2])?;
+/// let ways = in_place(&work, &layout, &[NodeRate::from(1000.0); 2])?;
 /// assert_eq!(ways.iter().map(|(way, _)| way.way).collect::<Vec<_>>(), [Way::M, Way::N]);
 /// assert!(ways[1].0.wall_s > 2.0 * ways[0].0.wall_s);
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
 pub fn in_place(
-    work: &Work,
+    work: &Multiplication,
     layout: &Layout,
-    nodes: &[Node],
+    nodes: &[NodeRate],
 ) -> Result<Vec<(Candidate, Layout)>, LayoutError> {
     let (rows, cols) = work.blocks;
     let areas: Vec<f64> = layout.areas().iter().map(|&area| area as f64).collect();
@@ -124,13 +124,13 @@ pub fn in_place(
 }
 
 /// C stays in this layout.
-fn in_layout(work: &Work, layout: &Layout, nodes: &[Node]) -> Candidate {
+fn in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate]) -> Candidate {
     let messages = work.messages_s(layout, nodes).into_iter();
     let all = layout.areas().into_iter().zip(nodes).zip(messages);
     let busy = all.filter(|((area, _), _)| *area > 0);
     let times = busy.map(|((area, node), messages_s)| area as f64 / node.speed + messages_s);
     let compute_s = times.fold(0.0, f64::max);
-    let received = panels(layout, work.block, work.k, work.panel);
+    let received = panel_traffic(layout, work.block, work.k, work.panel);
     let travel_s = work.links.longest_s(&received, work.element_bytes);
     Candidate {
         way: Way::of(layout),
@@ -144,7 +144,7 @@ fn in_layout(work: &Work, layout: &Layout, nodes: &[Node]) -> Candidate {
 /// # Panics
 /// When there are not as many speeds as nodes in the layout.
 #[must_use]
-pub fn along_k(work: &Work, held: &Layout, speeds: &[f64]) -> Candidate {
+pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidate {
     let (rows, cols) = work.blocks;
     let blocks = work.k.div_ceil(work.block.max(1)) as u64;
     let shares = apportion(blocks, speeds);
@@ -153,7 +153,7 @@ pub fn along_k(work: &Work, held: &Layout, speeds: &[f64]) -> Candidate {
     let times = busy.map(|(&share, &speed)| share as f64 / blocks as f64 * all_of_c / speed);
     let compute_s = times.fold(0.0, f64::max);
     let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-    let received = reduction(held, work.block, &computes);
+    let received = reduction_traffic(held, work.block, &computes);
     Candidate {
         way: Way::K,
         wall_s: wall_s(
@@ -173,15 +173,15 @@ const CLEARLY_FASTER: f64 = 0.97;
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::predict::{Candidate, Way, choose};
+/// use isochron_hierarchy::predict::{Candidate, Way, choose_way};
 ///
 /// let measured = Candidate { way: Way::C, wall_s: 1.0 };
 /// let other = |wall_s| Candidate { way: Way::M, wall_s };
-/// assert_eq!(choose(&[measured, other(0.98)]), 0);
-/// assert_eq!(choose(&[measured, other(0.96), other(0.95)]), 2);
+/// assert_eq!(choose_way(&[measured, other(0.98)]), 0);
+/// assert_eq!(choose_way(&[measured, other(0.96), other(0.95)]), 2);
 /// ```
 #[must_use]
-pub fn choose(ways: &[Candidate]) -> usize {
+pub fn choose_way(ways: &[Candidate]) -> usize {
     let by_time = |&a: &usize, &b: &usize| ways[a].wall_s.total_cmp(&ways[b].wall_s);
     let fastest = (0..ways.len()).min_by(by_time).unwrap_or(0);
     let clearly = |first: &Candidate| ways[fastest].wall_s < CLEARLY_FASTER * first.wall_s;
@@ -198,8 +198,8 @@ mod tests {
     use crate::layout::{br, kl};
     use crate::predict::Links;
 
-    fn work(blocks: (u64, u64), k: usize) -> Work {
-        Work {
+    fn work(blocks: (u64, u64), k: usize) -> Multiplication {
+        Multiplication {
             blocks,
             block: 128,
             k,
@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    fn nodes(speeds: &[f64]) -> Vec<Node> {
-        speeds.iter().copied().map(Node::from).collect()
+    fn nodes(speeds: &[f64]) -> Vec<NodeRate> {
+        speeds.iter().copied().map(NodeRate::from).collect()
     }
 
     /// Of nodes, alike and unlike.
@@ -253,7 +253,7 @@ mod tests {
             for speeds in speeds() {
                 let layout = br(&speeds, blocks.0, blocks.1).unwrap();
                 let busiest = |layout: &Layout| {
-                    let received = panels(layout, work.block, work.k, work.panel);
+                    let received = panel_traffic(layout, work.block, work.k, work.panel);
                     received
                         .iter()
                         .map(|node| node.elements)
@@ -282,7 +282,7 @@ mod tests {
         let candidates: Vec<Candidate> = ways.iter().map(|(way, _)| *way).collect();
         let order: Vec<Way> = candidates.iter().map(|way| way.way).collect();
         assert_eq!(order, [Way::C, Way::M, Way::N]);
-        assert_eq!(choose(&candidates), 1);
+        assert_eq!(choose_way(&candidates), 1);
         assert!(ways.iter().all(|(_, layout)| layout.areas() == [64; 4]));
         assert!(
             candidates[1].wall_s < candidates[0].wall_s

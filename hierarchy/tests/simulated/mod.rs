@@ -1,7 +1,7 @@
 //! A made-up cluster of unlike nodes and devices, and INPA over IDPA on it, driven as a session does.
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, Extent, Idpa, Inpa, NodeBalance, Observation, Step,
+    BalanceConfig, BalanceError, BalanceStep, Extent, Idpa, Inpa, NodeBalance, Observation,
 };
 use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::partition::apportion;
@@ -110,11 +110,11 @@ impl Node {
         let mut idpa = Idpa::new(config, self.devices.len(), columns, self.prior.as_deref());
         loop {
             match idpa.step() {
-                Step::Measure(slices) => {
+                BalanceStep::Measure(slices) => {
                     let times = self.measure(extent.rows, &slices);
                     idpa.observe(&times)?;
                 }
-                Step::Done(balance) => {
+                BalanceStep::Done(balance) => {
                     let observed = balance.observation();
                     if columns > 0 {
                         self.prior = Some(balance.prior);
@@ -221,8 +221,8 @@ impl Cluster {
         let mut inpa = Inpa::new(to(NODES_EPSILON), self.nodes.len(), self.side, self.side);
         loop {
             match inpa.step() {
-                Step::Done(balance) => return Ok(balance),
-                Step::Measure(extents) => {
+                BalanceStep::Done(balance) => return Ok(balance),
+                BalanceStep::Measure(extents) => {
                     let nodes = self.nodes.iter_mut().zip(extents);
                     let times: Result<Vec<_>, _> = nodes
                         .map(|(node, extent)| node.balance(to(DEVICES_EPSILON), extent))

@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use isochron_hierarchy::predict::{Links, rounds};
+use isochron_hierarchy::predict::{Links, count_rounds};
 
 use super::order::{StepOrder, most_at_once};
 use super::plan::{Plan, Split};
@@ -295,7 +295,7 @@ impl Relays {
     fn favours_relay(&self, elements: usize, receivers: usize) -> bool {
         match &self.links {
             Some(links) => links.favour_relays((elements * self.element_bytes) as f64, receivers),
-            None => (rounds(receivers) as usize) < receivers,
+            None => (count_rounds(receivers) as usize) < receivers,
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn children(member: usize, members: usize) -> impl Iterator<Item = us
 
 #[cfg(test)]
 mod tests {
-    use isochron_hierarchy::predict::rounds;
+    use isochron_hierarchy::predict::count_rounds;
     use proptest::prelude::*;
 
     use super::*;
@@ -38,7 +38,7 @@ mod tests {
                     has[child] = Some(round);
                 }
             }
-            prop_assert!(has.iter().flatten().all(|&round| round <= rounds(members - 1)));
+            prop_assert!(has.iter().flatten().all(|&round| round <= count_rounds(members - 1)));
             prop_assert!(has.iter().all(Option::is_some));
         }
     }

@@ -1,7 +1,7 @@
 //! What a run did, as one JSON document.
 
 use isochron_devices::{DeviceInfo, DeviceKind, ElementType, MeasureTally, ThreadPlace};
-use isochron_hierarchy::balance::{BalanceConfig, NodeBalance, Outcome, imbalance};
+use isochron_hierarchy::balance::{BalanceConfig, EndReason, NodeBalance, imbalance};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
@@ -169,7 +169,7 @@ pub struct BalanceReport {
     /// Whether the wanted imbalance was reached.
     pub converged: bool,
     /// Why balancing ended.
-    pub why: Outcome,
+    pub why: EndReason,
     /// Imbalance of the nodes' times when it ended, as measured or predicted before the multiplication; `null` where
     /// nothing was measured.
     pub imbalance: Option<f64>,

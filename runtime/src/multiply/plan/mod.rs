@@ -372,10 +372,10 @@ impl Plan {
     pub fn traffic(&self) -> Vec<Traffic> {
         let block = self.problem.block();
         match &self.split {
-            Split::C => predict::panels(&self.layout, block, self.problem.k(), self.panel()),
+            Split::C => predict::panel_traffic(&self.layout, block, self.problem.k(), self.panel()),
             Split::K(shares) => {
                 let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-                predict::reduction(&self.layout, block, &computes)
+                predict::reduction_traffic(&self.layout, block, &computes)
             }
         }
     }

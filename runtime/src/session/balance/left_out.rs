@@ -2,7 +2,7 @@
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;
-use isochron_hierarchy::predict::subset;
+use isochron_hierarchy::predict::choose_nodes;
 
 use super::Balancer;
 use crate::error::Error;
@@ -25,7 +25,7 @@ impl<T: Element> Balancer<'_, T> {
         }
         let ranks = self.comm.size();
         let work = self.work()?;
-        let found = subset(&work, &nodes).map_err(|error| message(&error))?;
+        let found = choose_nodes(&work, &nodes).map_err(|error| message(&error))?;
         tracing::debug!(?found, "who helps");
         if found.wall_s >= CLEARLY_FASTER * found.all_s {
             return Ok(None);

@@ -14,7 +14,7 @@ use std::time::Instant;
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{Depth, DeviceTeam, Element, JobShape, MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{
-    BalanceConfig, Extent, Inpa, NodeBalance, Observation, Step, Strategy,
+    BalanceConfig, BalanceStep, Extent, Inpa, NodeBalance, Observation, Strategy,
 };
 use isochron_hierarchy::layout::{Layout, Rect};
 use isochron_hierarchy::predict::{self, Links, Way};
@@ -166,7 +166,7 @@ impl<T: Element> Balancer<'_, T> {
     fn messages_s(&self, rank: usize, part: Extent, nodes: usize) -> f64 {
         let (rows, cols) = self.elements(part);
         let c = (self.problem.m(), self.problem.n());
-        let elements = predict::exchanged((rows, cols), c, nodes) * self.kernel_width as f64;
+        let elements = predict::count_exchanged((rows, cols), c, nodes) * self.kernel_width as f64;
         elements * size_of::<T>() as f64 * self.byte_s(rank)
     }
 
@@ -232,8 +232,8 @@ impl<T: Element> Balancer<'_, T> {
     /// The head machine's next step, on every rank.
     fn next_order(&self, head: Option<&Inpa>) -> Result<HeadOrder, Error> {
         let order = head.map(|machine| match machine.step() {
-            Step::Measure(extents) => HeadOrder::Measure(extents),
-            Step::Done(balance) => HeadOrder::Done(Box::new(balance)),
+            BalanceStep::Measure(extents) => HeadOrder::Measure(extents),
+            BalanceStep::Done(balance) => HeadOrder::Done(Box::new(balance)),
         });
         self.comm.share(0, order)
     }

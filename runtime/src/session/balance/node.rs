@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use isochron_devices::measure::InStep;
 use isochron_devices::{Element, MeasureConfig, MeasureOutcome, Measurement, measure_team};
-use isochron_hierarchy::balance::{DeviceBalance, Extent, Idpa, Observation, Step, Strategy};
+use isochron_hierarchy::balance::{
+    BalanceStep, DeviceBalance, Extent, Idpa, Observation, Strategy,
+};
 use isochron_hierarchy::partition::apportion;
 
 use super::{Balancer, MEASUREMENT_SHARE};
@@ -205,8 +207,8 @@ impl<T: Element> Balancer<'_, T> {
         let mut machine = Idpa::new(self.config, self.team.len(), columns, prior);
         loop {
             match machine.step() {
-                Step::Done(balance) => return Ok(balance),
-                Step::Measure(columns) => {
+                BalanceStep::Done(balance) => return Ok(balance),
+                BalanceStep::Measure(columns) => {
                     // Another measurement may follow this one: its end is no end of the rounds.
                     let mut in_step = |needed| needed && rounds.another(true);
                     let times = self.measure(update, &columns, &mut in_step)?;

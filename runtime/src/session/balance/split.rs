@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::{
-    Extent, NodeBalance, Observation, Outcome, Strategy, alike, imbalance,
+    EndReason, Extent, NodeBalance, Observation, Strategy, imbalance, merge_alike,
 };
 use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
@@ -91,7 +91,7 @@ impl<T: Element> Balancer<'_, T> {
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
         let nodes = self.with_messages(&speeds);
         let candidates = self.ways(&layout, &nodes, Some(&whole))?.candidates;
-        let some_nodes = predict::subset(&self.work()?, &nodes);
+        let some_nodes = predict::choose_nodes(&self.work()?, &nodes);
         let some_nodes = some_nodes.map_err(|error| Error::Message(error.to_string()))?;
         // However little faster: one measurement is behind all of them. But fewer nodes, of which balancing will tell, may do
         // without any message.
@@ -109,7 +109,7 @@ impl<T: Element> Balancer<'_, T> {
     /// All ranks.
     fn is_worth_a_look(&mut self, held: &Layout) -> Result<bool, Error> {
         let everybody = vec![true; self.comm.size()];
-        let summed = predict::reduction(held, self.problem.block(), &everybody);
+        let summed = predict::reduction_traffic(held, self.problem.block(), &everybody);
         let divided = self.divided_evenly()?;
         let (links, bytes) = (self.links(), self.problem.element().bytes());
         let [sum, panels] = [&summed, &divided].map(|nodes| links.longest_s(nodes, bytes));
@@ -130,7 +130,7 @@ impl<T: Element> Balancer<'_, T> {
         let layout = columns::br(&vec![1.0; ranks], rows, cols);
         let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
         let (block, k) = (self.problem.block(), self.problem.k());
-        Ok(predict::panels(
+        Ok(predict::panel_traffic(
             &layout,
             block,
             k,
@@ -201,7 +201,7 @@ impl<T: Element> Balancer<'_, T> {
         self.k_total = self.problem.k() / self.comm.size();
         let mine = self.node_time(Extent { rows, cols }, &mut found);
         self.k_total = self.problem.k();
-        Ok((alike(&self.comm.gather(&mine?)?), found))
+        Ok((merge_alike(&self.comm.gather(&mine?)?), found))
     }
 
     /// The plan that divides k by the nodes' times.
@@ -255,9 +255,9 @@ impl<T: Element> Balancer<'_, T> {
             iterations: u32::from(measured),
             converged: false,
             why: if measured {
-                Outcome::Predicted
+                EndReason::Predicted
             } else {
-                Outcome::NotMeasured
+                EndReason::NotMeasured
             },
             history: Vec::new(),
         };

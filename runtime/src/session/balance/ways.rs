@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use isochron_devices::Element;
-use isochron_hierarchy::balance::{Extent, NodeBalance, Outcome, imbalance};
+use isochron_hierarchy::balance::{EndReason, Extent, NodeBalance, imbalance};
 use isochron_hierarchy::layout::{Layout, Method, Rect};
-use isochron_hierarchy::predict::{Candidate, Node, Way, Work, along_k, choose, in_place};
+use isochron_hierarchy::predict::{
+    Candidate, Multiplication, NodeRate, Way, along_k, choose_way, in_place,
+};
 
 use super::Balancer;
 use super::split::AlongK;
@@ -28,7 +30,7 @@ impl Ways {
     fn of(mut divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> Self {
         let in_place = divided.iter().map(|(way, _)| *way);
         let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
-        let chosen = choose(&candidates);
+        let chosen = choose_way(&candidates);
         let way = candidates[chosen].way;
         let layout = match chosen < divided.len() {
             true => divided.swap_remove(chosen).1,
@@ -55,7 +57,7 @@ impl<T: Element> Balancer<'_, T> {
     pub(super) fn ways(
         &mut self,
         layout: &Layout,
-        nodes: &[Node],
+        nodes: &[NodeRate],
         whole: Option<&AlongK>,
     ) -> Result<Ways, Error> {
         let work = self.work()?;
@@ -101,7 +103,7 @@ impl<T: Element> Balancer<'_, T> {
     ) -> Result<Option<Ways>, Error> {
         let layout = &balance.layout;
         let nodes = self.nodes(layout, &balance.times_s);
-        let unknown = |(&area, node): (&u64, &Node)| area > 0 && node.speed <= 0.0;
+        let unknown = |(&area, node): (&u64, &NodeRate)| area > 0 && node.speed <= 0.0;
         let busy = nodes.iter().filter(|node| node.speed > 0.0).count();
         if busy < 2 || layout.areas().iter().zip(&nodes).any(unknown) {
             return Ok(None);
@@ -111,7 +113,7 @@ impl<T: Element> Balancer<'_, T> {
 
     /// The nodes whose update takes so long in this layout, with what messages cost them. Times that were predicted may have
     /// more or less of these in them: no node is taken to be much faster than it was found.
-    pub(super) fn nodes(&self, layout: &Layout, times_s: &[f64]) -> Vec<Node> {
+    pub(super) fn nodes(&self, layout: &Layout, times_s: &[f64]) -> Vec<NodeRate> {
         let areas = layout.areas();
         let busy = areas.iter().filter(|&&area| area > 0).count();
         let update_s = |(rank, &time_s): (usize, &f64)| {
@@ -124,8 +126,8 @@ impl<T: Element> Balancer<'_, T> {
     }
 
     /// The nodes of these speeds, with what messages cost them.
-    pub(super) fn with_messages(&self, speeds: &[f64]) -> Vec<Node> {
-        let node = |(rank, &speed): (usize, &f64)| Node {
+    pub(super) fn with_messages(&self, speeds: &[f64]) -> Vec<NodeRate> {
+        let node = |(rank, &speed): (usize, &f64)| NodeRate {
             speed,
             element_s: self.byte_s(rank) * size_of::<T>() as f64,
         };
@@ -147,8 +149,8 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn work(&mut self) -> Result<Work, Error> {
-        Ok(Work {
+    pub(super) fn work(&mut self) -> Result<Multiplication, Error> {
+        Ok(Multiplication {
             blocks: self.problem.c_blocks(),
             block: self.problem.block(),
             k: self.problem.k(),
@@ -175,7 +177,7 @@ pub(super) fn moved_to(balance: NodeBalance, layout: &Layout) -> NodeBalance {
         imbalance: imbalance(&times_s),
         times_s,
         converged: false,
-        why: Outcome::Predicted,
+        why: EndReason::Predicted,
         ..balance
     }
 }
@@ -240,7 +242,7 @@ mod tests {
             imbalance: 0.0,
             iterations: 2,
             converged: true,
-            why: Outcome::Balanced,
+            why: EndReason::Balanced,
             history: Vec::new(),
         };
         let same = balanced.layout.clone();
@@ -248,7 +250,7 @@ mod tests {
         let moved = moved_to(balanced, &slice_rows(8, &[4, 4]).unwrap());
         // From 16 and 48 blocks to 32 and 32.
         assert_eq!(moved.times_s, [2.0, 2.0 / 3.0]);
-        assert_eq!((moved.converged, moved.why), (false, Outcome::Predicted));
+        assert_eq!((moved.converged, moved.why), (false, EndReason::Predicted));
         assert!((moved.imbalance - 2.0).abs() < 1e-12);
         assert_eq!(moved.layout.areas(), [32, 32]);
     }
