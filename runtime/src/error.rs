@@ -8,7 +8,7 @@ use isochron_hierarchy::layout::LayoutError;
 use isochron_hierarchy::model::ModelError;
 use serde::{Deserialize, Serialize};
 
-use crate::matrix::redistribute::error::SpreadError;
+use crate::matrix::spread::error::SpreadError;
 
 /// Whose fault an error is; decides the exit status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use isochron::comm::{Comm, agree};
-use isochron::matrix::{Distribution, Generator, Matrix, Op, Operand, file};
+use isochron::matrix::{Generator, Matrix, Op, Operand, Spread, file};
 use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
 use isochron::session::{Session, SessionConfig};
 use isochron::verify::{Exact, Probe};
@@ -111,7 +111,7 @@ fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
 /// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
 pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
     let arc = Arc::new(layout.clone());
-    let cols = Distribution::new(problem.m(), problem.n(), problem.block(), arc)
+    let cols = Spread::on_layout(problem.m(), problem.n(), problem.block(), arc)
         .part(comm.rank())
         .cols;
     let first = cols * 2 / 3;
@@ -156,9 +156,7 @@ pub(crate) const SEEDS: [u64; 3] = [11, 12, 13];
 impl<T: Element> Case<T> {
     /// The plan with generated matrices: `op(A)`, `op(B)` and C are the generators' elements, whatever the operations.
     pub(crate) fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
-        let make = |distribution, seed| {
-            Matrix::generate(distribution, comm.rank(), generator(seed)).unwrap()
-        };
+        let make = |spread, seed| Matrix::generate(spread, comm.rank(), generator(seed)).unwrap();
         let (mut a, mut b, c) = (
             make(plan.a(), SEEDS[0]),
             make(plan.b(), SEEDS[1]),
@@ -460,7 +458,7 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
             let blocks = |n: usize| n.div_ceil(block) as u64;
             let [even, lopsided, ..] = layouts(comm.size(), blocks(rows), blocks(cols));
             let spread =
-                |layout: &Layout| Distribution::new(rows, cols, block, Arc::new(layout.clone()));
+                |layout: &Layout| Spread::on_layout(rows, cols, block, Arc::new(layout.clone()));
             let written: Matrix<T> =
                 Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
             let path = folder.join(format!("{}-{rows}x{cols}.{ending}", T::TYPE));

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
-use isochron::matrix::redistribute::{
-    BlockCyclic, Moved, ProcessGrid, RedistributeConfig, Spread, Stored, StoredMut, redistribute,
-    volume,
+use isochron::matrix::redistribute::{Moved, RedistributeConfig, redistribute};
+use isochron::matrix::{
+    BlockCyclic, Generator, Matrix, ProcessGrid, Spread, Stored, StoredMut, file, volume,
 };
-use isochron::matrix::{Distribution, Generator, Matrix, file};
 use isochron::multiply::{Problem, Scalars};
 use isochron_devices::Element;
 use num_complex::Complex32;
@@ -28,7 +27,7 @@ fn number(row: usize, col: usize) -> i64 {
 fn spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
     let block = 3;
     let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
-    let on = |layout| Spread::from(&Distribution::new(rows, cols, block, Arc::new(layout)));
+    let on = |layout| Spread::on_layout(rows, cols, block, Arc::new(layout));
     let [even, lopsided, _, spiral] = layouts(n, blocks[0], blocks[1]);
     let (p, q) = grid(n);
     let cyclic = |rows, cols, mb, nb, grid: ProcessGrid| {
@@ -245,9 +244,9 @@ pub fn embedded(comm: &dyn Comm) -> usize {
     4
 }
 
-/// A matrix on another distribution is the same matrix.
+/// A matrix on another spread is the same matrix.
 pub fn relaid(comm: &dyn Comm) -> usize {
-    let on = |layout| Distribution::new(50, 41, 5, Arc::new(layout));
+    let on = |layout| Spread::on_layout(50, 41, 5, Arc::new(layout));
     let generator = Generator::Uniform { seed: 4 };
     let all = layouts(comm.size(), 10, 9);
     for pair in all.windows(2) {
@@ -314,12 +313,9 @@ pub fn refused(comm: &dyn Comm) -> usize {
 pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let layouts = layouts(n, 9, 500);
-    let on = |layout: usize| Distribution::new(70, 4000, 8, Arc::new(layouts[layout].clone()));
-    let others = |distribution: Distribution| -> u64 {
-        (1..n)
-            .map(|rank| 8 * distribution.part(rank).len() as u64)
-            .sum()
-    };
+    let on = |layout: usize| Spread::on_layout(70, 4000, 8, Arc::new(layouts[layout].clone()));
+    let others =
+        |spread: Spread| -> u64 { (1..n).map(|rank| 8 * spread.part(rank).len() as u64).sum() };
     let sent = |moved: Moved| {
         let mut bytes = [moved.bytes];
         comm.sum_u64(&mut bytes);

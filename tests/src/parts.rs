@@ -3,7 +3,7 @@
 
 use isochron::Error;
 use isochron::comm::Comm;
-use isochron::matrix::{Distribution, Generator, Matrix, Op};
+use isochron::matrix::{Generator, Matrix, Op, Spread};
 use isochron::multiply::{MakePart, PartOfK, Plan, Problem, Scalars, multiply_in_parts};
 use isochron_devices::{DeviceTeam, Element};
 use num_complex::Complex64;
@@ -30,11 +30,11 @@ const K_PARTS: [usize; 4] = [1, 2, 4, 100];
 /// A part of a factor, so that the operation on the whole factor has the generator's elements.
 fn make(
     comm: &dyn Comm,
-    distribution: Distribution,
+    spread: Spread,
     (op, seed): (Op, u64),
 ) -> Result<Matrix<Complex64>, Error> {
     let generator: Generator = integers(seed);
-    let mut matrix = Matrix::zeros(distribution, comm.rank())?;
+    let mut matrix = Matrix::zeros(spread, comm.rank())?;
     matrix.fill(|row, col| match op {
         Op::N => generator.element(row, col),
         Op::T => generator.element(col, row),

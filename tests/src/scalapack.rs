@@ -3,10 +3,8 @@
 use std::ffi::{CString, c_char, c_int};
 
 use isochron::comm::Comm;
-use isochron::matrix::redistribute::{
-    BlockCyclic, Order, ProcessGrid, RedistributeConfig, Spread, Stored, StoredMut, numroc,
-    redistribute,
-};
+use isochron::matrix::redistribute::{RedistributeConfig, redistribute};
+use isochron::matrix::{BlockCyclic, Order, ProcessGrid, Spread, Stored, StoredMut, numroc};
 use libloading::Library;
 
 type Get = unsafe extern "C" fn(c_int, c_int, *mut c_int);

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::redistribute::Moved;
-use isochron::matrix::{Distribution, Generator, Matrix, Op, file};
+use isochron::matrix::{Generator, Matrix, Op, Spread, file};
 use isochron::multiply::{PartOfK, Plan, Scalars, SplitChoice};
 use isochron::output::PartialFile;
 use isochron::session::{Report, SavedPlan, Session, SessionConfig};
@@ -280,12 +280,12 @@ struct MatrixSource<'a> {
 }
 
 impl MatrixSource<'_> {
-    fn make_a<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
-        self.make_matrix(self.arguments.a.as_deref(), distribution, 0)
+    fn make_a<T: Element>(&mut self, spread: Spread) -> Result<Matrix<T>, Error> {
+        self.make_matrix(self.arguments.a.as_deref(), spread, 0)
     }
 
-    fn make_b<T: Element>(&mut self, distribution: Distribution) -> Result<Matrix<T>, Error> {
-        self.make_matrix(self.arguments.b.as_deref(), distribution, 1)
+    fn make_b<T: Element>(&mut self, spread: Spread) -> Result<Matrix<T>, Error> {
+        self.make_matrix(self.arguments.b.as_deref(), spread, 1)
     }
 
     fn make_c<T: Element>(
@@ -304,7 +304,7 @@ impl MatrixSource<'_> {
     fn make_matrix<T: Element>(
         &mut self,
         path: Option<&Path>,
-        distribution: Distribution,
+        spread: Spread,
         which: u64,
     ) -> Result<Matrix<T>, Error> {
         let comm = self.comm;
@@ -314,9 +314,9 @@ impl MatrixSource<'_> {
                 Verify::Exact => Generator::Integers { seed },
                 _ => Generator::Uniform { seed },
             };
-            return agree(comm, Matrix::generate(distribution, comm.rank(), generator));
+            return agree(comm, Matrix::generate(spread, comm.rank(), generator));
         };
-        let (matrix, took) = file::read(comm, path, distribution)?;
+        let (matrix, took) = file::read(comm, path, spread)?;
         self.moved = self.moved.and(took);
         Ok(matrix)
     }

@@ -1,53 +1,63 @@
-//! Distributed matrices: every rank holds its own rectangle, no rank the whole.
+//! Distributed matrices.
+//!
+//! A [`Spread`] says which rank holds which elements. A [`Matrix`] is one rank's rectangle of a matrix that is spread over
+//! a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and [`file`](mod@file) between a matrix
+//! and a file.
 
-mod distribution;
 pub mod file;
 mod generate;
 mod operand;
 pub mod redistribute;
 mod region;
+pub(crate) mod spread;
+mod stored;
 
 use isochron_devices::{Element, View, ViewMut, leading_dimension, try_zeroed_matrix};
 
-pub use distribution::Distribution;
 pub use generate::Generator;
 pub(crate) use generate::hash;
 pub use operand::{Op, Operand};
 pub use region::Region;
 pub(crate) use region::intersect;
+pub(crate) use spread::digest;
+pub use spread::error::SpreadError;
+pub use spread::{BlockCyclic, HeldElement, ProcessGrid, Spread, numroc, volume};
+pub use stored::{Order, Stored, StoredMut};
 
 use crate::error::Error;
 
-/// This rank's part of a distributed matrix.
-///
-/// The local part is column-major; its leading dimension is that of [`leading_dimension`].
+/// One rank's part of a distributed matrix: a rectangle, column-major, with the leading dimension of
+/// [`leading_dimension`].
 #[derive(Debug, Clone)]
 pub struct Matrix<T = f64> {
-    distribution: Distribution,
+    spread: Spread,
     part: Region,
     ld: usize,
     local: Vec<T>,
-    /// Whether nobody has written since it was made of zeros: to make it zero once more costs a pass over its memory.
+    /// `true` until something is written to the zeros that it was made of: scaling it by 0 then needs no pass over memory.
     is_zero: bool,
 }
 
 impl<T: Element> Matrix<T> {
-    /// A matrix of zeros.
+    /// Makes a matrix of zeros.
     ///
-    /// It is not written yet: its pages come to lie next to whoever writes them first.
-    /// [`Session::zeros`](crate::session::Session::zeros) makes a C whose devices have written it.
+    /// Its memory is not written yet: the pages will lie next to the core that writes them first.
+    /// [`Session::zeros`](crate::session::Session::zeros) makes a C that the devices have written.
     ///
     /// # Errors
-    /// [`Error::Allocation`] when the memory cannot be had.
+    /// [`Error::Allocation`] if the system refuses the memory; [`Error::Spread`] if the elements of `rank` are not one
+    /// rectangle.
     ///
     /// # Panics
-    /// When `distribution` has no part for `rank`.
-    pub fn zeros(distribution: Distribution, rank: usize) -> Result<Self, Error> {
-        let part = distribution.part(rank);
+    /// If `spread` has no such rank.
+    pub fn zeros(spread: Spread, rank: usize) -> Result<Self, Error> {
+        let part = spread
+            .find_part(rank)
+            .ok_or(SpreadError::Scattered { rank })?;
         let ld = leading_dimension::<T>(part.rows);
         let local = try_zeros(ld * part.cols, "a matrix")?;
         Ok(Self {
-            distribution,
+            spread,
             part,
             ld,
             local,
@@ -55,7 +65,7 @@ impl<T: Element> Matrix<T> {
         })
     }
 
-    /// The same, after `zero`, which writes zeros, has written it.
+    /// Lets `zero`, which writes zeros, write all of it first.
     pub(crate) fn zeroed_by<E>(
         mut self,
         zero: impl FnOnce(ViewMut<'_, T>) -> Result<(), E>,
@@ -65,87 +75,94 @@ impl<T: Element> Matrix<T> {
         Ok(self)
     }
 
-    /// Whether `beta` times this matrix may be another one, as far as this rank knows.
+    /// Returns `true` if multiplying this matrix by `beta` may change it, as far as this rank knows.
     pub(crate) fn is_changed_by(&self, beta: T) -> bool {
         beta != T::ONE && (beta != T::ZERO || !self.is_zero)
     }
 
-    /// A generated matrix.
+    /// Generates a matrix.
     ///
     /// # Errors
     /// As [`zeros`](Matrix::zeros).
-    pub fn generate(
-        distribution: Distribution,
-        rank: usize,
-        generator: Generator,
-    ) -> Result<Self, Error> {
-        let mut matrix = Self::zeros(distribution, rank)?;
+    pub fn generate(spread: Spread, rank: usize, generator: Generator) -> Result<Self, Error> {
+        let mut matrix = Self::zeros(spread, rank)?;
         matrix.fill(|row, col| generator.element(row, col));
         Ok(matrix)
     }
 
-    /// Sets every local element to `element(row, col)`, indices in the whole matrix.
+    /// Sets every local element to `element(row, col)`, with indices in the whole matrix.
     pub fn fill(&mut self, element: impl Fn(usize, usize) -> T) {
         let Region { row, col, rows, .. } = self.part;
         let ld = self.ld;
-        for (j, column) in self.written().chunks_exact_mut(ld).enumerate() {
+        for (j, column) in self.data_mut().chunks_exact_mut(ld).enumerate() {
             for (i, value) in column[..rows].iter_mut().enumerate() {
                 *value = element(row + i, col + j);
             }
         }
     }
 
-    /// A [window](Distribution::within) as a matrix of its own: the same elements, whose rows and columns count from its
-    /// first one.
+    /// Makes a [window](Spread::within) a matrix of its own: the same elements, with rows and columns counted from its first
+    /// one.
     #[must_use]
     pub fn alone(self, rank: usize) -> Self {
-        let distribution = self.distribution.alone();
+        let spread = self.spread.alone();
         Self {
-            part: distribution.part(rank),
-            distribution,
+            part: spread.part(rank),
+            spread,
             ..self
         }
     }
 
-    /// How the matrix is spread.
-    pub fn distribution(&self) -> &Distribution {
-        &self.distribution
+    /// Returns the spread of the whole matrix.
+    pub fn spread(&self) -> &Spread {
+        &self.spread
     }
 
-    /// The elements this rank holds.
+    /// Returns the rectangle that this rank holds.
     pub fn part(&self) -> Region {
         self.part
     }
 
-    /// The local elements, `part().rows × part().cols`, column-major.
+    /// Returns the local elements, `part().rows × part().cols`, column-major.
     pub fn local(&self) -> View<'_, T> {
         View::new(&self.local, self.part.rows, self.part.cols, self.ld)
     }
 
-    /// The local elements, to be written.
+    /// Returns the local elements, to be written.
     pub fn local_mut(&mut self) -> ViewMut<'_, T> {
         let (Region { rows, cols, .. }, ld) = (self.part, self.ld);
-        ViewMut::new(self.written(), rows, cols, ld)
+        ViewMut::new(self.data_mut(), rows, cols, ld)
     }
 
-    /// The memory of the local elements, to be written.
-    fn written(&mut self) -> &mut [T] {
+    /// Returns the memory of the local elements, to be written.
+    fn data_mut(&mut self) -> &mut [T] {
         self.is_zero = false;
         &mut self.local
     }
 
-    /// The local element in local `row` and `col`.
+    /// Returns the local matrix as stored memory.
+    pub(crate) fn stored(&self) -> Stored<'_, T> {
+        Stored::by_columns(&self.local, self.ld)
+    }
+
+    /// Returns the local matrix as stored memory, to be written.
+    pub(crate) fn stored_mut(&mut self) -> StoredMut<'_, T> {
+        let ld = self.ld;
+        StoredMut::by_columns(self.data_mut(), ld)
+    }
+
+    /// Returns the local element in local `row` and `col`.
     pub(crate) fn at(&self, row: usize, col: usize) -> T {
         self.local[row + col * self.ld]
     }
 
     /// Sets the local element in local `row` and `col`.
     pub(crate) fn set(&mut self, row: usize, col: usize, value: T) {
-        let place = row + col * self.ld;
-        self.written()[place] = value;
+        let index = row + col * self.ld;
+        self.data_mut()[index] = value;
     }
 
-    /// The local columns, each as long as the part has rows.
+    /// Returns the local columns, each as long as the part has rows.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &[T]> {
         self.local
             .chunks_exact(self.ld)
@@ -153,7 +170,7 @@ impl<T: Element> Matrix<T> {
     }
 }
 
-/// A vector of zeros, or an error where the memory cannot be had.
+/// Allocates a vector of zeros; `what` says in the error for which purpose.
 pub(crate) fn try_zeros<T: Element>(len: usize, what: &'static str) -> Result<Vec<T>, Error> {
     try_zeroed_matrix(len).ok_or(Error::Allocation {
         what,
@@ -166,8 +183,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_known_until_somebody_writes() {
-        let zeros = || Matrix::<f64>::zeros(Distribution::whole(3, 2), 0).unwrap();
+    fn zeros_are_known_until_they_are_written() {
+        let zeros = || Matrix::<f64>::zeros(Spread::whole(3, 2), 0).unwrap();
         let mut matrix = zeros();
         assert!(!matrix.is_changed_by(0.0) && matrix.is_changed_by(f64::NAN));
         matrix.set(1, 1, 5.0);

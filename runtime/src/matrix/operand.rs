@@ -87,7 +87,7 @@ impl<'a, T: Element> Operand<'a, T> {
 
     /// Number of rows of `op(X)`.
     pub fn rows(&self) -> usize {
-        let stored = self.matrix.distribution();
+        let stored = self.matrix.spread();
         if self.op.transposes() {
             stored.cols()
         } else {
@@ -97,7 +97,7 @@ impl<'a, T: Element> Operand<'a, T> {
 
     /// Number of columns of `op(X)`.
     pub fn cols(&self) -> usize {
-        let stored = self.matrix.distribution();
+        let stored = self.matrix.spread();
         if self.op.transposes() {
             stored.rows()
         } else {
@@ -174,12 +174,12 @@ fn transpose<T: Element>(source: View<'_, T>, mut target: ViewMut<'_, T>, map: i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::{Distribution, Generator};
+    use crate::matrix::{Generator, Spread};
     use num_complex::Complex64;
 
     fn matrix(rows: usize, cols: usize) -> Matrix<Complex64> {
         Matrix::generate(
-            Distribution::whole(rows, cols),
+            Spread::whole(rows, cols),
             0,
             Generator::Integers { seed: 3 },
         )

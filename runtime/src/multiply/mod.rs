@@ -36,7 +36,7 @@ pub use summa::MakePart;
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::{Distribution, Matrix, Region};
+use crate::matrix::{Matrix, Region, Spread};
 use panels::StepPanels;
 use schedule::StepSchedule;
 use summa::{Factors, Summa};
@@ -247,7 +247,7 @@ fn partial_c<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, 
         return Ok(None);
     }
     let Region { rows, cols, .. } = plan.computed(rank);
-    Matrix::zeros(Distribution::whole(rows, cols), 0).map(Some)
+    Matrix::zeros(Spread::whole(rows, cols), 0).map(Some)
 }
 
 fn check_type<T: Element>(plan: &Plan) -> Result<(), Error> {
@@ -272,10 +272,10 @@ fn check_factors<T: Element>(
 fn check_part<T: Element>(
     name: &str,
     matrix: &Matrix<T>,
-    wanted: &Distribution,
+    wanted: &Spread,
     rank: usize,
 ) -> Result<(), Error> {
-    let found = matrix.distribution();
+    let found = matrix.spread();
     let shape = (found.rows(), found.cols());
     if shape == (wanted.rows(), wanted.cols()) && matrix.part() == wanted.part(rank) {
         return Ok(());

@@ -365,7 +365,7 @@ mod tests {
     use isochron_hierarchy::layout::columns;
 
     use super::*;
-    use crate::matrix::Distribution;
+    use crate::matrix::Spread;
     use crate::multiply::{Plan, Problem};
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
         let problem = problem.with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
         let layout = columns::br(&areas, rows, cols).unwrap();
-        let c = Distribution::new(side, side, problem.block(), Arc::new(layout.clone()));
+        let c = Spread::on_layout(side, side, problem.block(), Arc::new(layout.clone()));
         let mut sent = 0;
         for rank in 0..areas.len() {
             let width = c.part(rank).cols;

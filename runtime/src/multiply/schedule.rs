@@ -355,7 +355,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::matrix::Distribution;
+    use crate::matrix::Spread;
     use crate::multiply::Problem;
 
     /// Returns every rank's schedule for a layout of these areas.
@@ -363,7 +363,7 @@ mod tests {
         let problem = Problem::new(m, n, k, 3).unwrap().with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
         let layout = columns::br(areas, rows, cols).unwrap();
-        let c = Distribution::new(m, n, problem.block(), Arc::new(layout.clone()));
+        let c = Spread::on_layout(m, n, problem.block(), Arc::new(layout.clone()));
         let plan = Plan::with_layout(problem, layout, vec![c.part(0).cols], 0).unwrap();
         (0..areas.len())
             .map(|rank| StepSchedule::new(&plan, rank))

@@ -275,7 +275,7 @@ fn accept_part<T: Element>(
 ) -> Result<(Matrix<T>, Matrix<T>), Error> {
     // On their own, windows in different places look the same.
     for (name, matrix, wanted) in [("A", &a, part.a()), ("B", &b, part.b())] {
-        if matrix.distribution().is_window() {
+        if matrix.spread().is_window() {
             check_part(name, matrix, &wanted, rank)?;
         }
     }

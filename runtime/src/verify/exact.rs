@@ -57,9 +57,9 @@ impl<T: Element> Exact<T> {
         let c_max = comm.largest(agree(comm, checked)?);
         check_limit::<T>(c_max)?;
         let seed = hash(SEED, seed as usize, 2);
-        let mut expected = vec![Residue::default(); c.distribution().rows()];
+        let mut expected = vec![Residue::default(); c.spread().rows()];
         if beta != T::ZERO {
-            let x = vector(seed, c.distribution().cols());
+            let x = vector(seed, c.spread().cols());
             add_product(&mut expected, residue(beta), &Operand::from(c), &x);
         }
         Ok(Self {
@@ -104,7 +104,7 @@ impl<T: Element> Exact<T> {
         let mut found = vec![Residue::default(); expected.len()];
         let is_whole = largest("C", &Operand::from(c)).is_ok();
         if is_whole {
-            let x = vector(self.seed, c.distribution().cols());
+            let x = vector(self.seed, c.spread().cols());
             add_product(&mut found, residue(T::ONE), &Operand::from(c), &x);
         }
         let mut broken = [u64::from(!is_whole)];

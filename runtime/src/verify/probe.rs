@@ -47,7 +47,7 @@ impl<T: Element> Probe<T> {
     ///
     /// With `beta = 0`, C is not read.
     pub fn begin(scalars: Scalars<T>, c: &Matrix<T>, seed: u64) -> Self {
-        let (rows, cols) = (c.distribution().rows(), c.distribution().cols());
+        let (rows, cols) = (c.spread().rows(), c.spread().cols());
         let (mut expected, mut gauge) = (zeros(rows), zeros(rows));
         let seed = hash(SEED, seed as usize, 0);
         let beta = scalars.beta.value();
@@ -103,7 +103,7 @@ impl<T: Element> Probe<T> {
     /// All ranks, with their parts of the same matrix.
     pub fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let n = c.distribution().cols();
+        let n = c.spread().cols();
         let (mut residual, mut gauge) = (self.expected, self.gauge);
         let x = signs(self.seed, n);
         add_product(&mut residual, -ONE, &Operand::from(c), &x, value);

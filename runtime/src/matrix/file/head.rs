@@ -20,7 +20,7 @@ pub(super) fn read<T: Element>(
     moved: &mut Moved,
 ) -> Result<(), Error> {
     let failed = |reason: String| Error::file(path, reason);
-    let pieces = Pieces::new(matrix.distribution(), order);
+    let pieces = Pieces::new(matrix.spread(), order);
     let mut buffer = Vec::new();
     for piece in pieces.iter() {
         buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, T::ZERO);
@@ -39,7 +39,7 @@ pub(super) fn write<T: Element>(
     matrix: &Matrix<T>,
     moved: &mut Moved,
 ) -> Result<(), Error> {
-    let pieces = Pieces::new(matrix.distribution(), Order::Columns);
+    let pieces = Pieces::new(matrix.spread(), Order::Columns);
     let mut buffer = Vec::new();
     for piece in pieces.iter() {
         buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, T::ZERO);

@@ -22,7 +22,7 @@ use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
 use super::redistribute::Moved;
-use super::{Distribution, Matrix};
+use super::{Matrix, Spread};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::output::PartialFile;
@@ -101,20 +101,20 @@ pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
     comm.share(HEAD, agree(comm, opened)?)
 }
 
-/// Reads the matrix in the file at `path` onto `distribution`, and says what this rank sent others of it. Numbers of
+/// Reads the matrix in the file at `path` onto `spread`, and says what this rank sent others of it. Numbers of
 /// another type in the file become the nearest ones of `f64`, and these the nearest of `T`: infinite where it does not reach so
 /// far.
 ///
 /// # Errors
 /// [`Error::File`] on every rank when the file is missing, broken, truncated, of another shape than
-/// `distribution`, or holds complex numbers and `T` is real; [`Error::Allocation`].
+/// `spread`, or holds complex numbers and `T` is real; [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same arguments.
 pub fn read<T: Element>(
     comm: &dyn Comm,
     path: &Path,
-    distribution: Distribution,
+    spread: Spread,
 ) -> Result<(Matrix<T>, Moved), Error> {
     let begin = Instant::now();
     let opened = if comm.rank() == HEAD {
@@ -124,7 +124,7 @@ pub fn read<T: Element>(
     };
     let mut opened = agree(comm, opened)?;
     let shape: Shape = comm.share(HEAD, opened.as_ref().map(|(shape, _)| *shape))?;
-    let wanted = (distribution.rows(), distribution.cols());
+    let wanted = (spread.rows(), spread.cols());
     if (shape.rows, shape.cols) != wanted {
         let found = format!(
             "holds a {}×{} matrix, wanted {}×{}",
@@ -136,7 +136,7 @@ pub fn read<T: Element>(
         let found = format!("holds complex numbers, and {} has none", T::TYPE);
         return Err(Error::file(path, found));
     }
-    let mut matrix = agree(comm, Matrix::zeros(distribution, comm.rank()))?;
+    let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
     let mut moved = Moved::default();
     let in_place = Format::of(path)? == Format::Npy && position::read(comm, path, &mut matrix)?;
     if !in_place {
@@ -208,17 +208,17 @@ impl<T: Element> Output<T> {
 ///
 /// # Errors
 /// [`Error::File`] and [`Error::Output`] on every rank when one that writes cannot; [`Error::Shape`] for a
-/// [window](Distribution::within), of which nobody holds the rest.
+/// [window](Spread::within), of which nobody holds the rest.
 ///
 /// # Collective
 /// All ranks, with the same `path`.
 pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
     let begin = Instant::now();
-    if matrix.distribution().is_window() {
+    if matrix.spread().is_window() {
         let reason = "a window of a matrix is not written as a file: nobody holds the rest";
         return Err(Error::Shape(reason.to_owned()));
     }
-    let (rows, cols) = (matrix.distribution().rows(), matrix.distribution().cols());
+    let (rows, cols) = (matrix.spread().rows(), matrix.spread().cols());
     let created = if comm.rank() == HEAD {
         Output::<T>::create(path, rows, cols).map(Some)
     } else {

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use isochron_devices::Element;
 
-pub(super) use crate::matrix::redistribute::Order;
-use crate::matrix::{Distribution, Matrix, Region};
+pub(super) use crate::matrix::Order;
+use crate::matrix::{Matrix, Region, Spread};
 
 /// Elements of one piece: some MiB.
 const PIECE_LEN: usize = 1 << 20;
@@ -46,22 +46,22 @@ impl Run {
 /// All pieces of a distributed matrix.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    distribution: Distribution,
+    spread: Spread,
     order: Order,
     piece_len: usize,
 }
 
 impl Pieces {
-    pub(super) fn new(distribution: &Distribution, order: Order) -> Self {
+    pub(super) fn new(spread: &Spread, order: Order) -> Self {
         Self {
-            distribution: distribution.clone(),
+            spread: spread.clone(),
             order,
             piece_len: PIECE_LEN,
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Piece> + use<> {
-        let total = self.distribution.rows() * self.distribution.cols();
+        let total = self.spread.rows() * self.spread.cols();
         let len = self.piece_len;
         (0..total).step_by(len).map(move |start| Piece {
             range: start..(start + len).min(total),
@@ -70,10 +70,10 @@ impl Pieces {
 
     /// The runs of `piece` that `rank` holds, in file order: the same list on every rank that asks.
     pub(super) fn runs(&self, piece: &Piece, rank: usize) -> impl Iterator<Item = Run> + use<> {
-        let (lines, along) = self.oriented(self.distribution.part(rank));
+        let (lines, along) = self.oriented(self.spread.part(rank));
         let line_len = match self.order {
-            Order::Columns => self.distribution.rows(),
-            Order::Rows => self.distribution.cols(),
+            Order::Columns => self.spread.rows(),
+            Order::Rows => self.spread.cols(),
         };
         let piece = piece.range.clone();
         let first = lines.start.max(piece.start / line_len);
@@ -144,9 +144,9 @@ mod tests {
         ) {
             let blocks = (rows.div_ceil(block) as u64, cols.div_ceil(block) as u64);
             let layout = columns::br(&areas, blocks.0, blocks.1).unwrap();
-            let distribution = Distribution::new(rows, cols, block, Arc::new(layout));
+            let spread = Spread::on_layout(rows, cols, block, Arc::new(layout));
             let order = if by_rows { Order::Rows } else { Order::Columns };
-            let mut pieces = Pieces::new(&distribution, order);
+            let mut pieces = Pieces::new(&spread, order);
             pieces.piece_len = piece_len;
             let mut total = 0;
             for piece in pieces.iter() {

@@ -15,8 +15,8 @@ use super::npy::{self, Header};
 use super::pieces::Order;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::redistribute::{Steps, copy, digest};
-use crate::matrix::{Matrix, Region};
+use crate::matrix::redistribute::{Strides, copy_lines};
+use crate::matrix::{Matrix, Region, digest};
 use crate::output::PartialFile;
 
 /// Bytes that are read or written at a time.
@@ -65,7 +65,7 @@ fn stretches(
 
 /// Rows and columns of a part as lines of the file and indices along them, and the length of a line.
 fn oriented<T: Element>(matrix: &Matrix<T>, order: Order) -> (Range<usize>, Range<usize>, usize) {
-    let (part, whole) = (matrix.part(), matrix.distribution());
+    let (part, whole) = (matrix.part(), matrix.spread());
     match order {
         Order::Columns => (part.col_range(), part.row_range(), whole.rows()),
         Order::Rows => (part.row_range(), part.col_range(), whole.cols()),
@@ -147,15 +147,15 @@ fn read_part<T: Element>(file: &File, header: &Header, matrix: &mut Matrix<T>) -
 fn store<T: Element>(matrix: &mut Matrix<T>, order: Order, stretch: Stretch, values: &[T]) {
     let Region { row, col, .. } = matrix.part();
     let Stretch { lines, along } = stretch;
-    let ((rows, cols), steps) = match order {
-        Order::Columns => ((along.clone(), lines), Steps::lines(along.len())),
-        Order::Rows => ((lines, along.clone()), Steps::across(along.len())),
+    let ((rows, cols), strides) = match order {
+        Order::Columns => ((along.clone(), lines), Strides::lines(along.len())),
+        Order::Rows => ((lines, along.clone()), Strides::across(along.len())),
     };
     let mut local = matrix.local_mut();
     let ld = local.ld();
     let target = &mut local.data_mut()[rows.start - row + (cols.start - col) * ld..];
     let size = (rows.len(), cols.len());
-    copy((target, ld), (values, steps), size, &|value| value);
+    copy_lines((target, ld), (values, strides), size, &|value| value);
 }
 
 /// A file that is being written, as its writer tells the other ranks.

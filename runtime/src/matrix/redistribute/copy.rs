@@ -2,12 +2,12 @@
 
 /// How rectangles lie: the distance between neighbours along a line, and between lines, one of which is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Steps {
+pub(crate) struct Strides {
     pub along: usize,
     pub line: usize,
 }
 
-impl Steps {
+impl Strides {
     /// Lines whose elements follow each other.
     pub(crate) fn lines(ld: usize) -> Self {
         Self { along: 1, line: ld }
@@ -29,15 +29,15 @@ const TILE: usize = 32;
 
 /// Copies `lines` lines of `along` elements each, through `map`: from `source`, which begins with the first of them, to
 /// `target`, whose lines lie `target_ld` apart.
-pub(crate) fn copy<T: Copy>(
+pub(crate) fn copy_lines<T: Copy>(
     (target, target_ld): (&mut [T], usize),
-    (source, steps): (&[T], Steps),
+    (source, strides): (&[T], Strides),
     (along, lines): (usize, usize),
     map: &impl Fn(T) -> T,
 ) {
-    if steps.along == 1 {
+    if strides.along == 1 {
         for line in 0..lines {
-            let from = &source[line * steps.line..][..along];
+            let from = &source[line * strides.line..][..along];
             let to = &mut target[line * target_ld..][..along];
             to.iter_mut()
                 .zip(from)
@@ -50,7 +50,7 @@ pub(crate) fn copy<T: Copy>(
             for line in first_line..lines.min(first_line + TILE) {
                 let to = &mut target[line * target_ld + first..][..TILE.min(along - first)];
                 for (to, at) in to.iter_mut().zip(first..) {
-                    *to = map(source[steps.index(at, line)]);
+                    *to = map(source[strides.index(at, line)]);
                 }
             }
         }
@@ -65,17 +65,22 @@ mod tests {
     fn lines_are_copied_straight_and_across() {
         for (along, lines) in [(1, 1), (3, 5), (33, 70), (64, 31), (0, 4), (4, 0)] {
             let element = |i: usize, j: usize| (i + 1000 * j) as i64;
-            for steps in [Steps::lines(along + 2), Steps::across(lines + 3)] {
-                let mut source = vec![-1; steps.index(along, lines) + 1];
+            for strides in [Strides::lines(along + 2), Strides::across(lines + 3)] {
+                let mut source = vec![-1; strides.index(along, lines) + 1];
                 for (i, j) in (0..along).flat_map(|i| (0..lines).map(move |j| (i, j))) {
-                    source[steps.index(i, j)] = element(i, j);
+                    source[strides.index(i, j)] = element(i, j);
                 }
                 let ld = along + 1;
                 let mut target = vec![-7; ld * lines];
-                copy((&mut target, ld), (&source, steps), (along, lines), &|x| -x);
+                copy_lines(
+                    (&mut target, ld),
+                    (&source, strides),
+                    (along, lines),
+                    &|x| -x,
+                );
                 for (j, line) in target.chunks(ld).enumerate() {
                     let expected = (0..along).map(|i| -element(i, j)).chain([-7]);
-                    assert!(line.iter().copied().eq(expected), "{steps:?}");
+                    assert!(line.iter().copied().eq(expected), "{strides:?}");
                 }
             }
         }

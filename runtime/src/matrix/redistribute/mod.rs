@@ -1,6 +1,6 @@
 //! Redistribution: a matrix from where its elements lie to where they are wanted.
 //!
-//! A [`Spread`] says which rank holds which elements: those of a [`Distribution`], all on
+//! A [`Spread`] says which rank holds which elements: those of a [`Spread`], all on
 //! one rank, ScaLAPACK's [`BlockCyclic`] on a [`ProcessGrid`], or a submatrix of any of them. [`redistribute`] moves
 //! the elements between any two of them, in the callers' own memory, row- or column-major, transposed on the way where
 //! that is wanted. Every element that its holder does not need itself travels once, straight to the rank that needs it
@@ -11,10 +11,8 @@
 //!
 //! ```
 //! use isochron::comm::{Comm, LocalComm};
-//! use isochron::matrix::redistribute::{
-//!     BlockCyclic, ProcessGrid, RedistributeConfig, Spread, Stored, StoredMut,
-//! };
-//! use isochron::matrix::Matrix;
+//! use isochron::matrix::redistribute::RedistributeConfig;
+//! use isochron::matrix::{BlockCyclic, Matrix, ProcessGrid, Spread, Stored, StoredMut};
 //! use isochron::multiply::{Problem, Scalars};
 //! use isochron::session::{Session, SessionConfig};
 //! use isochron_hierarchy::balance::BalanceConfig;
@@ -52,31 +50,25 @@
 //! ```
 
 mod copy;
-mod cyclic;
-pub(crate) mod error;
-mod lines;
-mod local;
-mod route;
-mod spread;
-mod stored;
+mod matrices;
+mod moves;
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use copy::{Steps, copy};
-pub use cyclic::{BlockCyclic, ProcessGrid, numroc};
-pub use error::SpreadError;
-pub(crate) use spread::digest;
-pub use spread::{Place, Spread, volume};
-pub use stored::{Order, Stored, StoredMut};
+pub(crate) use copy::{Strides, copy_lines};
 
+use super::Spread;
+use super::spread::digest;
+use super::spread::error::SpreadError;
+use super::stored::{Order, Stored, StoredMut};
 use crate::comm::{Comm, Transfer, agree};
 use crate::error::Error;
-use route::Route;
+use moves::MovePlan;
 
 #[cfg(doc)]
-use super::Distribution;
+use super::{BlockCyclic, ProcessGrid, volume};
 
 /// How elements are moved.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +147,7 @@ pub fn redistribute<T: bytemuck::Pod>(
     let span = tracing::info_span!("redistribute", rank = comm.rank());
     let _entered = span.enter();
     let start = Instant::now();
-    let job = agree(comm, Job::new(comm, source, &target, config))?;
+    let job = agree(comm, Movement::new(comm, source, &target, config))?;
     same_everywhere(comm, job.fingerprint)?;
     let target = target.1;
     let mut moved = match config.map {
@@ -172,9 +164,9 @@ pub fn redistribute<T: bytemuck::Pod>(
 }
 
 /// A redistribution that can begin. Its lines are the target's: columns, or rows of both sides transposed.
-struct Job<'a, T> {
-    route: Route,
-    source: (&'a [T], Steps),
+struct Movement<'a, T> {
+    route: MovePlan,
+    source: (&'a [T], Strides),
     /// Buffers to send from and to receive into, for the rounds that are under way at a time.
     spare: Vec<[Vec<T>; 2]>,
     fingerprint: u64,
@@ -183,7 +175,7 @@ struct Job<'a, T> {
 /// Rounds that are under way at a time: while one travels, the next one is packed and the one before it unpacked.
 const ROUNDS: usize = 2;
 
-impl<'a, T: bytemuck::Pod> Job<'a, T> {
+impl<'a, T: bytemuck::Pod> Movement<'a, T> {
     fn new(
         comm: &dyn Comm,
         (from, source): (&Spread, Stored<'a, T>),
@@ -204,11 +196,11 @@ impl<'a, T: bytemuck::Pod> Job<'a, T> {
         let (to, _) = flip(across, to, target.order);
         let each = config.limit_bytes / size_of::<T>().max(1) / ROUNDS;
         let room = each.saturating_sub(2 * comm.size());
-        let route = Route::new(&from, &to, comm.rank(), room);
+        let route = MovePlan::new(&from, &to, comm.rank(), room);
         let spare = buffers(&route)?;
         let steps = match source_order {
-            Order::Columns => Steps::lines(source.ld),
-            Order::Rows => Steps::across(source.ld),
+            Order::Columns => Strides::lines(source.ld),
+            Order::Rows => Strides::across(source.ld),
         };
         Ok(Self {
             route,
@@ -265,7 +257,7 @@ impl<'a, T: bytemuck::Pod> Job<'a, T> {
 }
 
 /// Room for the messages of all rounds that are under way at a time.
-fn buffers<T>(route: &Route) -> Result<Vec<[Vec<T>; 2]>, Error> {
+fn buffers<T>(route: &MovePlan) -> Result<Vec<[Vec<T>; 2]>, Error> {
     if route.rounds() == 0 {
         return Ok(Vec::new());
     }

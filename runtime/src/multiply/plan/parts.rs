@@ -2,7 +2,7 @@
 
 use super::{Plan, Split};
 use crate::error::Error;
-use crate::matrix::Distribution;
+use crate::matrix::Spread;
 use crate::multiply::schedule::{A, B};
 
 /// A part of k of a [`Plan`]: a multiplication over some columns of op(A) and rows of op(B) that is added to the same C.
@@ -24,19 +24,19 @@ impl PartOfK {
         self.first
     }
 
-    /// Returns the distribution of the part of A to be held, as it is stored: a [window](Distribution::within) on A.
-    pub fn a(&self) -> Distribution {
+    /// Returns the spread of the part of A to be held, as it is stored: a [window](Spread::within) on A.
+    pub fn a(&self) -> Spread {
         let along_cols = !self.plan.problem.ops()[A].transposes();
         self.window(self.plan.a(), along_cols)
     }
 
-    /// Returns the distribution of the part of B to be held, as it is stored.
-    pub fn b(&self) -> Distribution {
+    /// Returns the spread of the part of B to be held, as it is stored.
+    pub fn b(&self) -> Spread {
         let along_cols = self.plan.problem.ops()[B].transposes();
         self.window(self.plan.b(), along_cols)
     }
 
-    fn window(&self, part: Distribution, along_cols: bool) -> Distribution {
+    fn window(&self, part: Spread, along_cols: bool) -> Spread {
         if along_cols {
             let whole = (part.rows(), self.k);
             part.within((0, self.first), whole)

@@ -1,4 +1,4 @@
-//! The distribution of a plan's matrices over the ranks.
+//! The spread of a plan's matrices over the ranks.
 
 use std::sync::Arc;
 
@@ -6,30 +6,30 @@ use isochron_devices::Element;
 use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 
 use super::{Plan, Split};
-use crate::matrix::{Distribution, Matrix, Operand};
+use crate::matrix::{Matrix, Operand, Spread};
 use crate::multiply::schedule::{A, B, StepSchedule};
 
 impl Plan {
-    /// Returns the distribution of C: one rectangle per rank.
-    pub fn c(&self) -> Distribution {
+    /// Returns the spread of C: one rectangle per rank.
+    pub fn c(&self) -> Spread {
         let problem = &self.problem;
         let layout = self.layout.clone();
-        Distribution::new(problem.m(), problem.n(), problem.block(), layout)
+        Spread::on_layout(problem.m(), problem.n(), problem.block(), layout)
     }
 
-    /// Returns the distribution of A, as it is stored.
+    /// Returns the spread of A, as it is stored.
     ///
     /// op(A) takes its rows from C's layout and spreads its columns (k) over the owners of C's columns in proportion. If k
     /// is split, it lies in slices of columns.
-    pub fn a(&self) -> Distribution {
+    pub fn a(&self) -> Spread {
         self.stored(A)
     }
 
-    /// Returns the distribution of B, as it is stored.
+    /// Returns the spread of B, as it is stored.
     ///
     /// op(B) takes its columns from C's layout and spreads its rows (k) over the owners of C's rows in proportion. If k is
     /// split, it lies in slices of rows.
-    pub fn b(&self) -> Distribution {
+    pub fn b(&self) -> Spread {
         self.stored(B)
     }
 
@@ -42,7 +42,7 @@ impl Plan {
         [Operand::new(a, op_a), Operand::new(b, op_b)]
     }
 
-    fn stored(&self, side: usize) -> Distribution {
+    fn stored(&self, side: usize) -> Spread {
         let [a, b] = self.factors();
         let factor = if side == A { a } else { b };
         if self.problem.ops()[side].transposes() {
@@ -52,8 +52,8 @@ impl Plan {
         }
     }
 
-    /// Returns the distributions of op(A) and op(B).
-    pub(in crate::multiply) fn factors(&self) -> [Distribution; 2] {
+    /// Returns the spreads of op(A) and op(B).
+    pub(in crate::multiply) fn factors(&self) -> [Spread; 2] {
         let problem = &self.problem;
         let blocks = problem.k_blocks();
         let (rows, cols) = (self.layout.rows(), self.layout.cols());
@@ -73,8 +73,8 @@ impl Plan {
         };
         let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
         [
-            Distribution::new(m, k, block, Arc::new(of_a)),
-            Distribution::new(k, n, block, Arc::new(of_b)),
+            Spread::on_layout(m, k, block, Arc::new(of_a)),
+            Spread::on_layout(k, n, block, Arc::new(of_b)),
         ]
     }
 

@@ -24,7 +24,7 @@ use super::load::Load;
 use super::memory;
 use crate::comm::{self, Comm, agree};
 use crate::error::Error;
-use crate::matrix::Distribution;
+use crate::matrix::Spread;
 use crate::multiply::{Found, Plan, Problem, Split, SplitChoice};
 use node::NodeMemory;
 
@@ -265,10 +265,9 @@ impl<T: Element> Balancer<'_, T> {
     fn slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
         let rect = layout.rects()[self.comm.rank()];
         let problem = &self.problem;
-        let distribution =
-            Distribution::new(problem.m(), problem.n(), problem.block(), layout.clone());
+        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), layout.clone());
         // The last block column may be cut short: the slices keep their proportions.
-        let columns = distribution.part(self.comm.rank()).cols;
+        let columns = spread.part(self.comm.rank()).cols;
         match memory.found.get(&(rect.rows, rect.cols)) {
             Some(found) => {
                 let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();

@@ -12,7 +12,7 @@ use isochron_hierarchy::predict::{
 use super::Balancer;
 use super::split::AlongK;
 use crate::error::Error;
-use crate::matrix::Distribution;
+use crate::matrix::Spread;
 use crate::multiply::{Plan, SplitChoice};
 
 /// The ways that were compared.
@@ -86,7 +86,7 @@ impl<T: Element> Balancer<'_, T> {
     fn has_room(&mut self, layout: &Layout) -> Result<bool, Error> {
         let (problem, rank) = (&self.problem, self.comm.rank());
         let spread = Arc::new(layout.clone());
-        let spread = Distribution::new(problem.m(), problem.n(), problem.block(), spread);
+        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), spread);
         let slices = vec![spread.part(rank).cols];
         let plan = Plan::with_layout(*problem, layout.clone(), slices, rank)?;
         self.has_room_for(plan)

@@ -1,10 +1,10 @@
-//! A rank's share of a matrix in its memory, as a program has it.
+//! A rank's local matrix in the memory of the program.
 
 use serde::{Deserialize, Serialize};
 
-use super::error::SpreadError;
+use super::spread::error::SpreadError;
 
-/// Which way memory, a file or a process grid runs through its matrix.
+/// Direction in which memory, a file or a process grid runs through its matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// Column after column (Fortran's order, column-major).
@@ -14,7 +14,8 @@ pub enum Order {
 }
 
 impl Order {
-    /// The order of the transposed matrix in the same memory.
+    /// Returns the order of the transposed matrix in the same memory.
+    #[must_use]
     pub fn transposed(self) -> Self {
         match self {
             Order::Columns => Order::Rows,
@@ -22,7 +23,7 @@ impl Order {
         }
     }
 
-    /// Where element (`row`, `col`) lies in memory with leading dimension `ld`.
+    /// Returns the index of element (`row`, `col`) in memory with leading dimension `ld`.
     pub fn index(self, row: usize, col: usize, ld: usize) -> usize {
         match self {
             Order::Columns => row + col * ld,
@@ -31,37 +32,37 @@ impl Order {
     }
 }
 
-/// A rank's local matrix that is read. Element (i, j) lies at `data[i + j·ld]` with [`Order::Columns`], at
+/// A rank's local matrix, to be read. Element (i, j) lies at `data[i + j·ld]` with [`Order::Columns`], at
 /// `data[i·ld + j]` with [`Order::Rows`].
 #[derive(Debug, Clone, Copy)]
 pub struct Stored<'a, T> {
-    /// The elements; those between the end of one line and the start of the next are not looked at.
+    /// The elements; those between the end of one line and the start of the next are not read.
     pub data: &'a [T],
     /// Distance between the starts of neighbouring columns, or rows, in elements.
     pub ld: usize,
-    /// Which of them follow each other.
+    /// Direction of the lines.
     pub order: Order,
 }
 
-/// A rank's local matrix that is written; see [`Stored`].
+/// A rank's local matrix, to be written; see [`Stored`].
 #[derive(Debug)]
 pub struct StoredMut<'a, T> {
     /// The elements; those between the end of one line and the start of the next are not touched.
     pub data: &'a mut [T],
     /// Distance between the starts of neighbouring columns, or rows, in elements.
     pub ld: usize,
-    /// Which of them follow each other.
+    /// Direction of the lines.
     pub order: Order,
 }
 
 impl<'a, T> Stored<'a, T> {
-    /// Column after column.
+    /// Looks at column-major memory.
     pub fn by_columns(data: &'a [T], ld: usize) -> Self {
         let order = Order::Columns;
         Self { data, ld, order }
     }
 
-    /// Row after row.
+    /// Looks at row-major memory.
     pub fn by_rows(data: &'a [T], ld: usize) -> Self {
         let order = Order::Rows;
         Self { data, ld, order }
@@ -69,18 +70,18 @@ impl<'a, T> Stored<'a, T> {
 
     /// Checks that a local matrix of `rows×cols` lies in the memory.
     pub(super) fn check(&self, rows: usize, cols: usize) -> Result<(), SpreadError> {
-        check(self.data.len(), self.ld, self.order, (rows, cols))
+        check_memory(self.data.len(), self.ld, self.order, (rows, cols))
     }
 }
 
 impl<'a, T> StoredMut<'a, T> {
-    /// Column after column.
+    /// Looks at column-major memory.
     pub fn by_columns(data: &'a mut [T], ld: usize) -> Self {
         let order = Order::Columns;
         Self { data, ld, order }
     }
 
-    /// Row after row.
+    /// Looks at row-major memory.
     pub fn by_rows(data: &'a mut [T], ld: usize) -> Self {
         let order = Order::Rows;
         Self { data, ld, order }
@@ -88,11 +89,11 @@ impl<'a, T> StoredMut<'a, T> {
 
     /// Checks that a local matrix of `rows×cols` lies in the memory.
     pub(super) fn check(&self, rows: usize, cols: usize) -> Result<(), SpreadError> {
-        check(self.data.len(), self.ld, self.order, (rows, cols))
+        check_memory(self.data.len(), self.ld, self.order, (rows, cols))
     }
 }
 
-fn check(
+fn check_memory(
     len: usize,
     ld: usize,
     order: Order,
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_is_too_short_is_told() {
+    fn memory_that_is_too_short_is_refused() {
         let data = [0.0; 11];
         assert_eq!(Stored::by_columns(&data, 4).check(3, 3), Ok(()));
         assert_eq!(Stored::by_rows(&data, 4).check(3, 3), Ok(()));

@@ -1,8 +1,8 @@
 //! ScaLAPACK's two-dimensional block-cyclic distribution.
 
 use super::error::SpreadError;
-use super::lines::Lines;
-use super::stored::Order;
+use super::lines::HeldLines;
+use crate::matrix::stored::Order;
 
 /// A matrix in `row_block×col_block` blocks, dealt over a process grid in turn, down its columns and along its rows.
 ///
@@ -30,7 +30,7 @@ const FIELDS: [&str; 9] = [
 ];
 
 impl BlockCyclic {
-    /// A `rows×cols` matrix in blocks of `row_block×col_block` whose first block is with process (0, 0).
+    /// Makes a `rows×cols` matrix in blocks of `row_block×col_block`, the first of which is with process (0, 0).
     pub fn new(rows: usize, cols: usize, row_block: usize, col_block: usize) -> Self {
         Self {
             rows,
@@ -42,23 +42,15 @@ impl BlockCyclic {
         }
     }
 
-    /// What a descriptor of ScaLAPACK says: `DTYPE_A` (1), `CTXT_A`, `M_A`, `N_A`, `MB_A`, `NB_A`, `RSRC_A`, `CSRC_A`,
-    /// `LLD_A`, as 32-bit or 64-bit integers. The context and the leading dimension, which differ from rank to rank, are
-    /// not looked at: the leading dimension goes with the memory ([`Stored`](super::Stored)).
+    /// Reads a descriptor of ScaLAPACK: `DTYPE_A` (1), `CTXT_A`, `M_A`, `N_A`, `MB_A`, `NB_A`, `RSRC_A`, `CSRC_A`, `LLD_A`,
+    /// as 32-bit or 64-bit integers.
+    ///
+    /// The context and the leading dimension, which differ from rank to rank, are not read: the leading dimension goes with
+    /// the memory ([`Stored`](crate::matrix::Stored)).
     ///
     /// # Errors
-    /// [`SpreadError::Descriptor`] for the first field with a value that it cannot have.
+    /// [`SpreadError::Descriptor`] for the first field with an impossible value.
     pub fn from_descriptor<I: Into<i64> + Copy>(descriptor: &[I; 9]) -> Result<Self, SpreadError> {
-        let field = |idx: usize, least: i64, reason: &'static str| {
-            let value: i64 = descriptor[idx].into();
-            let fits = usize::try_from(value).ok();
-            fits.filter(|_| value >= least)
-                .ok_or(SpreadError::Descriptor {
-                    field: FIELDS[idx],
-                    value,
-                    reason,
-                })
-        };
         let kind: i64 = descriptor[0].into();
         if kind != 1 {
             return Err(SpreadError::Descriptor {
@@ -67,77 +59,123 @@ impl BlockCyclic {
                 reason: "only dense matrices (1) are known",
             });
         }
+        let fields: [i64; 9] = descriptor.map(Into::into);
         Ok(Self {
-            rows: field(2, 0, "the number of rows is not negative")?,
-            cols: field(3, 0, "the number of columns is not negative")?,
-            row_block: field(4, 1, "a block has at least one row")?,
-            col_block: field(5, 1, "a block has at least one column")?,
-            row_source: field(6, 0, "a row of the process grid (no copy on every row)")?,
-            col_source: field(7, 0, "a column of the process grid (no copy on every one)")?,
+            rows: read_field(&fields, 2, 0, "the number of rows is not negative")?,
+            cols: read_field(&fields, 3, 0, "the number of columns is not negative")?,
+            row_block: read_field(&fields, 4, 1, "a block has at least one row")?,
+            col_block: read_field(&fields, 5, 1, "a block has at least one column")?,
+            row_source: read_field(
+                &fields,
+                6,
+                0,
+                "a row of the process grid (no copy on every row)",
+            )?,
+            col_source: read_field(
+                &fields,
+                7,
+                0,
+                "a column of the process grid (no copy on every one)",
+            )?,
         })
     }
 
-    /// What each row of the grid holds of the rows, and each column of the columns.
-    pub(super) fn lines(&self, grid: &ProcessGrid) -> Result<[Vec<Lines>; 2], SpreadError> {
-        let dealt = |fields: [&'static str; 2], n, block, source, processes| {
-            if block == 0 {
-                return Err(SpreadError::Block { field: fields[0] });
-            }
-            if source >= processes {
-                return Err(SpreadError::Source {
-                    field: fields[1],
-                    value: source,
-                    processes,
-                });
-            }
-            let first = |process| (processes + process - source) % processes;
-            let lines = |process| Lines::cyclic(n, block, first(process), processes);
-            Ok((0..processes).map(lines).collect())
-        };
+    /// Deals the rows over the rows of the grid, and the columns over its columns.
+    pub(super) fn deal_lines(
+        &self,
+        grid: &ProcessGrid,
+    ) -> Result<[Vec<HeldLines>; 2], SpreadError> {
+        check_dealing(
+            ["MB_A", "RSRC_A"],
+            self.row_block,
+            self.row_source,
+            grid.rows,
+        )?;
+        check_dealing(
+            ["NB_A", "CSRC_A"],
+            self.col_block,
+            self.col_source,
+            grid.cols,
+        )?;
         Ok([
-            dealt(
-                ["MB_A", "RSRC_A"],
-                self.rows,
-                self.row_block,
-                self.row_source,
-                grid.rows,
-            )?,
-            dealt(
-                ["NB_A", "CSRC_A"],
-                self.cols,
-                self.col_block,
-                self.col_source,
-                grid.cols,
-            )?,
+            deal_indices(self.rows, self.row_block, self.row_source, grid.rows),
+            deal_indices(self.cols, self.col_block, self.col_source, grid.cols),
         ])
     }
 }
 
-/// A grid of processes, which are the first `rows·cols` ranks.
+/// Reads a field of a descriptor, which is at least `least`.
+fn read_field(
+    fields: &[i64; 9],
+    idx: usize,
+    least: i64,
+    reason: &'static str,
+) -> Result<usize, SpreadError> {
+    let value = fields[idx];
+    let fits = usize::try_from(value).ok();
+    fits.filter(|_| value >= least)
+        .ok_or(SpreadError::Descriptor {
+            field: FIELDS[idx],
+            value,
+            reason,
+        })
+}
+
+/// Checks block and first process of one dimension; `fields` are ScaLAPACK's names for them.
+fn check_dealing(
+    fields: [&'static str; 2],
+    block: usize,
+    source: usize,
+    processes: usize,
+) -> Result<(), SpreadError> {
+    if block == 0 {
+        return Err(SpreadError::Block { field: fields[0] });
+    }
+    if source >= processes {
+        return Err(SpreadError::Source {
+            field: fields[1],
+            value: source,
+            processes,
+        });
+    }
+    Ok(())
+}
+
+/// Deals `n` indices in blocks to processes in turn, from `source` on.
+fn deal_indices(n: usize, block: usize, source: usize, processes: usize) -> Vec<HeldLines> {
+    (0..processes)
+        .map(|process| {
+            let first = (processes + process - source) % processes;
+            HeldLines::cyclic(n, block, first, processes)
+        })
+        .collect()
+}
+
+/// A grid of processes: the first `rows·cols` ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessGrid {
     /// Rows of the grid.
     pub rows: usize,
     /// Columns of the grid.
     pub cols: usize,
-    /// How ranks are numbered: row after row (`R` of BLACS, its default) or column after column (`C`).
+    /// Numbering of the ranks: row after row (`R` of BLACS, its default) or column after column (`C`).
     pub order: Order,
 }
 
 impl ProcessGrid {
-    /// A grid whose ranks are numbered row after row, as that of `blacs_gridinit` with `R`.
+    /// Makes a grid with ranks numbered row after row, as that of `blacs_gridinit` with `R`.
     pub fn by_rows(rows: usize, cols: usize) -> Self {
         let order = Order::Rows;
         Self { rows, cols, order }
     }
 
-    /// A grid whose ranks are numbered column after column, as that of `blacs_gridinit` with `C`.
+    /// Makes a grid with ranks numbered column after column, as that of `blacs_gridinit` with `C`.
     pub fn by_columns(rows: usize, cols: usize) -> Self {
         let order = Order::Columns;
         Self { rows, cols, order }
     }
 
-    /// Row and column of the grid that `rank` is; `None` for ranks outside.
+    /// Returns the row and column of the grid for `rank`; `None` for ranks outside.
     pub fn place(&self, rank: usize) -> Option<(usize, usize)> {
         // Divided and not multiplied: the product of two sizes may not fit.
         let (rows, cols) = (self.rows, self.cols);
@@ -148,17 +186,17 @@ impl ProcessGrid {
     }
 }
 
-/// Rows or columns of a block-cyclic matrix that one process holds: of `n` indices in blocks of `block`, dealt over
-/// `n_processes` processes from `source` on, those of `process`. ScaLAPACK's `NUMROC`.
+/// Counts the rows or columns of a block-cyclic matrix that one process holds, as ScaLAPACK's `NUMROC`: of `n` indices in
+/// blocks of `block`, dealt over `n_processes` processes from `source` on, those of `process`.
 ///
 /// ```
-/// use isochron::matrix::redistribute::numroc;
+/// use isochron::matrix::numroc;
 /// // Nine rows in blocks of two over two processes: 0 1, 4 5, 8 and 2 3, 6 7.
 /// assert_eq!([numroc(9, 2, 0, 0, 2), numroc(9, 2, 1, 0, 2)], [5, 4]);
 /// ```
 ///
 /// # Panics
-/// When `block` or `n_processes` is 0.
+/// If `block` or `n_processes` is 0.
 pub fn numroc(n: usize, block: usize, process: usize, source: usize, n_processes: usize) -> usize {
     assert!(
         block > 0 && n_processes > 0,
@@ -200,7 +238,9 @@ mod tests {
                     row_source: source,
                     ..BlockCyclic::new(n, 1, block, 1)
                 };
-                let [lines, _] = matrix.lines(&ProcessGrid::by_rows(processes, 1)).unwrap();
+                let [lines, _] = matrix
+                    .deal_lines(&ProcessGrid::by_rows(processes, 1))
+                    .unwrap();
                 for (process, lines) in lines.iter().enumerate() {
                     let expected = numroc(n, block, process, source, processes);
                     assert_eq!(lines.len(), expected, "{n} by {block} on {processes}");
@@ -234,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_descriptor_is_told_by_its_field() {
+    fn a_wrong_descriptor_is_refused_by_its_field() {
         let good = [1, 0, 90, 80, 16, 8, 0, 0, 90];
         for (idx, value, field) in [
             (0, 501, "DTYPE_A"),
@@ -262,13 +302,13 @@ mod tests {
             col_source: 3,
             ..matrix
         };
-        let message = col_source.lines(&grid).unwrap_err().to_string();
+        let message = col_source.deal_lines(&grid).unwrap_err().to_string();
         assert!(message.contains("CSRC_A = 3"), "{message}");
         let block = BlockCyclic {
             row_block: 0,
             ..matrix
         };
-        let message = block.lines(&grid).unwrap_err().to_string();
+        let message = block.deal_lines(&grid).unwrap_err().to_string();
         assert!(message.contains("MB_A = 0"), "{message}");
     }
 }

@@ -8,22 +8,22 @@
 
 use std::ops::Range;
 
-use super::copy::{Steps, copy};
-use super::lines::Common;
-use super::spread::{Share, Spread};
+use super::copy::{Strides, copy_lines};
 use crate::comm::Message;
+use crate::matrix::Spread;
+use crate::matrix::spread::{Holding, SharedLines};
 
 /// The elements that one rank has and another one, or itself, needs.
 #[derive(Debug)]
-struct Pair {
+struct PairMoves {
     rank: usize,
     /// Indices along the lines, which are the target's.
-    along: Common,
-    lines: Common,
+    along: SharedLines,
+    lines: SharedLines,
 }
 
 /// A rectangle of elements that lies in one piece in both memories and in the message.
-struct Block {
+struct CopyBlock {
     /// Indices along the lines and of the lines in the sender's memory.
     from: (usize, usize),
     /// The same in the receiver's.
@@ -34,13 +34,13 @@ struct Block {
     at: usize,
 }
 
-impl Pair {
-    fn new(rank: usize, from: &Share, to: &Share) -> Option<Self> {
-        let along = from.rows.common(&to.rows);
+impl PairMoves {
+    fn new(rank: usize, from: &Holding, to: &Holding) -> Option<Self> {
+        let along = from.rows.find_shared(&to.rows);
         if along.len() == 0 {
             return None;
         }
-        let lines = from.cols.common(&to.cols);
+        let lines = from.cols.find_shared(&to.cols);
         (lines.len() > 0).then_some(Self { rank, along, lines })
     }
 
@@ -55,11 +55,11 @@ impl Pair {
     }
 
     /// The blocks of the elements with those numbers.
-    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = Block> + '_ {
+    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = CopyBlock> + '_ {
         let (start, line_len) = (range.start, self.along.len());
         rectangles(range, line_len).flat_map(move |(lines, along)| {
             self.lines.within(lines).flat_map(move |line| {
-                self.along.within(along.clone()).map(move |part| Block {
+                self.along.within(along.clone()).map(move |part| CopyBlock {
                     from: (part.from, line.from),
                     to: (part.to, line.to),
                     size: (part.len, line.len),
@@ -96,29 +96,29 @@ fn rectangles(
 
 /// One rank's part of a redistribution. Lines are columns: callers transpose both sides where the target's are rows.
 #[derive(Debug)]
-pub(super) struct Route {
-    sends: Vec<Pair>,
-    recvs: Vec<Pair>,
-    own: Option<Pair>,
+pub(super) struct MovePlan {
+    sends: Vec<PairMoves>,
+    recvs: Vec<PairMoves>,
+    own: Option<PairMoves>,
     rounds: usize,
 }
 
-impl Route {
+impl MovePlan {
     /// What `rank` does so that it never packs, or waits for, more than `room` elements a round, but for one element for
     /// each of its partners.
     pub(super) fn new(from: &Spread, to: &Spread, rank: usize, room: usize) -> Self {
         let n = from.n_ranks();
         // Starting beside this rank, so that not all begin with the same one.
         let others = || (1..n).map(|step| (rank + step) % n);
-        let (have, need) = (from.share(rank), to.share(rank));
+        let (have, need) = (from.holding(rank), to.holding(rank));
         Self {
             sends: others()
-                .filter_map(|other| Pair::new(other, have, to.share(other)))
+                .filter_map(|other| PairMoves::new(other, &have, &to.holding(other)))
                 .collect(),
             recvs: others()
-                .filter_map(|other| Pair::new(other, from.share(other), need))
+                .filter_map(|other| PairMoves::new(other, &from.holding(other), &need))
                 .collect(),
-            own: Pair::new(rank, have, need),
+            own: PairMoves::new(rank, &have, &need),
             rounds: rounds(from, to, room),
         }
     }
@@ -145,9 +145,9 @@ impl Route {
         self.messages(&self.recvs, round, buffer)
     }
 
-    fn messages(&self, pairs: &[Pair], round: usize, buffer: usize) -> Vec<Message> {
+    fn messages(&self, pairs: &[PairMoves], round: usize, buffer: usize) -> Vec<Message> {
         let mut end = 0;
-        let message = |pair: &Pair| {
+        let message = |pair: &PairMoves| {
             let start = end;
             end += pair.share(round, self.rounds).len();
             Message::plain(pair.rank, buffer, start..end)
@@ -160,7 +160,7 @@ impl Route {
     pub(super) fn pack<T: bytemuck::Pod>(
         &self,
         round: usize,
-        (source, steps): (&[T], Steps),
+        (source, steps): (&[T], Strides),
         buffer: &mut Vec<T>,
     ) {
         let shares = self.sends.iter().map(|p| p.share(round, self.rounds));
@@ -173,7 +173,7 @@ impl Route {
                 let from = &source[steps.index(block.from.0, block.from.1)..];
                 let to = &mut message[block.at..];
                 let ld = pair.along.len();
-                copy((to, ld), (from, steps), block.size, &|value| value);
+                copy_lines((to, ld), (from, steps), block.size, &|value| value);
             }
             rest = after;
         }
@@ -191,10 +191,10 @@ impl Route {
         for pair in &self.recvs {
             let share = pair.share(round, self.rounds);
             let (message, after) = rest.split_at(share.len());
-            let steps = Steps::lines(pair.along.len());
+            let steps = Strides::lines(pair.along.len());
             for block in pair.blocks(share) {
                 let to = &mut target[block.to.0 + block.to.1 * ld..];
-                copy((to, ld), (&message[block.at..], steps), block.size, map);
+                copy_lines((to, ld), (&message[block.at..], steps), block.size, map);
             }
             rest = after;
         }
@@ -203,7 +203,7 @@ impl Route {
     /// Copies what this rank has and needs itself, through `map`.
     pub(super) fn keep<T: bytemuck::Pod>(
         &self,
-        (source, steps): (&[T], Steps),
+        (source, steps): (&[T], Strides),
         (target, ld): (&mut [T], usize),
         map: &impl Fn(T) -> T,
     ) {
@@ -211,7 +211,7 @@ impl Route {
         for block in pair.blocks(0..pair.len()) {
             let from = &source[steps.index(block.from.0, block.from.1)..];
             let to = &mut target[block.to.0 + block.to.1 * ld..];
-            copy((to, ld), (from, steps), block.size, map);
+            copy_lines((to, ld), (from, steps), block.size, map);
         }
     }
 }
@@ -220,8 +220,8 @@ impl Route {
 /// number.
 fn rounds(from: &Spread, to: &Spread, room: usize) -> usize {
     let travelling = |rank| {
-        let (have, need) = (from.share(rank), to.share(rank));
-        have.len() + need.len() - 2 * have.shared(need)
+        let (have, need) = (from.holding(rank), to.holding(rank));
+        have.len() + need.len() - 2 * have.count_shared(&need)
     };
     let most = (0..from.n_ranks()).map(travelling).max().unwrap_or(0);
     most.div_ceil(room.max(1))
@@ -234,11 +234,8 @@ mod tests {
     use isochron_hierarchy::layout::columns;
     use proptest::prelude::*;
 
-    use super::super::cyclic::{BlockCyclic, ProcessGrid};
-    use super::super::spread::volume;
-    use super::super::stored::StoredMut;
     use super::*;
-    use crate::matrix::Distribution;
+    use crate::matrix::{BlockCyclic, ProcessGrid, StoredMut, volume};
 
     #[test]
     fn a_range_of_elements_is_up_to_three_rectangles() {
@@ -258,7 +255,7 @@ mod tests {
         let layout = areas.prop_map(move |(areas, block)| {
             let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
             let layout = columns::br(&areas, blocks[0], blocks[1]).unwrap();
-            Spread::from(&Distribution::new(rows, cols, block, Arc::new(layout)))
+            Spread::on_layout(rows, cols, block, Arc::new(layout))
         });
         let (row_block, col_block, processes) = (1usize..7, 1usize..7, 1..=n);
         let cyclic = (
@@ -341,9 +338,9 @@ mod tests {
 
     /// Runs the rounds of all ranks, one after the other, and hands messages over.
     fn run(
-        routes: &[Route],
+        routes: &[MovePlan],
         source: &Memory,
-        steps: fn(usize) -> Steps,
+        steps: fn(usize) -> Strides,
         target: &mut Memory,
     ) -> Vec<u64> {
         let mut sent = vec![0; routes.len()];
@@ -399,10 +396,10 @@ mod tests {
                 };
                 from.fill(rank, local, number).unwrap();
             }
-            let steps = if by_columns { Steps::lines } else { Steps::across };
+            let steps = if by_columns { Strides::lines } else { Strides::across };
             let mut target = Memory::new(&to, gap, true);
-            let routes: Vec<Route> = (0..from.n_ranks())
-                .map(|rank| Route::new(&from, &to, rank, room))
+            let routes: Vec<MovePlan> = (0..from.n_ranks())
+                .map(|rank| MovePlan::new(&from, &to, rank, room))
                 .collect();
             let sent = run(&routes, &source, steps, &mut target);
             prop_assert_eq!(sent, volume(&from, &to));

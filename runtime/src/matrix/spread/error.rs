@@ -1,19 +1,19 @@
-//! What can be wrong with a spread, or with the memory that is to hold one.
+//! Errors of spreads, and of memory that is to hold one.
 
 use std::ops::Range;
 
-/// Why a matrix cannot be spread, or moved, as asked.
+/// Reason why a matrix cannot be spread, or moved, as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpreadError {
-    /// A field of a ScaLAPACK descriptor has a value that means nothing.
+    /// A field of a ScaLAPACK descriptor has an impossible value.
     #[error("descriptor: {field} = {value}: {reason}")]
     Descriptor {
         /// The field as ScaLAPACK names it.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: i64,
-        /// What it may hold.
+        /// Values that it may have.
         reason: &'static str,
     },
     /// A process grid has no process, or more than there are ranks.
@@ -33,7 +33,7 @@ pub enum SpreadError {
         field: &'static str,
         /// The row or column of the grid.
         value: usize,
-        /// How many of them there are.
+        /// Number of rows or columns of the grid.
         processes: usize,
     },
     /// A block has no elements.
@@ -42,7 +42,7 @@ pub enum SpreadError {
         /// The field as ScaLAPACK names it.
         field: &'static str,
     },
-    /// A rank that does not exist is to hold a matrix.
+    /// The rank that is to hold a matrix does not exist.
     #[error("rank {rank} is to hold the matrix, and there are {ranks} ranks, counted from 0")]
     Rank {
         /// The rank.
@@ -57,7 +57,7 @@ pub enum SpreadError {
         what: &'static str,
         /// The range asked for.
         range: Range<usize>,
-        /// How many there are.
+        /// Number of rows or columns of the matrix.
         len: usize,
     },
     /// A spread is for another number of ranks.
@@ -68,10 +68,10 @@ pub enum SpreadError {
         /// Number of ranks of the communicator.
         ranks: usize,
     },
-    /// Source and target are not of one shape.
+    /// Source and target have different shapes.
     #[error("a {}×{} matrix cannot be moved to a spread of {}×{}", from.0, from.1, to.0, to.1)]
     Shape {
-        /// Rows and columns of what is moved, transposed where that was asked for.
+        /// Rows and columns of the matrix that is moved, transposed if that was asked for.
         from: (usize, usize),
         /// Rows and columns of the target.
         to: (usize, usize),
@@ -81,9 +81,9 @@ pub enum SpreadError {
     LeadingDimension {
         /// The leading dimension.
         ld: usize,
-        /// What a line is: a column or a row.
+        /// `column` or `row`.
         line: &'static str,
-        /// The least it may be.
+        /// Least value.
         needed: usize,
     },
     /// The local memory is too short for what the spread puts there.
@@ -91,7 +91,7 @@ pub enum SpreadError {
         "local memory of {len} elements where {rows}×{cols} with a leading dimension of {ld} need {needed}"
     )]
     Storage {
-        /// Elements there are.
+        /// Number of elements of the memory.
         len: usize,
         /// Local rows.
         rows: usize,
@@ -99,8 +99,17 @@ pub enum SpreadError {
         cols: usize,
         /// The leading dimension.
         ld: usize,
-        /// Elements that are needed.
+        /// Number of elements that the matrix needs.
         needed: usize,
+    },
+    /// A rank that a [`Matrix`](crate::matrix::Matrix) is made for holds more than one rectangle, or a part of a larger
+    /// local matrix.
+    #[error(
+        "rank {rank} would hold elements that are not one rectangle: redistribute them to a layout"
+    )]
+    Scattered {
+        /// The rank.
+        rank: usize,
     },
     /// Ranks were given different arguments.
     #[error(

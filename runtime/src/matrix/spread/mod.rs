@@ -1,0 +1,579 @@
+//! Spreads: which rank holds which elements of a matrix.
+
+mod cyclic;
+pub(crate) mod error;
+mod lines;
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use isochron_hierarchy::layout::Layout;
+
+pub use cyclic::{BlockCyclic, ProcessGrid, numroc};
+pub(super) use lines::SharedLines;
+
+use super::region::Region;
+use super::stored::StoredMut;
+use error::SpreadError;
+use lines::{HeldLines, ListId};
+
+/// The ranks that hold the elements of a `rows×cols` matrix, and the places of the elements in their memory.
+///
+/// Every rank holds a list of rows times a list of columns, stored in that order as a local matrix. Every element has one
+/// holder; outside a [window](Self::within) it has none. Lists come from the rectangles of a layout
+/// ([`on_layout`](Self::on_layout)), from ScaLAPACK's distribution ([`block_cyclic`](Self::block_cyclic)), or from another
+/// spread. A spread on a layout costs nothing to make or copy: rectangles are cut from the layout when they are asked for.
+///
+/// ```
+/// use isochron::matrix::{BlockCyclic, ProcessGrid, Spread};
+/// // 9×9 in blocks of 2×2 on a 2×3 grid of six ranks.
+/// let spread = Spread::block_cyclic(&BlockCyclic::new(9, 9, 2, 2), ProcessGrid::by_rows(2, 3), 6)?;
+/// assert_eq!(spread.local_shape(0), (5, 4));
+/// let part = spread.sub(2..4, 0..9)?; // the second row of blocks
+/// assert_eq!((part.held(0), part.held(3)), (0, 8));
+/// # Ok::<(), isochron::matrix::SpreadError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Spread {
+    rows: usize,
+    cols: usize,
+    /// The elements that any rank holds: all of them, but for a window.
+    held: Region,
+    holders: Holders,
+}
+
+/// The holders of the elements, with rows and columns counted from the first held one.
+#[derive(Debug, Clone)]
+enum Holders {
+    /// The rectangles of a layout in `block×block` blocks. The last row and column of blocks may be cut short.
+    Layout { layout: Arc<Layout>, block: usize },
+    /// The lists of every rank.
+    Lists(Arc<[Holding]>),
+}
+
+/// The rows and columns that one rank holds.
+#[derive(Debug, Clone)]
+pub(super) struct Holding {
+    pub rows: HeldLines,
+    pub cols: HeldLines,
+}
+
+impl Holding {
+    fn new(region: &Region) -> Self {
+        Self {
+            rows: HeldLines::range(region.row_range()),
+            cols: HeldLines::range(region.col_range()),
+        }
+    }
+
+    /// Returns the number of elements.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len() * self.cols.len()
+    }
+
+    /// Counts the elements that both hold.
+    pub(super) fn count_shared(&self, other: &Self) -> usize {
+        match self.rows.count_shared(&other.rows) {
+            0 => 0,
+            rows => rows * self.cols.count_shared(&other.cols),
+        }
+    }
+
+    /// Returns the elements as a rectangle that is all of the local memory; `None` if they are not one.
+    fn as_region(&self) -> Option<Region> {
+        let (rows, cols) = (self.rows.as_range()?, self.cols.as_range()?);
+        Some(Region::new(rows, cols))
+    }
+
+    fn shifted(&self, rows: usize, cols: usize) -> Self {
+        Self {
+            rows: self.rows.shifted(rows),
+            cols: self.cols.shifted(cols),
+        }
+    }
+
+    fn transposed(&self) -> Self {
+        Self {
+            rows: self.cols.clone(),
+            cols: self.rows.clone(),
+        }
+    }
+}
+
+/// One element that a rank holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldElement {
+    /// Row in the whole matrix.
+    pub row: usize,
+    /// Column in the whole matrix.
+    pub col: usize,
+    /// Row in the rank's local matrix.
+    pub local_row: usize,
+    /// Column in the rank's local matrix.
+    pub local_col: usize,
+}
+
+impl Spread {
+    /// Spreads a `rows×cols` matrix over the rectangles of `layout`, one for each rank, in `block×block` blocks.
+    ///
+    /// # Panics
+    /// If `layout` does not have `ceil(rows/block) × ceil(cols/block)` blocks.
+    pub fn on_layout(rows: usize, cols: usize, block: usize, layout: Arc<Layout>) -> Self {
+        let blocks = (rows.div_ceil(block) as u64, cols.div_ceil(block) as u64);
+        assert_eq!(
+            (layout.rows(), layout.cols()),
+            blocks,
+            "the layout is in blocks of another matrix"
+        );
+        Self::new(rows, cols, Holders::Layout { layout, block })
+    }
+
+    /// Puts a `rows×cols` matrix on a single rank.
+    pub fn whole(rows: usize, cols: usize) -> Self {
+        Self::with_regions(rows, cols, [Region::new(0..rows, 0..cols)])
+    }
+
+    /// Puts a `rows×cols` matrix on `rank`, one of `n_ranks`.
+    ///
+    /// # Errors
+    /// [`SpreadError::Rank`].
+    pub fn on_one(
+        rows: usize,
+        cols: usize,
+        rank: usize,
+        n_ranks: usize,
+    ) -> Result<Self, SpreadError> {
+        if rank >= n_ranks {
+            return Err(SpreadError::Rank {
+                rank,
+                ranks: n_ranks,
+            });
+        }
+        let whole = Region::new(0..rows, 0..cols);
+        let regions = (0..n_ranks).map(|other| match other == rank {
+            true => whole,
+            false => Region::default(),
+        });
+        Ok(Self::with_regions(rows, cols, regions))
+    }
+
+    /// Spreads a block-cyclic matrix over a grid of the first of `n_ranks` ranks; the others hold nothing.
+    ///
+    /// # Errors
+    /// [`SpreadError::Grid`] for a grid that is empty or has more processes than there are ranks,
+    /// [`SpreadError::Block`] and [`SpreadError::Source`] for blocks and first processes that do not exist.
+    pub fn block_cyclic(
+        matrix: &BlockCyclic,
+        grid: ProcessGrid,
+        n_ranks: usize,
+    ) -> Result<Self, SpreadError> {
+        let processes = grid.rows.checked_mul(grid.cols);
+        if processes.is_none_or(|processes| processes == 0 || processes > n_ranks) {
+            return Err(SpreadError::Grid {
+                rows: grid.rows,
+                cols: grid.cols,
+                ranks: n_ranks,
+            });
+        }
+        let [rows, cols] = matrix.deal_lines(&grid)?;
+        let holdings = (0..n_ranks).map(|rank| match grid.place(rank) {
+            Some((p, q)) => Holding {
+                rows: rows[p].clone(),
+                cols: cols[q].clone(),
+            },
+            None => Holding::new(&Region::default()),
+        });
+        let holders = Holders::Lists(holdings.collect());
+        Ok(Self::new(matrix.rows, matrix.cols, holders))
+    }
+
+    fn new(rows: usize, cols: usize, holders: Holders) -> Self {
+        Self {
+            rows,
+            cols,
+            held: Region::new(0..rows, 0..cols),
+            holders,
+        }
+    }
+
+    /// Gives each rank its rectangle.
+    fn with_regions(rows: usize, cols: usize, regions: impl IntoIterator<Item = Region>) -> Self {
+        let holdings = regions.into_iter().map(|region| Holding::new(&region));
+        Self::new(rows, cols, Holders::Lists(holdings.collect()))
+    }
+
+    /// Returns the submatrix in `rows` and `cols`, counted from 0 (in ScaLAPACK's words `IA-1..IA-1+M` and
+    /// `JA-1..JA-1+N`). Its elements stay in place: its local memory is that of the whole matrix.
+    ///
+    /// # Errors
+    /// [`SpreadError::Sub`] if a range reaches past the matrix or runs backwards.
+    pub fn sub(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, SpreadError> {
+        for (what, range, len) in [("rows", &rows, self.rows), ("columns", &cols, self.cols)] {
+            if range.start > range.end || range.end > len {
+                let range = range.clone();
+                return Err(SpreadError::Sub { what, range, len });
+            }
+        }
+        let all = self.holdings();
+        let mut known = [HashMap::new(), HashMap::new()];
+        let holdings = all.iter().map(|held| Holding {
+            rows: once_per_list(&mut known[0], &held.rows, |lines| lines.within(&rows)),
+            cols: once_per_list(&mut known[1], &held.cols, |lines| lines.within(&cols)),
+        });
+        let holders = Holders::Lists(holdings.collect());
+        Ok(Self::new(rows.len(), cols.len(), holders))
+    }
+
+    /// Returns the same spread as a window of a larger matrix of `whole` rows and columns, with its first element in `row`
+    /// and `col`. No rank holds the rest of that matrix.
+    ///
+    /// # Panics
+    /// If the window reaches beyond the matrix.
+    #[must_use]
+    pub fn within(self, (row, col): (usize, usize), whole: (usize, usize)) -> Self {
+        let held = self.held.shifted(row, col);
+        assert!(
+            row + self.rows <= whole.0 && col + self.cols <= whole.1,
+            "a window reaches beyond its matrix"
+        );
+        Self {
+            rows: whole.0,
+            cols: whole.1,
+            held,
+            ..self
+        }
+    }
+
+    /// Returns `true` if no rank holds some of the elements.
+    pub(crate) fn is_window(&self) -> bool {
+        self.held != Region::new(0..self.rows, 0..self.cols)
+    }
+
+    /// Returns the spread of a window as a matrix of its own, with rows and columns counted from its first element.
+    pub(super) fn alone(&self) -> Self {
+        Self::new(self.held.rows, self.held.cols, self.holders.clone())
+    }
+
+    /// Returns the spread of the transposed matrix with all elements in place: row `i` is column `i` of this one, also in
+    /// the local memory, which has the other [`Order`](super::Order).
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let holders = match &self.holders {
+            Holders::Layout { layout, block } => Holders::Layout {
+                layout: Arc::new(layout.transposed()),
+                block: *block,
+            },
+            Holders::Lists(all) => Holders::Lists(all.iter().map(Holding::transposed).collect()),
+        };
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            held: self.held.transposed(),
+            holders,
+        }
+    }
+
+    /// Returns the number of rows of the whole matrix.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the number of columns of the whole matrix.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Returns the number of ranks.
+    pub fn n_ranks(&self) -> usize {
+        match &self.holders {
+            Holders::Layout { layout, .. } => layout.rects().len(),
+            Holders::Lists(all) => all.len(),
+        }
+    }
+
+    /// Returns the rectangle that `rank` holds.
+    ///
+    /// # Panics
+    /// If there is no such rank, or its elements are not one rectangle that is all of its local memory, as on a layout.
+    pub fn part(&self, rank: usize) -> Region {
+        self.find_part(rank)
+            .unwrap_or_else(|| panic!("rank {rank} holds no single rectangle"))
+    }
+
+    /// Returns the rectangle that `rank` holds; `None` if its elements are not one.
+    pub(super) fn find_part(&self, rank: usize) -> Option<Region> {
+        match &self.holders {
+            Holders::Layout { layout, block } => {
+                let part = cut_part(layout, *block, (self.held.rows, self.held.cols), rank);
+                Some(part.shifted(self.held.row, self.held.col))
+            }
+            Holders::Lists(_) => self.holding(rank).as_region(),
+        }
+    }
+
+    /// Returns the rows and columns that `rank` holds.
+    pub(super) fn holding(&self, rank: usize) -> Holding {
+        match &self.holders {
+            Holders::Layout { .. } => Holding::new(&self.part(rank)),
+            Holders::Lists(all) => all[rank].shifted(self.held.row, self.held.col),
+        }
+    }
+
+    /// Returns the rows and columns of all ranks.
+    fn holdings(&self) -> Vec<Holding> {
+        (0..self.n_ranks()).map(|rank| self.holding(rank)).collect()
+    }
+
+    /// Returns rows and columns of the local matrix of `rank`; for a submatrix, those of the whole.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn local_shape(&self, rank: usize) -> (usize, usize) {
+        let holding = self.holding(rank);
+        (holding.rows.extent(), holding.cols.extent())
+    }
+
+    /// Returns the number of elements that `rank` holds.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn held(&self, rank: usize) -> usize {
+        self.holding(rank).len()
+    }
+
+    /// Returns the elements that `rank` holds, column after column.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn elements(&self, rank: usize) -> impl Iterator<Item = HeldElement> + use<> {
+        let holding = self.holding(rank);
+        let rows: Vec<(usize, usize)> = holding.rows.iter().collect();
+        let cols: Vec<(usize, usize)> = holding.cols.iter().collect();
+        (0..rows.len() * cols.len()).map(move |number| {
+            let (row, local_row) = rows[number % rows.len()];
+            let (col, local_col) = cols[number / rows.len()];
+            HeldElement {
+                row,
+                col,
+                local_row,
+                local_col,
+            }
+        })
+    }
+
+    /// Sets every element that `rank` holds to `element(row, col)`, with indices in the whole matrix.
+    ///
+    /// # Errors
+    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold them.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn fill<T>(
+        &self,
+        rank: usize,
+        local: StoredMut<'_, T>,
+        element: impl Fn(usize, usize) -> T,
+    ) -> Result<(), SpreadError> {
+        if self.held(rank) == 0 {
+            return Ok(());
+        }
+        let (rows, cols) = self.local_shape(rank);
+        local.check(rows, cols)?;
+        for held in self.elements(rank) {
+            let place = local.order.index(held.local_row, held.local_col, local.ld);
+            local.data[place] = element(held.row, held.col);
+        }
+        Ok(())
+    }
+
+    /// Returns a number that equal spreads have in common, and others hardly ever.
+    pub(super) fn fingerprint(&self) -> u64 {
+        let mut known = HashMap::new();
+        let holdings: Vec<[u64; 2]> = self
+            .holdings()
+            .iter()
+            .map(|held| [&held.rows, &held.cols].map(|l| once_per_list(&mut known, l, digest)))
+            .collect();
+        digest(&(self.rows, self.cols, holdings))
+    }
+}
+
+/// Cuts the rectangle of `rank` from a layout of a matrix of `size` rows and columns.
+fn cut_part(layout: &Layout, block: usize, size: (usize, usize), rank: usize) -> Region {
+    let rect = &layout.rects()[rank];
+    Region::new(
+        cut_blocks(rect.row, rect.rows, block, size.0),
+        cut_blocks(rect.col, rect.cols, block, size.1),
+    )
+}
+
+/// Returns the indices below `limit` of `n` blocks from block `first` on.
+fn cut_blocks(first: u64, n: u64, block: usize, limit: usize) -> Range<usize> {
+    let cut = [first, first + n].map(|blocks| (blocks as usize).saturating_mul(block).min(limit));
+    cut[0]..cut[1]
+}
+
+/// Computes a value once for each long list that several ranks share. All lists asked for live as long as `known`.
+fn once_per_list<V: Clone>(
+    known: &mut HashMap<ListId, V>,
+    lines: &HeldLines,
+    compute: impl FnOnce(&HeldLines) -> V,
+) -> V {
+    match lines.list_id() {
+        Some(id) => {
+            let entry = known.entry(id);
+            entry.or_insert_with(|| compute(lines)).clone()
+        }
+        None => compute(lines),
+    }
+}
+
+/// Returns a number that equal values have in common on all ranks of a program, and others hardly ever.
+pub(crate) fn digest(value: &impl Hash) -> u64 {
+    // Without keys, so that all ranks find the same.
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Counts the elements that each rank has to send, by rank, to bring a matrix from one spread to another: those that it
+/// holds and does not need itself, once each. No way of moving sends fewer.
+///
+/// # Panics
+/// If the spreads are of another shape or number of ranks.
+pub fn volume(from: &Spread, to: &Spread) -> Vec<u64> {
+    let shapes = [from, to].map(|spread| (spread.rows, spread.cols, spread.n_ranks()));
+    assert_eq!(shapes[0], shapes[1], "spreads of different matrices");
+    (0..from.n_ranks())
+        .map(|rank| {
+            let (have, need) = (from.holding(rank), to.holding(rank));
+            (have.len() - have.count_shared(&need)) as u64
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use isochron_hierarchy::layout::columns;
+
+    use super::*;
+
+    fn cyclic(rows: usize, cols: usize) -> Spread {
+        let matrix = BlockCyclic::new(rows, cols, 2, 3);
+        Spread::block_cyclic(&matrix, ProcessGrid::by_rows(2, 2), 5).unwrap()
+    }
+
+    fn on_columns(rows: usize, cols: usize, block: usize) -> Spread {
+        let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
+        let layout = columns::br(&[1.0, 3.0, 0.0, 2.0], blocks[0], blocks[1]).unwrap();
+        Spread::on_layout(rows, cols, block, Arc::new(layout))
+    }
+
+    #[test]
+    fn every_element_has_one_holder() {
+        let whole = cyclic(7, 8);
+        for spread in [
+            whole.sub(1..6, 2..8).unwrap(),
+            whole.transposed(),
+            whole.clone(),
+            Spread::on_one(7, 8, 2, 3).unwrap(),
+            on_columns(7, 8, 3),
+            on_columns(7, 8, 3).transposed(),
+            on_columns(9, 8, 2).sub(1..9, 2..7).unwrap(),
+        ] {
+            let mut holders = vec![0; spread.rows() * spread.cols()];
+            for rank in 0..spread.n_ranks() {
+                let (rows, cols) = spread.local_shape(rank);
+                for element in spread.elements(rank) {
+                    holders[element.row + element.col * spread.rows()] += 1;
+                    assert!(element.local_row < rows && element.local_col < cols);
+                }
+            }
+            assert!(holders.iter().all(|&holders| holders == 1), "{spread:?}");
+            assert!(!spread.is_window());
+        }
+        assert_eq!(whole.held(4), 0, "a rank outside the grid");
+    }
+
+    #[test]
+    fn a_window_lies_in_its_matrix_and_is_the_same_alone() {
+        for spread in [on_columns(7, 8, 3), cyclic(7, 8)] {
+            let window = spread.clone().within((2, 5), (20, 30));
+            assert!(window.is_window());
+            assert_eq!((window.rows(), window.cols()), (20, 30));
+            let alone = window.alone();
+            assert_eq!(alone.fingerprint(), spread.fingerprint());
+            for rank in 0..spread.n_ranks() {
+                let inner = spread.elements(rank).map(|held| HeldElement {
+                    row: held.row + 2,
+                    col: held.col + 5,
+                    ..held
+                });
+                assert!(window.elements(rank).eq(inner));
+            }
+        }
+    }
+
+    #[test]
+    fn only_whole_rectangles_are_parts() {
+        let spread = on_columns(7, 8, 3);
+        let parts = (0..4).map(|rank| spread.part(rank).len());
+        assert_eq!(parts.sum::<usize>(), 56);
+        assert_eq!(Spread::whole(7, 8).part(0), Region::new(0..7, 0..8));
+        assert_eq!(cyclic(7, 8).find_part(0), None);
+        // The memory of a submatrix is that of the whole.
+        let sub = Spread::whole(7, 8).sub(0..7, 0..4).unwrap();
+        assert_eq!(sub.find_part(0), None);
+    }
+
+    #[test]
+    fn impossible_spreads_are_refused() {
+        let spread = cyclic(7, 8);
+        for (rows, cols, word) in [(0..8, 0..8, "rows 0..8"), (0..7, 5..9, "columns 5..9")] {
+            let text = spread.sub(rows, cols).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        }
+        let backwards = Range { start: 3, end: 2 };
+        assert!(spread.sub(backwards, 0..1).is_err());
+        let text = Spread::on_one(1, 1, 3, 3).unwrap_err().to_string();
+        assert!(
+            text.contains("rank 3") && text.contains("3 ranks"),
+            "{text}"
+        );
+        for grid in [(3, 2), (0, 4), (usize::MAX, 2)] {
+            let grid = ProcessGrid::by_rows(grid.0, grid.1);
+            let made = Spread::block_cyclic(&BlockCyclic::new(4, 4, 1, 1), grid, 5);
+            assert!(matches!(made, Err(SpreadError::Grid { .. })), "{made:?}");
+        }
+    }
+
+    #[test]
+    fn volume_counts_elements_that_their_holder_does_not_need() {
+        let (one, other) = (
+            Spread::on_one(7, 8, 0, 5).unwrap(),
+            Spread::on_one(7, 8, 3, 5).unwrap(),
+        );
+        assert_eq!(volume(&one, &other), [56, 0, 0, 0, 0]);
+        assert_eq!(volume(&one, &one), [0; 5]);
+        let cyclic = cyclic(7, 8);
+        assert_eq!(volume(&one, &cyclic)[0] as usize, 56 - cyclic.held(0));
+        let sent: u64 = volume(&cyclic, &one).iter().sum();
+        assert_eq!(sent as usize, 56 - cyclic.held(0));
+    }
+
+    #[test]
+    fn equal_spreads_have_equal_fingerprints() {
+        assert_eq!(cyclic(7, 8).fingerprint(), cyclic(7, 8).fingerprint());
+        assert_ne!(cyclic(7, 8).fingerprint(), cyclic(8, 7).fingerprint());
+        let whole = cyclic(8, 8);
+        assert_ne!(whole.fingerprint(), whole.transposed().fingerprint());
+        let one = |rank| Spread::on_one(2, 2, rank, 3).unwrap().fingerprint();
+        assert_ne!(one(1), one(2));
+        let on_layout = on_columns(8, 8, 2);
+        let regions = (0..4).map(|rank| on_layout.part(rank));
+        let listed = Spread::with_regions(8, 8, regions);
+        assert_eq!(on_layout.fingerprint(), listed.fingerprint());
+    }
+}
