@@ -6,7 +6,7 @@ use anyhow::Context;
 use isochron_hierarchy::layout::br;
 use isochron_hierarchy::model::{SpeedModel, TimeFunction};
 use isochron_hierarchy::partition::{
-    Partition, PartitionError, Search, gpa, hpopta, hpopta_search, npa,
+    Partition, PartitionError, SearchOutcome, gpa, hpopta, hpopta_search, npa,
 };
 
 use crate::instances;
@@ -168,7 +168,7 @@ impl Algorithm {
                 let (functions, total) = self.imbalancing(size)?;
                 Instance::new(move || {
                     let search = black_box(hpopta_search(&functions, &[], total, WORK_LIMIT)?);
-                    Ok(matches!(search, Search::Optimal(_)))
+                    Ok(matches!(search, SearchOutcome::Optimal(_)))
                 })
             }
             Self::Inpa => {

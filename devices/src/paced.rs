@@ -6,7 +6,7 @@ use crate::worker::{
     Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
 };
 use crate::{DeviceClock, DeviceError, Element, ThreadPlace, View, ViewMut};
-use isochron_hierarchy::model::PiecewiseFpm;
+use isochron_hierarchy::model::{PiecewiseFpm, SpeedModel};
 use std::time::{Duration, Instant};
 
 /// How slow a paced device is.
@@ -98,7 +98,7 @@ pub(crate) fn model_time_s(
     }
     let b = block as f64;
     let d = (rows as f64 / b) * (cols as f64 / b);
-    model.raw_time_s(d) * (k as f64 / b)
+    model.raw().time_s(d) * (k as f64 / b)
 }
 
 /// A worker that does the real arithmetic and then waits until the time of its pace is up.

@@ -12,20 +12,19 @@ mod load_imbalancing;
 use std::collections::BTreeMap;
 
 use isochron_hierarchy::model::TimeFunction;
-use isochron_hierarchy::partition::hipopta::node_times;
 use isochron_hierarchy::partition::{
-    Limits, Memory, Partition, PartitionError, Search, hipopta, hpopta, hpopta_search, popta,
+    Limits, Memory, Partition, PartitionError, SearchOutcome, hipopta, hpopta, hpopta_search, popta,
 };
 use proptest::prelude::*;
 
-/// Any shape, gaps, and times from a few values so that ties are common.
+/// A function of any shape, with gaps, and with times from a few values so that ties are common.
 fn any_function(granule: u64, sizes: u64, times: u32) -> impl Strategy<Value = TimeFunction> {
-    let time = (0.8_f64..1.0, 1..=times);
-    let time = time.prop_map(|(present, t)| (present > 0.83).then_some(f64::from(t)));
-    let times = prop::collection::vec(time, 0..=sizes as usize);
-    times.prop_map(move |times| {
-        let point = |(i, time_s): (u64, Option<f64>)| Some((i * granule, time_s?));
-        TimeFunction::new(granule, (1..).zip(times).filter_map(point).collect()).unwrap()
+    let time =
+        (0.8_f64..1.0, 1..=times).prop_map(|(present, t)| (present > 0.83).then_some(f64::from(t)));
+    prop::collection::vec(time, 0..=sizes as usize).prop_map(move |times| {
+        let points =
+            ((1..).zip(times)).filter_map(|(i, time_s): (u64, _)| Some((i * granule, time_s?)));
+        TimeFunction::new(granule, points.collect()).unwrap()
     })
 }
 
@@ -47,15 +46,18 @@ fn any_limits(max: u64) -> impl Strategy<Value = Limits> {
         })
 }
 
-/// For every amount that can be made: the least largest time, and the fewest active devices for it.
-fn exhaustive(functions: &[TimeFunction], limits: &[Limits]) -> BTreeMap<u64, (f64, usize)> {
+/// For every possible amount: the least largest time, and the fewest active devices for it.
+fn divide_exhaustively(
+    functions: &[TimeFunction],
+    limits: &[Limits],
+) -> BTreeMap<u64, (f64, usize)> {
     let Some((first, rest)) = functions.split_first() else {
         return [(0, (0.0, 0))].into();
     };
-    // Every division of the rest counts, not only the best one: a slower one with fewer active devices
-    // is the better one beside a slow first device.
+    // Every division of the rest counts, not only the best one. With a slow first device, a slower
+    // division with fewer active devices may be better.
     let mut all = BTreeMap::new();
-    divisions(
+    visit_divisions(
         first,
         &limits[0],
         rest,
@@ -70,7 +72,7 @@ fn exhaustive(functions: &[TimeFunction], limits: &[Limits]) -> BTreeMap<u64, (f
     all
 }
 
-fn divisions(
+fn visit_divisions(
     first: &TimeFunction,
     limit: &Limits,
     rest: &[TimeFunction],
@@ -83,7 +85,7 @@ fn divisions(
         match rest.split_first() {
             None => visit(d, time_s, here),
             Some((next, rest)) => {
-                divisions(next, &limits[0], rest, &limits[1..], &mut |sum, t, n| {
+                visit_divisions(next, &limits[0], rest, &limits[1..], &mut |sum, t, n| {
                     visit(sum + d, time_s.max(t), n + here);
                 })
             }
@@ -91,7 +93,7 @@ fn divisions(
     }
 }
 
-/// Whether the parts are possible, sum up to the total and take the times they are said to take.
+/// Returns `true` if the parts are possible, sum to the total and have the right times.
 fn is_sound(
     partition: &Partition,
     functions: &[TimeFunction],
@@ -107,17 +109,17 @@ fn is_sound(
         })
 }
 
-fn searched(
+fn search_time(
     functions: &[TimeFunction],
     limits: &[Limits],
     total: u64,
 ) -> Result<f64, PartitionError> {
     match hpopta_search(functions, limits, total, u64::MAX)? {
-        Search::Optimal(partition) => {
+        SearchOutcome::Optimal(partition) => {
             assert!(is_sound(&partition, functions, limits, total));
             Ok(partition.max_time_s())
         }
-        Search::Unfinished(_) => panic!("no limit"),
+        SearchOutcome::Unfinished(_) => panic!("no limit"),
     }
 }
 
@@ -138,7 +140,7 @@ proptest! {
             ],
         )),
     ) {
-        let best = exhaustive(&functions, &limits);
+        let best = divide_exhaustively(&functions, &limits);
         let reach = functions.iter().map(TimeFunction::max_units).sum::<u64>();
         for total in 0..=reach + 1 {
             let found = hpopta(&functions, &limits, total);
@@ -146,7 +148,7 @@ proptest! {
                 (Some(&best), Ok(found)) => {
                     prop_assert!(is_sound(&found, &functions, &limits, total));
                     prop_assert_eq!((found.max_time_s(), found.active()), best);
-                    prop_assert_eq!(searched(&functions, &limits, total), Ok(best.0));
+                    prop_assert_eq!(search_time(&functions, &limits, total), Ok(best.0));
                 }
                 (None, Err(error)) => {
                     prop_assert_eq!(hpopta_search(&functions, &limits, total, u64::MAX), Err(error.clone()));
@@ -170,7 +172,7 @@ proptest! {
 }
 
 /// The least `(time, active)` by a table over devices, amounts and numbers of active devices.
-fn by_table(functions: &[TimeFunction], total: u64) -> Option<(f64, usize)> {
+fn divide_by_table(functions: &[TimeFunction], total: u64) -> Option<(f64, usize)> {
     let mut best = vec![vec![f64::INFINITY; functions.len() + 1]; total as usize + 1];
     best[0][0] = 0.0;
     for function in functions {
@@ -207,12 +209,12 @@ proptest! {
             Ok(found) => {
                 prop_assert!(is_sound(&found, &functions, &[], total));
                 let best = (found.max_time_s(), found.active());
-                prop_assert_eq!(Some(best), by_table(&functions, total));
-                prop_assert_eq!(searched(&functions, &[], total), Ok(best.0));
+                prop_assert_eq!(Some(best), divide_by_table(&functions, total));
+                prop_assert_eq!(search_time(&functions, &[], total), Ok(best.0));
             }
             Err(error) => {
                 prop_assert!(matches!(error, PartitionError::NotASum { .. }), "{}", error);
-                prop_assert_eq!(by_table(&functions, total), None);
+                prop_assert_eq!(divide_by_table(&functions, total), None);
             }
         }
     }
@@ -249,8 +251,8 @@ proptest! {
         capped in any::<bool>(),
         part in 0.0..1.1_f64,
     ) {
-        let cap = |i: usize| Limits { cap: (capped && i == 0).then_some(20), ..Limits::default() };
-        let limits: Vec<Limits> = (0..devices.len()).map(cap).collect();
+        let mut limits = no_limits(devices.len());
+        limits[0].cap = capped.then_some(20);
         let functions: Vec<_> = (0..n_nodes).flat_map(|_| devices.clone()).collect();
         let all_limits: Vec<_> = (0..n_nodes).flat_map(|_| limits.clone()).collect();
         let reach = functions.iter().map(TimeFunction::max_units).sum::<u64>();
@@ -260,11 +262,9 @@ proptest! {
                 prop_assert_eq!(levels.max_time_s(), flat.max_time_s());
                 prop_assert_eq!(levels.nodes.units.iter().sum::<u64>(), total);
                 prop_assert!(levels.active() >= flat.active());
-                let node = node_times(&devices, &limits, total).unwrap();
                 for (i, inside) in levels.devices.iter().enumerate() {
                     prop_assert!(is_sound(inside, &devices, &limits, levels.nodes.units[i]));
                     prop_assert_eq!(inside.max_time_s(), levels.nodes.times_s[i]);
-                    prop_assert_eq!(node.time_s(levels.nodes.units[i]), Some(levels.nodes.times_s[i]));
                 }
             }
             (Err(PartitionError::BeyondLimits { capacity, .. }), Err(PartitionError::BeyondLimits { capacity: flat, .. })) => {
@@ -273,20 +273,9 @@ proptest! {
             (levels, flat) => prop_assert_eq!(levels.map(|levels| levels.nodes), flat),
         }
     }
-
-    #[test]
-    fn every_point_of_a_node_is_the_optimum_of_its_devices(
-        devices in prop::collection::vec(any_function(3, 9, 12), 1..=4),
-    ) {
-        let limits = no_limits(devices.len());
-        let best = exhaustive(&devices, &limits);
-        let node = node_times(&devices, &[], u64::MAX).unwrap();
-        let points: Vec<_> = best.into_iter().skip(1).map(|(d, (time_s, _))| (d, time_s)).collect();
-        prop_assert_eq!(node.points(), points);
-    }
 }
 
-/// Sizes and times that hardly anybody would measure.
+/// A function of extreme sizes and times.
 fn nasty_function() -> impl Strategy<Value = TimeFunction> {
     let granule = prop_oneof![
         Just(1),
@@ -297,9 +286,10 @@ fn nasty_function() -> impl Strategy<Value = TimeFunction> {
     ];
     let time = prop_oneof![Just(1e-90), Just(1.0), Just(1e90), 0.5..2.0_f64];
     let size = prop_oneof![1..4_u64, 1..2000_u64, 1..u64::MAX];
-    (granule, prop::collection::vec((size, time), 0..6)).prop_map(|(granule, points)| {
-        let multiple = |(size, time): (u64, f64)| Some((granule.checked_mul(size)?, time));
-        let points: BTreeMap<u64, f64> = points.into_iter().filter_map(multiple).collect();
+    (granule, prop::collection::vec((size, time), 0..6)).prop_map(|(granule, multiples)| {
+        let points: BTreeMap<u64, f64> = (multiples.into_iter())
+            .filter_map(|(size, time): (u64, f64)| Some((granule.checked_mul(size)?, time)))
+            .collect();
         TimeFunction::new(granule, points.into_iter().collect()).unwrap()
     })
 }
@@ -308,7 +298,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn nothing_panics_and_what_is_found_is_sound(
+    fn nothing_panics_and_every_division_is_sound(
         functions in prop::collection::vec(nasty_function(), 0..7),
         limits in any_limits(u64::MAX / 3),
         limited in any::<bool>(),
@@ -328,7 +318,7 @@ proptest! {
             // The sizes are few enough for every sum to be listed.
             prop_assert!(!reachable || limited || sum.is_none() || functions.is_empty());
         }
-        if let Ok(Search::Optimal(found)) = hpopta_search(&functions, &limits, total, 2000) {
+        if let Ok(SearchOutcome::Optimal(found)) = hpopta_search(&functions, &limits, total, 2000) {
             prop_assert!(is_sound(&found, &functions, &limits, total));
             prop_assert_eq!(Ok(found.max_time_s()), hpopta(&functions, &limits, total).map(|p| p.max_time_s()));
         }
@@ -358,13 +348,13 @@ fn the_edges_are_defined() {
     assert_eq!(hpopta(&both, &[], 0), Ok(nothing.clone()));
     assert_eq!(
         hpopta_search(&both, &[], 0, 0),
-        Ok(Search::Optimal(nothing.clone()))
+        Ok(SearchOutcome::Optimal(nothing.clone()))
     );
     assert_eq!(popta(&four, &Limits::default(), 2, 0), Ok(nothing));
     assert_eq!(hpopta(&[], &[], 0), Ok(Partition::default()));
     assert_eq!(
         hpopta_search(&[], &[], 0, 9),
-        Ok(Search::Optimal(Partition::default()))
+        Ok(SearchOutcome::Optimal(Partition::default()))
     );
     assert_eq!(
         hpopta(&[], &[], 4),
@@ -437,7 +427,7 @@ fn a_search_cut_short_says_so_and_keeps_its_best() {
         .map(|d| (d, 100.0 / d as f64 + f64::from(d as u32 % 7)))
         .collect();
     let functions = vec![function(&points); 6];
-    let Ok(Search::Unfinished(Some(best))) = hpopta_search(&functions, &[], 100, 3) else {
+    let Ok(SearchOutcome::Unfinished(Some(best))) = hpopta_search(&functions, &[], 100, 3) else {
         panic!("three steps do not suffice");
     };
     assert!(is_sound(&best, &functions, &[], 100));
@@ -475,16 +465,8 @@ fn fewest_devices_may_not_be_those_that_can_take_most() {
 
 #[test]
 fn sums_too_far_apart_for_a_table_are_listed() {
-    let huge = |sizes: &[u64]| {
-        let times: Vec<_> = sizes
-            .iter()
-            .zip(1..)
-            .map(|(&d, t)| (d, f64::from(t)))
-            .collect();
-        function(&times)
-    };
-    let a = huge(&[1 << 50, (1 << 50) + 1, 1 << 51]);
-    let b = huge(&[1 << 49, 1 << 52]);
+    let a = function(&[(1 << 50, 1.0), ((1 << 50) + 1, 2.0), (1 << 51, 3.0)]);
+    let b = function(&[(1 << 49, 1.0), (1 << 52, 2.0)]);
     let total = (1 << 49) + (1 << 50) + 1;
     let found = hpopta(&[a.clone(), b.clone()], &[], total).unwrap();
     assert_eq!(found.units, [(1 << 50) + 1, 1 << 49]);
@@ -497,38 +479,43 @@ fn sums_too_far_apart_for_a_table_are_listed() {
     );
 }
 
-#[test]
-fn hundreds_of_unlike_devices_with_hundreds_of_sizes_are_divided() {
-    // A linear congruential generator: dips and spikes on a rising time.
-    let mut state = 1_u64;
-    let mut random = || {
-        state = state
+/// A linear congruential generator of numbers in `[0, 1)`.
+struct Congruential(u64);
+
+impl Congruential {
+    fn next_number(&mut self) -> f64 {
+        self.0 = (self.0)
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as f64 / f64::from(1_u32 << 31)
-    };
-    let mut device = || {
-        let speed = 1.0 + 9.0 * random();
-        let time = |d: u64, noise: f64| (d, d as f64 / speed * (1.0 + 2.0 * noise));
-        let points: Vec<_> = (1..=300).map(|d| time(d, random())).collect();
+        (self.0 >> 33) as f64 / f64::from(1_u32 << 31)
+    }
+
+    /// A rising time with dips and spikes.
+    fn next_function(&mut self) -> TimeFunction {
+        let speed = 1.0 + 9.0 * self.next_number();
+        let points: Vec<_> = (1..=300)
+            .map(|d: u64| (d, d as f64 / speed * (1.0 + 2.0 * self.next_number())))
+            .collect();
         function(&points)
-    };
-    let functions: Vec<_> = (0..200).map(|_| device()).collect();
+    }
+}
+
+#[test]
+fn hundreds_of_unlike_devices_with_hundreds_of_sizes_are_divided() {
+    let mut numbers = Congruential(1);
+    let functions: Vec<_> = (0..200).map(|_| numbers.next_function()).collect();
     let found = hpopta(&functions, &[], 9000).unwrap();
     assert!(is_sound(&found, &functions, &[], 9000));
-    // No time below the optimum lets the sizes sum up to as much, or the thresholds are missed by gaps
-    // only: then the bound is near.
-    let most = |time_s: f64| -> u64 {
-        let most = |f: &TimeFunction| {
-            f.points()
-                .iter()
-                .filter(|p| p.1 < time_s)
-                .map(|p| p.0)
-                .max()
-        };
-        functions.iter().filter_map(most).sum()
-    };
-    assert!(most(found.max_time_s() * 0.99) < 9000);
+    // No time below the optimum lets the sizes sum to the total, or only gaps miss it. Then the bound is
+    // near.
+    let faster_s = found.max_time_s() * 0.99;
+    let reach: u64 = (functions.iter())
+        .filter_map(|function| {
+            let faster = function.points().iter().filter(|p| p.1 < faster_s);
+            faster.map(|p| p.0).max()
+        })
+        .sum();
+    assert!(reach < 9000);
 }
 
 #[test]

@@ -22,9 +22,10 @@ fn any_point() -> impl Strategy<Value = Point> {
 
 /// Rising and concave up to the peak, falling after it, time strictly increasing throughout.
 fn assert_admissible(knots: &[Knot]) {
-    let slope = |a: Knot, b: Knot| (b.speed - a.speed) / (b.d - a.d);
-    let peak = (0..knots.len()).max_by(|&a, &b| knots[a].speed.total_cmp(&knots[b].speed));
-    let Some(peak) = peak else { return };
+    let Some(peak) = (0..knots.len()).max_by(|&a, &b| knots[a].speed.total_cmp(&knots[b].speed))
+    else {
+        return;
+    };
     for (i, pair) in knots.windows(2).enumerate() {
         let [a, b] = [pair[0], pair[1]];
         assert!(a.d < b.d && a.time_s() < b.time_s(), "{a:?} {b:?}");
@@ -37,10 +38,14 @@ fn assert_admissible(knots: &[Knot]) {
             "{knots:?}"
         );
         if i > 0 && i < peak {
-            let before = slope(knots[i - 1], a);
-            assert!(slope(a, b) <= before * (1.0 + 1e-9), "{knots:?}");
+            let before = slope_between(knots[i - 1], a);
+            assert!(slope_between(a, b) <= before * (1.0 + 1e-9), "{knots:?}");
         }
     }
+}
+
+fn slope_between(a: Knot, b: Knot) -> f64 {
+    (b.speed - a.speed) / (b.d - a.d)
 }
 
 proptest! {
@@ -68,7 +73,7 @@ proptest! {
         let model = PiecewiseFpm::from_points(points).unwrap();
         let t_s = model.time_s(d);
         let back = model.units_within(t_s);
-        // Where the time hardly grows d is ill-defined, its time is not.
+        // If the time hardly grows, d is ill-defined, but its time is not.
         prop_assert!((model.time_s(back) / t_s - 1.0).abs() < 1e-9, "{} {}", d, back);
     }
 
@@ -80,7 +85,7 @@ proptest! {
             points.into_iter().map(|(d, t_s)| Point { d, t_s, reps: 1, ci_s: 0.0 }).collect();
         let model = PiecewiseFpm::from_points(points.clone()).unwrap();
         for point in points {
-            let raw_s = model.raw_time_s(point.d as f64);
+            let raw_s = model.raw().time_s(point.d as f64);
             prop_assert!((raw_s / point.t_s - 1.0).abs() < 1e-12);
         }
     }

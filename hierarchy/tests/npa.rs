@@ -1,5 +1,5 @@
-//! Properties of the numerical partitioning algorithm, of Powell's method beneath it, and of the
-//! optimum in real numbers that all partitioners are measured against.
+//! Properties of the numerical partitioning algorithm, and of the optimum in real numbers that all
+//! partitioners are measured against.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,8 +8,6 @@
 )]
 
 use isochron_hierarchy::model::{AkimaFpm, Cpm, PiecewiseFpm, Point, SpeedModel};
-use isochron_hierarchy::partition::hybrid::{Limits, Stop, System, solve};
-use isochron_hierarchy::partition::jacobian::{Arrowhead, Dense, Jacobian};
 use isochron_hierarchy::partition::{
     Guess, NpaSolution, Partition, PartitionError, SharesOf, continuous, gpa, npa, npa_from,
 };
@@ -254,27 +252,6 @@ proptest! {
     }
 
     #[test]
-    fn structured_and_dense_jacobian_are_the_same_matrix(
-        (slopes, v) in (1..12_usize).prop_flat_map(|n| (
-            prop::collection::vec((-3.0..3.0_f64).prop_map(f64::exp), n),
-            prop::collection::vec(-1.0..1.0_f64, n),
-        )),
-    ) {
-        let arrowhead = Arrowhead { slopes };
-        let dense = arrowhead.to_dense();
-        let close = |a: &[f64], b: &[f64]| {
-            let scale = a.iter().fold(1e-3_f64, |max, x| max.max(x.abs()));
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-10 * scale)
-        };
-        prop_assert!(close(&arrowhead.times(&v), &dense.times(&v)));
-        prop_assert!(close(&arrowhead.transposed_times(&v), &dense.transposed_times(&v)));
-        prop_assert!(close(&arrowhead.column_norms(), &dense.column_norms()));
-        let (a, b) = (arrowhead.solve(&v).unwrap(), dense.solve(&v).unwrap());
-        prop_assert!(close(&a, &b), "{a:?} {b:?}");
-        prop_assert!(close(&arrowhead.times(&a), &v));
-    }
-
-    #[test]
     fn nasty_models_and_totals_are_divided_or_refused(
         devices in prop::collection::vec(nasty_device(), 0..12),
         total in prop_oneof![Just(0), 1..50_u64, 0..=1_u64 << 53, Just(u64::MAX)],
@@ -383,90 +360,6 @@ impl SpeedModel for Wave {
     fn units_within(&self, t_s: f64) -> f64 {
         t_s * self.speed
     }
-}
-
-/// Two equations and their derivatives.
-struct Pair {
-    residual: fn(f64, f64) -> [f64; 2],
-    jacobian: fn(f64, f64) -> [[f64; 2]; 2],
-    domain: (f64, f64),
-}
-
-impl System for Pair {
-    fn residual(&self, x: &[f64]) -> Vec<f64> {
-        (self.residual)(x[0], x[1]).to_vec()
-    }
-
-    fn jacobian(&self, x: &[f64]) -> Box<dyn Jacobian> {
-        let rows = (self.jacobian)(x[0], x[1]);
-        Box::new(Dense::from_fn(2, |row, col| rows[row][col]))
-    }
-
-    fn domain(&self) -> (f64, f64) {
-        self.domain
-    }
-}
-
-const EVERYWHERE: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
-
-/// The classic tests of MINPACK that have two unknowns.
-#[test]
-fn powells_method_solves_the_classic_problems() {
-    let rosenbrock = Pair {
-        residual: |x, y| [1.0 - x, 10.0 * (y - x * x)],
-        jacobian: |x, _| [[-1.0, 0.0], [-20.0 * x, 10.0]],
-        domain: EVERYWHERE,
-    };
-    for start in [[-1.2, 1.0], [-12.0, 10.0], [-120.0, 100.0]] {
-        let root = solve(&rosenbrock, &start, &Limits::default());
-        assert_eq!(root.why, Stop::Converged, "{root:?}");
-        assert!(root.x.iter().all(|x| (x - 1.0).abs() < 1e-12), "{root:?}");
-    }
-    // Newton's method alone diverges here; the roots are (1.098e-5, 9.106) and its mirror image.
-    let badly_scaled = Pair {
-        residual: |x, y| [1e4 * x * y - 1.0, (-x).exp() + (-y).exp() - 1.0001],
-        jacobian: |x, y| [[1e4 * y, 1e4 * x], [-(-x).exp(), -(-y).exp()]],
-        domain: EVERYWHERE,
-    };
-    let root = solve(&badly_scaled, &[0.0, 1.0], &Limits::default());
-    let (small, large) = (root.x[0].min(root.x[1]), root.x[0].max(root.x[1]));
-    assert!((small - 1.098_159e-5).abs() < 1e-10, "{root:?}");
-    assert!((large - 9.106_146_7).abs() < 1e-6, "{root:?}");
-}
-
-#[test]
-fn powells_method_says_when_there_is_no_root() {
-    let none = Pair {
-        residual: |x, y| [x * x + 1.0, y - 3.0],
-        jacobian: |x, _| [[2.0 * x, 0.0], [0.0, 1.0]],
-        domain: EVERYWHERE,
-    };
-    let root = solve(&none, &[2.0, 0.0], &Limits::default());
-    assert_ne!(root.why, Stop::Converged);
-    assert!(
-        (root.residual - 1.0).abs() < 1e-6 && (root.x[1] - 3.0).abs() < 1e-3,
-        "{root:?}"
-    );
-    let few = Limits {
-        iterations: 1,
-        ..Limits::default()
-    };
-    assert_eq!(solve(&none, &[2.0, 0.0], &few).why, Stop::IterationLimit);
-}
-
-#[test]
-fn powells_method_stays_in_the_domain() {
-    // Newton's step from 1 leads to a negative number, where the logarithm is not defined.
-    let logarithm = Pair {
-        residual: |x, y| [(1000.0 * x).ln(), y - x],
-        jacobian: |x, _| [[1.0 / x, 0.0], [-1.0, 1.0]],
-        domain: (0.0, 10.0),
-    };
-    let root = solve(&logarithm, &[1.0, 1.0], &Limits::default());
-    assert_eq!(root.why, Stop::Converged);
-    assert!((root.x[0] - 1e-3).abs() < 1e-15, "{root:?}");
-    let outside = solve(&logarithm, &[-1.0, 1.0], &Limits::default());
-    assert_eq!(outside.why, Stop::Undefined);
 }
 
 /// What all three make of a request.

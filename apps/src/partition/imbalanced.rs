@@ -2,7 +2,7 @@
 
 use isochron_hierarchy::model::{Estimate, ModelError, Point, TimeFunction};
 use isochron_hierarchy::partition::{
-    HierarchicalPartition, Limits, Partition, Search, hipopta, hpopta, hpopta_search, popta,
+    HierarchicalPartition, Limits, Partition, SearchOutcome, hipopta, hpopta, hpopta_search, popta,
 };
 
 use super::{
@@ -140,11 +140,11 @@ impl FoundDivision {
         }
     }
 
-    fn of_search(search: Search, work_limit: u64) -> Result<Self, Failure> {
+    fn of_search(search: SearchOutcome, work_limit: u64) -> Result<Self, Failure> {
         let (partition, converged) = match search {
-            Search::Optimal(partition) => (partition, true),
-            Search::Unfinished(Some(partition)) => (partition, false),
-            Search::Unfinished(None) => {
+            SearchOutcome::Optimal(partition) => (partition, true),
+            SearchOutcome::Unfinished(Some(partition)) => (partition, false),
+            SearchOutcome::Unfinished(None) => {
                 return Err(Failure::run(format!(
                     "--work-limit: the search was given up after {work_limit} steps without having found any \
                      division: allow more, or use --algorithm hpopta, which finds the optimum without a limit"

@@ -1,46 +1,46 @@
 //! The functional performance model as an Akima spline.
 
-use serde::{Deserialize, Serialize};
-
 use super::cubic::Cubic;
-use super::means::means;
+use super::means::average_sizes;
 use super::polyline::suffix_minima;
 use super::{Knot, ModelError, Point, SpeedModel};
 
-/// Functional performance model whose *speed*, as a function of size, is an Akima spline: cubic between
-/// the measured sizes, with a continuous slope, through every one of them. For partitioners that need
-/// slopes, and where the shape restrictions of [`PiecewiseFpm`](super::PiecewiseFpm) cost detail.
+/// Functional performance model in which the *speed* is an Akima spline: cubic between the measured
+/// sizes, with a continuous slope, through every one of them. It is meant for partitioners that need
+/// slopes, and keeps detail that the shape restrictions of [`PiecewiseFpm`](super::PiecewiseFpm) lose.
 ///
 /// **Slopes.** With `m₋₂ m₋₁ m₁ m₂` the slopes of the chords before and after a measured size, the
-/// spline's slope there is `(|m₂ - m₁| m₋₁ + |m₋₁ - m₋₂| m₁) / (|m₂ - m₁| + |m₋₁ - m₋₂|)`, and the mean
+/// spline's slope at it is `(|m₂ - m₁| m₋₁ + |m₋₁ - m₋₂| m₁) / (|m₂ - m₁| + |m₋₁ - m₋₂|)`, or the mean
 /// of `m₋₁` and `m₁` if that is 0/0.
 ///
 /// **Ends and few points.** The speed is constant to the left of the smallest and to the right of the
-/// largest size. The thesis writes this as additional points of the speed at the end: three on either
-/// side of a full model, fewer for 1, 2 and 3 points, one on either side otherwise. Chords between
-/// such points have slope 0 wherever the points lie, so one rule does for all numbers of points: two
-/// chords of slope 0 beyond either end, and slope 0 in the end. Two deviations follow:
-/// * the thesis' models of 3 and 4 points have one chord beyond either end, and leave it to Akima's
-///   boundary rule (a parabola) what comes then. That would make the speed swing outside the measured
-///   sizes, where the thesis wants the nearest point's speed, and jump in slope where the swing ends;
-/// * in an end where Akima's rule gives 0/0 (the three outer points lie on one line) the slope is 0 as
-///   well, for the same reason.
-///
-/// **Speeds stay positive.** A spline may overshoot. A slope at a measured size is therefore limited to
-/// `-3 s / h` and `3 s / h'`, with `s` the speed there and `h`, `h'` the distances to the next size and
-/// to the one before: then the speed between two sizes of speeds `a` and `b` is at least
-/// `a b / (√a + √b)²`, a quarter of the smaller one, and the slope stays continuous. Slopes within the
-/// limits are Akima's own.
+/// largest size. The thesis expresses this by additional points of the speed at the end: on either side
+/// three in a full model, two in a model of 1 or 2 points, and one in one of more points. Chords between
+/// such points have slope 0 wherever the points lie. One rule therefore covers all numbers of points: two
+/// chords of slope 0 beyond either end, and slope 0 at the end.
 ///
 /// The time `d / s(d)` need not increase everywhere. [`units_within`](SpeedModel::units_within) is the
 /// last of several sizes of one time.
+///
+/// # Deviations
+/// * **Akima, ends of 3 and 4 points**: the thesis has one chord beyond either end (section 3.3.2) and
+///   leaves the next one to Akima's boundary rule, a parabola; here two chords of slope 0, because with
+///   the parabola the speed would swing outside the measured sizes and its slope would jump at the end
+///   of the swing. The thesis wants the nearest point's speed there.
+/// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (section 3.2.2) if the three
+///   outer points lie on one line; here the slope at an end is always 0, for the same reason.
+/// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here the slope at
+///   a measured size is limited to `-3 s / h` and `3 s / h'`, because a spline may overshoot to speeds of
+///   0 and less. `s` is the speed at the size, `h` and `h'` are the distances to the next size and to the
+///   one before. Between two sizes of speeds `a` and `b` the speed is then at least `a b / (√a + √b)²`,
+///   a quarter of the smaller one, and the slope stays continuous.
 ///
 /// # Example
 /// ```
 /// use isochron_hierarchy::model::{AkimaFpm, Point, SpeedModel};
 ///
-/// let point = |d, t_s| Point { d, t_s, reps: 3, ci_s: 0.0 };
-/// let model = AkimaFpm::from_points(vec![point(100, 1.0), point(200, 4.0)])?;
+/// let points = [(100, 1.0), (200, 4.0)].map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
+/// let model = AkimaFpm::from_points(points.to_vec())?;
 /// assert_eq!([model.speed(50.0), model.speed(100.0)], [100.0, 100.0]);
 /// assert_eq!([model.speed(150.0), model.speed_derivative(150.0)], [75.0, -0.75]);
 /// assert_eq!(model.units_within(8.0), 400.0);
@@ -51,14 +51,13 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// Clarke's thesis, sections 3.2.2 and 3.3.2; Akima, "A new method of interpolation and smooth curve
 /// fitting based on local procedures", Journal of the ACM 17(4), 1970. Schmidt and Hess, "Positivity of
 /// cubic polynomials on intervals and positive spline interpolation", BIT 28, 1988, for the limits.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct AkimaFpm {
     points: Vec<Point>,
     knots: Vec<Knot>,
-    /// One between each two knots.
+    /// One cubic between each two knots.
     pieces: Vec<Cubic>,
-    /// The least time on each piece and all to the right of it.
+    /// Entry `i`: the least time on piece `i` and all to the right of it.
     least_s: Vec<f64>,
 }
 
@@ -84,7 +83,7 @@ impl AkimaFpm {
         Ok(model)
     }
 
-    /// Adds a measured point and derives the spline anew.
+    /// Adds a measured point and renews the spline.
     ///
     /// # Errors
     /// As [`from_points`](Self::from_points); the model is then unchanged.
@@ -95,65 +94,56 @@ impl AkimaFpm {
         Ok(())
     }
 
-    /// Every point ever added, in the order of addition.
-    #[must_use]
-    pub fn points(&self) -> &[Point] {
-        &self.points
-    }
-
-    /// The measured sizes and speeds that the spline goes through, ascending in `d`.
+    /// Returns the measured sizes and speeds that the spline goes through, ascending in `d`.
     #[must_use]
     pub fn knots(&self) -> &[Knot] {
         &self.knots
     }
 
-    /// Whether nothing has been measured yet.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
-    }
-
     fn approximate(&mut self) {
-        let means = means(&self.points);
+        let means = average_sizes(&self.points);
         self.knots = means.iter().map(|mean| mean.knot).collect();
-        let slopes = positive(&self.knots, akima_slopes(&self.knots));
+        let slopes = limit_slopes(&self.knots, akima_slopes(&self.knots));
         self.pieces = (self.knots.windows(2).zip(slopes.windows(2)))
             .map(|(knots, slopes)| Cubic::between(knots[0], knots[1], [slopes[0], slopes[1]]))
             .collect();
         self.least_s = suffix_minima(self.pieces.iter().map(Cubic::least_time_s));
     }
 
-    /// The piece that `d` lies on, or the knot whose speed holds there; none in an empty model.
-    fn place(&self, d: f64) -> Option<Place<'_>> {
+    /// Returns the part of the curve that `d` lies on, or `None` in an empty model.
+    fn part_at(&self, d: f64) -> Option<CurvePart<'_>> {
         let (first, last) = (self.knots.first()?, self.knots.last()?);
         if d < first.d {
-            return Some(Place::End(first));
+            return Some(CurvePart::Constant(first.speed));
         }
         if d >= last.d {
-            return Some(Place::End(last));
+            return Some(CurvePart::Constant(last.speed));
         }
         let right = self.knots.partition_point(|knot| knot.d <= d);
-        Some(Place::Piece(self.pieces.get(right.checked_sub(1)?)?))
+        Some(CurvePart::Cubic(self.pieces.get(right.checked_sub(1)?)?))
     }
 }
 
-enum Place<'a> {
-    End(&'a Knot),
-    Piece(&'a Cubic),
+/// A part of the speed curve.
+enum CurvePart<'a> {
+    /// The speed beyond an end.
+    Constant(f64),
+    /// The piece between two knots.
+    Cubic(&'a Cubic),
 }
 
 impl SpeedModel for AkimaFpm {
     fn speed(&self, d: f64) -> f64 {
-        match self.place(d) {
-            Some(Place::Piece(piece)) => piece.speed(d),
-            Some(Place::End(end)) => end.speed,
+        match self.part_at(d) {
+            Some(CurvePart::Cubic(piece)) => piece.speed(d),
+            Some(CurvePart::Constant(speed)) => speed,
             None => 0.0,
         }
     }
 
     fn speed_derivative(&self, d: f64) -> f64 {
-        match self.place(d) {
-            Some(Place::Piece(piece)) => piece.derivative(d),
+        match self.part_at(d) {
+            Some(CurvePart::Cubic(piece)) => piece.derivative(d),
             _ => 0.0,
         }
     }
@@ -173,25 +163,11 @@ impl SpeedModel for AkimaFpm {
     }
 }
 
-impl TryFrom<Vec<Point>> for AkimaFpm {
-    type Error = ModelError;
-
-    fn try_from(points: Vec<Point>) -> Result<Self, ModelError> {
-        Self::from_points(points)
-    }
-}
-
-impl From<AkimaFpm> for Vec<Point> {
-    fn from(model: AkimaFpm) -> Self {
-        model.points
-    }
-}
-
-/// The spline's slope at each knot; 0 at both ends.
+/// Returns the spline's slope at each knot; 0 at both ends.
 fn akima_slopes(knots: &[Knot]) -> Vec<f64> {
-    let chords = knots.windows(2).map(|pair| pair[0].slope_to(pair[1]));
     let flat = [0.0; 2];
-    let chords: Vec<f64> = flat.into_iter().chain(chords).chain(flat).collect();
+    let inner = knots.windows(2).map(|pair| pair[0].slope_to(pair[1]));
+    let chords: Vec<f64> = flat.into_iter().chain(inner).chain(flat).collect();
     let mut slopes: Vec<f64> = chords
         .windows(4)
         .take(knots.len())
@@ -203,7 +179,7 @@ fn akima_slopes(knots: &[Knot]) -> Vec<f64> {
     slopes
 }
 
-/// Akima's slope between the second and the third of four chords.
+/// Returns Akima's slope between the second and the third of four chords.
 fn akima_slope(chords: &[f64]) -> f64 {
     let (before, after) = (chords[1], chords[2]);
     let weight_before = (chords[3] - after).abs();
@@ -216,8 +192,8 @@ fn akima_slope(chords: &[f64]) -> f64 {
     }
 }
 
-/// `slopes`, limited so that the speed stays positive between the knots.
-fn positive(knots: &[Knot], mut slopes: Vec<f64>) -> Vec<f64> {
+/// Limits the slopes so that the speed stays positive between the knots.
+fn limit_slopes(knots: &[Knot], mut slopes: Vec<f64>) -> Vec<f64> {
     for (pair, i) in knots.windows(2).zip(0..) {
         let width = pair[1].d - pair[0].d;
         slopes[i] = slopes[i].max(-3.0 * pair[0].speed / width);
@@ -231,19 +207,20 @@ mod tests {
     use super::*;
 
     fn model(speeds: &[(u64, f64)]) -> AkimaFpm {
-        let point = |&(d, speed): &(u64, f64)| Point {
-            d,
-            t_s: d as f64 / speed,
-            reps: 1,
-            ci_s: 0.0,
-        };
-        AkimaFpm::from_points(speeds.iter().map(point).collect()).expect("valid")
+        let points = (speeds.iter())
+            .map(|&(d, speed)| Point {
+                d,
+                t_s: d as f64 / speed,
+                reps: 1,
+                ci_s: 0.0,
+            })
+            .collect();
+        AkimaFpm::from_points(points).expect("valid")
     }
 
     #[test]
-    fn an_empty_model_fits_nothing() {
+    fn an_empty_model_completes_nothing() {
         let model = AkimaFpm::new();
-        assert!(model.is_empty());
         assert_eq!(model.speed(5.0), 0.0);
         assert_eq!(model.time_s(5.0), f64::INFINITY);
         assert_eq!(model.units_within(5.0), 0.0);
@@ -306,16 +283,5 @@ mod tests {
             let d = f64::from(i) * 0.06;
             assert!(model.speed(d) >= 0.25e-3, "{d}: {}", model.speed(d));
         }
-    }
-
-    #[test]
-    fn only_points_are_serialised_and_bad_ones_are_refused() {
-        let model = model(&[(10, 10.0), (20, 10.0)]);
-        let json = serde_json::to_string(&model).expect("serialises");
-        assert_eq!(
-            serde_json::from_str::<AkimaFpm>(&json).expect("reads back"),
-            model
-        );
-        assert!(serde_json::from_str::<AkimaFpm>(&json.replace("10", "0")).is_err());
     }
 }

@@ -1,12 +1,15 @@
 //! The constant performance model.
 
-use serde::{Deserialize, Serialize};
-
-use super::means::means;
+use super::means::average_sizes;
 use super::{ModelError, Point, SpeedModel};
 
-/// Constant performance model: `s(d) = speed` at every problem size. It keeps the constant only, not the
-/// points that it came from.
+/// Constant performance model: `s(d) = speed` at every problem size. It keeps only the constant, not its
+/// points.
+///
+/// # Deviations
+/// * **CPM of several sizes**: the thesis measures one size (section 2.3); here the speed is `Σ d / Σ t`,
+///   because that predicts the time of all measured sizes together. A mean of the speeds would count
+///   a tiny size as much as a large one.
 ///
 /// # Example
 /// ```
@@ -20,18 +23,15 @@ use super::{ModelError, Point, SpeedModel};
 ///
 /// # References
 /// Clarke's thesis, section 2.3.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cpm {
     /// Units per second.
     pub speed: f64,
 }
 
 impl Cpm {
-    /// The constant that predicts the time of all measured sizes together right:
-    /// `speed = Σ d / Σ t`, every size once, whose times are averaged first, weighted by repetitions.
-    ///
-    /// The large sizes count most, as they do in a run, where a mean of the speeds would give a tiny
-    /// size as much to say as a large one. Of one size it is that size's speed, as in the thesis.
+    /// A model that predicts the time of all measured sizes together: `speed = Σ d / Σ t`. Each size
+    /// counts once, with its mean time weighted by repetitions.
     ///
     /// # Errors
     /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
@@ -41,7 +41,7 @@ impl Cpm {
             return Err(ModelError::NoPoints);
         }
         points.iter().try_for_each(Point::check)?;
-        let means = means(points);
+        let means = average_sizes(points);
         let units: f64 = means.iter().map(|mean| mean.knot.d).sum();
         let t_s: f64 = means.iter().map(|mean| mean.knot.time_s()).sum();
         Ok(Self { speed: units / t_s })
@@ -49,7 +49,7 @@ impl Cpm {
 }
 
 impl From<Point> for Cpm {
-    /// The model that one measurement gives: `speed = d / t_s`.
+    /// Returns the model of one measurement: `speed = d / t_s`.
     fn from(point: Point) -> Self {
         Self {
             speed: point.speed(),
@@ -77,14 +77,13 @@ mod tests {
 
     #[test]
     fn several_points_give_the_speed_of_them_all_together() {
-        let point = |d, t_s, reps| Point {
+        // 100 units take 2 s on average, 300 units 8 s.
+        let points = [(300, 8.0, 1), (100, 1.0, 1), (100, 2.5, 2)].map(|(d, t_s, reps)| Point {
             d,
             t_s,
             reps,
             ci_s: 0.0,
-        };
-        // 100 units take 2 s on average, 300 units 8 s.
-        let points = [point(300, 8.0, 1), point(100, 1.0, 1), point(100, 2.5, 2)];
+        });
         assert_eq!(Cpm::from_points(&points), Ok(Cpm { speed: 40.0 }));
         assert_eq!(Cpm::from_points(&[]), Err(ModelError::NoPoints));
     }

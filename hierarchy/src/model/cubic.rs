@@ -1,23 +1,23 @@
-//! One piece of a cubic speed function.
+//! A cubic speed function between two sizes.
 
 use super::Knot;
 
 /// A cubic speed function between two sizes, in Bernstein form:
 /// `s = b0 (1-u)³ + 3 b1 u (1-u)² + 3 b2 u² (1-u) + b3 u³` with `u = (d - start) / width` from 0 to 1.
 ///
-/// The coefficients are not negative, so neither is the speed, not even by rounding.
+/// The coefficients are not negative. Neither is the speed, even after rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cubic {
     start: f64,
     width: f64,
     b: [f64; 4],
-    /// Where the time is least.
+    /// The `u` of least time.
     quickest: f64,
 }
 
 impl Cubic {
-    /// The piece through two corners with these slopes there, which must be at least
-    /// `-3 speed / width` at the left one and at most `3 speed / width` at the right one.
+    /// The cubic through two corners with these slopes at them. The left slope must be at least
+    /// `-3 speed / width`, the right one at most `3 speed / width`.
     pub(super) fn between(left: Knot, right: Knot, slopes: [f64; 2]) -> Self {
         let width = right.d - left.d;
         let b1 = left.speed + slopes[0] * width / 3.0;
@@ -25,7 +25,7 @@ impl Cubic {
         let mut cubic = Self {
             start: left.d,
             width,
-            // Rounding alone can make an admissible slope's coefficient negative.
+            // Rounding can make the coefficient of an admissible slope negative.
             b: [left.speed, b1.max(0.0), b2.max(0.0), right.speed],
             quickest: 0.0,
         };
@@ -33,26 +33,26 @@ impl Cubic {
         cubic
     }
 
-    /// Speed at `d`, in units per second.
+    /// Returns the speed at `d`, in units per second.
     pub(super) fn speed(&self, d: f64) -> f64 {
         self.speed_at((d - self.start) / self.width)
     }
 
-    /// Slope of the speed at `d`.
+    /// Returns the slope of the speed at `d`.
     pub(super) fn derivative(&self, d: f64) -> f64 {
         self.derivative_at((d - self.start) / self.width)
     }
 
-    /// The least time on this piece, in seconds.
+    /// Returns the least time between the two sizes, in seconds.
     pub(super) fn least_time_s(&self) -> f64 {
         self.time_at(self.quickest)
     }
 
-    /// The last `d` on this piece with a time of at most `t_s`, which must be at least the least time
-    /// and below the time at the right end.
+    /// Returns the last `d` with a time of at most `t_s`. That must be at least the least time, and below
+    /// the time at the right end.
     pub(super) fn last_within(&self, t_s: f64) -> f64 {
-        // Between the places where s'(d) = 1 / t, the difference d - t s(d) is monotone: it changes
-        // sign once at most.
+        // Between the places with s'(d) = 1 / t, the difference d - t s(d) is monotone and changes its
+        // sign at most once.
         let mut right = 1.0;
         let [first, second] = self.places_of_slope(1.0 / t_s);
         for left in [first.max(second), first.min(second), self.quickest] {
@@ -81,45 +81,45 @@ impl Cubic {
         self.size_at(u) / self.speed_at(u)
     }
 
-    /// Bernstein coefficients of the slope.
-    fn slopes(&self) -> [f64; 3] {
+    /// Returns the Bernstein coefficients of the slope.
+    fn slope_coefficients(&self) -> [f64; 3] {
         [0, 1, 2].map(|i| 3.0 * (self.b[i + 1] - self.b[i]) / self.width)
     }
 
     fn derivative_at(&self, u: f64) -> f64 {
-        let [e0, e1, e2] = self.slopes();
+        let [e0, e1, e2] = self.slope_coefficients();
         let v = 1.0 - u;
         v * v * e0 + 2.0 * u * v * e1 + u * u * e2
     }
 
-    /// The two places where the slope is `slope`; NaN where there is none.
+    /// Returns the two `u` at which the slope is `slope`; NaN for one that does not exist.
     fn places_of_slope(&self, slope: f64) -> [f64; 2] {
-        let [e0, e1, e2] = self.slopes().map(|e| e - slope);
+        let [e0, e1, e2] = self.slope_coefficients().map(|e| e - slope);
         // e0 - 2 half u + a u² = 0.
         let (a, half) = (e0 - 2.0 * e1 + e2, e0 - e1);
         let root = (half * half - a * e0).sqrt();
-        // The sum of two terms of one sign loses no digits; Vieta gives the other solution.
+        // A sum of two terms of one sign loses no digits. Vieta's formula gives the other solution.
         let sum = half + root.copysign(half);
         [sum / a, e0 / sum]
     }
 
-    /// Where the time is least: at an end, or where `s - d s'` turns from negative to positive, being
-    /// the slope of the time but for the positive factor `1 / s²`. Its own slope is `-d s''`, so that it
-    /// is monotone on either side of the inflection of `s`.
+    /// Finds the `u` of least time: an end, or a sign change of `s - d s'` from negative to positive.
+    ///
+    /// That expression is the slope of the time up to the positive factor `1 / s²`. Its own slope is
+    /// `-d s''`, so that it is monotone on either side of the inflection of `s`.
     fn find_quickest(&self) -> f64 {
-        let [e0, e1, e2] = self.slopes();
+        let [e0, e1, e2] = self.slope_coefficients();
         let inflection = (e0 - e1) / (e0 - 2.0 * e1 + e2);
         let middle = if inflection > 0.0 && inflection < 1.0 {
             inflection
         } else {
             1.0
         };
-        let falling = |u| self.speed_at(u) <= self.size_at(u) * self.derivative_at(u);
         let mut quickest = 0.0;
         for (left, right) in [(0.0, middle), (middle, 1.0)] {
             let mut place = right;
-            if falling(left) && !falling(right) {
-                place = self.bisect(left, right, falling);
+            if self.is_time_falling(left) && !self.is_time_falling(right) {
+                place = self.bisect(left, right, |u| self.is_time_falling(u));
             }
             if self.time_at(place) < self.time_at(quickest) {
                 quickest = place;
@@ -128,9 +128,15 @@ impl Cubic {
         quickest
     }
 
-    /// The last place found from `left`, where `holds`, to `right`, where it does not.
+    /// Returns `true` if the time does not increase at `u`.
+    fn is_time_falling(&self, u: f64) -> bool {
+        self.speed_at(u) <= self.size_at(u) * self.derivative_at(u)
+    }
+
+    /// Returns the last `u` found at which `holds` is true, from `left`, where it is, to `right`, where
+    /// it is not.
     fn bisect(&self, mut left: f64, mut right: f64, holds: impl Fn(f64) -> bool) -> f64 {
-        // As many halvings as can still move a size that is large against the width, or the reverse.
+        // Further halvings move no size, however large it is against the width or the reverse.
         for _ in 0..128 {
             let middle = left.midpoint(right);
             if self.size_at(middle) <= self.size_at(left)
@@ -155,13 +161,15 @@ mod tests {
     /// From 1 unit at 1 unit/s to 11 units at 11 units/s with slope 0 at both ends: times 1 and 1 s at
     /// the ends, more after the left one and less before the right one.
     fn step() -> Cubic {
-        let knot = |d, speed| Knot { d, speed };
         Cubic::between(knot(1.0, 1.0), knot(11.0, 11.0), [0.0, 0.0])
+    }
+
+    fn knot(d: f64, speed: f64) -> Knot {
+        Knot { d, speed }
     }
 
     #[test]
     fn values_and_slopes_are_those_asked_for() {
-        let knot = |d, speed| Knot { d, speed };
         let cubic = Cubic::between(knot(10.0, 4.0), knot(30.0, 8.0), [0.5, -0.25]);
         assert_eq!([cubic.speed(10.0), cubic.speed(30.0)], [4.0, 8.0]);
         let slopes = [cubic.derivative(10.0), cubic.derivative(30.0)];

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::means::mean_time;
 use super::{ModelError, Point, SpeedModel};
 
-/// The most points that [`TimeFunction::sample`] takes from a model.
+/// Largest number of points that [`TimeFunction::sample`] takes from a model.
 pub const MAX_SAMPLES: u64 = 1 << 24;
 
 /// A discrete time function: seconds for some of the sizes `g, 2g, 3g, …`, where `g` is the granule.
 ///
-/// Nothing is assumed about its shape: more units may take less time, and sizes may be missing, which
-/// means that they are impossible. A size of 0 takes 0 s and is never listed.
+/// It may have any shape. More units may take less time, and a missing size is impossible. A size of 0
+/// takes 0 s and is never listed.
 ///
 /// # Example
 /// ```
@@ -29,43 +29,18 @@ pub const MAX_SAMPLES: u64 = 1 << 24;
 ///
 /// # References
 /// Khaleghzadeh, Reddy and Lastovetsky, supplement, sections 6 and 8.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked", into = "Unchecked")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TimeFunction {
     granule: u64,
-    /// Ascending in units.
+    /// Units and seconds, ascending in units.
     points: Vec<(u64, f64)>,
 }
 
-/// What a serialised function holds before it is checked.
-#[derive(Serialize, Deserialize)]
-struct Unchecked {
-    granule: u64,
-    points: Vec<(u64, f64)>,
-}
-
-impl TryFrom<Unchecked> for TimeFunction {
-    type Error = ModelError;
-
-    fn try_from(raw: Unchecked) -> Result<Self, ModelError> {
-        Self::new(raw.granule, raw.points)
-    }
-}
-
-impl From<TimeFunction> for Unchecked {
-    fn from(function: TimeFunction) -> Self {
-        Self {
-            granule: function.granule,
-            points: function.points,
-        }
-    }
-}
-
-/// Which time a measured point stands for.
+/// The time that a measured point stands for.
 ///
-/// The optimum over functions of any shape likes to sit on a single narrow dip of the time. If that
-/// dip is noise, so is the gain; with [`Upper`](Self::Upper) a dip counts only as far as its
-/// confidence interval backs it.
+/// The optimum over functions of any shape often uses a single narrow dip of the time. If that dip is
+/// noise, so is the gain. With [`Upper`](Self::Upper) a dip counts only as far as its confidence interval
+/// backs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Estimate {
@@ -80,7 +55,7 @@ impl Estimate {
     /// All estimates.
     pub const ALL: [Self; 2] = [Self::Mean, Self::Upper];
 
-    /// The name in text: `mean` or `upper`.
+    /// Returns the name in text: `mean` or `upper`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -89,7 +64,7 @@ impl Estimate {
         }
     }
 
-    pub(super) fn names() -> String {
+    pub(super) fn list_names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
 }
@@ -125,7 +100,7 @@ impl TimeFunction {
             return Err(ModelError::ZeroGranule);
         }
         for &(units, time_s) in &points {
-            check(granule, units, time_s)?;
+            check_point(granule, units, time_s)?;
         }
         points.sort_unstable_by_key(|&(units, _)| units);
         if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -134,15 +109,9 @@ impl TimeFunction {
         Ok(Self { granule, points })
     }
 
-    /// A function of points that are known to be valid, ascending in units.
-    pub(crate) fn of_sorted(granule: u64, points: Vec<(u64, f64)>) -> Self {
-        debug_assert!(points.is_sorted_by(|a, b| a.0 < b.0));
-        Self { granule, points }
-    }
-
     /// A function of measured points, in any order. Repeated measurements of one size are averaged,
-    /// weighted by their repetitions; their intervals, being independent, combine to `√Σ(w·ci)² / Σw`. A
-    /// size that was given up ([`Point`] with `reps = 0`) and never measured is impossible.
+    /// weighted by their repetitions `w`. Their intervals are independent and combine to `√Σ(w·ci)² / Σw`.
+    /// A size that was given up ([`Point`] with `reps = 0`) and never measured is impossible.
     ///
     /// # Errors
     /// As [`new`](Self::new), without `RepeatedSize`; [`ModelError::InvalidInterval`] for a bad
@@ -156,11 +125,10 @@ impl TimeFunction {
         sorted.iter().try_for_each(Point::check)?;
         sorted.retain(|point| point.reps > 0);
         sorted.sort_by_key(|point| point.d);
-        let average = |same: &[Point]| (same[0].d, average(same, estimate));
-        Self::new(
-            granule,
-            sorted.chunk_by(|a, b| a.d == b.d).map(average).collect(),
-        )
+        let times = (sorted.chunk_by(|a, b| a.d == b.d))
+            .map(|same| (same[0].d, estimate_time(same, estimate)))
+            .collect();
+        Self::new(granule, times)
     }
 
     /// The times of `model` at `granule, 2·granule, …`, up to `max` units.
@@ -185,35 +153,25 @@ impl TimeFunction {
         )
     }
 
-    /// Units of which every size is a multiple.
+    /// Returns the granule in units. Every size is a multiple of it.
     #[must_use]
     pub fn granule(&self) -> u64 {
         self.granule
     }
 
-    /// The points `(units, seconds)`, ascending in units.
+    /// Returns the points `(units, seconds)`, ascending in units.
     #[must_use]
     pub fn points(&self) -> &[(u64, f64)] {
         &self.points
     }
 
-    /// The largest possible size in units; 0 without points.
+    /// Returns the largest possible size in units; 0 without points.
     #[must_use]
     pub fn max_units(&self) -> u64 {
         self.points.last().map_or(0, |&(units, _)| units)
     }
 
-    /// The largest possible size that takes at most `t_s` seconds, in units; 0 if none does. `O(n)` for
-    /// `n` points, since times need not rise.
-    #[must_use]
-    pub fn units_within(&self, t_s: f64) -> u64 {
-        let mut descending = self.points.iter().rev();
-        descending
-            .find(|point| point.1 <= t_s)
-            .map_or(0, |&(units, _)| units)
-    }
-
-    /// Seconds that `units` take, or none if that size is impossible.
+    /// Returns the seconds that `units` take, or `None` if that size is impossible.
     #[must_use]
     pub fn time_s(&self, units: u64) -> Option<f64> {
         if units == 0 {
@@ -224,7 +182,7 @@ impl TimeFunction {
     }
 }
 
-fn check(granule: u64, d: u64, t_s: f64) -> Result<(), ModelError> {
+fn check_point(granule: u64, d: u64, t_s: f64) -> Result<(), ModelError> {
     let point = Point {
         d,
         t_s,
@@ -239,8 +197,8 @@ fn check(granule: u64, d: u64, t_s: f64) -> Result<(), ModelError> {
     }
 }
 
-/// One time from measurements of one size.
-fn average(same: &[Point], estimate: Estimate) -> f64 {
+/// Returns one time for the measurements of one size.
+fn estimate_time(same: &[Point], estimate: Estimate) -> f64 {
     let mean = mean_time(same.iter().map(|point| (point.t_s, point.reps, point.ci_s)));
     match estimate {
         Estimate::Mean => mean.t_s,
@@ -259,14 +217,13 @@ mod tests {
 
     #[test]
     fn bad_points_are_refused_by_name() {
-        let new = TimeFunction::new;
-        assert_eq!(new(0, vec![]), Err(ModelError::ZeroGranule));
+        assert_eq!(TimeFunction::new(0, vec![]), Err(ModelError::ZeroGranule));
         assert_eq!(
-            new(4, vec![(4, 1.0), (6, 1.0)]),
+            TimeFunction::new(4, vec![(4, 1.0), (6, 1.0)]),
             Err(ModelError::NotAMultiple { d: 6, granule: 4 })
         );
         assert_eq!(
-            new(4, vec![(8, 1.0), (4, 1.0), (8, 2.0)]),
+            TimeFunction::new(4, vec![(8, 1.0), (4, 1.0), (8, 2.0)]),
             Err(ModelError::RepeatedSize { d: 8 })
         );
         for (d, t_s) in [
@@ -277,7 +234,7 @@ mod tests {
             (4, f64::INFINITY),
         ] {
             assert!(matches!(
-                new(4, vec![(d, t_s)]),
+                TimeFunction::new(4, vec![(d, t_s)]),
                 Err(ModelError::InvalidPoint { .. })
             ));
         }
@@ -326,15 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_names_are_read_back() {
-        let function = TimeFunction::new(2, vec![(4, 1.5)]).expect("valid");
-        let json = serde_json::to_string(&function).expect("serialises");
-        assert_eq!(json, r#"{"granule":2,"points":[[4,1.5]]}"#);
-        assert_eq!(
-            serde_json::from_str::<TimeFunction>(&json).expect("reads"),
-            function
-        );
-        assert!(serde_json::from_str::<TimeFunction>(&json.replace('2', "3")).is_err());
+    fn names_are_read_back() {
         for estimate in Estimate::ALL {
             assert_eq!(estimate.to_string().parse(), Ok(estimate));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AkimaFpm, Cpm, ModelError, PiecewiseFpm, PiecewiseTime, Point, Polyline, SpeedModel};
 
-/// Which model is made of measured points.
+/// The kind of model that is built from measured points.
 ///
 /// # Example
 /// ```
@@ -44,7 +44,7 @@ impl Fit {
         Self::RawPiecewise,
     ];
 
-    /// The name in text: `cpm`, `piecewise-speed`, `piecewise-time`, `akima` or `raw-piecewise`.
+    /// Returns the name in text: `cpm`, `piecewise-speed`, `piecewise-time`, `akima` or `raw-piecewise`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,11 +56,11 @@ impl Fit {
         }
     }
 
-    pub(super) fn names() -> String {
+    pub(super) fn list_names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// The model of these points, in any order; sizes may repeat.
+    /// Builds the model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
     /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
@@ -72,7 +72,7 @@ impl Fit {
         Ok(match self {
             Self::Cpm => Box::new(Cpm::from_points(points)?),
             Self::PiecewiseSpeed => Box::new(PiecewiseFpm::from_points(points.to_vec())?),
-            Self::PiecewiseTime => Box::new(PiecewiseTime::from_points(points.to_vec())?),
+            Self::PiecewiseTime => Box::new(PiecewiseTime::from_points(points)?),
             Self::Akima => Box::new(AkimaFpm::from_points(points.to_vec())?),
             Self::RawPiecewise => Box::new(Polyline::from_points(points)?),
         })

@@ -6,56 +6,59 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::means::{Mean, measured};
-use super::shape::restrict;
-use super::{Knot, ModelError, Point};
+use super::Knot;
+use super::means::Mean;
+use super::shape::restrict_shape;
 
-/// A measured size whose speed contradicts the others', by more than confidence intervals and
+/// A measured size that contradicts the others: its speed differs by more than confidence intervals and
 /// a tolerance explain.
 ///
-/// **What the others allow.** A speed function is supposed to rise concavely and then to fall, with
-/// a time that increases. Then the two neighbours on either side bound the speed of a size: it is
-/// * at least that on the line between the neighbours if the right one is the faster, and at least the
-///   right one's if not; the smallest size's line comes from the origin, since a smaller size takes
-///   less time;
-/// * at most that on the line through the two left neighbours, if it rises, and at most the left one's
-///   if it falls; beside the smallest size the line comes from the origin again;
-/// * at most that on the line through the two right neighbours, if they surely rise.
+/// **Bounds.** A speed function is expected to rise concavely and then to fall, with a time that
+/// increases. The two neighbours on either side then bound the speed of a size. The speed is
+/// * at least that on the line between the neighbours if the right one is faster, else at least the right
+///   one's. For the smallest size the line starts at the origin, because a smaller size takes less time.
+/// * at most that on the line through the two left neighbours if it rises, else at most the left one's.
+///   If there is only one left neighbour, the line starts at the origin.
+/// * at most that on the line through the two right neighbours, if they certainly rise.
 ///
-/// So a cliff contradicts nothing, a dip and a spike do. Each measured speed is known to half its
-/// confidence interval or 5 %, whichever is more, and a bound is as uncertain as the speeds that it
-/// comes from can make it at worst. If the true speeds are admissible and within the intervals of the
-/// measured ones, then nothing is flagged.
+/// A cliff thus contradicts nothing; a dip and a spike do. The uncertainty of a measured speed is the
+/// half-width of its confidence interval or 5 %, whichever is larger. A bound is as uncertain as its
+/// speeds can make it at worst. If the true speeds are admissible and within the intervals of the
+/// measured ones, nothing is flagged.
 ///
-/// **Who is to blame.** An outlier makes its neighbours contradict each other as well. The size, or the
-/// run of up to three adjacent sizes, whose removal resolves most for each size removed is flagged first
-/// and taken out of the comparison, until no contradiction is left. Of two that resolve as much it is the
-/// one farther from the line between its neighbours, and if that does not decide either the slower one,
-/// since disturbances only slow down: the second size being three times as fast as the others, the first
-/// one may as well be too slow. Where the speed jumps up and stays there, everything
-/// on one side of the jump is flagged.
+/// **Blame.** An outlier makes its neighbours contradict each other as well. Candidates are single sizes
+/// and runs of up to three adjacent ones. The candidate that resolves most per size by its removal is
+/// flagged first and taken out of the comparison, until no contradiction is left. Among equals it is the
+/// one farther from the line between its neighbours, then the slower one, because disturbances only slow
+/// down. If the second size is three times as fast as the others, for example, the first one may be too
+/// slow. If the speed jumps up and stays there, all sizes on one side of the jump are flagged.
 ///
-/// **What neighbours cannot see.** A valley may be so wide that no size contradicts the next. Sizes
-/// which the shape restriction leaves out all the same, and whose speed its fit of the unflagged sizes
-/// contradicts, are flagged last ([`Reason::OutOfShape`]).
+/// **Wide valleys.** A valley may be so wide that no size contradicts the next. Some sizes are left out
+/// by the shape restriction nevertheless. Those that contradict its fit of the unflagged sizes are flagged
+/// last ([`Reason::OutOfShape`]).
+///
+/// # Deviations
+/// * **contradicting measurements**: the thesis leaves points out of the fit if they break the shape
+///   (section 3.2.1); here a size that contradicts its neighbours beyond its confidence interval is also
+///   flagged, because it should be measured again before it is believed.
 ///
 /// # References
-/// Clarke's thesis, section 3.2.1, for the shape. The flags are our own.
+/// Clarke's thesis, section 3.2.1, for the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Flag {
     /// The size in units.
     pub d: u64,
-    /// Its measured speed (the mean, if it was measured several times) in units per second.
+    /// Its measured speed in units per second; the mean of several measurements.
     pub speed: f64,
     /// The nearest speed that the others allow, in units per second.
     pub allowed: f64,
-    /// By how much the two may differ for lack of precision, in units per second.
+    /// Difference of the two that imprecision explains, in units per second.
     pub tolerance: f64,
-    /// How it contradicts the others.
+    /// The kind of contradiction.
     pub reason: Reason,
 }
 
-/// How a measured size contradicts the others.
+/// The kind of contradiction between a measured size and the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
@@ -63,7 +66,7 @@ pub enum Reason {
     TooSlow,
     /// Faster than its neighbours allow.
     TooFast,
-    /// Consistent with its neighbours, but left out by the shape restriction, and off the fit of the
+    /// Consistent with its neighbours, but left out by the shape restriction and off the fit of the
     /// others.
     OutOfShape,
 }
@@ -89,12 +92,12 @@ impl fmt::Display for Flag {
     }
 }
 
-/// The part of a speed that it may always be wrong by.
+/// Least relative uncertainty of a measured speed.
 const TOLERANCE: f64 = 0.05;
 
-/// A bound on a speed, and how far off it may be.
+/// A bound on a speed, and its uncertainty.
 #[derive(Debug, Clone, Copy)]
-struct Bound {
+struct SpeedBound {
     speed: f64,
     uncertainty: f64,
 }
@@ -104,8 +107,8 @@ impl Mean {
         self.ci.max(TOLERANCE * self.knot.speed)
     }
 
-    /// Takes this speed for a size that `bound` is a `reason` to doubt, if it breaks the bound.
-    fn breaks(&self, bound: Bound, reason: Reason) -> Option<Flag> {
+    /// Returns the flag for `reason` if this speed breaks the bound.
+    fn check_bound(&self, bound: SpeedBound, reason: Reason) -> Option<Flag> {
         let speed = self.knot.speed;
         let tolerance = self.uncertainty() + bound.uncertainty;
         let beyond = match reason {
@@ -123,51 +126,31 @@ impl Mean {
     }
 }
 
-/// The measured sizes that contradict their neighbours, ascending in `d`, whatever model is made of the
-/// points; floors have no say. `O(n log n)` for `n` points.
-///
-/// # Errors
-/// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::model::{Point, Reason, contradictions};
-///
-/// // 10 units a second, but for one measurement that was disturbed.
-/// let times = [(10, 1.0), (20, 2.0), (30, 9.0), (40, 4.0), (50, 5.0)];
-/// let points = times.map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
-/// let flags = contradictions(&points)?;
-/// assert_eq!((flags.len(), flags[0].d, flags[0].reason), (1, 30, Reason::TooSlow));
-/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
-/// ```
-pub fn contradictions(points: &[Point]) -> Result<Vec<Flag>, ModelError> {
-    points.iter().try_for_each(Point::check)?;
-    Ok(among(&measured(points)))
-}
-
-/// The flags of `means`, ascending in `d` as those are.
-pub(super) fn among(means: &[Mean]) -> Vec<Flag> {
+/// Returns the flags of `means`, both ascending in `d`.
+pub(super) fn find_contradictions(means: &[Mean]) -> Vec<Flag> {
     let mut flags: Vec<Option<Flag>> = vec![None; means.len()];
-    for (index, flag) in resolve(means) {
+    for (index, flag) in flag_neighbours(means) {
         flags[index] = Some(flag);
     }
     let rest = (0..means.len()).filter(|&i| flags[i].is_none()).collect();
-    for (index, flag) in out_of_shape(means, rest) {
+    for (index, flag) in flag_out_of_shape(means, rest) {
         flags[index] = Some(flag);
     }
-    // How far below 0 a bound lies tells who is to blame, but no more than that.
-    let readable = |flag: Flag| Flag {
-        allowed: flag.allowed.max(0.0),
-        ..flag
-    };
-    flags.into_iter().flatten().map(readable).collect()
+    // A bound below 0 helps to find the outlier, but is of no use to a reader.
+    (flags.into_iter().flatten())
+        .map(|flag| Flag {
+            allowed: flag.allowed.max(0.0),
+            ..flag
+        })
+        .collect()
 }
 
-/// How many adjacent outliers are recognised as such.
+/// Largest number of adjacent outliers that are recognised as such.
 const LONGEST_RUN: usize = 3;
 
-/// The sizes to take out, run after run, until no neighbours contradict each other.
-fn resolve(means: &[Mean]) -> Vec<(usize, Flag)> {
+/// Takes sizes out, run after run, until no neighbours contradict each other. Returns their indices and
+/// flags.
+fn flag_neighbours(means: &[Mean]) -> Vec<(usize, Flag)> {
     let mut chain = Chain::new(means);
     let mut versions = vec![0_u32; means.len()];
     let mut suspects = BinaryHeap::new();
@@ -182,9 +165,9 @@ fn resolve(means: &[Mean]) -> Vec<(usize, Flag)> {
         if version != versions[first] {
             continue;
         }
-        // What a run's removal resolves depends on two sizes on either side, and those on two more: no
-        // run that begins further away changes.
-        let mut near = chain.near(first, last, 4 + LONGEST_RUN);
+        // The gain of a run depends on two sizes on either side, and these on two more. Runs that begin
+        // further away do not change.
+        let mut near = chain.neighbourhood(first, last, 4 + LONGEST_RUN);
         near.retain(|i| !run.contains(i));
         chain.unlink(first, last);
         found.extend(run.iter().filter_map(|&i| {
@@ -200,17 +183,16 @@ fn resolve(means: &[Mean]) -> Vec<(usize, Flag)> {
     found
 }
 
-/// Adjacent sizes all of which contradict the neighbours around them; the greatest are taken out first.
+/// Adjacent sizes that all contradict the neighbours around them; the greatest is taken out first.
 struct Suspect {
-    /// What the removal of each resolves, on average: by how much less the bounds around the run are
-    /// broken, in units per second.
+    /// Reduction of the excess over all bounds around the run, per size removed, in units per second.
     gain: f64,
-    /// Distance from the line between the neighbours, on average, in units per second.
+    /// Mean distance from the line between the neighbours, in units per second.
     distance: f64,
-    /// Mean speed.
+    /// Mean speed in units per second.
     speed: f64,
     run: Vec<usize>,
-    /// Which assessment of the runs that begin where this one does; only the last one counts.
+    /// Number of the assessment of runs that begin at the same size; only the last one counts.
     version: u32,
 }
 
@@ -258,17 +240,17 @@ impl<'a> Chain<'a> {
     /// Takes out the run from `first` to `last`.
     fn unlink(&mut self, first: usize, last: usize) {
         let (left, right) = (self.left[first], self.right[last]);
-        self.link(left, right, left, right);
+        self.set_links(left, right, left, right);
     }
 
-    /// Undoes the last [`unlink`](Self::unlink), which was that of this run.
+    /// Undoes the last [`unlink`](Self::unlink), which must be that of this run.
     fn relink(&mut self, first: usize, last: usize) {
         let (left, right) = (self.left[first], self.right[last]);
-        self.link(left, right, Some(last), Some(first));
+        self.set_links(left, right, Some(last), Some(first));
     }
 
-    /// Sets what is left of `right` and right of `left`.
-    fn link(
+    /// Sets `before` as the left neighbour of `right`, and `after` as the right neighbour of `left`.
+    fn set_links(
         &mut self,
         left: Option<usize>,
         right: Option<usize>,
@@ -283,23 +265,23 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The sizes from `first` to `last` and the `reach` sizes on either side of them, ascending.
-    fn near(&self, first: usize, last: usize, reach: usize) -> Vec<usize> {
-        let left = walk(&self.left, self.left[first]).take(reach);
+    /// Returns the sizes from `first` to `last` and `reach` sizes on either side of them, ascending.
+    fn neighbourhood(&self, first: usize, last: usize, reach: usize) -> Vec<usize> {
+        let left = follow_links(&self.left, self.left[first]).take(reach);
         let mut near: Vec<usize> = left.collect();
         near.reverse();
-        let inside = walk(&self.right, Some(first));
+        let inside = follow_links(&self.right, Some(first));
         near.extend(inside.take_while(|&i| i <= last));
-        near.extend(walk(&self.right, self.right[last]).take(reach));
+        near.extend(follow_links(&self.right, self.right[last]).take(reach));
         near
     }
 
-    /// How `i` breaks the bounds that its neighbours set, by the one that it breaks most.
-    fn contradiction(&self, i: usize) -> Option<Flag> {
+    /// Returns the flag for the bound of its neighbours that `i` breaks most.
+    fn contradiction_at(&self, i: usize) -> Option<Flag> {
         self.contradiction_between(self.left[i], i, self.right[i])
     }
 
-    /// The same with these neighbours.
+    /// Returns the flag of `i` with these neighbours.
     fn contradiction_between(
         &self,
         left: Option<usize>,
@@ -307,80 +289,81 @@ impl<'a> Chain<'a> {
         right: Option<usize>,
     ) -> Option<Flag> {
         let mean = &self.means[i];
-        let at = |index: Option<usize>| index.map(|index| &self.means[index]);
-        let next_left = at(left.and_then(|left| self.left[left]));
-        let next_right = at(right.and_then(|right| self.right[right]));
-        let (left, right) = (at(left), at(right));
+        let next_left = left.and_then(|left| self.left[left]);
+        let next_right = right.and_then(|right| self.right[right]);
+        let [left, right, next_left, next_right] =
+            [left, right, next_left, next_right].map(|index| Some(&self.means[index?]));
         let d = mean.knot.d;
-        let slow = right.map(|right| least(d, left, right));
-        let fast = left.map(|left| most_from_left(d, left, next_left));
-        let fast_too =
+        let least = right.map(|right| least_between(d, left, right));
+        let most = left.map(|left| most_from_left(d, left, next_left));
+        let most_too =
             (right.zip(next_right)).and_then(|(right, next)| most_from_right(d, right, next));
-        let too_fast = |bound: Option<Bound>| mean.breaks(bound?, Reason::TooFast);
         [
-            slow.and_then(|bound| mean.breaks(bound, Reason::TooSlow)),
-            too_fast(fast),
-            too_fast(fast_too),
+            (least, Reason::TooSlow),
+            (most, Reason::TooFast),
+            (most_too, Reason::TooFast),
         ]
         .into_iter()
-        .flatten()
+        .filter_map(|(bound, reason)| mean.check_bound(bound?, reason))
         .max_by(|a, b| a.excess().total_cmp(&b.excess()))
     }
 
     /// Adds the suspect runs that begin at `first`.
     fn suspect_runs(&mut self, first: usize, version: u32, suspects: &mut BinaryHeap<Suspect>) {
-        let longest = walk(&self.right, Some(first)).take(LONGEST_RUN);
-        let longest: Vec<usize> = longest.collect();
+        let reachable = follow_links(&self.right, Some(first)).take(LONGEST_RUN);
+        let longest: Vec<usize> = reachable.collect();
         for length in 1..=longest.len() {
             let run = longest[..length].to_vec();
-            suspects.extend(self.suspect(run, version));
+            suspects.extend(self.assess_run(run, version));
         }
     }
 
-    fn suspect(&mut self, run: Vec<usize>, version: u32) -> Option<Suspect> {
+    /// Returns the run as a suspect if all of its sizes contradict its neighbours.
+    fn assess_run(&mut self, run: Vec<usize>, version: u32) -> Option<Suspect> {
         let (&first, &last) = (run.first()?, run.last()?);
         let (left, right) = (self.left[first], self.right[last]);
-        let guilty = |&i: &usize| self.contradiction_between(left, i, right).is_some();
-        if !run.iter().all(guilty) {
+        if !(run.iter()).all(|&i| self.contradiction_between(left, i, right).is_some()) {
             return None;
         }
-        let mut near = self.near(first, last, 2);
-        let before = self.broken(&near);
+        let mut near = self.neighbourhood(first, last, 2);
+        let before = self.sum_excess(&near);
         near.retain(|i| !run.contains(i));
         self.unlink(first, last);
-        let after = self.broken(&near);
+        let after = self.sum_excess(&near);
         self.relink(first, last);
         let length = run.len() as f64;
-        let knots = || run.iter().map(|&i| self.means[i].knot);
-        let distances = knots().map(|knot| (knot.speed - self.line(left, right, knot.d)).abs());
+        let knots: Vec<Knot> = run.iter().map(|&i| self.means[i].knot).collect();
+        let distances = (knots.iter()).map(|knot| {
+            let expected = self.interpolate_between(left, right, knot.d);
+            (knot.speed - expected).abs()
+        });
         Some(Suspect {
             gain: (before - after) / length,
             distance: distances.sum::<f64>() / length,
-            speed: knots().map(|knot| knot.speed).sum::<f64>() / length,
+            speed: knots.iter().map(|knot| knot.speed).sum::<f64>() / length,
             run,
             version,
         })
     }
 
-    /// The speed at `d` on the line between two neighbours, that of the only one at an end.
-    fn line(&self, left: Option<usize>, right: Option<usize>, d: f64) -> f64 {
-        let knot = |i: usize| self.means[i].knot;
-        match (left.map(knot), right.map(knot)) {
-            (Some(left), Some(right)) => left.toward(right, d),
-            (Some(only), None) | (None, Some(only)) => only.speed,
-            (None, None) => 0.0,
+    /// Returns the speed at `d` on the line between two neighbours, or the speed of the only one.
+    fn interpolate_between(&self, left: Option<usize>, right: Option<usize>, d: f64) -> f64 {
+        match [left, right].map(|index| Some(self.means[index?].knot)) {
+            [Some(left), Some(right)] => left.interpolate_to(right, d),
+            [Some(only), None] | [None, Some(only)] => only.speed,
+            [None, None] => 0.0,
         }
     }
 
-    /// By how much `sizes` break their bounds together.
-    fn broken(&self, sizes: &[usize]) -> f64 {
-        let flags = sizes.iter().filter_map(|&i| self.contradiction(i));
+    /// Returns the sum of the excesses of `sizes` over their bounds.
+    fn sum_excess(&self, sizes: &[usize]) -> f64 {
+        let flags = sizes.iter().filter_map(|&i| self.contradiction_at(i));
         flags.map(|flag| flag.excess()).sum()
     }
 }
 
-/// The sizes from `start` on, along `links`.
-fn walk(links: &[Option<usize>], start: Option<usize>) -> impl Iterator<Item = usize> + '_ {
+/// Returns the sizes from `start` on, along `links`.
+fn follow_links(links: &[Option<usize>], start: Option<usize>) -> impl Iterator<Item = usize> + '_ {
     std::iter::successors(start, |&i| links[i])
 }
 
@@ -390,82 +373,82 @@ impl Flag {
     }
 }
 
-/// The least speed at `d` between two neighbours.
-fn least(d: f64, left: Option<&Mean>, right: &Mean) -> Bound {
+/// Returns the least speed at `d` between two neighbours.
+fn least_between(d: f64, left: Option<&Mean>, right: &Mean) -> SpeedBound {
     const ORIGIN: Knot = Knot { d: 0.0, speed: 0.0 };
     let Some(left) = left else {
-        return Bound {
-            speed: ORIGIN.toward(right.knot, d),
+        return SpeedBound {
+            speed: ORIGIN.interpolate_to(right.knot, d),
             uncertainty: right.uncertainty() * (d / right.knot.d),
         };
     };
-    Bound {
+    SpeedBound {
         speed: if left.knot.speed <= right.knot.speed {
-            left.knot.toward(right.knot, d)
+            left.knot.interpolate_to(right.knot, d)
         } else {
             right.knot.speed
         },
-        // Not a mean of the two: measured as falling, the truth may still rise, and the reverse.
+        // A mean would be too small: speeds measured as falling may truly rise, and the reverse.
         uncertainty: left.uncertainty().max(right.uncertainty()),
     }
 }
 
-/// The greatest speed at `d` that concavity leaves to the right of `left`.
-fn most_from_left(d: f64, left: &Mean, next: Option<&Mean>) -> Bound {
+/// Returns the greatest speed at `d` that concavity allows to the right of `left`.
+fn most_from_left(d: f64, left: &Mean, next: Option<&Mean>) -> SpeedBound {
     let (next_d, next_speed, next_uncertainty) = next.map_or((0.0, 0.0, 0.0), |next| {
         (next.knot.d, next.knot.speed, next.uncertainty())
     });
     let reach = (d - left.knot.d) / (left.knot.d - next_d);
     let rise = (left.knot.speed - next_speed).max(0.0);
-    Bound {
+    SpeedBound {
         speed: left.knot.speed + rise * reach,
         uncertainty: (1.0 + reach) * left.uncertainty() + reach * next_uncertainty,
     }
 }
 
-/// The greatest speed at `d` that concavity leaves to the left of `right`, if the function surely
-/// still rises from there to `next`.
-fn most_from_right(d: f64, right: &Mean, next: &Mean) -> Option<Bound> {
+/// Returns the greatest speed at `d` that concavity allows to the left of `right`, if the function
+/// certainly rises from there to `next`.
+fn most_from_right(d: f64, right: &Mean, next: &Mean) -> Option<SpeedBound> {
     let rise = next.knot.speed - right.knot.speed;
     let reach = (right.knot.d - d) / (next.knot.d - right.knot.d);
-    (rise > right.uncertainty() + next.uncertainty()).then(|| Bound {
+    (rise > right.uncertainty() + next.uncertainty()).then(|| SpeedBound {
         speed: right.knot.speed - rise * reach,
         uncertainty: (1.0 + reach) * right.uncertainty() + reach * next.uncertainty(),
     })
 }
 
-/// The sizes, of those at the indices `rest`, that are off the shape-restricted fit of `rest`.
-fn out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
-    let by_speed = |a: &&Mean, b: &&Mean| a.knot.speed.total_cmp(&b.knot.speed);
+/// Returns the indices of `rest` that are off its shape-restricted fit, with their flags.
+fn flag_out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
     // Of several peaks the fit takes the first.
-    let Some(peak) = rest.iter().rev().map(|&i| &means[i]).max_by(by_speed) else {
+    let descending = rest.iter().rev().map(|&i| &means[i]);
+    let Some(peak) = descending.max_by(|a, b| a.knot.speed.total_cmp(&b.knot.speed)) else {
         return Vec::new();
     };
     let knots: Vec<Knot> = rest.iter().map(|&i| means[i].knot).collect();
-    let mut fit = restrict(&knots).into_iter().peekable();
+    let mut fit = restrict_shape(&knots).into_iter().peekable();
     let mut left: Option<&Mean> = None;
     let mut found = Vec::new();
     let mut rising = Vec::new();
     for i in rest {
         let mean = &means[i];
         if fit.next_if(|knot| knot.d == mean.knot.d).is_some() {
-            let off = |i: usize| {
-                let bound = least(means[i].knot.d, left, mean);
-                Some((i, means[i].breaks(bound, Reason::OutOfShape)?))
-            };
-            found.extend(rising.drain(..).filter_map(off));
+            found.extend(rising.drain(..).filter_map(|i: usize| {
+                let bound = least_between(means[i].knot.d, left, mean);
+                Some((i, means[i].check_bound(bound, Reason::OutOfShape)?))
+            }));
             left = Some(mean);
         } else if mean.knot.d < peak.knot.d {
-            // Below the line to a corner that is still to come.
+            // The size lies below the line to a later corner.
             rising.push(i);
         } else if let Some(left) = left {
-            // Faster than the last corner. If that is nothing but the peak's error, the truth may still
-            // rise: it falls from the peak that was measured by the errors of both.
-            let bound = Bound {
+            // The size is faster than the last corner. The error of the peak may hide a speed that still
+            // rises, so that the bound has the uncertainty of both.
+            let bound = SpeedBound {
                 speed: left.knot.speed,
                 uncertainty: left.uncertainty() + peak.uncertainty(),
             };
-            found.extend(mean.breaks(bound, Reason::OutOfShape).map(|flag| (i, flag)));
+            let flag = mean.check_bound(bound, Reason::OutOfShape);
+            found.extend(flag.map(|flag| (i, flag)));
         }
     }
     found
@@ -488,7 +471,7 @@ mod tests {
                 weight: 3.0,
             })
             .collect();
-        let flags = among(&means);
+        let flags = find_contradictions(&means);
         flags.iter().map(|flag| (flag.d, flag.reason)).collect()
     }
 

@@ -1,49 +1,45 @@
-//! What repeated measurements of one size say together.
+//! Means of repeated measurements of one size.
 
 use super::{Knot, Point, Polyline, SpeedModel};
 
-/// A measured speed and how well it is known.
+/// A measured speed and its precision.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mean {
     pub(super) knot: Knot,
     /// Half-width of the speed's confidence interval.
     pub(super) ci: f64,
-    /// Repetitions; 0 for a floor.
+    /// Number of repetitions; 0 for a floor.
     pub(super) weight: f64,
 }
 
-/// One mean for each size; ascending in `d`: of a measured one that of its times weighted by
-/// repetitions, and the floors of other sizes, as far as the measured speeds promise less time.
-pub(super) fn means(points: &[Point]) -> Vec<Mean> {
-    let mut means = measured(points);
+/// Returns one mean for each size, ascending in `d`. A measured size has the mean of its times, weighted
+/// by repetitions. Another size has its floor, if the measured speeds predict less time.
+pub(super) fn average_sizes(points: &[Point]) -> Vec<Mean> {
+    let mut means = average_measured(points);
     if means.len() == points.len() {
         return means;
     }
-    let line = Polyline::of(&means);
-    let promises_less =
-        |floor: &Mean| line.is_empty() || line.time_s(floor.knot.d) < floor.knot.time_s();
-    let is_new = |floor: &Mean| line.knots().iter().all(|knot| knot.d != floor.knot.d);
-    means.extend(
-        floors(points)
-            .into_iter()
-            .filter(is_new)
-            .filter(promises_less),
-    );
+    let line = Polyline::from_means(&means);
+    means.extend(list_floors(points).into_iter().filter(|floor| {
+        let d = floor.knot.d;
+        let is_new = line.knots().iter().all(|knot| knot.d != d);
+        is_new && (line.is_empty() || line.time_s(d) < floor.knot.time_s())
+    }));
     means.sort_by(|a, b| a.knot.d.total_cmp(&b.knot.d));
     means
 }
 
-/// One mean for each size that was measured, ascending in `d`.
+/// Returns one mean for each measured size, ascending in `d`.
 ///
 /// The order of the points does not matter, not even to the last digit. Sizes that are the same number
-/// in floating point (above 2⁵³ neighbours are) count as the same.
-pub(super) fn measured(points: &[Point]) -> Vec<Mean> {
-    by_size(points.iter().filter(|point| point.reps > 0))
+/// in floating point, as neighbours above 2⁵³ are, count as one size.
+pub(super) fn average_measured(points: &[Point]) -> Vec<Mean> {
+    average_by_size(points.iter().filter(|point| point.reps > 0))
 }
 
-/// The floors, ascending in `d`: no size takes less than the floor of a smaller one.
-fn floors(points: &[Point]) -> Vec<Mean> {
-    let mut floors = by_size(points.iter().filter(|point| point.reps == 0));
+/// Returns the floors, ascending in `d`. No size takes less than the floor of a smaller one.
+fn list_floors(points: &[Point]) -> Vec<Mean> {
+    let mut floors = average_by_size(points.iter().filter(|point| point.reps == 0));
     let mut least_s: f64 = 0.0;
     for Mean { knot, .. } in &mut floors {
         least_s = least_s.max(knot.time_s());
@@ -52,7 +48,7 @@ fn floors(points: &[Point]) -> Vec<Mean> {
     floors
 }
 
-fn by_size<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Mean> {
+fn average_by_size<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Mean> {
     let mut sorted: Vec<Point> = points.copied().collect();
     sorted.sort_unstable_by(|a, b| {
         a.d.cmp(&b.d)
@@ -80,12 +76,12 @@ pub(super) struct MeanTime {
     pub(super) t_s: f64,
     /// Half-width of its confidence interval.
     pub(super) ci_s: f64,
-    /// Repetitions; 0 for a floor.
+    /// Number of repetitions; 0 for a floor.
     pub(super) reps: f64,
 }
 
-/// The mean of times weighted by repetitions, of `(t_s, reps, ci_s)` of the same size; of floors only, the
-/// largest.
+/// Averages the times of one size, given as `(t_s, reps, ci_s)`, weighted by repetitions. If all are
+/// floors, returns the largest.
 pub(super) fn mean_time(same: impl Iterator<Item = (f64, u32, f64)> + Clone) -> MeanTime {
     let total: f64 = same.clone().map(|(_, reps, _)| f64::from(reps)).sum();
     if total == 0.0 {
@@ -95,14 +91,10 @@ pub(super) fn mean_time(same: impl Iterator<Item = (f64, u32, f64)> + Clone) -> 
             reps: 0.0,
         };
     }
-    let weight = |reps: u32| f64::from(reps) / total;
-    let t_s = same.clone().map(|(t_s, reps, _)| t_s * weight(reps)).sum();
-    let ci_s = same
-        .map(|(_, reps, ci_s)| ci_s * weight(reps))
-        .fold(0.0, f64::hypot);
+    let weighted = same.map(|(t_s, reps, ci_s)| (f64::from(reps) / total, t_s, ci_s));
     MeanTime {
-        t_s,
-        ci_s,
+        t_s: weighted.clone().map(|(weight, t_s, _)| t_s * weight).sum(),
+        ci_s: (weighted.map(|(weight, _, ci_s)| ci_s * weight)).fold(0.0, f64::hypot),
         reps: total,
     }
 }
@@ -121,18 +113,18 @@ mod tests {
     }
 
     fn times(points: &[Point]) -> Vec<(f64, f64)> {
-        let means = means(points);
+        let means = average_sizes(points);
         means.iter().map(|m| (m.knot.d, m.knot.time_s())).collect()
     }
 
     #[test]
-    fn a_floor_counts_where_the_measured_speed_promises_less_time() {
+    fn a_floor_counts_if_the_measured_speed_predicts_less_time() {
         let measured = point(100, 1.0, 3);
         assert_eq!(
             times(&[measured, point(200, 8.0, 0)]),
             [(100.0, 1.0), (200.0, 8.0)]
         );
-        // 200 units take 2 s at the measured speed: to know that it is 1.5 s or more says nothing.
+        // 200 units take 2 s at the measured speed, so that a floor of 1.5 s adds no knowledge.
         assert_eq!(times(&[measured, point(200, 1.5, 0)]), [(100.0, 1.0)]);
         assert_eq!(times(&[point(200, 1.5, 0)]), [(200.0, 1.5)]);
     }

@@ -1,82 +1,83 @@
-//! Performance models: how fast a device is at every problem size.
+//! Performance models: the speed of a device at every problem size.
 //!
-//! [`Point`] is one measurement, [`Cpm`] the constant model, [`PiecewiseFpm`] the functional model
-//! built from points, [`ModelFile`] the points file on disk. [`PiecewiseTime`], [`AkimaFpm`] and
-//! [`Polyline`] are other fits of the same points, [`Fit`] chooses between them by name; [`Surface`] is
-//! the functional model in two dimensions, [`SurfaceFile`] its points on disk. Partitioners see
-//! [`SpeedModel`] only, or, where functions may have any shape, [`TimeFunction`].
+//! [`Point`] is one measurement. [`Cpm`] is the constant model, [`PiecewiseFpm`] the functional model
+//! built from points. [`PiecewiseTime`], [`AkimaFpm`] and [`Polyline`] are other fits of the same points;
+//! [`Fit`] chooses among all fits by name. [`Surface`] is the functional model in two dimensions.
+//! [`ModelFile`] and [`SurfaceFile`] are the text that points are kept in.
+//!
+//! Partitioners see only [`SpeedModel`], or [`TimeFunction`] if functions may have any shape.
 
 use std::fmt::Debug;
 
-pub mod akima;
-pub mod cpm;
+mod akima;
+mod cpm;
 mod cubic;
-pub mod discrete;
-pub mod fit;
-pub mod flags;
+mod discrete;
+mod fit;
+mod flags;
 mod means;
-pub mod piece;
-pub mod piecewise;
-pub mod piecewise_time;
-pub mod point;
-pub mod polyline;
+mod piecewise;
+mod piecewise_time;
+mod point;
+mod polyline;
+mod segment;
 mod shape;
-pub mod surface;
-pub mod surface_text;
-pub mod text;
+mod surface;
+mod surface_text;
+mod text;
 
 pub use akima::AkimaFpm;
 pub use cpm::Cpm;
-pub use discrete::{Estimate, TimeFunction};
+pub use discrete::{Estimate, MAX_SAMPLES, TimeFunction};
 pub use fit::Fit;
-pub use flags::{Flag, Reason, contradictions};
-pub use piece::Piece;
+pub use flags::{Flag, Reason};
 pub use piecewise::PiecewiseFpm;
 pub use piecewise_time::{PiecewiseTime, TimeKnot};
 pub use point::Point;
 pub use polyline::{Knot, Polyline};
+pub use segment::SpeedSegment;
 pub use surface::{Surface, SurfacePoint};
 pub use surface_text::SurfaceFile;
 pub use text::ModelFile;
 
 /// A speed function `s(d)` in computational units per second, and the time `t(d) = d / s(d)`.
 ///
-/// Partitioners rely on one property: `t` is strictly increasing and unbounded, so that a line
-/// through the origin of the speed plot meets the function exactly once. It holds wherever `s`
-/// first rises concavely from a non-negative value and then falls. [`Cpm`], [`PiecewiseFpm`] and
-/// [`PiecewiseTime`] have it by construction; [`AkimaFpm`] and [`Polyline`] follow the measurements
-/// wherever they go, and answer [`units_within`](Self::units_within) with the last of several sizes.
+/// Partitioners rely on one property: `t` is strictly increasing and unbounded, so that a line through
+/// the origin of the speed plot meets the function exactly once. The property holds if `s` rises
+/// concavely from a non-negative value and then falls. [`Cpm`], [`PiecewiseFpm`] and [`PiecewiseTime`]
+/// have it by construction. [`AkimaFpm`] and [`Polyline`] follow the measurements; their
+/// [`units_within`](Self::units_within) is the last of several sizes.
 ///
-/// A model that knows nothing has speed 0, time infinity, and fits no units into any time.
+/// A model without points has speed 0 and time infinity, and completes no units within any time.
 ///
 /// # References
 /// Clarke's thesis, section 4.1, equations 4.1 to 4.4.
 pub trait SpeedModel: Debug {
-    /// Speed at `d` units, in units per second.
+    /// Returns the speed at `d` units, in units per second.
     fn speed(&self, d: f64) -> f64;
 
-    /// Seconds that `d` units take: `d / speed(d)`, and 0 at `d = 0`.
+    /// Returns the seconds that `d` units take: `d / speed(d)`, and 0 at `d = 0`.
     fn time_s(&self, d: f64) -> f64 {
         if d <= 0.0 { 0.0 } else { d / self.speed(d) }
     }
 
-    /// Slope of the speed at `d`, in units per second per unit; at a corner of the model, the slope to
-    /// the right of it.
+    /// Returns the slope of the speed at `d`, in units per second per unit; at a corner of the model,
+    /// the slope to its right.
     fn speed_derivative(&self, d: f64) -> f64;
 
-    /// Slope of the time at `d`, in seconds per unit: `(1 - d · s'(d) / s(d)) / s(d)`.
+    /// Returns the slope of the time at `d`, in seconds per unit: `(1 - d · s'(d) / s(d)) / s(d)`.
     fn time_derivative(&self, d: f64) -> f64 {
         let speed = self.speed(d);
         (1.0 - d * self.speed_derivative(d) / speed) / speed
     }
 
-    /// The largest `d` with `time_s(d) <= t_s`: where the line of slope `1 / t_s` through the origin
-    /// meets the speed function.
+    /// Returns the largest `d` with `time_s(d) <= t_s`, at which the line of slope `1 / t_s` through the
+    /// origin meets the speed function.
     fn units_within(&self, t_s: f64) -> f64;
 
-    /// The straight piece of the speed function on which `units_within(t_s)` lies, if the function is
-    /// made of such pieces. On it the piece says the same as the model.
-    fn piece_within(&self, _t_s: f64) -> Option<Piece> {
+    /// Returns the straight segment of the speed function on which `units_within(t_s)` lies, or `None`
+    /// if the function is not piecewise linear. On the segment both have the same values.
+    fn segment_within(&self, _t_s: f64) -> Option<SpeedSegment> {
         None
     }
 }
@@ -102,26 +103,29 @@ impl<M: SpeedModel + ?Sized> SpeedModel for &M {
         (**self).units_within(t_s)
     }
 
-    fn piece_within(&self, t_s: f64) -> Option<Piece> {
-        (**self).piece_within(t_s)
+    fn segment_within(&self, t_s: f64) -> Option<SpeedSegment> {
+        (**self).segment_within(t_s)
     }
 }
 
-/// What makes a measurement or a points file unusable.
+/// The reason for which a measurement or a points file is unusable.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// There is nothing to make a model of.
+    /// A model of no points.
     #[error("no points: a model needs at least one measurement")]
     NoPoints,
-    /// A name that is not that of a [`Fit`].
-    #[error("unknown model \"{name}\": expected one of {}", Fit::names())]
+    /// The name of a [`Fit`] that does not exist.
+    #[error("unknown model \"{name}\": expected one of {}", Fit::list_names())]
     UnknownFit {
         /// The name.
         name: String,
     },
-    /// A name that is not that of an [`Estimate`].
-    #[error("unknown estimate \"{name}\": expected one of {}", Estimate::names())]
+    /// The name of an [`Estimate`] that does not exist.
+    #[error(
+        "unknown estimate \"{name}\": expected one of {}",
+        Estimate::list_names()
+    )]
     UnknownEstimate {
         /// The name.
         name: String,
@@ -154,15 +158,15 @@ pub enum ModelError {
         /// Units of the repeated point.
         d: u64,
     },
-    /// More points than anybody can use.
+    /// More points than a time function may have.
     #[error("{points} points, and {limit} at most: choose a larger granule")]
     TooManyPoints {
-        /// Points that were asked for.
+        /// Number of points requested.
         points: u64,
-        /// The most that are allowed.
+        /// Largest number allowed.
         limit: u64,
     },
-    /// A confidence interval that is not one.
+    /// A half-width that is not a usable number.
     #[error("confidence interval ci = {ci_s} s: it must be a number from 0 to 1e100")]
     InvalidInterval {
         /// The half-width in seconds.
@@ -194,15 +198,7 @@ pub enum ModelError {
         /// Seconds of the rejected point.
         t_s: f64,
     },
-    /// A grid of measured points that has a hole.
-    #[error("m = {m}, n = {n} is not measured: a grid needs every height at every width")]
-    IncompleteGrid {
-        /// Height of the first missing point, in blocks.
-        m: f64,
-        /// Width of the first missing point, in blocks.
-        n: f64,
-    },
-    /// A surface cannot be cut there.
+    /// A section at a height or width that is not positive.
     #[error("extent {extent}: a section lies at a finite positive height or width")]
     InvalidExtent {
         /// The height or width, in blocks.
@@ -213,7 +209,7 @@ pub enum ModelError {
     Syntax {
         /// Line number, from 1.
         line: usize,
-        /// What is wrong with it, with the offending text.
+        /// The fault, with the offending text.
         reason: String,
     },
 }

@@ -1,24 +1,29 @@
-//! The functional performance model as a piecewise linear approximation.
+//! The functional performance model as a piecewise linear approximation of the speed.
 
 use serde::{Deserialize, Serialize};
 
-use super::means::{Mean, means, measured};
-use super::shape::restrict;
-use super::{Flag, Knot, ModelError, Piece, Point, Polyline, SpeedModel, flags};
+use super::means::{Mean, average_measured, average_sizes};
+use super::shape::restrict_shape;
+use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, flags};
 
 /// Functional performance model built point by point: linear in speed between its knots, constant to
 /// the left of the first and to the right of the last.
 ///
-/// Every measured point is kept as it came ([`points`](Self::points)); the knots are derived from
-/// them after each addition. Repeated measurements of one size are first averaged in time, weighted
-/// by their repetitions; points that break the shape which the geometric partitioning algorithm needs
-/// (rising and concave, then falling) are then left out of the approximation, though not forgotten: a
-/// later point may bring them back.
+/// Every measured point is kept ([`points`](Self::points)); each addition derives the knots from all
+/// points:
+/// 1. Repeated measurements of one size are averaged in time, weighted by their repetitions.
+/// 2. Points of nearly the same size and speed are pooled.
+/// 3. Points that break the shape which the geometric partitioning algorithm needs (rising and concave,
+///    then falling) are left out. A later point may bring them back.
 ///
-/// **Beyond the thesis**, points of nearly the same size whose speeds differ by less than their
-/// confidence intervals allow are pooled into one first. Balancing measures closer and closer sizes; a
-/// line through each of them would follow the noise of every single measurement, while their mean
-/// knows the speed the better the more of them there are. Points without an interval are never pooled.
+/// # Deviations
+/// * **partial FPM**: the thesis draws a line through every point (section 3.3.1); here points of nearly
+///   one size are pooled first if their confidence intervals explain their difference, because noise is
+///   then averaged and not followed. Balancing measures closer and closer sizes, and their mean becomes
+///   more precise with each of them. Points without an interval are never pooled.
+/// * **unfinished measurements**: the thesis repeats every measurement until it is precise (section
+///   3.1.4); here a point may be a floor, the time after which measuring was given up, because a size
+///   beyond a cliff can take too long. A floor counts while the measured points predict less time.
 ///
 /// # Example
 /// ```
@@ -42,8 +47,7 @@ pub struct PiecewiseFpm {
     points: Vec<Point>,
     /// One knot per size: `points` with repeated measurements averaged, and floors.
     raw: Polyline,
-    /// `raw` with those knots pooled that measuring cannot tell apart, without those that break the
-    /// shape.
+    /// `raw` with similar knots pooled, and without the knots that break the shape.
     fit: Polyline,
 }
 
@@ -68,7 +72,7 @@ impl PiecewiseFpm {
         Ok(model)
     }
 
-    /// Adds a measured point and derives the approximation anew.
+    /// Adds a measured point and renews the approximation.
     ///
     /// # Errors
     /// [`ModelError::InvalidPoint`] if `d = 0` or the time is not within 1e-100 to 1e100 s;
@@ -81,30 +85,31 @@ impl PiecewiseFpm {
         Ok(())
     }
 
-    /// Every point ever added, in the order of addition.
+    /// Returns every point added, in the order of addition.
     #[must_use]
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The corners of the approximation, ascending in `d`.
+    /// Returns the corners of the approximation, ascending in `d`.
     #[must_use]
     pub fn knots(&self) -> &[Knot] {
         self.fit.knots()
     }
 
-    /// Whether nothing has been measured yet.
+    /// Returns `true` if no point has been added yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
-    /// Whether measurements back the model at `d`: one of nearly that size, or two around it with nearly
-    /// the same speed. Below the smallest size nothing bad is expected. Beyond the largest, and on the
-    /// fast side of a fall, a cliff may begin at once, so that only the measured size itself is sure.
+    /// Returns `true` if measurements back the model at `d`: one of nearly that size, or two around it
+    /// with nearly the same speed. Below the smallest size the model counts as backed. Beyond the largest
+    /// size, and on the fast side of a fall, a cliff may begin at once; only the measured size itself is
+    /// certain there.
     #[must_use]
     pub fn supports(&self, d: f64) -> bool {
-        match Polyline::of(&measured(&self.points)).around(d) {
+        match Polyline::from_means(&average_measured(&self.points)).around(d) {
             (None, next) => next.is_some(),
             (Some(left), None) => d <= AT * left.d,
             (Some(left), Some(right)) if left.speed > SAME_SPEED * right.speed => {
@@ -117,39 +122,37 @@ impl PiecewiseFpm {
         }
     }
 
-    /// The model without pooling and without shape restrictions: linear in speed through the mean of
-    /// every measured size, dips and all. For replaying a recorded device, plots and comparisons.
+    /// Returns the model without pooling and without shape restrictions: linear in speed through the mean
+    /// of every measured size, dips included. For replaying a recorded device, plots and comparisons.
     #[must_use]
     pub fn raw(&self) -> &Polyline {
         &self.raw
     }
 
-    /// Speed at `d` of the [`raw`](Self::raw) model, in units per second; 0 if it is empty.
-    #[must_use]
-    pub fn raw_speed(&self, d: f64) -> f64 {
-        self.raw.speed(d)
-    }
-
-    /// Seconds that `d` units take by the [`raw`](Self::raw) model. 0 at `d = 0`, infinity if the
-    /// model is empty.
-    #[must_use]
-    pub fn raw_time_s(&self, d: f64) -> f64 {
-        self.raw.time_s(d)
-    }
-
-    /// The measured sizes that contradict their neighbours, ascending in `d`: to be measured again
-    /// before they are believed. Nothing is taken from the model on their account. See [`Flag`] for
-    /// what a contradiction is, and [`contradictions`](super::contradictions()) for points without this
-    /// model. `O(n log n)` for `n` points.
+    /// Returns the measured sizes that contradict their neighbours, ascending in `d`. They should be
+    /// measured again before they are believed; the model does not leave them out. [`Flag`] defines
+    /// a contradiction. Floors have no say. The cost is `O(n log n)` for `n` points.
+    ///
+    /// # Example
+    /// ```
+    /// use isochron_hierarchy::model::{PiecewiseFpm, Point, Reason};
+    ///
+    /// // 10 units per second, except for one disturbed measurement.
+    /// let times = [(10, 1.0), (20, 2.0), (30, 9.0), (40, 4.0), (50, 5.0)];
+    /// let points = times.map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
+    /// let flags = PiecewiseFpm::from_points(points.to_vec())?.flags();
+    /// assert_eq!((flags.len(), flags[0].d, flags[0].reason), (1, 30, Reason::TooSlow));
+    /// # Ok::<(), isochron_hierarchy::model::ModelError>(())
+    /// ```
     #[must_use]
     pub fn flags(&self) -> Vec<Flag> {
-        flags::among(&measured(&self.points))
+        flags::find_contradictions(&average_measured(&self.points))
     }
 
     fn approximate(&mut self) {
-        let means = means(&self.points);
-        self.raw = Polyline::of(&means);
-        self.fit = Polyline::through(restrict(&pool(&means)));
+        let means = average_sizes(&self.points);
+        self.raw = Polyline::from_means(&means);
+        self.fit = Polyline::through(restrict_shape(&pool_similar(&means)));
     }
 }
 
@@ -166,8 +169,8 @@ impl SpeedModel for PiecewiseFpm {
         self.fit.units_within(t_s)
     }
 
-    fn piece_within(&self, t_s: f64) -> Option<Piece> {
-        self.fit.piece_within(t_s)
+    fn segment_within(&self, t_s: f64) -> Option<SpeedSegment> {
+        self.fit.segment_within(t_s)
     }
 }
 
@@ -185,27 +188,27 @@ impl From<PiecewiseFpm> for Vec<Point> {
     }
 }
 
-/// Sizes up to this ratio count as nearly the same.
+/// Largest ratio of sizes that count as nearly the same.
 const SAME_SIZE: f64 = 1.25;
 
-/// Up to this ratio a measured size backs the model at another one...
+/// Largest ratio of a size to a measured one that backs it.
 const NEAR: f64 = 1.1;
 
-/// ... and up to this one if the speed may fall between them.
+/// The same if the speed may fall between the two.
 const AT: f64 = 1.02;
 
-/// Speeds up to this ratio leave no room for a cliff between them.
+/// Largest ratio of speeds that leaves no room for a cliff between them.
 const SAME_SPEED: f64 = 1.25;
 
-/// Speeds of neighbouring sizes that measuring cannot tell apart become one, at the mean size.
-fn pool(means: &[Mean]) -> Vec<Knot> {
+/// Replaces neighbouring sizes of indistinguishable speeds by their mean.
+fn pool_similar(means: &[Mean]) -> Vec<Knot> {
     let mut pooled: Vec<(Mean, f64)> = Vec::with_capacity(means.len());
     for &next in means {
         match pooled.last_mut() {
             Some((group, first_d))
-                if next.knot.d <= SAME_SIZE * *first_d && group.agrees(&next) =>
+                if next.knot.d <= SAME_SIZE * *first_d && group.agrees_with(&next) =>
             {
-                *group = group.merge(&next);
+                *group = group.average_with(&next);
             }
             _ => pooled.push((next, next.knot.d)),
         }
@@ -214,13 +217,13 @@ fn pool(means: &[Mean]) -> Vec<Knot> {
 }
 
 impl Mean {
-    /// Whether the difference of the speeds is within its confidence interval.
-    fn agrees(&self, other: &Self) -> bool {
+    /// Returns `true` if the difference of the speeds is within its confidence interval.
+    fn agrees_with(&self, other: &Self) -> bool {
         let difference = (self.knot.speed - other.knot.speed).abs();
         self.ci > 0.0 && other.ci > 0.0 && difference <= self.ci.hypot(other.ci)
     }
 
-    fn merge(&self, other: &Self) -> Self {
+    fn average_with(&self, other: &Self) -> Self {
         let weight = self.weight + other.weight;
         let (a, b) = (self.weight / weight, other.weight / weight);
         Self {
@@ -283,53 +286,34 @@ mod tests {
         assert_eq!(model.points().len(), 2);
     }
 
+    fn measured(d: u64, t_s: f64, ci_s: f64) -> Point {
+        Point {
+            ci_s,
+            ..point(d, t_s, 3)
+        }
+    }
+
     #[test]
     fn speeds_that_measuring_cannot_tell_apart_are_pooled() {
-        let measured = |d, t_s, ci_s| Point {
-            d,
-            t_s,
-            reps: 3,
-            ci_s,
-        };
         let points = vec![measured(100, 1.0, 0.05), measured(110, 1.06, 0.05)];
         let model = PiecewiseFpm::from_points(points.clone()).expect("valid");
         assert_eq!(model.knots().len(), 1);
         let mean = (100.0 + 110.0 / 1.06) / 2.0;
         assert!((model.speed(105.0) - mean).abs() < 1e-9);
         assert_eq!(model.points(), points);
-        // Recorded devices are replayed point by point all the same.
-        assert!((model.raw_time_s(110.0) - 1.06).abs() < 1e-12);
+        // The raw model keeps every point.
+        assert!((model.raw().time_s(110.0) - 1.06).abs() < 1e-12);
     }
 
     #[test]
     fn speeds_that_differ_for_sure_or_far_apart_stay() {
-        let measured = |d, t_s, ci_s| Point {
-            d,
-            t_s,
-            reps: 3,
-            ci_s,
-        };
-        let certain = vec![measured(100, 1.0, 0.01), measured(110, 1.3, 0.01)];
-        assert_eq!(
-            PiecewiseFpm::from_points(certain)
-                .expect("valid")
-                .knots()
-                .len(),
-            2
-        );
-        let far = vec![measured(100, 1.0, 0.1), measured(200, 2.01, 0.1)];
-        assert_eq!(
-            PiecewiseFpm::from_points(far).expect("valid").knots().len(),
-            2
-        );
-        let unknown = vec![point(100, 1.0, 1), point(110, 1.2, 1)];
-        assert_eq!(
-            PiecewiseFpm::from_points(unknown)
-                .expect("valid")
-                .knots()
-                .len(),
-            2
-        );
+        let certain = [measured(100, 1.0, 0.01), measured(110, 1.3, 0.01)];
+        let far = [measured(100, 1.0, 0.1), measured(200, 2.01, 0.1)];
+        let unknown = [point(100, 1.0, 1), point(110, 1.2, 1)];
+        for points in [certain, far, unknown] {
+            let model = PiecewiseFpm::from_points(points.to_vec()).expect("valid");
+            assert_eq!(model.knots().len(), 2);
+        }
     }
 
     #[test]
@@ -351,9 +335,9 @@ mod tests {
     fn raw_interpolation_keeps_what_the_shape_drops() {
         let points = vec![point(10, 1.0, 1), point(20, 4.0, 1), point(30, 2.0, 1)];
         let model = PiecewiseFpm::from_points(points).expect("valid");
-        assert_eq!(model.raw_time_s(20.0), 4.0);
+        assert_eq!(model.raw().time_s(20.0), 4.0);
         assert_eq!(model.time_s(20.0), 20.0 / 12.5);
-        assert_eq!(model.raw_time_s(60.0), 4.0);
+        assert_eq!(model.raw().time_s(60.0), 4.0);
     }
 
     #[test]

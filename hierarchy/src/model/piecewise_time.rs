@@ -1,35 +1,35 @@
 //! The functional performance model that is linear in time.
 
-use serde::{Deserialize, Serialize};
-
-use super::means::means;
+use super::means::average_sizes;
 use super::{Knot, ModelError, Point, SpeedModel};
 
 /// Functional performance model linear in *time* between its knots: from the origin to the first knot,
 /// from knot to knot, and beyond the last one at its speed.
 ///
-/// Where [`PiecewiseFpm`](super::PiecewiseFpm) needs a speed that rises concavely and then falls, this
-/// model needs only a time that strictly increases with the size, which is what makes the line through
-/// the origin of the speed plot meet the function once. It so follows valleys and steps of the speed,
-/// and a start-up cost `t = c + d / s` exactly.
+/// The model needs only a time that strictly increases with the size, so that a line through the origin
+/// of the speed plot meets the function once. [`PiecewiseFpm`](super::PiecewiseFpm) needs a speed that
+/// rises concavely and then falls. This model follows valleys and steps of the speed, and represents
+/// a start-up cost `t = c + d / s` exactly.
 ///
 /// **Restriction.** Times that do not increase contradict each other. The model goes through a largest
-/// set of measured sizes whose times strictly increase with them; of several such sets, one of small
+/// set of measured sizes with strictly increasing times. Of several such sets it takes one of small
 /// times, because disturbances only make a measurement longer. Averaging the contradicting times
-/// (isotonic regression) would use all points, but drag everything after one long outlier along until
-/// the true times have caught up with it. Every point is kept ([`points`](Self::points)), and a later
-/// one may bring back what is left out.
+/// (isotonic regression) would use all points, but one long outlier would raise the times after it until
+/// the true times have caught up with it.
 ///
-/// **Beyond the last knot** time goes on along the ray from the origin: constant speed, as in the
-/// thesis. The last segment's slope is that of two measurements that may lie close together, and so
-/// mostly noise.
+/// **Beyond the last knot** the speed is constant, as in the thesis. The slope of the last segment would
+/// be mostly noise if its two measurements lie close together.
+///
+/// # Deviations
+/// * **time model**: FuPerMod fits times by an Akima spline (thesis, appendix A.3); here times are linear
+///   between points that increase, because the geometric algorithm needs increasing times.
 ///
 /// # Example
 /// ```
 /// use isochron_hierarchy::model::{PiecewiseTime, Point, SpeedModel};
 ///
-/// let point = |d, t_s| Point { d, t_s, reps: 3, ci_s: 0.0 };
-/// let model = PiecewiseTime::from_points(vec![point(100, 2.0), point(300, 4.0)])?;
+/// let points = [(100, 2.0), (300, 4.0)].map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
+/// let model = PiecewiseTime::from_points(&points)?;
 /// assert_eq!(model.time_s(50.0), 1.0);
 /// assert_eq!(model.time_s(200.0), 3.0);
 /// assert_eq!(model.units_within(3.0), 200.0);
@@ -40,24 +40,22 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// # References
 /// Clarke's thesis, appendix A.3: FuPerMod approximates times. Fredman, "On computing the length of
 /// longest increasing subsequences", Discrete Mathematics 11(1), 1975, for the restriction.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PiecewiseTime {
-    points: Vec<Point>,
     knots: Vec<TimeKnot>,
 }
 
 /// A corner of a piecewise linear time function.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TimeKnot {
     /// Problem size in units.
     pub d: f64,
-    /// Seconds there.
+    /// Time of that size in seconds.
     pub t_s: f64,
 }
 
 impl TimeKnot {
-    /// 0 at the origin.
+    /// Returns the speed in units per second, which is 0 at the origin.
     fn speed(self) -> f64 {
         if self.t_s > 0.0 {
             self.d / self.t_s
@@ -81,53 +79,27 @@ impl From<Knot> for TimeKnot {
 }
 
 impl PiecewiseTime {
-    /// A model without points: speed 0 everywhere.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// A model of these points, in any order; the times of a repeated size are averaged, weighted by
-    /// repetitions.
+    /// repetitions. Without points its speed is 0 everywhere.
     ///
     /// # Errors
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
-    pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
+    pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        let knots = approximate(&points);
-        Ok(Self { points, knots })
+        let means = average_sizes(points);
+        let knots: Vec<TimeKnot> = means.iter().map(|mean| mean.knot.into()).collect();
+        Ok(Self {
+            knots: longest_increasing(&knots),
+        })
     }
 
-    /// Adds a measured point and derives the approximation anew.
-    ///
-    /// # Errors
-    /// As [`from_points`](Self::from_points); the model is then unchanged.
-    pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
-        point.check()?;
-        self.points.push(point);
-        self.knots = approximate(&self.points);
-        Ok(())
-    }
-
-    /// Every point ever added, in the order of addition.
-    #[must_use]
-    pub fn points(&self) -> &[Point] {
-        &self.points
-    }
-
-    /// The corners of the approximation, ascending in size and time; the origin is not among them.
+    /// Returns the corners of the approximation, ascending in size and time, without the origin.
     #[must_use]
     pub fn knots(&self) -> &[TimeKnot] {
         &self.knots
     }
 
-    /// Whether nothing has been measured yet.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
-    }
-
-    /// The corners around the place where there are `right` corners to the left, the origin included.
+    /// Returns the corner before the knot `right`, which may be the origin, and that knot.
     fn around(&self, right: usize) -> (TimeKnot, Option<TimeKnot>) {
         let left = right
             .checked_sub(1)
@@ -169,7 +141,7 @@ impl SpeedModel for PiecewiseTime {
 
     fn speed_derivative(&self, d: f64) -> f64 {
         match self.around_size(d) {
-            // With t = a.t_s + m (d - a.d): (t - d m) / t², and t - d m is the same all along.
+            // With t = a.t_s + m (d - a.d) the slope is (t - d m) / t², and t - d m is constant.
             (a, Some(b)) if a.d > 0.0 => {
                 let t_s = self.time_s(d);
                 (a.t_s - a.d * a.slope_to(b)) / t_s / t_s
@@ -187,28 +159,9 @@ impl SpeedModel for PiecewiseTime {
     }
 }
 
-impl TryFrom<Vec<Point>> for PiecewiseTime {
-    type Error = ModelError;
-
-    fn try_from(points: Vec<Point>) -> Result<Self, ModelError> {
-        Self::from_points(points)
-    }
-}
-
-impl From<PiecewiseTime> for Vec<Point> {
-    fn from(model: PiecewiseTime) -> Self {
-        model.points
-    }
-}
-
-fn approximate(points: &[Point]) -> Vec<TimeKnot> {
-    let means: Vec<TimeKnot> = means(points).iter().map(|mean| mean.knot.into()).collect();
-    increasing(&means)
-}
-
-/// A largest part of `knots`, which ascend in size, whose times strictly increase.
-fn increasing(knots: &[TimeKnot]) -> Vec<TimeKnot> {
-    // The last corner of the part of each length that ends with the least time.
+/// Returns a largest part of `knots` with strictly increasing times. The knots ascend in size.
+fn longest_increasing(knots: &[TimeKnot]) -> Vec<TimeKnot> {
+    // For each length, the last corner of the part that ends with the least time.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(knots.len());
     for (i, knot) in knots.iter().enumerate() {
@@ -230,19 +183,20 @@ mod tests {
     use super::*;
 
     fn model(points: &[(u64, f64)]) -> PiecewiseTime {
-        let point = |&(d, t_s): &(u64, f64)| Point {
-            d,
-            t_s,
-            reps: 1,
-            ci_s: 0.0,
-        };
-        PiecewiseTime::from_points(points.iter().map(point).collect()).expect("valid")
+        let points: Vec<Point> = (points.iter())
+            .map(|&(d, t_s)| Point {
+                d,
+                t_s,
+                reps: 1,
+                ci_s: 0.0,
+            })
+            .collect();
+        PiecewiseTime::from_points(&points).expect("valid")
     }
 
     #[test]
-    fn an_empty_model_fits_nothing() {
-        let model = PiecewiseTime::new();
-        assert!(model.is_empty());
+    fn an_empty_model_completes_nothing() {
+        let model = model(&[]);
         assert_eq!(model.speed(5.0), 0.0);
         assert_eq!(model.time_s(5.0), f64::INFINITY);
         assert_eq!(model.units_within(5.0), 0.0);
@@ -262,7 +216,6 @@ mod tests {
         let model = model(&times);
         let kept: Vec<f64> = model.knots().iter().map(|knot| knot.d).collect();
         assert_eq!(kept, [1.0, 2.0, 4.0, 5.0, 7.0]);
-        assert_eq!(model.points().len(), 7);
         assert_eq!(model.time_s(3.0), 3.0);
     }
 
@@ -282,16 +235,5 @@ mod tests {
         let (d, step) = (15.0, 1e-6);
         let slope = (model.speed(d + step) - model.speed(d - step)) / (2.0 * step);
         assert!((model.speed_derivative(d) / slope - 1.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn only_points_are_serialised() {
-        let model = model(&[(10, 1.0)]);
-        let json = serde_json::to_string(&model).expect("serialises");
-        assert_eq!(json, r#"[{"d":10,"t_s":1.0,"reps":1,"ci_s":0.0}]"#);
-        assert_eq!(
-            serde_json::from_str::<PiecewiseTime>(&json).expect("reads back"),
-            model
-        );
     }
 }

@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use super::ModelError;
 
-/// Seconds that a measurement may have taken. Any clock's times lie far inside; within these bounds no
-/// arithmetic on times, speeds and slopes of speeds overflows or loses its digits.
+/// Range of measured seconds. Any clock's times lie far inside. Within these bounds no arithmetic on
+/// times, speeds and slopes of speeds overflows or loses its digits.
 pub(super) const TIMES_S: RangeInclusive<f64> = 1e-100..=1e100;
 
 /// A measured point of a speed function: `d` units took `t_s` seconds.
 ///
-/// Or, with `reps = 0`, a *floor*: measuring was given up, and the units take at least `t_s`. Models take
-/// a floor for the time of its size as long as their measured points say less; a measured time of that
-/// size replaces it.
+/// With `reps = 0` the point is a *floor*: measuring was given up, and the units take at least `t_s`.
+/// Models use a floor as the time of its size while their measured points predict less. A measured time
+/// of that size replaces the floor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Problem size in computational units.
     pub d: u64,
-    /// Mean time in seconds; with `reps = 0` the least that it can be.
+    /// Mean time in seconds; with `reps = 0` a lower bound of it.
     pub t_s: f64,
-    /// Repetitions that the mean was taken over; 0 if no measurement was finished.
+    /// Number of repetitions averaged; 0 if no measurement was finished.
     pub reps: u32,
     /// Half-width of the confidence interval of the mean, in seconds; 0 if it is not known.
     pub ci_s: f64,
 }
 
 impl Point {
-    /// Speed in units per second: `d / t_s`.
+    /// Returns the speed in units per second: `d / t_s`.
     #[must_use]
     pub fn speed(&self) -> f64 {
         self.d as f64 / self.t_s

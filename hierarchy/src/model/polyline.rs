@@ -1,21 +1,19 @@
-//! Speed as a line through given corners, without any restriction of its shape.
+//! Speed as a line through given corners, of any shape.
 
-use serde::{Deserialize, Serialize};
-
-use super::means::{Mean, means};
-use super::{ModelError, Piece, Point, SpeedModel};
+use super::means::{Mean, average_sizes};
+use super::{ModelError, Point, SpeedModel, SpeedSegment};
 
 /// A corner of a piecewise linear speed function.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Knot {
     /// Problem size in units.
     pub d: f64,
-    /// Speed there in units per second.
+    /// Speed at that size in units per second.
     pub speed: f64,
 }
 
 impl Knot {
-    /// Seconds that this many units take: `d / speed`.
+    /// Returns the seconds of this size: `d / speed`.
     #[must_use]
     pub fn time_s(&self) -> f64 {
         self.d / self.speed
@@ -25,8 +23,8 @@ impl Knot {
         (next.speed - self.speed) / (next.d - self.d)
     }
 
-    /// The speed at `d` on the line through this knot and `other`.
-    pub(super) fn toward(self, other: Self, d: f64) -> f64 {
+    /// Returns the speed at `d` on the line through this knot and `other`.
+    pub(super) fn interpolate_to(self, other: Self, d: f64) -> f64 {
         self.speed + (other.speed - self.speed) * ((d - self.d) / (other.d - self.d))
     }
 }
@@ -34,9 +32,9 @@ impl Knot {
 /// Speed function of any shape, linear between its knots, constant to the left of the first and to the
 /// right of the last.
 ///
-/// The unrestricted sibling of [`PiecewiseFpm`](super::PiecewiseFpm), to replay, plot and compare what
-/// was measured, and the section of a [`Surface`](super::Surface). Its time need not increase: where
-/// the same time is met at several sizes, [`units_within`](SpeedModel::units_within) is the largest.
+/// It is the counterpart of [`PiecewiseFpm`](super::PiecewiseFpm) without restrictions, to replay, plot
+/// and compare measurements, and the section of a [`Surface`](super::Surface). Its time need not
+/// increase: [`units_within`](SpeedModel::units_within) is the largest of several sizes of one time.
 ///
 /// # Example
 /// ```
@@ -53,11 +51,10 @@ impl Knot {
 ///
 /// # References
 /// Clarke's thesis, section 3.2.1, before the shape is restricted.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Knot>", into = "Vec<Knot>")]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Polyline {
     knots: Vec<Knot>,
-    /// The least time at each knot and all to the right of it.
+    /// Entry `i`: the least time at knot `i` and all to the right of it.
     least_s: Vec<f64>,
 }
 
@@ -69,14 +66,14 @@ impl Polyline {
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        Ok(Self::of(&means(points)))
+        Ok(Self::from_means(&average_sizes(points)))
     }
 
     /// The line through these corners; without any, the speed is 0 everywhere.
     ///
     /// # Errors
-    /// [`ModelError::InvalidKnot`] unless sizes are positive and ascend, and speeds are positive, all
-    /// of them finite.
+    /// [`ModelError::InvalidKnot`] unless sizes are positive and ascend, speeds are positive, and all are
+    /// finite.
     pub fn from_knots(knots: Vec<Knot>) -> Result<Self, ModelError> {
         let mut last_d = 0.0;
         for (index, &Knot { d, speed }) in knots.iter().enumerate() {
@@ -90,30 +87,30 @@ impl Polyline {
     }
 
     /// The line through the means of measured sizes.
-    pub(super) fn of(means: &[Mean]) -> Self {
+    pub(super) fn from_means(means: &[Mean]) -> Self {
         Self::through(means.iter().map(|mean| mean.knot).collect())
     }
 
-    /// The line through corners known to be good.
+    /// The line through corners that are known to be valid.
     pub(super) fn through(knots: Vec<Knot>) -> Self {
         let least_s = suffix_minima(knots.iter().map(Knot::time_s));
         Self { knots, least_s }
     }
 
-    /// The corners, ascending in `d`.
+    /// Returns the corners, ascending in `d`.
     #[must_use]
     pub fn knots(&self) -> &[Knot] {
         &self.knots
     }
 
-    /// Whether there are no corners.
+    /// Returns `true` without corners.
     pub(super) fn is_empty(&self) -> bool {
         self.knots.is_empty()
     }
 
-    /// The straight piece whose right end is the knot `right`; beyond the last one the flat end. `None`
-    /// without knots.
-    fn piece(&self, right: usize) -> Option<Piece> {
+    /// Returns the straight segment that ends at the knot `right`, or the constant one beyond the last
+    /// knot. Returns `None` without knots.
+    fn segment_before(&self, right: usize) -> Option<SpeedSegment> {
         let left = right.checked_sub(1).map(|left| self.knots[left]);
         let next = self.knots.get(right).copied();
         let start = left.or(next)?;
@@ -121,7 +118,7 @@ impl Polyline {
             (Some(a), Some(b)) => a.slope_to(b),
             _ => 0.0,
         };
-        Some(Piece {
+        Some(SpeedSegment {
             start: left.map_or(0.0, |knot| knot.d),
             end: next.map_or(f64::INFINITY, |knot| knot.d),
             speed: start.speed,
@@ -131,7 +128,7 @@ impl Polyline {
         })
     }
 
-    /// The knots at or left of `d`, and right of it.
+    /// Returns the last knot at or left of `d`, and the first one right of it.
     pub(super) fn around(&self, d: f64) -> (Option<Knot>, Option<Knot>) {
         let right = self.knots.partition_point(|knot| knot.d <= d);
         let left = right.checked_sub(1).map(|left| self.knots[left]);
@@ -142,7 +139,7 @@ impl Polyline {
 impl SpeedModel for Polyline {
     fn speed(&self, d: f64) -> f64 {
         let right = self.knots.partition_point(|knot| knot.d <= d);
-        self.piece(right).map_or(0.0, |piece| piece.speed(d))
+        (self.segment_before(right)).map_or(0.0, |segment| segment.speed(d))
     }
 
     fn speed_derivative(&self, d: f64) -> f64 {
@@ -153,31 +150,17 @@ impl SpeedModel for Polyline {
     }
 
     fn units_within(&self, t_s: f64) -> f64 {
-        self.piece_within(t_s)
-            .map_or(0.0, |piece| piece.units_within(t_s))
+        self.segment_within(t_s)
+            .map_or(0.0, |segment| segment.units_within(t_s))
     }
 
-    fn piece_within(&self, t_s: f64) -> Option<Piece> {
-        self.piece(self.least_s.partition_point(|&least_s| least_s <= t_s))
-    }
-}
-
-impl TryFrom<Vec<Knot>> for Polyline {
-    type Error = ModelError;
-
-    fn try_from(knots: Vec<Knot>) -> Result<Self, ModelError> {
-        Self::from_knots(knots)
+    fn segment_within(&self, t_s: f64) -> Option<SpeedSegment> {
+        self.segment_before(self.least_s.partition_point(|&least_s| least_s <= t_s))
     }
 }
 
-impl From<Polyline> for Vec<Knot> {
-    fn from(line: Polyline) -> Self {
-        line.knots
-    }
-}
-
-/// The least value at each place and all to the right of it: ascending, so that the last place where
-/// a value is at most `x` is found by bisection.
+/// Returns the least value at each place and all to the right of it. The result ascends, so that
+/// bisection finds the last place with a value of at most `x`.
 pub(super) fn suffix_minima(values: impl DoubleEndedIterator<Item = f64>) -> Vec<f64> {
     let mut least = f64::INFINITY;
     let mut minima: Vec<f64> = values
@@ -213,20 +196,24 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_says_the_same_as_the_line() {
+    fn a_segment_has_the_values_of_the_line() {
         let model = line(&[(10.0, 10.0), (20.0, 5.0), (30.0, 15.0), (40.0, 8.0)]).expect("valid");
         for t_s in [1e-9, 0.5, 1.0, 1.7, 2.0, 3.0, 4.9, 5.0, 1e9] {
-            let piece = model.piece_within(t_s).expect("made of pieces");
-            assert!(piece.holds_time(t_s), "{t_s}: {piece:?}");
-            let d = piece.units_within(t_s);
+            let segment = model.segment_within(t_s).expect("piecewise linear");
+            assert!(segment.holds_time(t_s), "{t_s}: {segment:?}");
+            let d = segment.units_within(t_s);
             assert_eq!(d, model.units_within(t_s));
-            for d in [d, piece.start, piece.start.midpoint(d)] {
-                assert!(d == piece.end || piece.holds(d), "{d}: {piece:?}");
-                assert!((piece.time_s(d) - model.time_s(d)).abs() <= 1e-12 * model.time_s(d));
+            for d in [d, segment.start, segment.start.midpoint(d)] {
+                assert!(
+                    d == segment.end || segment.holds_size(d),
+                    "{d}: {segment:?}"
+                );
+                assert!((segment.time_s(d) - model.time_s(d)).abs() <= 1e-12 * model.time_s(d));
             }
         }
-        assert_eq!(Polyline::default().piece_within(1.0), None);
-        assert!(!Piece::NONE.holds(0.0) && !Piece::NONE.holds_time(0.0));
+        assert_eq!(Polyline::default().segment_within(1.0), None);
+        let none = SpeedSegment::NONE;
+        assert!(!none.holds_size(0.0) && !none.holds_time(0.0));
     }
 
     #[test]
@@ -243,7 +230,5 @@ mod tests {
                 Err(ModelError::InvalidKnot { index: i, .. }) if i == index
             ));
         }
-        let json = r#"[{"d":2.0,"speed":1.0},{"d":1.0,"speed":1.0}]"#;
-        assert!(serde_json::from_str::<Polyline>(json).is_err());
     }
 }

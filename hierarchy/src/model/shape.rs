@@ -6,25 +6,26 @@ use super::Knot;
 /// falling after it.
 ///
 /// `points` are in ascending order of `d`, each `d` once. The four rules, in order:
-/// 1. the peak is the point of highest speed (the first of several);
-/// 2. up to the peak, a point slower than the one before it goes;
-/// 3. up to the peak, a point after which the slope grows goes, and the one before it is looked at
-///    again;
-/// 4. after the peak, a point faster than the one before it counts as just as fast.
+/// 1. The peak is the point of highest speed (the first of several).
+/// 2. Up to the peak, a point slower than the one before it is removed.
+/// 3. Up to the peak, a point after which the slope grows is removed, and the one before it is tested
+///    again.
+/// 4. After the peak, a point faster than the one before it gets the speed of that one.
 ///
-/// **Rule 4 is milder than the thesis**, where such a point goes. On a plateau any point may be a
-/// little faster than the one before it; were the last of them to go, the speed would seem to fall from
-/// the middle of the plateau on, where a cliff begins at its end.
-///
-/// **One condition is added to rule 3.** The function is extended to the left by a constant, not
-/// towards the origin, so concavity between points does not yet keep `t(d) = d / s(d)` increasing: a
-/// first point that took as long as a larger one (start-up cost, noise) would let a line through the
-/// origin meet the function twice. The slope before the first point is therefore that of the ray from
-/// the origin, which amounts to dropping a first point whose time is not below the next point's.
+/// # Deviations
+/// * **shape restrictions, first point**: the thesis tests the slope only from the second point on
+///   (section 3.2.1); here a first point is removed unless its time is below the next point's, because
+///   `t(d)` would not increase. The function is constant to the left of the first point, so that
+///   concavity between points is not enough: after start-up cost or noise a line through the origin
+///   could meet it twice.
+/// * **shape restrictions, after the peak**: the thesis removes a point faster than the one before it
+///   (section 3.2.1); here it counts as equally fast, because a plateau would lose its edge. Any point
+///   of a plateau may be a little faster than the one before. Without the last one the speed would seem
+///   to fall from the middle of the plateau to the cliff at its end.
 ///
 /// # References
 /// Clarke's thesis, section 3.2.1.
-pub(super) fn restrict(points: &[Knot]) -> Vec<Knot> {
+pub(super) fn restrict_shape(points: &[Knot]) -> Vec<Knot> {
     let mut peak = 0;
     for (i, point) in points.iter().enumerate() {
         if point.speed > points[peak].speed {
@@ -53,7 +54,8 @@ pub(super) fn restrict(points: &[Knot]) -> Vec<Knot> {
     knots
 }
 
-/// Whether the last of `knots` lies below the line from its predecessor to `next`.
+/// Returns `true` if the last of `knots` lies below the line from its predecessor to `next`. The
+/// predecessor of a first knot is the origin.
 fn breaks_concavity(knots: &[Knot], next: Knot) -> bool {
     match knots {
         [] => false,
@@ -68,7 +70,9 @@ mod tests {
 
     fn restricted(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let knots: Vec<Knot> = points.iter().map(|&(d, speed)| Knot { d, speed }).collect();
-        restrict(&knots).iter().map(|k| (k.d, k.speed)).collect()
+        (restrict_shape(&knots).iter())
+            .map(|k| (k.d, k.speed))
+            .collect()
     }
 
     #[test]

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-use super::text::{fields, read_lines, read_number, read_precision, write_headers};
+use super::text::{read_lines, read_number, read_precision, split_fields, write_headers};
 use super::{ModelError, SurfacePoint};
 
-/// The value of the `format` header that this version writes, and the only one it reads.
-pub const FORMAT: &str = "isochron-surface 1";
+/// The value of the `format` header that this version writes, and the only one that it reads.
+const FORMAT: &str = "isochron-surface 1";
 
 /// A surface file: header comments and the points of one [`Surface`](super::Surface).
 ///
@@ -20,8 +18,8 @@ pub const FORMAT: &str = "isochron-surface 1";
 /// 16 8 0.025
 /// ```
 ///
-/// Each line holds `m n t [reps [ci]]`: height and width in blocks, seconds, repetitions (1 if left
-/// out), half-width of the confidence interval in seconds (0 if left out), in any order; a point may
+/// Each line holds `m n t [reps [ci]]`: height and width in blocks, seconds, repetitions (1 by default),
+/// half-width of the confidence interval in seconds (0 by default). The points are in any order and may
 /// repeat. Comments, headers and line ends are those of a [points file](super::ModelFile). The `format`
 /// header must stand above the points, because `d t reps` could be read as `m n t`.
 /// [`parse`](Self::parse) reads and [`Display`](fmt::Display) writes.
@@ -34,10 +32,10 @@ pub const FORMAT: &str = "isochron-surface 1";
 /// assert_eq!(Surface::from_points(file.points)?.speed(16.0, 6.0), 128.0);
 /// # Ok::<(), isochron_hierarchy::model::ModelError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SurfaceFile {
-    /// Header comments other than `format`. A key holds no colon and neither holds a line break;
-    /// white space around them is not kept.
+    /// Header comments other than `format`. A key contains no colon, and neither key nor value a line
+    /// break. White space around them is not kept.
     pub headers: BTreeMap<String, String>,
     /// The points.
     pub points: Vec<SurfacePoint>,
@@ -48,8 +46,8 @@ impl SurfaceFile {
     ///
     /// # Errors
     /// [`ModelError::Syntax`] with the line and the reason: points without the `format` header above,
-    /// a format or version that is not [`FORMAT`], a line that is not three to five numbers, a point
-    /// without a usable speed or confidence interval, or a carriage return inside a line.
+    /// another format or version, a line that is not three to five numbers, a point without a usable
+    /// speed or confidence interval, or a carriage return inside a line.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let mut points = Vec::new();
         let headers = read_lines(text, FORMAT, |headers, content| {
@@ -77,7 +75,7 @@ impl fmt::Display for SurfaceFile {
             ci_s,
         } in &self.points
         {
-            // Debug, because it keeps very small times short and reads back to the same number.
+            // Debug keeps very small times short and reads back to the same number.
             writeln!(f, "{m} {n} {t_s:?} {reps} {ci_s:?}")?;
         }
         Ok(())
@@ -86,7 +84,7 @@ impl fmt::Display for SurfaceFile {
 
 /// Reads `m n t [reps [ci]]`.
 fn read_point(numbers: &str) -> Result<SurfacePoint, String> {
-    let fields = fields(numbers, 3, "m n t [reps [ci]]")?;
+    let fields = split_fields(numbers, 3, "m n t [reps [ci]]")?;
     let m = read_number("m", fields[0], "a whole number of blocks")?;
     let n = read_number("n", fields[1], "a whole number of blocks")?;
     let t_s = read_number("t", fields[2], "seconds")?;

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::{ModelError, Point};
 
-/// The value of the `format` header that this version writes, and the only one it reads.
-pub const FORMAT: &str = "isochron-points 1";
+/// The value of the `format` header that this version writes, and the only one that it reads.
+const FORMAT: &str = "isochron-points 1";
 
-/// The key of the header that [`FORMAT`] stands in.
+/// The key of the header that holds [`FORMAT`].
 const FORMAT_KEY: &str = "format";
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -24,14 +22,16 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// 200 0.025
 /// ```
 ///
-/// Each line holds `d t [reps [ci]]`: units, seconds, repetitions (1 if left out; 0 if measuring
-/// was given up after `t`, which is then the least that `d` takes), half-width of the confidence
-/// interval in seconds (0 if left out); `d` never falls, and repeats where one size was
-/// measured several times. A line `# key: value` is a header, any other text after `#` is ignored, as
-/// are empty lines. The points are laid out as FuPerMod writes them, so a file without a `format`
-/// header is read as well. Lines end with a line feed or with carriage return and line feed; a byte
-/// order mark at the start is skipped. Of several headers with one key the last counts. A text without
-/// points is a file without points, which [`Fit::model`](super::Fit::model) then refuses.
+/// Each line holds `d t [reps [ci]]`: units, seconds, repetitions (1 by default), half-width of the
+/// confidence interval in seconds (0 by default). With 0 repetitions measuring was given up after `t`,
+/// which is then a lower bound. `d` never falls, and repeats if a size was measured several times.
+///
+/// A line `# key: value` is a header; of several with one key the last counts. Other text after `#` and
+/// empty lines are ignored. FuPerMod writes points in the same way, so that a file without a `format`
+/// header is read as well. Lines end with a line feed, or with carriage return and line feed. A byte order
+/// mark at the start is skipped. A text without points is read; [`Fit::model`](super::Fit::model) then
+/// refuses it.
+///
 /// [`parse`](Self::parse) reads and [`Display`](fmt::Display) writes.
 ///
 /// # Example
@@ -43,10 +43,10 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// assert_eq!(file.to_string(), "# format: isochron-points 1\n# device: gpu0\n100 0.5 3 0.01\n");
 /// # Ok::<(), isochron_hierarchy::model::ModelError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelFile {
-    /// Header comments other than `format`. A key holds no colon and neither holds a line break;
-    /// white space around them is not kept.
+    /// Header comments other than `format`. A key contains no colon, and neither key nor value a line
+    /// break. White space around them is not kept.
     pub headers: BTreeMap<String, String>,
     /// The points; written in ascending order of `d`.
     pub points: Vec<Point>,
@@ -56,9 +56,9 @@ impl ModelFile {
     /// Reads a points file.
     ///
     /// # Errors
-    /// [`ModelError::Syntax`] with the line and the reason: a format or version that is not
-    /// [`FORMAT`], a line that is not two to four numbers, a point without a usable speed or confidence
-    /// interval, a `d` below the line before it, or a carriage return inside a line.
+    /// [`ModelError::Syntax`] with the line and the reason: another format or version, a line that is not
+    /// two to four numbers, a point without a usable speed or confidence interval, a `d` below that of the
+    /// line before, or a carriage return inside a line.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let mut points: Vec<Point> = Vec::new();
         let headers = read_lines(text, FORMAT, |_, content| {
@@ -87,7 +87,7 @@ impl fmt::Display for ModelFile {
         let mut points = self.points.clone();
         points.sort_by_key(|point| point.d);
         for Point { d, t_s, reps, ci_s } in points {
-            // Debug, because it keeps very small times short and reads back to the same number.
+            // Debug keeps very small times short and reads back to the same number.
             writeln!(f, "{d} {t_s:?} {reps} {ci_s:?}")?;
         }
         Ok(())
@@ -97,14 +97,14 @@ impl fmt::Display for ModelFile {
 /// The header comments of a text.
 #[derive(Default)]
 pub(super) struct Headers {
-    /// Those other than `format`.
+    /// The headers other than `format`.
     pub values: BTreeMap<String, String>,
-    /// Whether the format has been named.
+    /// `true` if there was a `format` header.
     pub has_format: bool,
 }
 
-/// Reads a text of this format line by line. Lines that are neither empty nor comments are left to
-/// `read_point`, which is also told the headers above.
+/// Reads a text of this format line by line. `read_point` reads the lines that are neither empty nor
+/// comments, given the headers above.
 ///
 /// # Errors
 /// [`ModelError::Syntax`].
@@ -114,11 +114,10 @@ pub(super) fn read_lines(
     mut read_point: impl FnMut(&Headers, &str) -> Result<(), String>,
 ) -> Result<Headers, ModelError> {
     let mut headers = Headers::default();
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    for (index, content) in text.lines().enumerate() {
-        let content = content.trim();
+    let lines = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).lines();
+    for (index, content) in lines.map(str::trim).enumerate() {
         let read = if content.contains('\r') {
-            // Read as white space, it would make one point of two lines that only it separates.
+            // Read as white space, it would join two lines into one point.
             Err("carriage return without line feed".to_owned())
         } else if let Some(comment) = content.strip_prefix('#') {
             headers.read_comment(format, comment)
@@ -167,11 +166,11 @@ pub(super) fn write_headers(
     Ok(())
 }
 
-/// The fields of a line, of which there must be `required` to `required + 2`.
+/// Splits a line into fields. There must be `required` to `required + 2`.
 ///
 /// # Errors
-/// The reason, which names what is `expected`.
-pub(super) fn fields<'a>(
+/// The reason, with the `expected` fields.
+pub(super) fn split_fields<'a>(
     numbers: &'a str,
     required: usize,
     expected: &str,
@@ -187,10 +186,10 @@ pub(super) fn fields<'a>(
     }
 }
 
-/// Repetitions and confidence interval in seconds, from what stands after the time.
+/// Reads repetitions and confidence interval in seconds from the fields after the time.
 ///
 /// # Errors
-/// The reason, which names the field.
+/// The reason, with the name of the field.
 pub(super) fn read_precision(fields: &[&str]) -> Result<(u32, f64), String> {
     let reps = fields
         .first()
@@ -203,7 +202,7 @@ pub(super) fn read_precision(fields: &[&str]) -> Result<(u32, f64), String> {
 
 /// Reads `d t [reps [ci]]`.
 fn read_point(numbers: &str) -> Result<Point, String> {
-    let fields = fields(numbers, 2, "d t [reps [ci]]")?;
+    let fields = split_fields(numbers, 2, "d t [reps [ci]]")?;
     let d = read_number("d", fields[0], "a whole number of units")?;
     let t_s = read_number("t", fields[1], "seconds")?;
     let (reps, ci_s) = read_precision(&fields[2..])?;

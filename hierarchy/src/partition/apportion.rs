@@ -9,42 +9,43 @@ use super::even;
 /// Divides `total` whole units in proportion to `weights` so that `max_i units_i / weights_i` is
 /// minimal.
 ///
-/// With speeds as weights that ratio is a part's time, and the slowest part is the one that everyone
-/// waits for: each part gets the floor of its exact share `total · w_i / Σw`, and each unit that is
-/// left goes to the part whose ratio `(units_i + 1) / w_i` is least, ties to the larger weight and
-/// then to the lower index. This is Jefferson's method of apportionment. The method of largest
-/// remainders keeps each part nearest to its exact share instead, but may round up a part so slow
-/// that one unit more makes it the last to finish by far.
+/// With speeds as weights that ratio is a part's time, and all wait for the slowest part. Each part gets
+/// the floor of its exact share `total · w_i / Σw`. Each unit left goes to the part whose ratio
+/// `(units_i + 1) / w_i` is least; ties go to the larger weight, then to the lower index. This is
+/// Jefferson's method of apportionment. The method of largest remainders keeps each part nearest to its
+/// exact share instead. It may round up a slow part that finishes last by far with one unit more.
 ///
-/// A weight that is zero, negative or not finite gets nothing; if every weight is so, the parts are
+/// A weight that is zero, negative or not finite gets nothing. If all weights are, the parts are
 /// [`even`]. Without weights the result is empty.
 ///
 /// # Example
 /// ```
 /// use isochron_hierarchy::partition::apportion;
 ///
-/// // 9.1 and 0.9 units would be exact: rounding the slow part up would make it the last by far.
+/// // 9.1 and 0.9 units would be exact. Rounding the slow part up would make it the last by 11 %.
 /// assert_eq!(apportion(10, &[91.0, 9.0]), [10, 0]);
 /// ```
 ///
 /// # References
 /// Balinski and Young, *Fair Representation*, 1982 (Jefferson's method). Clarke's thesis, section 4.1,
-/// rounds otherwise; see [`gpa`](super::gpa()).
+/// rounds in another way; see [`gpa`](super::gpa()).
 #[must_use]
 pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
-    let usable = |w: f64| if w.is_finite() && w > 0.0 { w } else { 0.0 };
-    let largest = weights.iter().copied().map(usable).fold(0.0, f64::max);
+    let usable: Vec<f64> = (weights.iter())
+        .map(|&w| if w.is_finite() && w > 0.0 { w } else { 0.0 })
+        .collect();
+    let largest = usable.iter().copied().fold(0.0, f64::max);
     if largest == 0.0 {
         return even(weights.len(), total);
     }
     // Relative to the largest weight, the sum cannot overflow.
-    let relative: Vec<f64> = weights.iter().map(|&w| usable(w) / largest).collect();
-    let sum: f64 = relative.iter().sum();
-    let shares: Vec<f64> = relative.iter().map(|w| total as f64 * (w / sum)).collect();
-    let (units, _) = complete(floors(total, &shares), total, |i, units| {
-        let weight = usable(weights[i]);
-        if weight > 0.0 {
-            units as f64 / weight
+    let sum: f64 = usable.iter().map(|w| w / largest).sum();
+    let shares: Vec<f64> = (usable.iter())
+        .map(|w| total as f64 * (w / largest / sum))
+        .collect();
+    let (units, _) = give_rest(round_down(total, &shares), total, |i, units| {
+        if usable[i] > 0.0 {
+            units as f64 / usable[i]
         } else {
             f64::NAN
         }
@@ -52,33 +53,28 @@ pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     units
 }
 
-/// Rounds `shares`, which sum to about `total`, down to whole units whose sum is at most `total`.
-pub(super) fn floors(total: u64, shares: &[f64]) -> Vec<u64> {
-    let mut left = total;
-    let floor = |&share: &f64| {
-        let units = floor(share).min(left);
-        left -= units;
-        units
-    };
-    shares.iter().map(floor).collect()
-}
-
-/// Rounds a share down.
+/// Rounds `shares`, which sum to about `total`, down to whole units that sum to at most `total`.
 ///
-/// A share that arithmetic has lifted just above a whole number would take a unit that is not its own.
-/// Rounding one down too far costs nothing: the unit comes back when the rest is given out.
-fn floor(share: f64) -> u64 {
+/// A guard lowers each share first: rounding errors may have lifted it just above a whole number, and it
+/// would take a unit of another part. A unit that the guard takes comes back from [`give_rest`].
+pub(super) fn round_down(total: u64, shares: &[f64]) -> Vec<u64> {
     const GUARD: f64 = 1.0 - 8.0 * f64::EPSILON;
-    (share * GUARD).floor() as u64
+    let mut left = total;
+    (shares.iter())
+        .map(|share| {
+            let units = ((share * GUARD).floor() as u64).min(left);
+            left -= units;
+            units
+        })
+        .collect()
 }
 
 /// Gives out, one by one, the units that `units` lacks of `total`, each to the part whose
-/// `time(part, its units + 1)` is least; a part whose time is not a number gets none. Returns the units
-/// and their times.
+/// `time(part, its units + 1)` is least. Returns the units and their times.
 ///
-/// Ties go to the part with more units, which is the faster one, then to the lower index. Takes
-/// `O(p + left · log left)` for `left` units that are lacking.
-pub(super) fn complete(
+/// A part whose time is NaN gets none. Ties go to the part with more units, which is the faster one,
+/// then to the lower index. The cost is `O(p + left · log left)` for `left` lacking units.
+pub(super) fn give_rest(
     mut units: Vec<u64>,
     total: u64,
     time: impl Fn(usize, u64) -> f64,
@@ -89,13 +85,16 @@ pub(super) fn complete(
     for (index, &units) in units.iter().enumerate() {
         left = left.saturating_sub(units);
         times.push(time(index, units));
-        let units = units.saturating_add(1);
-        let time = time(index, units);
-        if !time.is_nan() {
-            queue.push(Entry { time, units, index });
+        let next = QueuedPart {
+            time: time(index, units.saturating_add(1)),
+            units: units.saturating_add(1),
+            index,
+        };
+        if !next.time.is_nan() {
+            queue.push(next);
         }
     }
-    // Were each of the first `left` parts to get one, nobody else would; so nobody else gets any.
+    // Only the first `left` parts of the queue can get a unit.
     let candidates = usize::try_from(left).unwrap_or(usize::MAX);
     if candidates < queue.len() {
         queue.select_nth_unstable(candidates);
@@ -117,16 +116,16 @@ pub(super) fn complete(
     (units, times)
 }
 
-/// A part in the queue for the next unit; the smallest entry is served first.
-struct Entry {
-    /// Its units with that one.
+/// A part in the queue for the next unit; the smallest is served first.
+struct QueuedPart {
+    /// Its units with the next one.
     units: u64,
-    /// Its time with them.
+    /// Its time with these units.
     time: f64,
     index: usize,
 }
 
-impl Ord for Entry {
+impl Ord for QueuedPart {
     fn cmp(&self, other: &Self) -> Ordering {
         self.time
             .total_cmp(&other.time)
@@ -135,19 +134,19 @@ impl Ord for Entry {
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for QueuedPart {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Entry {
+impl PartialEq for QueuedPart {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Entry {}
+impl Eq for QueuedPart {}
 
 #[cfg(test)]
 mod tests {

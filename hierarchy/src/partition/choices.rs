@@ -1,16 +1,16 @@
-//! What each device may take: the sizes of a time function that its limits allow.
+//! The possible sizes of each device: those of its time function that its limits allow.
 
 use super::limits::check_capacity;
 use super::{Limits, PartitionError};
 use crate::model::TimeFunction;
 
-/// Bytes that the sums of one computation may take.
+/// Largest number of bytes for the sums of one computation.
 pub(super) const MAX_BYTES: u128 = 1 << 29;
 
-/// A possible size and its time. Idleness, size 0 in 0 s, is possible everywhere and never listed.
+/// A possible size and its time. Idleness, size 0 in 0 s, is always possible and never listed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Choice {
-    /// In multiples of [`Problem::unit`].
+    /// Size in multiples of [`SizeProblem::unit`].
     pub size: u64,
     pub time_s: f64,
 }
@@ -18,81 +18,88 @@ pub(super) struct Choice {
 /// The choices of one device.
 #[derive(Debug)]
 pub(super) struct Choices {
-    /// By ascending time, then descending size.
+    /// All choices, by ascending time, then descending size.
     by_time: Vec<Choice>,
-    /// The largest size among the first choices, this one included.
+    /// Entry `i`: the largest size of the choices up to `i`.
     most: Vec<u64>,
-    /// The greatest common divisor of the first choices' sizes, this one included.
+    /// Entry `i`: the greatest common divisor of the sizes of the choices up to `i`.
     divisor: Vec<u64>,
 }
 
 impl Choices {
     pub fn new(mut choices: Vec<Choice>) -> Self {
         choices.sort_unstable_by(|a, b| a.time_s.total_cmp(&b.time_s).then(b.size.cmp(&a.size)));
-        let running = |join: fn(u64, u64) -> u64| {
-            let next = move |so_far: &mut u64, choice: &Choice| {
-                *so_far = join(*so_far, choice.size);
-                Some(*so_far)
-            };
-            choices.iter().scan(0, next).collect()
-        };
         Self {
-            most: running(u64::max),
-            divisor: running(gcd),
+            most: accumulate_sizes(&choices, u64::max),
+            divisor: accumulate_sizes(&choices, gcd),
             by_time: choices,
         }
     }
 
-    /// All choices, by ascending time.
+    /// Returns all choices, by ascending time.
     pub fn all(&self) -> &[Choice] {
         &self.by_time
     }
 
-    /// The choices that take at most `time_s`.
+    /// Returns the choices that take at most `time_s`.
     pub fn within(&self, time_s: f64) -> &[Choice] {
-        &self.by_time[..self
-            .by_time
-            .partition_point(|choice| choice.time_s <= time_s)]
+        let n = (self.by_time).partition_point(|choice| choice.time_s <= time_s);
+        &self.by_time[..n]
     }
 
-    /// The largest size within the first `n` choices; 0 without any.
-    pub fn most_of(&self, n: usize) -> u64 {
+    /// Returns the largest size; 0 without choices.
+    pub fn largest_size(&self) -> u64 {
+        self.largest_of_first(self.by_time.len())
+    }
+
+    /// Returns the largest size of the first `n` choices; 0 if `n` is 0.
+    pub fn largest_of_first(&self, n: usize) -> u64 {
         n.checked_sub(1).map_or(0, |last| self.most[last])
     }
 
-    /// The size threshold `σ(time_s)`: the largest size that takes at most `time_s`.
-    pub fn most_within(&self, time_s: f64) -> u64 {
-        self.most_of(self.within(time_s).len())
+    /// Returns the size threshold `σ(time_s)`: the largest size that takes at most `time_s`.
+    pub fn largest_within(&self, time_s: f64) -> u64 {
+        self.largest_of_first(self.within(time_s).len())
     }
 
-    /// The greatest common divisor of the sizes that take at most `time_s`; 0 without any.
+    /// Returns the greatest common divisor of the sizes that take at most `time_s`; 0 without any.
     pub fn divisor_within(&self, time_s: f64) -> u64 {
         let within = self.within(time_s).len();
         within.checked_sub(1).map_or(0, |last| self.divisor[last])
     }
 
-    /// Seconds that `size` takes: a table to look it up in, ascending in size.
-    pub fn by_size(&self) -> Vec<Choice> {
+    /// Returns all choices, ascending in size.
+    pub fn sort_by_size(&self) -> Vec<Choice> {
         let mut choices = self.by_time.clone();
         choices.sort_unstable_by_key(|choice| choice.size);
         choices
     }
 }
 
-/// A division to be made, in the largest unit that all sizes are multiples of.
+/// Joins the sizes from the first choice on, and returns the intermediate results.
+fn accumulate_sizes(choices: &[Choice], join: fn(u64, u64) -> u64) -> Vec<u64> {
+    (choices.iter())
+        .scan(0, |so_far, choice| {
+            *so_far = join(*so_far, choice.size);
+            Some(*so_far)
+        })
+        .collect()
+}
+
+/// An amount to divide and the possible sizes, in the greatest unit that divides all sizes.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct SizeProblem {
     /// Greatest common divisor of all possible sizes.
     pub unit: u64,
-    /// What is to be divided, in that unit, rounded down.
+    /// The amount to divide, in that unit, rounded down.
     pub target: u64,
-    /// Whether nothing was lost by the rounding.
+    /// `true` if the rounding lost nothing.
     pub exact: bool,
-    /// What each device may take.
+    /// The choices of each device.
     pub devices: Vec<Choices>,
 }
 
-impl Problem {
+impl SizeProblem {
     /// The problem of dividing `total` units among `copies` of these devices.
     ///
     /// # Errors
@@ -104,31 +111,24 @@ impl Problem {
         total: u64,
     ) -> Result<Self, PartitionError> {
         check_capacity(functions, limits, copies, total)?;
-        Ok(Self::unchecked(functions, limits, total))
-    }
-
-    /// The same without asking whether the devices can take as much.
-    pub fn unchecked(functions: &[TimeFunction], limits: &[Limits], total: u64) -> Self {
-        let mut devices: Vec<Vec<Choice>> = functions
-            .iter()
-            .zip(limits)
-            .map(|(function, limits)| allowed(function, limits, total))
+        let mut devices: Vec<Vec<Choice>> = (functions.iter().zip(limits))
+            .map(|(function, limits)| allowed_choices(function, limits, total))
             .collect();
         let sizes = devices.iter().flatten().map(|choice| choice.size);
         let unit = sizes.fold(0, gcd).max(1);
         for choice in devices.iter_mut().flatten() {
             choice.size /= unit;
         }
-        Self {
+        Ok(Self {
             unit,
             target: total / unit,
             exact: total.is_multiple_of(unit),
             devices: devices.into_iter().map(Choices::new).collect(),
-        }
+        })
     }
 }
 
-/// Refuses `copies` identical devices or nodes of which each takes so many bytes.
+/// Refuses `copies` identical devices or nodes of `bytes_each` bytes.
 ///
 /// # Errors
 /// [`PartitionError::TooLarge`] for more than [`MAX_BYTES`].
@@ -141,8 +141,8 @@ pub(super) fn check_copies(copies: usize, bytes_each: u128) -> Result<(), Partit
     Ok(())
 }
 
-/// The points that the limits and the whole amount leave.
-fn allowed(function: &TimeFunction, limits: &Limits, total: u64) -> Vec<Choice> {
+/// Returns the points that the limits allow and that do not exceed `total`.
+fn allowed_choices(function: &TimeFunction, limits: &Limits, total: u64) -> Vec<Choice> {
     let max = total.min(limits.max_units());
     let points = function.points().iter();
     points
@@ -152,9 +152,8 @@ fn allowed(function: &TimeFunction, limits: &Limits, total: u64) -> Vec<Choice> 
         .collect()
 }
 
-/// Greatest common divisor; 0 has all divisors.
-pub(super) fn gcd(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
+/// Returns the greatest common divisor; 0 has all divisors.
+pub(super) fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b > 0 {
         (a, b) = (b, a % b);
     }

@@ -1,28 +1,26 @@
-//! The line of equal time: the optimum in real numbers that the partitioners round.
+//! The line of equal time: the real-valued optimum that the partitioners round.
 
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-
 use super::PartitionError;
-use super::devices::Devices;
+use super::segment_cache::SegmentCache;
 use crate::model::SpeedModel;
 
-/// A division into real-valued shares that all take equally long.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// A division into real-valued shares of equal time.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct EqualTime {
-    /// Seconds that every share takes.
+    /// Seconds of every share.
     pub time_s: f64,
     /// Units of each device.
     pub shares: Vec<f64>,
 }
 
 /// Divides `total` units into real-valued shares of equal time, `t_1(x_1) = … = t_p(x_p)` with
-/// `Σ x_i = total`, to machine precision: the line through the origin of the speed plot that gives
-/// out just `total` units.
+/// `Σ x_i = total`, to machine precision. This is the line through the origin of the speed plot that
+/// gives out `total` units.
 ///
-/// No whole division can finish before `time_s`, and [`gpa`](super::gpa()) finishes within one unit's
-/// time of it.
+/// No division into whole units finishes before `time_s`, and [`gpa`](super::gpa()) finishes at most
+/// one unit's time later.
 ///
 /// # Errors
 /// [`PartitionError::NoDevices`] if there are units and no models;
@@ -45,7 +43,7 @@ pub struct EqualTime {
 /// # References
 /// Clarke's thesis, section 4.1, equations 4.1 to 4.4.
 pub fn continuous(models: &[&dyn SpeedModel], total: u64) -> Result<EqualTime, PartitionError> {
-    // Less than this is lost in adding the shares up.
+    // Adding the shares up loses less than this.
     const PRECISION: f64 = 4.0 * f64::EPSILON;
     if total == 0 {
         return Ok(EqualTime {
@@ -55,7 +53,7 @@ pub fn continuous(models: &[&dyn SpeedModel], total: u64) -> Result<EqualTime, P
     }
     let units = total as f64;
     let goal = units * (1.0 - PRECISION)..=units * (1.0 + PRECISION);
-    let line = Line::find(models, total, goal)?;
+    let line = EqualTimeLine::find(models, total, goal)?;
     Ok(EqualTime {
         time_s: line.time_s,
         shares: line.shares,
@@ -63,18 +61,18 @@ pub fn continuous(models: &[&dyn SpeedModel], total: u64) -> Result<EqualTime, P
 }
 
 /// A line through the origin of the speed plot.
-pub(super) struct Line<'a> {
-    pub devices: Devices<'a>,
+pub(super) struct EqualTimeLine<'a> {
+    pub devices: SegmentCache<'a>,
     pub time_s: f64,
-    /// Where it meets the speed functions.
+    /// Sizes at which the line meets the speed functions.
     pub shares: Vec<f64>,
-    /// The relative growth of their sum for a relative growth of the time.
+    /// Relative growth of the shares' sum for a relative growth of the time.
     pub elasticity: f64,
 }
 
-impl<'a> Line<'a> {
-    /// The line that gives out a number of units within `goal`; or, where the number jumps across
-    /// `goal` from one representable time to the next, shares between the two lines that sum to
+impl<'a> EqualTimeLine<'a> {
+    /// Finds the line that gives out a number of units within `goal`. If the number jumps across `goal`
+    /// from one representable time to the next, the shares lie between the two lines and sum to
     /// `total`.
     ///
     /// `total` must not be 0, and `goal` must contain a positive number.
@@ -86,48 +84,48 @@ impl<'a> Line<'a> {
         if models.is_empty() {
             return Err(PartitionError::NoDevices { total });
         }
-        let mut search = Search::new(models, total as f64, goal);
-        Ok(match search.run()? {
-            End::Within(time_s) => Self {
+        let mut search = LineSearch::new(models, total as f64, goal);
+        Ok(match search.find_time()? {
+            Found::Within(time_s) => Self {
                 time_s,
                 elasticity: search.elasticity(),
                 shares: search.shares,
                 devices: search.devices,
             },
-            End::Jump => search.between(),
+            Found::Jump => search.interpolate_jump(),
         })
     }
 }
 
-/// How the units that a line gives out compare with the goal.
-enum Verdict {
+/// The number of units that a line gives out, compared with the goal.
+enum Given {
     TooFew,
     Within,
     TooMany,
 }
 
-/// How a search ends.
-enum End {
-    /// At this time.
+/// The result of a search.
+enum Found {
+    /// A line within the goal, of this time.
     Within(f64),
-    /// Between two neighbouring numbers.
+    /// Two lines of neighbouring times, on either side of the goal.
     Jump,
 }
 
-/// A search for the time `T` at which `N(T) = Σ x_i(T)`, the units that fit into `T`, comes within the
-/// goal. `N` does not decrease, and is nearly a straight line where speeds change little.
-struct Search<'a> {
-    devices: Devices<'a>,
+/// A search for the time `T` at which `N(T) = Σ x_i(T)`, the units completed within `T`, meets the goal.
+/// `N` does not decrease, and is nearly a straight line if speeds change little.
+struct LineSearch<'a> {
+    devices: SegmentCache<'a>,
     total: f64,
     goal: RangeInclusive<f64>,
-    start: Start,
-    /// The line evaluated last.
+    start: SearchStart,
+    /// Shares of the line evaluated last.
     shares: Vec<f64>,
     /// The two points `(T, N(T))` closest to the goal, the closer one last.
     points: [(f64, f64); 2],
-    /// `N` is below the goal here...
+    /// Largest known time at which `N` is below the goal.
     low_s: f64,
-    /// ... and above it here.
+    /// Smallest known time at which `N` is above the goal.
     high_s: f64,
     /// The bracket's width before the last evaluation.
     width: u64,
@@ -135,13 +133,13 @@ struct Search<'a> {
     slow: u8,
 }
 
-impl<'a> Search<'a> {
+impl<'a> LineSearch<'a> {
     fn new(models: &'a [&'a dyn SpeedModel], total: f64, goal: RangeInclusive<f64>) -> Self {
         Self {
-            devices: Devices::new(models),
+            devices: SegmentCache::new(models),
             total,
             goal,
-            start: Start::of(models, total),
+            start: SearchStart::estimate(models, total),
             shares: vec![0.0; models.len()],
             points: [(f64::NAN, f64::NAN); 2],
             low_s: 0.0,
@@ -151,55 +149,60 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn run(&mut self) -> Result<End, PartitionError> {
+    fn find_time(&mut self) -> Result<Found, PartitionError> {
         let mut time_s = self.start.time_s;
-        let mut verdict = self.evaluate(time_s);
+        let mut given = self.evaluate_line(time_s);
         self.check_models()?;
-        // A point where the tangent that is expected here meets the axis.
+        // The point at which the expected tangent meets the axis.
         self.points[0] = (time_s * (1.0 - 1.0 / self.start.elasticity), 0.0);
         loop {
-            match verdict {
-                Verdict::Within => return Ok(End::Within(time_s)),
-                Verdict::TooFew => self.low_s = time_s,
-                Verdict::TooMany => self.high_s = time_s,
+            match given {
+                Given::Within => return Ok(Found::Within(time_s)),
+                Given::TooFew => self.low_s = time_s,
+                Given::TooMany => self.high_s = time_s,
             }
             time_s = match self.next_time() {
                 Some(next_s) => next_s,
-                None if self.high_s.is_infinite() => return Err(self.stuck()),
-                None => return Ok(End::Jump),
+                None if self.high_s.is_infinite() => return Err(self.name_stuck_device()),
+                None => return Ok(Found::Jump),
             };
-            verdict = self.evaluate(time_s);
+            given = self.evaluate_line(time_s);
         }
     }
 
-    fn aim(&self) -> f64 {
+    fn middle_of_goal(&self) -> f64 {
         self.goal.start().midpoint(*self.goal.end())
     }
 
-    fn evaluate(&mut self, time_s: f64) -> Verdict {
-        let given = self.devices.give_out(self.total, time_s, &mut self.shares);
-        self.remember((time_s, given));
-        if given < *self.goal.start() {
-            Verdict::TooFew
-        } else if given > *self.goal.end() {
-            Verdict::TooMany
+    fn evaluate_line(&mut self, time_s: f64) -> Given {
+        let units = self.devices.give_out(self.total, time_s, &mut self.shares);
+        self.keep_point((time_s, units));
+        if units < *self.goal.start() {
+            Given::TooFew
+        } else if units > *self.goal.end() {
+            Given::TooMany
         } else {
-            Verdict::Within
+            Given::Within
         }
     }
 
     /// Keeps the point if it is closer to the goal than one of the two known ones.
-    fn remember(&mut self, new: (f64, f64)) {
-        let error = |point: (f64, f64)| (point.1 - self.aim()).abs();
-        let closer_than = |old| error(old).is_nan() || error(new) < error(old);
-        if closer_than(self.points[1]) {
+    fn keep_point(&mut self, new: (f64, f64)) {
+        if self.is_closer(new, self.points[1]) {
             self.points = [self.points[1], new];
-        } else if closer_than(self.points[0]) {
+        } else if self.is_closer(new, self.points[0]) {
             self.points[0] = new;
         }
     }
 
-    /// A model without any speed gets nothing from a line, one with an infinite speed everything.
+    /// Returns `true` if `new` is closer to the goal than `old`, or `old` is not a point yet.
+    fn is_closer(&self, new: (f64, f64), old: (f64, f64)) -> bool {
+        let [new_error, old_error] = [new, old].map(|(_, n)| (n - self.middle_of_goal()).abs());
+        old_error.is_nan() || new_error < old_error
+    }
+
+    /// Refuses a model without any speed, which gets nothing from a line, and one of infinite speed,
+    /// which gets everything.
     fn check_models(&self) -> Result<(), PartitionError> {
         let d = self.total / self.devices.models.len() as f64;
         for (index, &share) in self.shares.iter().enumerate() {
@@ -214,40 +217,40 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The next time to try, strictly inside the bracket; `None` if there is no number inside.
+    /// Returns the next time to try, strictly inside the bracket, or `None` if no number lies inside.
     ///
-    /// That is where the secant meets the goal. If it has come closer from one side only, it is
-    /// stretched, to enclose the goal from the other; if that does not halve the bracket either,
-    /// a safe step does.
+    /// That is the time at which the secant meets the goal. A secant that has approached the goal from
+    /// one side only is stretched, to enclose the goal from the other side. If that does not halve the
+    /// bracket either, a safe step does.
     fn next_time(&mut self) -> Option<f64> {
         let width = numbers_between(self.low_s, self.high_s);
         if width < 2 {
             return None;
         }
-        let halved = width <= self.width / 2;
-        self.slow = if halved { 0 } else { self.slow + 1 };
+        let is_halved = width <= self.width / 2;
+        self.slow = if is_halved { 0 } else { self.slow + 1 };
         self.width = width;
         let secant_s = match self.slow {
-            0..=2 => self.secant(1.0),
-            3 | 4 => self.secant(f64::from(self.slow - 1)),
+            0..=2 => self.secant_time(1.0),
+            3 | 4 => self.secant_time(f64::from(self.slow - 1)),
             _ => f64::NAN,
         };
-        let inside = |time_s: &f64| self.low_s < *time_s && *time_s < self.high_s;
-        Some(secant_s)
-            .filter(inside)
-            .or_else(|| self.outer_line().filter(inside))
-            // Halves the exponents first, so that it takes 64 steps at most whatever the bracket.
+        [Some(secant_s), self.outer_time()]
+            .into_iter()
+            .flatten()
+            .find(|&time_s| self.low_s < time_s && time_s < self.high_s)
+            // Halving the bits halves the exponents first, and takes 64 steps at most.
             .or(Some(f64::from_bits(self.low_s.to_bits() + width / 2)))
     }
 
-    /// Where the line through the two best points, `stretch` times as far from the better one as it
-    /// should be, meets the goal.
-    fn secant(&self, stretch: f64) -> f64 {
+    /// Returns the time at which the line through the two best points meets the goal, `stretch` times as
+    /// far from the better point.
+    fn secant_time(&self, stretch: f64) -> f64 {
         let [(t0, n0), (t1, n1)] = self.points;
-        t1 + stretch * (self.aim() - n1) * ((t1 - t0) / (n1 - n0))
+        t1 + stretch * (self.middle_of_goal() - n1) * ((t1 - t0) / (n1 - n0))
     }
 
-    /// The relative growth of `N` for a relative growth of `T`, by the two best points.
+    /// Returns the relative growth of `N` for a relative growth of `T`, by the two best points.
     fn elasticity(&self) -> f64 {
         let [(t0, n0), (t1, n1)] = self.points;
         let elasticity = (n1 - n0) / (t1 - t0) * (t1 / n1);
@@ -258,9 +261,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The line that theory has beyond the goal, while nothing else bounds it. It is taken twice as
-    /// far out, for where a time hardly grows its inverse is inexact.
-    fn outer_line(&self) -> Option<f64> {
+    /// Returns the time of a line beyond the goal, while the bracket is open on one side. Theory places
+    /// the line at the extreme time of an even division. It is taken twice as far out, because the
+    /// inverse of a time that hardly grows is inexact.
+    fn outer_time(&self) -> Option<f64> {
         if self.high_s.is_infinite() {
             Some(2.0 * self.start.longest_s)
         } else if self.low_s == 0.0 {
@@ -270,10 +274,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The device that more time gives no more units.
-    fn stuck(&self) -> PartitionError {
-        let bounded = |&share: &f64| share < self.total;
-        let index = self.shares.iter().position(bounded).unwrap_or(0);
+    /// Returns the error that names a device which more time gives no more units.
+    fn name_stuck_device(&self) -> PartitionError {
+        let mut shares = self.shares.iter();
+        let index = shares.position(|&share| share < self.total).unwrap_or(0);
         let d = self.shares[index];
         PartitionError::InvalidModel {
             index,
@@ -282,19 +286,18 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shares that sum to `total` between two lines whose times are neighbouring numbers. Some
-    /// function is so steep that whole units lie between them, and all of those take equally long.
-    fn between(mut self) -> Line<'a> {
-        let mut lower = vec![0.0; self.shares.len()];
-        let mut given =
-            |time_s, shares: &mut [f64]| self.devices.give_out(self.total, time_s, shares);
-        let few = given(self.low_s, &mut self.shares);
-        let many = given(self.high_s, &mut lower);
-        let part = ((self.total - few) / (many - few)).clamp(0.0, 1.0);
-        for (share, &more) in self.shares.iter_mut().zip(&lower) {
+    /// Returns the shares that sum to `total` between two lines of neighbouring times. Some function is
+    /// so steep that whole units lie between the lines, and all of those take equally long.
+    fn interpolate_jump(mut self) -> EqualTimeLine<'a> {
+        let (devices, total) = (&mut self.devices, self.total);
+        let mut larger = vec![0.0; self.shares.len()];
+        let few = devices.give_out(total, self.low_s, &mut self.shares);
+        let many = devices.give_out(total, self.high_s, &mut larger);
+        let part = ((total - few) / (many - few)).clamp(0.0, 1.0);
+        for (share, &more) in self.shares.iter_mut().zip(&larger) {
             *share += (more - *share) * part;
         }
-        Line {
+        EqualTimeLine {
             time_s: self.high_s,
             shares: self.shares,
             elasticity: f64::INFINITY,
@@ -303,33 +306,33 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Where a search begins.
-struct Start {
-    /// A time at which the goal is likely.
+/// The estimate at which a search begins.
+struct SearchStart {
+    /// A time that is likely to meet the goal.
     time_s: f64,
-    /// The relative growth of `N` for a relative growth of `T` there.
+    /// Relative growth of `N` for a relative growth of `T` there.
     elasticity: f64,
-    /// Of an even division, the time of the device that finishes first...
+    /// Shortest time of a device in an even division.
     shortest_s: f64,
-    /// ... and last.
+    /// Longest time of a device in an even division.
     longest_s: f64,
 }
 
-impl Start {
-    /// With more devices than this, a sample of about as many is balanced first.
+impl SearchStart {
+    /// With at least twice as many devices as this, a sample of about this size is balanced first.
     const SAMPLE: usize = 2048;
 
-    fn of(models: &[&dyn SpeedModel], total: f64) -> Self {
+    fn estimate(models: &[&dyn SpeedModel], total: f64) -> Self {
         let stride = models.len() / Self::SAMPLE;
         if stride < 2 {
-            return Self::proportional(models, total);
+            return Self::from_even_division(models, total);
         }
-        // Not an even stride: every second, fourth or eighth device may be a special one.
+        // The stride is odd, because every second, fourth or eighth device may be a special one.
         let sample: Vec<_> = models.iter().step_by(stride | 1).copied().collect();
-        let total = total * (sample.len() as f64 / models.len() as f64);
-        let mut search = Search::new(&sample, total, 0.999 * total..=1.001 * total);
-        match search.run() {
-            Ok(End::Within(time_s)) => Self {
+        let sampled = total * (sample.len() as f64 / models.len() as f64);
+        let mut search = LineSearch::new(&sample, sampled, 0.999 * sampled..=1.001 * sampled);
+        match search.find_time() {
+            Ok(Found::Within(time_s)) => Self {
                 time_s,
                 elasticity: search.elasticity(),
                 ..search.start
@@ -338,11 +341,11 @@ impl Start {
         }
     }
 
-    /// A division in proportion to the speeds that the devices show at an even share.
-    fn proportional(models: &[&dyn SpeedModel], total: f64) -> Self {
+    /// Returns the time of a division in proportion to the devices' speeds at an even share.
+    fn from_even_division(models: &[&dyn SpeedModel], total: f64) -> Self {
         let d = total / models.len() as f64;
         let (mut shortest_s, mut longest_s) = (f64::INFINITY, 0.0_f64);
-        // Relative to one of them, the sum of the speeds cannot overflow unless a ratio does.
+        // Relative to one speed, the sum of the speeds cannot overflow unless a ratio does.
         let (mut unit_s, mut speeds) = (0.0, 0.0);
         for model in models {
             let time_s = model.time_s(d);
@@ -366,7 +369,8 @@ impl Start {
     }
 }
 
-/// How many steps from number to next number lead from `low` to `high`, both of at least 0.
+/// Returns the number of steps from a floating-point number to the next that lead from `low` to `high`,
+/// both at least 0.
 fn numbers_between(low: f64, high: f64) -> u64 {
     high.to_bits().saturating_sub(low.to_bits())
 }

@@ -1,95 +1,107 @@
 //! The exact optimum of the largest time, then of the number of active devices.
 
-use super::choices::{Choices, MAX_BYTES, Problem, gcd};
+use super::choices::{Choices, MAX_BYTES, SizeProblem, gcd};
 use super::stages::{Stages, Taken};
-use super::sums::{Bits, Counts, Sparse, Sums, Window};
+use super::sums::{Bits, Counts, Sparse, SumRange, Sums};
 use super::{Partition, PartitionError};
 
-/// Windows wider than this may hold few sums far apart, which are then listed if that is possible.
+/// Ranges wider than this may hold few sums far apart, which are then listed if that is possible.
 const WIDE: u64 = 1 << 22;
 
 /// Divides `target` among the devices so that the largest time is minimal and, among equals, so is the
-/// number of active devices. None if no sum of their sizes makes the target.
+/// number of active devices. Returns `None` if no sizes of theirs sum to the target.
 ///
 /// # Errors
 /// [`PartitionError::TooLarge`].
-pub(super) fn divide(devices: &[&Choices], target: u64) -> Result<Option<Taken>, PartitionError> {
+pub(super) fn divide_target(
+    devices: &[&Choices],
+    target: u64,
+) -> Result<Option<Taken>, PartitionError> {
     let identical = devices
         .windows(2)
         .all(|pair| std::ptr::eq(pair[0], pair[1]));
-    let times = candidates(if identical {
+    let times = list_times(if identical {
         &devices[..devices.len().min(1)]
     } else {
         devices
     });
-    let best = match least_time(devices, &times, target)? {
+    let best = match find_least_time(devices, &times, target)? {
         None => return Ok(None),
         Some(at) => times[at],
     };
     let stages = Stages::new(devices, best, target);
-    match hit(&stages)? {
+    match reach_target(&stages)? {
         None => Ok(None),
-        Some(Hit::Sparse(n)) => stages.trace::<Sparse>(n).map(Some),
-        // Where all are identical, whoever takes part may as well come first.
-        Some(Hit::First(n)) if identical => stages.first(n).trace::<Bits>(n).map(Some),
-        Some(Hit::First(n)) => fewest(&stages, stages.first(n).trace::<Bits>(n)?).map(Some),
+        Some(Reached::Sparse(n)) => stages.trace_choices::<Sparse>(n).map(Some),
+        // Identical devices may take part in any order, so the first ones do.
+        Some(Reached::First(n)) if identical => {
+            stages.keep_first(n).trace_choices::<Bits>(n).map(Some)
+        }
+        Some(Reached::First(n)) => {
+            let known = stages.keep_first(n).trace_choices::<Bits>(n)?;
+            minimise_active(&stages, known).map(Some)
+        }
     }
 }
 
-/// The whole [`Partition`] of `n` devices, or the error of a target that no sizes make.
+/// Returns the [`Partition`] of `total` units among `devices`.
 ///
 /// # Errors
-/// [`PartitionError::NotASum`] if there is no solution.
-pub(super) fn partition(
-    problem: &Problem,
+/// [`PartitionError::NotASum`] if no sizes sum to the total; [`PartitionError::TooLarge`].
+pub(super) fn solve_problem(
+    problem: &SizeProblem,
     devices: &[&Choices],
     total: u64,
 ) -> Result<Partition, PartitionError> {
-    let mut partition = Partition {
-        units: vec![0; devices.len()],
-        times_s: vec![0.0; devices.len()],
-    };
     if total == 0 {
-        return Ok(partition);
+        return Ok(Partition::idle(devices.len()));
     }
     let taken = match problem.exact {
-        true => divide(devices, problem.target)?,
+        true => divide_target(devices, problem.target)?,
         false => None,
     };
-    let Some(taken) = taken else {
-        return Err(not_a_sum(problem, devices, total)?);
-    };
+    match taken {
+        Some(taken) => Ok(collect_choices(problem, devices.len(), taken)),
+        None => Err(not_a_sum(problem, devices, total)?),
+    }
+}
+
+/// Returns the partition of `n` devices in which those of `taken` take their choices.
+pub(super) fn collect_choices(problem: &SizeProblem, n: usize, taken: Taken) -> Partition {
+    let mut partition = Partition::idle(n);
     for (index, choice) in taken {
         partition.units[index] = choice.size * problem.unit;
         partition.times_s[index] = choice.time_s;
     }
-    Ok(partition)
+    partition
 }
 
-/// The error that names the nearest possible amount below `total`.
+/// Returns the error that names the nearest possible amount below `total`.
 ///
 /// # Errors
 /// [`PartitionError::TooLarge`].
 pub(super) fn not_a_sum(
-    problem: &Problem,
+    problem: &SizeProblem,
     devices: &[&Choices],
     total: u64,
 ) -> Result<PartitionError, PartitionError> {
     let target = problem.target;
     let rounded_down = match problem.exact {
         true => None,
-        false => hit(&Stages::new(devices, f64::INFINITY, target))?,
+        false => reach_target(&Stages::new(devices, f64::INFINITY, target))?,
     };
     let below = match rounded_down {
         Some(_) => target,
-        None => largest_sum(devices, target)?,
+        None => find_largest_sum(devices, target)?,
     };
-    let below = problem.unit * below;
-    Ok(PartitionError::NotASum { total, below })
+    Ok(PartitionError::NotASum {
+        total,
+        below: problem.unit * below,
+    })
 }
 
-/// The times that the optimum may have, ascending.
-fn candidates(devices: &[&Choices]) -> Vec<f64> {
+/// Returns the times that the optimum may have, ascending.
+fn list_times(devices: &[&Choices]) -> Vec<f64> {
     let choices = devices.iter().flat_map(|device| device.all());
     let mut times: Vec<f64> = choices.map(|choice| choice.time_s).collect();
     times.sort_unstable_by(f64::total_cmp);
@@ -97,30 +109,21 @@ fn candidates(devices: &[&Choices]) -> Vec<f64> {
     times
 }
 
-/// Index of the least time within which the target can be made.
+/// Returns the index of the least time within which the target can be reached.
 ///
-/// The size thresholds must sum up to the target, and the common divisor of the sizes must divide it.
-/// Both are cheap to find out and most often enough; the search goes on from there in steps that double,
-/// and then halves.
-fn least_time(
+/// The size thresholds must sum to at least the target, and the common divisor of the sizes must divide
+/// it. Both are cheap to test and usually sufficient. From the first time that passes, the search goes
+/// on in steps that double, and then halves.
+fn find_least_time(
     devices: &[&Choices],
     times: &[f64],
     target: u64,
 ) -> Result<Option<usize>, PartitionError> {
-    let excluded = |&time_s: &f64| {
-        let most = devices
-            .iter()
-            .map(|device| u128::from(device.most_within(time_s)));
-        let divisor = devices.iter().map(|device| device.divisor_within(time_s));
-        most.sum::<u128>() < u128::from(target) || !target.is_multiple_of(divisor.fold(0, gcd))
-    };
-    let possible =
-        |at: usize| hit(&Stages::new(devices, times[at], target)).map(|hit| hit.is_some());
-    let first = times.partition_point(excluded);
+    let first = times.partition_point(|&time_s| is_excluded(devices, time_s, target));
     if first == times.len() {
         return Ok(None);
     }
-    if possible(first)? {
+    if is_possible(devices, times[first], target)? {
         return Ok(Some(first));
     }
     let (mut impossible, mut step, last) = (first, 1, times.len() - 1);
@@ -129,14 +132,14 @@ fn least_time(
             return Ok(None);
         }
         let next = last.min(impossible + step);
-        if possible(next)? {
+        if is_possible(devices, times[next], target)? {
             break next;
         }
         (impossible, step) = (next, 2 * step);
     };
     while found - impossible > 1 {
         let middle = impossible.midpoint(found);
-        if possible(middle)? {
+        if is_possible(devices, times[middle], target)? {
             found = middle;
         } else {
             impossible = middle;
@@ -145,32 +148,44 @@ fn least_time(
     Ok(Some(found))
 }
 
-/// How the target was met.
-enum Hit {
-    /// By so many of the first devices, and by no fewer of the first.
+/// Returns `true` if thresholds or divisors show that the target cannot be reached within `time_s`.
+fn is_excluded(devices: &[&Choices], time_s: f64, target: u64) -> bool {
+    let largest = (devices.iter()).map(|device| u128::from(device.largest_within(time_s)));
+    let divisors = devices.iter().map(|device| device.divisor_within(time_s));
+    largest.sum::<u128>() < u128::from(target) || !target.is_multiple_of(divisors.fold(0, gcd))
+}
+
+/// Returns `true` if the target can be reached within `time_s`.
+fn is_possible(devices: &[&Choices], time_s: f64, target: u64) -> Result<bool, PartitionError> {
+    reach_target(&Stages::new(devices, time_s, target)).map(|reached| reached.is_some())
+}
+
+/// The number of devices by which the target was reached.
+enum Reached {
+    /// The first devices, as many as this and no fewer of the first.
     First(usize),
-    /// By so many devices, the fewest of all.
+    /// Any devices, the fewest of all.
     Sparse(usize),
 }
 
-/// Whether the target can be made: by as few of the first devices as their thresholds allow, else by
-/// more and more of them. The fewer there are, the narrower the windows.
-fn hit(stages: &Stages) -> Result<Option<Hit>, PartitionError> {
-    let Some(mut n) = stages.at_least() else {
+/// Tries to reach the target by as few of the first devices as their thresholds allow, then by more and
+/// more of them. The fewer there are, the narrower the ranges.
+fn reach_target(stages: &Stages) -> Result<Option<Reached>, PartitionError> {
+    let Some(mut n) = stages.fewest_by_threshold() else {
         return Ok(None);
     };
     let mut step = 1;
     loop {
-        let first = stages.first(n);
-        if first.width() > WIDE {
-            match stages.fewest::<Sparse>() {
-                Ok(fewest) => return Ok(fewest.map(|n| Hit::Sparse(n as usize))),
-                Err(too_large) if !first.fits::<Bits>() => return Err(too_large),
+        let first = stages.keep_first(n);
+        if first.widest_range() > WIDE {
+            match stages.count_fewest::<Sparse>() {
+                Ok(fewest) => return Ok(fewest.map(|n| Reached::Sparse(n as usize))),
+                Err(too_large) if !first.fits_memory::<Bits>() => return Err(too_large),
                 Err(_) => {}
             }
         }
-        if let Some(n) = first.first_hit::<Bits>()? {
-            return Ok(Some(Hit::First(n)));
+        if let Some(n) = first.count_needed::<Bits>()? {
+            return Ok(Some(Reached::First(n)));
         }
         if n == stages.len() {
             return Ok(None);
@@ -179,24 +194,24 @@ fn hit(stages: &Stages) -> Result<Option<Hit>, PartitionError> {
     }
 }
 
-/// The fewest active devices that make the target; `known` is one way to make it.
+/// Returns choices of the fewest active devices that reach the target; `known` is one way to reach it.
 ///
-/// Fewer than the thresholds ask for cannot do it, and seldom are more needed: the bound on the number
-/// is raised from there in steps that double.
-fn fewest(stages: &Stages, known: Taken) -> Result<Taken, PartitionError> {
-    let least = stages.at_least().unwrap_or(0);
+/// Fewer devices than the thresholds require are not enough, and more are seldom needed. The bound on
+/// the number is raised from there in steps that double.
+fn minimise_active(stages: &Stages, known: Taken) -> Result<Taken, PartitionError> {
+    let least = stages.fewest_by_threshold().unwrap_or(0);
     let (mut bound, mut step) = (least, 1);
     while bound < known.len() {
-        let bounded = stages.with_active(bound);
-        let dense = bounded.fits::<Counts>();
+        let bounded = stages.limit_active(bound);
+        let dense = bounded.fits_memory::<Counts>();
         let found = match dense {
-            true => bounded.fewest::<Counts>()?,
-            false => bounded.fewest::<Sparse>()?,
+            true => bounded.count_fewest::<Counts>()?,
+            false => bounded.count_fewest::<Sparse>()?,
         };
         if let Some(n) = found {
             return match dense {
-                true => bounded.trace::<Counts>(n as usize),
-                false => bounded.trace::<Sparse>(n as usize),
+                true => bounded.trace_choices::<Counts>(n as usize),
+                false => bounded.trace_choices::<Sparse>(n as usize),
             };
         }
         if bound == known.len() - 1 {
@@ -207,19 +222,24 @@ fn fewest(stages: &Stages, known: Taken) -> Result<Taken, PartitionError> {
     Ok(known)
 }
 
-/// The largest sum of possible sizes that does not exceed `target`, in O(p·m·target/64).
-fn largest_sum(devices: &[&Choices], target: u64) -> Result<u64, PartitionError> {
-    let everything = Window { lo: 0, hi: target };
+/// Returns the largest sum of possible sizes that does not exceed `target`, in `O(p·m·target/64)`.
+fn find_largest_sum(devices: &[&Choices], target: u64) -> Result<u64, PartitionError> {
+    let everything = SumRange { lo: 0, hi: target };
     if target > WIDE {
-        let add = |sums: Sparse, device: &&Choices| sums.with(device.all(), everything);
-        match devices.iter().try_fold(Sparse::empty(), add) {
+        match add_devices::<Sparse>(devices, everything) {
             Ok(sums) => return Ok(sums.largest()),
             Err(too_large) if u128::from(target) > 4 * MAX_BYTES => return Err(too_large),
             Err(_) => {}
         }
     }
-    let add = |sums: Bits, device: &&Choices| sums.with(device.all(), everything);
-    let sums = devices.iter().try_fold(Bits::empty(), add)?;
-    let made = |&sum: &u64| sums.fewest(sum).is_some();
-    Ok((0..=target).rev().find(made).unwrap_or(0))
+    let sums = add_devices::<Bits>(devices, everything)?;
+    let largest = (0..=target).rev().find(|&sum| sums.fewest(sum).is_some());
+    Ok(largest.unwrap_or(0))
+}
+
+/// Returns the sums of all devices within `range`.
+fn add_devices<S: Sums>(devices: &[&Choices], range: SumRange) -> Result<S, PartitionError> {
+    (devices.iter()).try_fold(S::empty(), |sums, device| {
+        sums.add_device(device.all(), range)
+    })
 }

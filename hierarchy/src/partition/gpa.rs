@@ -1,33 +1,37 @@
 //! The geometric partitioning algorithm.
 
-use super::apportion::{complete, floors};
-use super::continuous::Line;
-use super::devices::Devices;
+use super::apportion::{give_rest, round_down};
+use super::continuous::EqualTimeLine;
+use super::segment_cache::SegmentCache;
 use super::{Partition, PartitionError};
 use crate::model::SpeedModel;
 
 /// Divides `total` units so that all devices finish at the same time by their speed functions.
 ///
-/// A line through the origin of the speed plot meets the functions at points of equal time, and that
-/// time is the inverse of its slope. A line is sought that gives out less than `D = total` by at most
-/// `p` units; its shares are rounded down, and each unit that is left goes to the device whose time
-/// with one unit more is smallest. The result is the exact minimum of the largest time over all whole
-/// divisions. Takes a few evaluations of every model, and `O(p log p)`; a model made of straight
-/// pieces is searched about once, and its [`Piece`](crate::model::Piece) answers the rest.
-///
-/// Three deviations from the thesis:
-/// * the thesis gives what rounding leaves to the devices with the largest shares. A large share says
-///   nothing about the price of one unit more: the device may stand at the edge of its memory. By
-///   smallest time the same optimum comes out whichever line below `D` it starts from, which is why
-///   `p` units below are near enough, where the thesis wants one.
-/// * the search is for the time, the inverse of the slope, because that is what the models'
-///   closed-form inverse takes.
-/// * the region between the lines is cut where the secant meets `D`, and halved only if that makes
-///   slow progress: with 100 000 devices every evaluation counts. The search begins at the line that
-///   constant speeds would give, or that a sample of very many devices gives, and ends in any case once
-///   the times of the two lines are neighbouring numbers.
+/// A line through the origin of the speed plot meets the functions at points of equal time; that time
+/// is the inverse of the line's slope. The algorithm finds a line that gives out at most `p` units less
+/// than `D = total`. It rounds the shares down, and gives each unit left to the device whose time with
+/// one unit more is smallest. The result is the exact minimum of the largest time over all divisions
+/// into whole units. The cost is a few evaluations of every model, and `O(p log p)`. A model made of
+/// straight segments is searched about once; its [`SpeedSegment`](crate::model::SpeedSegment) answers
+/// the other evaluations.
 ///
 /// With constant models the result is that of [`proportional`](super::proportional()).
+///
+/// # Deviations
+/// * **GPA, integer solution**: the thesis gives the units left by rounding to the devices in descending
+///   order of their shares (section 4.1); here each goes to the device that would finish it first,
+///   because a large share says nothing about the cost of one unit more: the device may stand at the
+///   edge of its memory. The result is the exact optimum.
+/// * **end of GPA**: the thesis bisects until less than one unit lies between the lines (section 4.1);
+///   here `p` units below `D` suffice, because the integer solution reaches the same optimum from every
+///   line below `D`. The search also ends when the times of two lines are neighbouring numbers.
+/// * **variable of GPA**: the thesis searches for the slope of the line (section 4.1); here the search is
+///   for its inverse, the time, because the closed-form inverse of the models takes a time.
+/// * **steps of GPA**: the thesis bisects the region between two outer lines (section 4.1); here the
+///   region is cut where the secant meets `D`, and halved only if that makes slow progress, because with
+///   100 000 devices every evaluation counts. The search begins at the line of constant speeds, or of a
+///   sample if there are very many devices.
 ///
 /// # Errors
 /// [`PartitionError::NoDevices`] if there are units and no models;
@@ -51,32 +55,24 @@ use crate::model::SpeedModel;
 /// Clarke's thesis, section 4.1; Lastovetsky and Reddy 2007.
 pub fn gpa(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, PartitionError> {
     if total == 0 {
-        return Ok(Partition {
-            units: vec![0; models.len()],
-            times_s: vec![0.0; models.len()],
-        });
+        return Ok(Partition::idle(models.len()));
     }
     let slack = (models.len() as u64).min(total) as f64;
     let goal = total as f64 - slack..=total as f64;
-    let mut line = Line::find(models, total, goal)?;
-    raise(&mut line, total);
-    Ok(round(&line.devices, total, &line.shares))
+    let mut line = EqualTimeLine::find(models, total, goal)?;
+    raise_line(&mut line, total);
+    Ok(round_shares(&line.devices, total, &line.shares))
 }
 
-/// Among many devices, raises the line until its shares, rounded down, sum to nearly `total` instead
-/// of half a unit less each: looking at every model once more is cheaper than giving out so many
-/// units one by one. Where that oversteps `total` (equal devices all gain a unit at the same time) the
-/// shares stay as they are.
-fn raise(line: &mut Line, total: u64) {
-    // Without the guard of `floors`: too much where a share is whole, never too little. Were a line
-    // taken that gives out more than `total`, some share could be above the optimum's.
-    let given = |shares: &[f64]| {
-        let add = |sum: u64, &share: &f64| sum.saturating_add(share.floor() as u64);
-        shares.iter().fold(0, add)
-    };
+/// Raises the line, if there are many devices, until its shares rounded down sum to nearly `total`.
+///
+/// Otherwise they lack half a unit each, and one more evaluation of every model is cheaper than giving
+/// out these units one by one. If the raised line oversteps `total`, as when equal devices all gain
+/// a unit at the same time, the shares stay as they are.
+fn raise_line(line: &mut EqualTimeLine, total: u64) {
     let margin = line.shares.len() as u64 / 64;
     let lacking = total
-        .saturating_sub(given(&line.shares))
+        .saturating_sub(sum_whole_units(&line.shares))
         .saturating_sub(margin);
     if lacking <= margin {
         return;
@@ -85,16 +81,27 @@ fn raise(line: &mut Line, total: u64) {
     let mut raised = vec![0.0; line.shares.len()];
     let time_s = line.time_s * (1.0 + growth);
     line.devices.give_out(total as f64, time_s, &mut raised);
-    if given(&raised) <= total {
+    if sum_whole_units(&raised) <= total {
         line.shares = raised;
     }
 }
 
-/// Rounds `shares` down, and gives each unit that is left to the device whose time with one unit more
-/// is smallest: the minimum of the largest time over all whole divisions, provided that none of the
-/// rounded shares takes longer than that.
-pub(super) fn round(devices: &Devices, total: u64, shares: &[f64]) -> Partition {
-    let (units, times_s) = complete(floors(total, shares), total, |i, units| {
+/// Returns the sum of the shares rounded down.
+///
+/// Without the guard of [`round_down`] the sum may be too large if a share is whole, and never too
+/// small. A line that gives out more than `total` must not be taken: some share could exceed the
+/// optimum's.
+fn sum_whole_units(shares: &[f64]) -> u64 {
+    (shares.iter()).fold(0, |sum, share| sum.saturating_add(share.floor() as u64))
+}
+
+/// Rounds `shares` down, and gives each unit left to the device whose time with one unit more is
+/// smallest.
+///
+/// The result has the minimal largest time over all divisions into whole units if none of the rounded
+/// shares takes longer than that.
+pub(super) fn round_shares(devices: &SegmentCache, total: u64, shares: &[f64]) -> Partition {
+    let (units, times_s) = give_rest(round_down(total, shares), total, |i, units| {
         let time_s = devices.time_s(i, units as f64);
         if time_s.is_nan() {
             f64::INFINITY
@@ -131,14 +138,13 @@ mod tests {
     #[test]
     fn a_line_that_gives_one_device_everything_is_not_taken() {
         // The slow device would get a unit that takes longer than all units take the fast one.
-        let points = [(1, 0.6329918588520183), (25, 1.4135917862959295)];
-        let point = |(d, t_s)| Point {
+        let points = [(1, 0.6329918588520183), (25, 1.4135917862959295)].map(|(d, t_s)| Point {
             d,
             t_s,
             reps: 1,
             ci_s: 0.0,
-        };
-        let slow = PiecewiseFpm::from_points(points.map(point).to_vec()).expect("valid");
+        });
+        let slow = PiecewiseFpm::from_points(points.to_vec()).expect("valid");
         let fast = Cpm {
             speed: 17.479899123534775,
         };

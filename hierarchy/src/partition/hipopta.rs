@@ -1,54 +1,60 @@
 //! Load imbalancing on two levels: between identical nodes, then inside each.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use serde::{Deserialize, Serialize};
-
-use super::choices::{Choice, Choices, MAX_BYTES, Problem, check_copies};
-use super::exact::{divide, not_a_sum};
+use super::choices::{Choice, Choices, MAX_BYTES, SizeProblem, check_copies};
+use super::exact::{collect_choices, divide_target, not_a_sum};
 use super::limits::one_each;
 use super::stages::Stages;
 use super::{Limits, Partition, PartitionError};
 use crate::model::TimeFunction;
 
 /// A division between identical nodes and between the devices of each.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct HierarchicalPartition {
-    /// What each node gets.
+    /// The division between the nodes.
     pub nodes: Partition,
-    /// For each node, what each of its devices gets.
+    /// For each node, the division between its devices.
     pub devices: Vec<Partition>,
 }
 
 impl HierarchicalPartition {
-    /// Seconds of the device that is predicted to finish last; 0 without any.
+    /// Returns the seconds of the device that is predicted to finish last; 0 without devices.
     #[must_use]
     pub fn max_time_s(&self) -> f64 {
         self.nodes.max_time_s()
     }
 
-    /// Number of devices that get something.
+    /// Returns the number of devices that get any units.
     #[must_use]
     pub fn active(&self) -> usize {
         self.devices.iter().map(Partition::active).sum()
     }
 }
 
-/// Divides `total` units between `n_nodes` identical nodes of the devices given, and inside each, so that
-/// the largest time is minimal. It is the time that [`hpopta`](super::hpopta()) finds for all devices of
-/// all nodes at once.
+/// Divides `total` units between `n_nodes` identical nodes of these devices, and inside each node, so
+/// that the largest time is minimal. This is the time that [`hpopta`](super::hpopta()) finds for all
+/// devices of all nodes at once.
 ///
-/// 1. The time function of a node, from the best division of each load between its devices (see
-///    [`node_times`]).
-/// 2. [`popta`](super::popta()) between the nodes, with the fewest nodes active.
-/// 3. [`hpopta`](super::hpopta()) for each different load that a node was given, with the fewest devices
-///    active. That is the fewest for this division between the nodes.
+/// 1. Compute the time function of a node: the best division of each load between its devices. Some
+///    loads may be impossible. With `T_0(0) = 0` and no other load possible, one device after the other
+///    is added by `T_{j+1}(s) = min_x max(T_j(s - x), t_j(x))`, `x` a size of device `j` or 0. All loads
+///    together take `O(c·m·M)` time and `O(M)` memory for `c` devices of `m` points and `M` loads.
+/// 2. Divide between the nodes by [`popta`](super::popta()), with the fewest active nodes.
+/// 3. Divide each different load by [`hpopta`](super::hpopta()), with the fewest active devices for this
+///    division between the nodes.
 ///
 /// `limits` holds one entry for each device of a node, or none at all.
 ///
+/// # Deviations
+/// * **HiPOPTA, time function of a node**: the paper runs the application for each load with the division
+///   of HPOPTA and measures it (supplement, section 5.4); here the function is computed from those of the
+///   devices, for all loads at once, because that needs no further measurements.
+///
 /// # Errors
 /// As [`hpopta`](super::hpopta()); device indices are those inside a node. [`PartitionError::TooLarge`]
-/// also for so many nodes that their parts do not fit into memory.
+/// also if the parts of the nodes do not fit into memory.
 ///
 /// # Example
 /// ```
@@ -73,86 +79,43 @@ pub fn hipopta(
     n_nodes: usize,
     total: u64,
 ) -> Result<HierarchicalPartition, PartitionError> {
-    let problem = Problem::new(devices, &one_each(devices, limits)?, n_nodes, total)?;
-    // The units and seconds of the node and of its devices, besides what the search needs.
-    let parts = (1 + devices.len()) * size_of::<(u64, f64)>() + size_of::<Partition>();
-    check_copies(n_nodes, Stages::BYTES + parts as u128)?;
+    let problem = SizeProblem::new(devices, &one_each(devices, limits)?, n_nodes, total)?;
+    // Units and seconds of each node and of its devices, besides the memory of the search.
+    let part_bytes = (1 + devices.len()) * size_of::<(u64, f64)>() + size_of::<Partition>();
+    check_copies(n_nodes, Stages::BYTES + part_bytes as u128)?;
     let mut partition = HierarchicalPartition {
-        nodes: idle(n_nodes),
-        devices: vec![idle(devices.len()); n_nodes],
+        nodes: Partition::idle(n_nodes),
+        devices: vec![Partition::idle(devices.len()); n_nodes],
     };
     if total == 0 {
         return Ok(partition);
     }
-    let node = Choices::new(node_choices(&problem)?);
+    let node = Choices::new(compute_node_times(&problem)?);
     let nodes = vec![&node; n_nodes];
     let taken = match problem.exact {
-        true => divide(&nodes, problem.target)?,
+        true => divide_target(&nodes, problem.target)?,
         false => None,
     };
-    let Some(taken) = taken else {
+    let Some(loads) = taken else {
         return Err(not_a_sum(&problem, &nodes, total)?);
     };
-    let mut parts = BTreeMap::new();
-    for (index, load) in taken {
-        partition.nodes.units[index] = load.size * problem.unit;
-        partition.nodes.times_s[index] = load.time_s;
-        partition.devices[index] = match parts.get(&load.size) {
-            Some(known) => Partition::clone(known),
-            None => {
-                let inside = inside(&problem, load)?;
-                parts.insert(load.size, inside.clone());
-                inside
-            }
+    let mut divided: BTreeMap<u64, Partition> = BTreeMap::new();
+    for &(index, load) in &loads {
+        let inside = match divided.entry(load.size) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(divide_load(&problem, load)?),
         };
+        partition.devices[index].clone_from(inside);
     }
+    partition.nodes = collect_choices(&problem, n_nodes, loads);
     Ok(partition)
 }
 
-/// The time function of a node that divides each load of up to `max` units optimally between its
-/// devices: of any shape, with no point where no sizes of its devices sum up to the load.
-///
-/// With `T_0(0) = 0` and no other load possible, one device after the other is added by
-///
-/// `T_{j+1}(s) = min_x max(T_j(s - x), t_j(x))`, `x` a size of device `j` or 0,
-///
-/// which yields all loads at once, where the paper runs HPOPTA for each. O(c·m·M) time and O(M) memory
-/// for `c` devices of `m` points and `M` loads.
-///
-/// # Errors
-/// [`PartitionError::LimitsMismatch`], [`PartitionError::NoDevices`], and
-/// [`PartitionError::TooLarge`] if so many loads do not fit into memory.
-///
-/// # References
-/// Khaleghzadeh, Reddy and Lastovetsky, supplement, section 5.4.
-pub fn node_times(
-    devices: &[TimeFunction],
-    limits: &[Limits],
-    max: u64,
-) -> Result<TimeFunction, PartitionError> {
-    if devices.is_empty() && max > 0 {
-        return Err(PartitionError::NoDevices { total: max });
-    }
-    let problem = Problem::unchecked(devices, &one_each(devices, limits)?, max);
-    let choices = node_choices(&problem)?;
-    let points = choices
-        .into_iter()
-        .map(|load| (load.size * problem.unit, load.time_s));
-    Ok(TimeFunction::of_sorted(problem.unit, points.collect()))
-}
-
-fn idle(n: usize) -> Partition {
-    Partition {
-        units: vec![0; n],
-        times_s: vec![0.0; n],
-    }
-}
-
-/// The best time of each load of one node, ascending in load.
-fn node_choices(problem: &Problem) -> Result<Vec<Choice>, PartitionError> {
-    let most = |device: &Choices| u128::from(device.most_of(device.all().len()));
-    let max = problem.devices.iter().map(most).sum::<u128>();
-    let max = max.min(problem.target.into());
+/// Returns the best time of each possible load of one node, ascending in load.
+fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionError> {
+    let sizes = problem.devices.iter().map(Choices::largest_size);
+    let reach: u128 = sizes.map(u128::from).sum();
+    let max = reach.min(problem.target.into());
     let bytes = max.saturating_mul(2 * size_of::<Choice>() as u128);
     if bytes > MAX_BYTES {
         let copies = None;
@@ -160,13 +123,11 @@ fn node_choices(problem: &Problem) -> Result<Vec<Choice>, PartitionError> {
     }
     let mut times = vec![f64::INFINITY; max as usize + 1];
     times[0] = 0.0;
-    // The loads that the devices so far can make end here.
+    // End of the loads that are possible with the devices so far.
     let mut end = 1;
     for device in &problem.devices {
         let before = times[..end].to_vec();
-        end = times
-            .len()
-            .min(end + device.most_of(device.all().len()) as usize);
+        end = times.len().min(end + device.largest_size() as usize);
         for choice in device.all() {
             let Some(to) = times.get_mut(choice.size as usize..) else {
                 continue;
@@ -188,26 +149,63 @@ fn node_choices(problem: &Problem) -> Result<Vec<Choice>, PartitionError> {
         .collect())
 }
 
-/// What the devices of a node with this load get.
-fn inside(problem: &Problem, load: Choice) -> Result<Partition, PartitionError> {
+/// Divides a node's load between its devices.
+fn divide_load(problem: &SizeProblem, load: Choice) -> Result<Partition, PartitionError> {
     let devices: Vec<&Choices> = problem.devices.iter().collect();
-    let mut partition = idle(devices.len());
-    let Some(taken) = divide(&devices, load.size)? else {
+    let Some(taken) = divide_target(&devices, load.size)? else {
         unreachable!("a node's load of {} units is a sum of sizes", load.size);
     };
-    for (index, choice) in taken {
-        partition.units[index] = choice.size * problem.unit;
-        partition.times_s[index] = choice.time_s;
-    }
-    Ok(partition)
+    Ok(collect_choices(problem, devices.len(), taken))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    /// A function of any shape, with gaps.
+    fn any_function() -> impl Strategy<Value = TimeFunction> {
+        prop::collection::btree_map(1..10_u64, (1..=12_u32).prop_map(f64::from), 0..9)
+            .prop_map(|points| TimeFunction::new(1, points.into_iter().collect()).unwrap())
+    }
+
+    /// The least largest time of every load that is possible, over all divisions.
+    fn divide_exhaustively(devices: &[TimeFunction]) -> BTreeMap<u64, f64> {
+        let Some((first, rest)) = devices.split_first() else {
+            return [(0, 0.0)].into();
+        };
+        let mut best = BTreeMap::new();
+        for (load, rest_s) in divide_exhaustively(rest) {
+            for (size, time_s) in first.points().iter().copied().chain([(0, 0.0)]) {
+                let best_s = best.entry(load + size).or_insert(f64::INFINITY);
+                *best_s = best_s.min(rest_s.max(time_s));
+            }
+        }
+        best
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn every_time_of_a_node_is_the_optimum_of_its_devices(
+            devices in prop::collection::vec(any_function(), 1..=4),
+        ) {
+            let limits = vec![Limits::default(); devices.len()];
+            let reach: u64 = devices.iter().map(TimeFunction::max_units).sum();
+            let problem = SizeProblem::new(&devices, &limits, 1, reach).unwrap();
+            let times = compute_node_times(&problem).unwrap().into_iter();
+            let computed: BTreeMap<u64, f64> =
+                times.map(|load| (load.size * problem.unit, load.time_s)).collect();
+            let mut best = divide_exhaustively(&devices);
+            best.remove(&0);
+            prop_assert_eq!(computed, best);
+        }
+    }
+
     #[test]
-    fn what_no_memory_holds_is_counted_and_refused() {
+    fn parts_beyond_memory_are_counted_and_refused() {
         let dense = TimeFunction::new(1, vec![(1, 1.0), (2, 1.5)]).expect("valid");
         let two = [dense.clone(), dense];
         for n_nodes in [1 << 32, usize::MAX] {

@@ -1,7 +1,7 @@
 //! Load imbalancing: the optimum for time functions of any shape.
 
-use super::choices::{Choices, Problem};
-use super::exact::partition;
+use super::choices::{Choices, SizeProblem};
+use super::exact::solve_problem;
 use super::limits::one_each;
 use super::{Limits, Partition, PartitionError};
 use crate::model::TimeFunction;
@@ -10,36 +10,44 @@ use crate::model::TimeFunction;
 ///
 /// `min max_i t_i(x_i)` subject to `Σ x_i = total`, `x_i` a size of function `i` or 0.
 ///
-/// A balanced division is the optimum only where more units never take less time. Here it need not
-/// be balanced, and some devices may be idle.
+/// A balanced division is optimal only if more units never take less time. The optimum need not be
+/// balanced, and some devices may be idle.
 ///
-/// * Of all divisions of that time, one with the fewest active devices is taken.
-/// * What is left of choice is fixed, so that equal input has equal output. With `τ` the optimal time
-///   and `σ_i` the largest size of device `i` within `τ`, the devices stand in descending order of
-///   `σ_i`, equal ones by index. If the first `k` of them do, where `k` is the least number that could,
-///   then they are active. Beginning with the last, each takes the size of least time, then of most
-///   units, with which those before it can complete the division.
+/// * Of all divisions of the optimal time, one with the fewest active devices is taken.
+/// * The remaining choice is fixed, so that equal input has equal output. With `τ` the optimal time and
+///   `σ_i` the largest size of device `i` within `τ`, the devices are in descending order of `σ_i`, equal
+///   ones by index. Let `k` be the least number of devices that could suffice by `σ_i`. If the first `k`
+///   devices suffice, they are active. From the last device to the first, each takes the size of least
+///   time, then of most units, with which the devices before it can complete the division.
 ///
 /// `limits` holds one entry for each function, or none at all if there are none.
 ///
-/// # How
-/// This solves the problem of the published algorithm, which
-/// [`hpopta_search`](super::hpopta_search()) follows, in another way. The least `τ` with
-/// `Σ σ_i(τ) ≥ total` bounds the optimal time from below. Whether a time is possible is decided by
-/// adding device after device to a set of reachable sums, one bit each; of these only the few are kept
-/// from which the thresholds of the devices to come still lead to `total`. Near the optimum the
-/// thresholds exceed `total` by about one size, so that this takes O(p·m·m/64) steps for `p` functions
-/// of `m` points, besides O(p·m·log(p·m)) to sort them. Divisions that exist only at later times cost
-/// up to O(p·m·n/64) steps for each of O(log(p·m)) times, where `n` is `total` in units of the greatest
-/// common divisor of all sizes; the number of active devices, where it is not the least that the
-/// thresholds allow, up to O(p·m·n). Memory: O(p·m + n·√p), where the second term stays below
-/// a gibibyte. Sums of huge sizes, too far apart for a bit each, are listed instead.
+/// # Cost
+/// The least `τ` with `Σ σ_i(τ) ≥ total` bounds the optimal time from below. To decide whether a time is
+/// possible, device after device is added to a set of reachable sums, one bit each. The set keeps only
+/// the sums from which the `σ_i` of the remaining devices still lead to `total`. For `p` functions of `m`
+/// points, and `n` the total in units of the greatest common divisor of all sizes:
+/// * Sorting takes `O(p·m·log(p·m))` steps.
+/// * Near the optimum the `σ_i` exceed `total` by about one size, and the sums take `O(p·m·m/64)` steps.
+/// * Divisions that exist only at later times cost up to `O(p·m·n/64)` steps for each of `O(log(p·m))`
+///   times.
+/// * Minimising the active devices costs up to `O(p·m·n)` steps, if their number is not the least that
+///   the `σ_i` allow.
+/// * Memory is `O(p·m + n·√p)`, with the second term below a gibibyte.
+///
+/// Sums of huge sizes, too far apart for a bit each, are listed instead.
+///
+/// # Deviations
+/// * **HPOPTA, method**: the paper searches the tree of all divisions with cuts, backtracking and a
+///   memory (supplement, sections 6 to 8); here sets of reachable sums decide whether a time is possible,
+///   because the search grows exponentially at worst. The time is the same.
+///   [`hpopta_search`](super::hpopta_search()) follows the paper.
 ///
 /// # Errors
 /// [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`];
-/// [`PartitionError::BeyondModels`] and [`PartitionError::BeyondLimits`] if the largest sizes sum up to
-/// less than `total`; [`PartitionError::NotASum`] if no sizes sum up to `total`;
-/// [`PartitionError::TooLarge`] if that many different sums do not fit into memory.
+/// [`PartitionError::BeyondModels`] and [`PartitionError::BeyondLimits`] if the largest sizes sum to less
+/// than `total`; [`PartitionError::NotASum`] if no sizes sum to `total`; [`PartitionError::TooLarge`] if
+/// the different sums do not fit into memory.
 ///
 /// # Example
 /// Two units on one device take longer than four:
@@ -62,7 +70,7 @@ pub fn hpopta(
     limits: &[Limits],
     total: u64,
 ) -> Result<Partition, PartitionError> {
-    let problem = Problem::new(functions, &one_each(functions, limits)?, 1, total)?;
+    let problem = SizeProblem::new(functions, &one_each(functions, limits)?, 1, total)?;
     let devices: Vec<&Choices> = problem.devices.iter().collect();
-    partition(&problem, &devices, total)
+    solve_problem(&problem, &devices, total)
 }

@@ -2,62 +2,64 @@
 
 use super::jacobian::Jacobian;
 
+#[cfg(test)]
+mod tests;
+
 /// A system of `n` equations in `n` unknowns, `F(x) = 0`.
-pub trait System {
-    /// `F(x)`. What is not finite marks an `x` where the system is not defined.
-    fn residual(&self, x: &[f64]) -> Vec<f64>;
+pub(super) trait System {
+    /// Returns `F(x)`. An entry that is not finite marks an `x` where the system is not defined.
+    fn evaluate_residual(&self, x: &[f64]) -> Vec<f64>;
 
-    /// The derivatives of `F` at `x`.
-    fn jacobian(&self, x: &[f64]) -> Box<dyn Jacobian>;
+    /// Returns the derivatives of `F` at `x`.
+    fn evaluate_jacobian(&self, x: &[f64]) -> Box<dyn Jacobian>;
 
-    /// The open interval that every unknown stays within; everything by default.
+    /// Returns the open interval that every unknown stays within; unbounded by default.
     fn domain(&self) -> (f64, f64) {
         (f64::NEG_INFINITY, f64::INFINITY)
     }
 }
 
-/// When to stop.
+/// The criteria by which the method stops, other than `F(x) = 0`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// The root is found as soon as no `|F_i|` is larger...
-    pub residual: f64,
-    /// ... or a Newton step changes no unknown by more than this part of itself.
+pub(super) struct StopCriteria {
+    /// The root is found when a Newton step changes no unknown by more than this fraction of it.
     pub step: f64,
-    /// Points tried at most.
+    /// Largest number of points tried.
     pub iterations: u32,
 }
 
-impl Default for Limits {
-    /// No residual at all, or steps of the order of rounding errors; 200 iterations.
+impl Default for StopCriteria {
+    /// Returns steps of the order of rounding errors and 200 iterations.
     fn default() -> Self {
         Self {
-            residual: 0.0,
             step: 1e-14,
             iterations: 200,
         }
     }
 }
 
-/// Where the method ended.
+/// The point at which the method ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Root {
+pub(super) struct Root {
     /// The point of least `|F|` that was found.
     pub x: Vec<f64>,
-    /// The Euclidean length of `F` there.
-    pub residual: f64,
-    /// Points tried.
+    /// Number of points tried.
     pub iterations: u32,
-    /// Why it ended.
+    /// The Euclidean length of `F` there.
+    #[cfg_attr(not(test), allow(dead_code, reason = "NPA judges times instead"))]
+    pub residual: f64,
+    /// The reason for the end.
+    #[cfg_attr(not(test), allow(dead_code, reason = "NPA judges times instead"))]
     pub why: Stop,
 }
 
-/// Why the method ended.
+/// The reason for which the method ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// The limits on residual or step were met.
+pub(super) enum Stop {
+    /// `F` is zero, or the last Newton step met the criterion.
     Converged,
-    /// No step from `x` reduces the residual any more: a local minimum of it, a corner of functions
-    /// that are not smooth, or a root as exactly as rounding errors allow.
+    /// No step from `x` reduces the residual any more. `x` is a local minimum of the residual, a corner
+    /// of functions that are not smooth, or a root to within rounding errors.
     Stalled,
     /// The permitted number of iterations was used up.
     IterationLimit,
@@ -67,52 +69,31 @@ pub enum Stop {
 
 /// Solves `F(x) = 0` from `start` by Powell's hybrid method.
 ///
-/// Within a trust region, a scaled ball in which the linear model `F + J p` has proved good, the step
-/// is Newton's if the ball contains it; else it goes along the steepest descent of `|F + J p|²` and
-/// bends towards Newton's point where the descent is deepest (the *dogleg*). A step that reduces `|F|`
-/// as the model said lets the ball grow, one that does not is taken back and lets it shrink. Thus it
-/// converges as Newton's method near a root, and still makes progress where that would run away.
+/// The trust region is a scaled ball in which the linear model `F + J p` has proved good. If the ball
+/// contains Newton's step, that step is taken. Otherwise the step follows the steepest descent of
+/// `|F + J p|²` and bends towards Newton's point where the descent is deepest (the *dogleg*). A step
+/// that reduces `|F|` as the model predicted lets the ball grow; any other step is taken back and
+/// shrinks the ball. The method thus converges like Newton's near a root and still makes progress where
+/// Newton's would diverge.
 ///
-/// Two deviations from MINPACK's HYBRJ:
-/// * the Jacobian is evaluated at every new point, where HYBRJ corrects the old factors by rank-one
-///   updates until that fails. It is analytic and, with structure, as cheap as `F`.
-/// * unknowns stay in an open domain: a step takes each at most nine tenths of the way to its end.
+/// # Deviations
+/// * **Jacobian**: HYBRJ corrects the old factors by rank-one updates until that fails; here the
+///   Jacobian is evaluated at every new point, because it is analytic and as cheap as `F`.
+/// * **domain of Powell's method**: HYBRJ lets the unknowns go anywhere; here each step takes an
+///   unknown at most nine tenths of the way to the end of an open interval, because models are not
+///   defined outside it.
 ///
 /// # Panics
 /// If `start` is empty or a method of `system` returns a vector of another length.
-///
-/// # Example
-/// The unit circle meets the diagonal:
-/// ```
-/// use isochron_hierarchy::partition::hybrid::{Limits, Stop, System, solve};
-/// use isochron_hierarchy::partition::jacobian::{Dense, Jacobian};
-///
-/// struct Meeting;
-///
-/// impl System for Meeting {
-///     fn residual(&self, x: &[f64]) -> Vec<f64> {
-///         vec![x[0] * x[0] + x[1] * x[1] - 1.0, x[0] - x[1]]
-///     }
-///
-///     fn jacobian(&self, x: &[f64]) -> Box<dyn Jacobian> {
-///         let rows = [[2.0 * x[0], 2.0 * x[1]], [1.0, -1.0]];
-///         Box::new(Dense::from_fn(2, |row, col| rows[row][col]))
-///     }
-/// }
-///
-/// let root = solve(&Meeting, &[3.0, 0.5], &Limits::default());
-/// assert!((root.x[0] - 0.5_f64.sqrt()).abs() < 1e-12 && root.residual < 1e-12);
-/// ```
 ///
 /// # References
 /// M. J. D. Powell, "A Hybrid Method for Nonlinear Equations", in *Numerical Methods for Nonlinear
 /// Algebraic Equations*, 1970; J. J. Moré, B. S. Garbow, K. E. Hillstrom, *User Guide for MINPACK-1*,
 /// 1980 (HYBRJ). Clarke's thesis, section 4.2.
-#[must_use]
-pub fn solve(system: &dyn System, start: &[f64], limits: &Limits) -> Root {
+pub(super) fn solve(system: &dyn System, start: &[f64], criteria: &StopCriteria) -> Root {
     assert!(!start.is_empty(), "a system has at least one unknown");
-    let residual = system.residual(start);
-    let mut state = State {
+    let residual = system.evaluate_residual(start);
+    let mut iterate = Iterate {
         system,
         x: start.to_vec(),
         norm: norm(&residual),
@@ -121,55 +102,57 @@ pub fn solve(system: &dyn System, start: &[f64], limits: &Limits) -> Root {
         radius: f64::NAN,
     };
     let mut iterations = 0;
-    let why = if state.norm.is_finite() {
-        state.run(limits, &mut iterations)
+    let why = if iterate.norm.is_finite() {
+        iterate.advance_to_root(criteria, &mut iterations)
     } else {
         Stop::Undefined
     };
     Root {
-        x: state.x,
-        residual: state.norm,
+        x: iterate.x,
         iterations,
+        residual: iterate.norm,
         why,
     }
 }
 
-struct State<'a> {
+/// The current point and its trust region.
+struct Iterate<'a> {
     system: &'a dyn System,
     x: Vec<f64>,
-    /// `F(x)` and its length.
+    /// `F(x)`.
     residual: Vec<f64>,
+    /// Length of `F(x)`.
     norm: f64,
-    /// What one unit of each unknown counts for in the trust region: the largest length that its
-    /// column of the Jacobian has had.
+    /// Weight of each unknown in the trust region: the largest length that its column of the Jacobian
+    /// has had.
     scale: Vec<f64>,
-    /// Of the trust region.
+    /// Radius of the trust region.
     radius: f64,
 }
 
-/// How a trial of one step ended.
+/// The result of trying one step.
 enum Trial {
     Accepted,
-    /// Newton's step, and no larger than the limit.
+    /// Newton's step, and no larger than the criterion.
     Final,
     Rejected,
 }
 
-impl State<'_> {
-    fn run(&mut self, limits: &Limits, iterations: &mut u32) -> Stop {
+impl Iterate<'_> {
+    fn advance_to_root(&mut self, criteria: &StopCriteria, iterations: &mut u32) -> Stop {
         loop {
-            if self.residual.iter().all(|f| f.abs() <= limits.residual) {
+            if self.residual.iter().all(|&f| f == 0.0) {
                 return Stop::Converged;
             }
-            let jacobian = self.system.jacobian(&self.x);
-            self.rescale(jacobian.as_ref());
-            let directions = Directions::at(self, jacobian.as_ref());
+            let jacobian = self.system.evaluate_jacobian(&self.x);
+            self.update_scale(jacobian.as_ref());
+            let directions = Directions::from_point(self, jacobian.as_ref());
             loop {
-                if *iterations == limits.iterations {
+                if *iterations == criteria.iterations {
                     return Stop::IterationLimit;
                 }
                 *iterations += 1;
-                match self.attempt(jacobian.as_ref(), &directions, limits.step) {
+                match self.try_step(jacobian.as_ref(), &directions, criteria.step) {
                     Trial::Final => return Stop::Converged,
                     Trial::Accepted => break,
                     Trial::Rejected if self.is_stuck() => return Stop::Stalled,
@@ -179,15 +162,11 @@ impl State<'_> {
         }
     }
 
-    fn rescale(&mut self, jacobian: &dyn Jacobian) {
+    fn update_scale(&mut self, jacobian: &dyn Jacobian) {
         for (scale, norm) in self.scale.iter_mut().zip(jacobian.column_norms()) {
-            // A column without influence must not make its unknown free to go anywhere.
-            let norm = if norm > 0.0 && norm.is_finite() {
-                norm
-            } else {
-                1.0
-            };
-            *scale = scale.max(norm);
+            // A zero weight would let an unknown without influence go anywhere.
+            let usable = norm > 0.0 && norm.is_finite();
+            *scale = scale.max(if usable { norm } else { 1.0 });
         }
         if self.radius.is_nan() {
             let length = scaled_norm(&self.scale, &self.x);
@@ -195,60 +174,68 @@ impl State<'_> {
         }
     }
 
-    /// Whether the trust region has become too small to change `x`, or lost its size.
+    /// Returns `true` if the trust region is too small to change `x`, or its radius is not a number.
     fn is_stuck(&self) -> bool {
         let length = scaled_norm(&self.scale, &self.x);
         !(self.radius > f64::EPSILON * length && self.radius > f64::MIN_POSITIVE)
     }
 
-    /// Tries the step that the trust region allows, and adapts the region to what it is good for.
-    fn attempt(&mut self, jacobian: &dyn Jacobian, to: &Directions, limit: f64) -> Trial {
-        let dogleg = to.step(self.radius);
-        let (x, step) = self.inside(&dogleg);
-        let residual = self.system.residual(&x);
+    /// Tries the step that the trust region allows, and adapts the region to the step's success.
+    fn try_step(&mut self, jacobian: &dyn Jacobian, to: &Directions, criterion: f64) -> Trial {
+        let dogleg = to.step_within(self.radius);
+        let (x, step) = self.step_inside_domain(&dogleg);
+        let residual = self.system.evaluate_residual(&x);
         let (length, norm) = (scaled_norm(&self.scale, &step), norm(&residual));
-        let gain = self.gain(jacobian, &step, norm);
+        let gain = self.gain_ratio(jacobian, &step, norm);
         self.adapt_radius(gain, length);
-        let newton = to.newton.as_ref() == Some(&dogleg);
-        let tiny = |(step, x): (&f64, &f64)| step.abs() <= limit * x.abs();
-        let last = newton && step.iter().zip(&self.x).all(tiny);
+        let is_last = to.newton.as_ref() == Some(&dogleg)
+            && (step.iter().zip(&self.x)).all(|(step, x)| step.abs() <= criterion * x.abs());
         if norm < self.norm && gain >= 1e-4 {
             (self.x, self.residual, self.norm) = (x, residual, norm);
-        } else if !last {
+        } else if !is_last {
             return Trial::Rejected;
         }
-        if last { Trial::Final } else { Trial::Accepted }
+        if is_last {
+            Trial::Final
+        } else {
+            Trial::Accepted
+        }
     }
 
-    /// `x` after a step, and the step as far as the domain allows it.
-    fn inside(&self, step: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// Returns `x` after a step, and the step as far as the domain allows it.
+    fn step_inside_domain(&self, step: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let (low, high) = self.system.domain();
-        let go = |(&x, &step): (&f64, &f64)| {
-            let to = x + step.clamp(0.9 * (low - x), 0.9 * (high - x));
-            (to, to - x)
-        };
-        self.x.iter().zip(step).map(go).unzip()
+        (self.x.iter().zip(step))
+            .map(|(&x, &step)| {
+                let to = x + step.clamp(0.9 * (low - x), 0.9 * (high - x));
+                (to, to - x)
+            })
+            .unzip()
     }
 
-    /// The reduction of `|F|²` in proportion to the one that the linear model promised; negative if
-    /// there was none to be had.
-    fn gain(&self, jacobian: &dyn Jacobian, step: &[f64], norm: f64) -> f64 {
+    /// Returns the reduction of `|F|²` relative to the one that the linear model predicted; negative if
+    /// the model predicted none.
+    fn gain_ratio(&self, jacobian: &dyn Jacobian, step: &[f64], norm: f64) -> f64 {
         let mut model = jacobian.times(step);
         for (entry, f) in model.iter_mut().zip(&self.residual) {
             *entry += f;
         }
-        let reduction = |to: f64| (self.norm - to) * (self.norm + to);
-        let promised = reduction(self::norm(&model));
-        if promised > 0.0 && norm.is_finite() {
-            reduction(norm) / promised
+        let predicted = self.reduction_to(self::norm(&model));
+        if predicted > 0.0 && norm.is_finite() {
+            self.reduction_to(norm) / predicted
         } else {
             -1.0
         }
     }
 
+    /// Returns the reduction of `|F|²` if its length becomes `norm`.
+    fn reduction_to(&self, norm: f64) -> f64 {
+        (self.norm - norm) * (self.norm + norm)
+    }
+
     fn adapt_radius(&mut self, gain: f64, length: f64) {
         if gain < 0.1 {
-            // Below the step just tried, however large the region was.
+            // The new radius is below the step just tried, however large the region was.
             self.radius = 0.5 * self.radius.min(length);
         } else if gain >= 0.5 {
             self.radius = self.radius.max(2.0 * length);
@@ -256,22 +243,22 @@ impl State<'_> {
     }
 }
 
-/// The two directions that a step is made of.
+/// The two directions that a step combines.
 struct Directions {
     /// Newton's step, unless the Jacobian is singular.
     newton: Option<Vec<f64>>,
     newton_length: f64,
-    /// To the minimum of the linear model in the direction of its steepest descent.
+    /// The step to the minimum of the linear model in the direction of its steepest descent.
     cauchy: Vec<f64>,
     cauchy_length: f64,
-    /// For the scalar product in which lengths are measured.
+    /// Weights of the scalar product in which lengths are measured.
     scale: Vec<f64>,
 }
 
 impl Directions {
-    fn at(state: &State<'_>, jacobian: &dyn Jacobian) -> Self {
-        let scale = state.scale.clone();
-        let negative: Vec<f64> = state.residual.iter().map(|f| -f).collect();
+    fn from_point(iterate: &Iterate<'_>, jacobian: &dyn Jacobian) -> Self {
+        let scale = iterate.scale.clone();
+        let negative: Vec<f64> = iterate.residual.iter().map(|f| -f).collect();
         let newton = jacobian.solve(&negative);
         let mut cauchy = jacobian.transposed_times(&negative);
         for (entry, scale) in cauchy.iter_mut().zip(&scale) {
@@ -294,11 +281,11 @@ impl Directions {
         }
     }
 
-    /// The dogleg step of at most `radius`.
-    fn step(&self, radius: f64) -> Vec<f64> {
+    /// Returns the dogleg step of at most `radius`.
+    fn step_within(&self, radius: f64) -> Vec<f64> {
         match &self.newton {
             Some(newton) if self.newton_length <= radius => newton.clone(),
-            Some(newton) if self.cauchy_length < radius => self.bend(newton, radius),
+            Some(newton) if self.cauchy_length < radius => self.bend_towards(newton, radius),
             _ => {
                 let part = (radius / self.cauchy_length).min(1.0);
                 self.cauchy.iter().map(|entry| entry * part).collect()
@@ -306,11 +293,9 @@ impl Directions {
         }
     }
 
-    /// The point at distance `radius` on the way from Cauchy's point to Newton's.
-    fn bend(&self, newton: &[f64], radius: f64) -> Vec<f64> {
-        let leg: Vec<f64> = newton
-            .iter()
-            .zip(&self.cauchy)
+    /// Returns the point at distance `radius` on the way from Cauchy's point to Newton's.
+    fn bend_towards(&self, newton: &[f64], radius: f64) -> Vec<f64> {
+        let leg: Vec<f64> = (newton.iter().zip(&self.cauchy))
             .map(|(n, c)| n - c)
             .collect();
         // |cauchy + part · leg|² = radius², a quadratic equation with one root in (0, 1).
@@ -325,11 +310,8 @@ impl Directions {
         } else {
             (root - half_b) / a
         };
-        let part = part.clamp(0.0, 1.0);
-        self.cauchy
-            .iter()
-            .zip(&leg)
-            .map(|(c, leg)| c + part * leg)
+        (self.cauchy.iter().zip(&leg))
+            .map(|(c, leg)| c + part.clamp(0.0, 1.0) * leg)
             .collect()
     }
 }
@@ -339,6 +321,8 @@ fn norm(v: &[f64]) -> f64 {
 }
 
 fn scaled_norm(scale: &[f64], v: &[f64]) -> f64 {
-    let product = |(scale, entry): (&f64, &f64)| (scale * entry).powi(2);
-    scale.iter().zip(v).map(product).sum::<f64>().sqrt()
+    (scale.iter().zip(v))
+        .map(|(scale, entry)| (scale * entry).powi(2))
+        .sum::<f64>()
+        .sqrt()
 }

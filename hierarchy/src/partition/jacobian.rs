@@ -1,73 +1,26 @@
-//! Derivative matrices of systems of equations, and what a solver needs of them.
+//! Derivative matrices of systems of equations, and the operations on them that a solver needs.
 
-use nalgebra::{DMatrix, DVector};
+#[cfg(test)]
+pub(super) use dense::Dense;
 
 /// The matrix `J` of a system's derivatives, `J_ij = ∂F_i / ∂x_j`, as far as
 /// [`solve`](super::hybrid::solve) needs it.
-pub trait Jacobian {
-    /// The `v` with `J v = rhs`; `None` if the matrix is singular.
+pub(super) trait Jacobian {
+    /// Returns the `v` with `J v = rhs`, or `None` if the matrix is singular.
     fn solve(&self, rhs: &[f64]) -> Option<Vec<f64>>;
 
-    /// `J v`.
+    /// Returns `J v`.
     fn times(&self, v: &[f64]) -> Vec<f64>;
 
-    /// `Jᵀ v`.
+    /// Returns `Jᵀ v`.
     fn transposed_times(&self, v: &[f64]) -> Vec<f64>;
 
-    /// The Euclidean length of every column.
+    /// Returns the Euclidean length of every column.
     fn column_norms(&self) -> Vec<f64>;
 }
 
-/// A square matrix without structure: `O(n³)` to solve with, by QR factorisation.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::partition::jacobian::{Dense, Jacobian};
-///
-/// let matrix = Dense::from_fn(2, |row, col| [[2.0, 1.0], [0.0, 4.0]][row][col]);
-/// assert_eq!(matrix.times(&[1.0, 1.0]), [3.0, 4.0]);
-/// assert_eq!(matrix.transposed_times(&[1.0, 1.0]), [2.0, 5.0]);
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Dense(DMatrix<f64>);
-
-impl Dense {
-    /// The `n×n` matrix of the entries `entry(row, column)`.
-    #[must_use]
-    pub fn from_fn(n: usize, entry: impl FnMut(usize, usize) -> f64) -> Self {
-        Self(DMatrix::from_fn(n, n, entry))
-    }
-}
-
-impl Jacobian for Dense {
-    fn solve(&self, rhs: &[f64]) -> Option<Vec<f64>> {
-        let solution = self
-            .0
-            .clone()
-            .qr()
-            .solve(&DVector::from_column_slice(rhs))?;
-        finite(solution.as_slice().to_vec())
-    }
-
-    fn times(&self, v: &[f64]) -> Vec<f64> {
-        (&self.0 * DVector::from_column_slice(v))
-            .as_slice()
-            .to_vec()
-    }
-
-    fn transposed_times(&self, v: &[f64]) -> Vec<f64> {
-        self.0
-            .tr_mul(&DVector::from_column_slice(v))
-            .as_slice()
-            .to_vec()
-    }
-
-    fn column_norms(&self) -> Vec<f64> {
-        self.0.column_iter().map(|column| column.norm()).collect()
-    }
-}
-
-/// The Jacobian of the partitioning problem, everything in `O(n)`: with the slopes `a_i` of the times,
+/// The Jacobian of the partitioning problem, in which every operation costs `O(n)`. With the slopes
+/// `a_i` of the times it is
 ///
 /// ```text
 ///   -1   -1   -1  …  -1
@@ -80,50 +33,44 @@ impl Jacobian for Dense {
 /// # References
 /// Clarke's thesis, section 4.2, equation 4.8.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Arrowhead {
+pub(super) struct Arrowhead {
     /// `a_1` to `a_n`; at least one.
     pub slopes: Vec<f64>,
 }
 
-impl Arrowhead {
-    /// The same matrix without its structure.
-    #[must_use]
-    pub fn to_dense(&self) -> Dense {
-        Dense::from_fn(self.slopes.len(), |row, col| match (row, col) {
-            (0, _) => -1.0,
-            (_, 0) => -self.slopes[0],
-            _ if row == col => self.slopes[row],
-            _ => 0.0,
-        })
-    }
-}
-
 impl Jacobian for Arrowhead {
     fn solve(&self, rhs: &[f64]) -> Option<Vec<f64>> {
-        // With u = a_1 v_1, every row but the first reads a_i v_i = rhs_i + u; so does a row
-        // a_1 v_1 = 0 + u, and the first one, -Σ v_i = rhs_1, then determines u.
+        // With u = a_1 v_1, every row but the first reads a_i v_i = rhs_i + u. So does the equation
+        // a_1 v_1 = 0 + u. The first row, -Σ v_i = rhs_1, then determines u.
         let (mut inverses, mut weighted) = (0.0, 0.0);
         for (i, (slope, r)) in self.slopes.iter().zip(rhs).enumerate() {
             inverses += 1.0 / slope;
             weighted += if i == 0 { 0.0 } else { r / slope };
         }
         let u = -(rhs[0] + weighted) / inverses;
-        let entry =
-            |(i, (slope, r)): (usize, (&f64, &f64))| (u + if i == 0 { 0.0 } else { *r }) / slope;
-        finite(self.slopes.iter().zip(rhs).enumerate().map(entry).collect())
+        let mut solution: Vec<f64> = (self.slopes.iter().zip(rhs))
+            .map(|(slope, r)| (u + r) / slope)
+            .collect();
+        solution[0] = u / self.slopes[0];
+        solution
+            .iter()
+            .all(|entry| entry.is_finite())
+            .then_some(solution)
     }
 
     fn times(&self, v: &[f64]) -> Vec<f64> {
         let reference = self.slopes[0] * v[0];
-        let difference = |(slope, v): (&f64, &f64)| slope * v - reference;
-        let mut product: Vec<f64> = self.slopes.iter().zip(v).map(difference).collect();
+        let mut product: Vec<f64> = (self.slopes.iter().zip(v))
+            .map(|(slope, entry)| slope * entry - reference)
+            .collect();
         product[0] = -v.iter().sum::<f64>();
         product
     }
 
     fn transposed_times(&self, v: &[f64]) -> Vec<f64> {
-        let column = |(slope, entry): (&f64, &f64)| slope * entry - v[0];
-        let mut product: Vec<f64> = self.slopes.iter().zip(v).map(column).collect();
+        let mut product: Vec<f64> = (self.slopes.iter().zip(v))
+            .map(|(slope, entry)| slope * entry - v[0])
+            .collect();
         product[0] = -v[0] - self.slopes[0] * v[1..].iter().sum::<f64>();
         product
     }
@@ -136,6 +83,88 @@ impl Jacobian for Arrowhead {
     }
 }
 
-fn finite(v: Vec<f64>) -> Option<Vec<f64>> {
-    v.iter().all(|entry| entry.is_finite()).then_some(v)
+/// A matrix without structure, the reference that tests compare with.
+#[cfg(test)]
+mod dense {
+    use nalgebra::{DMatrix, DVector};
+
+    use super::Jacobian;
+
+    /// A square matrix solved by QR factorisation in `O(n³)`.
+    #[derive(Debug, Clone, PartialEq)]
+    pub(in super::super) struct Dense(DMatrix<f64>);
+
+    impl Dense {
+        /// Returns the `n×n` matrix of the entries `entry(row, column)`.
+        pub fn from_fn(n: usize, entry: impl FnMut(usize, usize) -> f64) -> Self {
+            Self(DMatrix::from_fn(n, n, entry))
+        }
+    }
+
+    impl Jacobian for Dense {
+        fn solve(&self, rhs: &[f64]) -> Option<Vec<f64>> {
+            let solution = (self.0.clone().qr()).solve(&DVector::from_column_slice(rhs))?;
+            let finite = solution.iter().all(|entry| entry.is_finite());
+            finite.then(|| solution.as_slice().to_vec())
+        }
+
+        fn times(&self, v: &[f64]) -> Vec<f64> {
+            (&self.0 * DVector::from_column_slice(v))
+                .as_slice()
+                .to_vec()
+        }
+
+        fn transposed_times(&self, v: &[f64]) -> Vec<f64> {
+            (self.0.tr_mul(&DVector::from_column_slice(v)))
+                .as_slice()
+                .to_vec()
+        }
+
+        fn column_norms(&self) -> Vec<f64> {
+            self.0.column_iter().map(|column| column.norm()).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn to_dense(arrowhead: &Arrowhead) -> Dense {
+        let slopes = &arrowhead.slopes;
+        Dense::from_fn(slopes.len(), |row, col| match (row, col) {
+            (0, _) => -1.0,
+            (_, 0) => -slopes[0],
+            _ if row == col => slopes[row],
+            _ => 0.0,
+        })
+    }
+
+    fn are_close(a: &[f64], b: &[f64]) -> bool {
+        let scale = a.iter().fold(1e-3_f64, |max, x| max.max(x.abs()));
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-10 * scale)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn structured_and_dense_jacobian_are_the_same_matrix(
+            (slopes, v) in (1..12_usize).prop_flat_map(|n| (
+                prop::collection::vec((-3.0..3.0_f64).prop_map(f64::exp), n),
+                prop::collection::vec(-1.0..1.0_f64, n),
+            )),
+        ) {
+            let arrowhead = Arrowhead { slopes };
+            let dense = to_dense(&arrowhead);
+            prop_assert!(are_close(&arrowhead.times(&v), &dense.times(&v)));
+            prop_assert!(are_close(&arrowhead.transposed_times(&v), &dense.transposed_times(&v)));
+            prop_assert!(are_close(&arrowhead.column_norms(), &dense.column_norms()));
+            let (a, b) = (arrowhead.solve(&v).unwrap(), dense.solve(&v).unwrap());
+            prop_assert!(are_close(&a, &b), "{a:?} {b:?}");
+            prop_assert!(are_close(&arrowhead.times(&a), &v));
+        }
+    }
 }

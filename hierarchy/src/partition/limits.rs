@@ -1,10 +1,8 @@
-//! What a device must not be given.
+//! Limits on the units of a device.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-
-use serde::{Deserialize, Serialize};
 
 use super::PartitionError;
 use crate::model::TimeFunction;
@@ -23,10 +21,9 @@ use crate::model::TimeFunction;
 /// assert_eq!(limits.max_units(), 625);
 /// assert!(limits.allows(625) && !limits.allows(626) && !limits.allows(512));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// The most units, if there is such a number.
+    /// Largest number of units, if there is one.
     pub cap: Option<u64>,
     /// Sizes in units that must not be given out.
     pub forbidden: BTreeSet<u64>,
@@ -34,20 +31,20 @@ pub struct Limits {
     pub memory: Option<Memory>,
 }
 
-/// The memory of a device and what the work needs of it:
+/// The memory of a device and the need of the work:
 /// `fixed_bytes + bytes_per_unit · d ≤ available_bytes`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Bytes that each unit needs.
     pub bytes_per_unit: u64,
-    /// Bytes that are needed however many units there are.
+    /// Bytes that any number of units needs.
     pub fixed_bytes: u64,
     /// Bytes that the device has for both.
     pub available_bytes: u64,
 }
 
 impl Memory {
-    /// The most units that fit.
+    /// Returns the largest number of units that fits.
     #[must_use]
     pub fn max_units(&self) -> u64 {
         match self.available_bytes.checked_sub(self.fixed_bytes) {
@@ -58,21 +55,21 @@ impl Memory {
 }
 
 impl Limits {
-    /// The most units that cap and memory allow; [`u64::MAX`] without either.
+    /// Returns the largest number of units that cap and memory allow; [`u64::MAX`] without either.
     #[must_use]
     pub fn max_units(&self) -> u64 {
         let cap = self.cap.unwrap_or(u64::MAX);
         cap.min(self.memory.map_or(u64::MAX, |memory| memory.max_units()))
     }
 
-    /// Whether the device may be given so many units.
+    /// Returns `true` if the device may be given this number of units.
     #[must_use]
     pub fn allows(&self, units: u64) -> bool {
         units == 0 || (units <= self.max_units() && !self.forbidden.contains(&units))
     }
 
-    /// The largest size of `function` that is allowed; 0 if none is.
-    fn capacity(&self, function: &TimeFunction) -> u64 {
+    /// Returns the largest allowed size of `function`; 0 if none is allowed.
+    fn largest_allowed(&self, function: &TimeFunction) -> u64 {
         let max = self.max_units();
         let mut sizes = function.points().iter().rev().map(|&(units, _)| units);
         sizes
@@ -81,7 +78,7 @@ impl Limits {
     }
 }
 
-/// Limits for each function: those given, or no limits for any if none are given.
+/// Returns limits for each function: those given, or the default for all if none are given.
 ///
 /// # Errors
 /// [`PartitionError::LimitsMismatch`] unless there are as many limits as functions.
@@ -101,7 +98,7 @@ pub(super) fn one_each<'a>(
     }
 }
 
-/// Refuses `total` units if `copies` of these devices cannot take as many in sum.
+/// Refuses `total` units if `copies` of these devices cannot take them in sum.
 ///
 /// # Errors
 /// [`PartitionError::NoDevices`], [`PartitionError::BeyondModels`] or
@@ -115,25 +112,23 @@ pub(super) fn check_capacity(
     if total > 0 && (functions.is_empty() || copies == 0) {
         return Err(PartitionError::NoDevices { total });
     }
-    let sum = |units: &mut dyn Iterator<Item = u64>| {
-        let one = units.map(u128::from).sum::<u128>();
-        u64::try_from(one.saturating_mul(copies as u128)).unwrap_or(u64::MAX)
-    };
-    let both = || functions.iter().zip(limits);
-    let modelled = sum(&mut functions.iter().map(TimeFunction::max_units));
-    if modelled < total {
+    let modelled: Vec<u64> = functions.iter().map(TimeFunction::max_units).collect();
+    let reach = sum_copies(&modelled, copies);
+    if reach < total {
         return Err(PartitionError::BeyondModels {
             total,
-            capacity: modelled,
+            capacity: reach,
         });
     }
-    let capacity = sum(&mut both().map(|(function, limits)| limits.capacity(function)));
+    let allowed: Vec<u64> = (functions.iter().zip(limits))
+        .map(|(function, limits)| limits.largest_allowed(function))
+        .collect();
+    let capacity = sum_copies(&allowed, copies);
     if capacity >= total {
         return Ok(());
     }
-    let lost = both().map(|(function, limits)| function.max_units() - limits.capacity(function));
-    let (lost, index) = lost
-        .zip(0..)
+    let (lost, index) = (modelled.iter().zip(&allowed).zip(0..))
+        .map(|((modelled, allowed), index)| (modelled - allowed, index))
         .max_by_key(|&(lost, index)| (lost, Reverse(index)))
         .unwrap_or_default();
     Err(PartitionError::BeyondLimits {
@@ -144,39 +139,40 @@ pub(super) fn check_capacity(
     })
 }
 
+/// Returns the sum of the units of `copies` nodes with these devices, at most [`u64::MAX`].
+fn sum_copies(units: &[u64], copies: usize) -> u64 {
+    let node: u128 = units.iter().copied().map(u128::from).sum();
+    u64::try_from(node.saturating_mul(copies as u128)).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn memory_becomes_a_cap() {
-        let memory = |bytes_per_unit, fixed_bytes, available_bytes| {
-            Memory {
+        for (bytes_per_unit, fixed_bytes, max_units) in [(8, 4, 2), (8, 21, 0), (0, 20, u64::MAX)] {
+            let memory = Memory {
                 bytes_per_unit,
                 fixed_bytes,
-                available_bytes,
-            }
-            .max_units()
-        };
-        assert_eq!(memory(8, 4, 20), 2);
-        assert_eq!(memory(8, 21, 20), 0);
-        assert_eq!(memory(0, 20, 20), u64::MAX);
+                available_bytes: 20,
+            };
+            assert_eq!(memory.max_units(), max_units);
+        }
         assert_eq!(Limits::default().max_units(), u64::MAX);
     }
 
     #[test]
     fn the_limit_that_costs_most_is_named() {
-        let function = || TimeFunction::new(10, vec![(10, 1.0), (20, 2.0)]).expect("valid");
-        let functions = [function(), function(), function()];
-        let cap = |units| Limits {
-            cap: Some(units),
+        let function = TimeFunction::new(10, vec![(10, 1.0), (20, 2.0)]).expect("valid");
+        let functions = [function.clone(), function.clone(), function];
+        let limits = [Some(15), Some(5), None].map(|cap| Limits {
+            cap,
             ..Limits::default()
-        };
-        let limits = [cap(15), cap(5), Limits::default()];
-        let check = |total| check_capacity(&functions, &limits, 2, total);
-        assert_eq!(check(60), Ok(()));
+        });
+        assert_eq!(check_capacity(&functions, &limits, 2, 60), Ok(()));
         assert_eq!(
-            check(61),
+            check_capacity(&functions, &limits, 2, 61),
             Err(PartitionError::BeyondLimits {
                 total: 61,
                 capacity: 60,
@@ -185,7 +181,7 @@ mod tests {
             })
         );
         assert_eq!(
-            check(121),
+            check_capacity(&functions, &limits, 2, 121),
             Err(PartitionError::BeyondModels {
                 total: 121,
                 capacity: 120

@@ -1,35 +1,36 @@
-//! Partitioners: how many computational units each device gets.
+//! Partitioners: the number of computational units of each device.
 //!
-//! [`proportional()`] divides by constant speeds, [`gpa()`] by speed functions, [`even`] not at all;
-//! [`npa()`] by speed functions too, numerically, which suits smooth ones of any shape.
-//! [`apportion()`] turns real-valued shares into whole ones, [`continuous()`] is the real-valued
-//! optimum, [`hybrid`] the solver that `npa` rests on.
+//! These partitioners make all devices finish together:
+//! * [`even`] divides without models, [`proportional()`] by constant speeds.
+//! * [`gpa()`] divides by speed functions, [`npa()`] numerically by smooth speed functions of any shape.
+//! * [`continuous()`] returns the real-valued optimum, [`apportion()`] turns weights into whole units.
 //!
-//! Those make all devices finish together. For time functions of any shape that need not be best:
-//! [`hpopta()`] minimises the largest time, [`popta()`] does so for identical devices, [`hipopta()`] for
-//! identical nodes of unlike devices, under the [`Limits`] of each; [`hpopta_search()`] is the algorithm
-//! as published, to compare with.
+//! For time functions of any shape an unbalanced division may be faster:
+//! * [`hpopta()`] minimises the largest time under the [`Limits`] of each device. [`hpopta_search()`] is
+//!   the algorithm as published, for comparison.
+//! * [`popta()`] does the same for identical devices, [`hipopta()`] for identical nodes of unlike
+//!   devices.
 //!
-//! [`Partitioner`] chooses between those that divide by speed functions.
+//! [`Partitioner`] chooses by name among those that divide by speed functions.
 
 use serde::{Deserialize, Serialize};
 
-pub mod apportion;
+mod apportion;
 mod choices;
-pub mod continuous;
-mod devices;
+mod continuous;
 mod exact;
-pub mod gpa;
-pub mod hipopta;
-pub mod hpopta;
-pub mod hpopta_search;
-pub mod hybrid;
-pub mod jacobian;
-pub mod limits;
-pub mod npa;
-pub mod partitioner;
-pub mod popta;
-pub mod proportional;
+mod gpa;
+mod hipopta;
+mod hpopta;
+mod hpopta_search;
+mod hybrid;
+mod jacobian;
+mod limits;
+mod npa;
+mod partitioner;
+mod popta;
+mod proportional;
+mod segment_cache;
 mod stages;
 mod sums;
 
@@ -38,7 +39,7 @@ pub use continuous::{EqualTime, continuous};
 pub use gpa::gpa;
 pub use hipopta::{HierarchicalPartition, hipopta};
 pub use hpopta::hpopta;
-pub use hpopta_search::{Search, hpopta_search};
+pub use hpopta_search::{SearchOutcome, hpopta_search};
 pub use limits::{Limits, Memory};
 pub use npa::{Guess, NpaSolution, SharesOf, npa, npa_from};
 pub use partitioner::Partitioner;
@@ -55,21 +56,29 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Seconds of the device that is predicted to finish last; 0 without devices.
+    /// The partition in which none of `n` devices gets anything.
+    pub(crate) fn idle(n: usize) -> Self {
+        Self {
+            units: vec![0; n],
+            times_s: vec![0.0; n],
+        }
+    }
+
+    /// Returns the seconds of the device that is predicted to finish last; 0 without devices.
     #[must_use]
     pub fn max_time_s(&self) -> f64 {
         self.times_s.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Number of devices that get something.
+    /// Returns the number of devices that get any units.
     #[must_use]
     pub fn active(&self) -> usize {
         self.units.iter().filter(|&&units| units > 0).count()
     }
 }
 
-/// `total` units in `n` parts that differ by at most one unit, the larger ones first. Empty if `n` is
-/// 0.
+/// Divides `total` units into `n` parts that differ by at most one unit, the larger ones first. Returns
+/// no parts if `n` is 0.
 ///
 /// # Example
 /// ```
@@ -83,26 +92,26 @@ pub fn even(n: usize, total: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Why work cannot be divided.
+/// The reason for which work cannot be divided.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
     /// The name of a partitioner that does not exist.
     #[error(
         "unknown partitioner \"{name}\": expected one of {}",
-        Partitioner::names()
+        Partitioner::list_names()
     )]
     UnknownPartitioner {
         /// The name given.
         name: String,
     },
-    /// A name that is not that of a [`Guess`].
-    #[error("unknown guess \"{name}\": expected one of {}", Guess::names())]
+    /// The name of a [`Guess`] that does not exist.
+    #[error("unknown guess \"{name}\": expected one of {}", Guess::list_names())]
     UnknownGuess {
         /// The name given.
         name: String,
     },
-    /// There is nobody to give the work to.
+    /// No device can take the work.
     #[error("{total} units and no device to give them to")]
     NoDevices {
         /// Units to divide.
@@ -122,16 +131,16 @@ pub enum PartitionError {
         /// Units to divide.
         total: u64,
     },
-    /// A model that is empty, or whose time does not grow with the problem size.
+    /// A model that is empty or has a time that does not grow with the problem size.
     #[error(
         "device {index}: its model gives {time_s} s for {d} units; it is empty or inadmissible"
     )]
     InvalidModel {
         /// Index of the device.
         index: usize,
-        /// Units that the model was asked about.
+        /// Size in units at which the model was evaluated.
         d: f64,
-        /// Seconds that it answered.
+        /// Seconds that the model gives for that size.
         time_s: f64,
     },
     /// Limits for some of the devices only.
@@ -142,12 +151,12 @@ pub enum PartitionError {
         /// Number of limits.
         limits: usize,
     },
-    /// More work than all time functions together reach.
+    /// More work than all time functions reach in sum.
     #[error("{total} units, and the time functions reach {capacity} in sum")]
     BeyondModels {
         /// Units to divide.
         total: u64,
-        /// The most units that the functions have times for.
+        /// Sum of the largest sizes that the functions have times for, in units.
         capacity: u64,
     },
     /// More work than the limits of the devices allow.
@@ -158,14 +167,14 @@ pub enum PartitionError {
     BeyondLimits {
         /// Units to divide.
         total: u64,
-        /// The most units that are allowed.
+        /// Largest number of units that the limits allow.
         capacity: u64,
-        /// Index of the device whose limits cost most.
+        /// Index of the device that loses most units to its limits.
         index: usize,
-        /// Units that its limits cost.
+        /// Number of units that it loses.
         lost: u64,
     },
-    /// No possible sizes have that sum.
+    /// An amount that is not a sum of possible sizes.
     #[error("{total} units are no sum of possible sizes; the nearest below is {below} units")]
     NotASum {
         /// Units to divide.
@@ -174,18 +183,18 @@ pub enum PartitionError {
         below: u64,
     },
     /// An exact solution would need too much memory.
-    #[error("{bytes} bytes would be needed {}", too_large_for(*copies))]
+    #[error("{bytes} bytes would be needed {}", describe_purpose(*copies))]
     TooLarge {
         /// Bytes that would be needed, at least.
         bytes: u128,
-        /// How many identical devices or nodes need them, if it is their number that is too large; none
-        /// if it is the sums of sizes that are too many.
+        /// Number of identical devices or nodes, if that is too large; `None` if the sums of sizes are
+        /// too many.
         copies: Option<usize>,
     },
 }
 
-/// What memory that is too large would be needed for.
-fn too_large_for(copies: Option<usize>) -> String {
+/// Returns the purpose of the memory, and the remedy.
+fn describe_purpose(copies: Option<usize>) -> String {
     match copies {
         Some(copies) => format!("to give each of {copies} identical devices or nodes its part"),
         None => {

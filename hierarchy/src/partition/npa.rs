@@ -6,21 +6,20 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::continuous::continuous;
-use super::devices::Devices;
-use super::gpa::{gpa, round};
-use super::hybrid::{Limits, System, solve};
+use super::gpa::{gpa, round_shares};
+use super::hybrid::{StopCriteria, System, solve};
 use super::jacobian::{Arrowhead, Jacobian};
+use super::segment_cache::SegmentCache;
 use super::{Partition, PartitionError};
 use crate::model::SpeedModel;
 
-/// Where the numerical partitioning algorithm starts.
+/// The start of the numerical partitioning algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guess {
     /// The even division, as in the thesis (equation 4.7).
     Even,
-    /// In proportion to the speeds that the models show at an even share: what is best if they are
-    /// nearly constant.
+    /// The division in proportion to the speeds that the models show at an even share.
     #[default]
     Proportional,
 }
@@ -29,7 +28,7 @@ impl Guess {
     /// All guesses.
     pub const ALL: [Self; 2] = [Self::Even, Self::Proportional];
 
-    /// The name in text: `even` or `proportional`.
+    /// Returns the name in text: `even` or `proportional`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -38,7 +37,7 @@ impl Guess {
         }
     }
 
-    pub(super) fn names() -> String {
+    pub(super) fn list_names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
 }
@@ -62,19 +61,19 @@ impl FromStr for Guess {
     }
 }
 
-/// Which shares the numerical partitioning algorithm rounded.
+/// The origin of the shares that the numerical partitioning algorithm rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharesOf {
     /// The root that Powell's method found.
     Numerical,
-    /// The line of equal time ([`continuous()`]), because Powell's method found no root, or none as
-    /// good.
+    /// The line of equal time ([`continuous()`]), because Powell's method found no root and no better
+    /// division.
     Geometrical,
 }
 
 impl fmt::Display for SharesOf {
-    /// The name that it has in JSON too: `numerical` or `geometrical`.
+    /// Writes the name that JSON uses too: `numerical` or `geometrical`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Numerical => "numerical",
@@ -83,25 +82,25 @@ impl fmt::Display for SharesOf {
     }
 }
 
-/// What the numerical partitioning algorithm found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The result of the numerical partitioning algorithm.
+#[derive(Debug, Clone, PartialEq)]
 pub struct NpaSolution {
-    /// The whole division.
+    /// The division into whole units.
     pub partition: Partition,
     /// The real-valued shares that it was rounded from.
     pub shares: Vec<f64>,
-    /// Where these come from.
+    /// The origin of the shares.
     pub shares_of: SharesOf,
-    /// Whether Powell's method found a root: a [`residual`](Self::residual) of at most 1e-12.
+    /// `true` if Powell's method found a root: a [`residual`](Self::residual) of at most 1e-12.
     pub converged: bool,
-    /// Points that Powell's method tried.
+    /// Number of points that Powell's method tried.
     pub iterations: u32,
-    /// What Powell's method left: the larger of `|D - Σ x_i| / D` and `(t_max - t_min) / t_max`.
+    /// Residual of Powell's method: the larger of `|D - Σ x_i| / D` and `(t_max - t_min) / t_max`.
     pub residual: f64,
 }
 
-/// Divides `total` units so that all devices finish at the same time, by solving the equations of
-/// that balance numerically, [`Guess::Proportional`] being the start; see [`npa_from`].
+/// Divides `total` units numerically so that all devices finish at the same time, from
+/// [`Guess::Proportional`]; see [`npa_from`].
 ///
 /// # Errors
 /// As [`npa_from`].
@@ -126,22 +125,29 @@ pub fn npa(models: &[&dyn SpeedModel], total: u64) -> Result<NpaSolution, Partit
 }
 
 /// Divides `total` units so that all devices finish at the same time: solves
-/// `D - Σ x_i = 0`, `t_i(x_i) - t_1(x_1) = 0` by [Powell's hybrid method](solve) from `guess`, and rounds
-/// the root.
+/// `D - Σ x_i = 0`, `t_i(x_i) - t_1(x_1) = 0` by Powell's hybrid method from `guess`, and rounds the
+/// root.
 ///
-/// The speed functions need no shape, but derivatives: the more often the slope of a model jumps, the
-/// more likely the method is to stall at a corner. The Jacobian is an [`Arrowhead`], so that a step
-/// takes `O(p)`.
+/// The speed functions need no particular shape, but derivatives. The more often the slope of a model
+/// jumps, the more likely the method is to stall at a corner. The Jacobian is zero outside its first
+/// row, first column and diagonal, so that a step costs `O(p)`.
 ///
-/// Beyond the thesis:
-/// * shares are counted in `D` and times in the time that constant speeds would give, so that neither
-///   kind of equation outweighs the other;
-/// * a share stays between 0 and `D`, where the models are defined;
-/// * each unit that rounding leaves goes to the device whose time with one unit more is smallest, as
-///   in [`gpa()`], and for the same reason;
-/// * where Powell's method does not converge, the geometric algorithm is asked as well, and the better
-///   of the two divisions is taken. That one is exact if times grow with the problem size, however
-///   many corners they have; if they do not, no division is known to be the best.
+/// # Deviations
+/// * **start of NPA**: the thesis starts from the even division (section 4.2, equation 4.7); here
+///   [`npa`] starts in proportion to the speeds at an even share, because that is the solution if
+///   speeds are nearly constant. [`Guess::Even`] is the start of the thesis.
+/// * **NPA without convergence**: the thesis leaves the case open (section 4.2); here the geometric
+///   algorithm divides as well and the better division is taken, because that one is exact if times
+///   grow with the problem size, however many corners they have. If times do not grow, neither
+///   division is known to be the best.
+/// * **units of NPA**: the thesis solves in units and seconds (equations 4.5 and 4.6); here shares are
+///   relative to `D` and times to the time that constant speeds would give, because neither kind of
+///   equation may outweigh the other.
+/// * **domain of NPA**: the thesis does not bound the unknowns (section 4.2); here a share stays
+///   between 0 and `D`, because the models are defined only there.
+/// * **NPA, integer solution**: the thesis gives the units left by rounding to the largest shares
+///   (section 4.2); here each goes to the device that finishes first with one unit more, because that
+///   is optimal, as in [`gpa()`].
 ///
 /// # Errors
 /// [`PartitionError::NoDevices`] if there are units and no models;
@@ -155,82 +161,97 @@ pub fn npa_from(
     guess: Guess,
 ) -> Result<NpaSolution, PartitionError> {
     if total == 0 {
-        return Ok(exact(Partition {
-            units: vec![0; models.len()],
-            times_s: vec![0.0; models.len()],
-        }));
+        return Ok(NpaSolution::without_search(Partition::idle(models.len())));
     }
     if models.is_empty() {
         return Err(PartitionError::NoDevices { total });
     }
-    let even_s = even_times(models, total)?;
+    let even_s = time_even_shares(models, total)?;
     if models.len() == 1 {
-        return Ok(exact(round(&Devices::new(models), total, &[total as f64])));
+        let everything = round_shares(&SegmentCache::new(models), total, &[total as f64]);
+        return Ok(NpaSolution::without_search(everything));
     }
     let balance = Balance {
         models,
         total: total as f64,
         time_s: proportional_time(&even_s),
     };
-    let root = solve(&balance, &balance.start(&even_s, guess), &Limits::default());
+    let start = balance.first_shares(&even_s, guess);
+    let root = solve(&balance, &start, &StopCriteria::default());
     let shares: Vec<f64> = root.x.iter().map(|y| y * balance.total).collect();
     let residual = balance.imbalance(&shares);
-    let solution = |partition, shares, shares_of| NpaSolution {
+    let (partition, shares, shares_of) = if residual <= CONVERGED {
+        let partition = round_root(models, total, &shares);
+        (partition, shares, SharesOf::Numerical)
+    } else {
+        better_division(models, total, shares, residual.is_finite())?
+    };
+    Ok(NpaSolution {
         partition,
         shares,
         shares_of,
         converged: residual <= CONVERGED,
         iterations: root.iterations,
         residual,
-    };
-    if residual <= CONVERGED {
-        let partition = round_root(models, total, &shares);
-        return Ok(solution(partition, shares, SharesOf::Numerical));
-    }
-    let geometrical = gpa(models, total)?;
-    if residual.is_finite() {
-        let numerical = round_root(models, total, &shares);
-        if numerical.max_time_s() < geometrical.max_time_s() {
-            return Ok(solution(numerical, shares, SharesOf::Numerical));
-        }
-    }
-    let line = continuous(models, total)?;
-    Ok(solution(geometrical, line.shares, SharesOf::Geometrical))
+    })
 }
 
-/// A relative residual that counts as none. Adding the shares up and evaluating the models loses some
+/// Relative residual that counts as none. Adding the shares and evaluating the models loses some
 /// thousand rounding errors.
 const CONVERGED: f64 = 1e-12;
 
-/// The only possible division.
-fn exact(partition: Partition) -> NpaSolution {
-    NpaSolution {
-        shares: partition.units.iter().map(|&units| units as f64).collect(),
-        partition,
-        shares_of: SharesOf::Numerical,
-        converged: true,
-        iterations: 0,
-        residual: 0.0,
+impl NpaSolution {
+    /// The only possible division, with whole shares.
+    fn without_search(partition: Partition) -> Self {
+        Self {
+            shares: partition.units.iter().map(|&units| units as f64).collect(),
+            partition,
+            shares_of: SharesOf::Numerical,
+            converged: true,
+            iterations: 0,
+            residual: 0.0,
+        }
     }
 }
 
-/// Seconds of each device for an even share.
-fn even_times(models: &[&dyn SpeedModel], total: u64) -> Result<Vec<f64>, PartitionError> {
-    let d = total as f64 / models.len() as f64;
-    let time = |(index, model): (usize, &&dyn SpeedModel)| {
-        let time_s = model.time_s(d);
-        if time_s.is_finite() && time_s > 0.0 {
-            Ok(time_s)
-        } else {
-            Err(PartitionError::InvalidModel { index, d, time_s })
+/// Returns the faster of the geometric division and the rounded `shares`, which are compared only if
+/// they are `usable`; with its shares and their origin.
+fn better_division(
+    models: &[&dyn SpeedModel],
+    total: u64,
+    shares: Vec<f64>,
+    usable: bool,
+) -> Result<(Partition, Vec<f64>, SharesOf), PartitionError> {
+    let geometrical = gpa(models, total)?;
+    if usable {
+        let numerical = round_root(models, total, &shares);
+        if numerical.max_time_s() < geometrical.max_time_s() {
+            return Ok((numerical, shares, SharesOf::Numerical));
         }
-    };
-    models.iter().enumerate().map(time).collect()
+    }
+    let line = continuous(models, total)?;
+    Ok((geometrical, line.shares, SharesOf::Geometrical))
 }
 
-/// Seconds of a division in proportion to the speeds of an even one: the harmonic mean of its times.
+/// Returns the seconds of each device for an even share.
+fn time_even_shares(models: &[&dyn SpeedModel], total: u64) -> Result<Vec<f64>, PartitionError> {
+    let d = total as f64 / models.len() as f64;
+    (models.iter().enumerate())
+        .map(|(index, model)| {
+            let time_s = model.time_s(d);
+            if time_s.is_finite() && time_s > 0.0 {
+                Ok(time_s)
+            } else {
+                Err(PartitionError::InvalidModel { index, d, time_s })
+            }
+        })
+        .collect()
+}
+
+/// Returns the seconds of a division in proportion to the speeds of an even one: the harmonic mean of
+/// the even division's times.
 fn proportional_time(even_s: &[f64]) -> f64 {
-    // Relative to the largest of them, the sum of the speeds cannot overflow.
+    // Relative to the largest speed, the sum of the speeds cannot overflow.
     let shortest_s = even_s.iter().copied().fold(f64::INFINITY, f64::min);
     let speeds: f64 = even_s.iter().map(|time_s| shortest_s / time_s).sum();
     shortest_s * (even_s.len() as f64 / speeds)
@@ -238,15 +259,15 @@ fn proportional_time(even_s: &[f64]) -> f64 {
 
 /// Rounds a root, which may be off by rounding errors, or by far if Powell's method did not converge.
 ///
-/// Shares are lowered by half a unit first: one that came out too large would else bring its device
-/// a unit that it should not have, while what is rounded down too far comes back when the rest is given
-/// out.
+/// Shares are lowered by half a unit first. A share that came out too large would otherwise bring its
+/// device a unit too many; a unit that is lost comes back when the rest is given out.
 fn round_root(models: &[&dyn SpeedModel], total: u64, shares: &[f64]) -> Partition {
-    // The rest is given out one by one, so there must not be much of it.
+    // The rest is given out one by one, so it must be small.
     let scale = total as f64 / shares.iter().sum::<f64>();
-    let lower = |share: &f64| (share * scale - 0.5).max(0.0);
-    let lowered: Vec<f64> = shares.iter().map(lower).collect();
-    round(&Devices::new(models), total, &lowered)
+    let lowered: Vec<f64> = (shares.iter())
+        .map(|share| (share * scale - 0.5).max(0.0))
+        .collect();
+    round_shares(&SegmentCache::new(models), total, &lowered)
 }
 
 /// The equations of balance for shares `y_i = x_i / D`, with times in units of `time_s`:
@@ -258,7 +279,7 @@ struct Balance<'a> {
 }
 
 impl Balance<'_> {
-    fn start(&self, even_s: &[f64], guess: Guess) -> Vec<f64> {
+    fn first_shares(&self, even_s: &[f64], guess: Guess) -> Vec<f64> {
         let share = 1.0 / even_s.len() as f64;
         match guess {
             Guess::Even => vec![share; even_s.len()],
@@ -269,7 +290,8 @@ impl Balance<'_> {
         }
     }
 
-    /// The larger of `|D - Σ x_i| / D` and `(t_max - t_min) / t_max`; infinite if a time is not finite.
+    /// Returns the larger of `|D - Σ x_i| / D` and `(t_max - t_min) / t_max`; infinity if a time is not
+    /// finite.
     fn imbalance(&self, shares: &[f64]) -> f64 {
         let (mut min, mut max) = (f64::INFINITY, 0.0_f64);
         for (model, &share) in self.models.iter().zip(shares) {
@@ -290,10 +312,10 @@ impl Balance<'_> {
 }
 
 impl System for Balance<'_> {
-    fn residual(&self, y: &[f64]) -> Vec<f64> {
-        let time =
-            |(model, y): (&&dyn SpeedModel, &f64)| model.time_s(self.total * y) / self.time_s;
-        let mut residual: Vec<f64> = self.models.iter().zip(y).map(time).collect();
+    fn evaluate_residual(&self, y: &[f64]) -> Vec<f64> {
+        let mut residual: Vec<f64> = (self.models.iter().zip(y))
+            .map(|(model, y)| model.time_s(self.total * y) / self.time_s)
+            .collect();
         let reference = residual[0];
         for entry in &mut residual {
             *entry -= reference;
@@ -302,13 +324,12 @@ impl System for Balance<'_> {
         residual
     }
 
-    fn jacobian(&self, y: &[f64]) -> Box<dyn Jacobian> {
+    fn evaluate_jacobian(&self, y: &[f64]) -> Box<dyn Jacobian> {
         let unit = self.total / self.time_s;
-        let slope =
-            |(model, y): (&&dyn SpeedModel, &f64)| unit * model.time_derivative(self.total * y);
-        Box::new(Arrowhead {
-            slopes: self.models.iter().zip(y).map(slope).collect(),
-        })
+        let slopes = (self.models.iter().zip(y))
+            .map(|(model, y)| unit * model.time_derivative(self.total * y))
+            .collect();
+        Box::new(Arrowhead { slopes })
     }
 
     fn domain(&self) -> (f64, f64) {

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::{Partition, PartitionError, gpa, hpopta, npa};
 use crate::model::{ModelError, SpeedModel, TimeFunction};
 
-/// Sizes at which HPOPTA looks at each model.
+/// Number of sizes at which HPOPTA evaluates each model.
 const SIZES: u64 = 1000;
 
-/// How work is divided by speed functions.
+/// The algorithm that divides work by speed functions.
 ///
 /// # Example
 /// ```
@@ -28,12 +28,12 @@ const SIZES: u64 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Partitioner {
-    /// The geometric partitioning algorithm, [`gpa()`]: equal times, for times that increase.
+    /// The geometric partitioning algorithm, [`gpa()`]: equal times, for increasing times.
     #[default]
     Gpa,
     /// The numerical partitioning algorithm, [`npa()`]: equal times, for smooth models.
     Npa,
-    /// [`hpopta()`]: the least largest time, for models of any shape; equal or not.
+    /// [`hpopta()`]: the least largest time, balanced or not, for models of any shape.
     Hpopta,
 }
 
@@ -41,7 +41,7 @@ impl Partitioner {
     /// All partitioners.
     pub const ALL: [Self; 3] = [Self::Gpa, Self::Npa, Self::Hpopta];
 
-    /// The name in text: `gpa`, `npa` or `hpopta`.
+    /// Returns the name in text: `gpa`, `npa` or `hpopta`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,18 +51,18 @@ impl Partitioner {
         }
     }
 
-    pub(super) fn names() -> String {
+    pub(super) fn list_names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
 
     /// Divides `total` units over the devices of these models.
     ///
-    /// HPOPTA needs discrete times: the models are read at the multiples of a thousandth of `total`,
-    /// rounded up to whole units. What remains of `total` goes to the device that then finishes first.
+    /// HPOPTA needs discrete times. The models are evaluated at the multiples of a thousandth of `total`,
+    /// rounded up to whole units. The rest of `total` goes to the device that then finishes first.
     ///
     /// # Errors
     /// Those of [`gpa()`], [`npa()`] or [`hpopta()`]; [`PartitionError::InvalidModel`] for a model without
-    /// a finite positive time at one of those multiples.
+    /// a finite positive time at one of these multiples.
     pub fn divide(
         self,
         models: &[&dyn SpeedModel],
@@ -71,40 +71,46 @@ impl Partitioner {
         match self {
             Self::Gpa => gpa(models, total),
             Self::Npa => npa(models, total).map(|solution| solution.partition),
-            Self::Hpopta => discrete(models, total),
+            Self::Hpopta => divide_sampled(models, total),
         }
     }
 }
 
-fn discrete(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, PartitionError> {
+fn divide_sampled(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, PartitionError> {
     if models.is_empty() && total > 0 {
         return Err(PartitionError::NoDevices { total });
     }
     let granule = total.div_ceil(SIZES).max(1);
     let rest = total % granule;
-    let sampled = |(index, model): (usize, &&dyn SpeedModel)| {
-        TimeFunction::sample(*model, granule, total - rest).map_err(|error| match error {
-            ModelError::InvalidPoint { d, t_s } => PartitionError::InvalidModel {
-                index,
-                d: d as f64,
-                time_s: t_s,
-            },
-            error => unreachable!("a thousand ascending multiples of {granule} units: {error}"),
-        })
-    };
-    let functions: Vec<TimeFunction> = models
-        .iter()
-        .enumerate()
-        .map(sampled)
+    let functions: Vec<TimeFunction> = (models.iter().enumerate())
+        .map(|(index, model)| sample_model(index, *model, granule, total - rest))
         .collect::<Result<_, _>>()?;
     let mut partition = hpopta(&functions, &[], total - rest)?;
-    let with_rest = |device: usize| models[device].time_s((partition.units[device] + rest) as f64);
-    let first = (0..models.len()).min_by(|&a, &b| with_rest(a).total_cmp(&with_rest(b)));
-    if let Some(device) = first.filter(|_| rest > 0) {
-        partition.times_s[device] = with_rest(device);
+    let first = (models.iter().zip(&partition.units))
+        .map(|(model, &units)| model.time_s((units + rest) as f64))
+        .enumerate()
+        .min_by(|(_, a), (_, b)| a.total_cmp(b));
+    if let Some((device, time_s)) = first.filter(|_| rest > 0) {
+        partition.times_s[device] = time_s;
         partition.units[device] += rest;
     }
     Ok(partition)
+}
+
+fn sample_model(
+    index: usize,
+    model: &dyn SpeedModel,
+    granule: u64,
+    max: u64,
+) -> Result<TimeFunction, PartitionError> {
+    TimeFunction::sample(model, granule, max).map_err(|error| match error {
+        ModelError::InvalidPoint { d, t_s } => PartitionError::InvalidModel {
+            index,
+            d: d as f64,
+            time_s: t_s,
+        },
+        error => unreachable!("a thousand ascending multiples of {granule} units: {error}"),
+    })
 }
 
 impl fmt::Display for Partitioner {
@@ -132,7 +138,7 @@ mod tests {
     use crate::model::{Cpm, PiecewiseFpm};
 
     #[test]
-    fn what_no_granule_holds_is_divided_too() {
+    fn the_rest_of_a_granule_is_divided_too() {
         let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
         for total in [0, 1, 999, 1000, 1001, 123_457] {
             let partition = Partitioner::Hpopta

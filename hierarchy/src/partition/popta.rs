@@ -1,7 +1,7 @@
 //! Load imbalancing between identical processors.
 
-use super::choices::{Choices, Problem, check_copies};
-use super::exact::partition;
+use super::choices::{Choices, SizeProblem, check_copies};
+use super::exact::solve_problem;
 use super::stages::Stages;
 use super::{Limits, Partition, PartitionError};
 use crate::model::TimeFunction;
@@ -10,17 +10,19 @@ use crate::model::TimeFunction;
 /// [`hpopta`](super::hpopta()) for equal functions.
 ///
 /// Among divisions of that time, one with the fewest active devices is taken, those of the lowest
-/// indices. Whoever is active among identical devices may as well come first; so the first stage at
-/// which the sum of the devices' sizes can be `total` is that number, and nothing has to be counted.
-/// Time O(m·log m + p·m·m/64) as long as the thresholds are met, and O(m) memory for the function
-/// besides that of the sums.
+/// indices. Identical devices may take part in any order, so their fewest number is the first stage at
+/// which sizes can sum to `total`. The cost is `O(m·log m + p·m·m/64)` time for `m` points and
+/// `p = n_devices` if the first possible time is the optimum, and `O(m)` memory besides that of the
+/// sums.
 ///
-/// The published algorithm fills a table of the best time for each number of processors and each load;
-/// here the time is bisected as in [`hpopta`](super::hpopta()). The results take equally long.
+/// # Deviations
+/// * **POPTA, method**: the paper fills a table of the best time for each number of processors and each
+///   load (Lastovetsky and Reddy 2017); here the time is bisected as in [`hpopta`](super::hpopta()),
+///   because that needs neither the table nor its memory. The time is the same.
 ///
 /// # Errors
 /// As [`hpopta`](super::hpopta()), without [`PartitionError::LimitsMismatch`];
-/// [`PartitionError::TooLarge`] also for so many devices that their parts do not fit into memory.
+/// [`PartitionError::TooLarge`] also if the parts of the devices do not fit into memory.
 ///
 /// # Example
 /// ```
@@ -42,11 +44,11 @@ pub fn popta(
     total: u64,
 ) -> Result<Partition, PartitionError> {
     let (function, limits) = (std::slice::from_ref(function), std::slice::from_ref(limits));
-    let problem = Problem::new(function, limits, n_devices, total)?;
-    // Its units and its seconds, besides what the search needs.
+    let problem = SizeProblem::new(function, limits, n_devices, total)?;
+    // Each device has its units and seconds, besides the memory of the search.
     check_copies(n_devices, Stages::BYTES + size_of::<(u64, f64)>() as u128)?;
     let devices: Vec<&Choices> = vec![&problem.devices[0]; n_devices];
-    partition(&problem, &devices, total)
+    solve_problem(&problem, &devices, total)
 }
 
 #[cfg(test)]

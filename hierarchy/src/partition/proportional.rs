@@ -7,8 +7,8 @@ use super::{Partition, PartitionError, apportion};
 ///
 /// # Errors
 /// [`PartitionError::InvalidSpeed`] for a negative or non-finite speed;
-/// [`PartitionError::NoDevices`] or [`PartitionError::NoSpeed`] if there are units and nobody to take
-/// them.
+/// [`PartitionError::NoDevices`] or [`PartitionError::NoSpeed`] if there are units and no device can
+/// take them.
 ///
 /// # Example
 /// ```
@@ -31,10 +31,7 @@ pub fn proportional(speeds: &[f64], total: u64) -> Result<Partition, PartitionEr
         return Err(PartitionError::InvalidSpeed { index, speed });
     }
     if total == 0 {
-        return Ok(Partition {
-            units: vec![0; speeds.len()],
-            times_s: vec![0.0; speeds.len()],
-        });
+        return Ok(Partition::idle(speeds.len()));
     }
     if speeds.is_empty() {
         return Err(PartitionError::NoDevices { total });
@@ -43,8 +40,15 @@ pub fn proportional(speeds: &[f64], total: u64) -> Result<Partition, PartitionEr
         return Err(PartitionError::NoSpeed { total });
     }
     let units = apportion(total, speeds);
-    let time = |(&u, &speed): (&u64, &f64)| if u == 0 { 0.0 } else { u as f64 / speed };
-    let times_s = units.iter().zip(speeds).map(time).collect();
+    let times_s = (units.iter().zip(speeds))
+        .map(|(&units, speed)| {
+            if units == 0 {
+                0.0
+            } else {
+                units as f64 / speed
+            }
+        })
+        .collect();
     Ok(Partition { units, times_s })
 }
 

@@ -1,57 +1,56 @@
-//! Making a target sum out of one choice per device, device by device.
+//! Reaching a target sum with one choice per device, device by device.
 
 use super::PartitionError;
 use super::choices::{Choice, Choices, MAX_BYTES};
-use super::sums::{Sums, Window};
+use super::sums::{SumRange, Sums};
 
 /// Devices in descending order of their size thresholds, of which at most `active` may take part.
 ///
-/// With the thresholds `σ_0 ≥ σ_1 ≥ …` and their sums `P_i = σ_0 + … + σ_{i-1}`, the sums after `i`
-/// devices that matter lie between `target - (P_{i+active} - P_i)`, below which the devices to come
-/// cannot make up the rest, and `min(target, P_{min(i, active)})`. Near the optimal time the
-/// thresholds sum up to little more than the target, so that few sums are left to be looked at.
+/// The thresholds are `σ_0 ≥ σ_1 ≥ …` and their sums `P_i = σ_0 + … + σ_{i-1}`. Only the sums in a range
+/// matter after `i` devices. Below `target - (P_{i+active} - P_i)` the remaining devices cannot make up
+/// the rest; the upper end is `min(target, P_{min(i, active)})`. Near the optimal time the thresholds sum
+/// to little more than the target, so that the ranges are narrow.
 #[derive(Debug)]
 pub(super) struct Stages<'a> {
-    devices: Vec<Device<'a>>,
+    devices: Vec<Candidate<'a>>,
     /// `P_0 ..= P_n`.
     most: Vec<u128>,
     active: usize,
     target: u64,
 }
 
+/// A device that can take part.
 #[derive(Debug, Clone, Copy)]
-struct Device<'a> {
+struct Candidate<'a> {
     index: usize,
     choices: &'a [Choice],
     threshold: u64,
 }
 
-/// The sizes that some devices take: pairs of device index and choice. All others are idle.
+/// The choices of some devices, by device index. All other devices are idle.
 pub(super) type Taken = Vec<(usize, Choice)>;
 
 impl<'a> Stages<'a> {
-    /// Bytes that each device takes in the computation of a division: its own, and those of the stages
-    /// of which the first devices, or as many as may be active, make others.
-    pub const BYTES: u128 = (size_of::<&Choices>() + 3 * size_of::<(Device, u128)>()) as u128;
+    /// Bytes per device that the computation of a division needs: its reference and its entries in up
+    /// to three stages, of all devices, of the first and of a limited number of active ones.
+    pub const BYTES: u128 = (size_of::<&Choices>() + 3 * size_of::<(Candidate, u128)>()) as u128;
 
-    /// All devices that can do something within `time_s`, the threshold of which decides their order;
-    /// equal ones stay in order of their index.
+    /// Stages of all devices that have a choice within `time_s`, in descending order of their
+    /// thresholds; equal ones stay in order of their index.
     pub fn new(devices: &[&'a Choices], time_s: f64, target: u64) -> Self {
-        let device = |(index, choices): (usize, &&'a Choices)| {
-            let within = choices.within(time_s);
-            Device {
+        let mut candidates: Vec<_> = (devices.iter().enumerate())
+            .map(|(index, choices)| Candidate {
                 index,
-                choices: within,
-                threshold: choices.most_of(within.len()),
-            }
-        };
-        let mut devices: Vec<_> = devices.iter().enumerate().map(device).collect();
-        devices.retain(|device| device.threshold > 0);
-        devices.sort_by_key(|device| std::cmp::Reverse(device.threshold));
-        Self::of(devices, target)
+                choices: choices.within(time_s),
+                threshold: choices.largest_within(time_s),
+            })
+            .filter(|candidate| candidate.threshold > 0)
+            .collect();
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.threshold));
+        Self::from_candidates(candidates, target)
     }
 
-    fn of(devices: Vec<Device<'a>>, target: u64) -> Self {
+    fn from_candidates(devices: Vec<Candidate<'a>>, target: u64) -> Self {
         let mut most = vec![0];
         for device in &devices {
             most.push(most[most.len() - 1] + u128::from(device.threshold));
@@ -64,60 +63,65 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Number of devices.
+    /// Returns the number of devices.
     pub fn len(&self) -> usize {
         self.devices.len()
     }
 
-    /// The fewest devices whose thresholds sum up to the target; none if all do not.
-    pub fn at_least(&self) -> Option<usize> {
+    /// Returns the fewest devices with thresholds that sum to at least the target, or `None` if all
+    /// devices do not.
+    pub fn fewest_by_threshold(&self) -> Option<usize> {
         let n = self
             .most
             .partition_point(|&most| most < u128::from(self.target));
         (n < self.most.len()).then_some(n)
     }
 
-    /// The first `n` devices only. Their thresholds must reach the target.
-    pub fn first(&self, n: usize) -> Self {
-        Self::of(self.devices[..n].to_vec(), self.target)
+    /// Returns the stages of the first `n` devices. Their thresholds must reach the target.
+    pub fn keep_first(&self, n: usize) -> Self {
+        Self::from_candidates(self.devices[..n].to_vec(), self.target)
     }
 
-    /// The same with at most `active` devices taking part; those that then cannot are left out.
-    pub fn with_active(&self, active: usize) -> Self {
+    /// Returns the stages with at most `active` active devices, without the devices that can then not
+    /// take part.
+    pub fn limit_active(&self, active: usize) -> Self {
         let target = u128::from(self.target);
         let needed = target.saturating_sub(self.most[active - 1]);
-        let useful = |device: &&Device| u128::from(device.threshold) >= needed;
-        let devices = self.devices.iter().take_while(useful).copied().collect();
+        let useful = (self.devices.iter())
+            .take_while(|device| u128::from(device.threshold) >= needed)
+            .copied()
+            .collect();
         Self {
             active,
-            ..Self::of(devices, self.target)
+            ..Self::from_candidates(useful, self.target)
         }
     }
 
-    /// Whether storing the sums of every window, as [`trace`](Self::trace) does, fits into the memory.
-    pub fn fits<S: Sums>(&self) -> bool {
+    /// Returns `true` if memory holds the sums of every range, as
+    /// [`trace_choices`](Self::trace_choices) stores them.
+    pub fn fits_memory<S: Sums>(&self) -> bool {
         let kept = 2 * (self.stride() as u128 + 1);
-        let bits = (u128::from(self.width()) + 64).saturating_mul(S::BITS * kept);
+        let bits = (u128::from(self.widest_range()) + 64).saturating_mul(S::BITS * kept);
         bits / 8 <= MAX_BYTES
     }
 
-    /// The difference between the ends of the widest window.
-    pub fn width(&self) -> u64 {
-        let windows = (0..=self.len()).map(|i| self.window(i));
-        windows
-            .map(|window| window.hi - window.lo)
+    /// Returns the difference between the ends of the widest range.
+    pub fn widest_range(&self) -> u64 {
+        (0..=self.len())
+            .map(|i| self.range_after(i))
+            .map(|range| range.hi - range.lo)
             .max()
             .unwrap_or(0)
     }
 
-    /// How many of the first devices are needed for the target; none if all cannot make it.
+    /// Returns the number of first devices that reach the target, or `None` if all do not.
     ///
     /// # Errors
     /// [`PartitionError::TooLarge`].
-    pub fn first_hit<S: Sums>(&self) -> Result<Option<usize>, PartitionError> {
+    pub fn count_needed<S: Sums>(&self) -> Result<Option<usize>, PartitionError> {
         let mut sums = S::empty();
         for i in 0..self.len() {
-            sums = self.advance(i, &sums)?;
+            sums = self.add_device(i, &sums)?;
             if sums.fewest(self.target).is_some() {
                 return Ok(Some(i + 1));
             }
@@ -125,58 +129,61 @@ impl<'a> Stages<'a> {
         Ok(None)
     }
 
-    /// The fewest active devices that make the target, as far as `S` counts them.
+    /// Returns the fewest active devices that reach the target, as far as `S` counts them.
     ///
     /// # Errors
     /// [`PartitionError::TooLarge`].
-    pub fn fewest<S: Sums>(&self) -> Result<Option<u32>, PartitionError> {
+    pub fn count_fewest<S: Sums>(&self) -> Result<Option<u32>, PartitionError> {
         let mut sums = S::empty();
         for i in 0..self.len() {
-            sums = self.advance(i, &sums)?;
+            sums = self.add_device(i, &sums)?;
         }
         let fewest = sums.fewest(self.target);
         Ok(fewest.filter(|&n| n as usize <= self.active))
     }
 
-    /// What the devices take so that at most `active` of them make the target, which must be possible.
-    /// The last device chooses first: the least time that the others can complete, idleness included.
+    /// Returns choices by which at most `active` devices reach the target.
+    ///
+    /// The last device chooses first. Idleness included, it takes the least time with which the devices
+    /// before it can reach the target.
     ///
     /// # Errors
     /// [`PartitionError::TooLarge`].
     ///
     /// # Panics
-    /// If the target cannot be made.
-    pub fn trace<S: Sums>(&self, active: usize) -> Result<Taken, PartitionError> {
-        let (mut rest, mut active) = (self.target, active);
+    /// If the target cannot be reached.
+    pub fn trace_choices<S: Sums>(&self, active: usize) -> Result<Taken, PartitionError> {
+        let (mut rest, mut left) = (self.target, active);
         let mut taken = Vec::new();
-        self.backwards::<S>(|i, sums| {
-            let made = |sum, by: usize| sums.fewest(sum).is_some_and(|n| n as usize <= by);
-            if made(rest, active) {
+        self.visit_backwards::<S>(|i, sums| {
+            if can_reach(sums, rest, left) {
                 return;
             }
-            let others_make = |choice: &&Choice| {
-                active > 0 && choice.size <= rest && made(rest - choice.size, active - 1)
-            };
             let device = &self.devices[i];
-            let Some(&choice) = device.choices.iter().find(others_make) else {
+            let Some(&choice) = device.choices.iter().find(|choice| {
+                left > 0 && choice.size <= rest && can_reach(sums, rest - choice.size, left - 1)
+            }) else {
                 unreachable!("device {} has no choice for {rest} units", device.index);
             };
             rest -= choice.size;
-            active -= 1;
+            left -= 1;
             taken.push((device.index, choice));
         })?;
         Ok(taken)
     }
 
-    /// Shows the sums before each stage, from the last stage to the first. Only every `√n`-th is kept;
-    /// those between are computed once more from there.
-    fn backwards<S: Sums>(&self, mut show: impl FnMut(usize, &S)) -> Result<(), PartitionError> {
+    /// Visits the sums before each stage, from the last stage to the first. Only every `√n`-th is kept;
+    /// the others are computed once more from there.
+    fn visit_backwards<S: Sums>(
+        &self,
+        mut visit: impl FnMut(usize, &S),
+    ) -> Result<(), PartitionError> {
         let n = self.len();
         let stride = self.stride();
         let mut kept = vec![S::empty()];
         let mut sums = None;
         for i in 0..n.saturating_sub(1) / stride * stride {
-            let next = self.advance(i, sums.as_ref().unwrap_or(&kept[kept.len() - 1]))?;
+            let next = self.add_device(i, sums.as_ref().unwrap_or(&kept[kept.len() - 1]))?;
             if (i + 1).is_multiple_of(stride) {
                 kept.push(next);
                 sums = None;
@@ -188,10 +195,10 @@ impl<'a> Stages<'a> {
             let start = kept.len() * stride;
             let mut block = vec![first];
             for i in start..n.min(start + stride).saturating_sub(1) {
-                block.push(self.advance(i, &block[i - start])?);
+                block.push(self.add_device(i, &block[i - start])?);
             }
             for (i, sums) in (start..n.min(start + stride)).zip(&block).rev() {
-                show(i, sums);
+                visit(i, sums);
             }
         }
         Ok(())
@@ -201,21 +208,22 @@ impl<'a> Stages<'a> {
         self.len().isqrt().max(1)
     }
 
-    fn advance<S: Sums>(&self, i: usize, sums: &S) -> Result<S, PartitionError> {
-        // What the others can make at most tells what this one must take if it takes part at all.
+    fn add_device<S: Sums>(&self, i: usize, sums: &S) -> Result<S, PartitionError> {
+        // The most that the other devices can take leaves a least size for this one, if it takes part.
         let others = match i < self.active {
             true => self.most[self.active] - u128::from(self.devices[i].threshold),
             false => self.most[self.active - 1],
         };
         let least = u128::from(self.target).saturating_sub(others);
-        let worthwhile = |choice: &&Choice| u128::from(choice.size) >= least;
-        let choices = self.devices[i].choices.iter().filter(worthwhile);
-        let choices: Vec<Choice> = choices.copied().collect();
-        sums.with(&choices, self.window(i + 1))
+        let choices: Vec<Choice> = (self.devices[i].choices.iter())
+            .filter(|choice| u128::from(choice.size) >= least)
+            .copied()
+            .collect();
+        sums.add_device(&choices, self.range_after(i + 1))
     }
 
-    /// The sums worth keeping after `i` devices.
-    fn window(&self, i: usize) -> Window {
+    /// Returns the range of useful sums after `i` devices.
+    fn range_after(&self, i: usize) -> SumRange {
         let to_come = self.most[self.len().min(i + self.active)] - self.most[i];
         let target = u128::from(self.target);
         let (lo, hi) = (
@@ -223,9 +231,14 @@ impl<'a> Stages<'a> {
             target.min(self.most[i.min(self.active)]),
         );
         // Neither exceeds the target.
-        Window {
+        SumRange {
             lo: lo as u64,
             hi: hi as u64,
         }
     }
+}
+
+/// Returns `true` if at most `active` devices reach `sum`, as far as the sums know.
+fn can_reach<S: Sums>(sums: &S, sum: u64, active: usize) -> bool {
+    sums.fewest(sum).is_some_and(|n| n as usize <= active)
 }
