@@ -1,4 +1,4 @@
-//! Which GPU each device of a platform file gets, over all ranks of a host.
+//! The GPUs that the devices of platform files get, over all ranks of a host.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub(super) struct GpuWish {
     /// Index of the device in its node.
     pub device: usize,
-    /// The GPU's number in the process; without one the next that is free.
+    /// The GPU's number in the process; `None` for the next free one.
     pub number: Option<usize>,
-    /// Whether other devices that want it too may have the same GPU.
+    /// `true` if other devices with `true` may have the same GPU.
     pub share: bool,
 }
 
@@ -22,18 +22,18 @@ pub(super) struct GpuSeeker<'a> {
     pub rank: usize,
     /// The UUIDs of the GPUs that it sees, in the order of their numbers.
     pub gpus: Vec<&'a str>,
-    /// What it wishes for.
+    /// Its wishes.
     pub wishes: &'a [GpuWish],
 }
 
 /// A wish that cannot be granted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GpuRefusal {
-    /// The rank whose wish it is.
+    /// The rank with the wish.
     pub rank: usize,
-    /// The number that it names, or that it wants the next one.
+    /// The GPU number in the wish, or a text for the next free one.
     pub value: String,
-    /// Why not, and what to do.
+    /// The reason, with advice.
     pub reason: String,
 }
 
@@ -58,11 +58,13 @@ pub(super) struct GpuClaims<'a> {
 }
 
 impl<'a> GpuClaims<'a> {
-    /// Grants the wishes of all ranks of a host: the UUIDs of each rank's GPUs, in the order of its wishes.
+    /// Grants the wishes of all ranks of a host. Returns the UUIDs of each rank's GPUs, in the order of its wishes.
     ///
-    /// GPUs that are named by number go first; then, in the order of ranks and devices, each other device gets the next
-    /// one that nobody has. Only devices that all say so share a GPU: by the same number, or where none is free.
-    pub fn grant(seekers: &[GpuSeeker<'a>]) -> Result<(Self, Vec<Vec<&'a str>>), GpuRefusal> {
+    /// GPUs that are named by number go first. Then, in the order of ranks and devices, each other device gets the next
+    /// free one. Devices share a GPU only if each of them allows it, by the same number or if none is free.
+    pub fn grant_wishes(
+        seekers: &[GpuSeeker<'a>],
+    ) -> Result<(Self, Vec<Vec<&'a str>>), GpuRefusal> {
         let mut claims = Self::default();
         let mut granted: Vec<Vec<&str>> =
             seekers.iter().map(|s| vec![""; s.wishes.len()]).collect();
@@ -70,27 +72,27 @@ impl<'a> GpuClaims<'a> {
             for (seeker, granted) in seekers.iter().zip(&mut granted) {
                 let wishes = seeker.wishes.iter().zip(granted);
                 for (wish, gpu) in wishes.filter(|(w, _)| w.number.is_some() == by_number) {
-                    *gpu = claims.take(seeker, wish)?;
+                    *gpu = claims.take_gpu(seeker, wish)?;
                 }
             }
         }
         Ok((claims, granted))
     }
 
-    /// How many devices have this GPU.
-    pub fn count(&self, uuid: &str) -> usize {
+    /// Returns the number of devices that have this GPU.
+    pub fn count_holders(&self, uuid: &str) -> usize {
         self.holders.get(uuid).map_or(0, Vec::len)
     }
 
-    fn take(&mut self, seeker: &GpuSeeker<'a>, wish: &GpuWish) -> Result<&'a str, GpuRefusal> {
+    fn take_gpu(&mut self, seeker: &GpuSeeker<'a>, wish: &GpuWish) -> Result<&'a str, GpuRefusal> {
         let holder = GpuHolder {
             rank: seeker.rank,
             device: wish.device,
             share: wish.share,
         };
         let found = match wish.number {
-            Some(number) => self.numbered(seeker, number, holder),
-            None => self.next(seeker, holder),
+            Some(number) => self.find_numbered(seeker, number, holder),
+            None => self.find_next(seeker, holder),
         };
         let uuid = found.map_err(|reason| GpuRefusal {
             rank: seeker.rank,
@@ -103,7 +105,7 @@ impl<'a> GpuClaims<'a> {
         Ok(uuid)
     }
 
-    fn numbered(
+    fn find_numbered(
         &self,
         seeker: &GpuSeeker<'a>,
         number: usize,
@@ -113,7 +115,7 @@ impl<'a> GpuClaims<'a> {
             let n = seeker.gpus.len();
             format!("{holder}: this process sees {n} GPUs, numbered from 0")
         })?;
-        match self.hindrance(uuid, holder) {
+        match self.find_hindrance(uuid, holder) {
             None => Ok(uuid),
             Some(other) => Err(format!(
                 "{holder} names the GPU that {other} has: name another one, or set `share = true` for both"
@@ -121,29 +123,36 @@ impl<'a> GpuClaims<'a> {
         }
     }
 
-    /// The free GPU with the lowest number; without one, where it may be shared, the one that the fewest have.
-    fn next(&self, seeker: &GpuSeeker<'a>, holder: GpuHolder) -> Result<&'a str, String> {
-        let able = seeker.gpus.iter().copied();
-        let able = able.filter(|uuid| self.hindrance(uuid, holder).is_none());
-        able.min_by_key(|uuid| self.count(uuid)).ok_or_else(|| {
-            let taken = seeker.gpus.iter().enumerate().filter_map(|(number, uuid)| {
-                let other = self.hindrance(uuid, holder)?;
-                Some(format!("GPU {number} is that of {other}"))
-            });
+    /// Finds the free GPU with the lowest number. Without one, it finds the one with the fewest holders, if all allow
+    /// sharing.
+    fn find_next(&self, seeker: &GpuSeeker<'a>, holder: GpuHolder) -> Result<&'a str, String> {
+        let able = seeker
+            .gpus
+            .iter()
+            .copied()
+            .filter(|uuid| self.find_hindrance(uuid, holder).is_none())
+            .min_by_key(|uuid| self.count_holders(uuid));
+        able.ok_or_else(|| {
             let mut seen = vec![format!("this process sees {} GPUs", seeker.gpus.len())];
-            seen.extend(taken);
+            for (number, uuid) in seeker.gpus.iter().enumerate() {
+                if let Some(other) = self.find_hindrance(uuid, holder) {
+                    seen.push(format!("GPU {number} is that of {other}"));
+                }
+            }
             format!(
-                "{holder} finds no free GPU: {}; devices share one where each has `share = true`",
+                "{holder} finds no free GPU: {}; devices share one if each has `share = true`",
                 seen.join(", ")
             )
         })
     }
 
-    /// A device that keeps this one from the GPU.
-    fn hindrance(&self, uuid: &str, holder: GpuHolder) -> Option<GpuHolder> {
-        let holders = self.holders.get(uuid)?;
-        let hinders = |other: &&GpuHolder| !(holder.share && other.share);
-        holders.iter().find(hinders).copied()
+    /// Returns a device that keeps this one from the GPU.
+    fn find_hindrance(&self, uuid: &str, holder: GpuHolder) -> Option<GpuHolder> {
+        self.holders
+            .get(uuid)?
+            .iter()
+            .find(|other| !(holder.share && other.share))
+            .copied()
     }
 }
 
@@ -152,15 +161,17 @@ mod tests {
     use super::*;
 
     fn wishes(wishes: &[(Option<usize>, bool)]) -> Vec<GpuWish> {
-        let wish = |(device, &(number, share)): (usize, &(Option<usize>, bool))| GpuWish {
-            device,
-            number,
-            share,
-        };
-        wishes.iter().enumerate().map(wish).collect()
+        let wishes = wishes.iter().enumerate();
+        wishes
+            .map(|(device, &(number, share))| GpuWish {
+                device,
+                number,
+                share,
+            })
+            .collect()
     }
 
-    /// What the ranks of a host get, all of which see the same GPUs.
+    /// Grants the wishes of the ranks of a host, which all see the same GPUs.
     fn granted<'a>(
         gpus: &[&'a str],
         ranks: &[&[(Option<usize>, bool)]],
@@ -175,17 +186,22 @@ mod tests {
                 wishes,
             })
             .collect();
-        // The names outlive the wishes.
-        let named = |uuid: &&str| *gpus.iter().find(|gpu| *gpu == uuid).unwrap();
-        let granted = GpuClaims::grant(&seekers)?.1;
-        Ok(granted
-            .iter()
-            .map(|rank| rank.iter().map(named).collect())
-            .collect())
+        let mut granted = Vec::new();
+        for uuids in GpuClaims::grant_wishes(&seekers)?.1 {
+            // The names outlive the wishes.
+            let named = gpus.iter().copied();
+            let named = uuids
+                .iter()
+                .map(|uuid| named.clone().find(|gpu| gpu == uuid));
+            granted.push(named.map(Option::unwrap).collect());
+        }
+        Ok(granted)
     }
 
     const NEXT: (Option<usize>, bool) = (None, false);
     const ANY: (Option<usize>, bool) = (None, true);
+    const ZERO: (Option<usize>, bool) = (Some(0), false);
+    const ZERO_SHARED: (Option<usize>, bool) = (Some(0), true);
 
     #[test]
     fn devices_without_a_number_take_the_next_free_gpu() {
@@ -194,7 +210,7 @@ mod tests {
             granted(&three, &[&[NEXT], &[NEXT], &[NEXT]]).unwrap(),
             [["a"], ["b"], ["c"]]
         );
-        // A number is kept for the device that names it, whoever comes first.
+        // A number is kept for the device that names it, whichever comes first.
         assert_eq!(
             granted(&three, &[&[NEXT, NEXT], &[(Some(0), false)]]).unwrap(),
             [vec!["b", "c"], vec!["a"]]
@@ -226,28 +242,31 @@ mod tests {
                 wishes: &number,
             },
         ];
-        let (claims, granted) = GpuClaims::grant(&seekers).unwrap();
+        let (claims, granted) = GpuClaims::grant_wishes(&seekers).unwrap();
         assert_eq!(granted, [["a"], ["b"], ["c"]]);
-        assert_eq!((claims.count("b"), claims.count("d")), (1, 0));
+        assert_eq!(
+            (claims.count_holders("b"), claims.count_holders("d")),
+            (1, 0)
+        );
     }
 
     #[test]
     fn a_gpu_is_shared_only_where_every_device_says_so() {
-        let zero = |share| (Some(0), share);
         assert_eq!(
-            granted(&["a"], &[&[zero(true)], &[zero(true)]]).unwrap(),
+            granted(&["a"], &[&[ZERO_SHARED], &[ZERO_SHARED]]).unwrap(),
             [["a"], ["a"]]
         );
         for (first, second) in [(false, false), (true, false), (false, true)] {
-            let refusal = granted(&["a", "b"], &[&[zero(first)], &[zero(second)]]).unwrap_err();
+            let ranks: [&[_]; 2] = [&[(Some(0), first)], &[(Some(0), second)]];
+            let refusal = granted(&["a", "b"], &ranks).unwrap_err();
             assert_eq!((refusal.rank, refusal.value.as_str()), (1, "0"));
             let names = "node 1, device 0 names the GPU that node 0, device 0 has";
             assert!(refusal.reason.starts_with(names), "{refusal:?}");
             assert!(refusal.reason.contains("share = true"), "{refusal:?}");
         }
-        let within = granted(&["a", "b"], &[&[zero(false), zero(false)]]).unwrap_err();
+        let within = granted(&["a", "b"], &[&[ZERO, ZERO]]).unwrap_err();
         assert!(within.reason.contains("node 0, device 1"), "{within:?}");
-        // As many as there are get their own, the next one shares.
+        // Each of the first two gets its own GPU, and the third one shares.
         assert_eq!(
             granted(&["a", "b"], &[&[ANY], &[ANY], &[ANY]]).unwrap(),
             [["a"], ["b"], ["a"]]
@@ -259,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_gpu_is_told_who_has_them() {
+    fn a_device_without_a_gpu_is_told_which_devices_have_them() {
         let refusal = granted(&["a"], &[&[NEXT], &[NEXT]]).unwrap_err();
         assert_eq!((refusal.rank, refusal.value.as_str()), (1, "next free"));
         let said = "GPU 0 is that of node 0, device 0";

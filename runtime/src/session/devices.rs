@@ -1,4 +1,4 @@
-//! The devices of this rank's node: found on the host, or as the platform file says.
+//! The devices of this rank's node, found on the host or described by the platform file.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use super::platform::{Cores, DeviceSpec, NodeSpec};
 use super::rank_gpu::RankGpu;
 use crate::error::Error;
 
-/// The cores of a host that one of its ranks may take, as device after device is made.
+/// The cores of a host that one of its ranks may use. Devices take them one after the other.
 struct RankCores {
     cores: Vec<CoreInfo>,
     taken: usize,
-    /// Whether each core belongs to this rank alone, and threads may be bound to it.
+    /// `true` if each core belongs to this rank alone and threads may be bound to it.
     exclusive: bool,
 }
 
 impl RankCores {
-    /// The cores of the host that rank `index` of `count` gets, by [`share_cores`]; where there are more ranks than cores,
-    /// ranks share.
+    /// Finds the cores of the host that rank `index` of `count` gets, by [`share_cores`]. Ranks share cores if there are
+    /// more ranks than cores.
     fn new(topology: &Topology, index: usize, count: usize) -> Self {
         let all = topology.affordable_cores();
         let mut shares = share_cores(&all, count);
@@ -36,10 +36,19 @@ impl RankCores {
         }
     }
 
+    /// Number of cores that no device has taken.
+    fn left(&self) -> usize {
+        self.cores.len().saturating_sub(self.taken)
+    }
+
     /// Takes `count` cores for one device, and tells whether its threads may be pinned to them. A device whose clock
     /// tolerates it may share cores that another one took.
-    fn take(&mut self, count: usize, clock: DeviceClock) -> Result<(Vec<CoreInfo>, bool), Error> {
-        let left = self.cores.len() - self.taken.min(self.cores.len());
+    fn take_cores(
+        &mut self,
+        count: usize,
+        clock: DeviceClock,
+    ) -> Result<(Vec<CoreInfo>, bool), Error> {
+        let left = self.left();
         if count > left && (!clock.tolerates_sharing() || self.cores.is_empty()) {
             return Err(Error::Parameter {
                 name: "cores",
@@ -54,9 +63,9 @@ impl RankCores {
         Ok((picked, self.exclusive && count <= left))
     }
 
-    /// The host cores of GPUs out of the cores that are left, as [`reserve_hosts`] chooses. Where none is left their threads
-    /// have no core of their own, and are not bound.
-    fn reserve(
+    /// Takes the host cores of GPUs out of the cores left, as [`reserve_hosts`] chooses. If none is left, the GPUs' threads
+    /// have no core of their own and are not bound.
+    fn reserve_host_cores(
         &mut self,
         topology: &Topology,
         gpus: &[&RankGpu],
@@ -65,31 +74,31 @@ impl RankCores {
         if left.is_empty() {
             return Ok(vec![(Vec::new(), false); gpus.len()]);
         }
-        let addresses = addresses(gpus.iter().copied())?;
+        let addresses = bus_addresses(gpus.iter().copied())?;
         let distances = addresses.iter().map(|id| topology.pci_distances(id));
         let HostCores { hosts, rest } = reserve_hosts(&left, &distances.collect::<Vec<_>>());
         let taken = left.into_iter().filter(|core| !rest.contains(core));
         self.cores.extend(taken);
         self.taken = self.cores.len();
         self.cores.extend(rest);
-        let exclusive = self.exclusive;
-        let host = |core| (vec![core], exclusive);
-        Ok(hosts.into_iter().map(host).collect())
+        let hosts = hosts.into_iter();
+        Ok(hosts.map(|core| (vec![core], self.exclusive)).collect())
     }
 }
 
-/// Where GPUs are on the buses of their host.
-fn addresses<'a>(gpus: impl Iterator<Item = &'a RankGpu>) -> Result<Vec<BusId>, DeviceError> {
+/// Returns the addresses of GPUs on the buses of their host.
+fn bus_addresses<'a>(gpus: impl Iterator<Item = &'a RankGpu>) -> Result<Vec<BusId>, DeviceError> {
     gpus.map(|gpu| gpu.info.pci_bus_id.parse()).collect()
 }
 
-/// Makes the devices of a node; those that the platform file does not name are grouped by `grouping`. `gpus` are this
-/// rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its host, and their number.
-/// GPUs that were found and cannot be used are added to `notices`.
+/// Makes the devices of a node. Devices that the platform file does not name are grouped by `grouping`.
+///
+/// `gpus` are this rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its host, and
+/// their number. GPUs that were found and cannot be used are added to `notices`.
 ///
 /// # Errors
-/// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device wants cores
-/// that are not there.
+/// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device names cores that are
+/// not there.
 pub(super) fn make_team(
     node: &NodeSpec,
     place: (usize, usize),
@@ -102,40 +111,47 @@ pub(super) fn make_team(
         let workers = default_workers(place, grouping, gpus, (topology, blas), notices)?;
         return Ok(DeviceTeam::new(workers)?);
     }
-    let mut share = RankCores::new(topology, place.0, place.1);
-    // What a device asks for by number is not for those that ask for a count, before or after it.
+    let mut rank_cores = RankCores::new(topology, place.0, place.1);
+    // A core that a device lists is not for devices that ask for a count, before or after it.
     for device in &node.devices {
         if let Cores::List(list) = &device.cores {
-            share.cores.retain(|core| !list.contains(&core.core));
+            rank_cores.cores.retain(|core| !list.contains(&core.core));
         }
     }
-    // GPUs take their host cores first: a device of all cores has what is left.
+    // GPUs take their host cores first; a device of all cores gets the rest.
     let mut workers: Vec<Option<Box<dyn Worker>>> = node.devices.iter().map(|_| None).collect();
-    let is_gpu = |(_, device): &(usize, &DeviceSpec)| device.kind == DeviceKind::Cuda;
     let named: Vec<_> = node
         .devices
         .iter()
         .enumerate()
-        .filter(is_gpu)
+        .filter(|(_, device)| device.kind == DeviceKind::Cuda)
         .zip(gpus)
         .collect();
     let anywhere = named
         .iter()
         .filter(|((_, device), _)| device.cores == Cores::All);
     let anywhere: Vec<&RankGpu> = anywhere.map(|(_, gpu)| *gpu).collect();
-    let mut hosts = share.reserve(topology, &anywhere)?.into_iter();
+    let mut hosts = rank_cores
+        .reserve_host_cores(topology, &anywhere)?
+        .into_iter();
     for ((index, device), gpu) in named {
         let host = match &device.cores {
             Cores::All => hosts.next().unwrap_or_default(),
             // A paced GPU, too, wants a host core of its own.
-            Cores::Count(count) => share.take(*count, DeviceClock::Accelerator)?,
-            Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
+            Cores::Count(count) => rank_cores.take_cores(*count, DeviceClock::Accelerator)?,
+            Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
         };
-        workers[index] = Some(make_gpu(device, gpu, host, topology)?);
+        workers[index] = Some(make_gpu_worker(device, gpu, host, topology)?);
     }
     for (index, (device, worker)) in node.devices.iter().zip(&mut workers).enumerate() {
         if device.kind == DeviceKind::Cpu {
-            *worker = Some(make_worker(device, index, &mut share, topology, blas)?);
+            *worker = Some(make_cpu_worker(
+                device,
+                index,
+                &mut rank_cores,
+                topology,
+                blas,
+            )?);
         }
     }
     let workers: Vec<_> = workers.into_iter().flatten().collect();
@@ -147,33 +163,34 @@ pub(super) fn make_team(
     Ok(DeviceTeam::new(workers)?)
 }
 
-/// Names tell the devices of a node apart, in reports, plans and files.
+/// Checks that the names of a node's devices differ, since reports, plans and files tell them apart by name.
 fn check_names(names: &[&str]) -> Result<(), Error> {
-    let twice = |(index, name): &(usize, &&str)| names[..*index].contains(name);
-    match names.iter().enumerate().find(twice) {
-        None => Ok(()),
-        Some((_, name)) => Err(Error::Parameter {
-            name: "name",
-            value: (*name).to_owned(),
-            reason: "two devices of this node would be called so: give each a name of its own"
-                .to_owned(),
-        }),
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].contains(name) {
+            return Err(Error::Parameter {
+                name: "name",
+                value: (*name).to_owned(),
+                reason: "two devices of this node would have this name: give each its own"
+                    .to_owned(),
+            });
+        }
     }
+    Ok(())
 }
 
-/// What a rank at `place` has where no file says what its devices are: cores grouped by `grouping`, beside these GPUs.
+/// Returns the devices of a rank at `place` without a platform file: cores grouped by `grouping`, and these GPUs.
 pub(super) fn found_devices(
     topology: &Topology,
     place: (usize, usize),
     grouping: Grouping,
     gpus: &[RankGpu],
 ) -> Result<RankDevices, Error> {
-    let addresses = addresses(gpus.iter())?;
+    let addresses = bus_addresses(gpus.iter())?;
     Ok(rank_devices(topology, place, grouping, &addresses))
 }
 
-/// The devices of a node that the platform file says nothing about. A GPU that cannot be used is noted, and does not keep
-/// the others from working: its host core is theirs.
+/// Makes the devices of a node without devices in the platform file. A GPU that cannot be used is noted, and its host core
+/// goes to the other devices.
 fn default_workers(
     place: (usize, usize),
     grouping: Grouping,
@@ -229,7 +246,7 @@ fn gpu_workers(
     Ok(Ok(workers))
 }
 
-fn make_gpu(
+fn make_gpu_worker(
     device: &DeviceSpec,
     gpu: &RankGpu,
     (cores, pin): (Vec<CoreInfo>, bool),
@@ -245,32 +262,29 @@ fn make_gpu(
         ..CudaConfig::default()
     };
     let worker = CudaWorker::new(topology.clone(), &name, &gpu.info, (&cores, pin), &config)?;
-    paced(Box::new(worker), device)
+    pace_worker(Box::new(worker), device)
 }
 
-/// The worker, slowed down as the file says.
-fn paced(worker: Box<dyn Worker>, device: &DeviceSpec) -> Result<Box<dyn Worker>, Error> {
+/// Slows the worker down as the file says.
+fn pace_worker(worker: Box<dyn Worker>, device: &DeviceSpec) -> Result<Box<dyn Worker>, Error> {
     Ok(match device.pace()? {
         Some(pace) => Box::new(PacedWorker::new(worker, pace)?),
         None => worker,
     })
 }
 
-fn make_worker(
+fn make_cpu_worker(
     device: &DeviceSpec,
     index: usize,
-    share: &mut RankCores,
+    rank_cores: &mut RankCores,
     topology: &Arc<Topology>,
     blas: &Arc<dyn Blas>,
 ) -> Result<Box<dyn Worker>, Error> {
     let clock = device.clock();
     let (cores, pin) = match &device.cores {
-        Cores::All => share.take(
-            share.cores.len() - share.taken.min(share.cores.len()),
-            clock,
-        )?,
-        Cores::Count(count) => share.take(*count, clock)?,
-        Cores::List(list) => (listed(topology, list)?, topology.is_this_system()),
+        Cores::All => rank_cores.take_cores(rank_cores.left(), clock)?,
+        Cores::Count(count) => rank_cores.take_cores(*count, clock)?,
+        Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
     };
     let name = if device.name.is_empty() {
         format!("cpu{index}")
@@ -278,24 +292,22 @@ fn make_worker(
         device.name.clone()
     };
     let worker = CpuWorker::new(topology.clone(), &name, cores, pin, blas.clone())?;
-    paced(Box::new(worker), device)
+    pace_worker(Box::new(worker), device)
 }
 
-fn listed(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error> {
-    let find = |&wanted: &u32| {
-        topology
-            .cores()
-            .iter()
-            .find(|core| core.core == wanted)
-            .cloned()
-            .ok_or_else(|| Error::Parameter {
+fn find_cores(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error> {
+    let cores = topology.cores();
+    list.iter()
+        .map(|&wanted| {
+            let core = cores.iter().find(|core| core.core == wanted);
+            core.cloned().ok_or_else(|| Error::Parameter {
                 name: "cores",
                 value: wanted.to_string(),
                 reason: format!(
                     "this process may use {} cores of its host, not this one",
-                    topology.cores().len()
+                    cores.len()
                 ),
             })
-    };
-    list.iter().map(find).collect()
+        })
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! What a rank drives where no platform file says what its devices are.
+//! The devices that a rank drives without a platform file.
 
 use isochron_devices::topology::Topology;
 use isochron_devices::{CudaInfo, Grouping, RankDevices};
@@ -13,7 +13,7 @@ use crate::error::Error;
 pub struct FoundDevices {
     /// This rank's index among the ranks of its host that share its cores, and their number.
     pub place: (usize, usize),
-    /// Its groups of cores, and the host core of each of `gpus`, by index.
+    /// Its groups of cores, and the host core of each GPU, by its index in `gpus`.
     pub devices: RankDevices,
     /// The GPUs that it drives.
     pub gpus: Vec<CudaInfo>,
@@ -29,8 +29,8 @@ impl FoundDevices {
     /// All ranks, each with the topology of its host.
     pub fn find(comm: &dyn Comm, topology: &Topology, grouping: Grouping) -> Result<Self, Error> {
         let place = place_on_host(comm, topology)?;
-        // What is wrong with GPUs is in what `cuda::survey` finds.
-        let gpus = gpus::mine(comm, topology, &NodeSpec::default(), &mut Vec::new())?;
+        // `cuda::survey` reports problems with GPUs.
+        let gpus = gpus::assign_gpus(comm, topology, &NodeSpec::default(), &mut Vec::new())?;
         let devices = devices::found_devices(topology, place, grouping, &gpus);
         Ok(Self {
             place,

@@ -1,4 +1,4 @@
-//! Which rank of a host drives which of its GPUs.
+//! The assignment of a host's GPUs to its ranks.
 
 use isochron_devices::cuda;
 use isochron_devices::deal_by_distance;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::{GpuClaims, GpuRefusal, GpuSeeker, GpuWish};
-use super::platform::{DeviceSpec, NodeSpec};
+use super::platform::NodeSpec;
 use super::rank_gpu::RankGpu;
 use super::slices;
 use crate::comm::{Comm, agree};
@@ -18,22 +18,24 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct GpuOffer {
     uuid: String,
-    /// Of the nearest of the rank's cores to the GPU's bus; 0 is the nearest.
+    /// Distance between the GPU's bus and the nearest of the rank's cores; 0 is the nearest.
     distance: u32,
 }
 
-/// What a rank could drive, where, and what it wants of it.
+/// The GPUs that a rank could drive, its host, and its wishes.
 #[derive(Debug, Serialize, Deserialize)]
 struct RankOffers {
     host: String,
     gpus: Vec<GpuOffer>,
-    /// The GPUs that its devices in the platform file name; without such devices it drives what it is dealt.
+    /// The wishes of its devices in the platform file. A rank without such devices drives the GPUs that it is dealt.
     wishes: Option<Vec<GpuWish>>,
 }
 
-/// The GPUs that this rank drives: one for each GPU device of its node in the platform file, in their order, and without
-/// a word about devices those it is dealt. What no file names is dealt among all ranks on the host that are free to take
-/// it, whether or not they share their cores. What is unusual is added to `notices`.
+/// Assigns the GPUs of this rank: one for each GPU device of its node in the platform file, in their order. A node without
+/// devices in the file gets its share of the GPUs that no file names.
+///
+/// These are dealt among all ranks of the host without devices in the file, even if they do not share their cores. Unusual
+/// findings are added to `notices`.
 ///
 /// # Errors
 /// On every rank: [`Error::Parameter`] for a GPU that is not there or belongs to another device, [`Error::Device`] when a
@@ -41,73 +43,76 @@ struct RankOffers {
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn mine(
+pub(super) fn assign_gpus(
     comm: &dyn Comm,
     topology: &Topology,
     node: &NodeSpec,
     notices: &mut Vec<String>,
 ) -> Result<Vec<RankGpu>, Error> {
-    let wishes = (!node.devices.is_empty()).then(|| wishes(node));
+    let wishes = (!node.devices.is_empty()).then(|| list_wishes(node));
     let is_wanted = wishes.as_ref().is_none_or(|wishes| !wishes.is_empty());
     let found = match is_wanted {
-        true => visible(comm, notices),
+        true => visible_gpus(comm, notices),
         false => Vec::new(),
-    };
-    let offer = |gpu: &CudaInfo| GpuOffer {
-        uuid: gpu.uuid.clone(),
-        distance: distance(topology, gpu),
     };
     let offers = RankOffers {
         host: comm.host().to_owned(),
-        gpus: found.iter().map(offer).collect(),
+        gpus: found
+            .iter()
+            .map(|gpu| GpuOffer::new(topology, gpu))
+            .collect(),
         wishes,
     };
     let all = comm.gather(&offers)?.into_iter().enumerate();
     let ranks: Vec<(usize, RankOffers)> = all
         .filter(|(_, offers)| offers.host == comm.host())
         .collect();
-    let assigned = match assign(&ranks) {
-        // The others of the host wait for the one whose wish it is.
+    let assigned = match assign_by_rank(&ranks) {
+        // The other ranks of the host learn of the refusal from the rank with the wish.
         Err(refusal) if refusal.rank != comm.rank() => Ok(BTreeMap::new()),
-        Err(refusal) => Err(refused(refusal, &found)),
+        Err(refusal) => Err(explain_refusal(refusal, &found)),
         Ok(assigned) => Ok(assigned),
     };
     let assigned = agree(comm, assigned)?;
     let on_host = assigned.values().map(Vec::len).sum();
-    let info = |(uuid, sharers): &Assigned| {
-        let info = found.iter().find(|gpu| gpu.uuid == *uuid)?.clone();
-        let sharers = *sharers;
-        Some(RankGpu {
+    let mut mine = Vec::new();
+    for (uuid, sharers) in assigned.get(&comm.rank()).into_iter().flatten() {
+        let info = found.iter().find(|gpu| gpu.uuid == *uuid).cloned();
+        mine.extend(info.map(|info| RankGpu {
             info,
-            sharers,
+            sharers: *sharers,
             on_host,
-        })
-    };
-    let mine = assigned.get(&comm.rank()).into_iter().flatten();
-    let mine: Vec<RankGpu> = mine.filter_map(info).collect();
-    let driver_of = |uuid: &str| {
-        let drives = |gpus: &[Assigned]| gpus.iter().any(|(driven, _)| driven == uuid);
-        let mut driving = assigned.iter().filter(|(_, gpus)| drives(gpus));
-        driving.next().map(|(&rank, _)| rank)
-    };
-    notices.extend(slices::notices(&found, &mine, driver_of));
+        }));
+    }
+    notices.extend(slices::slice_notices(&found, &mine, |uuid| {
+        driver_of(&assigned, uuid)
+    }));
     Ok(mine)
 }
 
-/// The GPUs that the devices of a node ask for.
-fn wishes(node: &NodeSpec) -> Vec<GpuWish> {
-    let devices = node.devices.iter().enumerate();
-    let gpus = devices.filter(|(_, device)| device.kind == DeviceKind::Cuda);
-    let wish = |(index, device): (usize, &DeviceSpec)| GpuWish {
-        device: index,
-        number: device.gpu,
-        share: device.share,
-    };
-    gpus.map(wish).collect()
+/// Returns the first rank that drives the GPU with this UUID.
+fn driver_of(assigned: &BTreeMap<usize, Vec<Assigned>>, uuid: &str) -> Option<usize> {
+    assigned
+        .iter()
+        .find(|(_, gpus)| gpus.iter().any(|(driven, _)| driven == uuid))
+        .map(|(&rank, _)| rank)
 }
 
-/// Why a device of the platform file gets no GPU. Where there is none at all, what was found of CUDA says more.
-fn refused(refusal: GpuRefusal, found: &[CudaInfo]) -> Error {
+/// Lists the GPUs that the devices of a node ask for.
+fn list_wishes(node: &NodeSpec) -> Vec<GpuWish> {
+    let devices = node.devices.iter().enumerate();
+    devices
+        .filter(|(_, device)| device.kind == DeviceKind::Cuda)
+        .map(|(index, device)| GpuWish {
+            device: index,
+            number: device.gpu,
+            share: device.share,
+        })
+        .collect()
+}
+
+/// Explains why a device of the platform file gets no GPU. If no GPU was found, the findings about CUDA say more.
+fn explain_refusal(refusal: GpuRefusal, found: &[CudaInfo]) -> Error {
     let reason = match cuda::devices() {
         Err(error) if found.is_empty() => return error.into(),
         _ if found.is_empty() => cuda::survey().finding,
@@ -123,34 +128,39 @@ fn refused(refusal: GpuRefusal, found: &[CudaInfo]) -> Error {
     }
 }
 
-/// A GPU by its UUID, and the number of devices that have it.
+/// A GPU's UUID, and the number of devices that have it.
 type Assigned = (String, usize);
 
-/// The GPUs of each rank of a host: those that the platform file gives its devices, or its part of those that no file
-/// names.
-fn assign(ranks: &[(usize, RankOffers)]) -> Result<BTreeMap<usize, Vec<Assigned>>, GpuRefusal> {
-    let seekers: Vec<GpuSeeker<'_>> = ranks.iter().map(|(rank, o)| o.seeker(*rank)).collect();
-    let (claims, granted) = GpuClaims::grant(&seekers)?;
-    let counted = |uuid: &str| (uuid.to_owned(), claims.count(uuid));
-    let granted = granted
-        .iter()
-        .map(|gpus| gpus.iter().map(|uuid| counted(uuid)).collect());
-    let ranks_of = seekers.iter().map(|seeker| seeker.rank);
-    let mut assigned: BTreeMap<usize, Vec<Assigned>> = ranks_of.zip(granted).collect();
-    let takers = ranks.iter().filter(|(_, offers)| offers.wishes.is_none());
-    let is_free = |gpu: &&GpuOffer| claims.count(&gpu.uuid) == 0;
-    let free = |offers: &RankOffers| offers.gpus.iter().filter(is_free).cloned().collect();
-    let (takers, left): (Vec<usize>, Vec<Vec<GpuOffer>>) =
-        takers.map(|(rank, offers)| (*rank, free(offers))).unzip();
-    for (rank, gpus) in takers.into_iter().zip(deal(&left)) {
-        let alone = gpus.into_iter().map(|uuid| (uuid, 1));
-        assigned.insert(rank, alone.collect());
+/// Returns the GPUs of each rank of a host: those that the platform file gives its devices, or its share of those that no
+/// file names.
+fn assign_by_rank(
+    ranks: &[(usize, RankOffers)],
+) -> Result<BTreeMap<usize, Vec<Assigned>>, GpuRefusal> {
+    let seekers: Vec<GpuSeeker<'_>> = ranks.iter().map(|(rank, o)| o.as_seeker(*rank)).collect();
+    let (claims, granted) = GpuClaims::grant_wishes(&seekers)?;
+    let mut assigned: BTreeMap<usize, Vec<Assigned>> = BTreeMap::new();
+    for (seeker, uuids) in seekers.iter().zip(granted) {
+        let gpus = uuids
+            .iter()
+            .map(|uuid| ((*uuid).to_owned(), claims.count_holders(uuid)));
+        assigned.insert(seeker.rank, gpus.collect());
+    }
+    let (mut takers, mut free) = (Vec::new(), Vec::new());
+    for (rank, offers) in ranks.iter().filter(|(_, offers)| offers.wishes.is_none()) {
+        let mut gpus = offers.gpus.clone();
+        gpus.retain(|gpu| claims.count_holders(&gpu.uuid) == 0);
+        takers.push(*rank);
+        free.push(gpus);
+    }
+    for (rank, gpus) in takers.into_iter().zip(deal_gpus(&free)) {
+        let unshared = gpus.into_iter().map(|uuid| (uuid, 1));
+        assigned.insert(rank, unshared.collect());
     }
     Ok(assigned)
 }
 
 impl RankOffers {
-    fn seeker(&self, rank: usize) -> GpuSeeker<'_> {
+    fn as_seeker(&self, rank: usize) -> GpuSeeker<'_> {
         GpuSeeker {
             rank,
             gpus: self.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect(),
@@ -159,8 +169,8 @@ impl RankOffers {
     }
 }
 
-/// The GPUs that this process may use. What is wrong with them is noted, and does not keep the CPUs from working.
-fn visible(comm: &dyn Comm, notices: &mut Vec<String>) -> Vec<CudaInfo> {
+/// Returns the GPUs that this process may use. Problems with them are noted and do not keep the CPUs from working.
+fn visible_gpus(comm: &dyn Comm, notices: &mut Vec<String>) -> Vec<CudaInfo> {
     let survey = cuda::survey();
     tracing::info!(host = comm.host(), "{}", survey.finding);
     if survey.is_broken {
@@ -169,19 +179,27 @@ fn visible(comm: &dyn Comm, notices: &mut Vec<String>) -> Vec<CudaInfo> {
     survey.devices
 }
 
-fn distance(topology: &Topology, gpu: &CudaInfo) -> u32 {
-    let distances = gpu.pci_bus_id.parse().map(|id| topology.pci_distances(&id));
-    let distances = distances.unwrap_or_default();
-    distances.values().copied().min().unwrap_or(u32::MAX)
+impl GpuOffer {
+    fn new(topology: &Topology, gpu: &CudaInfo) -> Self {
+        let distances = gpu.pci_bus_id.parse().map(|id| topology.pci_distances(&id));
+        let nearest = distances.unwrap_or_default().values().copied().min();
+        Self {
+            uuid: gpu.uuid.clone(),
+            distance: nearest.unwrap_or(u32::MAX),
+        }
+    }
 }
 
-/// Deals GPUs among the ranks that see them, as [`deal_by_distance`] does: the UUIDs of each rank's own.
-fn deal(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
-    let all = ranks.iter().flatten();
-    let uuids: BTreeSet<&str> = all.map(|gpu| gpu.uuid.as_str()).collect();
+/// Deals GPUs among the ranks that see them, as [`deal_by_distance`] does. Returns the UUIDs of each rank's own.
+fn deal_gpus(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
+    let uuids: BTreeSet<&str> = ranks
+        .iter()
+        .flatten()
+        .map(|gpu| gpu.uuid.as_str())
+        .collect();
     let distances: Vec<Vec<Option<u32>>> = uuids
         .iter()
-        .map(|uuid| ranks.iter().map(|gpus| sees(gpus, uuid)).collect())
+        .map(|uuid| ranks.iter().map(|gpus| distance_to(gpus, uuid)).collect())
         .collect();
     let mut dealt = vec![Vec::new(); ranks.len()];
     for (uuid, rank) in uuids.into_iter().zip(deal_by_distance(&distances)) {
@@ -192,8 +210,8 @@ fn deal(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
     dealt
 }
 
-/// How far a rank is from a GPU, if it sees it.
-fn sees(gpus: &[GpuOffer], uuid: &str) -> Option<u32> {
+/// Returns a rank's distance to a GPU, if the rank sees it.
+fn distance_to(gpus: &[GpuOffer], uuid: &str) -> Option<u32> {
     let gpu = gpus.iter().find(|gpu| gpu.uuid == uuid);
     gpu.map(|gpu| gpu.distance)
 }
@@ -203,68 +221,71 @@ mod tests {
     use super::*;
 
     fn offers(gpus: &[(&str, u32)]) -> Vec<GpuOffer> {
-        let offer = |&(uuid, distance): &(&str, u32)| GpuOffer {
+        let gpus = gpus.iter();
+        gpus.map(|&(uuid, distance)| GpuOffer {
             uuid: uuid.to_owned(),
             distance,
-        };
-        gpus.iter().map(offer).collect()
+        })
+        .collect()
     }
 
     #[test]
-    fn gpus_go_to_the_ranks_beside_them_evenly() {
+    fn gpus_go_to_the_ranks_next_to_them_evenly() {
         let ranks = [
             offers(&[("a", 1), ("b", 0), ("c", 0), ("d", 1)]),
             offers(&[("a", 0), ("b", 1), ("c", 1), ("d", 0)]),
         ];
-        assert_eq!(deal(&ranks), [["b", "c"], ["a", "d"]]);
+        assert_eq!(deal_gpus(&ranks), [["b", "c"], ["a", "d"]]);
         // Each rank has its own two, whatever the order of the names.
         let ranks = [
             offers(&[("a", 0), ("b", 0), ("c", 1), ("d", 1)]),
             offers(&[("a", 1), ("b", 1), ("c", 0), ("d", 0)]),
         ];
-        assert_eq!(deal(&ranks), [["a", "b"], ["c", "d"]]);
+        assert_eq!(deal_gpus(&ranks), [["a", "b"], ["c", "d"]]);
         // One more rank than GPUs, and no rank at all.
         let ranks = vec![offers(&[("a", 0), ("b", 0)]); 3];
-        assert_eq!(deal(&ranks).concat(), ["a", "b"]);
-        assert!(deal(&[]).is_empty());
+        assert_eq!(deal_gpus(&ranks).concat(), ["a", "b"]);
+        assert!(deal_gpus(&[]).is_empty());
+    }
+
+    /// A rank that sees these GPUs, all equally near.
+    fn rank(uuids: &[&str], wishes: Option<Vec<GpuWish>>) -> RankOffers {
+        let gpus: Vec<(&str, u32)> = uuids.iter().map(|uuid| (*uuid, 0)).collect();
+        RankOffers {
+            host: "h".to_owned(),
+            gpus: offers(&gpus),
+            wishes,
+        }
+    }
+
+    fn wish(number: Option<usize>, share: bool) -> GpuWish {
+        GpuWish {
+            device: 1,
+            number,
+            share,
+        }
     }
 
     #[test]
     fn what_a_file_names_is_not_dealt() {
-        let three = || offers(&[("a", 0), ("b", 0), ("c", 0)]);
-        let rank = |wishes: Option<Vec<GpuWish>>| RankOffers {
-            host: "h".to_owned(),
-            gpus: three(),
-            wishes,
-        };
-        let wish = |number| GpuWish {
-            device: 1,
-            number,
-            share: false,
-        };
+        let three = ["a", "b", "c"];
+        let wishes = vec![wish(None, false), wish(Some(0), false)];
         let ranks = [
-            (3, rank(None)),
-            (4, rank(Some(vec![wish(None), wish(Some(0))]))),
-            (7, rank(Some(Vec::new()))),
+            (3, rank(&three, None)),
+            (4, rank(&three, Some(wishes))),
+            (7, rank(&three, Some(Vec::new()))),
         ];
-        let assigned = assign(&ranks).unwrap();
-        let uuids = |rank| assigned[&rank].iter().map(|(uuid, _)| uuid.as_str());
-        assert_eq!(uuids(3).collect::<Vec<_>>(), ["c"]);
-        assert_eq!(uuids(4).collect::<Vec<_>>(), ["b", "a"]);
-        assert_eq!(uuids(7).count(), 0);
-        // Both ranks of the file share it, and the one without a file has nothing left.
-        let shared = || RankOffers {
-            gpus: offers(&[("a", 0)]),
-            ..rank(Some(vec![GpuWish {
-                share: true,
-                ..wish(None)
-            }]))
-        };
-        let left = RankOffers {
-            gpus: offers(&[("a", 0)]),
-            ..rank(None)
-        };
-        let assigned = assign(&[(0, shared()), (1, shared()), (2, left)]).unwrap();
+        let assigned = assign_by_rank(&ranks).unwrap();
+        assert_eq!(assigned[&3], [("c".to_owned(), 1)]);
+        assert_eq!(assigned[&4], [("b".to_owned(), 1), ("a".to_owned(), 1)]);
+        assert!(assigned[&7].is_empty());
+        // Both ranks of the file share the GPU, and the one without a file has nothing left.
+        let ranks = [
+            (0, rank(&["a"], Some(vec![wish(None, true)]))),
+            (1, rank(&["a"], Some(vec![wish(None, true)]))),
+            (2, rank(&["a"], None)),
+        ];
+        let assigned = assign_by_rank(&ranks).unwrap();
         assert_eq!(assigned[&1], [("a".to_owned(), 2)]);
         assert!(assigned[&2].is_empty());
     }
@@ -273,8 +294,8 @@ mod tests {
     fn a_gpu_that_one_rank_alone_sees_is_its_own() {
         // As when a batch system shows each task its own GPU.
         let ranks = [offers(&[("b", 0)]), offers(&[("a", 0)])];
-        assert_eq!(deal(&ranks), [["b"], ["a"]]);
+        assert_eq!(deal_gpus(&ranks), [["b"], ["a"]]);
         let ranks = [offers(&[("a", 0), ("b", 0)]), offers(&[("b", 3)])];
-        assert_eq!(deal(&ranks).concat().len(), 2);
+        assert_eq!(deal_gpus(&ranks).concat().len(), 2);
     }
 }

@@ -1,26 +1,34 @@
-//! How much of a host's cores is left beside what computes on them.
+//! The contention for a host's cores between computation, messages and other ranks.
+//!
+//! # Deviations
+//! * **Time of a node**: the paper takes the slowest device's time (Clarke et al. 2012); here the time that the node's
+//!   messages cost the computing cores is added, by the measured CPU time of a byte, if no core is left for messages. A node
+//!   with more messages then gets less work, and `imbalance`, which counts the devices alone, need not be 0.
+//! * **Time under a quota**: the paper takes wall time (Clarke et al. 2012); here, under a quota for fewer cores than
+//!   compute, it is CPU time over the thread's share of the quota, because a short update runs through and a later one waits
+//!   for both.
 
 use isochron_devices::DeviceInfo;
 use isochron_devices::topology::Topology;
 
-use super::sharers;
+use super::core_sharers;
 use crate::comm::Comm;
 use crate::error::Error;
 
-/// What computing leaves of a host, and the host of computing. Devices whose pace is prescribed count for nothing: they wait
-/// for most of their time.
+/// CPU time that computation gets on this host, and that messages take from it. Devices with a prescribed pace do not count,
+/// since they wait most of the time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Load {
-    /// The part of its time that each thread which computes can run in the long run, at most 1: less where the control groups
-    /// pay for fewer cores than there are such threads on the host, and where several are on one core.
+    /// Share of its time that each computing thread can run in the long run, at most 1. It is less if the control group
+    /// grants fewer cores than the host has such threads, or if several of them are on one core.
     pub share: f64,
-    /// Seconds that this rank's devices lose for each second of CPU time that its messages take: 0 where a core, or a part of
-    /// the quota, is left for them, or where nothing computes on cores.
+    /// Seconds that this rank's devices lose for each second of CPU time of its messages. It is 0 if a core, or a part of the
+    /// quota, is left for messages, or if nothing computes on cores.
     pub message_cost: f64,
 }
 
 impl Load {
-    /// That of this rank's host, with `devices` on this rank.
+    /// Finds the load of this rank's host, with `devices` on this rank.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.
@@ -43,7 +51,7 @@ impl Load {
         let hosts = comm.gather_hosts()?;
         let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host());
         let on_host: Vec<usize> = on_host.map(|rank| all[rank].len()).collect();
-        let sharing: Vec<u32> = sharers(comm, topology)?
+        let sharing: Vec<u32> = core_sharers(comm, topology)?
             .into_iter()
             .flat_map(|rank| all[rank].iter().copied())
             .collect();
@@ -61,15 +69,19 @@ impl Load {
         })
     }
 
-    /// That of a rank which computes on `mine` of so many cores, where all ranks that may use them compute on those in
-    /// `sharing`, each as often as there are threads on it.
+    /// Returns the load of a rank that computes on the cores `mine`, of `cores` in all. `sharing` lists the cores of all
+    /// ranks that may use them, once for each thread.
     fn on_cores(cores: usize, mine: &[u32], sharing: &[u32]) -> Self {
-        let on = |core: &u32| sharing.iter().filter(|other| *other == core).count();
-        let most = mine.iter().map(on).max().unwrap_or(1).max(1);
+        let most = mine
+            .iter()
+            .map(|core| sharing.iter().filter(|other| *other == core).count())
+            .max()
+            .unwrap_or(1)
+            .max(1);
         let share = 1.0 / most as f64;
         Self {
             share,
-            // What messages take of a core that several compute on is taken from all of them, who have as many.
+            // Messages on a shared core slow all threads on it, and each of those ranks has as many messages.
             message_cost: if sharing.len() < cores {
                 0.0
             } else {
@@ -78,13 +90,13 @@ impl Load {
         }
     }
 
-    /// That of a host whose ranks compute by so many threads each, with a quota in cores for all of them.
+    /// Returns the load of a host whose ranks compute with these numbers of threads, with a quota in cores for all of them.
     fn under_quota(quota: f64, threads: &[usize]) -> Self {
         let all = threads.iter().sum::<usize>() as f64;
         let is_left = quota >= all + 1.0;
         Self {
             share: (quota / all.max(1.0)).min(1.0),
-            // Whoever's messages they are, all threads are stopped the sooner.
+            // Messages of any rank make the quota stop all threads sooner.
             message_cost: if is_left {
                 0.0
             } else {
@@ -114,30 +126,29 @@ mod tests {
         }
     }
 
+    fn load(share: f64, message_cost: f64) -> Load {
+        Load {
+            share,
+            message_cost,
+        }
+    }
+
     #[test]
     fn threads_and_messages_share_what_the_quota_pays_for() {
-        let load = |quota, threads: &[usize]| {
-            let load = Load::under_quota(quota, threads);
-            (load.share, load.message_cost)
-        };
-        assert_eq!(load(0.125, &[1]), (0.125, 8.0));
-        assert_eq!(load(1.0, &[1, 1]), (0.5, 2.0));
-        assert_eq!(load(8.0, &[8]), (1.0, 0.125));
+        assert_eq!(Load::under_quota(0.125, &[1]), load(0.125, 8.0));
+        assert_eq!(Load::under_quota(1.0, &[1, 1]), load(0.5, 2.0));
+        assert_eq!(Load::under_quota(8.0, &[8]), load(1.0, 0.125));
         // Nothing is stopped.
-        assert_eq!(load(3.9, &[2]), (1.0, 0.0));
-        assert_eq!(load(0.5, &[0]).0, 0.5);
+        assert_eq!(Load::under_quota(3.9, &[2]), load(1.0, 0.0));
+        assert_eq!(Load::under_quota(0.5, &[0]).share, 0.5);
     }
 
     #[test]
     fn threads_of_one_core_share_it() {
-        let load = |mine: &[u32], sharing: &[u32]| {
-            let load = Load::on_cores(2, mine, sharing);
-            (load.share, load.message_cost)
-        };
-        assert_eq!(load(&[0], &[0, 1, 0, 1]), (0.5, 2.0));
-        assert_eq!(load(&[1], &[0, 1, 0]), (1.0, 1.0));
-        assert_eq!(load(&[0, 1], &[0, 1, 0]), (0.5, 2.0));
-        assert_eq!(load(&[1], &[1]), (1.0, 0.0));
+        assert_eq!(Load::on_cores(2, &[0], &[0, 1, 0, 1]), load(0.5, 2.0));
+        assert_eq!(Load::on_cores(2, &[1], &[0, 1, 0]), load(1.0, 1.0));
+        assert_eq!(Load::on_cores(2, &[0, 1], &[0, 1, 0]), load(0.5, 2.0));
+        assert_eq!(Load::on_cores(2, &[1], &[1]), load(1.0, 0.0));
     }
 
     #[test]

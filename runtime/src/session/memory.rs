@@ -1,27 +1,27 @@
-//! Memory is counted before it is used.
+//! The memory of hosts, which is counted before it is used.
 
 use std::collections::BTreeMap;
 
-use isochron_devices::{DeviceInfo, DeviceKind, DeviceTeam, JobShape, memory_available_bytes};
+use isochron_devices::{DeviceKind, DeviceTeam, JobShape, memory_available_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::multiply::Plan;
 
-/// What the host has to give; where the system does not tell, nothing is refused.
-pub(super) fn available() -> u64 {
+/// Returns the bytes available on the host. If the system does not tell, nothing is refused.
+pub(super) fn available_bytes() -> u64 {
     memory_available_bytes().unwrap_or(u64::MAX)
 }
 
-/// What a rank asks of its host.
+/// A rank's need of host memory.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct MemoryNeed {
     /// Bytes that it cannot do without.
     pub bytes: u64,
-    /// Bytes that its devices hold, and use again or give back first.
+    /// Bytes that its devices hold already, and use again or give back first.
     pub held: u64,
-    /// Devices that take more, as much as they may.
+    /// Number of devices that gather panels, with all memory that they may use.
     pub gathering: usize,
 }
 
@@ -32,28 +32,32 @@ struct RankDemand {
     available: u64,
 }
 
-/// What the ranks of one host ask of it together.
+/// The demand of all ranks of one host.
 #[derive(Debug, Clone, Copy)]
 struct HostDemand {
     needed: u64,
     available: u64,
     gathering: usize,
-    /// The rank that needs most, and how much.
+    /// The largest need of a rank in bytes, and that rank.
     most: (u64, usize),
 }
 
-/// Refuses what does not fit: what this rank needs, together with the other ranks of its host. Returns how much each
-/// device that gathers may take of what is left there.
+/// Refuses a need that does not fit the host together with the needs of its other ranks. Returns the bytes that each
+/// gathering device may use of the memory left.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, for the host that lacks most.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn share(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Result<u64, Error> {
-    let all = demands(comm, need, available)?;
-    let hosts = hosts(all);
-    refuse(&hosts)?;
+pub(super) fn share_memory(
+    comm: &dyn Comm,
+    need: MemoryNeed,
+    available: u64,
+) -> Result<u64, Error> {
+    let all = gather_demands(comm, need, available)?;
+    let hosts = sum_by_host(all);
+    refuse_excess(&hosts)?;
     let mine = hosts.get(comm.host()).map(|host| {
         let left = host.available.saturating_sub(host.needed);
         left / host.gathering.max(1) as u64
@@ -61,11 +65,11 @@ pub(super) fn share(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Result
     Ok(mine.unwrap_or(u64::MAX))
 }
 
-/// Sees to it that `bytes` of this rank's host, and what its devices need for these slices, are there, before any of it is
-/// taken. Devices that gather in host memory make do with what the matrices leave, whatever they had before.
+/// Checks that the host has room for `bytes` of this rank and for its devices' needs on these slices, before any of it is
+/// taken. Devices that gather in host memory are limited to the memory left after the matrices, whatever they had before.
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank, where not even the least that the devices need is left.
+/// [`Error::Memory`] on every rank, if not even the devices' least need is left.
 ///
 /// # Collective
 /// All ranks.
@@ -75,15 +79,18 @@ pub(super) fn make_room(
     bytes: u64,
     (job, slices): (&JobShape, &[usize]),
 ) -> Result<(), Error> {
-    let is_gpu = |device: &&DeviceInfo| device.kind == DeviceKind::Cuda;
+    let gpus = team
+        .infos()
+        .iter()
+        .filter(|device| device.kind == DeviceKind::Cuda);
     let need = MemoryNeed {
         bytes,
         held: team.memory_held(),
-        gathering: team.infos().iter().filter(is_gpu).count(),
+        gathering: gpus.count(),
     };
-    // Read once: what is granted now must not be refused below, because somebody has taken a little in between.
-    let available = available();
-    let each = share(comm, need, available)?;
+    // Read once: memory granted now must not be refused below because another program took a little in between.
+    let available = available_bytes();
+    let each = share_memory(comm, need, available)?;
     team.limit_memory(each);
     let devices = team.memory_needed(job, slices);
     let devices = agree(comm, devices.map_err(Error::from))?;
@@ -91,7 +98,7 @@ pub(super) fn make_room(
         bytes: bytes.saturating_add(devices),
         ..need
     };
-    share(comm, need, available).map(|_| ())
+    share_memory(comm, need, available).map(|_| ())
 }
 
 /// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds memory.
@@ -101,7 +108,7 @@ pub(super) fn make_room(
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn fitted(
+pub(super) fn fit_to_memory(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     mut plan: Plan,
@@ -120,15 +127,19 @@ pub(super) fn fitted(
     }
 }
 
-/// As [`make_room`], for a plan.
+/// Checks the memory as [`make_room`] does, for a plan.
 fn make_room_for(comm: &dyn Comm, team: &mut DeviceTeam, plan: &Plan) -> Result<(), Error> {
     let rank = comm.rank();
     let bytes = plan.memory_bytes(rank);
     make_room(comm, team, bytes, (&plan.job_shape(rank), plan.slices()))
 }
 
-/// What every rank asks of its host, by rank.
-fn demands(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Result<Vec<RankDemand>, Error> {
+/// Returns every rank's demand, by rank.
+fn gather_demands(
+    comm: &dyn Comm,
+    need: MemoryNeed,
+    available: u64,
+) -> Result<Vec<RankDemand>, Error> {
     comm.gather(&RankDemand {
         host: comm.host().to_string(),
         need,
@@ -136,7 +147,7 @@ fn demands(comm: &dyn Comm, need: MemoryNeed, available: u64) -> Result<Vec<Rank
     })
 }
 
-fn hosts(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
+fn sum_by_host(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
     let mut hosts: BTreeMap<String, HostDemand> = BTreeMap::new();
     let mut held: BTreeMap<String, u64> = BTreeMap::new();
     for (rank, demand) in demands.into_iter().enumerate() {
@@ -155,7 +166,7 @@ fn hosts(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
         host.most = host.most.max((bytes, rank));
         *held.entry(demand.host).or_default() += demand.need.held;
     }
-    // What is held was taken from what is available, and comes back.
+    // Held memory was taken from the available memory and comes back.
     for (name, host) in &mut hosts {
         let held = held.get(name).copied().unwrap_or(0);
         host.available = host.available.saturating_add(held);
@@ -163,10 +174,15 @@ fn hosts(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
     hosts
 }
 
-fn refuse(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
-    let lacks = |host: &HostDemand| host.needed.saturating_sub(host.available);
-    let worst = hosts.iter().max_by_key(|(_, host)| lacks(host));
-    match worst.filter(|(_, host)| lacks(host) > 0) {
+impl HostDemand {
+    fn lacking_bytes(&self) -> u64 {
+        self.needed.saturating_sub(self.available)
+    }
+}
+
+fn refuse_excess(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
+    let worst = hosts.iter().max_by_key(|(_, host)| host.lacking_bytes());
+    match worst.filter(|(_, host)| host.lacking_bytes() > 0) {
         Some((name, host)) => Err(Error::Memory {
             host: name.clone(),
             rank: Some(host.most.1),
@@ -185,7 +201,7 @@ fn refuse(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
 /// # Collective
 /// All ranks.
 pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
-    let all = demands(comm, MemoryNeed::default(), available())?;
+    let all = gather_demands(comm, MemoryNeed::default(), available_bytes())?;
     let hosts: BTreeMap<String, u64> = all
         .into_iter()
         .map(|demand| (demand.host, demand.available))
@@ -228,7 +244,7 @@ mod tests {
     }
 
     fn refused(demands: Vec<RankDemand>) -> Option<(String, Option<usize>, u64, u64)> {
-        match refuse(&hosts(demands)) {
+        match refuse_excess(&sum_by_host(demands)) {
             Ok(()) => None,
             Err(Error::Memory {
                 host,
@@ -254,11 +270,12 @@ mod tests {
 
     #[test]
     fn what_devices_hold_is_not_needed_again() {
-        let holds = |held| MemoryNeed { held, ..bytes(80) };
-        let with = |held| vec![demand("a", holds(held), 50), demand("a", bytes(0), 50)];
-        assert_eq!(refused(with(30)), None);
         let lacking = Some(("a".to_string(), Some(0), 80, 79));
-        assert_eq!(refused(with(29)), lacking);
+        for (held, refusal) in [(30, None), (29, lacking)] {
+            let need = MemoryNeed { held, ..bytes(80) };
+            let demands = vec![demand("a", need, 50), demand("a", bytes(0), 50)];
+            assert_eq!(refused(demands), refusal);
+        }
     }
 
     #[test]
@@ -269,8 +286,8 @@ mod tests {
             held: 0,
             gathering: 2,
         };
-        let before = available();
-        let each = share(&comm, need, available()).unwrap();
+        let before = available_bytes();
+        let each = share_memory(&comm, need, available_bytes()).unwrap();
         // Other programs take memory and give it back meanwhile.
         if before < u64::MAX {
             assert!(each < before && each > before / 8, "{each} of {before}");
@@ -280,7 +297,8 @@ mod tests {
             ..need
         };
         if before < u64::MAX {
-            let text = share(&comm, too_much, available()).unwrap_err().to_string();
+            let refusal = share_memory(&comm, too_much, available_bytes()).unwrap_err();
+            let text = refusal.to_string();
             assert!(text.contains("most of it by rank 0"), "{text}");
         }
     }

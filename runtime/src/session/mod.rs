@@ -1,4 +1,4 @@
-//! A session: the ranks of a job, the devices of each rank's node, and what they do together.
+//! A session: the ranks of a job and the devices of each rank's node, which plan and multiply together.
 
 mod balance;
 mod claims;
@@ -44,17 +44,17 @@ use crate::multiply::{self, Execution, MakePart, Plan, Problem, Scalars, Split};
 use balance::{Balancer, MEASUREMENT_SHARE};
 use load::Load;
 
-/// How a session is set up.
+/// The settings of a session.
 #[derive(Debug, Clone, Default)]
 pub struct SessionConfig {
-    /// The platform file; without one every rank uses what it finds on its host.
+    /// The platform file; without one every rank uses the devices it finds on its host.
     pub platform: Option<PathBuf>,
-    /// Which cores of a rank form one device; without it what the platform file says of the node, or
+    /// The rule by which cores of a rank form one device. The default is that of the node in the platform file, or
     /// [`Grouping::Auto`].
     pub grouping: Option<Grouping>,
-    /// Which BLAS the CPU devices call.
+    /// The BLAS that the CPU devices call.
     pub blas: BlasChoice,
-    /// How often a measurement is repeated.
+    /// Repetitions and precision of a measurement.
     pub measure: MeasureConfig,
 }
 
@@ -92,8 +92,8 @@ impl<'c> Session<'c> {
     /// Finds or makes the devices of every rank's node.
     ///
     /// # Errors
-    /// On every rank, when any rank cannot: [`Error::File`] for the platform file, [`Error::Device`] for
-    /// hardware that fails, [`Error::Parameter`] for devices that ask for what is not there or another device has.
+    /// On every rank, when any rank fails: [`Error::File`] for the platform file, [`Error::Device`] for hardware that
+    /// fails, [`Error::Parameter`] for devices that name missing hardware or another device's.
     ///
     /// # Collective
     /// All ranks, with the same configuration.
@@ -115,7 +115,7 @@ impl<'c> Session<'c> {
             tracing::info!(host = comm.host(), "{notice}");
         }
         let place = place_on_host(comm, &topology)?;
-        let gpus = gpus::mine(comm, &topology, &node, &mut notices)?;
+        let gpus = gpus::assign_gpus(comm, &topology, &node, &mut notices)?;
         let made = (|| {
             config.measure.validate()?;
             let blas = blas::choose_blas(&config.blas)?;
@@ -148,12 +148,12 @@ impl<'c> Session<'c> {
         self.team.infos()
     }
 
-    /// This rank's devices at work: to measure them outside of a multiplication.
+    /// This rank's devices at work, for measurements outside of a multiplication.
     pub fn team(&mut self) -> &mut DeviceTeam {
         &mut self.team
     }
 
-    /// Where the threads of each device are bound, and where they ran so far.
+    /// Returns the binding of each device's threads, and the cores on which they have run.
     pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
         self.team.threads()
     }
@@ -163,8 +163,8 @@ impl<'c> Session<'c> {
         &self.node_name
     }
 
-    /// What is unusual about this rank's host and what it means, one line each: [`Topology::notices`], and why GPUs that
-    /// may be there are not used.
+    /// Unusual facts about this rank's host and their consequences, one line each: [`Topology::notices`], and the reasons
+    /// why GPUs are not used.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
@@ -174,45 +174,43 @@ impl<'c> Session<'c> {
         self.place
     }
 
-    /// Measures and partitions: who computes what.
+    /// Measures and partitions: decides which rank and device computes which part.
     ///
     /// # Errors
-    /// On every rank: [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or [`Error::Balance`] when measuring fails.
+    /// On every rank: [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or
+    /// [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
         memory::check_total(self.comm, problem.matrix_bytes())?;
         let mut config = *config;
-        // So many of them that the fewest repetitions are a small part.
+        // The steps of which the fewest repetitions are the share that measuring may take.
         let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
         config.reps = self.measure.min_reps;
         let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
         config.steps = problem.k().div_ceil(kernel_width) as u64;
         let alone = self.comm.size() == 1 && self.team.len() == 1;
         if problem.flop() == 0.0 || alone {
-            // There is nothing to compute, or nothing to divide.
+            // Nothing is to be computed, or there is one device.
             config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
         }
         match problem.element() {
-            ElementType::F32 => self.balancer::<f32>(problem, config, kernel_width).plan(),
-            ElementType::F64 => self.balancer::<f64>(problem, config, kernel_width).plan(),
-            ElementType::C32 => self
-                .balancer::<Complex32>(problem, config, kernel_width)
-                .plan(),
-            ElementType::C64 => self
-                .balancer::<Complex64>(problem, config, kernel_width)
-                .plan(),
+            ElementType::F32 => self.plan_for::<f32>(problem, config, kernel_width),
+            ElementType::F64 => self.plan_for::<f64>(problem, config, kernel_width),
+            ElementType::C32 => self.plan_for::<Complex32>(problem, config, kernel_width),
+            ElementType::C64 => self.plan_for::<Complex64>(problem, config, kernel_width),
         }
     }
 
-    fn balancer<T>(
+    /// Plans for elements of type `T`.
+    fn plan_for<T: Element>(
         &mut self,
         problem: Problem,
         config: BalanceConfig,
         kernel_width: usize,
-    ) -> Balancer<'_, T> {
-        Balancer {
+    ) -> Result<Plan, Error> {
+        let balancer = Balancer::<T> {
             comm: self.comm,
             team: &mut self.team,
             measure: self.measure,
@@ -226,10 +224,11 @@ impl<'c> Session<'c> {
             links: None,
             load: self.load,
             byte_s: Vec::new(),
-        }
+        };
+        balancer.make_plan()
     }
 
-    /// Bytes of host memory that this rank needs for a plan: its own and its devices'.
+    /// Returns the bytes of host memory that this rank and its devices need for a plan.
     fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
         let rank = self.comm.rank();
         let devices = self
@@ -238,28 +237,30 @@ impl<'c> Session<'c> {
         Ok(plan.memory_bytes(rank).saturating_add(devices))
     }
 
-    /// Bytes of its own memory that each device needs.
+    /// Returns the bytes of its own memory that each device needs.
     fn device_memory(&self, plan: &Plan) -> Result<Vec<u64>, Error> {
         let rank = self.comm.rank();
         let needs = self.team.job_needs(&plan.job_shape(rank), plan.slices())?;
         Ok(needs.iter().map(|needs| needs.own_bytes).collect())
     }
 
-    /// This rank's part of a C of zeros, for `beta = 0`. Each device writes its own columns first, so that they lie in the
-    /// memory next to it; of [`Matrix::zeros`] they would come to lie there while the multiplication is timed.
+    /// Makes this rank's part of a C of zeros, for `beta = 0`.
+    ///
+    /// Each device writes its own columns first, so that they lie in the memory next to it. With [`Matrix::zeros`] they
+    /// would move there while the multiplication is timed.
     ///
     /// # Errors
-    /// [`Error::Allocation`] when the memory cannot be had; [`Error::Device`] when the plan is another session's.
+    /// [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
     pub fn zeros<T: Element>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
         let c = Matrix::zeros(plan.c(), self.comm.rank())?;
-        // Where k is split the devices compute elsewhere, and C is summed by this thread.
+        // If k is split, the devices compute elsewhere and this thread sums C.
         if *plan.split() != Split::C || c.part().is_empty() {
             return Ok(c);
         }
         Ok(c.zeroed_by(|c| self.team.scale(T::ZERO, c, plan.slices()))?)
     }
 
-    /// Multiplies as planned, `C = alpha·op(A)·op(B) + beta·C`, matrices of the type that the plan is for.
+    /// Multiplies `C = alpha·op(A)·op(B) + beta·C` as planned, for matrices of the plan's element type.
     ///
     /// # Errors
     /// As [`multiply::multiply`].
@@ -276,8 +277,8 @@ impl<'c> Session<'c> {
         multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
     }
 
-    /// Multiplies as planned, with A and B in parts of k that `make` makes or reads when it is their turn, where they do not
-    /// fit the memory whole ([`Problem::in_parts`]).
+    /// Multiplies as planned, with A and B in parts of k, for memory that cannot hold them whole ([`Problem::in_parts`]).
+    /// `make` makes or reads each part in its turn.
     ///
     /// ```
     /// use isochron::comm::LocalComm;
@@ -316,19 +317,19 @@ impl<'c> Session<'c> {
     }
 }
 
-/// This rank's index among the [`sharers`] of its host, and their number.
+/// Returns this rank's index among the [`core_sharers`] of its host, and their number.
 fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<(usize, usize), Error> {
-    let all = sharers(comm, topology)?;
+    let all = core_sharers(comm, topology)?;
     let before = all.iter().filter(|&&rank| rank < comm.rank());
     Ok((before.count(), all.len()))
 }
 
-/// The ranks of this host that may use the same processing units as this one, itself among them. Ranks that the launcher
-/// has bound to cores of their own share with nobody.
+/// Returns the ranks of this host that may use the same processing units as this one, including itself. A rank that the
+/// launcher has bound to its own cores shares with no other.
 ///
 /// # Collective
 /// All ranks.
-fn sharers(comm: &dyn Comm, topology: &Topology) -> Result<Vec<usize>, Error> {
+fn core_sharers(comm: &dyn Comm, topology: &Topology) -> Result<Vec<usize>, Error> {
     let mine = (comm.host().to_owned(), topology.allowed_pus());
     let all = comm.gather(&mine)?.into_iter().enumerate();
     let same = all.filter(|(_, other)| *other == mine);

@@ -3,33 +3,33 @@
 //! ```toml
 //! schema = 1
 //!
-//! [[node]]                  # one for each rank, in rank order
+//! [[node]]                  # one per rank, in rank order
 //! name = "fast"
 //!
 //! [[node]]
 //! group = "numa"            # its devices: auto (default), package, numa, kind or node
 //!
 //! [[node]]
-//! [[node.device]]           # no device: what is found on the host
+//! [[node.device]]           # without devices: those found on the host
 //! name = "slow cores"
-//! cores = 2                 # how many of the rank's cores, or a list of logical core numbers
-//! pace = 4.0                # emulation: 4 times slower than the cores are
+//! cores = 2                 # number of the rank's cores, or a list of logical core numbers
+//! pace = 4.0                # emulation: 4 times slower than its cores
 //!
 //! [[node]]
 //! [[node.device]]
 //! cores = 1
-//! points = "models/old.points"  # emulation: as fast as this saved model says
+//! points = "models/old.points"  # emulation: with the speeds of this saved model
 //!
 //! [[node.device]]
-//! kind = "cuda"             # a GPU and its host cores; `cores` is one that is near, unless given
-//! gpu = 0                   # its number in the process; without it the next of the host that no device has
-//! share = true              # other devices with `share = true` may have the same GPU; false unless given
-//! memory_limit = 8000000000 # bytes of its memory that may be used; without it what is free, or its part of a shared one
-//! host_limit = 1000000000   # bytes of host memory that may be pinned for it; without it all GPUs of the host share a quarter of what is free
+//! kind = "cuda"             # a GPU and its host cores; default for `cores`: one near the GPU
+//! gpu = 0                   # its number in the process; default: the next free one of the host
+//! share = true              # other devices with `share = true` may have the same GPU; default: false
+//! memory_limit = 8000000000 # bytes of its memory that may be used; default: all free memory, or its part of a shared GPU
+//! host_limit = 1000000000   # bytes of host memory that may be pinned for it; default: its part of a quarter of the host's free memory
 //! ```
 //!
-//! GPUs are given out over all ranks of a host, in the order of ranks and devices, those that are named by number first: no
-//! two devices get the same one unless each of them has `share = true`.
+//! GPUs are given out over all ranks of a host, in the order of ranks and devices, GPUs named by number first. Two devices
+//! get the same one only if each of them has `share = true`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,7 +49,7 @@ const SCHEMA: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Platform {
     schema: u32,
-    /// What the platform is called.
+    /// Name of the platform.
     #[serde(default)]
     pub name: String,
     /// The nodes, by rank.
@@ -61,13 +61,13 @@ pub struct Platform {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
-    /// What the node is called.
+    /// Name of the node.
     #[serde(default)]
     pub name: String,
-    /// Which cores form one device, where no devices are given.
+    /// Rule by which cores form one device, for a node without devices of its own.
     #[serde(default)]
     pub group: Option<Grouping>,
-    /// Its devices; none: those that are found on the host.
+    /// Its devices; if empty, those found on the host.
     #[serde(default, rename = "device")]
     pub devices: Vec<DeviceSpec>,
 }
@@ -76,19 +76,19 @@ pub struct NodeSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
-    /// What the device is called.
+    /// Name of the device.
     #[serde(default)]
     pub name: String,
-    /// What it is made of.
-    #[serde(default = "cpu")]
+    /// A group of cores, or a GPU.
+    #[serde(default = "default_kind")]
     pub kind: DeviceKind,
-    /// Number of the GPU in the process, for a device that is one; without it the next one of the host that no device has.
+    /// Number of a GPU in the process; the default is the next one of the host that no device has.
     #[serde(default)]
     pub gpu: Option<usize>,
-    /// Whether other devices of the host that say so too, of this node or another, may have the same GPU.
+    /// `true` if other devices of the host, of any node, may have the same GPU, provided they allow it too.
     #[serde(default)]
     pub share: bool,
-    /// Bytes of the GPU's memory that may be used; without it what is free, or an equal part of a GPU that is shared.
+    /// Bytes of the GPU's memory that may be used; the default is all free memory, or an equal part of a shared GPU.
     #[serde(default)]
     pub memory_limit: Option<u64>,
     /// Bytes of host memory that may be pinned for the GPU, as [`CudaConfig::host_limit_bytes`].
@@ -96,13 +96,13 @@ pub struct DeviceSpec {
     /// [`CudaConfig::host_limit_bytes`]: isochron_devices::CudaConfig::host_limit_bytes
     #[serde(default)]
     pub host_limit: Option<u64>,
-    /// The cores it computes on, or a GPU's host cores: one, near it, unless given.
+    /// The cores on which it computes, or a GPU's host cores; the default for a GPU is one near it.
     #[serde(default)]
     pub cores: Cores,
-    /// Emulation: how many times slower than its cores the device is, at least 1.
+    /// Emulation: the factor, at least 1, by which the device is slower than its cores.
     #[serde(default)]
     pub pace: Option<f64>,
-    /// Emulation: the points file whose speeds the device has, relative to the platform file.
+    /// Emulation: the points file with the device's speeds, relative to the platform file.
     #[serde(default)]
     pub points: Option<String>,
     /// The contents of that file, once it is loaded.
@@ -110,8 +110,7 @@ pub struct DeviceSpec {
     loaded: Option<SavedModel>,
 }
 
-/// What a device is made of when nothing else is said.
-fn cpu() -> DeviceKind {
+fn default_kind() -> DeviceKind {
     DeviceKind::Cpu
 }
 
@@ -122,17 +121,17 @@ struct SavedModel {
     points: Vec<Point>,
 }
 
-/// Which cores a device computes on.
+/// The cores on which a device computes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "cores must be a number of cores or a list of logical core numbers"
 )]
 pub enum Cores {
-    /// All that the rank has.
+    /// All cores of the rank.
     #[default]
     All,
-    /// So many of the rank's cores.
+    /// A number of the rank's cores.
     Count(usize),
     /// The cores with these logical numbers.
     List(Vec<u32>),
@@ -148,12 +147,12 @@ impl NodeSpec {
             _ => None,
         });
         let all: Vec<u32> = lists.flatten().collect();
-        repeated(&all)
+        find_repeated(&all)
     }
 }
 
 impl DeviceSpec {
-    /// How the device is slowed down, if it is.
+    /// Returns the emulated pace of the device; `None` if it is not slowed down.
     ///
     /// # Errors
     /// [`Error::Model`] when the saved points make no model.
@@ -179,7 +178,7 @@ impl DeviceSpec {
         }
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check_values(&self) -> Result<(), String> {
         if self.pace.is_some() && self.points.is_some() {
             return Err("a device has either `pace` or `points`, not both".to_string());
         }
@@ -204,7 +203,7 @@ impl DeviceSpec {
             Cores::List(list) if list.is_empty() => {
                 Err("cores = []: a device needs at least one core".to_string())
             }
-            Cores::List(list) => match repeated(list) {
+            Cores::List(list) => match find_repeated(list) {
                 Some(core) => Err(format!("cores: {core} is listed twice")),
                 None => Ok(()),
             },
@@ -213,8 +212,8 @@ impl DeviceSpec {
     }
 }
 
-/// A number that occurs twice.
-fn repeated(list: &[u32]) -> Option<u32> {
+/// Returns a number that occurs twice.
+fn find_repeated(list: &[u32]) -> Option<u32> {
     let mut seen = BTreeSet::new();
     list.iter().copied().find(|&core| !seen.insert(core))
 }
@@ -223,7 +222,7 @@ impl Platform {
     /// Reads a platform from TOML; points files are looked up in `folder`.
     ///
     /// # Errors
-    /// The reason, with the line where there is one.
+    /// The reason, with the line if it has one.
     fn parse(source: &str, folder: &Path) -> Result<Self, String> {
         let mut platform: Platform = toml::from_str(source).map_err(|error| error.to_string())?;
         if platform.schema != SCHEMA {
@@ -244,15 +243,16 @@ impl Platform {
                 ));
             }
             for (index, device) in node.devices.iter_mut().enumerate() {
-                let at = |reason: String| format!("node {rank}, device {index}: {reason}");
-                device.check().map_err(at)?;
-                device.load(folder).map_err(at)?;
+                device
+                    .check_values()
+                    .and_then(|()| device.load_points(folder))
+                    .map_err(|reason| format!("node {rank}, device {index}: {reason}"))?;
             }
         }
         Ok(platform)
     }
 
-    /// Reads the platform file at `path` on the head rank and hands it to all.
+    /// Reads the platform file at `path` on the head rank and passes it to all ranks.
     ///
     /// # Errors
     /// [`Error::File`] on every rank when it cannot be read, has unknown keys or values out of range, or
@@ -261,25 +261,27 @@ impl Platform {
     /// # Collective
     /// All ranks.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let read = || {
-            let source = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
-            let folder = path.parent().unwrap_or(Path::new("."));
-            let platform =
-                Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
-            let (nodes, ranks) = (platform.nodes.len(), comm.size());
-            if nodes < ranks {
-                let reason = format!("describes {nodes} nodes, but there are {ranks} ranks");
-                return Err(Error::file(path, reason));
-            }
-            Ok(platform)
-        };
-        let read = (comm.rank() == 0).then(read).transpose();
-        comm.share(0, agree(comm, read)?)
+        let is_head = comm.rank() == 0;
+        let read = is_head.then(|| Self::read_file(path, comm.size()));
+        comm.share(0, agree(comm, read.transpose())?)
+    }
+
+    /// Reads a platform file, which must describe at least this number of ranks.
+    fn read_file(path: &Path, ranks: usize) -> Result<Self, Error> {
+        let source = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let platform = Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
+        let nodes = platform.nodes.len();
+        if nodes < ranks {
+            let reason = format!("describes {nodes} nodes, but there are {ranks} ranks");
+            return Err(Error::file(path, reason));
+        }
+        Ok(platform)
     }
 }
 
 impl DeviceSpec {
-    fn load(&mut self, folder: &Path) -> Result<(), String> {
+    fn load_points(&mut self, folder: &Path) -> Result<(), String> {
         let Some(name) = &self.points else {
             return Ok(());
         };
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_reason() {
         let wrong = [
             ("schema = 1\n[[node]]\nspeed = 3\n", "unknown field `speed`"),
             ("schema = 2\nnode = []\n", "schema = 2"),

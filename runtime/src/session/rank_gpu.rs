@@ -6,22 +6,22 @@ use isochron_devices::{CudaInfo, memory_available_bytes};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RankGpu {
     pub info: CudaInfo,
-    /// How many devices of the host drive it, this one included.
+    /// Number of devices of the host that drive it, including this one.
     pub sharers: usize,
-    /// How many devices of the host drive GPUs, over all its ranks.
+    /// Number of devices of the host that drive GPUs, over all its ranks.
     pub on_host: usize,
 }
 
 impl RankGpu {
-    /// The memory that each of several devices may use of it, when nothing else is said: equal parts, since whoever comes
-    /// first would take it all. `None` for a device that has it alone, which takes what it finds free.
+    /// Returns the default limit of its memory for each of several devices: equal parts, since the first one would take it
+    /// all. `None` for a device that has it alone, which uses all free memory.
     pub(super) fn memory_part_bytes(&self) -> Option<u64> {
         let sharers = self.sharers as u64;
         (sharers > 1).then(|| self.info.memory_bytes / sharers)
     }
 
-    /// The host memory that it may pin when nothing else is said: all GPUs of the host a quarter of what is available, in
-    /// equal parts. `None` where the system does not tell what that is.
+    /// Returns the default limit of host memory that it may pin: a quarter of the available memory, in equal parts for all
+    /// GPUs of the host. `None` if the system does not tell the available memory.
     pub(super) fn host_part_bytes(&self) -> Option<u64> {
         let available = memory_available_bytes()?;
         Some(available / 4 / self.on_host.max(1) as u64)
@@ -34,12 +34,15 @@ mod tests {
 
     #[test]
     fn the_gpus_of_a_host_pin_a_quarter_of_its_memory_together() {
-        let gpu = |on_host| RankGpu {
-            info: gpu_info(),
-            sharers: 1,
-            on_host,
-        };
-        let (Some(one), Some(eight)) = (gpu(1).host_part_bytes(), gpu(8).host_part_bytes()) else {
+        let [one, eight] = [1, 8].map(|on_host| {
+            let gpu = RankGpu {
+                info: gpu_info(),
+                sharers: 1,
+                on_host,
+            };
+            gpu.host_part_bytes()
+        });
+        let (Some(one), Some(eight)) = (one, eight) else {
             return;
         };
         // Other programs take memory and give it back meanwhile.

@@ -1,4 +1,6 @@
-//! What a run did, as one JSON document.
+//! The report of a run, as one JSON document.
+//!
+//! [`NodeReport::wait_s`] says which waiting counts, and [`DeviceReport::busy_s`] which work counts.
 
 use isochron_devices::{DeviceInfo, DeviceKind, ElementType, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceConfig, EndReason, NodeBalance, imbalance};
@@ -31,44 +33,44 @@ pub struct Report {
     pub k: usize,
     /// Type of the elements: `f32`, `f64`, `c32` or `c64`.
     pub element: ElementType,
-    /// What was taken of A and of B: `n`, `t` or `c`.
+    /// The operations on A and B: `n`, `t` or `c`.
     pub ops: [Op; 2],
     /// Block size b.
     pub block: usize,
     /// Width of the panels: the inner dimension of an update.
     pub panel: usize,
-    /// Steps whose panels were here or on their way while one was computed.
+    /// Steps whose panels were here or under way while one was computed.
     pub lookahead: usize,
-    /// In how many parts of k A and B were held, one after the other; 1 where they were held whole.
+    /// Number of parts of k in which A and B were held, one after the other; 1 if they were held whole.
     pub k_parts: usize,
-    /// What the links between ranks were measured to carry, which decides about the panels' width, how far ahead they are sent
-    /// and whether they are passed on; `null` where they were not measured.
+    /// Measured capacity of the links between ranks; `null` if they were not measured. It decides the panels' width, the
+    /// lookahead, and if ranks pass panels on.
     pub links: Option<Links>,
-    /// What the nodes' shares were cut from: `c`, or `k`.
+    /// The dimension divided among the nodes: `c` or `k`.
     pub split: String,
-    /// What was divided: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
+    /// The way of dividing: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
     pub way: Way,
-    /// The ways to divide that were compared, and what each was predicted to take, in order of these seconds; empty where
-    /// the caller said what to divide, or nothing was compared.
+    /// The ways to divide that were compared, with the predicted seconds of each, in that order. Empty if the caller chose
+    /// the way, or nothing was compared.
     pub candidates: Vec<Candidate>,
     /// The balancing strategy.
     pub strategy: String,
-    /// The multiplication alone: from the first rank's start to the last rank's end.
+    /// Seconds of the multiplication alone, from the first rank's start to the last rank's end.
     pub wall_s: f64,
-    /// Measuring and partitioning.
+    /// Seconds of measuring and partitioning.
     pub balance_s: f64,
-    /// Work divided by the sum of the speeds that the devices showed in their busy times: the wall time of a perfect split
-    /// without communication. Devices that got nothing showed no speed and are not in it.
+    /// Work divided by the sum of the devices' speeds in their busy times: the seconds of a perfect split without
+    /// communication. Devices without work showed no speed and do not count.
     pub ideal_s: f64,
-    /// `2·m·n·k / wall_s / 10⁹`; `8·m·n·k` of complex numbers.
+    /// `2·m·n·k / wall_s / 10⁹`, with `8·m·n·k` for complex numbers.
     pub gflops: f64,
     /// `max |t_i - t_j| / t_i` over the busy times of the devices that had work.
     pub imbalance: f64,
-    /// Whether the result passed its check; `null` without one.
+    /// `true` if the result passed its check; `null` without a check.
     pub verified: Option<bool>,
     /// Every node, by rank.
     pub nodes: Vec<NodeReport>,
-    /// How the balance was found; `null` on a layout of the caller's own.
+    /// The way to the balance; `null` on a layout of the caller's own.
     pub balance: Option<BalanceReport>,
     /// The result check.
     pub verify: Option<VerifyReport>,
@@ -76,8 +78,8 @@ pub struct Report {
     pub messages: u64,
     /// Bytes that all ranks sent during the multiplication.
     pub bytes: u64,
-    /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes of
-    /// elements that ranks sent each other for it. None are sent where all ranks see the same `.npy` files.
+    /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes that
+    /// ranks sent each other for it. None are sent if all ranks see the same `.npy` files.
     pub redistribution: Moved,
     /// The message-passing library.
     pub mpi: String,
@@ -100,17 +102,27 @@ pub struct NodeReport {
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
-    /// Its work: updates of a block of C over all of k, `rows·cols/b²` where C is divided.
+    /// Its work: updates of a block of C over all of k, `rows·cols/b²` if C is divided.
     pub units: f64,
-    /// Busy time of its slowest device.
+    /// Busy seconds of its slowest device ([`DeviceReport::busy_s`]).
     pub busy_s: f64,
-    /// Wall time less busy time: communication, and waiting for the others.
+    /// Seconds of the multiplication in which its slowest device was not busy: `max(wall_s - busy_s, 0)`.
+    ///
+    /// It counts, from the start of the first rank to the end of the last one:
+    /// * the wait for panels that communication brought too late (`exposed_s`, which is reported by itself too);
+    /// * the wait for slower nodes after its own last update;
+    /// * the sum of C over the nodes (`sum_s`) and the making of parts of A and B (`parts_s`), if there are any;
+    /// * the scaling of C by beta, and the start of each update on the node's threads.
+    ///
+    /// Faster devices of the node that wait for its slowest one do not count: compare the `busy_s` of its devices.
     pub wait_s: f64,
-    /// Part of it in which the devices waited for the panels of a step.
+    /// Part of `wait_s`: seconds in which the devices waited for the panels of a step.
     pub exposed_s: f64,
-    /// Seconds after its last update until all nodes' parts of C were summed; 0 where C stays in place.
+    /// Part of `wait_s`: seconds after its last update until all nodes' contributions to C were summed; 0 if C stays in
+    /// place.
     pub sum_s: f64,
-    /// Seconds in which its A and B were made or read, and shown to the check, where they are held in parts of k.
+    /// Part of `wait_s`: seconds in which its parts of A and B were made or read, and shown to the check; 0 if A and B are
+    /// held whole.
     pub parts_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
@@ -120,9 +132,9 @@ pub struct NodeReport {
     pub messages: u64,
     /// Bytes it sent.
     pub bytes: u64,
-    /// How the measurements of its devices went.
+    /// Tally of its devices' measurements.
     pub measured: MeasureTally,
-    /// What is unusual about its host and what it means, one line each.
+    /// Unusual facts about its host and their consequences, one line each.
     pub notices: Vec<String>,
 }
 
@@ -135,48 +147,47 @@ pub struct DeviceReport {
     pub kind: DeviceKind,
     /// The BLAS it called.
     pub blas: String,
-    /// How it was slowed down; `null` when it was not.
+    /// Its emulated pace; `null` if it was not slowed down.
     pub paced: Option<String>,
     /// Work it did, in blocks of C.
     pub units: f64,
-    /// Seconds it was busy: its updates with the copies in them, and the beginning and the end of its job, where a GPU that
-    /// keeps its columns of C copies them there and back. The scaling of C by beta is no part of it, nor are panels that
-    /// it waited for.
+    /// Seconds it was busy: its updates with their copies, and the beginning and the end of its job, in which a GPU that
+    /// keeps its columns of C copies them in and back. The scaling of C by beta does not count, nor does the wait for
+    /// panels.
     pub busy_s: f64,
     /// The host's logical cores it computed on.
     pub cores: Vec<u32>,
-    /// Whether its threads were pinned to them.
+    /// `true` if its threads were pinned to them.
     pub pinned: bool,
     /// The address of a GPU on the buses of its host; `null` for other devices.
     pub bus_id: Option<String>,
-    /// Where its threads were bound, as the system says, and where they ran; empty for a GPU.
+    /// The binding of each of its threads, as the system reports it, and the cores on which it ran; empty for a GPU.
     pub threads: Vec<ThreadPlace>,
 }
 
-/// How a [`Report`]'s balance was found.
+/// The way to the balance of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BalanceReport {
-    /// What the measured points were made into, where the strategy is `fpm`.
+    /// The model made of the measured points, if the strategy is `fpm`.
     pub fit: Fit,
-    /// What divided by those models.
+    /// The partition algorithm that used those models.
     pub partitioner: Partitioner,
-    /// How the nodes' areas were laid out.
+    /// The method that laid out the nodes' areas.
     pub layout: Method,
-    /// The wanted imbalance.
+    /// The imbalance to be reached.
     pub epsilon: f64,
-    /// How often all nodes were measured.
+    /// Number of times that all nodes were measured.
     pub iterations: u32,
-    /// Whether the wanted imbalance was reached.
+    /// `true` if that imbalance was reached.
     pub converged: bool,
     /// Why balancing ended.
     pub why: EndReason,
-    /// Imbalance of the nodes' times when it ended, as measured or predicted before the multiplication; `null` where
-    /// nothing was measured.
+    /// Imbalance of the nodes' times when it ended, as measured or predicted before the multiplication; `null` if nothing
+    /// was measured.
     pub imbalance: Option<f64>,
-    /// Predicted wall time without communication: steps times the slowest node's update; `null` where nothing was
-    /// measured.
+    /// Predicted seconds without communication: steps times the slowest node's update; `null` if nothing was measured.
     pub predicted_s: Option<f64>,
-    /// The nodes that got nothing because it is faster without them; `null` where everybody helped.
+    /// The nodes that got nothing because the run is faster without them; `null` if every node helped.
     pub left_out: Option<LeftOut>,
     /// Sum of the half perimeters of the nodes' rectangles, in blocks.
     pub half_perimeters: u64,
@@ -187,14 +198,14 @@ pub struct BalanceReport {
 pub struct VerifyReport {
     /// `probe` or `exact`.
     pub method: String,
-    /// Largest residual in units of its bound; at most 1 when the check passed, 0 when it was exact. `null` when
-    /// there is no such number: the result is not finite, or an exact check failed.
+    /// Largest residual in units of its bound: at most 1 if the check passed, 0 if it was exact. `null` if there is no such
+    /// number, because the result is not finite or an exact check failed.
     pub residual: Option<f64>,
 }
 
 impl Report {
-    /// Gathers the report of a finished multiplication. The times of the whole (`wall_s`, `balance_s`) are those that
-    /// this rank saw, the rest is the same on every rank.
+    /// Gathers the report of a finished multiplication. `wall_s` and `balance_s` are this rank's own; the rest is the same
+    /// on every rank.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.
@@ -211,15 +222,17 @@ impl Report {
         let comm = session.comm();
         let nodes = comm.gather(&NodeReport::new(session, plan, execution))?;
         let problem = plan.problem();
-        let devices = || {
-            nodes
-                .iter()
-                .flat_map(|node| &node.devices)
-                .filter(|device| device.busy_s > 0.0)
-        };
-        let work: f64 = devices().map(|device| device.units).sum();
-        let speed: f64 = devices().map(|device| device.units / device.busy_s).sum();
-        let busy: Vec<f64> = devices().map(|device| device.busy_s).collect();
+        let devices: Vec<&DeviceReport> = nodes
+            .iter()
+            .flat_map(|node| &node.devices)
+            .filter(|device| device.busy_s > 0.0)
+            .collect();
+        let work: f64 = devices.iter().map(|device| device.units).sum();
+        let speed: f64 = devices
+            .iter()
+            .map(|device| device.units / device.busy_s)
+            .sum();
+        let busy: Vec<f64> = devices.iter().map(|device| device.busy_s).collect();
         let (verify, verified) = verify.unzip();
         Ok(Self {
             schema: SCHEMA,
@@ -282,10 +295,14 @@ impl NodeReport {
         let rank = comm.rank();
         let part = plan.c().part(rank);
         let mut threads = session.threads().into_iter();
-        let device = |((info, &cols), &busy_s): ((&DeviceInfo, &usize), &f64)| DeviceReport {
-            threads: threads.next().unwrap_or_default(),
-            ..DeviceReport::new(info.clone(), plan.units_of(rank, cols), busy_s)
-        };
+        let mut devices = Vec::new();
+        let shares = session.devices().iter().zip(plan.slices());
+        for ((info, &cols), &busy_s) in shares.zip(&execution.busy_s) {
+            devices.push(DeviceReport {
+                threads: threads.next().unwrap_or_default(),
+                ..DeviceReport::new(info.clone(), plan.units_of(rank, cols), busy_s)
+            });
+        }
         let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
         Self {
             rank,
@@ -300,13 +317,7 @@ impl NodeReport {
             exposed_s: execution.exposed_s,
             sum_s: execution.sum_s,
             parts_s: execution.parts_s,
-            devices: session
-                .devices()
-                .iter()
-                .zip(plan.slices())
-                .zip(&execution.busy_s)
-                .map(device)
-                .collect(),
+            devices,
             name: session.node_name().to_string(),
             messages: execution.messages,
             bytes: execution.bytes,

@@ -1,4 +1,4 @@
-//! Plans as documents: to be printed before anything is allocated, kept, and used again.
+//! Plans as documents, to print before anything is allocated, to keep, and to use again.
 
 use isochron_devices::DeviceKind;
 use isochron_hierarchy::balance::NodeBalance;
@@ -21,29 +21,29 @@ pub struct SavedPlan {
     pub schema: u32,
     /// Version of Isochron.
     pub version: String,
-    /// What is multiplied.
+    /// The multiplication.
     pub problem: Problem,
-    /// What the nodes' shares are cut from.
+    /// The dimension divided among the nodes.
     pub split: Split,
     /// The rectangle of C that every node holds, in blocks.
     pub layout: Layout,
     /// Width of the panels.
     pub panel: usize,
-    /// Steps whose panels are here or on their way while one is computed.
+    /// Steps whose panels are here or under way while one is computed.
     pub lookahead: usize,
-    /// In how many parts of k A and B are held, one after the other; 1 where they are held whole.
+    /// Number of parts of k in which A and B are held, one after the other; 1 if they are held whole.
     pub k_parts: usize,
-    /// What the links between ranks carry; `null` where they were not measured.
+    /// Capacity of the links between ranks; `null` if they were not measured.
     pub links: Option<Links>,
-    /// Inner dimension of the updates that were measured.
+    /// Inner dimension of the measured updates.
     pub kernel_width: usize,
-    /// How the nodes were balanced; `null` on a layout of the caller's own.
+    /// The balance of the nodes; `null` on a layout of the caller's own.
     pub balance: Option<NodeBalance>,
-    /// The nodes that get nothing because it is faster without them; `null` where everybody helps.
+    /// The nodes that get nothing because the run is faster without them; `null` if every node helps.
     pub left_out: Option<LeftOut>,
-    /// The ways to divide that were compared, and what each is predicted to take, in order of these seconds.
+    /// The ways to divide that were compared, with the predicted seconds of each, in that order.
     pub candidates: Vec<Candidate>,
-    /// Predicted seconds of the arithmetic: updates times the slowest node's. `null` where nothing was measured.
+    /// Predicted seconds of the arithmetic: updates times the slowest node's time. `null` if nothing was measured.
     pub predicted_s: Option<f64>,
     /// Every node, by rank.
     pub nodes: Vec<PlannedNode>,
@@ -64,17 +64,17 @@ pub struct PlannedNode {
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
-    /// The indices along k that it computes over: the first, and the one behind the last.
+    /// The indices along k over which it computes: the first, and the one after the last.
     pub k: [usize; 2],
     /// Its work: updates of a block of C over all of k.
     pub units: f64,
-    /// Predicted seconds of its arithmetic; `null` where nothing was measured.
+    /// Predicted seconds of its arithmetic; `null` if nothing was measured.
     pub predicted_s: Option<f64>,
-    /// Bytes that it is predicted to receive.
+    /// Predicted bytes that it receives.
     pub bytes: f64,
-    /// Messages that it is predicted to receive.
+    /// Predicted messages that it receives.
     pub messages: f64,
-    /// Bytes of host memory that it needs, its devices' included.
+    /// Bytes of host memory that it needs, including those of its devices.
     pub memory_bytes: u64,
     /// Its devices.
     pub devices: Vec<PlannedDevice>,
@@ -87,16 +87,20 @@ pub struct PlannedDevice {
     pub name: String,
     /// `cpu` or `cuda`.
     pub kind: DeviceKind,
-    /// Columns of what its node computes.
+    /// Columns of its node's part of C that it computes.
     pub columns: usize,
     /// Its work: updates of a block of C over all of k.
     pub units: f64,
-    /// Bytes of its own memory that it needs; 0 where it computes in host memory.
+    /// Bytes of its own memory that it needs; 0 if it computes in host memory.
     pub memory_bytes: u64,
 }
 
+fn refuse_plan<R>(reason: String) -> Result<R, Error> {
+    Err(Error::Plan(reason))
+}
+
 impl SavedPlan {
-    /// What is divided, as [`Plan::way`].
+    /// Returns the way of dividing, as [`Plan::way`].
     pub fn way(&self) -> Way {
         match self.split {
             Split::C => Way::of(&self.layout),
@@ -106,7 +110,7 @@ impl SavedPlan {
 }
 
 impl Session<'_> {
-    /// The plan as a document, the same on every rank.
+    /// Describes the plan as a document, the same on every rank.
     ///
     /// # Errors
     /// [`Error::Device`] when the plan is another session's.
@@ -168,7 +172,7 @@ impl Session<'_> {
         })
     }
 
-    /// The plan of a document, for the same ranks and devices as it was made for. Nothing is measured.
+    /// Makes the plan of a document again, for the ranks and devices it was made for. Nothing is measured.
     ///
     /// # Errors
     /// On every rank: [`Error::Plan`] when the document was made for others, or is broken; [`Error::Memory`] when the
@@ -179,18 +183,17 @@ impl Session<'_> {
     pub fn restore(&mut self, saved: &SavedPlan) -> Result<Plan, Error> {
         let plan = self.plan_of(saved);
         let plan = agree(self.comm, plan)?;
-        memory::fitted(self.comm, &mut self.team, plan)
+        memory::fit_to_memory(self.comm, &mut self.team, plan)
     }
 
     fn plan_of(&self, saved: &SavedPlan) -> Result<Plan, Error> {
-        let refused = |reason: String| Err(Error::Plan(reason));
         if saved.schema != SCHEMA {
-            return refused(format!("it is of version {}, not {SCHEMA}", saved.schema));
+            return refuse_plan(format!("it is of version {}, not {SCHEMA}", saved.schema));
         }
         let (ranks, rank) = (self.comm.size(), self.comm.rank());
         if saved.nodes.len() != ranks || saved.layout.rects().len() != ranks {
             let found = saved.nodes.len();
-            return refused(format!("it is for {found} ranks, and there are {ranks}"));
+            return refuse_plan(format!("it is for {found} ranks, and there are {ranks}"));
         }
         let planned: Vec<&str> = saved.nodes[rank]
             .devices
@@ -204,7 +207,7 @@ impl Session<'_> {
             .map(|info| info.name.as_str())
             .collect();
         if planned != found {
-            return refused(format!(
+            return refuse_plan(format!(
                 "it is for the devices {} of rank {rank}, which has {}",
                 planned.join(", "),
                 found.join(", ")
@@ -212,7 +215,7 @@ impl Session<'_> {
         }
         saved.problem.check()?;
         if saved.kernel_width == 0 || !saved.links.as_ref().is_none_or(Links::is_sound) {
-            return refused("its measurements make no sense".to_string());
+            return refuse_plan("its measurements make no sense".to_string());
         }
         let columns = saved.nodes[rank]
             .devices
@@ -235,6 +238,6 @@ impl Session<'_> {
         // A scarcity of memory may have chosen the lookahead.
         plan.map(|plan| plan.with_lookahead(saved.lookahead))
             .and_then(|plan| plan.with_k_parts(saved.k_parts))
-            .or_else(|error| refused(error.to_string()))
+            .or_else(|error| refuse_plan(error.to_string()))
     }
 }

@@ -81,7 +81,7 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn plan(mut self) -> Result<Plan, Error> {
+    pub(super) fn make_plan(mut self) -> Result<Plan, Error> {
         if self.config.strategy != Strategy::Homogeneous {
             self.measure_messages();
         }
@@ -129,7 +129,7 @@ impl<T: Element> Balancer<'_, T> {
             links: self.links,
         };
         let plan = Plan::from_balance(self.problem, found);
-        memory::fitted(self.comm, self.team, plan)
+        memory::fit_to_memory(self.comm, self.team, plan)
     }
 
     /// What the links between ranks carry, measured once.

@@ -174,7 +174,7 @@ impl<T: Element> Balancer<'_, T> {
             bytes: plan.memory_bytes(self.comm.rank()),
             ..MemoryNeed::default()
         };
-        match memory::share(self.comm, need, memory::available()) {
+        match memory::share_memory(self.comm, need, memory::available_bytes()) {
             Ok(_) => Ok(true),
             Err(Error::Memory { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -212,7 +212,7 @@ impl<T: Element> Balancer<'_, T> {
         let shares = self.shares(&whole);
         let plan = self.plan_of(whole, shares);
         drop(std::mem::take(&mut self.operands));
-        memory::fitted(self.comm, self.team, plan)
+        memory::fit_to_memory(self.comm, self.team, plan)
     }
 
     /// Blocks of k in proportion to the nodes' speeds.
