@@ -1,4 +1,4 @@
-//! The numbers that matrices are made of.
+//! The types of matrix elements.
 
 use crate::{Blas, Updates, View, ViewMut, Worker};
 use num_complex::{Complex32, Complex64};
@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::{Add, Mul, Sub};
 use std::str::FromStr;
 
-/// A type of elements, by its name in Rust and in files.
+/// The name of an element type, in Rust and in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ElementType {
@@ -26,12 +26,12 @@ impl ElementType {
     /// Every type.
     pub const ALL: [Self; 4] = [Self::F32, Self::F64, Self::C32, Self::C64];
 
-    /// Whether its numbers are complex.
+    /// Returns `true` for complex numbers.
     pub fn is_complex(self) -> bool {
         matches!(self, Self::C32 | Self::C64)
     }
 
-    /// Bytes of an element.
+    /// Returns the bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -40,12 +40,12 @@ impl ElementType {
         }
     }
 
-    /// Real operations that one multiplication with addition takes: 2, or 8 for complex numbers.
+    /// Returns the real operations of one multiplication with addition: 2, or 8 for complex numbers.
     pub fn flop(self) -> f64 {
         if self.is_complex() { 8.0 } else { 2.0 }
     }
 
-    /// The smallest type that has all numbers of both.
+    /// Returns the smallest type that holds all numbers of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let complex = self.is_complex() || other.is_complex();
@@ -60,7 +60,7 @@ impl ElementType {
         }
     }
 
-    /// Its name: `f32`, `f64`, `c32` or `c64`.
+    /// Returns its name: `f32`, `f64`, `c32` or `c64`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -80,7 +80,7 @@ impl fmt::Display for ElementType {
 impl FromStr for ElementType {
     type Err = String;
 
-    /// Reads what [`name`](Self::name) gives.
+    /// Reads a [`name`](Self::name).
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
         found.ok_or_else(|| format!("unknown element type `{text}`: use f32, f64, c32 or c64"))
@@ -89,8 +89,8 @@ impl FromStr for ElementType {
 
 /// A type of elements: `f32`, `f64`, and complex numbers of them.
 ///
-/// Every pattern of bits is a value of such a type, so that memory which something else wrote can be read and messages
-/// can be made of it; all bits zero are the number 0.
+/// Every pattern of bits is a value of such a type, so any initialised memory can be read as elements and sent in messages.
+/// All bits zero are the number 0.
 pub trait Element:
     bytemuck::Pod
     + PartialEq
@@ -102,7 +102,7 @@ pub trait Element:
     + Mul<Output = Self>
     + sealed::Sealed
 {
-    /// Which of the types it is.
+    /// The name of the type.
     const TYPE: ElementType;
     /// The number 0.
     const ZERO: Self;
@@ -113,19 +113,19 @@ pub trait Element:
     /// The smallest positive normal number of its precision.
     const SMALLEST_NORMAL: f64;
 
-    /// The element that is nearest to this number.
+    /// Returns the element nearest to `value`; of a real type, nearest to its real part.
     fn of(value: Complex64) -> Self;
 
-    /// Its value, exactly.
+    /// Returns its exact value.
     fn value(self) -> Complex64;
 
-    /// Its complex conjugate; a real number itself.
+    /// Returns its complex conjugate, which for a real number is the number.
     fn conj(self) -> Self;
 
-    /// `C += alpha·A·B` as [`Blas`] computes it for this type.
+    /// Computes `C += alpha·A·B` with the function of `blas` for this type.
     ///
     /// # Panics
-    /// When the shapes do not fit each other.
+    /// If the shapes do not match.
     fn gemm(
         blas: &dyn Blas,
         alpha: Self,
@@ -134,7 +134,7 @@ pub trait Element:
         c: ViewMut<'_, Self>,
     );
 
-    /// The arithmetic of a device with elements of this type.
+    /// Selects the arithmetic of a device with elements of this type.
     fn updates(worker: &mut dyn Worker) -> &mut dyn Updates<Self>;
 }
 

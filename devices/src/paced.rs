@@ -221,7 +221,7 @@ impl<T: Element> Updates<T> for PacedWorker {
             |inner: &mut dyn Updates<T>| inner.finish(c),
             |paced, used_s| {
                 let prescribed_s = paced.pace.frame_s(used_s);
-                paced.visit.finish(used_s, prescribed_s)
+                paced.visit.count_end(used_s, prescribed_s)
             },
         )
     }
@@ -237,7 +237,9 @@ impl PacedWorker {
     ) -> Result<UpdateTime, DeviceError> {
         self.run_paced(update, |paced, used_s| {
             let prescribed_s = paced.pace.target_s(used_s, rows, cols, k);
-            paced.visit.count(k, alpha != T::ZERO, used_s, prescribed_s)
+            paced
+                .visit
+                .count_update(k, alpha != T::ZERO, used_s, prescribed_s)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Column-major matrix views: what workers and BLAS libraries are given.
+//! Column-major matrix views: the arguments of workers and BLAS libraries.
 //!
 //! Element `(i, j)` of a view lies at `data[i + j*ld]`. A view may end right after its last element:
 //! it needs `(cols - 1)*ld + rows` elements, or none when it is empty.
@@ -6,13 +6,13 @@
 use crate::Element;
 use std::ops::Range;
 
-/// The distance in bytes at which addresses fall into the same set of a first-level cache.
+/// The distance in bytes at which addresses share a set of a first-level cache.
 const PAGE_BYTES: usize = 4096;
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// The leading dimension with which a matrix of `rows` rows is best stored: `rows`, or a cache line more where the
-/// elements of a row would lie multiples of 4 KiB apart and push each other out of the caches.
+/// Returns the best leading dimension for a matrix of `rows` rows: `rows`, or a cache line more if the elements of a row would
+/// lie multiples of 4 KiB apart and push each other out of the caches.
 pub fn leading_dimension<T>(rows: usize) -> usize {
     if rows > 0 && rows.is_multiple_of(PAGE_BYTES / size_of::<T>()) {
         rows + LINE_BYTES / size_of::<T>()
@@ -21,7 +21,7 @@ pub fn leading_dimension<T>(rows: usize) -> usize {
     }
 }
 
-/// Elements that a `rows × cols` matrix with leading dimension `ld` spans.
+/// Returns the number of elements that a `rows × cols` matrix with leading dimension `ld` spans.
 fn span(rows: usize, cols: usize, ld: usize) -> usize {
     if rows == 0 || cols == 0 {
         return 0;
@@ -32,7 +32,7 @@ fn span(rows: usize, cols: usize, ld: usize) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-fn check(len: usize, rows: usize, cols: usize, ld: usize) {
+fn check_span(len: usize, rows: usize, cols: usize, ld: usize) {
     assert!(
         ld >= rows.max(1),
         "a view of {rows}x{cols} needs ld >= {}, not {ld}",
@@ -45,7 +45,7 @@ fn check(len: usize, rows: usize, cols: usize, ld: usize) {
     );
 }
 
-/// A matrix that is read: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
+/// A read-only matrix: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
 ///
 /// ```
 /// use isochron_devices::View;
@@ -70,12 +70,12 @@ impl<T> Clone for View<'_, T> {
 impl<T> Copy for View<'_, T> {}
 
 impl<'a, T> View<'a, T> {
-    /// Looks at `data` as a `rows × cols` matrix.
+    /// Views `data` as a `rows × cols` matrix.
     ///
     /// # Panics
-    /// When `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
+    /// If `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
     pub fn new(data: &'a [T], rows: usize, cols: usize, ld: usize) -> Self {
-        check(data.len(), rows, cols, ld);
+        check_span(data.len(), rows, cols, ld);
         Self {
             data,
             rows,
@@ -84,35 +84,35 @@ impl<'a, T> View<'a, T> {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Distance between the starts of neighbouring columns, in elements.
+    /// Returns the distance between the starts of neighbouring columns, in elements.
     pub fn ld(&self) -> usize {
         self.ld
     }
 
-    /// The elements, the gaps between columns included.
+    /// Returns the elements, with the gaps between columns.
     pub fn data(&self) -> &'a [T] {
         self.data
     }
 
-    /// Whether there is no element.
+    /// Returns `true` if there is no element.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }
 
-    /// Column `j`, a slice of `rows` elements.
+    /// Returns column `j`, a slice of `rows` elements.
     ///
     /// # Panics
-    /// When `j >= cols`.
+    /// If `j >= cols`.
     pub fn col(&self, j: usize) -> &'a [T] {
         assert!(j < self.cols, "column {j} of {}", self.cols);
         if self.rows == 0 {
@@ -121,18 +121,18 @@ impl<'a, T> View<'a, T> {
         &self.data[j * self.ld..][..self.rows]
     }
 
-    /// The columns `range` of this view.
+    /// Returns the columns `range` of this view.
     ///
     /// # Panics
-    /// When the range reaches past `cols`, or runs backwards.
+    /// If the range reaches past `cols`, or runs backwards.
     pub fn columns(&self, range: Range<usize>) -> Self {
         self.block(0..self.rows, range)
     }
 
-    /// The part of this view in the rows and columns given.
+    /// Returns the part of this view in the rows and columns given.
     ///
     /// # Panics
-    /// When a range reaches past the view, or runs backwards.
+    /// If a range reaches past the view, or runs backwards.
     pub fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Self {
         assert!(
             rows.start <= rows.end && rows.end <= self.rows,
@@ -153,7 +153,7 @@ impl<'a, T> View<'a, T> {
     }
 }
 
-/// A matrix that is changed: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
+/// A writable matrix: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
 #[derive(Debug)]
 pub struct ViewMut<'a, T> {
     data: &'a mut [T],
@@ -163,12 +163,12 @@ pub struct ViewMut<'a, T> {
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    /// Looks at `data` as a `rows × cols` matrix.
+    /// Views `data` as a `rows × cols` matrix.
     ///
     /// # Panics
-    /// When `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
+    /// If `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
     pub fn new(data: &'a mut [T], rows: usize, cols: usize, ld: usize) -> Self {
-        check(data.len(), rows, cols, ld);
+        check_span(data.len(), rows, cols, ld);
         Self {
             data,
             rows,
@@ -177,48 +177,48 @@ impl<'a, T> ViewMut<'a, T> {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Distance between the starts of neighbouring columns, in elements.
+    /// Returns the distance between the starts of neighbouring columns, in elements.
     pub fn ld(&self) -> usize {
         self.ld
     }
 
-    /// Whether there is no element.
+    /// Returns `true` if there is no element.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }
 
-    /// The elements, the gaps between columns included.
+    /// Returns the elements, with the gaps between columns.
     pub fn data(&self) -> &[T] {
         self.data
     }
 
-    /// The elements, the gaps between columns included.
+    /// Returns the elements, with the gaps between columns.
     pub fn data_mut(&mut self) -> &mut [T] {
         self.data
     }
 
-    /// Column `j`, a slice of `rows` elements.
+    /// Returns column `j`, a slice of `rows` elements.
     ///
     /// # Panics
-    /// When `j >= cols`.
+    /// If `j >= cols`.
     pub fn col(&self, j: usize) -> &[T] {
         self.rb().col(j)
     }
 
-    /// Column `j`, to be changed.
+    /// Returns column `j`, to be changed.
     ///
     /// # Panics
-    /// When `j >= cols`.
+    /// If `j >= cols`.
     pub fn col_mut(&mut self, j: usize) -> &mut [T] {
         assert!(j < self.cols, "column {j} of {}", self.cols);
         if self.rows == 0 {
@@ -227,7 +227,7 @@ impl<'a, T> ViewMut<'a, T> {
         &mut self.data[j * self.ld..][..self.rows]
     }
 
-    /// The same matrix, to be read.
+    /// Returns the same matrix, to be read.
     pub fn rb(&self) -> View<'_, T> {
         View {
             data: self.data,
@@ -237,7 +237,7 @@ impl<'a, T> ViewMut<'a, T> {
         }
     }
 
-    /// The same matrix for a shorter time, so that this view can be used again.
+    /// Returns the same matrix for a shorter time, so that this view can be used again.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut {
             data: self.data,
@@ -247,10 +247,10 @@ impl<'a, T> ViewMut<'a, T> {
         }
     }
 
-    /// The columns before `j`, and those from `j` on.
+    /// Returns the columns before `j`, and the others.
     ///
     /// # Panics
-    /// When `j > cols`.
+    /// If `j > cols`.
     pub fn split_at_col(self, j: usize) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
         assert!(j <= self.cols, "split at column {j} of {}", self.cols);
         // The last column may end before a whole `ld`, so the cut can lie past the end.
@@ -262,12 +262,12 @@ impl<'a, T> ViewMut<'a, T> {
         )
     }
 
-    /// The part of this matrix in the rows and columns given.
+    /// Returns the part of this matrix in the rows and columns given.
     ///
     /// # Panics
-    /// When a range reaches past the view, or runs backwards.
+    /// If a range reaches past the view, or runs backwards.
     pub fn into_block(self, rows: Range<usize>, cols: Range<usize>) -> Self {
-        // The checks, and what is to be looked at, are those of a view that is read.
+        // The read-only view makes the checks.
         let block = self.rb().block(rows.clone(), cols.clone());
         let (n_rows, n_cols, len) = (block.rows, block.cols, block.data.len());
         let first = if len == 0 {
@@ -281,7 +281,7 @@ impl<'a, T> ViewMut<'a, T> {
     /// Cuts the matrix into vertical slices of the widths given, from left to right.
     ///
     /// # Panics
-    /// When the widths do not sum to `cols`.
+    /// If the widths do not sum to `cols`.
     pub fn split_columns(self, widths: impl IntoIterator<Item = usize>) -> Vec<ViewMut<'a, T>> {
         let mut rest = self;
         let mut slices = Vec::new();
@@ -300,10 +300,10 @@ impl<'a, T> ViewMut<'a, T> {
 }
 
 impl<T: Element> ViewMut<'_, T> {
-    /// Copies a matrix of the same size here. What lies between the columns is not touched.
+    /// Copies a matrix of the same size here; the gaps between columns stay as they are.
     ///
     /// # Panics
-    /// When its size is another one.
+    /// If the sizes differ.
     pub fn copy_from(&mut self, source: View<'_, T>) {
         let size = (self.rows, self.cols);
         assert_eq!(size, (source.rows, source.cols), "sizes of a copy");
@@ -315,7 +315,7 @@ impl<T: Element> ViewMut<'_, T> {
         }
     }
 
-    /// `C = beta·C`; with `beta = 0` C is overwritten, whatever it holds. What lies between the columns is not touched.
+    /// Computes `C = beta·C`; `beta = 0` overwrites C without reading it. The gaps between columns stay as they are.
     pub fn scale(&mut self, beta: T) {
         if beta == T::ONE {
             return;

@@ -1,20 +1,20 @@
-//! What counts as the time of an update on a device that gathers several and computes them together.
+//! The time of an update on a paced device that gathers several updates and computes them together.
 
 use crate::Depth;
 
 /// The updates of a paced device since it computed last.
 ///
-/// The pace prescribes a time for each update, but the device works by visits: it gathers panels, which takes no time to
-/// speak of, and then computes all of them. What it took and what it should have taken can be compared only over a whole
-/// visit. So an update that is gathered counts as what it took, and the one that the visit ends with as what is left of the
-/// larger of the two sums: `max(Σ prescribed, Σ used)` over the visit.
+/// The pace prescribes a time for each update, but the device works by visits: it gathers panels in next to no time, and then
+/// computes all of them. Its time and the prescribed one can be compared only over a whole visit. So a gathered update counts
+/// as the time it used. The update that ends the visit counts as the rest of the larger sum: `max(Σ prescribed, Σ used)` over
+/// the visit.
 #[derive(Debug, Default)]
 pub(crate) struct Visit {
     k_max: usize,
-    /// The inner dimension that a visit has room for.
+    /// The inner dimension for which a visit has room.
     room: usize,
     k_total: usize,
-    /// What the job still has of its inner dimension: with the last of it the device computes, and counts from 0 again.
+    /// The inner dimension of the job's updates to come. At 0 the device computes, and counts from `k_total` again.
     left: usize,
     filled: usize,
     prescribed_s: f64,
@@ -23,7 +23,7 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
-    /// Before the first update of a job whose device computes after `together` updates with `k = k_max`, and with the last.
+    /// Starts a job whose device computes after `together` updates with `k = k_max`, and with the last update.
     pub fn new(depth: Depth, together: usize) -> Self {
         Self {
             k_max: depth.k_max,
@@ -34,10 +34,9 @@ impl Visit {
         }
     }
 
-    /// Seconds that an update with inner dimension `k` counts as, which has taken `used_s` and should have taken
-    /// `prescribed_s`.
-    /// `gathers` says whether there is anything to compute with: of a product with 0 nothing is gathered.
-    pub fn count(&mut self, k: usize, gathers: bool, used_s: f64, prescribed_s: f64) -> f64 {
+    /// Returns the seconds that an update counts as, which has taken `used_s` and should have taken `prescribed_s`. `k` is
+    /// its inner dimension; `gathers` is `false` for a product with 0, whose panels are not gathered.
+    pub fn count_update(&mut self, k: usize, gathers: bool, used_s: f64, prescribed_s: f64) -> f64 {
         self.filled += if gathers { k } else { 0 };
         self.left = self.left.saturating_sub(k);
         self.used_s += used_s;
@@ -51,18 +50,18 @@ impl Visit {
             self.counted_s += used_s;
             return used_s;
         }
-        self.end()
+        self.end_visit()
     }
 
-    /// Seconds that the end of a job counts as, which has taken `used_s` and should have taken `prescribed_s`: of updates
-    /// that were gathered, and are computed only then. Where there are none, it is the larger of the two.
-    pub fn finish(&mut self, used_s: f64, prescribed_s: f64) -> f64 {
+    /// Returns the seconds that the end of a job counts as, which has taken `used_s` and should have taken `prescribed_s`. It
+    /// includes the updates that were gathered and are computed only then; without any it is the larger of the two.
+    pub fn count_end(&mut self, used_s: f64, prescribed_s: f64) -> f64 {
         self.used_s += used_s;
         self.prescribed_s += prescribed_s;
-        self.end()
+        self.end_visit()
     }
 
-    fn end(&mut self) -> f64 {
+    fn end_visit(&mut self) -> f64 {
         let counts_s = self.prescribed_s.max(self.used_s) - self.counted_s;
         *self = Self {
             k_max: self.k_max,
@@ -79,28 +78,28 @@ impl Visit {
 mod tests {
     use super::*;
 
-    /// Sums over the visits of a job: what the updates with these `(k, used_s)` count as, at 1 s for each, and the end,
-    /// which takes 0.5 s.
-    fn counted(together: usize, updates: &[(usize, f64)]) -> (Vec<f64>, f64) {
+    /// Returns the seconds that the updates of a job count as, with `(k, used_s)` given and 1 s prescribed for each, and the
+    /// seconds of its end, which takes 0.5 s.
+    fn count_job(together: usize, updates: &[(usize, f64)]) -> (Vec<f64>, f64) {
         let mut visit = Visit::new(Depth::endless(4), together);
         let updates = updates
             .iter()
-            .map(|&(k, used_s)| visit.count(k, true, used_s, 1.0));
-        (updates.collect(), visit.finish(0.5, 0.0))
+            .map(|&(k, used_s)| visit.count_update(k, true, used_s, 1.0));
+        (updates.collect(), visit.count_end(0.5, 0.0))
     }
 
     #[test]
     fn an_update_alone_counts_as_prescribed_or_as_used() {
-        let (updates, end) = counted(1, &[(4, 0.25), (1, 3.0), (0, 0.5)]);
+        let (updates, end) = count_job(1, &[(4, 0.25), (1, 3.0), (0, 0.5)]);
         assert_eq!(updates, [1.0, 3.0, 1.0]);
         assert_eq!(end, 0.5);
     }
 
     #[test]
     fn a_visit_counts_as_prescribed_when_the_device_is_faster() {
-        // Four updates in 2 s that should take 4: no more than that, although the last alone took longer than it should.
+        // Four updates take 2 s and should take 4 s. They count as 4 s, although the last one alone took longer than prescribed.
         let used = [(4, 0.125), (4, 0.125), (4, 0.125), (4, 1.625)];
-        let (updates, _) = counted(4, &used);
+        let (updates, _) = count_job(4, &used);
         assert_eq!(updates.iter().sum::<f64>(), 4.0);
         assert_eq!(updates[..3], [0.125; 3]);
     }
@@ -108,9 +107,9 @@ mod tests {
     #[test]
     fn a_visit_counts_as_used_when_the_device_is_slower() {
         let used = [(4, 0.5), (4, 0.5), (4, 0.5), (4, 6.0), (4, 0.5)];
-        let (updates, end) = counted(4, &used);
+        let (updates, end) = count_job(4, &used);
         assert_eq!(updates[..4].iter().sum::<f64>(), 7.5);
-        // The last one is computed at the end: a second in all, half of it already counted.
+        // The last one is computed at the end: it takes a second, half of which is already counted.
         assert_eq!((updates[4], end), (0.5, 0.5));
     }
 
@@ -118,7 +117,7 @@ mod tests {
     fn the_last_update_of_a_job_ends_a_visit_and_more_begin_another() {
         // Six updates are announced, and four belong together: visits of 4, 2, 4 and 2.
         let mut visit = Visit::new(Depth::of(4, 6), 4);
-        let updates = (0..12).map(|_| visit.count(4, true, 0.0, 1.0));
+        let updates = (0..12).map(|_| visit.count_update(4, true, 0.0, 1.0));
         let ends: Vec<f64> = updates.collect();
         assert_eq!(
             ends,
@@ -129,13 +128,14 @@ mod tests {
     #[test]
     fn products_with_0_are_not_gathered_but_are_of_the_job() {
         let mut visit = Visit::new(Depth::of(4, 4), 8);
-        let counted = [true, false, false, true].map(|gathers| visit.count(4, gathers, 0.0, 1.0));
+        let counted =
+            [true, false, false, true].map(|gathers| visit.count_update(4, gathers, 0.0, 1.0));
         assert_eq!(counted, [0.0, 0.0, 0.0, 4.0]);
     }
 
     #[test]
     fn narrow_updates_make_longer_visits() {
-        let (updates, end) = counted(2, &[(2, 0.0), (1, 0.0), (2, 0.0), (4, 0.0), (4, 0.0)]);
+        let (updates, end) = count_job(2, &[(2, 0.0), (1, 0.0), (2, 0.0), (4, 0.0), (4, 0.0)]);
         assert_eq!(updates, [0.0, 0.0, 3.0, 0.0, 2.0]);
         assert_eq!(end, 0.5);
     }

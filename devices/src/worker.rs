@@ -120,7 +120,7 @@ pub struct JobNeeds {
     /// Bytes of host memory beyond the matrices. If the worker's [limit](Worker::limit_memory) is too low for the job, this
     /// is the least that would suffice.
     pub host_bytes: u64,
-    /// Bytes of the device's own memory; 0 for a device without memory of its own, and for a job that does not fit.
+    /// Bytes of the device's own memory; 0 for a device that has none, and for a job that does not fit.
     pub own_bytes: u64,
     /// Number of consecutive updates with `k = k_max` that belong together. A device that gathers the panels of several
     /// updates and then computes them all shows its speed only over a whole visit. A power of two, or

@@ -11,14 +11,14 @@ use isochron_devices::{
 };
 
 /// Gathers four updates, or what the job has left, and says that each of them took a second.
-struct Gatherer {
+struct MeasuredGatherer {
     info: DeviceInfo,
     depth: Depth,
     gathered: usize,
     left: usize,
 }
 
-impl Worker for Gatherer {
+impl Worker for MeasuredGatherer {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -35,7 +35,7 @@ impl Worker for Gatherer {
     }
 }
 
-impl<T: Element> Updates<T> for Gatherer {
+impl<T: Element> Updates<T> for MeasuredGatherer {
     fn begin(&mut self, _: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         (self.depth, self.gathered, self.left) = (depth, 0, depth.updates());
         Ok(UpdateTime::default())
@@ -70,7 +70,7 @@ impl<T: Element> Updates<T> for Gatherer {
 #[test]
 fn a_repetition_is_whole_visits() {
     for updates in [1, 3, 4, 10, 11, 16, 1000] {
-        let worker = Gatherer {
+        let worker = MeasuredGatherer {
             info: DeviceInfo {
                 name: "cuda0".to_owned(),
                 kind: DeviceKind::Cuda,

@@ -26,12 +26,12 @@ fn points(t_s: f64) -> Pace {
 }
 
 /// A GPU that gathers four updates: a visit of 16 ms, and 0.1 ms for each of those before.
-struct Gatherer {
+struct PacedGatherer {
     info: DeviceInfo,
     updates: usize,
 }
 
-impl Worker for Gatherer {
+impl Worker for PacedGatherer {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -44,7 +44,7 @@ impl Worker for Gatherer {
     }
 }
 
-impl<T: Element> Updates<T> for Gatherer {
+impl<T: Element> Updates<T> for PacedGatherer {
     fn begin(&mut self, _: ViewMut<'_, T>, _: Depth) -> Result<UpdateTime, DeviceError> {
         Ok(UpdateTime::default())
     }
@@ -84,7 +84,7 @@ fn a_device_that_gathers_is_paced_by_its_visits() {
     // 8 × 8 with blocks of 4 is 4 units; a visit of four updates with k = 4 should take 4, 24 or 12 ms, and takes
     // 16.3 ms.
     for (update_s, visit_s) in [(0.001, 0.0163), (0.006, 0.024), (0.003, 0.0163)] {
-        let inner = Gatherer {
+        let inner = PacedGatherer {
             info: info.clone(),
             updates: 0,
         };

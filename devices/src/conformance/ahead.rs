@@ -1,34 +1,38 @@
 //! Panels that are announced before their update.
 
-use super::operands::{Matrix, a_at, b_at, c_at, updated_at, valid};
+use super::operands::{GappedMatrix, a_at, b_at, c_at, updated_at, valid};
 use crate::Element;
 use crate::worker::{Depth, PanelPair, Updates};
 
 /// A panel of A and one of B.
-type Pair<T> = (Matrix<T>, Matrix<T>);
+type OwnedPanels<T> = (GappedMatrix<T>, GappedMatrix<T>);
 
-/// Panels with `k` columns of A and rows of B, `scale` times those of the other cases.
-fn panels<T: Element>((rows, cols): (usize, usize), k: usize, scale: f64) -> Pair<T> {
-    let (mut a, b) = (Matrix::new(rows, k, 2, a_at), Matrix::new(k, cols, 1, b_at));
+/// Makes panels with `k` columns of A and rows of B, `scale` times those of the other tests.
+fn make_panels<T: Element>((rows, cols): (usize, usize), k: usize, scale: f64) -> OwnedPanels<T> {
+    let (mut a, b) = (
+        GappedMatrix::new(rows, k, 2, a_at),
+        GappedMatrix::new(k, cols, 1, b_at),
+    );
     a.scale(scale);
     (a, b)
 }
 
-fn both<T: Element>((a, b): &Pair<T>) -> PanelPair<'_, T> {
+fn view_both<T: Element>((a, b): &OwnedPanels<T>) -> PanelPair<'_, T> {
     (a.view(), b.view())
 }
 
 /// Every update but the last announces the panels of the next one, of various k.
 pub(super) fn announced_panels_are_used<T: Element>(worker: &mut dyn Updates<T>) {
     let shape = (11, 6);
-    let mut c = Matrix::new(shape.0, shape.1, 3, c_at);
-    let all = [(5, 1.0), (3, 2.0), (5, 4.0), (5, 8.0)].map(|(k, scale)| panels(shape, k, scale));
+    let mut c = GappedMatrix::new(shape.0, shape.1, 3, c_at);
+    let all =
+        [(5, 1.0), (3, 2.0), (5, 4.0), (5, 8.0)].map(|(k, scale)| make_panels(shape, k, scale));
     valid(worker.begin(c.view_mut(), Depth::of(5, 4)));
     for pair in all.windows(2) {
-        let [now, next] = [both(&pair[0]), both(&pair[1])];
+        let [now, next] = [view_both(&pair[0]), view_both(&pair[1])];
         valid(worker.update_ahead(T::ONE, now, next, c.view_mut()));
     }
-    let (a, b) = both(&all[3]);
+    let (a, b) = view_both(&all[3]);
     valid(worker.update(T::ONE, a, b, c.view_mut()));
     valid(worker.finish(c.view_mut()));
     c.assert_is("announced panels", |i, j| {
@@ -36,18 +40,18 @@ pub(super) fn announced_panels_are_used<T: Element>(worker: &mut dyn Updates<T>)
     });
 }
 
-/// Updates narrower than `k_max`, which together are less than was announced, and then one that is as wide as it may be.
+/// Updates are narrower than `k_max`, together less than announced, and then one has `k_max`.
 pub(super) fn widths_may_be_irregular<T: Element>(worker: &mut dyn Updates<T>) {
     let shape = (13, 12);
-    let mut c = Matrix::new(shape.0, shape.1, 1, c_at);
-    let (narrow, wide) = (panels(shape, 9, 1.0), panels(shape, 10, 2.0));
+    let mut c = GappedMatrix::new(shape.0, shape.1, 1, c_at);
+    let (narrow, wide) = (make_panels(shape, 9, 1.0), make_panels(shape, 10, 2.0));
     let depth = Depth {
         k_max: 10,
         k_total: 39,
     };
     valid(worker.begin(c.view_mut(), depth));
     for pair in [&narrow, &narrow, &narrow, &narrow, &wide, &narrow] {
-        let (a, b) = both(pair);
+        let (a, b) = view_both(pair);
         valid(worker.update(T::ONE, a, b, c.view_mut()));
     }
     valid(worker.finish(c.view_mut()));
@@ -56,22 +60,21 @@ pub(super) fn widths_may_be_irregular<T: Element>(worker: &mut dyn Updates<T>) {
     });
 }
 
-/// Others than the announced ones come, or the same memory with other numbers, or ones that do not fit.
+/// Other panels than the announced ones come: different ones, the same memory with other numbers, or after announced panels
+/// that do not fit.
 pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Element>(
     worker: &mut dyn Updates<T>,
 ) {
     let shape = (8, 9);
-    let mut c = Matrix::new(shape.0, shape.1, 1, c_at);
-    let (now, other) = (panels(shape, 4, 1.0), panels(shape, 4, 2.0));
-    let mut announced = panels(shape, 4, 4.0);
-    let too_wide = panels((8, 10), 4, 1.0);
+    let mut c = GappedMatrix::new(shape.0, shape.1, 1, c_at);
+    let (now, other) = (make_panels(shape, 4, 1.0), make_panels(shape, 4, 2.0));
+    let mut announced = make_panels(shape, 4, 4.0);
+    let too_wide = make_panels((8, 10), 4, 1.0);
     valid(worker.begin(c.view_mut(), Depth::of(4, 6)));
-    let mut ahead = |c: &mut Matrix<T>, next: &Pair<T>| {
-        valid(worker.update_ahead(T::ONE, both(&now), both(next), c.view_mut()));
-    };
-    ahead(&mut c, &announced);
-    ahead(&mut c, &too_wide);
-    ahead(&mut c, &announced);
+    for next in [&announced, &too_wide, &announced] {
+        let (now, next) = (view_both(&now), view_both(next));
+        valid(worker.update_ahead(T::ONE, now, next, c.view_mut()));
+    }
     valid(worker.update(
         T::ZERO,
         announced.0.view(),
@@ -79,7 +82,7 @@ pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Element>(
         c.view_mut(),
     ));
     announced.0.scale(2.0);
-    for (a, b) in [both(&announced), both(&other)] {
+    for (a, b) in [view_both(&announced), view_both(&other)] {
         valid(worker.update(T::ONE, a, b, c.view_mut()));
     }
     valid(worker.finish(c.view_mut()));

@@ -1,7 +1,7 @@
-//! What holds for a worker without arithmetic too.
+//! Promises that also hold for a worker without arithmetic.
 
 use super::SHAPES;
-use super::operands::{Case, Matrix, a_at, b_at, c_at, valid};
+use super::operands::{GappedMatrix, TestJob, a_at, b_at, c_at, valid};
 use crate::worker::{Depth, JobShape, Updates, Worker};
 use crate::{DeviceError, Element};
 
@@ -24,21 +24,21 @@ pub(super) fn times_are_times<T: Element>(
     worker: &mut dyn Updates<T>,
     shape: (usize, usize, usize),
 ) {
-    for time in Case::new(shape, 1).job(worker, T::ONE, 2) {
+    for time in TestJob::new(shape, 1).run(worker, T::ONE, 2) {
         for t_s in [time.busy_s, time.cpu_s] {
             assert!(t_s.is_finite() && t_s >= 0.0, "{shape:?}: {time:?}");
         }
     }
 }
 
-/// What a job needs is known before, does not depend on the jobs before it, and is nothing where there is no C.
+/// The needs of a job are known before it, do not depend on earlier jobs, and are nothing without a C.
 pub(super) fn memory_is_counted<T: Element>(worker: &mut dyn Worker) {
     for &(rows, cols, k) in SHAPES {
         for updates in [1, 5] {
             let job = JobShape::of::<T>((rows, cols), Depth::of(k, updates));
             let needs = worker.job_needs(&job);
             valid(worker.reserve(&job));
-            Case::new((rows, cols, k), 0).job(T::updates(worker), T::ONE, updates);
+            TestJob::new((rows, cols, k), 0).run(T::updates(worker), T::ONE, updates);
             let after = worker.job_needs(&job);
             assert_eq!(after, needs, "needs of {rows}x{cols} after a job");
             let together = needs.updates_per_visit;
@@ -56,67 +56,66 @@ pub(super) fn memory_is_counted<T: Element>(worker: &mut dyn Worker) {
 }
 
 pub(super) fn wrong_shapes_are_errors<T: Element>(worker: &mut dyn Updates<T>) {
-    const GOOD: (usize, usize, usize) = (4, 6, 3);
-    let mut update = |what: &str, a: (usize, usize), b: (usize, usize), c: (usize, usize)| {
-        let mut case = Case::new(GOOD, 0);
-        valid(worker.begin(case.c.view_mut(), Depth::of(GOOD.2, 1)));
-        let a = Matrix::new(a.0, a.1, 0, a_at);
-        let b = Matrix::new(b.0, b.1, 0, b_at);
-        let mut c = Matrix::new(c.0, c.1, 0, c_at);
-        worker
-            .update(T::ONE, a.view(), b.view(), c.view_mut())
-            .err()
-            .unwrap_or_else(|| panic!("{what}: accepted"))
-    };
-    let is_shape = |error| matches!(error, DeviceError::Shape { .. });
-    assert!(is_shape(update(
-        "C is not that of begin",
-        (5, 3),
-        (3, 6),
-        (5, 6)
-    )));
-    assert!(is_shape(update(
-        "A has too few rows",
-        (3, 3),
-        (3, 6),
-        (4, 6)
-    )));
-    assert!(is_shape(update(
-        "B has too many columns",
-        (4, 3),
-        (3, 7),
-        (4, 6)
-    )));
-    assert!(is_shape(update(
-        "A and B do not fit",
-        (4, 3),
-        (2, 6),
-        (4, 6)
-    )));
+    let misfits = [
+        ("C is not that of begin", [(5, 3), (3, 6), (5, 6)]),
+        ("A has too few rows", [(3, 3), (3, 6), (4, 6)]),
+        ("B has too many columns", [(4, 3), (3, 7), (4, 6)]),
+        ("A and B do not fit", [(4, 3), (2, 6), (4, 6)]),
+    ];
+    for (what, sizes) in misfits {
+        let error = refused_update(worker, what, sizes);
+        assert!(is_shape(&error), "{what}: {error}");
+    }
     assert!(matches!(
-        update("k > k_max", (4, 4), (4, 6), (4, 6)),
+        refused_update(worker, "k > k_max", [(4, 4), (4, 6), (4, 6)]),
         DeviceError::InnerDimension { k: 4, k_max: 3 }
     ));
-    let (mut case, mut other) = (Case::new(GOOD, 0), Case::new((6, 4, 3), 0));
+    let (mut case, mut other) = (TestJob::new(GOOD, 0), TestJob::new((6, 4, 3), 0));
     valid(worker.begin(case.c.view_mut(), Depth::of(3, 1)));
     assert!(
-        worker.finish(other.c.view_mut()).is_err_and(is_shape),
+        worker
+            .finish(other.c.view_mut())
+            .is_err_and(|error| is_shape(&error)),
         "finish with another C: accepted"
     );
-    // After an error the worker is as good as new.
-    case.job(worker, T::ONE, 1);
+    // After an error the worker computes as before.
+    case.run(worker, T::ONE, 1);
+}
+
+const GOOD: (usize, usize, usize) = (4, 6, 3);
+
+/// Returns the error of an update with A, B and C of these sizes, in a job of the shape [`GOOD`].
+fn refused_update<T: Element>(
+    worker: &mut dyn Updates<T>,
+    what: &str,
+    [a, b, c]: [(usize, usize); 3],
+) -> DeviceError {
+    let mut case = TestJob::new(GOOD, 0);
+    valid(worker.begin(case.c.view_mut(), Depth::of(GOOD.2, 1)));
+    let a = GappedMatrix::new(a.0, a.1, 0, a_at);
+    let b = GappedMatrix::new(b.0, b.1, 0, b_at);
+    let mut c = GappedMatrix::new(c.0, c.1, 0, c_at);
+    let outcome = worker.update(T::ONE, a.view(), b.view(), c.view_mut());
+    outcome.err().unwrap_or_else(|| panic!("{what}: accepted"))
+}
+
+fn is_shape(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Shape { .. })
+}
+
+fn is_order(error: DeviceError) -> bool {
+    matches!(error, DeviceError::Order { .. })
 }
 
 pub(super) fn wrong_order_is_an_error<T: Element>(worker: &mut dyn Updates<T>) {
-    let is_order = |error| matches!(error, DeviceError::Order { .. });
-    let mut case = Case::new((3, 2, 1), 0);
+    let mut case = TestJob::new((3, 2, 1), 0);
     for _ in 0..2 {
         let early = worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut());
         assert!(early.is_err_and(is_order), "update outside a job: accepted");
         let early = worker.finish(case.c.view_mut());
         assert!(early.is_err_and(is_order), "finish outside a job: accepted");
         // The second round comes after a job that was finished.
-        case.job(worker, T::ONE, 1);
+        case.run(worker, T::ONE, 1);
     }
 }
 
@@ -129,12 +128,12 @@ pub(super) fn a_job_has_one_type(worker: &mut dyn Worker) {
         assert!(matches!(error, DeviceError::Element { .. }), "{error}");
     }
     const SHAPE: (usize, usize, usize) = (5, 4, 3);
-    let (mut single, mut double) = (Case::<f32>::new(SHAPE, 0), Case::<f64>::new(SHAPE, 0));
+    let (mut single, mut double) = (TestJob::<f32>::new(SHAPE, 0), TestJob::<f64>::new(SHAPE, 0));
     let (a, b) = (double.a.view(), double.b.view());
     valid(f32::updates(worker).begin(single.c.view_mut(), Depth::of(3, 1)));
     is_element(f64::updates(worker).update(1.0, a, b, double.c.view_mut()));
     valid(f32::updates(worker).begin(single.c.view_mut(), Depth::of(3, 1)));
     is_element(f64::updates(worker).finish(double.c.view_mut()));
-    single.job(f32::updates(worker), 1.0, 1);
-    double.job(f64::updates(worker), 1.0, 1);
+    single.run(f32::updates(worker), 1.0, 1);
+    double.run(f64::updates(worker), 1.0, 1);
 }

@@ -1,7 +1,7 @@
-//! One suite for every [`Worker`]: what the contract promises, checked.
+//! Tests of the [`Worker`] contract, for its implementers: one suite that every worker passes.
 //!
-//! [`run`] is for workers that compute; [`run_contract`] is the part that also holds for a worker that only pretends
-//! to, such as [`RecordedWorker`](crate::RecordedWorker). Both panic at the first promise that is broken, saying which.
+//! [`run`] is for workers that compute. [`run_contract`] is the part that also holds for a worker without arithmetic, such as
+//! [`RecordedWorker`](crate::RecordedWorker). Both panic at the first broken promise, and name it.
 
 mod ahead;
 mod contract;
@@ -38,37 +38,37 @@ const SHAPES: &[(usize, usize, usize)] = &[
     (0, 0, 0),
 ];
 
-/// A worker to be tested.
+/// Makes a worker to be tested.
 type Make<'a> = &'a mut dyn FnMut() -> Box<dyn Worker>;
 
-/// Checks everything that the contract of [`Worker`] promises, on workers that `make` returns.
+/// Checks all promises of the [`Worker`] contract on workers that `make` returns.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 pub fn run(make: Make<'_>) {
     run_contract(make);
-    computes::<f32>(make);
-    computes::<f64>(make);
-    computes::<Complex32>(make);
-    computes::<Complex64>(make);
+    check_results::<f32>(make);
+    check_results::<f64>(make);
+    check_results::<Complex32>(make);
+    check_results::<Complex64>(make);
 }
 
-/// Checks what holds for a worker without arithmetic too: that it says what it is, that times are times, and that
-/// operands which do not fit are errors, not panics.
+/// Checks the promises that also hold for a worker without arithmetic: it describes itself, its times are times, and operands
+/// that do not fit are errors, not panics.
 ///
 /// # Panics
-/// When a promise is broken.
+/// If a promise is broken.
 pub fn run_contract(make: Make<'_>) {
     info_is_filled(make().as_ref());
     a_job_has_one_type(make().as_mut());
-    behaves::<f32>(make);
-    behaves::<f64>(make);
-    behaves::<Complex32>(make);
-    behaves::<Complex64>(make);
+    check_behaviour::<f32>(make);
+    check_behaviour::<f64>(make);
+    check_behaviour::<Complex32>(make);
+    check_behaviour::<Complex64>(make);
 }
 
-/// The contract for elements of one type, but for the results.
-fn behaves<T: Element>(make: Make<'_>) {
+/// Checks the contract for elements of one type, except the results.
+fn check_behaviour<T: Element>(make: Make<'_>) {
     for &shape in SHAPES {
         times_are_times(T::updates(make().as_mut()), shape);
     }
@@ -77,8 +77,8 @@ fn behaves<T: Element>(make: Make<'_>) {
     wrong_order_is_an_error(T::updates(make().as_mut()));
 }
 
-/// The results with elements of one type.
-fn computes<T: Element>(make: Make<'_>) {
+/// Checks the results with elements of one type.
+fn check_results<T: Element>(make: Make<'_>) {
     for &shape in SHAPES {
         for (alpha, pad) in [(T::ONE, 0), (T::ZERO, 3), (number(-2.5, 1.5), 3)] {
             results_are_exact(T::updates(make().as_mut()), shape, alpha, pad);

@@ -4,34 +4,35 @@ use crate::worker::{Depth, UpdateTime, Updates};
 use crate::{DeviceError, Element, View, ViewMut};
 use num_complex::Complex64;
 
-/// What lies between the columns of the matrices: no worker may use or touch it.
+/// The value between the columns of the matrices, which no worker may use or change.
 const GAP: f64 = 12345.0;
 
-/// A number; of one that is not complex its real part.
+/// Makes a number; a real type takes the real part.
 pub(super) fn number<T: Element>(re: f64, im: f64) -> T {
     T::of(Complex64::new(re, im))
 }
 
 /// A column-major matrix that owns its elements, with gaps between its columns.
-pub(super) struct Matrix<T> {
+pub(super) struct GappedMatrix<T> {
     rows: usize,
     cols: usize,
     pub(super) ld: usize,
     pub(super) data: Vec<T>,
 }
 
-impl<T: Element> Matrix<T> {
+impl<T: Element> GappedMatrix<T> {
     pub(super) fn new(rows: usize, cols: usize, pad: usize, at: fn(usize, usize) -> T) -> Self {
         let ld = (rows + pad).max(1);
-        let element = |place: usize| match (place % ld, place / ld) {
-            (i, j) if i < rows => at(i, j),
-            _ => number(GAP, GAP),
-        };
         Self {
             rows,
             cols,
             ld,
-            data: (0..ld * cols).map(element).collect(),
+            data: (0..ld * cols)
+                .map(|place| match (place % ld, place / ld) {
+                    (i, j) if i < rows => at(i, j),
+                    _ => number(GAP, GAP),
+                })
+                .collect(),
         }
     }
 
@@ -43,7 +44,7 @@ impl<T: Element> Matrix<T> {
         ViewMut::new(&mut self.data, self.rows, self.cols, self.ld)
     }
 
-    /// Multiplies what lies in the matrix, and not what lies between its columns.
+    /// Multiplies the elements of the matrix, and not the gaps.
     pub(super) fn scale(&mut self, factor: f64) {
         self.view_mut().scale(number(factor, 0.0));
     }
@@ -69,11 +70,11 @@ impl<T: Element> Matrix<T> {
     }
 }
 
-/// The operands: small integers, so that every sum is exact in any order.
-pub(super) struct Case<T> {
-    pub(super) a: Matrix<T>,
-    pub(super) b: Matrix<T>,
-    pub(super) c: Matrix<T>,
+/// The operands of a job: small integers, so that every sum is exact in any order.
+pub(super) struct TestJob<T> {
+    pub(super) a: GappedMatrix<T>,
+    pub(super) b: GappedMatrix<T>,
+    pub(super) c: GappedMatrix<T>,
 }
 
 pub(super) fn a_at<T: Element>(i: usize, p: usize) -> T {
@@ -98,20 +99,19 @@ pub(super) fn product_at<T: Element>(i: usize, j: usize, k: usize) -> T {
     (0..k).fold(T::ZERO, |sum, p| sum + a_at::<T>(i, p) * b_at(p, j))
 }
 
-/// `c(i, j) + Σ factor·(A·B)(i, j)` with the inner dimensions and the factors of some updates.
+/// Returns `c(i, j) + Σ factor·(A·B)(i, j)`, summed over the factors and inner dimensions of `updates`.
 pub(super) fn updated_at<T: Element>(i: usize, j: usize, updates: &[(f64, usize)]) -> T {
-    let add = |sum: T, &(factor, k): &(f64, usize)| {
+    updates.iter().fold(c_at(i, j), |sum, &(factor, k)| {
         sum + number::<T>(factor, 0.0) * product_at::<T>(i, j, k)
-    };
-    updates.iter().fold(c_at(i, j), add)
+    })
 }
 
-impl<T: Element> Case<T> {
+impl<T: Element> TestJob<T> {
     pub(super) fn new((rows, cols, k): (usize, usize, usize), pad: usize) -> Self {
         Self {
-            a: Matrix::new(rows, k, pad, a_at),
-            b: Matrix::new(k, cols, pad, b_at),
-            c: Matrix::new(rows, cols, pad, c_at),
+            a: GappedMatrix::new(rows, k, pad, a_at),
+            b: GappedMatrix::new(k, cols, pad, b_at),
+            c: GappedMatrix::new(rows, cols, pad, c_at),
         }
     }
 
@@ -119,8 +119,8 @@ impl<T: Element> Case<T> {
         self.a.cols
     }
 
-    /// `begin`, as many updates, `finish`; the times of all.
-    pub(super) fn job(
+    /// Runs a job: `begin`, `updates` updates, `finish`. Returns the times of all calls.
+    pub(super) fn run(
         &mut self,
         worker: &mut dyn Updates<T>,
         alpha: T,
@@ -136,7 +136,7 @@ impl<T: Element> Case<T> {
     }
 }
 
-/// The value of a call that must not fail.
+/// Returns the value of a call that must not fail.
 pub(super) fn valid<R>(result: Result<R, DeviceError>) -> R {
     result.unwrap_or_else(|error| panic!("a valid call failed: {error}"))
 }

@@ -1,7 +1,7 @@
-//! What a worker computes.
+//! The results of a worker.
 
 use super::SHAPES;
-use super::operands::{Case, Matrix, c_at, number, product_at, updated_at, valid};
+use super::operands::{GappedMatrix, TestJob, c_at, number, product_at, updated_at, valid};
 use crate::Element;
 use crate::worker::{Depth, Updates};
 
@@ -11,11 +11,11 @@ pub(super) fn results_are_exact<T: Element>(
     alpha: T,
     pad: usize,
 ) {
-    let mut case = Case::new(shape, pad);
+    let mut case = TestJob::new(shape, pad);
     let k = case.k();
     // Two jobs of two updates each: both accumulate.
     for updates in [2.0, 4.0] {
-        case.job(worker, alpha, 2);
+        case.run(worker, alpha, 2);
         case.c
             .assert_is(&format!("alpha = {alpha:?}, k = {k}"), |i, j| {
                 c_at::<T>(i, j) + number::<T>(updates, 0.0) * alpha * product_at(i, j, k)
@@ -23,7 +23,7 @@ pub(super) fn results_are_exact<T: Element>(
     }
 }
 
-/// `beta = 0` overwrites whatever C holds, and no beta touches what lies between the columns.
+/// `beta = 0` overwrites C without reading it, and no beta changes the gaps between columns.
 pub(super) fn scaling_is_exact<T: Element>(worker: &mut dyn Updates<T>) {
     fn before<T: Element>(i: usize, j: usize) -> T {
         if i > j {
@@ -34,7 +34,7 @@ pub(super) fn scaling_is_exact<T: Element>(worker: &mut dyn Updates<T>) {
     }
     for &(rows, cols, _) in SHAPES {
         for beta in [T::ZERO, T::ONE, number(-2.0, 0.5)] {
-            let mut c = Matrix::new(rows, cols, 3, before);
+            let mut c = GappedMatrix::new(rows, cols, 3, before);
             worker.scale(beta, c.view_mut());
             c.assert_is("beta times C", |i, j| {
                 if beta == T::ZERO {
@@ -48,13 +48,13 @@ pub(super) fn scaling_is_exact<T: Element>(worker: &mut dyn Updates<T>) {
 }
 
 pub(super) fn job_without_updates_keeps_c<T: Element>(worker: &mut dyn Updates<T>) {
-    let mut case = Case::new((9, 7, 4), 2);
-    case.job(worker, T::ONE, 0);
+    let mut case = TestJob::new((9, 7, 4), 2);
+    case.run(worker, T::ONE, 0);
     case.c.assert_is("begin and finish", c_at);
 }
 
 pub(super) fn fewer_than_k_max_is_fine<T: Element>(worker: &mut dyn Updates<T>) {
-    let mut case = Case::new((9, 7, 4), 0);
+    let mut case = TestJob::new((9, 7, 4), 0);
     valid(worker.begin(case.c.view_mut(), Depth::of(64, 1)));
     valid(worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut()));
     valid(worker.finish(case.c.view_mut()));
@@ -62,10 +62,10 @@ pub(super) fn fewer_than_k_max_is_fine<T: Element>(worker: &mut dyn Updates<T>) 
         .assert_is("k < k_max", |i, j| updated_at(i, j, &[(1.0, 4)]));
 }
 
-/// More updates than were announced, fewer, and none at all where some were.
+/// There are more updates than announced, fewer, or none.
 pub(super) fn depths_need_not_be_exact<T: Element>(worker: &mut dyn Updates<T>) {
     for (announced, updates) in [(1, 3), (2, 5), (3, 1), (usize::MAX, 3), (3, 0)] {
-        let mut case = Case::new((11, 12, 4), 1);
+        let mut case = TestJob::new((11, 12, 4), 1);
         let depth = Depth::of(4, announced);
         valid(worker.begin(case.c.view_mut(), depth));
         for _ in 0..updates {
@@ -79,12 +79,12 @@ pub(super) fn depths_need_not_be_exact<T: Element>(worker: &mut dyn Updates<T>) 
 }
 
 pub(super) fn nan_propagates<T: Element>(worker: &mut dyn Updates<T>) {
-    let mut case = Case::new((6, 5, 3), 0);
+    let mut case = TestJob::new((6, 5, 3), 0);
     // A(2, 1) makes row 2 of C undefined, and nothing else.
     case.a.data[2 + case.a.ld] = number(f64::NAN, 0.0);
-    case.job(worker, T::ZERO, 1);
+    case.run(worker, T::ZERO, 1);
     case.c.assert_is("alpha = 0 with a NaN in A", c_at);
-    case.job(worker, T::ONE, 1);
+    case.run(worker, T::ONE, 1);
     case.c.assert_is("a NaN in A", |i, j| match i {
         2 => number(f64::NAN, 0.0),
         _ => updated_at(i, j, &[(1.0, 3)]),

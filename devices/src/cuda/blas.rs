@@ -19,7 +19,7 @@ pub struct BlasHandle {
 unsafe impl Send for BlasHandle {}
 
 impl BlasHandle {
-    /// A handle in a bound context, working on `stream`.
+    /// Makes a handle in a bound context, which works on `stream`.
     pub fn new(context: &Arc<Context>, stream: &Stream) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
@@ -37,18 +37,18 @@ impl BlasHandle {
         Ok(blas)
     }
 
-    /// `major.minor.patch`.
+    /// Returns the version of the library as `major.minor.patch`.
     pub fn version(&self) -> CallResult<String> {
         let mut version = 0;
         // SAFETY: the handle lives; one integer is written.
         let code = unsafe { raw::cublasGetVersion_v2(self.handle, &mut version) };
         check("cublasGetVersion_v2", code)?;
-        Ok(version_text(version))
+        Ok(format_version(version))
     }
 }
 
-/// `120804` is 12.8.4; before version 11 it was `10201` for 10.2.1.
-fn version_text(version: i32) -> String {
+/// Formats a version number: `120804` is 12.8.4; before version 11, `10201` was 10.2.1.
+fn format_version(version: i32) -> String {
     let unit = if version >= 100_000 { 10_000 } else { 1000 };
     let (major, rest) = (version / unit, version % unit);
     format!("{major}.{}.{}", rest / 100, rest % 100)
@@ -129,12 +129,12 @@ impl BlasHandle {
 
 #[cfg(test)]
 mod tests {
-    use super::version_text;
+    use super::format_version;
 
     #[test]
     fn versions_are_read() {
-        assert_eq!(version_text(120_804), "12.8.4");
-        assert_eq!(version_text(130_002), "13.0.2");
-        assert_eq!(version_text(10_201), "10.2.1");
+        assert_eq!(format_version(120_804), "12.8.4");
+        assert_eq!(format_version(130_002), "13.0.2");
+        assert_eq!(format_version(10_201), "10.2.1");
     }
 }

@@ -1,14 +1,14 @@
-//! Second layer: every result code becomes an error that says which call, which code, and what it likely means.
+//! Second layer: every result code becomes an error that names the call, the code and its likely cause.
 
 use super::codes::{BlasCode, CUresult, DriverCode, cublasStatus_t};
 use crate::DeviceError;
 
-/// What a call returned.
+/// The result code of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     Driver(CUresult),
     Blas(cublasStatus_t),
-    /// A number of a library that is newer than this program.
+    /// A code that these bindings do not know: the library is newer.
     Unknown {
         library: &'static str,
         number: u32,
@@ -42,7 +42,7 @@ pub struct CallError {
     pub code: Code,
 }
 
-/// Result of the calls of this room; [`CallError::on`] says on which device it happened.
+/// The result of calls in this module; [`CallError::on`] adds the device.
 pub type CallResult<T> = Result<T, CallError>;
 
 /// Turns the code that `call` returned into a result.
@@ -56,18 +56,18 @@ pub fn check(call: &'static str, code: impl Into<Code>) -> CallResult<()> {
 }
 
 impl CallError {
-    /// Whether memory was asked for that is not there.
+    /// Returns `true` if the call asked for memory that is not there.
     pub fn is_out_of_memory(&self) -> bool {
         match self.code {
             Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
             | Code::Blas(cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED) => true,
-            // The system refused to pin as much.
+            // The system refused to pin the memory.
             Code::Driver(CUresult::CUDA_ERROR_OPERATING_SYSTEM) => self.call == "cuMemHostAlloc",
             _ => false,
         }
     }
 
-    /// Whether there is no usable GPU, as opposed to one that fails.
+    /// Returns `true` if there is no usable GPU, as opposed to one that fails.
     pub fn is_absence(&self) -> bool {
         matches!(
             self.code,
@@ -79,7 +79,7 @@ impl CallError {
         )
     }
 
-    /// The library's name of the code, and its number.
+    /// Returns the library's name of the code, and its number.
     pub fn name(&self) -> String {
         match self.code {
             Code::Driver(code) => format!("{code:?} ({})", code as u32),
@@ -90,7 +90,7 @@ impl CallError {
         }
     }
 
-    /// The error for a device.
+    /// Returns the error of a device.
     pub fn on(&self, device: &str) -> DeviceError {
         DeviceError::Cuda {
             call: self.call,
@@ -100,7 +100,7 @@ impl CallError {
         }
     }
 
-    /// What the code likely means, and what to do.
+    /// Returns the likely cause, and the remedy.
     pub fn cause(&self) -> &'static str {
         match self.code {
             Code::Driver(code) => driver_cause(code),

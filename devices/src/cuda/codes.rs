@@ -1,25 +1,25 @@
-//! The result codes of the driver and of cuBLAS: numbers, of which some have names here.
+//! The result codes of the driver and of cuBLAS: numbers, some of which have names here.
 
 pub use cudarc::cublas::sys::cublasStatus_t;
 pub use cudarc::driver::sys::CUresult;
 
-/// A number that a library returns, and the enumeration of the codes that are known of it.
+/// A number that a library returns, and the enumeration of its known codes.
 macro_rules! codes {
     ($code:ident of $enumeration:ident: $($name:ident)+) => {
-        /// What a function returned.
+        /// The number that a function returned.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(transparent)]
         pub struct $code(pub u32);
 
         impl $code {
-            /// The code, if these bindings know it.
+            /// Returns the code, if these bindings know it.
             pub fn known(self) -> Option<$enumeration> {
                 const KNOWN: &[$enumeration] = &[$($enumeration::$name),+];
                 KNOWN.iter().copied().find(|&known| known as u32 == self.0)
             }
         }
 
-        // A code that is added to the bindings and not here does not compile.
+        // If the bindings add a code that is missing here, this does not compile.
         const _: fn($enumeration) = |code| match code {
             $($enumeration::$name => {})+
         };
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn numbers_are_codes_or_unknown() {
-        let driver = |number| DriverCode(number).known();
-        assert_eq!(driver(0), Some(CUresult::CUDA_SUCCESS));
-        assert_eq!(driver(999), Some(CUresult::CUDA_ERROR_UNKNOWN));
-        assert_eq!((driver(12), driver(u32::MAX)), (None, None));
+        assert_eq!(DriverCode(0).known(), Some(CUresult::CUDA_SUCCESS));
+        assert_eq!(DriverCode(999).known(), Some(CUresult::CUDA_ERROR_UNKNOWN));
+        assert_eq!(DriverCode(12).known(), None);
+        assert_eq!(DriverCode(u32::MAX).known(), None);
         let status = BlasCode(13).known();
         assert_eq!(status, Some(cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED));
         assert_eq!(BlasCode(2).known(), None);

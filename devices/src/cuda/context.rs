@@ -1,4 +1,4 @@
-//! The context of a GPU, in which everything else lives.
+//! The context of a GPU, which owns all its other resources.
 
 use super::check::{CallResult, check};
 use super::raw;
@@ -6,16 +6,16 @@ use std::marker::PhantomData;
 
 /// A GPU's primary context, retained while this value lives.
 ///
-/// The driver keeps the current context per thread. Whoever uses a GPU calls [`Context::bind`] first, on the thread that
-/// does so, so that work may move between threads; the thread has its own context back afterwards.
+/// The driver keeps a current context for each thread. A thread calls [`Context::bind`] before it uses the GPU, so work may
+/// move between threads. Afterwards the thread has its previous context again.
 #[derive(Debug)]
 pub struct Context {
     device: raw::CUdevice,
     handle: raw::CUcontext,
 }
 
-// SAFETY: a context may be used from any thread, and from several at a time, as the driver's manual says; what must be
-// per thread, being current, is not in this value.
+// SAFETY: a context may be used from any thread, and from several at a time, as the driver's manual says; the
+// per-thread state, being current, is not in this value.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -36,7 +36,7 @@ impl Context {
         Ok(Self { device, handle })
     }
 
-    /// Makes the context current on the calling thread, until what is returned goes out of scope.
+    /// Makes the context current on the calling thread, until the guard goes out of scope.
     pub fn bind(&self) -> CallResult<ContextGuard<'_>> {
         // SAFETY: the context is retained as long as this value lives, and so as long as it is bound.
         check("cuCtxPushCurrent_v2", unsafe {
@@ -47,7 +47,7 @@ impl Context {
         })
     }
 
-    /// Bytes of the GPU's memory that are free, in a bound context.
+    /// Returns the free bytes of the GPU's memory, in a bound context.
     pub fn free_bytes(&self) -> CallResult<u64> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: two integers are written.
@@ -60,18 +60,18 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // Errors here are those of earlier work, which were reported, or there is nobody left to report to.
+        // Errors here are those of earlier work, which were reported, or no caller is left to report to.
         // SAFETY: retained once by `new`, and released once here; streams, events and memory hold the context in an
-        // `Arc`, so that they are gone, and it is current on no thread, since a `ContextGuard` borrows it.
+        // `Arc`, so they are gone, and it is current on no thread, since a `ContextGuard` borrows it.
         let _ = unsafe { raw::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
-/// A context that is current on this thread; what was current before is so again when this goes out of scope.
+/// A context that is current on this thread. The previous one is current again when this guard goes out of scope.
 #[derive(Debug)]
 #[must_use]
 pub struct ContextGuard<'c> {
-    /// It belongs to the thread that has bound the context.
+    /// The guard belongs to the thread that has bound the context.
     _context: PhantomData<(&'c Context, *const ())>,
 }
 

@@ -86,7 +86,7 @@ pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
 
 /// Returns the GPUs, and the errors of those that do not answer.
 fn ask_driver() -> Result<Listed, DeviceError> {
-    match raw::driver() {
+    match raw::find_driver() {
         Err(Missing::Library) => return Ok((Vec::new(), Vec::new())),
         Err(missing) => return Err(too_old_or_broken(&missing)),
         Ok(()) => {}
@@ -105,16 +105,16 @@ fn ask_driver() -> Result<Listed, DeviceError> {
 pub struct Survey {
     /// The GPUs that can be used.
     pub devices: Vec<CudaInfo>,
-    /// The line: what was found, and its meaning.
+    /// The line: the hardware and libraries found, and the consequence.
     pub finding: String,
     /// `true` if something is there and cannot be used: a driver without a GPU, a driver that fails or is too old, or GPUs
     /// without cuBLAS. A machine without a driver is not broken.
     pub is_broken: bool,
 }
 
-/// Looks for the driver, GPUs and cuBLAS. Never fails: the line says what is wrong.
+/// Looks for the driver, GPUs and cuBLAS. Never fails: the line describes any error.
 pub fn survey() -> Survey {
-    if raw::driver() == Err(Missing::Library) {
+    if raw::find_driver() == Err(Missing::Library) {
         return Survey {
             is_broken: false,
             ..Survey::unusable("no CUDA driver: libcuda was not found")
@@ -167,7 +167,7 @@ impl Survey {
 
 /// Checks that cuBLAS is there.
 pub(super) fn find_blas() -> Result<(), DeviceError> {
-    raw::blas().map_err(|missing| {
+    raw::find_blas().map_err(|missing| {
         missing.error(
             "cuBLAS (libcublas.so)",
             "install the CUDA toolkit's libcublas of version 11, 12 or 13, or put its folder on LD_LIBRARY_PATH",

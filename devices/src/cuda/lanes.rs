@@ -6,15 +6,15 @@ use super::plan::SLOTS;
 use super::stream::{Event, Stream};
 use std::sync::Arc;
 
-/// The streams, and what they tell each other. Four of them: the tiles of C come, go and are computed at the same time,
-/// and panels must not queue behind tiles.
+/// The streams and the events between them. There are four streams: tiles of C are uploaded, downloaded and computed at the
+/// same time, and panels must not queue behind tiles.
 #[derive(Debug)]
 pub struct Lanes {
     pub compute: Stream,
     pub panels: Stream,
     pub upload: Stream,
     pub download: Stream,
-    /// What was copied last is there.
+    /// The last copy has arrived.
     pub copied: Event,
     /// The arithmetic of a tile is done.
     pub computed: [Event; SLOTS],
@@ -23,21 +23,20 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Streams and events in a bound context.
+    /// Makes streams and events in a bound context.
     pub fn new(context: &Arc<Context>) -> CallResult<Self> {
-        let (stream, event) = (|| Stream::new(context), || Event::new(context));
         Ok(Self {
-            compute: stream()?,
-            panels: stream()?,
-            upload: stream()?,
-            download: stream()?,
-            copied: event()?,
-            computed: [event()?, event()?],
-            panel_free: [event()?, event()?],
+            compute: Stream::new(context)?,
+            panels: Stream::new(context)?,
+            upload: Stream::new(context)?,
+            download: Stream::new(context)?,
+            copied: Event::new(context)?,
+            computed: [Event::new(context)?, Event::new(context)?],
+            panel_free: [Event::new(context)?, Event::new(context)?],
         })
     }
 
-    /// Waits until nothing is under way. Every stream is waited for, whatever the others say.
+    /// Waits until no work is under way, on every stream even if another one fails.
     pub fn settle(&self) -> CallResult<()> {
         let streams = [&self.compute, &self.panels, &self.upload, &self.download];
         let outcomes = streams.map(Stream::synchronize);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Pinned for all contexts of the process, and cached: the host reads results from it too.
 const PORTABLE: u32 = 1;
 
-/// A piece of device memory, freed at the end.
+/// A block of device memory, freed at the end.
 #[derive(Debug)]
 pub struct DeviceMemory {
     address: raw::CUdeviceptr,
@@ -34,12 +34,12 @@ impl DeviceMemory {
         })
     }
 
-    /// Where it begins.
+    /// Returns its first address.
     pub fn address(&self) -> raw::CUdeviceptr {
         self.address
     }
 
-    /// How much it is.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -53,7 +53,7 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// A piece of pinned host memory, freed at the end.
+/// A block of pinned host memory, freed at the end.
 #[derive(Debug)]
 pub struct PinnedMemory {
     start: NonNull<u8>,
@@ -83,12 +83,12 @@ impl PinnedMemory {
         })
     }
 
-    /// Where it begins; aligned for every element type.
+    /// Returns its start, which is aligned for every element type.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// How much it is.
+    /// Returns its size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,7 +1,7 @@
 //! NVIDIA GPUs, through the CUDA driver and cuBLAS.
 //!
 //! Both libraries are opened at run time: the same program runs on hosts without a GPU. [`devices`] lists the GPUs,
-//! [`survey`] describes in one line what was found, and [`CudaWorker`] makes a device of a GPU and its host cores. Its
+//! [`survey`] sums up the state of CUDA in one line, and [`CudaWorker`] makes a device of a GPU and its host cores. Its
 //! [`TilePlan`] says whether C stays on the GPU or streams through it in tiles.
 //!
 //! Three layers: the foreign functions and the search for them (`raw`, `codes`); checked result codes, and resources that

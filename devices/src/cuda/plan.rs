@@ -6,7 +6,7 @@
 //! is `f` flop (2, or 8 for complex numbers). `R = s·P / (f·W)` is the number of multiplications that the GPU can do while
 //! the link carries one element: 4900 in `f64` for 67 Tflop/s behind 55 GB/s.
 //!
-//! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`, with the panels of two updates: those of the next
+//! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`, with the panels of two updates. Those of the next
 //! update are copied while the GPU computes with the others. An update moves A (`m×k`) and B (`k×n`), and does `m·n·k`
 //! multiplications. The link keeps up while `k(m + n)·R <= m·n·k`, that is `1/m + 1/n <= 1/R`, for any k.
 //!
@@ -32,12 +32,12 @@
 //! If the job is no multiple of `K`, its last update ends a visit that has less to compute, and moves all of C for it.
 //!
 //! **Not gathered.** If not even the panels of one update may be pinned, each update is a visit. Each tile gets its parts of
-//! the panels through the staging slots, as it gets C. The link then carries the traffic of `K = k`, and the host copies each
-//! part once per tile that needs it: a row of A `n/q` times, and a column of B `m/p` times.
+//! the panels through the staging slots, as it gets C. The link then carries the traffic of `K = k`. The host copies each part
+//! once per tile that needs it: a row of A `n/q` times, and a column of B `m/p` times.
 //!
 //! **The least.** The smallest tiles have 16 rows and columns, or fewer that divide C evenly, and panels one element deep.
-//! Every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory, unless a
-//! dimension exceeds the range of CUDA and cuBLAS (`2^31` bytes in a column of C, `2^31` columns).
+//! Every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory. The exception
+//! is a dimension beyond the range of CUDA and cuBLAS (`2^31` bytes in a column of C, `2^31` columns).
 
 use crate::ElementType;
 use crate::worker::JobShape;
@@ -101,8 +101,8 @@ pub struct TilePlan {
     pub device_bytes: u64,
     /// Bytes of pinned host memory.
     pub host_bytes: u64,
-    /// Number of updates with `k = k_max` gathered for one visit: a power of two, or all updates of the job; 1 if C is on
-    /// the GPU, and if nothing is gathered.
+    /// Number of updates with `k = k_max` gathered for one visit: a power of two, or all updates of the job. It is 1 if C is
+    /// on the GPU, and if nothing is gathered.
     pub updates_per_visit: usize,
 }
 
@@ -188,8 +188,8 @@ fn plan_streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     })
 }
 
-/// Returns the number of updates gathered for a visit: enough for the `wanted` inner dimension, but no more than the job has,
-/// or than `host_bytes` of pinned memory hold. 0 if not even one fits.
+/// Returns the number of updates gathered for a visit; 0 if not even one fits. It is enough for the `wanted` inner dimension,
+/// unless the job has fewer or `host_bytes` of pinned memory hold fewer.
 fn count_gathered(job: &JobShape, wanted: f64, host_bytes: u64) -> usize {
     if !may_gather(job, 1, host_bytes) {
         return 0;
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn no_more_is_gathered_than_the_job_has() {
-        let gathers = |k_total| {
+        fn gathers(k_total: usize) -> (usize, u64) {
             let depth = Depth {
                 k_max: 128,
                 k_total,
@@ -327,12 +327,13 @@ mod tests {
             let job = JobShape::of::<f64>((200_000, 200_000), depth);
             let plan = plan(&job, &H200).unwrap();
             (plan.updates_per_visit, plan.host_bytes)
-        };
-        let slots = 2 * (8 << 20);
-        let bytes = |updates: u64| slots + 8 * updates * 128 * 400_000;
+        }
+        fn bytes(updates: usize) -> u64 {
+            2 * (8 << 20) + 8 * updates as u64 * 128 * 400_000
+        }
         let (most, all_bytes) = gathers(usize::MAX);
         assert!(most.is_power_of_two() && most > 16, "{most}");
-        assert_eq!(all_bytes, bytes(most as u64));
+        assert_eq!(all_bytes, bytes(most));
         // In whole updates: the last of them is narrower, and has room all the same.
         for (k_total, updates) in [
             (1, 1),
@@ -341,7 +342,7 @@ mod tests {
             (10 * 128, 10),
             (11 * 128 - 1, 11),
         ] {
-            assert_eq!(gathers(k_total), (updates, bytes(updates as u64)));
+            assert_eq!(gathers(k_total), (updates, bytes(updates)));
         }
         assert_eq!(gathers(most * 128 + 1).0, most);
     }
@@ -369,9 +370,8 @@ mod tests {
     #[test]
     fn what_may_not_be_pinned_is_not_gathered() {
         // The panels of one update would take 1.44 MB.
-        let shape = shape(300, 300, 300);
-        let gathered = |host_bytes| {
-            let plan = plan(&shape, &limits(512 << 10, host_bytes)).unwrap();
+        fn gathered(host_bytes: u64) -> (usize, usize) {
+            let plan = plan(&shape(300, 300, 300), &limits(512 << 10, host_bytes)).unwrap();
             assert!(plan.host_bytes <= host_bytes && plan.updates_per_visit == 1);
             match plan.placement {
                 Placement::Streamed {
@@ -379,7 +379,7 @@ mod tests {
                 } => (gather_k, step_k),
                 Placement::Resident => panic!("{plan:?}"),
             }
-        };
+        }
         let (gather_k, step_k) = gathered(10_000_000);
         assert!(gather_k == 300 && step_k > 0);
         assert_eq!(gathered(1_000_000), (0, step_k));
@@ -387,7 +387,7 @@ mod tests {
         // Panels that are too long for a copy are not gathered either.
         let deep = JobShape {
             depth: Depth::endless(1 << 30),
-            ..shape
+            ..shape(300, 300, 300)
         };
         let plan = plan(&deep, &limits(512 << 10, u64::MAX)).unwrap();
         assert!(matches!(
@@ -396,10 +396,9 @@ mod tests {
         ));
     }
 
-    /// Elements of GPU memory for two of the smallest tiles with panels one element deep.
+    /// Returns the elements of GPU memory for two of the smallest tiles with panels one element deep.
     fn smallest(job: &JobShape) -> usize {
-        let side = |whole: usize| even_part(whole, MIN_TILE.min(whole));
-        let (p, q) = (side(job.rows), side(job.cols));
+        let [p, q] = [job.rows, job.cols].map(|whole| even_part(whole, MIN_TILE.min(whole)));
         SLOTS * (p * q + p + q)
     }
 
@@ -452,8 +451,9 @@ mod tests {
             let found = plan(&job, &limits);
             prop_assert_eq!(found.is_some(), fits, "{:?}", found);
             let more = CudaLimits { host_bytes: 2 * limits.host_bytes, ..limits };
-            let together = |plan: Option<TilePlan>| plan.map_or(0, |plan| plan.updates_per_visit);
-            prop_assert!(together(found) <= together(plan(&job, &more)));
+            let [less, more] = [found, plan(&job, &more)]
+                .map(|plan| plan.map_or(0, |plan| plan.updates_per_visit));
+            prop_assert!(less <= more);
         }
     }
 }

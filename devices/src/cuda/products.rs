@@ -107,8 +107,8 @@ mod tests {
     proptest! {
         #[test]
         fn parts_are_the_whole(m in 1usize..80, n in 1usize..80, k in 1usize..80) {
-            let place = |ld| DevicePlace { address: 0, ld };
-            let whole = Product { m, n, k, a: place(m + 1), b: place(k + 2), c: place(m) };
+            let [a, b, c] = [m + 1, k + 2, m].map(|ld| DevicePlace { address: 0, ld });
+            let whole = Product { m, n, k, a, b, c };
             let mut seen = vec![0; m * n * k];
             for part in split_fully(whole) {
                 for (side, all) in [(part.m, m), (part.n, n), (part.k, k)] {

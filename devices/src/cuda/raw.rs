@@ -1,9 +1,9 @@
-//! First layer: the foreign functions that are called, and whether they are there.
+//! First layer: the foreign functions that are called, and the search for them.
 //!
-//! cudarc opens the libraries, and describes their functions and types. Its functions are not called: they declare result
-//! codes as Rust enumerations, so that a code of a newer library would be undefined behaviour, and they panic where a
+//! cudarc opens the libraries, and describes their functions and types. Its functions are not called, for two reasons. They
+//! declare result codes as Rust enumerations, so a code of a newer library would be undefined behaviour; and they panic if a
 //! function is missing. Here a code is a number ([`DriverCode`], [`BlasCode`]), and all functions are looked up before the
-//! first is called. The compiler checks that their arguments are those of the bindings.
+//! first one is called. The compiler checks that their arguments are those of the bindings.
 
 use super::codes::{BlasCode, CUresult, DriverCode};
 use crate::DeviceError;
@@ -19,7 +19,7 @@ pub use cudarc::driver::sys::{
     CUstream, CUuuid,
 };
 
-/// The functions of a library: a table of their addresses, how it is filled, and a function of the same name for each.
+/// The functions of a library: a table of their addresses, the code that fills it, and a function of the same name for each.
 ///
 /// The bindings' own function must have the same arguments, and a result of the size of ours: enumerations with the
 /// representation of the number that the library returns.
@@ -36,7 +36,7 @@ macro_rules! functions {
             fn get() -> &'static Result<Self, Missing> {
                 static FOUND: OnceLock<Result<$table, Missing>> = OnceLock::new();
                 FOUND.get_or_init(|| {
-                    // SAFETY: opening the library runs its initialisers, which it is made for.
+                    // SAFETY: opening the library runs its initialisers, which are meant to run then.
                     if !unsafe { cudarc::$library::sys::is_culib_present() } {
                         return Err(Missing::Library);
                     }
@@ -45,7 +45,7 @@ macro_rules! functions {
                     // SAFETY: each is a C function with the arguments that the bindings say, which is checked below. It
                     // returns an integer of 32 bits: the bindings' enumeration, of which the code here takes every
                     // value.
-                    Ok(unsafe { Self { $($name: symbol(library, stringify!($name))?,)+ } })
+                    Ok(unsafe { Self { $($name: find_symbol(library, stringify!($name))?,)+ } })
                 })
             }
         }
@@ -61,7 +61,7 @@ macro_rules! functions {
             /// The library's function of this name.
             ///
             /// # Safety
-            /// What its manual asks for.
+            /// The conditions of its manual.
             #[allow(non_snake_case, reason = "the name is that of the library")]
             #[allow(clippy::too_many_arguments, reason = "the arguments are those of the library")]
             pub unsafe fn $name($($argument: $type),*) -> $code {
@@ -135,17 +135,17 @@ functions! {
     );
 }
 
-/// What keeps a library from being used.
+/// The reason why a library cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// There is none by any of its names.
+    /// No file has one of its names.
     Library,
-    /// It lacks this function.
+    /// The library lacks this function.
     Function(&'static str),
 }
 
 impl Missing {
-    /// The error of someone who needs the library.
+    /// Returns the error of a caller that needs the library.
     pub fn error(&self, library: &str, remedy: &str) -> DeviceError {
         let reason = match self {
             Self::Library => format!("it was not found; {remedy}"),
@@ -158,11 +158,11 @@ impl Missing {
     }
 }
 
-/// The address of a function.
+/// Returns the address of a function.
 ///
 /// # Safety
 /// `F` is a pointer to a function of the type that the library's has.
-unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F, Missing> {
+unsafe fn find_symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F, Missing> {
     // SAFETY: by this function's contract. The library is never closed.
     let found = unsafe { library.get::<F>(name.as_bytes()) };
     found
@@ -171,17 +171,16 @@ unsafe fn symbol<F: Copy>(library: &Library, name: &'static str) -> Result<F, Mi
 }
 
 /// Looks for the driver, once.
-pub fn driver() -> Result<(), Missing> {
+pub fn find_driver() -> Result<(), Missing> {
     Driver::get().as_ref().map(|_| ()).map_err(Missing::clone)
 }
 
-/// Looks for cuBLAS, once. It is large: this takes a moment.
-pub fn blas() -> Result<(), Missing> {
+/// Looks for cuBLAS, once. The library is large: this takes a moment.
+pub fn find_blas() -> Result<(), Missing> {
     Cublas::get().as_ref().map(|_| ()).map_err(Missing::clone)
 }
 
-/// The version of CUDA that the driver speaks, `(major, minor)`, where it tells even that: a driver that lacks another
-/// function may still say how old it is.
+/// Returns the CUDA version of the driver, `(major, minor)`. A driver that lacks another function may still report it.
 pub fn driver_version() -> Option<(u32, u32)> {
     let mut version = 0;
     let code = match Driver::get() {
@@ -192,7 +191,7 @@ pub fn driver_version() -> Option<(u32, u32)> {
             let library = unsafe { cudarc::driver::sys::culib() };
             // SAFETY: the function has this type, which is the one in the table above.
             let get: unsafe extern "C" fn(*mut c_int) -> DriverCode =
-                unsafe { symbol(library, "cuDriverGetVersion") }.ok()?;
+                unsafe { find_symbol(library, "cuDriverGetVersion") }.ok()?;
             // SAFETY: as above.
             unsafe { get(&mut version) }
         }

@@ -117,7 +117,7 @@ impl Resident {
         (a.rows(), b.rows(), b.cols()) == (shape.rows, k, shape.cols) && k <= shape.depth.k_max
     }
 
-    /// Copies panels in stripes, of A and of B in turn, and computes with each stripe while the next one is copied: after `i`
+    /// Copies panels in stripes, of A and of B in turn, and computes with each stripe while the next one is copied. After `i`
     /// stripes of A and `j` of B, `i·j` parts of C are computed. Work grows with the product and traffic with the sum, so the
     /// GPU soon has enough to do.
     fn multiply_in_stripes<T: Element>(

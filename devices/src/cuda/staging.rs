@@ -6,7 +6,7 @@ use super::context::Context;
 use super::plan::SLOTS;
 use super::raw::CUdeviceptr;
 use super::stream::{Event, MatrixCopy, Stream};
-use super::tiles::{Tile, tiles};
+use super::tiles::{Tile, cut_into_tiles};
 use crate::{Element, View, ViewMut};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -186,7 +186,7 @@ impl Staging {
 fn cut_into_pieces(rows: usize, cols: usize, most: usize) -> impl Iterator<Item = Tile> {
     let height = rows.min(most).max(1);
     let width = (most / height).clamp(1, cols.max(1));
-    tiles(rows, cols, (height, width))
+    cut_into_tiles(rows, cols, (height, width))
 }
 
 /// Returns a part of a matrix, to be changed.

@@ -5,12 +5,12 @@ use super::context::Context;
 use super::raw;
 use std::sync::Arc;
 
-/// Not ordered with the legacy default stream, which nobody here uses.
+/// A stream that is not ordered with the legacy default stream, which is unused here.
 const NON_BLOCKING: u32 = 1;
-/// A thread that waits for the event sleeps (1), and its time is not taken (2).
+/// An event for which threads sleep while they wait (1), and which takes no time stamp (2).
 const BLOCKING_SYNC_WITHOUT_TIMING: u32 = 1 | 2;
 
-/// A queue of work on a GPU, done in order.
+/// A queue of work on a GPU, executed in order.
 #[derive(Debug)]
 pub struct Stream {
     handle: raw::CUstream,
@@ -21,7 +21,7 @@ pub struct Stream {
 unsafe impl Send for Stream {}
 
 impl Stream {
-    /// A stream in a bound context.
+    /// Makes a stream in a bound context.
     pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
@@ -33,12 +33,12 @@ impl Stream {
         })
     }
 
-    /// The driver's handle.
+    /// Returns the driver's handle.
     pub fn handle(&self) -> raw::CUstream {
         self.handle
     }
 
-    /// Waits until everything queued so far is done.
+    /// Waits until all work queued so far is done.
     pub fn synchronize(&self) -> CallResult<()> {
         // SAFETY: the stream lives.
         check("cuStreamSynchronize", unsafe {
@@ -46,9 +46,9 @@ impl Stream {
         })
     }
 
-    /// Work queued from now on begins after what `event` recorded last.
+    /// Lets work queued from now on begin after the last record of `event`.
     pub fn wait(&self, event: &Event) -> CallResult<()> {
-        // SAFETY: the stream and the event live; the driver keeps what it needs of the event.
+        // SAFETY: the stream and the event live; the driver keeps its own reference to the event.
         let code = unsafe { raw::cuStreamWaitEvent(self.handle, event.handle, 0) };
         check("cuStreamWaitEvent", code)
     }
@@ -57,7 +57,7 @@ impl Stream {
     ///
     /// # Safety
     /// Both ends hold `height` lines of `width` bytes, `pitch` bytes apart. The host end is pinned, stays allocated, and
-    /// nobody uses it before the copy is done (other than to read what is copied from).
+    /// has no other user before the copy is done (except readers of a source).
     pub unsafe fn copy(&self, copy: &MatrixCopy) -> CallResult<()> {
         if copy.width == 0 || copy.height == 0 {
             return Ok(());
@@ -129,7 +129,7 @@ pub struct Event {
 unsafe impl Send for Event {}
 
 impl Event {
-    /// An event in a bound context; it counts as reached until it is recorded.
+    /// Makes an event in a bound context; it counts as reached until it is recorded.
     pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
@@ -141,7 +141,7 @@ impl Event {
         })
     }
 
-    /// Marks what is queued on the stream so far.
+    /// Marks the work queued on the stream so far.
     pub fn record(&self, stream: &Stream) -> CallResult<()> {
         // SAFETY: both live, in the same context.
         check("cuEventRecord", unsafe {
@@ -149,7 +149,7 @@ impl Event {
         })
     }
 
-    /// Waits until what was recorded last is done. The thread sleeps.
+    /// Waits until the work marked last is done. The thread sleeps.
     pub fn synchronize(&self) -> CallResult<()> {
         // SAFETY: the event lives.
         check("cuEventSynchronize", unsafe {

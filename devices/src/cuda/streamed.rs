@@ -1,5 +1,5 @@
-//! Jobs whose C does not fit on the GPU: its tiles visit the GPU, and are updated with panels that were gathered on the host,
-//! or with those of a single update.
+//! Jobs whose C does not fit on the GPU: its tiles visit the GPU. They are updated there with panels gathered on the host, or
+//! with the panels of a single update.
 
 use super::blas::Product;
 use super::check::CallResult;
@@ -8,7 +8,7 @@ use super::gpu::OpenGpu;
 use super::lanes::Lanes;
 use super::plan::{Placement, SLOTS, TilePlan};
 use super::staging::{DevicePlace, block_mut};
-use super::tiles::{Tile, tiles};
+use super::tiles::{Tile, cut_into_tiles};
 use crate::worker::{JobShape, PanelPair};
 use crate::{Element, ViewMut};
 use num_complex::Complex64;
@@ -35,8 +35,8 @@ impl Streamed {
     /// If the plan is not one of a streamed job.
     ///
     /// # Safety
-    /// `start` is pinned memory and `device` device memory, as large as the plan says (the slots come before `start`);
-    /// they stay allocated and have no other user while this value lives.
+    /// `start` is pinned memory and `device` device memory, as large as the plan says (the slots come before `start`).
+    /// They stay allocated and have no other user while this value lives.
     pub unsafe fn new(start: NonNull<u8>, shape: JobShape, plan: &TilePlan, device: u64) -> Self {
         let Placement::Streamed {
             tile_rows,
@@ -187,7 +187,7 @@ impl Rooms {
         mut c: ViewMut<'_, T>,
     ) -> CallResult<()> {
         let mut before: Option<(usize, Tile)> = None;
-        for (i, tile) in tiles(c.rows(), c.cols(), self.tile).enumerate() {
+        for (i, tile) in cut_into_tiles(c.rows(), c.cols(), self.tile).enumerate() {
             let slot = i % SLOTS;
             // The slot is free: its previous tile is back on the host.
             let part = c.rb().block(tile.0.clone(), tile.1.clone());

@@ -5,20 +5,21 @@ use std::ops::Range;
 /// A tile: its rows and its columns.
 pub type Tile = (Range<usize>, Range<usize>);
 
-/// The tiles of `height × width` that a matrix of `rows × cols` is cut into, the last ones smaller: column after column of
-/// them, each from top to bottom. `height` and `width` are at least 1.
-pub fn tiles(
+/// Cuts a `rows × cols` matrix into tiles of `height × width`, of which the last ones are smaller: column after column of
+/// tiles, each from top to bottom. `height` and `width` are at least 1.
+pub fn cut_into_tiles(
     rows: usize,
     cols: usize,
     (height, width): (usize, usize),
 ) -> impl Iterator<Item = Tile> {
-    cuts(cols, width)
-        .flat_map(move |columns| cuts(rows, height).map(move |rows| (rows, columns.clone())))
+    cut_side(cols, width)
+        .flat_map(move |columns| cut_side(rows, height).map(move |rows| (rows, columns.clone())))
 }
 
-fn cuts(whole: usize, part: usize) -> impl Iterator<Item = Range<usize>> {
-    let cut = move |first: usize| first..(first + part).min(whole);
-    (0..whole).step_by(part).map(cut)
+fn cut_side(whole: usize, part: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..whole)
+        .step_by(part)
+        .map(move |first| first..(first + part).min(whole))
 }
 
 #[cfg(test)]
@@ -27,7 +28,7 @@ mod tests {
 
     #[test]
     fn tiles_come_column_after_column() {
-        let found: Vec<Tile> = tiles(5, 3, (2, 2)).collect();
+        let found: Vec<Tile> = cut_into_tiles(5, 3, (2, 2)).collect();
         let expected = [
             (0..2, 0..2),
             (2..4, 0..2),
@@ -37,6 +38,6 @@ mod tests {
             (4..5, 2..3),
         ];
         assert_eq!(found, expected);
-        assert_eq!(tiles(0, 3, (1, 1)).count(), 0);
+        assert_eq!(cut_into_tiles(0, 3, (1, 1)).count(), 0);
     }
 }

@@ -33,7 +33,7 @@ use std::time::Instant;
 /// * **Transfers of a GPU**: the papers overlap transfers with the arithmetic from one update to the next (thesis, section
 ///   5.2.3; Clarke et al. 2012); here the same if the next panels have arrived already (SUMMA keeps them a step ahead), and
 ///   within an update, in stripes, if not. In both cases an update waits for its own arithmetic, because its time and its
-///   errors must be its own: an update that returned earlier would seem to take no time next to a slower device, and its
+///   errors must be its own. An update that returned earlier would seem to take no time next to a slower device, and its
 ///   error would come one update late.
 pub struct CudaWorker {
     info: DeviceInfo,
@@ -110,8 +110,8 @@ impl CudaWorker {
         run_on_first(&self.hands, || engine.time_products::<T>(size, count))
     }
 
-    /// Returns the bytes per second that the link between host and GPU carries in one direction: measured when the worker
-    /// was made, with the copies on the host, unless the configuration says it.
+    /// Returns the bytes per second that the link between host and GPU carries in one direction. Without a configured value
+    /// it was measured when the worker was made, with the copies on the host.
     pub fn link_bytes_per_s(&self) -> f64 {
         self.engine.gpu.limits.link_bytes_per_s
     }
