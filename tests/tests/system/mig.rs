@@ -1,11 +1,5 @@
 //! Ranks of one host on slices of one GPU (MIG), on the emulated CUDA, which shows a process what NVIDIA documents.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 

@@ -1,11 +1,5 @@
 //! A cross-check by NumPy: it writes the operands, `isochron` multiplies them, NumPy reads the result.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use std::path::Path;
 use std::process::Command;
 

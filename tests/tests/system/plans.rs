@@ -1,10 +1,5 @@
 //! Plans on the command line: printed, kept, used again, and refused where they do not belong.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use std::path::Path;
 
 use isochron::multiply::Split;

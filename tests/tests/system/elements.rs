@@ -1,10 +1,5 @@
 //! Matrices of every element type on the command line: computed, checked, kept in files, and refused where types do not fit.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use isochron::session::{Report, SavedPlan};
 use isochron_devices::{DeviceKind, ElementType};
 use isochron_tests::emulator::emulate;

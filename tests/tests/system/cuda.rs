@@ -1,12 +1,5 @@
 //! The GPU path on the emulated CUDA, and on a real GPU where there is one.
 
-#![allow(
-    clippy::expect_used,
-    clippy::print_stderr,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking, and one that is skipped says so"
-)]
-
 use std::path::Path;
 use std::process::Command;
 

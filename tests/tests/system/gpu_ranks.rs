@@ -1,11 +1,5 @@
 //! GPUs of a host among the devices of a platform file, on the emulated CUDA.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, run};
 use serde_json::Value;

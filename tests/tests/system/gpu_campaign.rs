@@ -1,11 +1,6 @@
 //! The campaign on the GPU, in small and on the emulated CUDA: that every part of it works, and what it does with results
 //! that are of no GPU.
 
-#![allow(
-    clippy::expect_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;

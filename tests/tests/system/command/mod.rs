@@ -1,11 +1,5 @@
 //! The `isochron` command: its results as JSON, and its report.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 mod devices;
 mod layout;
 mod model;

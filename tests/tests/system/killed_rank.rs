@@ -1,11 +1,5 @@
 //! A rank that is killed takes the job with it: no hang, no output file.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use std::process::Command;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use isochron_tests::launch::libraries;
 use serde_json::Value;
 
-use crate::{Folder, isochron, json, refused};
+use super::{Folder, isochron, json, refused};
 
 /// The only node in what is printed.
 fn only_node(text: &str) -> Value {

@@ -1,11 +1,5 @@
 //! What users do wrong ends soon, on all ranks, with one clear message and the status for it.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use std::path::{Path, PathBuf};
 
 use isochron_tests::launch::{Mpi, SOON, libraries, run};

@@ -1,11 +1,5 @@
 //! The multi-rank cases under both MPI libraries, and on the local communicator; the traps are among them.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use isochron_tests::launch::{HANGS, HANGS_WHOLE, is_whole, libraries, run};
 use isochron_tests::table::{LIBRARIES, RANKS};
 use isochron_tests::traps::TRAPS;

@@ -1,12 +1,5 @@
 //! Ranks on several emulated hosts, over TCP.
 
-#![cfg(target_os = "linux")]
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
 use isochron_tests::launch::{HANGS, Mpi, cluster_program, libraries, run};
 use serde_json::Value;

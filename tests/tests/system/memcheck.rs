@@ -1,10 +1,5 @@
-//! The whole path under valgrind, by default on one rank, and on two with `cargo xtask test --all`: no invalid read or write, no use of what nobody has written, nothing lost.
-
-#![cfg(target_os = "linux")]
-#![allow(
-    clippy::expect_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+//! The whole path under valgrind: no invalid read or write, no use of memory without a value, nothing lost. By default two
+//! programs of one rank, and all with `cargo xtask test --all`.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,0 +1,26 @@
+//! The programs, as users start them: under both MPI libraries, on emulated GPUs and on emulated hosts.
+//!
+//! One test program, so that it is linked once and its tests share all cores. `cargo xtask test` builds and names what it
+//! starts.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+#[cfg(target_os = "linux")]
+mod cluster;
+mod command;
+mod cuda;
+mod elements;
+mod gpu_campaign;
+mod gpu_ranks;
+mod killed_rank;
+#[cfg(target_os = "linux")]
+mod memcheck;
+mod mig;
+mod numpy;
+mod plans;
+mod ranks;
+mod wrong_input;
