@@ -344,7 +344,7 @@ fn slices_measured_again_are_known_better() {
     let BalanceStep::Done(balance) = idpa.step() else {
         panic!("equal times are balanced")
     };
-    let balance = balance.refined(&[measured(2.0, 1), measured(1.0, 1)]);
+    let balance = balance.refine_times(&[measured(2.0, 1), measured(1.0, 1)]);
     assert_eq!(
         (balance.time_s, balance.reps, balance.imbalance),
         (1.25, 4, 0.25)

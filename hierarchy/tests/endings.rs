@@ -67,7 +67,7 @@ fn what_measuring_costs_decides_whether_another_measurement_pays() {
         let mut dpa = Dpa::new(config, 2, 1000);
         let balanced = run(&mut dpa, |i, d| {
             let t_s = d as f64 / [100.0, 400.0][i];
-            Observation::measured(t_s, 3, 0.0).costing(runs * 3.0 * t_s + ends_s)
+            Observation::measured(t_s, 3, 0.0).with_cost(runs * 3.0 * t_s + ends_s)
         });
         (balanced.why, balanced.iterations)
     };
@@ -106,12 +106,12 @@ fn a_node_has_a_floor_if_one_of_its_devices_has() {
         0 => Observation::at_least(0.5 * d as f64),
         _ => Observation::measured(d as f64, 3, 0.0),
     });
-    assert!(hopeless.cut_off && hopeless.observation().is_floor);
+    assert!(hopeless.cut_off && hopeless.to_observation().is_floor);
     let fine = balance(|_, d| Observation::measured(d as f64, 3, 0.0));
     assert!(!fine.cut_off && fine.converged);
     // What could not be measured in balancing may be measured afterwards.
     let times = [Observation::measured(60.0, 3, 0.1); 2];
-    assert!(!hopeless.refined(&times).cut_off);
+    assert!(!hopeless.refine_times(&times).cut_off);
 }
 
 /// Seconds of a device whose speed halves from 25 to 49 units, and of one of constant speed.

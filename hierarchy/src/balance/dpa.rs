@@ -1,4 +1,27 @@
 //! The dynamic partitioning algorithm.
+//!
+//! # Deviations
+//!
+//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3; Clarke et al. 2012, step 6);
+//!   here it also ends when the next division was measured before, when iterations run out, or when a further
+//!   measurement cannot win back its cost beyond the noise, because [`Strategy::MultiCpm`] may cycle for
+//!   ever and in a short run measuring costs more than imbalance.
+//! * **result of balancing**: the thesis takes the last division (4.3); here it is the best one measured, because
+//!   convergence need not be monotone. The models judge it within two standard errors of the measured times,
+//!   because the luckiest sample would win otherwise. An early end takes the next division unmeasured if
+//!   nearby measurements back it.
+//! * **measuring again**: the thesis adds every measured time to the model (4.3); here a division is measured a
+//!   second time if a part's time contradicts the others of that part, as long as measuring has taken little
+//!   of the run, because one disturbed time would move work for the rest of the run.
+//! * **divisions that take too long**: the thesis measures every division to its end (4.3); here a part may
+//!   report a lower bound of its time, and the division is the result only if there is no other, because a
+//!   part that pages may take longer than the whole run.
+//! * **parts without units**: the thesis does not consider them (4.3); here a part whose share was rounded to
+//!   nothing is assumed to be as fast as its prior says relative to the measured parts, or else as fast as
+//!   their mean, because it would never be tried otherwise.
+//! * **balance with HPOPTA**: the thesis ends at equal times (4.3); here, with [`Partitioner::Hpopta`], balancing
+//!   ends when the models promise nothing better than the measured times, because that optimum need not be
+//!   balanced.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,36 +39,44 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// the parts' models and computes the next division from them: by the configured [`Partitioner`] with
 /// [`Strategy::Fpm`], by [`proportional()`] to the last measured speeds with the CPM strategies.
 ///
-/// Beyond the thesis:
-/// * it also ends when the next division was measured before (with [`Strategy::MultiCpm`] that is
-///   a cycle, which would go on for ever), when iterations run out, or when another one cannot pay
-///   for itself: `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`, where
-///   `runs` is how many kernel runs a repetition of the last measurement cost (more than 1 for a
-///   device whose updates belong together, or that has much to do before the first), and the noise is the standard error of the slowest part's time, four times that once measuring has
-///   taken a twentieth of the run, and nothing after a first division that was no more than a guess:
-///   what a division only seems to lose, another one cannot win back;
-/// * with [`Partitioner::Hpopta`], whose optimum need not be balanced, it ends when the models promise
-///   nothing better than what was measured, whatever the times' balance;
-/// * a division that took too long to be measured ([`Observation::at_least`]) is never the result as long
-///   as there is another; its floor enters the model of the part and moves work away from it;
-/// * a division is measured a second time before it is believed if a part's time contradicts the others of
-///   that part ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run;
-/// * it returns the best measured division, since convergence need not be monotone; or, when it
-///   ends early, the next one unmeasured, where the models promise that it is faster, by more than the
-///   standard error of the slowest part's time, and know its speeds well ([`PiecewiseFpm::supports`]). A measured time is one sample: within two standard
-///   errors of it the model, which has seen the other divisions too, has the last word. Otherwise the
-///   division with the luckiest sample would win;
-/// * a part that was never measured (because its share was rounded to nothing) is assumed to be as
-///   fast as its prior says relative to the measured parts, or else as fast as their mean, so that
-///   it is tried. While a part is idle, equal times of the others count as balanced only if
-///   the models promise nothing better.
+/// # End
+/// Balancing also ends
+/// * when the next division was measured before; with [`Strategy::MultiCpm`] that is a cycle;
+/// * when iterations run out;
+/// * when a further measurement cannot pay for itself:
+///   `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`. Here `runs` is the
+///   number of kernel runs that a repetition of the last measurement cost. It is above 1 for a device
+///   with updates that belong together, or with much work before the first update. The noise is the
+///   standard error of the slowest part's time. Once measuring has taken a twentieth of the run, it is
+///   four times that. After a first division that was only a guess it is 0.
+/// * with [`Partitioner::Hpopta`], whose optimum need not be balanced, when the models promise nothing
+///   better than the measured times, whatever their balance.
+///
+/// # Result
+/// The result is the best measured division, since convergence need not be monotone. If balancing ends
+/// early, it is the next division unmeasured, provided that the models promise a gain above the standard
+/// error of the slowest part's time, and know the speeds well ([`PiecewiseFpm::supports`]).
+///
+/// A measured time is one sample. Within two standard errors of it the model decides, which has seen the
+/// other divisions too. Otherwise the division with the luckiest sample would win.
+///
+/// A division that took too long to be measured ([`Observation::at_least`]) is never the result as long
+/// as there is another. Its floor enters the model of the part and moves work away from it.
+///
+/// # Doubtful and missing times
+/// A division is measured a second time if a part's time contradicts the others of that part
+/// ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run.
+///
+/// A part that was never measured, because its share was rounded to nothing, is assumed to be as fast as
+/// its prior says relative to the measured parts, or else as fast as their mean. So it is tried. While
+/// a part is idle, equal times of the others count as balanced only if the models promise nothing better.
 ///
 /// # Two uses
 /// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application starts
-/// with the result. In *dynamic load balancing* the application's own iterations answer: it runs the next
-/// one on the units requested and hands over its times, or runs it on the result once there is one. A
-/// balancing ends for good; when the application later finds its times apart, another one starts from
-/// what the devices show then ([`with_prior`](Self::with_prior)), as the example
+/// with the result. In *dynamic load balancing* the application's own iterations answer. It runs the next
+/// one on the units requested and hands over its times; once there is a result, it runs on that. A
+/// balancing ends for good. When the application later finds its times apart, it starts another one from
+/// the speeds of the devices at that time ([`with_prior`](Self::with_prior)), as the example
 /// `dynamic_load_balancing` does.
 ///
 /// # Example
@@ -58,10 +89,8 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 ///         BalanceStep::Done(balanced) => break balanced,
 ///         BalanceStep::Measure(units) => {
 ///             // The second device is four times as fast.
-///             let time =
-///                 |(&d, speed): (&u64, f64)| Observation::measured(d as f64 / speed, 3, 0.0);
-///             let times: Vec<_> = units.iter().zip([100.0, 400.0]).map(time).collect();
-///             dpa.observe(&units, &times)?;
+///             let times_s = [units[0] as f64 / 100.0, units[1] as f64 / 400.0];
+///             dpa.observe(&units, &times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)))?;
 ///         }
 ///     }
 /// };
@@ -81,49 +110,49 @@ pub struct Dpa {
     speeds: Vec<Option<f64>>,
     /// Relative speeds assumed of parts that were never measured; all positive.
     prior: Vec<f64>,
-    /// Whether the first division was more than a guess.
+    /// `true` if the first division was more than a guess.
     informed: bool,
-    /// Whether the division to measure next was measured before, and is in doubt.
+    /// `true` if the division to measure next was measured before, and is in doubt.
     again: bool,
     /// The division to measure next.
     wanted: Vec<u64>,
-    /// Every division asked for so far, which the measured ones may differ from by rounding.
+    /// Every division asked for so far. The measured ones may differ by rounding.
     asked: Vec<Vec<u64>>,
     history: Vec<MeasuredDivision>,
     result: Option<Balanced>,
 }
 
-/// The share of the run that measuring may take before it has to be sure of what it improves.
+/// The share of the run that measuring may take before gains must exceed the noise clearly.
 const MEASURING_SHARE: f64 = 0.05;
 
-/// Where a [`Dpa`] ended.
+/// The result of a [`Dpa`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Balanced {
     /// Units of each part.
     pub units: Vec<u64>,
-    /// Seconds of each part: measured, or predicted where the division was not measured, or 0 where
-    /// nothing is known.
+    /// Seconds of each part: measured, or predicted if the division was not measured, or 0 if nothing is
+    /// known.
     pub times_s: Vec<f64>,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
     /// Number of measured divisions.
     pub iterations: u32,
-    /// Whether the returned division was measured to be what was sought, a balanced one or, with
-    /// [`Partitioner::Hpopta`], as fast a one as the models promise (or there was no work).
+    /// `true` if the returned division was measured and found balanced, or if there was no work. With
+    /// [`Partitioner::Hpopta`] it is `true` if the division was as fast as the models promise.
     pub converged: bool,
-    /// Why balancing ended.
+    /// The reason why balancing ended.
     pub why: EndReason,
     /// Index in `history` of the returned division; `None` if it was not measured.
     pub measured: Option<usize>,
     /// Every measured division, in order.
     pub history: Vec<MeasuredDivision>,
     /// Relative speeds that a later balancing of the same parts may start from: each part's speed at
-    /// its units where it is known, and what was assumed elsewhere.
+    /// its units if that is known, and the assumed speed otherwise.
     pub prior: Vec<f64>,
 }
 
 impl Dpa {
-    /// A balancing of `total` units over `n` parts that starts with the even division.
+    /// Starts a balancing of `total` units over `n` parts with the even division.
     ///
     /// # Panics
     /// If `n` is 0.
@@ -151,8 +180,9 @@ impl Dpa {
         dpa
     }
 
-    /// Starts in proportion to `prior`, relative speeds of the parts, instead of evenly. A speed that
-    /// is not positive and finite is unknown, and replaced by the mean of the others.
+    /// Starts in proportion to `prior`, relative speeds of the parts, instead of evenly.
+    ///
+    /// A speed that is not positive and finite is unknown, and replaced by the mean of the others.
     ///
     /// # Panics
     /// If there is not one speed for each part.
@@ -163,13 +193,16 @@ impl Dpa {
             self.models.len(),
             "one prior speed for each part"
         );
-        let known = |speed: f64| speed.is_finite() && speed > 0.0;
-        let mean = mean(prior.iter().copied().filter(|&speed| known(speed))).unwrap_or(1.0);
+        let known: Vec<f64> = prior.iter().copied().filter(|&s| is_speed(s)).collect();
+        self.informed = known.len() == prior.len();
+        let mean = match known.len() {
+            0 => 1.0,
+            n => known.iter().sum::<f64>() / n as f64,
+        };
         self.prior = prior
             .iter()
-            .map(|&s| if known(s) { s } else { mean })
+            .map(|&s| if is_speed(s) { s } else { mean })
             .collect();
-        self.informed = prior.iter().all(|&speed| known(speed));
         self.wanted = apportion(self.total, &self.prior);
         if let Some(balanced) = &mut self.result {
             balanced.prior.clone_from(&self.prior);
@@ -177,7 +210,7 @@ impl Dpa {
         self
     }
 
-    /// Adds a point that was measured before, outside this balancing, to the model of `part`.
+    /// Adds a point that was measured outside this balancing to the model of `part`.
     ///
     /// # Errors
     /// [`BalanceError::InvalidTime`] for a point without a finite positive speed.
@@ -195,27 +228,27 @@ impl Dpa {
         Ok(())
     }
 
-    /// Seeds every part with a point of `d` units, or none if one is invalid. Parts whose times differ by no more than their
-    /// errors count as equally fast.
+    /// Seeds every part with a point of `d` units, or none if one is invalid. Parts with times that differ
+    /// by no more than their errors count as equally fast.
     pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
         let units = vec![d; self.models.len()];
         self.check_times(&units, times)?;
         self.add_points(&units, &merge_alike(times))
     }
 
-    /// Starts with the division that the seeded points suggest; without any, nothing changes.
+    /// Starts with the division that the seeded points suggest. Without points nothing changes.
     ///
     /// # Errors
     /// [`BalanceError::Partition`] if the models do not admit a division.
     pub fn start_from_points(&mut self) -> Result<(), BalanceError> {
         if self.speeds.iter().any(Option::is_some) {
-            self.wanted = self.next_partition()?.units;
+            self.wanted = self.compute_next()?.units;
             self.informed = true;
         }
         Ok(())
     }
 
-    /// What to measure next, units of each part, or the result. Asking twice changes nothing.
+    /// Returns the units of each part to measure next, or the result. Asking twice changes nothing.
     #[must_use]
     pub fn step(&self) -> BalanceStep<Vec<u64>, Balanced> {
         match &self.result {
@@ -224,12 +257,14 @@ impl Dpa {
         }
     }
 
-    /// Takes the times measured for `units`, which may differ from the units wanted (whole blocks)
-    /// but not in their sum. The time of a part without units is ignored.
+    /// Takes the times measured for `units`.
+    ///
+    /// The units may differ from those requested (whole blocks), but not in their sum. The time of a part
+    /// without units is ignored.
     ///
     /// # Errors
     /// [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
-    /// [`BalanceError::InvalidTime`]: nothing has changed, and the request stands.
+    /// [`BalanceError::InvalidTime`]; then nothing has changed, and the request stands.
     /// [`BalanceError::Partition`] if the models do not admit a division.
     pub fn observe(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
         if self.result.is_some() {
@@ -244,14 +279,14 @@ impl Dpa {
             });
         }
         self.add_points(units, times)?;
-        let times_s = busy(units, times, |time| time.t_s);
+        let times_s = map_busy(units, times, |time| time.t_s);
         let imbalance = imbalance(&times_s);
         self.history.push(MeasuredDivision {
             units: units.to_vec(),
             times_s,
-            errors_s: busy(units, times, Observation::standard_error_s),
-            measuring_s: measuring_s(times),
-            runs: runs_per_repetition(times),
+            errors_s: map_busy(units, times, Observation::standard_error_s),
+            measuring_s: longest_measuring_s(times),
+            runs: count_runs(times),
             cut_off: units
                 .iter()
                 .zip(times)
@@ -269,7 +304,7 @@ impl Dpa {
                 return Err(BalanceError::WrongLength { wanted, got });
             }
         }
-        busy_points(units, times).try_for_each(|(index, point)| {
+        list_points(units, times).try_for_each(|(index, point)| {
             point
                 .check()
                 .map_err(|source| BalanceError::InvalidTime { index, source })
@@ -277,7 +312,7 @@ impl Dpa {
     }
 
     fn add_points(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
-        busy_points(units, times).try_for_each(|(part, point)| self.seed(part, point))
+        list_points(units, times).try_for_each(|(part, point)| self.seed(part, point))
     }
 
     /// Ends, or sets the division to measure next.
@@ -290,7 +325,7 @@ impl Dpa {
             self.wanted.clone_from(&now.units);
             return Ok(());
         }
-        let next = self.next_partition()?;
+        let next = self.compute_next()?;
         let next_s = next.max_time_s();
         let why = if self.is_solution(now, next_s) {
             EndReason::Balanced
@@ -307,21 +342,27 @@ impl Dpa {
             self.wanted = next.units;
             return Ok(());
         };
+        self.end_early(why, next);
+        Ok(())
+    }
+
+    /// Ends with the next division if that is promising enough unmeasured, else with the best measured one.
+    fn end_early(&mut self, why: EndReason, next: Partition) {
         let early = matches!(why, EndReason::NotWorthIt | EndReason::IterationLimit);
         let best_s = self.best_s(1.0);
         let trusted = best_s.is_infinite() || self.is_supported(&next.units);
-        if early && next_s < best_s && trusted {
+        if early && next.max_time_s() < best_s && trusted {
             self.end_unmeasured(why, next.units, next.times_s);
         } else {
             self.end(why);
         }
-        Ok(())
     }
 
-    /// Whether a measured division is what is sought, if the models promise `next_s` of the next one.
+    /// Returns `true` if a measured division is a solution, given that the models promise `next_s` for the
+    /// next one.
     ///
-    /// Equal times are, unless a part is idle that might have helped. Where the optimum need not be
-    /// balanced, nothing better promised is what counts, and the times may differ.
+    /// Equal times are a solution, unless an idle part might have helped. If the optimum need not be
+    /// balanced, a division is a solution when the models promise nothing better.
     fn is_solution(&self, now: &MeasuredDivision, next_s: f64) -> bool {
         let epsilon = self.config.epsilon;
         let balanced = now.imbalance <= epsilon;
@@ -333,41 +374,37 @@ impl Dpa {
             }
     }
 
-    /// Whether the division sought is the one of equal times, and not one that may be faster.
+    /// Returns `true` if a division of equal times is sought, `false` if one that may be faster.
     fn seeks_balance(&self) -> bool {
         self.config.strategy != Strategy::Fpm || self.config.partitioner != Partitioner::Hpopta
     }
 
-    /// Whether a division is worth measuring once more: a time contradicts what its part's other times
-    /// allow, and was measured once.
+    /// Returns `true` if a division is worth measuring a second time: it was measured once, and one of its
+    /// times contradicts the part's other times.
     fn is_doubtful(&self, now: &MeasuredDivision) -> bool {
-        let once = self
-            .history
-            .iter()
-            .filter(|it| it.units == now.units)
-            .count()
-            == 1;
+        let same = self.history.iter().filter(|it| it.units == now.units);
+        let once = same.count() == 1;
         let affordable = self.history.len() < self.config.max_iterations as usize
             && (self.config.steps == 0 || self.is_cheap_so_far());
-        let flagged = |(model, &d): (&PiecewiseFpm, &u64)| {
-            d > 0 && model.flags().iter().any(|flag| flag.d == d)
-        };
+        let mut parts = self.models.iter().zip(&now.units).filter(|(_, d)| **d > 0);
         let fpm = self.config.strategy == Strategy::Fpm;
-        fpm && once && affordable && self.models.iter().zip(&now.units).any(flagged)
+        fpm && once
+            && affordable
+            && parts.any(|(model, &d)| model.flags().iter().any(|flag| flag.d == d))
     }
 
-    /// Whether measuring has taken less than its share of the run.
+    /// Returns `true` if measuring has taken at most its share of the run.
     fn is_cheap_so_far(&self) -> bool {
         let spent_s: f64 = self.history.iter().map(|it| it.measuring_s).sum();
         spent_s <= MEASURING_SHARE * self.config.steps as f64 * self.best_s(0.0)
     }
 
-    /// Whether the division wanted is one to be measured again.
+    /// Returns `true` if the division wanted is to be measured again.
     pub(super) fn is_again(&self) -> bool {
         self.again
     }
 
-    /// Seconds of the best measured division, less `noise` standard errors of its slowest part.
+    /// Returns the seconds of the best measured division, less `noise` standard errors of its slowest part.
     fn best_s(&self, noise: f64) -> f64 {
         self.history
             .iter()
@@ -375,15 +412,16 @@ impl Dpa {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Seconds that a measured division really takes, as far as is known: of each part what its model
-    /// says, as long as that is within two standard errors of what was measured; infinity where
-    /// measuring was given up.
+    /// Estimates the seconds that a measured division really takes.
+    ///
+    /// A part's time is that of its model, clamped to two standard errors around the measured one. The
+    /// estimate is infinite if measuring was given up.
     fn estimate_s(&self, iteration: &MeasuredDivision) -> f64 {
         if iteration.cut_off {
             return f64::INFINITY;
         }
         let measured = iteration.times_s.iter().zip(&iteration.errors_s);
-        self.predicted_times(&iteration.units)
+        self.predict_times_s(&iteration.units)
             .iter()
             .zip(measured)
             .map(|(&model_s, (&t_s, &error_s))| match self.config.strategy {
@@ -393,14 +431,15 @@ impl Dpa {
             .fold(0.0, f64::max)
     }
 
-    /// Whether the models know the speeds of this division well enough to trust it unmeasured.
+    /// Returns `true` if the models know the speeds of this division well enough to trust it unmeasured.
     fn is_supported(&self, units: &[u64]) -> bool {
-        let known = |(model, &d): (&PiecewiseFpm, &u64)| d == 0 || model.supports(d as f64);
-        self.config.strategy == Strategy::Fpm && self.models.iter().zip(units).all(known)
+        let mut parts = self.models.iter().zip(units);
+        self.config.strategy == Strategy::Fpm
+            && parts.all(|(model, &d)| d == 0 || model.supports(d as f64))
     }
 
-    /// How many standard errors of a loss count as noise: none after a first division that was no
-    /// more than a guess; about a confidence interval once measuring has had its share of the run.
+    /// Returns the number of standard errors of a loss that count as noise: none after a first division
+    /// that was only a guess, about a confidence interval once measuring has had its share of the run.
     fn noise_factor(&self) -> f64 {
         match self.history.len() {
             0 | 1 if !self.informed => 0.0,
@@ -409,7 +448,7 @@ impl Dpa {
         }
     }
 
-    /// Whether measuring a division predicted to take `next_s` can save more than it costs.
+    /// Returns `true` if measuring a division predicted to take `next_s` can save more than it costs.
     fn pays_off(&self, next_s: f64) -> bool {
         let best_s = self.best_s(self.noise_factor());
         let saving_s = self.config.steps as f64 * (best_s - next_s);
@@ -417,38 +456,38 @@ impl Dpa {
         self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * runs * next_s
     }
 
-    fn next_partition(&self) -> Result<Partition, BalanceError> {
+    fn compute_next(&self) -> Result<Partition, BalanceError> {
         if self.config.strategy != Strategy::Fpm {
-            return Ok(proportional(&self.speeds_or_assumed(), self.total)?);
+            return Ok(proportional(&self.assume_speeds(), self.total)?);
         }
-        let functions = self.functions();
-        let functions: Vec<&dyn SpeedModel> = functions.iter().map(AsRef::as_ref).collect();
+        let owned = self.make_functions();
+        let functions: Vec<&dyn SpeedModel> = owned.iter().map(AsRef::as_ref).collect();
         Ok(self.config.partitioner.divide(&functions, self.total)?)
     }
 
-    /// Each part's speed as a function: the fit of its points, or without any the speed that is assumed.
+    /// Makes each part's speed a function: the fit of its points, or the assumed speed without points.
+    fn make_functions(&self) -> Vec<Box<dyn SpeedModel + '_>> {
+        let parts = self.models.iter().zip(self.assume_speeds());
+        parts
+            .map(|(fpm, speed)| self.make_function(fpm, speed))
+            .collect()
+    }
+
     #[allow(
         clippy::expect_used,
         reason = "the invariant is explained where it is used"
     )]
-    fn functions(&self) -> Vec<Box<dyn SpeedModel + '_>> {
-        let function = |(fpm, speed): (_, f64)| -> Box<dyn SpeedModel + '_> {
-            let fpm: &PiecewiseFpm = fpm;
-            match self.config.fit {
-                _ if self.config.strategy != Strategy::Fpm || fpm.is_empty() => {
-                    Box::new(Cpm { speed })
-                }
-                Fit::PiecewiseSpeed => Box::new(fpm),
-                // The points were checked when they were added, and there are some.
-                fit => fit.model(fpm.points()).expect("valid points have a model"),
-            }
-        };
-        let speeds = self.speeds_or_assumed();
-        self.models.iter().zip(speeds).map(function).collect()
+    fn make_function<'a>(&'a self, fpm: &'a PiecewiseFpm, speed: f64) -> Box<dyn SpeedModel + 'a> {
+        match self.config.fit {
+            _ if self.config.strategy != Strategy::Fpm || fpm.is_empty() => Box::new(Cpm { speed }),
+            Fit::PiecewiseSpeed => Box::new(fpm),
+            // The points were checked when they were added, and there are some.
+            fit => fit.model(fpm.points()).expect("valid points have a model"),
+        }
     }
 
-    /// Each part's last measured speed; of a part without one, its prior in the same measure.
-    fn speeds_or_assumed(&self) -> Vec<f64> {
+    /// Returns each part's last measured speed, or its prior in the same unit if it has none.
+    fn assume_speeds(&self) -> Vec<f64> {
         let (mut speed, mut prior) = (0.0, 0.0);
         for (measured, p) in self.speeds.iter().zip(&self.prior) {
             if let Some(s) = measured {
@@ -464,16 +503,16 @@ impl Dpa {
             .collect()
     }
 
-    /// Seconds that `units` take by what is known of the parts.
-    pub(super) fn predicted_times(&self, units: &[u64]) -> Vec<f64> {
-        self.functions()
+    /// Predicts the seconds that `units` take by the parts' functions.
+    pub(super) fn predict_times_s(&self, units: &[u64]) -> Vec<f64> {
+        self.make_functions()
             .iter()
             .zip(units)
             .map(|(function, &d)| function.time_s(d as f64))
             .collect()
     }
 
-    /// Whether these units were asked for or measured before.
+    /// Returns `true` if these units were asked for or measured before.
     pub(super) fn is_known(&self, units: &[u64]) -> bool {
         self.asked.iter().any(|asked| asked == units)
             || self
@@ -484,8 +523,8 @@ impl Dpa {
 
     /// Ends with the best measured division.
     ///
-    /// That is the one whose last part finishes first; but a balanced one is not given up for one
-    /// that is faster by no more than the tolerance.
+    /// Its last part finishes first. But a balanced division stays if the fastest gains no more than the
+    /// tolerance.
     pub(super) fn end(&mut self, why: EndReason) {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;
@@ -533,8 +572,9 @@ impl Dpa {
         });
     }
 
+    /// Returns each part's speed at these units.
     fn prior_at(&self, units: &[u64]) -> Vec<f64> {
-        self.functions()
+        self.make_functions()
             .iter()
             .zip(units)
             .map(|(function, &d)| function.speed(d as f64))
@@ -542,50 +582,46 @@ impl Dpa {
     }
 }
 
-/// The parts that have units, each with the point it measured.
-fn busy_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (usize, Point)> {
-    let point = |(part, (&d, time)): (usize, (&u64, &Observation))| {
-        (
-            part,
-            Point {
+/// Lists the parts that have units, each with the point it measured.
+fn list_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (usize, Point)> {
+    let parts = units.iter().zip(times).enumerate();
+    parts
+        .filter(|(_, (d, _))| **d > 0)
+        .map(|(part, (&d, time))| {
+            let point = Point {
                 d,
                 t_s: time.t_s,
-                // A time of unknown repetitions is one; none is what makes a floor.
+                // An unknown number of repetitions counts as one, because 0 makes a floor.
                 reps: if time.is_floor { 0 } else { time.reps.max(1) },
                 ci_s: time.ci_s,
-            },
-        )
-    };
-    units
-        .iter()
-        .zip(times)
-        .enumerate()
-        .filter(|(_, (d, _))| **d > 0)
-        .map(point)
+            };
+            (part, point)
+        })
 }
 
-/// A number of each part that has units, 0 of the others.
-fn busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) -> Vec<f64> {
-    let number = |(&d, time): (&u64, &Observation)| if d == 0 { 0.0 } else { of(time) };
-    units.iter().zip(times).map(number).collect()
+/// Returns a number of each part that has units, 0 for the others.
+fn map_busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) -> Vec<f64> {
+    let parts = units.iter().zip(times);
+    parts
+        .map(|(&d, time)| if d == 0 { 0.0 } else { of(time) })
+        .collect()
 }
 
-/// Seconds that measuring together took: of the part that took longest.
-fn measuring_s(times: &[Observation]) -> f64 {
-    let times = times.iter().map(Observation::measuring_s);
-    times.fold(0.0, f64::max)
+/// Returns the seconds that measuring together took: those of the part that took longest.
+fn longest_measuring_s(times: &[Observation]) -> f64 {
+    let seconds = times.iter().map(Observation::measuring_s);
+    seconds.fold(0.0, f64::max)
 }
 
-/// Kernel runs, of the part that took longest, that a repetition cost.
-fn runs_per_repetition(times: &[Observation]) -> f64 {
+/// Returns the kernel runs that a repetition cost, of the part that took longest.
+fn count_runs(times: &[Observation]) -> f64 {
     let repetitions_s = times.iter().map(Observation::repetitions_s);
     match repetitions_s.fold(0.0, f64::max) {
-        t_s if t_s > 0.0 => measuring_s(times) / t_s,
+        t_s if t_s > 0.0 => longest_measuring_s(times) / t_s,
         _ => 1.0,
     }
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
-    (n > 0.0).then_some(sum / n)
+fn is_speed(speed: f64) -> bool {
+    speed.is_finite() && speed > 0.0
 }

@@ -1,4 +1,18 @@
 //! The inter-device partitioning algorithm.
+//!
+//! # Deviations
+//!
+//! * **first points of IDPA**: the paper measures one column on each device (step 1); here each device measures
+//!   a sixteenth of an even share, because one block fits a first-level cache and its speed says little
+//!   about the speeds to come.
+//! * **first distribution of IDPA**: the paper starts evenly (step 2); here [`Strategy::Fpm`] starts with the
+//!   division that GPA makes of the first points, unless the configuration says [`BalanceStart::Even`],
+//!   because between unlike devices the even division is the most expensive measurement.
+//! * **IDPA, later calls**: the paper starts every call from the beginning; here a call with a *prior* has no
+//!   first points and starts from the devices' relative speeds in the last sub-matrix, because these change
+//!   little between the iterations of INPA.
+//! * **single devices**: the paper balances any number of devices; here a single one is measured once, because
+//!   there is nothing to divide.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,12 +34,10 @@ use super::{
 /// 5. The GPA computes the next division from the models.
 /// 6. Back to 3.
 ///
-/// Deviations from the paper: those of [`Inpa`](super::Inpa), and
-/// * with a *prior*, relative speeds from an earlier call for another sub-matrix of the same node,
-///   there are no first points, and the first division is in proportion to it. INPA calls IDPA once in
-///   each of its iterations, and the devices' relation changes little between them.
-/// * the few columns are a sixteenth of an even share, where the paper measures one column;
-/// * a single device is measured once and that is all.
+/// A *prior*, the relative speeds from an earlier call for another sub-matrix of the same node, replaces
+/// steps 1 and 2: the first division is in proportion to it.
+///
+/// It ends in more cases, and with the best slices measured; see [`Dpa`].
 ///
 /// # Example
 /// ```
@@ -37,8 +49,8 @@ use super::{
 ///         BalanceStep::Done(balance) => break balance,
 ///         BalanceStep::Measure(columns) => {
 ///             // A few cores, and a GPU that is seven times as fast.
-///             let time = |(&d, speed): (&u64, f64)| Observation::measured(d as f64 / speed, 3, 0.0);
-///             idpa.observe(&columns.iter().zip([100.0, 700.0]).map(time).collect::<Vec<_>>())?;
+///             let times_s = [columns[0] as f64 / 100.0, columns[1] as f64 / 700.0];
+///             idpa.observe(&times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)))?;
 ///         }
 ///     }
 /// };
@@ -55,37 +67,35 @@ pub struct Idpa {
     dpa: Dpa,
     /// The times of each iteration of `dpa`.
     observations: Vec<Vec<Observation>>,
-    /// Columns of each device in step 1, if that is still to come.
+    /// Columns of each device in step 1, if step 1 is still to come.
     first_points: Option<u64>,
 }
 
-/// Where an [`Idpa`] ended.
+/// The result of an [`Idpa`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceBalance {
     /// Columns of each device.
     pub slices: Vec<u64>,
-    /// Time of each device with its slice: measured, or predicted where the slices were not measured
-    /// (with the repetitions and the interval of the last measurement), or all 0 where nothing is
-    /// known.
+    /// Time of each device with its slice. It is predicted if the slices were not measured, with the
+    /// repetitions and the interval of the last measurement. All times are 0 if nothing is known.
     pub times: Vec<Observation>,
-    /// Seconds of the device that finishes last, which is the node's time.
+    /// The node's time in seconds: that of the device that finishes last.
     pub time_s: f64,
     /// That device's half-width of the confidence interval in seconds.
     pub ci_s: f64,
     /// That device's repetitions.
     pub reps: u32,
-    /// Whether measuring a device was given up: `time_s` is the least that the node takes.
-    #[serde(default)]
+    /// `true` if measuring a device was given up, so that `time_s` is a lower bound.
     pub cut_off: bool,
     /// The [`imbalance`] of the times.
     pub imbalance: f64,
     /// Number of measured divisions.
     pub iterations: u32,
-    /// Whether the search ended with slices that it had measured to be balanced (or there was no work).
+    /// `true` if the returned slices were measured to be balanced, or if there was no work.
     pub converged: bool,
-    /// Whether these slices were measured.
+    /// `true` if these slices were measured.
     pub measured: bool,
-    /// Why balancing ended.
+    /// The reason why balancing ended.
     pub why: EndReason,
     /// Every measured division, in order.
     pub history: Vec<MeasuredDivision>,
@@ -94,13 +104,14 @@ pub struct DeviceBalance {
 }
 
 impl DeviceBalance {
-    /// The same slices, measured once more: the times of both measurements together (those of this one, if
-    /// the slices were not measured before), and the speeds that follow from them.
+    /// Merges a second measurement of the same slices into the times, and updates the speeds.
+    ///
+    /// If the slices were not measured before, the new times replace the predicted ones.
     ///
     /// # Panics
     /// If there is not one time for each device.
     #[must_use]
-    pub fn refined(self, times: &[Observation]) -> Self {
+    pub fn refine_times(self, times: &[Observation]) -> Self {
         assert_eq!(times.len(), self.slices.len(), "one time for each device");
         let measured = self.measured || times.iter().any(|time| time.reps > 0);
         let times: Vec<Observation> = self
@@ -119,7 +130,7 @@ impl DeviceBalance {
                 *speed = columns as f64 / time.t_s;
             }
         }
-        let last = slowest(&times);
+        let last = find_slowest(&times);
         let times_s: Vec<f64> = times.iter().map(|time| time.t_s).collect();
         Self {
             time_s: last.t_s,
@@ -134,22 +145,24 @@ impl DeviceBalance {
         }
     }
 
-    /// The node's time as INPA wants it: that of the device that finishes last.
+    /// Returns the node's time as an observation for INPA: that of the device that finishes last.
     #[must_use]
-    pub fn observation(&self) -> Observation {
+    pub fn to_observation(&self) -> Observation {
         Observation {
             t_s: self.time_s,
             reps: self.reps,
             ci_s: self.ci_s,
             is_floor: self.cut_off,
-            cost_s: slowest(&self.times).cost_s,
+            cost_s: find_slowest(&self.times).cost_s,
         }
     }
 }
 
 impl Idpa {
-    /// A balancing of `columns` matrix columns over `n_devices` devices. `prior`: relative speeds of
-    /// the devices, [`DeviceBalance::prior`] of an earlier call; a speed of 0 is unknown.
+    /// Starts a balancing of `columns` matrix columns over `n_devices` devices.
+    ///
+    /// `prior` holds relative speeds of the devices, [`DeviceBalance::prior`] of an earlier call; a speed
+    /// of 0 is unknown.
     ///
     /// # Panics
     /// If `n_devices` is 0, or `prior` does not hold one speed for each device.
@@ -181,7 +194,8 @@ impl Idpa {
         }
     }
 
-    /// The columns that each device shall measure next, or the result. Asking twice changes nothing.
+    /// Returns the columns that each device shall measure next, or the result. Asking twice changes
+    /// nothing.
     #[must_use]
     pub fn step(&self) -> BalanceStep<Vec<u64>, DeviceBalance> {
         if let Some(few) = self.first_points {
@@ -189,11 +203,11 @@ impl Idpa {
         }
         match self.dpa.step() {
             BalanceStep::Measure(columns) => BalanceStep::Measure(columns),
-            BalanceStep::Done(balanced) => BalanceStep::Done(self.result(balanced)),
+            BalanceStep::Done(balanced) => BalanceStep::Done(self.make_result(balanced)),
         }
     }
 
-    /// Takes one time for each device, of what [`step`](Self::step) asked for.
+    /// Takes one time for each device, for the columns that [`step`](Self::step) returned.
     ///
     /// # Errors
     /// As [`Dpa::observe`].
@@ -210,28 +224,25 @@ impl Idpa {
             return Err(BalanceError::NotMeasuring);
         };
         self.dpa.observe(&columns, times)?;
-        let busy = |(&d, &time): (&u64, &Observation)| {
-            if d == 0 { Observation::default() } else { time }
-        };
-        self.observations
-            .push(columns.iter().zip(times).map(busy).collect());
+        let devices = columns.iter().zip(times);
+        let busy = devices.map(|(&d, &time)| if d == 0 { Observation::default() } else { time });
+        self.observations.push(busy.collect());
         Ok(())
     }
 
-    fn result(&self, balanced: Balanced) -> DeviceBalance {
+    fn make_result(&self, balanced: Balanced) -> DeviceBalance {
         let times: Vec<Observation> = match balanced.measured {
             Some(iteration) => self.observations[iteration].clone(),
             None => {
-                // A prediction is no surer than the measurements that it comes from.
-                let last = self.observations.last();
-                let predicted = |(device, &t_s): (usize, &f64)| {
-                    let measured = last.map(|times| times[device]).unwrap_or_default();
-                    measured.taking(t_s)
-                };
-                balanced.times_s.iter().enumerate().map(predicted).collect()
+                // A prediction is no more certain than the measurements behind it.
+                let none = vec![Observation::default(); self.n_devices];
+                let last = self.observations.last().unwrap_or(&none).iter();
+                last.zip(&balanced.times_s)
+                    .map(|(measured, &t_s)| measured.scale_to(t_s))
+                    .collect()
             }
         };
-        let last = slowest(&times);
+        let last = find_slowest(&times);
         DeviceBalance {
             slices: balanced.units,
             times,
@@ -250,8 +261,9 @@ impl Idpa {
     }
 }
 
-/// The time of the device that finishes last; a floor if that of any device is one, for then another may.
-fn slowest(times: &[Observation]) -> Observation {
+/// Returns the time of the device that finishes last. It is a floor if the time of any device is one,
+/// because that device may finish later.
+fn find_slowest(times: &[Observation]) -> Observation {
     let last = times.iter().copied().max_by(|a, b| a.t_s.total_cmp(&b.t_s));
     Observation {
         is_floor: times.iter().any(|time| time.is_floor),

@@ -244,7 +244,7 @@ impl Inpa {
                 let times_s = if unknown {
                     balanced.times_s
                 } else {
-                    self.dpa.predicted_times(&layout.areas())
+                    self.dpa.predict_times_s(&layout.areas())
                 };
                 (layout, times_s)
             }

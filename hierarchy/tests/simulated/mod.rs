@@ -115,7 +115,7 @@ impl Node {
                     idpa.observe(&times)?;
                 }
                 BalanceStep::Done(balance) => {
-                    let observed = balance.observation();
+                    let observed = balance.to_observation();
                     if columns > 0 {
                         self.prior = Some(balance.prior);
                         self.found.push((extent, balance.slices));

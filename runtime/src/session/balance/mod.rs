@@ -183,7 +183,7 @@ impl<T: Element> Balancer<'_, T> {
                 HeadOrder::Measure(extents) => {
                     let extent = mine.map_or_else(Extent::default, |index| extents[index]);
                     let update = self.node_time(extent, &mut memory)?;
-                    let mine = update.with_known(self.messages_s(rank, extent, nodes.len()));
+                    let mine = update.plus_known(self.messages_s(rank, extent, nodes.len()));
                     let all = self.comm.gather(&mine)?;
                     let times: Vec<_> = nodes.iter().map(|&node| all[node]).collect();
                     agree(self.comm, partition(head.as_mut(), &times))?;

@@ -21,7 +21,7 @@ fn observation(measurement: &Measurement) -> Observation {
         Observation::at_least(measurement.t_s)
     } else {
         Observation::measured(measurement.t_s, measurement.reps, measurement.ci_s)
-            .costing(measurement.cost_s)
+            .with_cost(measurement.cost_s)
     }
 }
 
@@ -163,7 +163,7 @@ impl<T: Element> Balancer<'_, T> {
         // A node without work, or one that failed, takes part too.
         while rounds.another(false) {}
         let balance = agree(self.comm, outcome)?;
-        let observed = balance.observation();
+        let observed = balance.to_observation();
         if cols > 0 && rows > 0 {
             memory.prior = Some(balance.prior.clone());
             memory.found.insert((extent.rows, extent.cols), balance);
@@ -191,7 +191,7 @@ impl<T: Element> Balancer<'_, T> {
         }
         let mut in_step = |_needed| rounds.another(false);
         let times = self.measure(update, &balance.slices, &mut in_step)?;
-        Ok(balance.refined(&times))
+        Ok(balance.refine_times(&times))
     }
 
     fn balance_devices(

@@ -1,0 +1,140 @@
+//! Strategies, and the conditions that end a balancing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::BalanceError;
+use crate::layout::Method;
+use crate::model::Fit;
+use crate::partition::Partitioner;
+
+/// A way to seek the balance.
+///
+/// # References
+/// Clarke et al. 2012, section 4, compares these four.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// The same amount for every part; nothing is measured.
+    Homogeneous,
+    /// One measurement of an even division, then in proportion to the speeds it showed.
+    SingleCpm,
+    /// In proportion to the speeds that the last division showed, again and again.
+    MultiCpm,
+    /// By functional performance models that every measurement adds a point to.
+    #[default]
+    Fpm,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Self; 4] = [
+        Self::Homogeneous,
+        Self::SingleCpm,
+        Self::MultiCpm,
+        Self::Fpm,
+    ];
+
+    /// Returns the name in text: `homogeneous`, `single-cpm`, `multi-cpm` or `fpm`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Homogeneous => "homogeneous",
+            Self::SingleCpm => "single-cpm",
+            Self::MultiCpm => "multi-cpm",
+            Self::Fpm => "fpm",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = BalanceError;
+
+    fn from_str(text: &str) -> Result<Self, BalanceError> {
+        Self::ALL
+            .into_iter()
+            .find(|strategy| strategy.name() == text)
+            .ok_or_else(|| BalanceError::UnknownStrategy {
+                name: text.to_owned(),
+            })
+    }
+}
+
+/// The division that [`Strategy::Fpm`] measures first, after each part's first small point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BalanceStart {
+    /// The even one, as in the papers.
+    Even,
+    /// The division that the first points suggest. Between unlike parts the even division is the most
+    /// expensive measurement: the slowest part works on as much as the fastest.
+    #[default]
+    FirstPoints,
+}
+
+/// The settings of a balancing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BalanceConfig {
+    /// The way to seek the balance.
+    pub strategy: Strategy,
+    /// The [`imbalance`](super::imbalance) that counts as balanced.
+    pub epsilon: f64,
+    /// Divisions measured at most, not counting the first small points; at least one is.
+    pub max_iterations: u32,
+    /// Runs of the measured kernel afterwards; 0 if unknown. If known, balancing ends as soon as
+    /// a further measurement would cost more than it can save.
+    pub steps: u64,
+    /// Least number of repetitions in one measurement. Each is one kernel run, or several if the
+    /// [cost](super::Observation::cost_s) of earlier measurements says so.
+    pub reps: u32,
+    /// The first measurement of [`Strategy::Fpm`].
+    pub start: BalanceStart,
+    /// The model that [`Strategy::Fpm`] makes of each part's points.
+    pub fit: Fit,
+    /// The partitioner that [`Strategy::Fpm`] divides with.
+    pub partitioner: Partitioner,
+    /// The layout that [`Inpa`](super::Inpa) makes of areas.
+    pub layout: Method,
+}
+
+impl Default for BalanceConfig {
+    /// FPM to 5 % in at most 10 iterations, 3 repetitions a measurement, the number of steps unknown;
+    /// piecewise linear speeds, GPA and BR, as in the papers.
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::Fpm,
+            epsilon: 0.05,
+            max_iterations: 10,
+            steps: 0,
+            reps: 3,
+            start: BalanceStart::FirstPoints,
+            fit: Fit::default(),
+            partitioner: Partitioner::default(),
+            layout: Method::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strategies_have_one_name_in_text_and_in_json() {
+        for strategy in Strategy::ALL {
+            assert_eq!(strategy.to_string().parse(), Ok(strategy));
+            let json = serde_json::to_string(&strategy).expect("serialises");
+            assert_eq!(json, format!("\"{strategy}\""));
+        }
+        assert!("cpm".parse::<Strategy>().is_err());
+    }
+}
