@@ -29,3 +29,8 @@ pub mod session;
 pub mod verify;
 
 pub use error::{Error, ErrorClass};
+
+/// The program in the project's README, as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

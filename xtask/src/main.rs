@@ -24,6 +24,8 @@ mod bundle;
 mod check;
 mod cluster;
 mod demo;
+#[cfg(test)]
+mod documented;
 mod fuzz;
 mod install;
 mod machine;

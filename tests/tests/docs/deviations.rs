@@ -1,0 +1,124 @@
+//! Deviations from the papers, as the sections `# Deviations` of the sources list them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::pages::root;
+
+/// One bullet of a section.
+struct Deviation {
+    file: PathBuf,
+    what: String,
+    text: String,
+}
+
+/// Returns the table of all deviations, in the order of the files.
+pub fn table() -> String {
+    let mut table =
+        "| where | what | the paper, and why it is otherwise here |\n|---|---|---|\n".to_owned();
+    for file in sources() {
+        for Deviation { file, what, text } in deviations(&file) {
+            let shown = file.display();
+            table += &format!("| [{shown}](../{shown}) | {what} | {text} |\n");
+        }
+    }
+    table
+}
+
+/// Returns the sources of the crates that hold algorithms, relative to the repository.
+fn sources() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in ["hierarchy/src", "devices/src", "runtime/src", "apps/src"] {
+        collect(&root().join(folder), &mut files);
+    }
+    let root = root();
+    let mut files: Vec<PathBuf> = files
+        .iter()
+        .map(|file| file.strip_prefix(&root).expect("in the root").to_owned())
+        .collect();
+    files.sort();
+    files
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Reads the sections of one file.
+fn deviations(file: &Path) -> Vec<Deviation> {
+    let text = fs::read_to_string(root().join(file)).expect("a source");
+    let mut found: Vec<Deviation> = Vec::new();
+    let mut is_section = false;
+    for line in text.lines() {
+        let doc = line.trim_start();
+        let doc = doc.strip_prefix("//!").or_else(|| doc.strip_prefix("///"));
+        let Some(doc) = doc else {
+            is_section = false;
+            continue;
+        };
+        let doc = doc.trim();
+        if doc.starts_with("# ") {
+            is_section = doc == "# Deviations";
+        } else if let Some(bullet) = doc.strip_prefix("* **").filter(|_| is_section) {
+            found.push(Deviation::read(file, bullet));
+        } else if is_section && !doc.is_empty() {
+            let last = found.last_mut();
+            let last = last.unwrap_or_else(|| panic!("{}: no bullet: {doc}", file.display()));
+            last.text += &format!(" {doc}");
+        }
+    }
+    found.iter_mut().for_each(Deviation::tidy);
+    found
+}
+
+impl Deviation {
+    /// Reads `what**: text`.
+    fn read(file: &Path, bullet: &str) -> Self {
+        let (what, text) = bullet
+            .split_once("**")
+            .unwrap_or_else(|| panic!("{}: {bullet}", file.display()));
+        Self {
+            file: file.to_owned(),
+            what: what.trim_end_matches(':').to_owned(),
+            text: text.trim_start_matches(':').trim().to_owned(),
+        }
+    }
+
+    /// Takes the links of rustdoc out: a page cannot follow them. A bar would end a cell.
+    fn tidy(&mut self) {
+        for text in [&mut self.what, &mut self.text] {
+            *text = without_links(text).replace('|', "\\|");
+        }
+    }
+}
+
+/// Replaces `[text](target)` and `[text]` of rustdoc by the text.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("[`") {
+        plain += before;
+        let (name, after) = after.split_once("`]").unwrap_or((after, ""));
+        plain += &format!("`{name}`");
+        rest = match after.strip_prefix('(') {
+            Some(target) => target.split_once(')').map_or("", |(_, after)| after),
+            None => after,
+        };
+    }
+    plain + rest
+}
+
+#[test]
+fn links_of_rustdoc_become_their_text() {
+    assert_eq!(
+        without_links("a [`Plan`](super::Plan) and [`Cpm`], at [0, 1]"),
+        "a `Plan` and `Cpm`, at [0, 1]"
+    );
+}

@@ -1,0 +1,105 @@
+//! Parts of the pages that are made from something else: between `<!-- NAME -->` and `<!-- /NAME -->`.
+
+use std::fs;
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, libraries, run};
+use serde_json::Value;
+
+use crate::outputs::SCHEMAS;
+use crate::pages::{read, root};
+use crate::{deviations, results, schema};
+
+#[test]
+fn results_are_those_of_the_campaigns() {
+    check("README.md", "results summary", &results::summary());
+    check(
+        "bench/README.md",
+        "results campaigns",
+        &results::campaigns(),
+    );
+}
+
+#[test]
+fn deviations_are_those_of_the_sources() {
+    check("docs/deviations.md", "deviations", &deviations::table());
+}
+
+#[test]
+fn fields_are_those_of_the_schemas() {
+    for name in SCHEMAS {
+        let section = format!("fields {name}");
+        check(
+            "docs/formats.md",
+            &section,
+            &schema::table(&schema::load(name)),
+        );
+    }
+}
+
+#[test]
+fn the_reference_has_every_command_and_option() {
+    let mut commands = vec![String::new()];
+    while let Some(command) = commands.pop() {
+        let help = help(&command);
+        let name = format!("isochron {command}");
+        let section = format!("help {}", name.trim());
+        check(
+            "docs/command.md",
+            &section,
+            &format!("```text\n{help}```\n"),
+        );
+        for subcommand in subcommands(&help) {
+            commands.push(format!("{command} {subcommand}").trim().to_owned());
+        }
+    }
+}
+
+/// Returns what `isochron COMMAND --help` prints.
+fn help(command: &str) -> String {
+    let [mpi, _] = libraries();
+    let mut program = Command::new(&mpi.isochron);
+    program.args(command.split_whitespace()).arg("--help");
+    program.env_remove("COLUMNS");
+    let text = run(program, HANGS).success();
+    let lines = text.lines().map(|line| line.trim_end().to_owned() + "\n");
+    lines.collect()
+}
+
+/// Returns the commands that a help text lists, without `help`.
+fn subcommands(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:");
+    let lines = lines.skip(1).take_while(|line| !line.is_empty());
+    lines
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect()
+}
+
+/// Compares a section of a page with what it is made from, or writes it.
+fn check(page: &str, section: &str, wanted: &str) {
+    let text = read(page);
+    let (open, close) = (
+        format!("<!-- {section} -->\n"),
+        format!("<!-- /{section} -->"),
+    );
+    let parts = text.split_once(&open).and_then(|(before, rest)| {
+        let (found, after) = rest.split_once(&close)?;
+        Some((before, found, after))
+    });
+    let (before, found, after) = parts.unwrap_or_else(|| panic!("{page} has no {open}"));
+    if std::env::var_os("ISOCHRON_WRITE_DOCS").is_some() {
+        let text = format!("{before}{open}{wanted}{close}{after}");
+        fs::write(root().join(page), text).expect("a page of ours");
+    } else {
+        let how = "ISOCHRON_WRITE_DOCS=1 cargo xtask test -- docs";
+        assert_eq!(found, wanted, "{page}, {section}: write it by `{how}`");
+    }
+}
+
+/// Reads a number of a JSON document.
+pub fn number(value: &Value, pointer: &str) -> f64 {
+    let found = value.pointer(pointer).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no number at {pointer}"))
+}

@@ -1,0 +1,55 @@
+//! Links between pages and to files.
+
+use std::path::Path;
+
+use crate::pages::{Page, pages, read, root};
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let wrong: Vec<String> = pages().iter().flat_map(broken_links).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns a line for each link of a page that leads nowhere.
+fn broken_links(page: &Page) -> Vec<String> {
+    let prose = page.prose();
+    let targets = prose.split("](").skip(1);
+    targets
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.starts_with("http"))
+        .filter(|target| !leads_somewhere(page, target))
+        .map(|target| format!("{}: {target} does not exist", page.path.display()))
+        .collect()
+}
+
+fn leads_somewhere(page: &Page, target: &str) -> bool {
+    let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+    let folder = page.path.parent().unwrap_or(Path::new(""));
+    let path = match file {
+        "" => page.path.clone(),
+        _ => folder.join(file),
+    };
+    root().join(&path).exists() && (heading.is_empty() || has_heading(&read(&path), heading))
+}
+
+fn has_heading(text: &str, wanted: &str) -> bool {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| slug(line.trim_start_matches('#').trim()))
+        .any(|slug| slug == wanted)
+}
+
+/// Returns the anchor that GitHub gives a heading.
+fn slug(heading: &str) -> String {
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+#[test]
+fn anchors_are_made_as_github_makes_them() {
+    assert_eq!(slug("GPUs and MIG"), "gpus-and-mig");
+    assert_eq!(slug("`isochron mxm`"), "isochron-mxm");
+    assert_eq!(slug("Cores, ranks and memory"), "cores-ranks-and-memory");
+}

@@ -1,0 +1,19 @@
+//! The documentation: its commands run, its generated parts are current, its links lead somewhere, and what the command
+//! prints is as its schemas say.
+//!
+//! With `ISOCHRON_WRITE_DOCS=1` the generated parts are written in place of being compared.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod deviations;
+mod generated;
+mod links;
+mod outputs;
+mod pages;
+mod results;
+mod schema;
+mod shell;

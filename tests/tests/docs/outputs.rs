@@ -1,0 +1,191 @@
+//! What the command prints and reads, against the schemas.
+
+use std::fs;
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
+use serde_json::Value;
+
+use crate::pages::{read, root};
+use crate::schema::Schema;
+
+/// The formats, by the names of their schemas.
+pub const SCHEMAS: [&str; 8] = [
+    "platform",
+    "report",
+    "plan",
+    "topology",
+    "devices-bench",
+    "partition",
+    "layout",
+    "model",
+];
+
+/// Checks documents against a schema, and that every property of it was in one of them.
+fn check(name: &str, documents: &[Value]) {
+    let mut schema = Schema::new(name);
+    for document in documents {
+        if let Err(reason) = schema.check(document) {
+            panic!("{name}: {reason}\n{document:#}");
+        }
+    }
+    let unseen = schema.unseen();
+    assert!(unseen.is_empty(), "{name}: no document has {unseen:#?}");
+}
+
+/// Runs the command in the repository and reads the JSON that it prints.
+fn answer(line: &str) -> Value {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command
+        .args(line.split_whitespace())
+        .arg("--json")
+        .current_dir(root());
+    parse(&run(command, HANGS).success())
+}
+
+fn answers(lines: &[&str]) -> Vec<Value> {
+    lines.iter().map(|line| answer(line)).collect()
+}
+
+/// Runs the command on several ranks and reads the JSON that it prints.
+fn answer_of_ranks(ranks: usize, line: &str) -> Value {
+    let [mpi, _] = libraries();
+    let platform = cluster_configs().join("emulated-4.toml");
+    let platform = platform.to_str().expect("a path");
+    let words: Vec<&str> = line
+        .split_whitespace()
+        .chain(["--platform", platform, "--json"])
+        .collect();
+    parse(&mpi.isochron(ranks, &words).success())
+}
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn platform_files_are_as_their_schema_says() {
+    let shipped = fs::read_dir(cluster_configs()).expect("the platform files");
+    let paths = shipped.map(|entry| entry.expect("an entry").path());
+    let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
+    let mut texts: Vec<String> = paths.map(|path| read(path)).collect();
+    let formats = crate::pages::pages();
+    let blocks = formats.iter().flat_map(crate::pages::Page::blocks);
+    texts.extend(
+        blocks
+            .filter(|block| block.language == "toml" && block.code.contains("[[node]]"))
+            .map(|block| block.code),
+    );
+    let documents: Vec<Value> = texts
+        .iter()
+        .map(|text| toml::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}")))
+        .collect();
+    check("platform", &documents);
+}
+
+#[test]
+fn reports_are_as_their_schema_says() {
+    check(
+        "report",
+        &[
+            answer_of_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32"),
+            answer_of_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k"),
+            answer("mxm --size 200 --verify exact --type c32 --strategy homogeneous"),
+        ],
+    );
+}
+
+#[test]
+fn plans_are_as_their_schema_says() {
+    check(
+        "plan",
+        &[
+            answer_of_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32 --plan"),
+            answer_of_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k --plan"),
+            answer("mxm --size 200 --plan"),
+        ],
+    );
+}
+
+#[test]
+fn topologies_are_as_their_schema_says() {
+    let mut lines = vec!["topology".to_owned()];
+    for name in ["gpu-on-second-socket", "hybrid"] {
+        lines.push(format!(
+            "topology --file devices/tests/topologies/{name}.xml"
+        ));
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    check("topology", &answers(&lines));
+}
+
+#[test]
+fn device_speeds_are_as_their_schema_says() {
+    check(
+        "devices-bench",
+        &answers(&[
+            "devices bench --sizes 64,128 --block 64 --max-reps 4 \
+             --platform cluster-configs/emulated-hybrid.toml",
+            "devices bench --sizes 64 --block 64 --max-reps 4 --group node",
+        ]),
+    );
+}
+
+const MODELS: &str = "--models cluster-configs/models/cliff-60k.points \
+                      cluster-configs/models/cliff-30k.points";
+
+#[test]
+fn partitions_are_as_their_schema_says() {
+    let options = [
+        "even",
+        "gpa",
+        "npa",
+        "continuous",
+        "hpopta --estimate upper",
+        "hpopta-search",
+        "hipopta --nodes 2",
+    ];
+    let documents = options.map(|options| {
+        answer(&format!(
+            "partition {MODELS} --units 3000 --algorithm {options}"
+        ))
+    });
+    check("partition", &documents);
+}
+
+#[test]
+fn layouts_are_as_their_schema_says() {
+    let lines = [
+        "layout 3 2 1".to_owned(),
+        format!("layout {MODELS}"),
+        format!("layout {MODELS} --method row-slices --dividing npa"),
+    ];
+    let mut documents = lines.map(|line| answer(&line)).to_vec();
+    documents.push(by_surface(
+        "layout --method fpm-kl --rows 16 --cols 16 --models",
+    ));
+    check("layout", &documents);
+}
+
+#[test]
+fn models_are_as_their_schema_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let points = folder.path().join("odd.points");
+    fs::write(&points, "100 1\n200 2\n300 30\n400 4\n500 5\n").expect("a writable folder");
+    let documents = [
+        answer("model cluster-configs/models/cliff-paging.points --at 1000"),
+        answer(&format!("model {}", points.display())),
+        by_surface("model"),
+    ];
+    check("model", &documents);
+}
+
+/// Runs the command on a surface file.
+fn by_surface(line: &str) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("node.surface");
+    let text = "# format: isochron-surface 1\n8 2 0.5\n8 6 1.5\n16 2 4.0\n16 6 12.0\n";
+    fs::write(&path, text).expect("a writable folder");
+    answer(&format!("{line} {}", path.display()))
+}

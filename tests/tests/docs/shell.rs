@@ -1,0 +1,162 @@
+//! Commands in the pages: each `sh` block runs.
+//!
+//! The blocks of a page run in order in one folder, which looks like a clone that has been built: `target/release/isochron`
+//! and `cluster-configs` are there, and `isochron` and `mpirun` are found by name. A comment above a block says how it runs
+//! if that is not possible here:
+//!
+//! * `<!-- run: without cluster -->`: `mpirun` and `srun` start nothing on other hosts, and `isochron mxm` only plans;
+//! * `<!-- run: without GPU -->`: the same, and `nvidia-smi` lists two made-up slices;
+//! * `<!-- run: never, REASON -->`: it does not run.
+//!
+//! `cargo xtask` is parsed by xtask's own tests; the options of `cluster` and `bench` are parsed by their programs.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, campaigns, cluster_program, libraries, python, run};
+
+use crate::pages::{Block, Page, pages, root};
+
+/// Stands for cargo: asks the programs behind `cargo xtask` for help about the options that they are given.
+const CARGO: &str = r#"#!/bin/sh
+case "$1 $2" in
+"xtask cluster") program=$ISOCHRON_CLUSTER ;;
+"xtask bench") program=$ISOCHRON_BENCH ;;
+xtask\ * | "bench -p") exit 0 ;;
+*) echo "cargo $*: the test of the documentation does not know this command" >&2; exit 2 ;;
+esac
+shift 2
+words=$#
+helped=
+while [ $words -gt 0 ]; do
+    if [ "$1" = -- ] && [ -z "$helped" ]; then set -- "$@" --help; helped=yes; fi
+    word=$1; shift; set -- "$@" "$word"; words=$((words - 1))
+done
+[ -n "$helped" ] || set -- "$@" --help
+exec "$program" "$@"
+"#;
+
+/// Stands for a launcher: runs what it would start, once.
+const LAUNCHER: &str = r#"#!/bin/sh
+while [ $# -gt 0 ]; do
+    case $1 in
+    isochron | */isochron) shift; exec isochron "$@" ;;
+    *.sh) exec "$@" ;;
+    esac
+    shift
+done
+echo "no program of ours to start" >&2
+exit 2
+"#;
+
+/// Stands for `isochron`: makes a plan in place of a product, and knows no second part of a command line.
+const PLANNER: &str = r#"#!/bin/sh
+words=$#
+ended=
+while [ $words -gt 0 ]; do
+    word=$1; shift; words=$((words - 1))
+    case $word in
+    :) ended=yes ;;
+    --report) shift; words=$((words - 1)) ;;
+    --out) shift; words=$((words - 1)) ;;
+    *) [ -n "$ended" ] || set -- "$@" "$word" ;;
+    esac
+done
+[ "$1" != mxm ] || set -- "$@" --plan
+exec "$ISOCHRON_REAL" "$@"
+"#;
+
+const SLICES: &str = r#"#!/bin/sh
+echo "GPU 0: NVIDIA H100 (UUID: GPU-0)"
+echo "  MIG 3g.40gb Device 0: (UUID: MIG-first)"
+echo "  MIG 3g.40gb Device 1: (UUID: MIG-second)"
+"#;
+
+#[test]
+fn every_command_runs() {
+    for page in pages() {
+        run_page(&page);
+    }
+}
+
+/// Runs the `sh` blocks of a page in one folder.
+fn run_page(page: &Page) {
+    let blocks = page.blocks();
+    let mut blocks = blocks
+        .iter()
+        .filter(|block| block.language == "sh")
+        .peekable();
+    if blocks.peek().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    set_up(folder.path());
+    for block in blocks {
+        let at = format!("{}:{}", page.path.display(), block.line);
+        match block.run.as_deref() {
+            None => run_block(block, folder.path(), "bin", &at),
+            Some("without cluster" | "without GPU") => {
+                run_block(block, folder.path(), "elsewhere", &at);
+            }
+            Some(other) => assert!(other.starts_with("never, "), "{at}: run: {other}?"),
+        }
+    }
+}
+
+/// Runs one block with the programs of the folder `bin`.
+fn run_block(block: &Block, folder: &Path, bin: &str, at: &str) {
+    let [mpi, _] = libraries();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let python = python();
+    let script = block
+        .code
+        .replace("/usr/bin/python3", python.to_str().expect("a path"));
+    let mut command = Command::new("sh");
+    command
+        .args(["-e", "-u", "-c", &script])
+        .current_dir(folder)
+        .env("PATH", format!("{}/{bin}:{path}", folder.display()))
+        .env("ISOCHRON_REAL", &mpi.isochron)
+        .env("ISOCHRON_CLUSTER", cluster_program())
+        .env("ISOCHRON_BENCH", campaigns())
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let outcome = run(command, HANGS);
+    assert_eq!(
+        outcome.status,
+        Some(0),
+        "{at}:\n{script}\n{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+}
+
+/// Makes a folder look like a clone that has been built.
+fn set_up(folder: &Path) {
+    let [mpi, _] = libraries();
+    for name in ["target/release", "bin", "elsewhere"] {
+        fs::create_dir_all(folder.join(name)).expect("a folder");
+    }
+    for name in ["cluster-configs", "devices"] {
+        symlink(root().join(name), folder.join(name)).expect("a link");
+    }
+    for place in ["target/release/isochron", "bin/isochron"] {
+        symlink(&mpi.isochron, folder.join(place)).expect("a link");
+    }
+    let launch = format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.mpirun().display());
+    write_program(&folder.join("bin/mpirun"), &launch);
+    write_program(&folder.join("bin/cargo"), CARGO);
+    write_program(&folder.join("elsewhere/cargo"), CARGO);
+    write_program(&folder.join("elsewhere/isochron"), PLANNER);
+    write_program(&folder.join("elsewhere/nvidia-smi"), SLICES);
+    for name in ["mpirun", "srun"] {
+        write_program(&folder.join("elsewhere").join(name), LAUNCHER);
+    }
+}
+
+fn write_program(path: &Path, text: &str) {
+    fs::write(path, text).expect("a writable folder");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+}
