@@ -3,10 +3,6 @@
 //! # Deviations
 //! * **Homogeneous matrices**: the papers multiply square matrices whose size N is a multiple of b; here any m, n, k and b
 //!   are allowed, because users' matrices have any shape.
-//! * **Kernel**: the paper measures the rank-b update of the run (thesis, section 3.1.4); here it is the update of a panel,
-//!   whose width is not the block, because the BLAS needs a width of its own to be near its peak. If k has too few panels
-//!   for the fewest repetitions to cost at most 3.5 % of the run, a narrower one is measured, of at least 128 or the panel.
-//!   Below that the memory of C bounds an update, and only the devices' relative speeds count.
 
 use std::fmt;
 use std::str::FromStr;

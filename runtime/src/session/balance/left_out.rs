@@ -1,32 +1,41 @@
-//! Which nodes help less than they cost.
+//! The nodes that help less than they cost.
+//!
+//! # Deviations
+//! * **Every node takes part**: the paper balances all nodes by their times alone (Clarke et al. 2012); here fewer nodes may
+//!   compute, because a slow node's messages can cost more than it helps. After balancing, the run is predicted for the
+//!   fastest node alone, the two fastest and so on, with the messages over the measured links. Between hosts, messages hide
+//!   behind the arithmetic as far as it lasts; within a host they add to it. If fewer nodes are faster by 5 %, these are
+//!   balanced again and the others get nothing (`left_out` in the report).
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::predict::choose_nodes;
 
-use super::Balancer;
+use super::{Balancer, to_message};
 use crate::error::Error;
 use crate::multiply::LeftOut;
 
-/// How much less time must be predicted without some nodes before they are left out: speeds and links are measured, and
-/// another balancing costs time too.
+/// Share of the predicted time below which nodes are left out. Speeds and links have measurement errors, and another
+/// balancing costs time.
 const CLEARLY_FASTER: f64 = 0.95;
 
 impl<T: Element> Balancer<'_, T> {
-    /// The nodes that the multiplication is predicted to be faster without; `None` where everybody helps.
+    /// Finds the nodes without which the multiplication is predicted to be faster; `None` if every node helps.
     ///
     /// # Collective
     /// All ranks, with the balance of all of them.
-    pub(super) fn left_out(&mut self, balance: &NodeBalance) -> Result<Option<LeftOut>, Error> {
-        let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
-        let nodes = self.nodes(&balance.layout, &balance.times_s);
+    pub(super) fn find_left_out(
+        &mut self,
+        balance: &NodeBalance,
+    ) -> Result<Option<LeftOut>, Error> {
+        let nodes = self.node_rates(&balance.layout, &balance.times_s);
         if nodes.iter().filter(|node| node.speed > 0.0).count() < 2 {
             return Ok(None);
         }
         let ranks = self.comm.size();
-        let work = self.work()?;
-        let found = choose_nodes(&work, &nodes).map_err(|error| message(&error))?;
-        tracing::debug!(?found, "who helps");
+        let work = self.describe_work()?;
+        let found = choose_nodes(&work, &nodes).map_err(to_message)?;
+        tracing::debug!(?found, "the nodes that help");
         if found.wall_s >= CLEARLY_FASTER * found.all_s {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! INPA over IDPA, fed with measurements: the head rank steps the node machine, every node its device machine.
+//! INPA over IDPA, fed with measurements. The head rank steps the machine of the nodes, every node that of its devices.
 //!
 //! # References
 //! Clarke et al., Euro-Par 2012, section 3.
@@ -28,10 +28,10 @@ use crate::matrix::Spread;
 use crate::multiply::{Found, Plan, Problem, Split, SplitChoice};
 use node::NodeMemory;
 
-/// What the head rank tells the others to do next.
+/// The head rank's order to all ranks.
 #[derive(Serialize, Deserialize)]
 enum HeadOrder {
-    /// Balance your devices on a sub-matrix of this size, `0 × 0` for no work, and tell how long its update takes.
+    /// Balance the devices on a sub-matrix of this size, `0 × 0` for no work, and report the time of its update.
     Measure(Vec<Extent>),
     /// The nodes are balanced.
     Done(Box<NodeBalance>),
@@ -41,29 +41,33 @@ enum HeadOrder {
 pub(super) struct Balancer<'a, T> {
     pub comm: &'a dyn Comm,
     pub team: &'a mut DeviceTeam,
-    /// How often a measurement is repeated, as long as the run is long enough for it.
+    /// Repetitions of a measurement; a short run allows fewer.
     pub measure: MeasureConfig,
     pub config: BalanceConfig,
     pub problem: Problem,
     /// Inner dimension of the updates that are measured.
     pub kernel_width: usize,
     pub operands: UpdateOperands<T>,
-    /// How the measurements of this node went.
+    /// Tally of this node's measurements.
     pub measured: MeasureTally,
-    /// When planning began.
+    /// Start of planning.
     pub start: Instant,
-    /// The inner dimension of what a node computes, in elements.
+    /// The inner dimension of a node's job, in elements.
     pub k_total: usize,
-    /// What the links between ranks carry, once that was measured.
+    /// Capacity of the links between ranks, once measured.
     pub links: Option<Links>,
-    /// What else goes on on this rank's host.
+    /// The load of this rank's host.
     pub load: Load,
-    /// Seconds of the devices that a byte of a message costs each node, once that was measured; nothing before.
+    /// Seconds that a byte of a message costs each node's devices; empty until measured.
     pub byte_s: Vec<f64>,
 }
 
-/// Takes the nodes' times into their models and divides anew, on the head rank.
-fn partition(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error> {
+fn to_message(error: impl std::fmt::Display) -> Error {
+    Error::Message(error.to_string())
+}
+
+/// Adds the nodes' times to their models and divides again, on the head rank.
+fn observe_times(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error> {
     let Some(machine) = head else {
         return Ok(());
     };
@@ -85,34 +89,34 @@ impl<T: Element> Balancer<'_, T> {
         if self.config.strategy != Strategy::Homogeneous {
             self.measure_messages();
         }
-        let mut whole = self.along_k()?;
+        let mut whole = self.consider_k()?;
         if let Some(found) = whole.take_if(|found| found.chosen) {
-            return self.shares_of_k(found);
+            return self.plan_along_k(found);
         }
         let all: Vec<usize> = (0..self.comm.size()).collect();
-        let (mut balance, mut memory) = self.balanced(&all)?;
-        let left_out = self.left_out(&balance)?;
+        let (mut balance, mut memory) = self.balance_nodes(&all)?;
+        let left_out = self.find_left_out(&balance)?;
         if let Some(left_out) = &left_out {
             let nodes: Vec<usize> = all
                 .into_iter()
                 .filter(|rank| !left_out.ranks.contains(rank))
                 .collect();
             tracing::info!(?left_out, "some nodes help less than they cost");
-            (balance, memory) = self.balanced(&nodes)?;
+            (balance, memory) = self.balance_nodes(&nodes)?;
         }
         let mut candidates = Vec::new();
         if self.problem.split() == SplitChoice::Auto
             && let Some(ways) = self.best_way(&balance, whole.as_ref())?
         {
             if let Some(found) = whole.filter(|_| ways.way == Way::K) {
-                return self.shares_of_k(found.chosen_of(ways.candidates));
+                return self.plan_along_k(found.chosen_of(ways.candidates));
             }
-            balance = ways::moved_to(balance, &ways.layout);
+            balance = ways::move_to_layout(balance, &ways.layout);
             candidates = ways.candidates;
         }
         let layout = Arc::new(balance.layout.clone());
-        let slices = self.slices(&layout, &memory);
-        // The matrices are to have this memory.
+        let slices = self.device_slices(&layout, &memory);
+        // The matrices need this memory.
         drop(std::mem::take(&mut self.operands));
         let balance_s = self.start.elapsed().as_secs_f64();
         let found = Found {
@@ -132,17 +136,17 @@ impl<T: Element> Balancer<'_, T> {
         memory::fit_to_memory(self.comm, self.team, plan)
     }
 
-    /// What the links between ranks carry, measured once.
+    /// Returns the capacity of the links between ranks, measured on the first call.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn links(&mut self) -> Links {
+    pub(super) fn measured_links(&mut self) -> Links {
         *self
             .links
             .get_or_insert_with(|| comm::measure_links(self.comm))
     }
 
-    /// Measures what a byte of a message costs each node.
+    /// Measures the cost of a byte of a message on each node.
     ///
     /// # Collective
     /// All ranks.
@@ -157,21 +161,21 @@ impl<T: Element> Balancer<'_, T> {
         tracing::debug!(core_s, devices_s = ?self.byte_s, "a byte of a message");
     }
 
-    /// Seconds that a byte of a message costs a node.
+    /// Returns the seconds that a byte of a message costs a node.
     fn byte_s(&self, rank: usize) -> f64 {
         self.byte_s.get(rank).copied().unwrap_or(0.0)
     }
 
-    /// Seconds that the messages of an update cost a node when it has such a part of C, one of so many.
+    /// Returns the seconds that the messages of an update cost a node with a part of C of this extent, one of `nodes` parts.
     fn messages_s(&self, rank: usize, part: Extent, nodes: usize) -> f64 {
-        let (rows, cols) = self.elements(part);
+        let (rows, cols) = self.size_in_elements(part);
         let c = (self.problem.m(), self.problem.n());
         let elements = predict::count_exchanged((rows, cols), c, nodes) * self.kernel_width as f64;
         elements * size_of::<T>() as f64 * self.byte_s(rank)
     }
 
     /// Balances these nodes; the others get nothing. Returns the balance of all ranks.
-    fn balanced(&mut self, nodes: &[usize]) -> Result<(NodeBalance, NodeMemory), Error> {
+    fn balance_nodes(&mut self, nodes: &[usize]) -> Result<(NodeBalance, NodeMemory), Error> {
         let (rows, cols) = self.problem.c_blocks();
         let rank = self.comm.rank();
         let mut head = (rank == 0).then(|| Inpa::new(self.config, nodes.len(), rows, cols));
@@ -186,14 +190,14 @@ impl<T: Element> Balancer<'_, T> {
                     let mine = update.plus_known(self.messages_s(rank, extent, nodes.len()));
                     let all = self.comm.gather(&mine)?;
                     let times: Vec<_> = nodes.iter().map(|&node| all[node]).collect();
-                    agree(self.comm, partition(head.as_mut(), &times))?;
+                    agree(self.comm, observe_times(head.as_mut(), &times))?;
                 }
             }
         };
         Ok((self.over_all_ranks(nodes, balance)?, memory))
     }
 
-    /// The balance of some nodes as one of all ranks, of which the others have nothing.
+    /// Extends the balance of some nodes to all ranks; the others get nothing.
     fn over_all_ranks(&self, nodes: &[usize], balance: NodeBalance) -> Result<NodeBalance, Error> {
         let ranks = self.comm.size();
         if nodes.len() == ranks {
@@ -206,8 +210,7 @@ impl<T: Element> Balancer<'_, T> {
             rects[node] = layout.rects()[index];
             times_s[node] = balance.times_s[index];
         }
-        let layout = Layout::new(layout.rows(), layout.cols(), rects)
-            .map_err(|error| Error::Message(error.to_string()))?;
+        let layout = Layout::new(layout.rows(), layout.cols(), rects).map_err(to_message)?;
         Ok(NodeBalance {
             layout,
             times_s,
@@ -215,7 +218,7 @@ impl<T: Element> Balancer<'_, T> {
         })
     }
 
-    /// Sees to it that `bytes` of this rank's host, and what its devices need for these slices, are there.
+    /// Checks that the host has room for `bytes` of this rank and for its devices' needs on these slices.
     ///
     /// # Collective
     /// All ranks.
@@ -229,7 +232,7 @@ impl<T: Element> Balancer<'_, T> {
         memory::make_room(self.comm, self.team, bytes, (&job, slices))
     }
 
-    /// The head machine's next step, on every rank.
+    /// Returns the next step of the head rank's machine, on every rank.
     fn next_order(&self, head: Option<&Inpa>) -> Result<HeadOrder, Error> {
         let order = head.map(|machine| match machine.step() {
             BalanceStep::Measure(extents) => HeadOrder::Measure(extents),
@@ -238,8 +241,8 @@ impl<T: Element> Balancer<'_, T> {
         self.comm.share(0, order)
     }
 
-    /// Rows and columns of a sub-matrix in elements.
-    fn elements(&self, extent: Extent) -> (usize, usize) {
+    /// Returns the rows and columns of a sub-matrix in elements.
+    fn size_in_elements(&self, extent: Extent) -> (usize, usize) {
         let problem = &self.problem;
         (
             problem.block_end(extent.rows, problem.m()),
@@ -260,9 +263,9 @@ impl<T: Element> Balancer<'_, T> {
         JobShape::of::<T>(size, self.depth(k_max))
     }
 
-    /// The device slices for this node's final rectangle, in elements: as measured, or, where its size was not
-    /// measured, in proportion to the devices' speeds in the last sub-matrix.
-    fn slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
+    /// Returns the device slices of this node's final rectangle, in elements. They are as measured, or in proportion to the
+    /// devices' speeds in the last sub-matrix if its size was not measured.
+    fn device_slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
         let rect = layout.rects()[self.comm.rank()];
         let problem = &self.problem;
         let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), layout.clone());
@@ -271,9 +274,9 @@ impl<T: Element> Balancer<'_, T> {
         match memory.found.get(&(rect.rows, rect.cols)) {
             Some(found) => {
                 let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
-                node::apportioned(columns, &measured)
+                node::apportion_columns(columns, &measured)
             }
-            None => memory.slices(columns, self.config.strategy, self.team.len()),
+            None => memory.slice_columns(columns, self.config.strategy, self.team.len()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a node does when it is asked for its time: IDPA on its devices, in step with the other nodes.
+//! The measurement of a node's time: IDPA on its devices, in step with the other nodes.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,8 @@ use super::{Balancer, MEASUREMENT_SHARE};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
-/// A measurement as the balancing machines take it: the one place where it changes hands.
-///
-/// A measurement that was cut off is handed over as a floor.
-fn observation(measurement: &Measurement) -> Observation {
+/// Converts a measurement for the balancing machines. One that was cut off becomes a lower bound.
+fn to_observation(measurement: &Measurement) -> Observation {
     if measurement.is_bound() {
         Observation::at_least(measurement.t_s)
     } else {
@@ -25,8 +23,8 @@ fn observation(measurement: &Measurement) -> Observation {
     }
 }
 
-/// Logs a measurement, and what is wrong with it more loudly.
-fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
+/// Logs a measurement, and its problems at a higher level.
+fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
     let Measurement {
         t_s,
         ci_s,
@@ -63,9 +61,11 @@ fn tell(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
     }
 }
 
-/// Fewer repetitions where the run is too short to win back the time that more would take. A repetition is so many of the
-/// run's updates: several where the team has a device that gathers them, less than one of a part of what a node will have.
-fn affordable(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig {
+/// Limits the repetitions to those that a run of `steps` steps can win back.
+///
+/// A repetition costs `updates` of the run's updates: several if a device of the team gathers them, less than one for a
+/// part of a node's share.
+fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig {
     let reps = (MEASUREMENT_SHARE * steps as f64 / updates) as u32;
     let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
     MeasureConfig {
@@ -84,8 +84,8 @@ struct MeasuredUpdate {
 
 /// The repetitions that all nodes make in step.
 ///
-/// Before each one every rank asks, once, and says whether it needs it; there is one as long as anybody does. When
-/// nobody does the rounds are over, which all ranks learn from the same question, and none asks again.
+/// Before each round every rank asks once and says if it needs the round. There is one as long as any rank needs it. When
+/// none does, the rounds are over: all ranks learn that from the same question, and none asks again.
 struct MeasureRounds<'a> {
     comm: &'a dyn Comm,
     over: bool,
@@ -96,11 +96,11 @@ impl<'a> MeasureRounds<'a> {
         Self { comm, over: false }
     }
 
-    /// Whether there is another round.
+    /// Returns `true` if there is another round; `needed` says if this rank needs one.
     ///
     /// # Collective
     /// All ranks, until it is false.
-    fn another(&mut self, needed: bool) -> bool {
+    fn ask_for_round(&mut self, needed: bool) -> bool {
         if !self.over {
             let mut needing = [u64::from(needed)];
             self.comm.sum_u64(&mut needing);
@@ -110,7 +110,7 @@ impl<'a> MeasureRounds<'a> {
     }
 }
 
-/// What IDPA found for the sub-matrices of this node, and the relative speeds of its devices in the last one.
+/// The results of IDPA on this node's sub-matrices, and the relative speeds of its devices in the last one.
 #[derive(Clone, Default)]
 pub(super) struct NodeMemory {
     pub found: HashMap<(u64, u64), DeviceBalance>,
@@ -118,27 +118,32 @@ pub(super) struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// `columns` for the devices, in proportion to their speeds in the last sub-matrix; evenly where these are not known or
-    /// do not count.
-    pub(super) fn slices(&self, columns: usize, strategy: Strategy, devices: usize) -> Vec<usize> {
+    /// Divides `columns` among the devices, in proportion to their speeds in the last sub-matrix. The division is even if
+    /// the speeds are unknown or the strategy ignores them.
+    pub(super) fn slice_columns(
+        &self,
+        columns: usize,
+        strategy: Strategy,
+        devices: usize,
+    ) -> Vec<usize> {
         let known = self.prior.as_ref();
         let weights = known.filter(|_| strategy != Strategy::Homogeneous).cloned();
-        apportioned(columns, &weights.unwrap_or_else(|| vec![1.0; devices]))
+        apportion_columns(columns, &weights.unwrap_or_else(|| vec![1.0; devices]))
     }
 }
 
-/// Columns in proportion to these weights.
-pub(super) fn apportioned(columns: usize, weights: &[f64]) -> Vec<usize> {
+/// Divides columns in proportion to these weights.
+pub(super) fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
     let slices = apportion(columns as u64, weights).into_iter();
     slices.map(|columns| columns as usize).collect()
 }
 
 impl<T: Element> Balancer<'_, T> {
-    /// Runs IDPA on a sub-matrix of this node; its time is the slowest device's.
+    /// Runs IDPA on a sub-matrix of this node and returns the node's time, that of its slowest device.
     ///
-    /// All nodes repeat their updates in step, as the multiplication will: a node that is done goes on until the last
-    /// one is. So what nodes share (a host's memory bandwidth and caches) is loaded as it will be, and the
-    /// time that the fast ones would wait makes their means surer.
+    /// All nodes repeat their updates in step, as the multiplication will. A node that has finished goes on until the last
+    /// one has. So the resources that nodes share, such as a host's memory bandwidth and caches, are loaded as in the run,
+    /// and the extra repetitions make the means of fast nodes more precise.
     ///
     /// # Collective
     /// All ranks, each with its own extent.
@@ -147,21 +152,21 @@ impl<T: Element> Balancer<'_, T> {
         extent: Extent,
         memory: &mut NodeMemory,
     ) -> Result<Observation, Error> {
-        let (rows, cols) = self.elements(extent);
+        let (rows, cols) = self.size_in_elements(extent);
         let width = self.kernel_width;
         let missing = self.operands.missing_bytes(rows, cols, width);
         let slices = self.expected_slices(cols, memory);
         self.make_room(missing, (rows, &slices), width)?;
-        // Writing matrices would disturb whoever measures already.
+        // Writing matrices would disturb ranks that measure already.
         let prepared = self.operands.prepare(rows, cols, width);
         agree(self.comm, prepared.map_err(Error::from))?;
         let update = MeasuredUpdate { rows, cols, width };
         let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
             .balance_devices(update, memory.prior.as_deref(), &mut rounds)
-            .and_then(|balance| self.accompany(update, balance, &mut rounds));
+            .and_then(|balance| self.keep_repeating(update, balance, &mut rounds));
         // A node without work, or one that failed, takes part too.
-        while rounds.another(false) {}
+        while rounds.ask_for_round(false) {}
         let balance = agree(self.comm, outcome)?;
         let observed = balance.to_observation();
         if cols > 0 && rows > 0 {
@@ -171,7 +176,7 @@ impl<T: Element> Balancer<'_, T> {
         Ok(observed)
     }
 
-    /// About what IDPA will measure: what is known of the devices' speeds, or else the same for each.
+    /// Returns about the slices that IDPA will measure: by the devices' known speeds, or even ones.
     fn expected_slices(&self, cols: usize, memory: &NodeMemory) -> Vec<usize> {
         let even = vec![1.0; self.team.len()];
         let speeds = memory.prior.as_deref().unwrap_or(&even);
@@ -180,7 +185,7 @@ impl<T: Element> Balancer<'_, T> {
     }
 
     /// Repeats the slices that IDPA found for as long as any node measures.
-    fn accompany(
+    fn keep_repeating(
         &mut self,
         update: MeasuredUpdate,
         balance: DeviceBalance,
@@ -189,8 +194,9 @@ impl<T: Element> Balancer<'_, T> {
         if update.rows == 0 || update.cols == 0 || self.config.strategy == Strategy::Homogeneous {
             return Ok(balance);
         }
-        let mut in_step = |_needed| rounds.another(false);
-        let times = self.measure(update, &balance.slices, &mut in_step)?;
+        let times = self.measure_devices(update, &balance.slices, &mut |_needed| {
+            rounds.ask_for_round(false)
+        })?;
         Ok(balance.refine_times(&times))
     }
 
@@ -209,9 +215,10 @@ impl<T: Element> Balancer<'_, T> {
             match machine.step() {
                 BalanceStep::Done(balance) => return Ok(balance),
                 BalanceStep::Measure(columns) => {
-                    // Another measurement may follow this one: its end is no end of the rounds.
-                    let mut in_step = |needed| needed && rounds.another(true);
-                    let times = self.measure(update, &columns, &mut in_step)?;
+                    // Another measurement may follow this one, so its end does not end the rounds.
+                    let times = self.measure_devices(update, &columns, &mut |needed| {
+                        needed && rounds.ask_for_round(true)
+                    })?;
                     machine.observe(&times)?;
                 }
             }
@@ -219,7 +226,7 @@ impl<T: Element> Balancer<'_, T> {
     }
 
     /// Measures the devices together, each on its columns.
-    fn measure(
+    fn measure_devices(
         &mut self,
         MeasuredUpdate { rows, width, .. }: MeasuredUpdate,
         columns: &[u64],
@@ -234,7 +241,7 @@ impl<T: Element> Balancer<'_, T> {
         let even_share = (self.problem.m() * self.problem.n()) as f64 / self.comm.size() as f64;
         let area = rows as f64 * slices.iter().sum::<usize>() as f64;
         let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
-        let config = affordable(self.measure, self.config.steps, updates as f64 * part);
+        let config = limit_reps(self.measure, self.config.steps, updates as f64 * part);
         let measured = measure_team(
             self.team,
             rows,
@@ -246,9 +253,9 @@ impl<T: Element> Balancer<'_, T> {
         )?;
         for (device, (measurement, &columns)) in measured.iter().zip(columns).enumerate() {
             self.measured.count(measurement);
-            tell(&self.team.infos()[device].name, rows, columns, measurement);
+            log_measurement(&self.team.infos()[device].name, rows, columns, measurement);
         }
-        Ok(measured.iter().map(observation).collect())
+        Ok(measured.iter().map(to_observation).collect())
     }
 }
 
@@ -267,7 +274,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-    /// A device whose times never settle. It counts its updates, of which so many belong together.
+    /// A device whose times never settle. It counts its updates, of which `together` belong to one visit.
     struct Restless {
         info: DeviceInfo,
         together: usize,
@@ -322,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Balances 64 × 64 blocks of one element, with `steps` updates.
+    /// Makes a balancer of 64 × 64 blocks of one element, with `steps` updates.
     fn balancer<'a>(
         comm: &'a LocalComm,
         team: &'a mut DeviceTeam,
@@ -355,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Updates that one measurement takes in a run of `steps` steps.
+    /// Counts the updates of one measurement in a run of `steps` steps.
     fn updates_measured(steps: usize, together: usize) -> usize {
         let updates = Arc::new(AtomicUsize::new(0));
         let worker = Restless {
@@ -372,7 +379,7 @@ mod tests {
             width: 1,
         };
         balancer
-            .measure(update, &[64], &mut |needed| needed)
+            .measure_devices(update, &[64], &mut |needed| needed)
             .unwrap();
         updates.load(Ordering::Relaxed)
     }
@@ -386,7 +393,7 @@ mod tests {
         assert!((32..=48).contains(&gathering), "{gathering}");
     }
 
-    /// A device that needs as much memory as it may have, and at least `least` bytes. It counts its jobs.
+    /// A device that needs all memory that it may have, and at least `least` bytes. It counts its jobs.
     struct Greedy {
         info: DeviceInfo,
         least: u64,
@@ -435,7 +442,7 @@ mod tests {
         }
     }
 
-    /// What a greedy device is limited to and the jobs that it gets, when it needs `least` bytes; and the refusal.
+    /// Measures a greedy device that needs `least` bytes: returns its limit, its number of jobs, and the refusal.
     fn with_greedy(least: u64) -> (u64, usize, Option<Error>) {
         let (limit, jobs) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::default());
         let worker = Greedy {
@@ -456,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_make_do_with_what_the_matrices_leave() {
+    fn devices_are_limited_to_the_memory_left_after_the_matrices() {
         let (limit, jobs, refusal) = with_greedy(0);
         assert!(refusal.is_none(), "{refusal:?}");
         assert!(jobs > 0);
@@ -483,29 +490,28 @@ mod tests {
     }
 
     #[test]
-    fn what_messages_cost_is_taken_from_the_times_again() {
+    fn the_cost_of_messages_is_taken_from_the_times_again() {
         let (comm, mut team) = (LocalComm::new(), DeviceTeam::new(Vec::new()).unwrap());
         let mut balancer = balancer(&comm, &mut team, 10);
         balancer.byte_s = vec![1e-9, 2e-9];
         let layout = isochron_hierarchy::layout::slice_cols(64, &[16, 48]).unwrap();
-        let part = |rank: usize| Extent {
-            rows: 64,
-            cols: layout.rects()[rank].cols,
-        };
-        let times_s = [0, 1].map(|rank| 1e-3 + balancer.messages_s(rank, part(rank), 2));
-        let nodes = balancer.nodes(&layout, &times_s);
-        let speed = |cols: f64| 64.0 * cols / (1e-3 * 10.0);
+        let times_s = [0, 1].map(|rank| {
+            let cols = layout.rects()[rank].cols;
+            1e-3 + balancer.messages_s(rank, Extent { rows: 64, cols }, 2)
+        });
+        let nodes = balancer.node_rates(&layout, &times_s);
         for (node, (cols, element_s)) in nodes.iter().zip([(16.0, 8e-9), (48.0, 16e-9)]) {
-            assert!((node.speed / speed(cols) - 1.0).abs() < 1e-9);
+            let speed = 64.0 * cols / (1e-3 * 10.0);
+            assert!((node.speed / speed - 1.0).abs() < 1e-9);
             assert_eq!(node.element_s, element_s);
         }
-        // A time that has less of them in it than it should.
-        let hopeful = balancer.nodes(&layout, &[1e-12, 1e-3]);
+        // This time contains less of the cost than it should.
+        let hopeful = balancer.node_rates(&layout, &[1e-12, 1e-3]);
         assert!((hopeful[0].speed * 1e-12 * 10.0 / (64.0 * 16.0) - 2.0).abs() < 1e-9);
     }
 
     #[test]
-    fn a_part_costs_what_its_messages_do() {
+    fn a_part_costs_as_much_as_its_messages() {
         let (comm, mut team) = (LocalComm::new(), DeviceTeam::new(Vec::new()).unwrap());
         let mut balancer = balancer(&comm, &mut team, 10);
         let quarter = Extent { rows: 32, cols: 32 };
@@ -520,12 +526,16 @@ mod tests {
     #[test]
     fn short_runs_repeat_the_fewest_times() {
         let default = MeasureConfig::default();
-        let reps = |steps, updates| affordable(default, steps, updates).max_reps;
-        assert_eq!(reps(10, 1.0), default.min_reps);
-        assert_eq!(reps(1000, 64.0), default.min_reps);
-        assert_eq!(reps(400, 2.0), 7);
-        // A part of a sixteenth takes a sixteenth of the time.
-        assert_eq!(reps(160, 1.0 / 16.0), default.max_reps.min(89));
-        assert_eq!(reps(u64::MAX, 1.0), default.max_reps);
+        let cases = [
+            (10, 1.0, default.min_reps),
+            (1000, 64.0, default.min_reps),
+            (400, 2.0, 7),
+            // A part of a sixteenth takes a sixteenth of the time.
+            (160, 1.0 / 16.0, default.max_reps.min(89)),
+            (u64::MAX, 1.0, default.max_reps),
+        ];
+        for (steps, updates, reps) in cases {
+            assert_eq!(limit_reps(default, steps, updates).max_reps, reps);
+        }
     }
 }

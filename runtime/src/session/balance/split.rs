@@ -1,8 +1,17 @@
-//! Whether to divide C or k, and the division of k.
+//! The choice between dividing C and k, and the division of k.
 //!
-//! Where k is long against m and n, the panels of A and B that travel while C stays outweigh C itself. Then every node
-//! better computes all of C over its share of k, and the nodes' parts are summed at the end. What is predicted to take less
-//! time is used, as [`predict`] says.
+//! If k is long against m and n, the panels of A and B that travel for a division of C outweigh C itself. Then it is better
+//! if every node computes all of C over its share of k, and the nodes' contributions are summed at the end. The way with the
+//! least predicted time is used, as [`predict`] says.
+//!
+//! # Deviations
+//! * **Division of C alone**: in the paper every node computes its rectangle of C (Clarke et al. 2012); here k is divided
+//!   in proportion to the nodes' speeds on all of C if less than half travels that way, because long k makes panels
+//!   outweigh C. The report lists the predicted seconds of each way (`candidates`): the arithmetic in whole blocks with the
+//!   CPU cost of hidden messages, and the messages that nothing hides. The ways are C in rectangles, m in slices of rows, n
+//!   in slices of columns, and k in shares if measured. The balanced layout is used unless another way is faster by 3 %.
+//!   The CMA makes slices by itself for a long and thin C, as columns of one node each or as one column. The report says
+//!   which way was used (`way`, `split`).
 
 use std::sync::Arc;
 
@@ -14,31 +23,31 @@ use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
 use isochron_hierarchy::predict::{self, Candidate, Traffic, Way};
 
-use super::{Balancer, NodeMemory};
+use super::{Balancer, NodeMemory, to_message};
 use crate::error::Error;
 use crate::multiply::{Found, Plan, Split, SplitChoice, even_slices};
 use crate::session::memory::{self, MemoryNeed};
 
-/// How often less than with panels must travel when k is split before it is looked at: the sum of C is hidden by nothing.
-/// Where it is not, k is no candidate: its seconds would be the only ones that no node was measured for.
+/// Factor by which less must travel with k split than with panels before k is considered, since nothing hides the sum of C.
+/// Otherwise k is no candidate: its seconds would be the only ones without a measurement.
 const CLEARLY_LESS: f64 = 2.0;
 
-/// The division of k, looked at: every node was measured on all of C.
+/// The division of k, for which every node was measured on all of C.
 #[derive(Clone)]
 pub(super) struct AlongK {
-    /// Who holds C.
+    /// The rectangles of C that the nodes hold.
     pub held: Layout,
-    /// How long every node takes for an update of all of C, by rank.
+    /// Time of every node for an update of all of C, by rank.
     times: Vec<Observation>,
     found: NodeMemory,
-    /// Whether k is to be divided.
+    /// `true` if k is to be divided.
     pub chosen: bool,
-    /// The ways that it was compared with, and itself.
+    /// The ways that were compared, including this one.
     candidates: Vec<Candidate>,
 }
 
 impl AlongK {
-    /// To be used, after it was compared with these and itself.
+    /// Chooses this division after a comparison with these ways.
     pub fn chosen_of(self, candidates: Vec<Candidate>) -> Self {
         Self {
             chosen: true,
@@ -49,14 +58,14 @@ impl AlongK {
 }
 
 impl<T: Element> Balancer<'_, T> {
-    /// The division of k, where it is asked for or could be faster than dividing C.
+    /// Considers the division of k, if it is asked for or could be faster than dividing C.
     ///
-    /// All nodes are measured once, on all of C: that is what each of them computes, so that one time tells its speed. The
-    /// same speeds say what dividing C would take; where that is not clearly slower, the nodes are balanced for it.
+    /// All nodes are measured once, on all of C. Each of them computes all of it, so one time tells its speed. The same
+    /// speeds predict a division of C. If that is not clearly slower, the nodes are balanced for it.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn along_k(&mut self) -> Result<Option<AlongK>, Error> {
+    pub(super) fn consider_k(&mut self) -> Result<Option<AlongK>, Error> {
         let problem = &self.problem;
         let ranks = self.comm.size();
         let asked = problem.split();
@@ -68,7 +77,7 @@ impl<T: Element> Balancer<'_, T> {
         if asked == SplitChoice::Auto && !self.is_worth_a_look(&held)? {
             return Ok(None);
         }
-        let (times, found) = self.times_of_all_c()?;
+        let (times, found) = self.measure_all_c()?;
         let whole = AlongK {
             held,
             times,
@@ -82,53 +91,53 @@ impl<T: Element> Balancer<'_, T> {
             return Ok(Some(whole));
         }
         // Unlike nodes have unlike shares, and the largest has to fit too.
-        let plan = self.plan_of(whole.clone(), self.shares(&whole));
+        let plan = self.plan_of(whole.clone(), self.apportion_k(&whole));
         if !self.has_room_for(plan)? {
             return Ok(None);
         }
         let (rows, cols) = self.problem.c_blocks();
-        let layout = arrange(self.config.layout, &speeds, rows, cols);
-        let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
+        let layout = arrange(self.config.layout, &speeds, rows, cols).map_err(to_message)?;
         let nodes = self.with_messages(&speeds);
-        let candidates = self.ways(&layout, &nodes, Some(&whole))?.candidates;
-        let some_nodes = predict::choose_nodes(&self.work()?, &nodes);
-        let some_nodes = some_nodes.map_err(|error| Error::Message(error.to_string()))?;
-        // However little faster: one measurement is behind all of them. But fewer nodes, of which balancing will tell, may do
-        // without any message.
-        let is_fastest = |best: &Candidate| best.way == Way::K && best.wall_s <= some_nodes.wall_s;
+        let candidates = self.compare_ways(&layout, &nodes, Some(&whole))?.candidates;
+        let work = self.describe_work()?;
+        let some_nodes = predict::choose_nodes(&work, &nodes).map_err(to_message)?;
+        // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes, which balancing
+        // may find, could do without messages.
+        let chosen = candidates
+            .first()
+            .is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s);
         Ok(Some(AlongK {
-            chosen: candidates.first().is_some_and(is_fastest),
+            chosen,
             candidates,
             ..whole
         }))
     }
 
-    /// Whether so much less travels when k is divided that it is worth measuring, and its memory is there.
+    /// Returns `true` if dividing k makes so much less travel that it is worth measuring, and the memory for it is there.
     ///
     /// # Collective
     /// All ranks.
     fn is_worth_a_look(&mut self, held: &Layout) -> Result<bool, Error> {
-        let everybody = vec![true; self.comm.size()];
-        let summed = predict::reduction_traffic(held, self.problem.block(), &everybody);
-        let divided = self.divided_evenly()?;
-        let (links, bytes) = (self.links(), self.problem.element().bytes());
+        let all_nodes = vec![true; self.comm.size()];
+        let summed = predict::reduction_traffic(held, self.problem.block(), &all_nodes);
+        let divided = self.even_panel_traffic()?;
+        let (links, bytes) = (self.measured_links(), self.problem.element().bytes());
         let [sum, panels] = [&summed, &divided].map(|nodes| links.longest_s(nodes, bytes));
-        Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_shares(held))?)
+        Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_plan(held))?)
     }
 
-    /// The nodes' speeds on all of C, as [`speeds`](Self::speeds).
+    /// Returns the nodes' speeds on all of C, as [`node_speeds`](Self::node_speeds).
     pub(super) fn speeds_of_all_c(&self, whole: &AlongK) -> Vec<f64> {
         let (rows, cols) = self.problem.c_blocks();
         let times_s: Vec<f64> = whole.times.iter().map(|time| time.t_s).collect();
-        self.speeds(&vec![rows * cols; times_s.len()], &times_s)
+        self.node_speeds(&vec![rows * cols; times_s.len()], &times_s)
     }
 
-    /// What every node would receive of panels, were C divided evenly.
-    fn divided_evenly(&self) -> Result<Vec<Traffic>, Error> {
+    /// Returns the panels that every node would receive if C were divided evenly.
+    fn even_panel_traffic(&self) -> Result<Vec<Traffic>, Error> {
         let (rows, cols) = self.problem.c_blocks();
         let ranks = self.comm.size();
-        let layout = columns::br(&vec![1.0; ranks], rows, cols);
-        let layout = layout.map_err(|error| Error::Message(error.to_string()))?;
+        let layout = columns::br(&vec![1.0; ranks], rows, cols).map_err(to_message)?;
         let (block, k) = (self.problem.block(), self.problem.k());
         Ok(predict::panel_traffic(
             &layout,
@@ -138,18 +147,19 @@ impl<T: Element> Balancer<'_, T> {
         ))
     }
 
-    /// The part of the messages that travels while something is computed: between hosts they do so by themselves, within
-    /// one they are copied by the cores that compute.
+    /// Returns the share of the messages that computation hides: 1 between hosts, where the network moves them, and 0 on
+    /// one host, where the computing cores copy them.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn hidden(&self) -> Result<f64, Error> {
+    pub(super) fn hidden_share(&self) -> Result<f64, Error> {
         let hosts = self.comm.gather_hosts()?;
         let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
         Ok(if is_one_host { 0.0 } else { 1.0 })
     }
 
-    /// Whether every rank has the memory for this plan, or a [leaner](Plan::leaner) one; the memory of measuring is given back.
+    /// Returns `true` if every rank has the memory for this plan, or for a [leaner](Plan::make_leaner) one. The memory of
+    /// measuring is freed first.
     ///
     /// # Collective
     /// All ranks.
@@ -157,7 +167,7 @@ impl<T: Element> Balancer<'_, T> {
         drop(std::mem::take(&mut self.operands));
         let mut next = Some(plan);
         while let Some(plan) = next {
-            if self.fits(&plan)? {
+            if self.plan_fits(&plan)? {
                 return Ok(true);
             }
             next = plan.make_leaner();
@@ -165,11 +175,11 @@ impl<T: Element> Balancer<'_, T> {
         Ok(false)
     }
 
-    /// Whether every rank has the memory for this plan.
+    /// Returns `true` if every rank has the memory for this plan.
     ///
     /// # Collective
     /// All ranks.
-    fn fits(&self, plan: &Plan) -> Result<bool, Error> {
+    fn plan_fits(&self, plan: &Plan) -> Result<bool, Error> {
         let need = MemoryNeed {
             bytes: plan.memory_bytes(self.comm.rank()),
             ..MemoryNeed::default()
@@ -181,8 +191,8 @@ impl<T: Element> Balancer<'_, T> {
         }
     }
 
-    /// The plan that divides k evenly.
-    fn even_shares(&self, held: &Layout) -> Plan {
+    /// Makes the plan that divides k evenly.
+    fn even_plan(&self, held: &Layout) -> Plan {
         let shares = apportion(self.problem.k_blocks(), &vec![1.0; self.comm.size()]);
         let even = AlongK {
             held: held.clone(),
@@ -194,8 +204,8 @@ impl<T: Element> Balancer<'_, T> {
         self.plan_of(even, shares)
     }
 
-    /// How long every node takes for an update of all of C, by rank.
-    fn times_of_all_c(&mut self) -> Result<(Vec<Observation>, NodeMemory), Error> {
+    /// Measures every node's time for an update of all of C, by rank.
+    fn measure_all_c(&mut self) -> Result<(Vec<Observation>, NodeMemory), Error> {
         let (rows, cols) = self.problem.c_blocks();
         let mut found = NodeMemory::default();
         self.k_total = self.problem.k() / self.comm.size();
@@ -204,25 +214,28 @@ impl<T: Element> Balancer<'_, T> {
         Ok((merge_alike(&self.comm.gather(&mine?)?), found))
     }
 
-    /// The plan that divides k by the nodes' times.
+    /// Makes the plan that divides k by the nodes' times.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn shares_of_k(mut self, whole: AlongK) -> Result<Plan, Error> {
-        let shares = self.shares(&whole);
+    pub(super) fn plan_along_k(mut self, whole: AlongK) -> Result<Plan, Error> {
+        let shares = self.apportion_k(&whole);
         let plan = self.plan_of(whole, shares);
         drop(std::mem::take(&mut self.operands));
         memory::fit_to_memory(self.comm, self.team, plan)
     }
 
-    /// Blocks of k in proportion to the nodes' speeds.
-    fn shares(&self, whole: &AlongK) -> Vec<u64> {
-        let speed = |time: &Observation| match self.config.strategy {
-            Strategy::Homogeneous => 1.0,
-            _ if time.t_s > 0.0 => 1.0 / time.t_s,
-            _ => 0.0,
-        };
-        let speeds: Vec<f64> = whole.times.iter().map(speed).collect();
+    /// Divides the blocks of k in proportion to the nodes' speeds.
+    fn apportion_k(&self, whole: &AlongK) -> Vec<u64> {
+        let speeds: Vec<f64> = whole
+            .times
+            .iter()
+            .map(|time| match self.config.strategy {
+                Strategy::Homogeneous => 1.0,
+                _ if time.t_s > 0.0 => 1.0 / time.t_s,
+                _ => 0.0,
+            })
+            .collect();
         apportion(self.problem.k_blocks(), &speeds)
     }
 
@@ -247,7 +260,7 @@ impl<T: Element> Balancer<'_, T> {
         } else {
             self.problem.n()
         };
-        let slices = found.slices(columns, self.config.strategy, self.team.len());
+        let slices = found.slice_columns(columns, self.config.strategy, self.team.len());
         let balance = NodeBalance {
             layout: held.clone(),
             imbalance: imbalance(&busy),

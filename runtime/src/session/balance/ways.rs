@@ -1,4 +1,4 @@
-//! Which way to divide, once the nodes are balanced.
+//! The choice of the way to divide, once the nodes are balanced.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use isochron_hierarchy::predict::{
     Candidate, Multiplication, NodeRate, Way, along_k, choose_way, in_place,
 };
 
-use super::Balancer;
 use super::split::AlongK;
+use super::{Balancer, to_message};
 use crate::error::Error;
 use crate::matrix::Spread;
 use crate::multiply::{Plan, SplitChoice};
 
-/// The ways that were compared.
+/// The ways to divide that were compared.
 pub(super) struct Ways {
-    /// The one to use.
+    /// The way to use.
     pub way: Way,
-    /// All, in order of their seconds; empty where there was nothing to compare.
+    /// All ways, in order of their predicted seconds; empty if there was only one.
     pub candidates: Vec<Candidate>,
-    /// How C is divided where it is.
+    /// The layout of C if C is divided.
     pub layout: Layout,
 }
 
 impl Ways {
-    /// The best of these, of which the first is as measured, and k in shares where it was looked at.
-    fn of(mut divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> Self {
+    /// Chooses the best way to divide C, of which the first was measured, or k in shares if that was considered.
+    fn choose(mut divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> Self {
         let in_place = divided.iter().map(|(way, _)| *way);
         let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
         let chosen = choose_way(&candidates);
@@ -49,20 +49,19 @@ impl Ways {
 }
 
 impl<T: Element> Balancer<'_, T> {
-    /// The ways to divide the multiplication among these nodes: C in this layout, in slices where the layout is
-    /// ours to choose, and k where it was looked at.
+    /// Compares the ways to divide the multiplication among these nodes: C in this layout, in slices if the caller chose no
+    /// layout, and k if that was considered.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn ways(
+    pub(super) fn compare_ways(
         &mut self,
         layout: &Layout,
         nodes: &[NodeRate],
         whole: Option<&AlongK>,
     ) -> Result<Ways, Error> {
-        let work = self.work()?;
-        let message = |error: &dyn std::fmt::Display| Error::Message(error.to_string());
-        let mut divided = in_place(&work, layout, nodes).map_err(|error| message(&error))?;
+        let work = self.describe_work()?;
+        let mut divided = in_place(&work, layout, nodes).map_err(to_message)?;
         if self.problem.split() != SplitChoice::Auto || self.config.layout != Method::default() {
             divided.truncate(1);
         }
@@ -70,20 +69,20 @@ impl<T: Element> Balancer<'_, T> {
             let speeds = self.speeds_of_all_c(whole);
             along_k(&work, &whole.held, &speeds)
         });
-        let mut ways = Ways::of(divided.clone(), shares);
-        if ways.layout != *layout && !self.has_room(&ways.layout)? {
+        let mut ways = Ways::choose(divided.clone(), shares);
+        if ways.layout != *layout && !self.has_room_on(&ways.layout)? {
             divided.truncate(1);
-            ways = Ways::of(divided, shares);
+            ways = Ways::choose(divided, shares);
         }
         tracing::info!(candidates = ?ways.candidates, "predicted");
         Ok(ways)
     }
 
-    /// Whether every rank has the memory for this layout.
+    /// Returns `true` if every rank has the memory for this layout.
     ///
     /// # Collective
     /// All ranks.
-    fn has_room(&mut self, layout: &Layout) -> Result<bool, Error> {
+    fn has_room_on(&mut self, layout: &Layout) -> Result<bool, Error> {
         let (problem, rank) = (&self.problem, self.comm.rank());
         let spread = Arc::new(layout.clone());
         let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), spread);
@@ -92,7 +91,7 @@ impl<T: Element> Balancer<'_, T> {
         self.has_room_for(plan)
     }
 
-    /// The best way for nodes that are balanced; `None` where nothing is known of them, or one has everything.
+    /// Finds the best way for balanced nodes; `None` if their speeds are unknown, or one node has all the work.
     ///
     /// # Collective
     /// All ranks.
@@ -102,68 +101,74 @@ impl<T: Element> Balancer<'_, T> {
         whole: Option<&AlongK>,
     ) -> Result<Option<Ways>, Error> {
         let layout = &balance.layout;
-        let nodes = self.nodes(layout, &balance.times_s);
-        let unknown = |(&area, node): (&u64, &NodeRate)| area > 0 && node.speed <= 0.0;
+        let nodes = self.node_rates(layout, &balance.times_s);
         let busy = nodes.iter().filter(|node| node.speed > 0.0).count();
-        if busy < 2 || layout.areas().iter().zip(&nodes).any(unknown) {
+        let areas = layout.areas();
+        let mut shares = areas.iter().zip(&nodes);
+        if busy < 2 || shares.any(|(&area, node)| area > 0 && node.speed <= 0.0) {
             return Ok(None);
         }
-        self.ways(layout, &nodes, whole).map(Some)
+        self.compare_ways(layout, &nodes, whole).map(Some)
     }
 
-    /// The nodes whose update takes so long in this layout, with what messages cost them. Times that were predicted may have
-    /// more or less of these in them: no node is taken to be much faster than it was found.
-    pub(super) fn nodes(&self, layout: &Layout, times_s: &[f64]) -> Vec<NodeRate> {
+    /// Returns the rates of nodes with these times of an update in this layout, the cost of messages apart.
+    ///
+    /// Predicted times may contain more or less of that cost. So at most half of a time is taken for messages.
+    pub(super) fn node_rates(&self, layout: &Layout, times_s: &[f64]) -> Vec<NodeRate> {
         let areas = layout.areas();
         let busy = areas.iter().filter(|&&area| area > 0).count();
-        let update_s = |(rank, &time_s): (usize, &f64)| {
+        let mut updates_s = Vec::new();
+        for (rank, &time_s) in times_s.iter().enumerate() {
             let Rect { rows, cols, .. } = layout.rects()[rank];
             let messages_s = self.messages_s(rank, Extent { rows, cols }, busy);
-            (time_s - messages_s).max(0.5 * time_s)
-        };
-        let updates_s: Vec<f64> = times_s.iter().enumerate().map(update_s).collect();
-        self.with_messages(&self.speeds(&areas, &updates_s))
+            updates_s.push((time_s - messages_s).max(0.5 * time_s));
+        }
+        self.with_messages(&self.node_speeds(&areas, &updates_s))
     }
 
-    /// The nodes of these speeds, with what messages cost them.
+    /// Returns the rates of nodes with these speeds: the speeds, and each node's cost of messages.
     pub(super) fn with_messages(&self, speeds: &[f64]) -> Vec<NodeRate> {
-        let node = |(rank, &speed): (usize, &f64)| NodeRate {
-            speed,
-            element_s: self.byte_s(rank) * size_of::<T>() as f64,
-        };
-        speeds.iter().enumerate().map(node).collect()
+        let speeds = speeds.iter().enumerate();
+        speeds
+            .map(|(rank, &speed)| NodeRate {
+                speed,
+                element_s: self.byte_s(rank) * size_of::<T>() as f64,
+            })
+            .collect()
     }
 
-    /// The speeds of nodes that take so long for an update of so many blocks of C, in blocks per second over all of k; 0
-    /// where nothing is known.
-    pub(super) fn speeds(&self, areas: &[u64], times_s: &[f64]) -> Vec<f64> {
+    /// Returns the speeds of nodes with these times of an update of these areas of C, in blocks per second over all of k.
+    /// A speed is 0 if the time is unknown.
+    pub(super) fn node_speeds(&self, areas: &[u64], times_s: &[f64]) -> Vec<f64> {
         let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
-        let speed = |(&area, &time_s): (&u64, &f64)| match time_s > 0.0 {
-            true => area as f64 / (time_s * updates),
-            false => 0.0,
-        };
-        areas.iter().zip(times_s).map(speed).collect()
+        let nodes = areas.iter().zip(times_s);
+        nodes
+            .map(|(&area, &time_s)| match time_s > 0.0 {
+                true => area as f64 / (time_s * updates),
+                false => 0.0,
+            })
+            .collect()
     }
 
-    /// The multiplication, as predictions take it.
+    /// Describes the multiplication for predictions.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn work(&mut self) -> Result<Multiplication, Error> {
+    pub(super) fn describe_work(&mut self) -> Result<Multiplication, Error> {
         Ok(Multiplication {
             blocks: self.problem.c_blocks(),
             block: self.problem.block(),
             k: self.problem.k(),
             panel: self.problem.panel(self.comm.size()),
             element_bytes: self.problem.element().bytes(),
-            links: self.links(),
-            hidden: self.hidden()?,
+            links: self.measured_links(),
+            hidden: self.hidden_share()?,
         })
     }
 }
 
-/// The balance of nodes that are given this layout in place of the one that was balanced: their times go as their areas.
-pub(super) fn moved_to(balance: NodeBalance, layout: &Layout) -> NodeBalance {
+/// Moves a balance to another layout: the nodes' times change in proportion to their areas.
+pub(super) fn move_to_layout(balance: NodeBalance, layout: &Layout) -> NodeBalance {
     if balance.layout == *layout {
         return balance;
     }
@@ -193,11 +198,12 @@ mod tests {
             slice_rows(8, &[2; 4]).unwrap(),
             slice_cols(8, &[2; 4]).unwrap(),
         ];
-        let candidate = |(wall_s, layout): (f64, Layout)| {
+        let ways = seconds.into_iter().zip(layouts);
+        ways.map(|(wall_s, layout)| {
             let way = Way::of(&layout);
             (Candidate { way, wall_s }, layout)
-        };
-        seconds.into_iter().zip(layouts).map(candidate).collect()
+        })
+        .collect()
     }
 
     fn order(ways: &Ways) -> Vec<Way> {
@@ -206,23 +212,27 @@ mod tests {
 
     #[test]
     fn the_balanced_layout_stays_unless_another_is_clearly_faster() {
-        let ways = Ways::of(divided([1.0, 0.98, 1.2]), None);
+        let ways = Ways::choose(divided([1.0, 0.98, 1.2]), None);
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::C, Way::C));
         assert_eq!(order(&ways), [Way::M, Way::C, Way::N]);
-        let ways = Ways::of(divided([1.0, 1.1, 0.9]), None);
+        let ways = Ways::choose(divided([1.0, 1.1, 0.9]), None);
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::N, Way::N));
     }
 
     #[test]
     fn shares_of_k_leave_the_layout_as_it_is() {
-        let shares = |wall_s| {
-            let way = Way::K;
-            Some(Candidate { way, wall_s })
+        let shares = Candidate {
+            way: Way::K,
+            wall_s: 0.5,
         };
-        let ways = Ways::of(divided([1.0, 0.9, 1.2]), shares(0.5));
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares));
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
         assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
-        let ways = Ways::of(divided([1.0, 0.9, 1.2]), shares(0.95));
+        let slower = Candidate {
+            wall_s: 0.95,
+            ..shares
+        };
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(slower));
         assert_eq!(ways.way, Way::M);
     }
 
@@ -230,7 +240,7 @@ mod tests {
     fn one_way_is_compared_with_nothing() {
         let mut only = divided([1.0, 1.1, 1.2]);
         only.truncate(1);
-        let ways = Ways::of(only, None);
+        let ways = Ways::choose(only, None);
         assert_eq!((ways.way, ways.candidates), (Way::C, Vec::new()));
     }
 
@@ -246,8 +256,8 @@ mod tests {
             history: Vec::new(),
         };
         let same = balanced.layout.clone();
-        assert_eq!(moved_to(balanced.clone(), &same), balanced);
-        let moved = moved_to(balanced, &slice_rows(8, &[4, 4]).unwrap());
+        assert_eq!(move_to_layout(balanced.clone(), &same), balanced);
+        let moved = move_to_layout(balanced, &slice_rows(8, &[4, 4]).unwrap());
         // From 16 and 48 blocks to 32 and 32.
         assert_eq!(moved.times_s, [2.0, 2.0 / 3.0]);
         assert_eq!((moved.converged, moved.why), (false, EndReason::Predicted));
