@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 /// The clock that the [busy time](UpdateTime::busy_s) of a device follows.
 ///
-/// Every worker states its own in [`DeviceInfo::clock`](crate::DeviceInfo::clock). Whoever shares cores or reads times asks for
-/// this, and not for the kind of worker.
+/// Every worker states its own in [`DeviceInfo::clock`](crate::DeviceInfo::clock). Code that shares cores or reads times
+/// depends on the clock, and never on the kind of worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceClock {
-    /// Wall time of threads that compute on their cores all the while. Other programs on these cores stretch it, and so does a
+    /// Wall time of threads that compute on their cores all the time. Other programs on these cores stretch it, and so does a
     /// CPU quota.
     Cores,
     /// Wall time of hardware next to the cores, such as a GPU. Its host core mostly waits.

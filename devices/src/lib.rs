@@ -32,6 +32,7 @@ mod grouping;
 mod host_cores;
 mod huge_pages;
 mod memory;
+mod model_time;
 mod paced;
 mod recorded;
 mod share;

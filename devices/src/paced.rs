@@ -1,30 +1,33 @@
-//! A worker that is slower than its hardware on purpose: one machine plays an unlike cluster.
+//! A worker that is slower than its hardware on purpose: one machine emulates an unlike cluster.
 
+use crate::model_time::{check_model, model_time_s};
 use crate::turns::Turns;
 use crate::visit::Visit;
 use crate::worker::{
     Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
 };
 use crate::{DeviceClock, DeviceError, Element, ThreadPlace, View, ViewMut};
-use isochron_hierarchy::model::{PiecewiseFpm, SpeedModel};
+use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
 
-/// How slow a paced device is.
+/// The pace of a slowed device.
 #[derive(Debug, Clone)]
 pub enum Pace {
-    /// An update, and the beginning and the end of a job, take this many times the CPU time that they really used, at
-    /// least 1. (For a GPU: the busy time.)
+    /// Factor of at least 1 on the CPU time that an update, or the beginning or the end of a job, really used (for a GPU on
+    /// the busy time).
     Slowdown(f64),
-    /// An update takes what a recorded model says: `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less
-    /// than it really used. Of a device that gathers several updates before it computes, they take that together. The model
-    /// knows updates alone: the beginning and the end of a job take what they really used. Of elements of every type updates take
-    /// what it says, whatever it was recorded with.
+    /// Times of a recorded model: an update takes `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less than it
+    /// really used.
+    ///
+    /// If a device gathers several updates before it computes, they take that time together. The model has times of updates
+    /// only, so the beginning and the end of a job take the time that they really used. The times hold for elements of every
+    /// type, whatever type was recorded.
     Points {
-        /// Where the model comes from, for reports.
+        /// Source of the model, for reports.
         name: String,
         /// The recorded times.
         model: PiecewiseFpm,
-        /// Block size `b` that the model's units refer to.
+        /// Block size `b` of the model's units.
         block: u64,
     },
 }
@@ -54,8 +57,8 @@ impl Pace {
         }
     }
 
-    /// Seconds that an update of `rows × cols` with inner dimension `k` should take, if `used_s` were really used. It may be
-    /// less than that.
+    /// Returns the prescribed seconds of an update of `rows × cols` with inner dimension `k` that really used `used_s`. They may
+    /// be fewer than that.
     fn target_s(&self, used_s: f64, rows: usize, cols: usize, k: usize) -> f64 {
         match self {
             Self::Slowdown(factor) => factor * used_s,
@@ -63,7 +66,7 @@ impl Pace {
         }
     }
 
-    /// Seconds that the beginning or the end of a job should take at least, if `used_s` were really used.
+    /// Returns the fewest seconds of the beginning or the end of a job that really used `used_s`.
     fn frame_s(&self, used_s: f64) -> f64 {
         match self {
             Self::Slowdown(factor) => factor * used_s,
@@ -72,41 +75,12 @@ impl Pace {
     }
 }
 
-/// Whether a model can say how long an update takes.
-pub(crate) fn check_model(model: &PiecewiseFpm, block: u64) -> Result<(), String> {
-    if block == 0 {
-        return Err("the block size must be at least 1".to_owned());
-    }
-    if model.is_empty() {
-        return Err("the model has no points".to_owned());
-    }
-    Ok(())
-}
-
-/// Seconds for an update of `rows × cols` with inner dimension `k`: `t(d)·k/b` with `d = rows·cols/b²`.
-///
-/// The model knows updates with `k = b`; the work is proportional to `k`.
-pub(crate) fn model_time_s(
-    model: &PiecewiseFpm,
-    block: u64,
-    rows: usize,
-    cols: usize,
-    k: usize,
-) -> f64 {
-    if rows == 0 || cols == 0 || k == 0 {
-        return 0.0;
-    }
-    let b = block as f64;
-    let d = (rows as f64 / b) * (cols as f64 / b);
-    model.raw().time_s(d) * (k as f64 / b)
-}
-
 /// A worker that does the real arithmetic and then waits until the time of its pace is up.
 ///
 /// The results are those of the worker inside, bit by bit. [`UpdateTime::busy_s`] is the time that the pace prescribes,
-/// not the wall time, so that what the balancer sees does not depend on how busy the machine is; the wall time follows
-/// it in the long run. Waiting is sleeping: the core belongs to the other emulated nodes meanwhile. Paced devices that
-/// share a core take turns on it, so that none is slowed down by what another leaves in the caches.
+/// not the wall time, so the balancer's view does not depend on the load of the machine. The wall time follows it in the long
+/// run. The worker sleeps while it waits, and other emulated nodes use the core. Paced devices that share a core take turns
+/// on it, so none is slowed down by the data that another leaves in the caches.
 pub struct PacedWorker {
     inner: Box<dyn Worker>,
     info: DeviceInfo,
@@ -168,7 +142,7 @@ impl Worker for PacedWorker {
 }
 
 impl<T: Element> Updates<T> for PacedWorker {
-    /// Of the inner worker: what its library could do, if it were not slowed down.
+    /// Measures the inner worker, which is not slowed down.
     fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         T::updates(self.inner.as_mut()).resident_peak()
     }
@@ -183,7 +157,7 @@ impl<T: Element> Updates<T> for PacedWorker {
             |inner: &mut dyn Updates<T>| inner.begin(c, depth),
             |paced, used_s| paced.pace.frame_s(used_s).max(used_s),
         )?;
-        // Asked for now, since a job may have got smaller tiles than were planned.
+        // Asked for only now, since a job may have got smaller tiles than planned.
         let JobNeeds {
             updates_per_visit, ..
         } = self.inner.job_needs(&job);
@@ -216,7 +190,7 @@ impl<T: Element> Updates<T> for PacedWorker {
     }
 
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
-        // What was gathered and not computed yet is computed now.
+        // The inner worker now computes the updates that it has only gathered.
         self.run_paced(
             |inner: &mut dyn Updates<T>| inner.finish(c),
             |paced, used_s| {
@@ -228,7 +202,7 @@ impl<T: Element> Updates<T> for PacedWorker {
 }
 
 impl PacedWorker {
-    /// An update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then a pause.
+    /// Runs an update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then pauses.
     fn paced_update<T: Element>(
         &mut self,
         alpha: T,
@@ -243,7 +217,8 @@ impl PacedWorker {
         })
     }
 
-    /// A call of the inner worker, and then a pause until it has taken as long as `target_s` says of what it really used.
+    /// Runs a call of the inner worker, and then pauses until its target is reached. `target_s` computes the target from the
+    /// seconds that the call really used.
     fn run_paced<T: Element>(
         &mut self,
         call: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
@@ -265,7 +240,7 @@ impl PacedWorker {
     }
 }
 
-/// How much wall time was overdrawn so far, which later updates pay back.
+/// The wall time overdrawn so far, which later updates pay back.
 ///
 /// A sleep ends late, by microseconds on an idle machine and by a scheduling slice on a busy one. Carrying the excess
 /// makes the wall time of many updates follow the sum of their targets.
@@ -275,11 +250,11 @@ struct PaceClock {
 }
 
 impl PaceClock {
-    /// Debt beyond this is forgiven: after the process was stopped for a while, the device must not run unpaced until
-    /// it has caught up. A few scheduling slices.
+    /// Largest debt in seconds, a few scheduling slices. More is forgiven: after a stop of the process, the device must not
+    /// run unpaced until it has caught up.
     const MAX_DEBT_S: f64 = 0.020;
 
-    /// How long to wait after `elapsed_s` of an update that should take `target_s`.
+    /// Returns the seconds to wait after `elapsed_s` of an update that should take `target_s`.
     fn wait_s(&self, elapsed_s: f64, target_s: f64) -> f64 {
         (target_s - self.debt_s - elapsed_s).max(0.0)
     }
@@ -301,7 +276,7 @@ fn sleep_precisely(wait_s: f64) {
         // If it fails the sleep is a little longer, which the debt evens out.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
     }
-    // A prescribed time beyond what a duration holds is a wait without end.
+    // A prescribed time that no duration can hold is a wait without end.
     std::thread::sleep(Duration::try_from_secs_f64(wait_s).unwrap_or(Duration::MAX));
 }
 
@@ -312,20 +287,20 @@ mod tests {
     use crate::recorded::RecordedWorker;
     use isochron_hierarchy::model::Point;
 
-    fn model(points: &[(u64, f64)]) -> PiecewiseFpm {
-        let point = |&(d, t_s)| Point {
+    fn make_model(points: &[(u64, f64)]) -> PiecewiseFpm {
+        let points = points.iter().map(|&(d, t_s)| Point {
             d,
             t_s,
             reps: 3,
             ci_s: 0.0,
-        };
-        PiecewiseFpm::from_points(points.iter().map(point).collect()).unwrap()
+        });
+        PiecewiseFpm::from_points(points.collect()).unwrap()
     }
 
-    fn points(block: u64, points: &[(u64, f64)]) -> Pace {
+    fn pace_by_points(block: u64, points: &[(u64, f64)]) -> Pace {
         Pace::Points {
             name: "cliff.points".to_owned(),
-            model: model(points),
+            model: make_model(points),
             block,
         }
     }
@@ -370,25 +345,27 @@ mod tests {
     fn targets_follow_the_pace() {
         assert_eq!(Pace::Slowdown(4.0).target_s(0.5, 9, 9, 9), 2.0);
         // 64 × 128 with blocks of 32 is 8 units, which take 0.25 s for k = 32 and twice that for k = 64.
-        let pace = points(32, &[(8, 0.25)]);
+        let pace = pace_by_points(32, &[(8, 0.25)]);
         assert_eq!(pace.target_s(0.1, 64, 128, 64), 0.5);
         assert_eq!(pace.target_s(0.7, 64, 128, 64), 0.5);
         assert_eq!(pace.target_s(0.0, 64, 0, 64), 0.0);
-        // The model says nothing about how a job begins and ends.
+        // The model has no times of a job's beginning and end.
         assert_eq!(pace.frame_s(0.7), 0.0);
         assert_eq!(Pace::Slowdown(4.0).frame_s(0.5), 2.0);
     }
 
+    /// Returns the message with which a pace is refused.
+    fn refuse(pace: Pace) -> String {
+        let inner = RecordedWorker::new("gpu", DeviceKind::Cuda, make_model(&[(1, 1.0)]), 1);
+        let worker = PacedWorker::new(Box::new(inner.unwrap()), pace);
+        worker.err().map(|e| e.to_string()).unwrap()
+    }
+
     #[test]
     fn senseless_paces_are_refused() {
-        let refuse = |pace: Pace| {
-            let inner = RecordedWorker::new("gpu", DeviceKind::Cuda, model(&[(1, 1.0)]), 1);
-            let worker = PacedWorker::new(Box::new(inner.unwrap()), pace);
-            worker.err().map(|e| e.to_string()).unwrap()
-        };
         assert!(refuse(Pace::Slowdown(0.5)).contains("0.5"));
         assert!(refuse(Pace::Slowdown(f64::NAN)).contains("NaN"));
-        assert!(refuse(points(0, &[(1, 1.0)])).contains("block size"));
-        assert!(refuse(points(8, &[])).contains("cliff.points: the model has no points"));
+        assert!(refuse(pace_by_points(0, &[(1, 1.0)])).contains("block size"));
+        assert!(refuse(pace_by_points(8, &[])).contains("cliff.points: the model has no points"));
     }
 }

@@ -1,17 +1,17 @@
-//! A device that exists on paper only: it replays a recorded model on a virtual clock.
+//! A device without hardware: it replays a recorded model on a virtual clock.
 
-use crate::paced::{check_model, model_time_s};
+use crate::model_time::{check_model, model_time_s};
 use crate::worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, UpdateTime, Updates, Worker,
 };
 use crate::{DeviceClock, DeviceError, Element, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
-/// A worker without arithmetic: an update returns at once, leaves C as it is, and says that it took what the model
-/// says, `t(d)·k/b` seconds with `d = rows·cols/b²` units.
+/// A worker without arithmetic: an update returns at once and leaves C unchanged. Its time is the model's, `t(d)·k/b` seconds
+/// with `d = rows·cols/b²` units.
 ///
-/// For planning and simulation: the balancing algorithms run against it as against a real device, for clusters that
-/// are not at hand. Never for results: [`DeviceInfo::paced`] says so in every report.
+/// It serves planning and simulation: the balancing algorithms run against it as against a real device, for clusters that
+/// are not available. It gives no results, and [`DeviceInfo::paced`] says so in every report.
 pub struct RecordedWorker {
     info: DeviceInfo,
     model: PiecewiseFpm,
@@ -20,7 +20,7 @@ pub struct RecordedWorker {
 }
 
 impl RecordedWorker {
-    /// A device called `name` whose updates take what `model` says, for a block size `b = block`.
+    /// Makes a device called `name` with the times of `model`, for a block size `b = block`.
     ///
     /// # Errors
     /// [`DeviceError::Config`] for a block size of 0 or a model without points.
@@ -63,13 +63,13 @@ impl Worker for RecordedWorker {
 }
 
 impl<T: Element> Updates<T> for RecordedWorker {
-    /// Takes no time: the model knows updates, and what they take is all that a recorded device takes.
+    /// Takes no time: the model has times of updates only.
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);
         Ok(UpdateTime::default())
     }
 
-    /// Takes no time and leaves `c` as it is; `busy_s` is the recorded time, `cpu_s` is 0.
+    /// Takes no time and leaves `c` unchanged; `busy_s` is the recorded time, `cpu_s` is 0.
     fn update(
         &mut self,
         _alpha: T,
@@ -98,29 +98,25 @@ mod tests {
 
     #[test]
     fn the_recorded_time_is_returned_and_c_stays() {
-        let point = |d, t_s| Point {
+        let points = [(2, 1.0), (8, 16.0)].map(|(d, t_s)| Point {
             d,
             t_s,
             reps: 1,
             ci_s: 0.0,
-        };
-        let model = PiecewiseFpm::from_points(vec![point(2, 1.0), point(8, 16.0)]).unwrap();
+        });
+        let model = PiecewiseFpm::from_points(points.into()).unwrap();
         let mut worker = RecordedWorker::new("phi", DeviceKind::Cpu, model, 2).unwrap();
         let (a, b, mut c) = ([1.0; 8 * 2], [1.0; 2 * 4], [7.0; 8 * 4]);
-        let mut busy_s = |cols: usize, k: usize| {
+        // 8 × 4 and 8 × 1 with blocks of 2 are 8 and 2 units; half the inner dimension is half the work.
+        for (cols, k, busy_s) in [(4, 2, 16.0), (1, 2, 1.0), (4, 1, 8.0), (0, 2, 0.0)] {
             let mut c = ViewMut::new(&mut c, 8, cols, 8);
             let begun = worker.begin(c.reborrow(), Depth::of(2, 1)).unwrap();
             let (a, b) = (View::new(&a, 8, k, 8), View::new(&b, k, cols, 2));
             let time = worker.update(1.0, a, b, c.reborrow()).unwrap();
             let ended = worker.finish(c).unwrap();
             assert_eq!([begun, ended], [UpdateTime::default(); 2]);
-            time.busy_s
-        };
-        // 8 × 4 and 8 × 1 with blocks of 2 are 8 and 2 units; half the inner dimension is half the work.
-        assert_eq!(busy_s(4, 2), 16.0);
-        assert_eq!(busy_s(1, 2), 1.0);
-        assert_eq!(busy_s(4, 1), 8.0);
-        assert_eq!(busy_s(0, 2), 0.0);
+            assert_eq!(time.busy_s, busy_s);
+        }
         assert_eq!(c, [7.0; 32]);
     }
 }

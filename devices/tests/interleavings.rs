@@ -1,5 +1,5 @@
-//! What the threads of a team share, in every order that threads can take and with every value that the memory model
-//! lets them read; with most threads, in the orders of few interruptions. A thread that sleeps for ever is a failure.
+//! The shared state of a team's threads, in every order of the threads and with every value that the memory model lets them
+//! read; with the most threads only in orders of few interruptions. A thread that sleeps for ever is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,17 +20,17 @@ mod sync {
     use loom::sync::MutexGuard;
     use std::time::Duration;
 
-    /// One look that fails is followed by sleep, as the last of many is.
+    /// A thread sleeps after one failed look, as it does after the last of many.
     pub const LOOKS: u32 = 1;
 
-    /// Nothing: as the looks are counted, no thread need be made to let others go first.
+    /// Does nothing: the looks are counted, so no thread has to let others go first.
     pub fn spin_loop() {}
 
     pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex.lock().unwrap()
     }
 
-    /// What the standard library says of `park` and `unpark`: a token, at most one, that pausing waits for and takes.
+    /// `park` and `unpark` as the standard library documents them: at most one token, which a pause waits for and takes.
     pub struct ModelledWaiter {
         token: Mutex<bool>,
         given: Condvar,
@@ -44,7 +44,7 @@ mod sync {
             }
         }
 
-        /// Time never runs out, so that a wake-up that is missed shows.
+        /// Waits without a time limit, so that a missed wake-up shows.
         pub fn pause(&self, _: Option<Duration>) {
             let mut token = lock(&self.token);
             while !*token {
@@ -67,61 +67,62 @@ use running::RunningDrivers;
 use std::sync::Arc;
 use sync::{AtomicUsize, Ordering};
 
-/// A value that says nothing about any other: it is seen where something else makes it visible.
+/// A value without an order of its own: it is seen if something else makes it visible.
 type Note = AtomicUsize;
 
-/// Notes that nobody has written.
-fn notes<const N: usize>() -> [Note; N] {
+/// Makes notes that no thread has written yet.
+fn make_notes<const N: usize>() -> [Note; N] {
     std::array::from_fn(|_| Note::new(0))
 }
 
-/// Whether this thread sees all of them written.
+/// Returns `true` if this thread sees all of them written.
 fn all_are_seen(notes: &[Note]) -> bool {
     notes.iter().all(|note| note.load(Ordering::Relaxed) == 1)
 }
 
-/// The most often that a thread is interrupted in the models of most threads: there are too many interleavings to see
-/// them all, and hardly a mistake takes more interruptions to show.
+/// Most interruptions of a thread in the models with the most threads. They have too many interleavings to see them all, and
+/// hardly a mistake needs more interruptions to show.
 const INTERRUPTIONS: usize = 3;
 
-/// Runs `model` in every interleaving, or in all of at most so many interruptions.
-fn explore(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
+/// Runs `model` in every interleaving, or in all with at most this number of interruptions.
+fn explore_orders(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = interruptions;
     builder.check(model);
 }
 
-/// In the interleavings explored, `N` threads meet at a gate, and each that has passed it sees what all did before.
+/// Lets `N` threads meet at a gate. Each thread that has passed it sees the earlier writes of all.
 fn meet_at_a_gate<const N: usize>(interruptions: Option<usize>) {
-    explore(interruptions, || {
-        let shared = Arc::new((Gate::new(N), notes::<N>()));
-        let come = |i: usize, (gate, notes): &(Gate, [Note; N])| {
-            notes[i].store(1, Ordering::Relaxed);
-            gate.pass();
-            assert!(all_are_seen(notes), "thread {i} of {N} is alone");
-        };
+    explore_orders(interruptions, || {
+        let shared = Arc::new((Gate::new(N), make_notes::<N>()));
         let others: Vec<_> = (1..N)
             .map(|i| {
                 let shared = shared.clone();
-                thread::spawn(move || come(i, &shared))
+                thread::spawn(move || come_to_gate(i, &shared))
             })
             .collect();
-        come(0, &shared);
+        come_to_gate(0, &shared);
         others.into_iter().for_each(|other| other.join().unwrap());
     });
 }
 
+fn come_to_gate<const N: usize>(i: usize, (gate, notes): &(Gate, [Note; N])) {
+    notes[i].store(1, Ordering::Relaxed);
+    gate.pass();
+    assert!(all_are_seen(notes), "thread {i} of {N} is alone");
+}
+
 #[test]
-fn nobody_passes_the_gate_before_all_have_come() {
+fn no_thread_passes_the_gate_before_all_have_come() {
     meet_at_a_gate::<1>(None);
     meet_at_a_gate::<2>(None);
     meet_at_a_gate::<3>(Some(INTERRUPTIONS));
 }
 
-/// In the interleavings explored, the caller returns when `N` drivers are done, and sees what they wrote.
+/// Lets a caller wait for `N` drivers. It returns when they are done, and sees their writes.
 fn wait_for_drivers<const N: usize>(interruptions: Option<usize>) {
-    explore(interruptions, || {
-        let shared = Arc::new((RunningDrivers::new(N), notes::<N>()));
+    explore_orders(interruptions, || {
+        let shared = Arc::new((RunningDrivers::new(N), make_notes::<N>()));
         let drivers: Vec<_> = (0..N)
             .map(|i| {
                 let shared = shared.clone();
@@ -145,7 +146,7 @@ fn wait_for_drivers<const N: usize>(interruptions: Option<usize>) {
 }
 
 #[test]
-fn the_caller_is_woken_and_sees_what_every_driver_wrote() {
+fn the_caller_is_woken_and_sees_the_writes_of_every_driver() {
     wait_for_drivers::<1>(None);
     wait_for_drivers::<2>(None);
     wait_for_drivers::<3>(Some(INTERRUPTIONS));
@@ -154,12 +155,12 @@ fn the_caller_is_woken_and_sees_what_every_driver_wrote() {
 #[test]
 fn a_call_begins_together_and_ends_with_every_result() {
     const N: usize = 2;
-    explore(None, || {
+    explore_orders(None, || {
         let shared = Arc::new((
             Gate::new(N),
             RunningDrivers::new(N),
-            notes::<N>(),
-            notes::<N>(),
+            make_notes::<N>(),
+            make_notes::<N>(),
         ));
         let drivers: Vec<_> = (0..N)
             .map(|i| {

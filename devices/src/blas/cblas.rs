@@ -65,7 +65,7 @@ pub struct CblasLibrary {
     functions: Functions,
 }
 
-/// The products of a library. Only that of `f64` must be there; what is missing is computed by [`EmbeddedBlas`].
+/// The products of a library. Only that of `f64` is required; [`EmbeddedBlas`] computes missing ones.
 #[derive(Debug, Clone, Copy)]
 struct Functions {
     sgemm: Option<RealGemm<f32>>,
@@ -77,67 +77,70 @@ struct Functions {
 impl CblasLibrary {
     /// Opens `file`, a path or a name that the system's loader finds.
     ///
-    /// It is loaded on a thread of its own that is bound to one processing unit, since a library may start a thread
-    /// for each unit that it sees as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and
-    /// BLIS are recognised and made sequential. Any other library is used as it is: its own settings must keep it to
-    /// one thread. The library stays loaded until the process ends, because such libraries keep threads and
-    /// thread-local buffers that do not survive unloading.
+    /// A separate thread loads it, bound to one processing unit: a library may start a thread for each unit that it sees
+    /// as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and made
+    /// sequential. The settings of any other library must keep it to one thread. The library stays loaded until the process
+    /// ends, because such libraries keep threads and thread-local buffers that do not survive unloading.
     ///
     /// # Errors
-    /// [`DeviceError::Blas`] when it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers.
+    /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers.
     pub fn open(file: &str) -> Result<Self, DeviceError> {
         Self::open_threaded(file, 1)
     }
 
-    /// As [`open`](Self::open), with up to `threads` threads of the library's own: what a device is compared with, and
-    /// never what it calls. It sets the whole process's library, so each number of threads takes a process of its own.
+    /// Opens `file` as [`open`](Self::open) does, with up to `threads` threads of the library's own. Comparisons use it; a
+    /// device never does. The number holds for the whole process, so another number needs another process.
     ///
-    /// MKL takes the threading layer that its own settings ask for; a library that is not recognised keeps its settings.
+    /// MKL takes the threading layer of its own settings; a library that is not recognised keeps its settings.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_threaded(file: &str, threads: usize) -> Result<Self, DeviceError> {
-        // More threads than fit into an integer are as many as anybody has.
+        // No machine has more threads than fit into an integer.
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
-        let error = |reason: String| DeviceError::Blas {
-            library: file.to_owned(),
-            reason,
-        };
-        let load = || {
-            // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
-            // any library that a program links to.
-            let library = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
-            let raw = Raw { opened: library };
-            let prepared = raw.prepare_library(file, threads)?;
-            std::mem::forget(raw);
-            Ok(prepared)
-        };
         let opened = if threads == 1 {
-            on_one_unit(load)
+            on_one_unit(|| load_library(file, threads))
         } else {
-            load()
+            load_library(file, threads)
         };
-        let (functions, name) = opened.map_err(error)?;
-        Ok(Self { name, functions })
+        match opened {
+            Ok((functions, name)) => Ok(Self { name, functions }),
+            Err(reason) => Err(DeviceError::Blas {
+                library: file.to_owned(),
+                reason,
+            }),
+        }
     }
+}
+
+/// Loads a library for the rest of the process; returns its functions and its name.
+fn load_library(file: &str, threads: c_int) -> Result<(Functions, String), String> {
+    // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
+    // any library that a program links to.
+    let opened = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
+    let raw = RawLibrary { opened };
+    let prepared = raw.prepare_library(file, threads)?;
+    std::mem::forget(raw);
+    Ok(prepared)
 }
 
 /// Runs `open` on a thread that may use one processing unit only, and returns its result.
 ///
-/// OpenBLAS starts a thread for each unit that it may use as soon as it is loaded, before it can be told to be
-/// sequential, and they stay. Loaded on such a thread it starts none.
+/// OpenBLAS starts a thread for each unit that it may use as soon as it is loaded, before it can be made sequential, and these
+/// threads stay. Loaded on a bound thread it starts none.
 fn on_one_unit<R: Send>(open: impl FnOnce() -> Result<R, String> + Send) -> Result<R, String> {
     std::thread::scope(|scope| {
         let opener = scope.spawn(|| {
             use_one_unit();
             open()
         });
-        let panicked = |_| Err("it panicked while it was loaded".to_owned());
-        opener.join().unwrap_or_else(panicked)
+        opener
+            .join()
+            .unwrap_or_else(|_| Err("it panicked while it was loaded".to_owned()))
     })
 }
 
-/// Binds the calling thread to the first processing unit that it may use. Where that fails, nothing changes.
+/// Binds the calling thread to the first processing unit that it may use. On failure nothing changes.
 #[cfg(target_os = "linux")]
 fn use_one_unit() {
     // SAFETY: cpu_set_t is a plain array of bits, for which all zeros is a value.
@@ -145,7 +148,7 @@ fn use_one_unit() {
     let size = size_of::<libc::cpu_set_t>();
     // SAFETY: `units` is valid for writes of the size that is passed, and thread 0 is the calling one.
     if unsafe { libc::sched_getaffinity(0, size, &raw mut units) } != 0 {
-        // A host with more units than the set has room for.
+        // The host has more units than the set can hold.
         return;
     }
     let count = libc::CPU_SETSIZE as usize;
@@ -207,7 +210,7 @@ impl Blas for CblasLibrary {
     }
 }
 
-/// A product by a library's function for real numbers.
+/// Multiplies by a library's function for real numbers.
 fn call_real<T: Element>(
     gemm: RealGemm<T>,
     alpha: T,
@@ -216,7 +219,7 @@ fn call_real<T: Element>(
     c: ViewMut<'_, T>,
 ) {
     call_checked(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
-        // SAFETY: `call_checked` passes what describes three matrices that are there.
+        // SAFETY: `call_checked` passes the descriptions of three matrices that exist.
         unsafe {
             gemm(
                 COLUMN_MAJOR,
@@ -238,7 +241,7 @@ fn call_real<T: Element>(
     });
 }
 
-/// A product by a library's function for complex numbers.
+/// Multiplies by a library's function for complex numbers.
 fn call_complex<T: Element>(
     gemm: ComplexGemm<T>,
     alpha: T,
@@ -248,7 +251,7 @@ fn call_complex<T: Element>(
 ) {
     let one = T::ONE;
     call_checked(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
-        // SAFETY: `call_checked` passes what describes three matrices that are there; the factors outlive the call.
+        // SAFETY: `call_checked` passes the descriptions of three matrices that exist; the factors outlive the call.
         unsafe {
             gemm(
                 COLUMN_MAJOR,
@@ -270,12 +273,12 @@ fn call_complex<T: Element>(
     });
 }
 
-/// Calls a library's function with m, n, k and the leading dimensions, the addresses of A and B, and that of C; or computes
-/// without it where these exceed its integers.
+/// Calls a library's function with m, n, k and the leading dimensions, the addresses of A and B, and that of C. If a dimension
+/// exceeds the library's integers, [`EmbeddedBlas`] computes the product.
 ///
-/// A is m×k, B k×n and C m×n ([`has_work`] asserts it); a view's constructor asserts that its data span all elements
-/// `i + j*ld` and that `ld >= max(1, rows)`; the integers are LP64 ([`Raw::prepare`] refuses others); and C is borrowed
-/// mutably, so it overlaps neither A nor B.
+/// A is m×k, B k×n and C m×n ([`has_work`] asserts it). A view's constructor asserts that its data span all elements
+/// `i + j*ld` and that `ld >= max(1, rows)`. The integers are LP64 ([`RawLibrary::prepare_library`] refuses others). C is
+/// borrowed mutably, so it overlaps neither A nor B.
 fn call_checked<T: Element>(
     alpha: T,
     (a, b): (View<'_, T>, View<'_, T>),
@@ -295,7 +298,7 @@ fn call_checked<T: Element>(
     }
 }
 
-/// The dimensions as the library's integers; `None` when one does not fit.
+/// Converts the dimensions to the library's integers; `None` if one does not fit.
 fn as_c_ints(dims: [usize; 6]) -> Option<[c_int; 6]> {
     let mut ints = [0; 6];
     for (int, dim) in ints.iter_mut().zip(dims) {
@@ -304,13 +307,13 @@ fn as_c_ints(dims: [usize; 6]) -> Option<[c_int; 6]> {
     Some(ints)
 }
 
-/// An open library, of which nothing is known yet.
-struct Raw {
+/// An open library of unknown kind.
+struct RawLibrary {
     opened: Library,
 }
 
-impl Raw {
-    /// Gives the library its threads; returns its functions and its name.
+impl RawLibrary {
+    /// Sets the library's number of threads; returns its functions and its name.
     fn prepare_library(&self, file: &str, threads: c_int) -> Result<(Functions, String), String> {
         let (prefix, product, detail) = if self.has_symbol("MKL_Get_Version_String") {
             ("", self.prepare_mkl(threads), String::new())
@@ -326,17 +329,16 @@ impl Raw {
         } else {
             ("", "CBLAS".to_owned(), String::new())
         };
-        let named = |function: &str| format!("{prefix}cblas_{function}");
         // SAFETY: every CBLAS exports these functions with these signatures; builds with 64-bit integers were refused
-        // above where the library can tell.
+        // above if the library tells.
         let functions = unsafe {
             Functions {
-                sgemm: self.find_symbol(&named("sgemm")),
+                sgemm: self.find_symbol(&format!("{prefix}cblas_sgemm")),
                 dgemm: self
-                    .find_symbol(&named("dgemm"))
-                    .ok_or_else(|| format!("it has no function {}", named("dgemm")))?,
-                cgemm: self.find_symbol(&named("cgemm")),
-                zgemm: self.find_symbol(&named("zgemm")),
+                    .find_symbol(&format!("{prefix}cblas_dgemm"))
+                    .ok_or_else(|| format!("it has no function {prefix}cblas_dgemm"))?,
+                cgemm: self.find_symbol(&format!("{prefix}cblas_cgemm")),
+                zgemm: self.find_symbol(&format!("{prefix}cblas_zgemm")),
             }
         };
         let short = file.rsplit('/').next().unwrap_or(file);
@@ -348,8 +350,9 @@ impl Raw {
         Ok((functions, name))
     }
 
-    /// Sequential layer where one thread is asked for, 32-bit integers. The functions in capitals take their argument by
-    /// value; the ones in small letters are the Fortran interface and take a pointer.
+    /// Sets MKL's number of threads and 32-bit integers, and its sequential layer for one thread; returns its name. The
+    /// functions with capitals take their argument by value; those in small letters are the Fortran interface and take a
+    /// pointer.
     fn prepare_mkl(&self, threads: c_int) -> String {
         let mut buffer = [0u8; 256];
         // SAFETY: the signatures are those of mkl_service.h. The layers are set before any other call, as MKL
@@ -377,15 +380,16 @@ impl Raw {
     }
 
     fn prepare_openblas(&self, prefix: &str, threads: c_int) -> Result<(String, String), String> {
-        let named = |name: &str| format!("{prefix}openblas_{name}");
         // SAFETY: the signatures are those of OpenBLAS's cblas.h; the strings live as long as the library.
         let (config, core) = unsafe {
-            if let Some(set) = self.find_symbol::<TakesInt>(&named("set_num_threads")) {
+            if let Some(set) =
+                self.find_symbol::<TakesInt>(&format!("{prefix}openblas_set_num_threads"))
+            {
                 set(threads);
             }
             (
-                self.read_text(&named("get_config")),
-                self.read_text(&named("get_corename")),
+                self.read_text(&format!("{prefix}openblas_get_config")),
+                self.read_text(&format!("{prefix}openblas_get_corename")),
             )
         };
         if config.contains("USE64BITINT") {
@@ -425,7 +429,7 @@ impl Raw {
         unsafe { self.opened.get::<*const ()>(name) }.is_ok()
     }
 
-    /// The function `name`, if the library has it.
+    /// Returns the function `name`, if the library has it.
     ///
     /// # Safety
     /// `F` must be the function pointer type of that symbol, and must not be called once the library is closed.
@@ -434,7 +438,7 @@ impl Raw {
         unsafe { self.opened.get::<F>(name) }.ok().map(|f| *f)
     }
 
-    /// The string that the function `name` returns, or nothing.
+    /// Returns the string that the function `name` returns; empty if the library does not have it.
     ///
     /// # Safety
     /// `name` must take nothing and return a null pointer or a zero-terminated string.
@@ -447,7 +451,7 @@ impl Raw {
     }
 }
 
-/// A copy of a C string; nothing for a null pointer.
+/// Copies a C string; empty for a null pointer.
 ///
 /// # Safety
 /// `text` must be null or point to a zero-terminated string.
@@ -461,7 +465,7 @@ unsafe fn owned_text(text: *const c_char) -> String {
         .into_owned()
 }
 
-/// `OpenBLAS 0.3.21` from `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …`.
+/// Shortens to `OpenBLAS 0.3.21` from `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …`.
 fn openblas_product(config: &str) -> String {
     let mut words = config.split_whitespace();
     match (words.next(), words.next()) {
@@ -470,7 +474,7 @@ fn openblas_product(config: &str) -> String {
     }
 }
 
-/// `MKL 2026.2` from `Intel(R) oneAPI Math Kernel Library Version 2026.2-Product Build … for …`.
+/// Shortens to `MKL 2026.2` from `Intel(R) oneAPI Math Kernel Library Version 2026.2-Product Build … for …`.
 fn mkl_product(text: &str) -> String {
     let version = text
         .split_once("Version ")

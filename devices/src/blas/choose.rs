@@ -1,4 +1,4 @@
-//! Which BLAS to use: what is installed, whether it computes correctly, and which is fastest here.
+//! The choice of a BLAS: finds the installed libraries, checks their results, and measures which is fastest here.
 
 use super::{Blas, CblasLibrary, EmbeddedBlas};
 use crate::cpu::thread_cpu_time_s;
@@ -7,7 +7,7 @@ use num_complex::{Complex32, Complex64};
 use std::{fmt, str::FromStr, sync::Arc};
 
 /// Environment variable that replaces [`BlasChoice::Auto`]; it takes the same words.
-pub const BLAS_VARIABLE: &str = "ISOCHRON_BLAS";
+const BLAS_VARIABLE: &str = "ISOCHRON_BLAS";
 
 const MKL: &[&str] = &[
     "libmkl_rt.so.3",
@@ -18,13 +18,13 @@ const MKL: &[&str] = &[
 const OPENBLAS: &[&str] = &["libopenblas.so.0", "libscipy_openblas.so"];
 const BLIS: &[&str] = &["libblis.so.4"];
 
-/// Which BLAS a device should use.
+/// The BLAS that a device should use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum BlasChoice {
-    /// The fastest of all that are found, measured here and now.
+    /// The fastest of all installed ones, measured at once.
     #[default]
     Auto,
-    /// The one that is compiled in.
+    /// [`EmbeddedBlas`], which is compiled in.
     Embedded,
     /// OpenBLAS.
     OpenBlas,
@@ -68,20 +68,20 @@ impl fmt::Display for BlasChoice {
     }
 }
 
-/// The BLAS for `choice`.
+/// Opens the BLAS for `choice`.
 ///
-/// `Auto` opens every library that is found, leaves out those that fail a small exact check, measures the rest
-/// briefly and takes the first that is about as fast as the fastest; with [`BLAS_VARIABLE`] set, what it names is taken instead. The embedded BLAS is
-/// always among them, so `Auto` by itself cannot fail.
+/// `Auto` opens every installed library, leaves out those that fail a small exact check, and measures the rest briefly. It
+/// takes the first that is about as fast as the fastest. The embedded BLAS is always among them, so `Auto` by itself cannot
+/// fail. The environment variable `ISOCHRON_BLAS` replaces `Auto`; it takes the words of [`BlasChoice`].
 ///
 /// # Errors
-/// [`DeviceError::Blas`] naming the library when one that was asked for is missing or computes wrongly;
-/// [`DeviceError::UnknownBlas`] when the variable makes no sense.
+/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::UnknownBlas`] if the
+/// variable does not name a BLAS.
 pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
     choose_with(choice, std::env::var(BLAS_VARIABLE).ok().as_deref())
 }
 
-/// [`choose_blas`] with the variable's value as an argument.
+/// Does the work of [`choose_blas`], with the variable's value as an argument.
 fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Blas>, DeviceError> {
     let choice = match (choice, variable) {
         (BlasChoice::Auto, Some(text)) if !text.is_empty() => text.parse()?,
@@ -90,20 +90,20 @@ fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Bl
     let blas = match &choice {
         BlasChoice::Auto => pick_fastest(available_blas()),
         BlasChoice::Embedded => Arc::new(EmbeddedBlas),
-        BlasChoice::OpenBlas => first_of(OPENBLAS)?,
-        BlasChoice::Mkl => first_of(MKL)?,
-        BlasChoice::Blis => first_of(BLIS)?,
+        BlasChoice::OpenBlas => open_first(OPENBLAS)?,
+        BlasChoice::Mkl => open_first(MKL)?,
+        BlasChoice::Blis => open_first(BLIS)?,
         BlasChoice::Path(path) => open_checked(path)?,
     };
     tracing::debug!(%choice, blas = blas.name(), "chose a BLAS");
     Ok(blas)
 }
 
-/// Every BLAS that can be used here, the embedded one last.
+/// Opens every BLAS that can be used here, the embedded one last.
 pub fn available_blas() -> Vec<Arc<dyn Blas>> {
     let mut found: Vec<Arc<dyn Blas>> = Vec::new();
     for names in [MKL, OPENBLAS, BLIS] {
-        match first_of(names) {
+        match open_first(names) {
             Ok(blas) => found.push(blas),
             Err(error) => tracing::debug!(%error, "BLAS left out"),
         }
@@ -112,33 +112,22 @@ pub fn available_blas() -> Vec<Arc<dyn Blas>> {
     found
 }
 
-/// The speed of one core with this BLAS, in flop/s: the best of several updates of 1024 × 512 with k = 128, a size
-/// at which the libraries rank as they do in multiplications (small products rank them otherwise).
-///
-/// It is measured in CPU time of the calling thread, so that other work on the machine disturbs it little. Good for
-/// telling libraries apart, too brief to describe a device.
-pub fn speed_flops_per_s(blas: &dyn Blas) -> f64 {
-    let mut probe = BlasTrial::new();
-    let best_s = (0..BlasTrial::ROUNDS).map(|_| probe.time_s(blas));
-    probe_speed(best_s.fold(f64::INFINITY, f64::min))
-}
-
-/// The fastest, or the first in the list that is about as fast. The list is never empty, but the embedded BLAS would do if it were.
+/// Returns the fastest, or the first in the list that is about as fast. The list is never empty.
 fn pick_fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
-    let mut probe = BlasTrial::new();
+    let mut trial = BlasTrial::new();
     let mut best_s = vec![f64::INFINITY; candidates.len()];
-    // Every library once a round: the clock of the processor wanders, and should favour none.
+    // Every library runs once a round: the clock of the processor wanders, and should favour none.
     for _ in 0..BlasTrial::ROUNDS {
         for (best_s, blas) in best_s.iter_mut().zip(&candidates) {
-            *best_s = best_s.min(probe.time_s(blas.as_ref()));
+            *best_s = best_s.min(trial.time_s(blas.as_ref()));
         }
     }
     for (&best_s, blas) in best_s.iter().zip(&candidates) {
-        let speed_flops_per_s = probe_speed(best_s);
+        let speed_flops_per_s = trial_speed(best_s);
         tracing::debug!(blas = blas.name(), speed_flops_per_s, "tried");
     }
-    // Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries:
-    // the first in the list that is nearly as fast as the fastest is taken.
+    // Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries. So the
+    // first in the list that is nearly as fast as the fastest is taken.
     let fastest_s = best_s.iter().copied().fold(f64::INFINITY, f64::min);
     match best_s.iter().position(|&s| s <= CLEARLY_SLOWER * fastest_s) {
         Some(i) => candidates.swap_remove(i),
@@ -149,7 +138,7 @@ fn pick_fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
 /// Up to this ratio two libraries count as equally fast.
 const CLEARLY_SLOWER: f64 = 1.25;
 
-/// The operands of a small update that tells libraries apart.
+/// The operands of an update that ranks libraries as multiplications do; small products rank them otherwise.
 struct BlasTrial {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -160,7 +149,7 @@ impl BlasTrial {
     const M: usize = 1024;
     const N: usize = 512;
     const K: usize = 128;
-    /// The first round also pays for the library's buffers; the best one does not.
+    /// Number of rounds, the best of which counts. The first one also allocates the library's buffers.
     const ROUNDS: usize = 5;
 
     fn new() -> Self {
@@ -171,7 +160,7 @@ impl BlasTrial {
         }
     }
 
-    /// CPU time of one update, in seconds.
+    /// Runs one update, and returns its CPU time in seconds: other work on the machine disturbs it little.
     fn time_s(&mut self, blas: &dyn Blas) -> f64 {
         let start_s = thread_cpu_time_s();
         blas.gemm(
@@ -184,14 +173,14 @@ impl BlasTrial {
     }
 }
 
-/// The speed of an update of the probe that took `time_s`, in flop/s.
-fn probe_speed(time_s: f64) -> f64 {
+/// Returns the speed in flop/s of a trial that took `time_s`.
+fn trial_speed(time_s: f64) -> f64 {
     // A clock too coarse to see the update must not make a library infinitely fast.
     (2 * BlasTrial::M * BlasTrial::N * BlasTrial::K) as f64 / time_s.max(1e-9)
 }
 
-/// The first of these libraries that can be used; the error lists them all, with each reason.
-fn first_of(names: &[&str]) -> Result<Arc<dyn Blas>, DeviceError> {
+/// Opens the first of these libraries that can be used; the error lists them all, with each reason.
+fn open_first(names: &[&str]) -> Result<Arc<dyn Blas>, DeviceError> {
     let mut reasons = Vec::new();
     for name in names {
         match open_checked(name) {
@@ -217,7 +206,7 @@ fn open_checked(file: &str) -> Result<Arc<dyn Blas>, DeviceError> {
     Ok(Arc::new(blas))
 }
 
-/// Whether small products of integers, which are exact in any order of summation, come out right in every element type.
+/// Returns `true` if small products of integers are right in every element type. They are exact in any order of summation.
 fn computes_exactly(blas: &dyn Blas) -> bool {
     is_exact::<f32>(blas)
         && is_exact::<f64>(blas)
@@ -229,15 +218,12 @@ fn is_exact<T: Element>(blas: &dyn Blas) -> bool {
     const M: usize = 37;
     const N: usize = 19;
     const K: usize = 65;
-    let number = |value: f64, i: usize| T::of(Complex64::new(value, (i % 3) as f64));
-    let value = |i: usize, j: usize| number(((i * 7 + j * 3) % 11) as f64 - 5.0, i + j);
-    let fill = |rows: usize, cols: usize| -> Vec<T> {
-        (0..rows * cols)
-            .map(|at| value(at % rows, at / rows))
-            .collect()
-    };
-    let (a, b, mut c) = (fill(M, K), fill(K, N), fill(M, N));
-    let alpha = number(2.0, 1);
+    let (a, b, mut c) = (
+        trial_matrix::<T>(M, K),
+        trial_matrix(K, N),
+        trial_matrix(M, N),
+    );
+    let alpha = T::of(Complex64::new(2.0, 1.0));
     blas.gemm(
         alpha,
         View::new(&a, M, K, M),
@@ -246,9 +232,23 @@ fn is_exact<T: Element>(blas: &dyn Blas) -> bool {
     );
     (0..M * N).all(|at| {
         let (i, j) = (at % M, at / M);
-        let product = (0..K).fold(T::ZERO, |sum, p| sum + value(i, p) * value(p, j));
-        c[at] == value(i, j) + alpha * product
+        let product = (0..K).fold(T::ZERO, |sum, p| {
+            sum + trial_element::<T>(i, p) * trial_element(p, j)
+        });
+        c[at] == trial_element::<T>(i, j) + alpha * product
     })
+}
+
+/// Makes the `rows × cols` matrix of small integers that [`is_exact`] multiplies.
+fn trial_matrix<T: Element>(rows: usize, cols: usize) -> Vec<T> {
+    (0..rows * cols)
+        .map(|at| trial_element(at % rows, at / rows))
+        .collect()
+}
+
+fn trial_element<T: Element>(i: usize, j: usize) -> T {
+    let real = ((i * 7 + j * 3) % 11) as f64 - 5.0;
+    T::of(Complex64::new(real, ((i + j) % 3) as f64))
 }
 
 #[cfg(test)]
@@ -284,10 +284,10 @@ mod tests {
         assert_eq!(named.name(), embedded);
     }
 
-    /// Adds nothing where numbers are complex: what a broken library looks like.
-    struct Idle;
+    /// A broken library, which adds nothing if numbers are complex.
+    struct IdleBlas;
 
-    impl Blas for Idle {
+    impl Blas for IdleBlas {
         fn name(&self) -> &'static str {
             "idle"
         }
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn the_check_tells_right_from_wrong() {
         assert!(computes_exactly(&EmbeddedBlas));
-        assert!(!computes_exactly(&Idle));
+        assert!(!computes_exactly(&IdleBlas));
     }
 
     #[test]
@@ -335,34 +335,40 @@ mod tests {
 
     #[test]
     fn every_blas_agrees_with_the_embedded_one() {
-        agrees::<f32>();
-        agrees::<f64>();
-        agrees::<Complex32>();
-        agrees::<Complex64>();
+        assert_agreement::<f32>();
+        assert_agreement::<f64>();
+        assert_agreement::<Complex32>();
+        assert_agreement::<Complex64>();
     }
 
-    fn agrees<T: Element>() {
+    fn pseudo_random(at: usize) -> f64 {
+        ((at * 2_654_435_761) % 1000) as f64 / 1000.0 - 0.5
+    }
+
+    /// Multiplies 61 × 300 by 300 × 43 pseudo-random numbers.
+    fn product<T: Element>(blas: &dyn Blas) -> Vec<T> {
         let (m, n, k) = (61, 43, 300);
-        let real = |at: usize| ((at * 2_654_435_761) % 1000) as f64 / 1000.0 - 0.5;
-        let value = |at: usize| T::of(Complex64::new(real(at), real(at + 13)));
-        let a: Vec<T> = (0..m * k).map(value).collect();
-        let b: Vec<T> = (0..k * n).map(|at| value(at + 77)).collect();
-        let product = |blas: &dyn Blas| {
-            let mut c = vec![T::ZERO; m * n];
-            blas.gemm(
-                T::of(Complex64::new(1.5, 0.0)),
-                View::new(&a, m, k, m),
-                View::new(&b, k, n, k),
-                ViewMut::new(&mut c, m, n, m),
-            );
-            c
-        };
+        let values: Vec<T> = (0..m * k + 77)
+            .map(|at| T::of(Complex64::new(pseudo_random(at), pseudo_random(at + 13))))
+            .collect();
+        let mut c = vec![T::ZERO; m * n];
+        blas.gemm(
+            T::of(Complex64::new(1.5, 0.0)),
+            View::new(&values[..m * k], m, k, m),
+            View::new(&values[77..77 + k * n], k, n, k),
+            ViewMut::new(&mut c, m, n, m),
+        );
+        c
+    }
+
+    fn assert_agreement<T: Element>() {
+        let k = 300;
         // Each result is within gamma_k·|alpha|·|A||B| of the exact one (Higham), so two differ by twice that; every
         // factor is at most 1/√2, and complex arithmetic is less exact by a factor of √8 at most.
         let bound = 2.0 * 2.9 * (k + 2) as f64 * T::EPSILON * 1.5 * k as f64 * 0.5;
-        let reference = product(&EmbeddedBlas);
+        let reference = product::<T>(&EmbeddedBlas);
         for blas in available_blas() {
-            for (x, y) in product(blas.as_ref()).iter().zip(&reference) {
+            for (x, y) in product::<T>(blas.as_ref()).iter().zip(&reference) {
                 let error = (x.value() - y.value()).norm();
                 assert!(
                     error <= bound,

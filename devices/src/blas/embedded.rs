@@ -1,15 +1,15 @@
-//! The BLAS that needs nothing installed: the `gemm` crate, pure Rust.
+//! The BLAS that needs no installed library: the `gemm` crate, pure Rust.
 
 use super::{Blas, has_work};
 use crate::{Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 
-/// Inner dimension of one call: the kernels lose a fifth of their speed beyond it.
+/// Inner dimension of one call. Beyond it the kernels lose a fifth of their speed.
 const K_SLICE: usize = 256;
 
 /// The `gemm` crate, compiled in: AVX-512, AVX2, NEON, … as the processor allows.
 ///
-/// It reaches about 85 % of the vendors' libraries, and is the fallback where none is installed.
+/// It reaches about 85 % of the speed of the vendors' libraries, and is the fallback if none is installed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EmbeddedBlas;
 
@@ -19,11 +19,11 @@ impl Blas for EmbeddedBlas {
     }
 
     fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
-        multiply(alpha, a, b, c);
+        multiply_views(alpha, a, b, c);
     }
 
     fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
-        multiply(alpha, a, b, c);
+        multiply_views(alpha, a, b, c);
     }
 
     fn cgemm(
@@ -33,7 +33,7 @@ impl Blas for EmbeddedBlas {
         b: View<'_, Complex32>,
         c: ViewMut<'_, Complex32>,
     ) {
-        multiply(alpha, a, b, c);
+        multiply_views(alpha, a, b, c);
     }
 
     fn zgemm(
@@ -43,11 +43,11 @@ impl Blas for EmbeddedBlas {
         b: View<'_, Complex64>,
         c: ViewMut<'_, Complex64>,
     ) {
-        multiply(alpha, a, b, c);
+        multiply_views(alpha, a, b, c);
     }
 }
 
-fn multiply<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
+fn multiply_views<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
     if !has_work(alpha, &a, &b, &c) {
         return;
     }
@@ -63,13 +63,10 @@ fn multiply<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut
     }
 }
 
-/// One call of the `gemm` crate; the shapes were checked and nothing is empty.
+/// Calls the `gemm` crate once; the shapes were checked and nothing is empty.
 fn multiply_slice<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
-    // A slice holds at most isize::MAX bytes, so a leading dimension only exceeds isize where there is one column,
-    // and then no element is addressed through it.
-    let stride = |ld: usize| isize::try_from(ld).unwrap_or(isize::MAX);
     let (m, n, k) = (c.rows(), c.cols(), a.cols());
-    let c_stride = stride(c.ld());
+    let c_stride = column_stride(c.ld());
     // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserted it); a view's constructor asserts that its data span
     // all elements `i + j*ld`, the strides passed are (ld, 1), and C is borrowed mutably, so it overlaps neither
     // A nor B.
@@ -83,10 +80,10 @@ fn multiply_slice<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: V
             1,
             true,
             a.data().as_ptr(),
-            stride(a.ld()),
+            column_stride(a.ld()),
             1,
             b.data().as_ptr(),
-            stride(b.ld()),
+            column_stride(b.ld()),
             1,
             // In this crate's convention C becomes `1·C + alpha·A·B`.
             T::ONE,
@@ -97,4 +94,10 @@ fn multiply_slice<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: V
             gemm::Parallelism::None,
         );
     }
+}
+
+/// Converts a leading dimension. A slice holds at most `isize::MAX` bytes, so it only exceeds `isize` if there is one column,
+/// and then no element is addressed through it.
+fn column_stride(ld: usize) -> isize {
+    isize::try_from(ld).unwrap_or(isize::MAX)
 }

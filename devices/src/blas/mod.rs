@@ -1,36 +1,36 @@
-//! The matrix multiplication under every CPU device: a BLAS that is chosen when the program runs.
+//! The matrix multiplication under every CPU device: a BLAS that is chosen at run time.
 //!
-//! [`choose_blas`] opens the CBLAS libraries that are installed, checks and measures each, and takes the fastest;
-//! [`EmbeddedBlas`] is compiled in and always there. All are used sequentially: the threads of a device are ours.
+//! [`choose_blas`] opens the installed CBLAS libraries, checks and measures each, and takes the fastest. [`EmbeddedBlas`] is
+//! compiled in and always available. All are used sequentially: the threads of a device are ours.
 
 mod cblas;
 mod choose;
 mod embedded;
 
 pub use cblas::CblasLibrary;
-pub use choose::{BLAS_VARIABLE, BlasChoice, available_blas, choose_blas, speed_flops_per_s};
+pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
 
 use crate::{Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::fmt;
 
-/// A sequential `C += alpha·A·B` on the calling thread, which several threads may call at once.
+/// A sequential `C += alpha·A·B` on the calling thread; several threads may call it at once.
 ///
-/// With A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0; `alpha = 0` leaves C as it is and
-/// reads neither A nor B. Every function panics when the shapes do not fit each other. [`gemm`](trait.Blas.html#method.gemm)
+/// A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0; `alpha = 0` does not change C and
+/// reads neither A nor B. Every function panics if the shapes do not fit each other. [`gemm`](trait.Blas.html#method.gemm)
 /// picks the one for an element type.
 pub trait Blas: Send + Sync {
-    /// Library, version and what else tells which code runs, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
+    /// Returns the library, its version and the kernels in use, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
     fn name(&self) -> &str;
 
-    /// The product of real matrices in single precision.
+    /// Multiplies real matrices in single precision.
     fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>);
 
-    /// The product of real matrices in double precision.
+    /// Multiplies real matrices in double precision.
     fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>);
 
-    /// The product of complex matrices in single precision.
+    /// Multiplies complex matrices in single precision.
     fn cgemm(
         &self,
         alpha: Complex32,
@@ -39,7 +39,7 @@ pub trait Blas: Send + Sync {
         c: ViewMut<'_, Complex32>,
     );
 
-    /// The product of complex matrices in double precision.
+    /// Multiplies complex matrices in double precision.
     fn zgemm(
         &self,
         alpha: Complex64,
@@ -50,10 +50,10 @@ pub trait Blas: Send + Sync {
 }
 
 impl dyn Blas + '_ {
-    /// `C += alpha·A·B`.
+    /// Computes `C += alpha·A·B`.
     ///
     /// # Panics
-    /// When the shapes do not fit each other.
+    /// If the shapes do not fit each other.
     pub fn gemm<T: Element>(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) {
         T::gemm(self, alpha, a, b, c);
     }
@@ -71,10 +71,10 @@ impl fmt::Debug for dyn Blas {
     }
 }
 
-/// Checks the shapes of `C += alpha·A·B`; tells whether there is anything to compute.
+/// Checks the shapes of `C += alpha·A·B`, and returns `true` if there is anything to compute.
 ///
 /// # Panics
-/// When the shapes do not fit each other: the pointers handed to a foreign library rely on this.
+/// If the shapes do not fit each other: the pointers passed to a foreign library rely on this.
 fn has_work<T: Element>(alpha: T, a: &View<'_, T>, b: &View<'_, T>, c: &ViewMut<'_, T>) -> bool {
     assert!(
         a.rows() == c.rows() && b.cols() == c.cols() && a.cols() == b.rows(),

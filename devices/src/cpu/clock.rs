@@ -1,12 +1,12 @@
 //! The CPU clock of a thread.
 
-/// CPU time that the calling thread has used so far, in seconds.
+/// Returns the CPU time that the calling thread has used so far, in seconds.
 ///
-/// Unlike wall time it does not grow while other programs have the core, which is what pacing and the comparison of
-/// libraries need on a busy machine.
+/// Unlike wall time it does not grow while other programs have the core. Pacing and the comparison of libraries need that on a
+/// busy machine.
 ///
 /// # Panics
-/// When the system has no such clock.
+/// If the system has no such clock.
 pub fn thread_cpu_time_s() -> f64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -1,4 +1,4 @@
-//! Where the threads of a device run, and where the memory of their columns lies.
+//! The processing units of a device's threads, and the NUMA domains of their columns.
 
 use crate::topology::CoreInfo;
 use crate::view::even_widths;
@@ -7,25 +7,25 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// A thread of a device: where it should run, where it may, and where it did.
+/// The place of a device's thread: its core, the units that it may run on, and those that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadPlace {
     /// Logical index of its core.
     pub core: u32,
-    /// The processing units that the system lets it run on, read back from the system; empty where it does not tell.
+    /// The processing units that the system lets it run on, read back from the system; empty if it does not tell.
     pub bound_to: Vec<u32>,
-    /// The processing units that it was seen on when its parts of the updates began and ended.
+    /// The processing units on which its parts of the updates began and ended.
     pub ran_on: Vec<u32>,
 }
 
-/// The processing units that one thread was seen on.
+/// The processing units on which one thread was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     units: Mutex<BTreeSet<u32>>,
 }
 
 impl Seen {
-    /// Notes where the calling thread runs now.
+    /// Notes the unit that the calling thread runs on now.
     pub(crate) fn note_unit(&self) {
         if let Some(unit) = current_unit() {
             let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,14 +33,14 @@ impl Seen {
         }
     }
 
-    /// What was noted, ascending.
+    /// Returns the noted units, ascending.
     pub(crate) fn units(&self) -> Vec<u32> {
         let units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
         units.iter().copied().collect()
     }
 }
 
-/// The processing unit that the calling thread runs on, by the operating system's index.
+/// Returns the processing unit that the calling thread runs on, by the operating system's index.
 #[cfg(target_os = "linux")]
 fn current_unit() -> Option<u32> {
     // SAFETY: sched_getcpu has no preconditions; it returns -1 where the kernel cannot tell.
@@ -52,7 +52,7 @@ fn current_unit() -> Option<u32> {
     None
 }
 
-/// The columns of each run of threads whose cores lie in one NUMA domain, with that domain: thread `i` has the columns of
+/// Returns the columns of each run of threads with cores in one NUMA domain, with that domain. Thread `i` has the columns of
 /// share `i`.
 pub(super) fn columns_by_domain(cores: &[CoreInfo], cols: usize) -> Vec<(Range<usize>, u32)> {
     let mut domains: Vec<(Range<usize>, u32)> = Vec::new();

@@ -17,11 +17,11 @@ use std::time::Instant;
 
 /// A group of CPU cores: one thread for each, which updates its own contiguous columns of C.
 ///
-/// The threads are ours and the BLAS under them is sequential, so that a group computes on its own cores and on
-/// no others. Thread `i` always has the columns of share `i`, so its data stay in its caches and in its NUMA domain:
-/// [`Updates::scale`] writes them first by that thread, and where the host has several domains [`Updates::begin`] moves the
-/// pages that lie elsewhere, because other threads wrote them first (a matrix read from a file) or the slices have changed
-/// since. A page that holds columns of two threads lies with one of them.
+/// The threads are ours and the BLAS under them is sequential, so a group computes on its own cores only. Thread `i` always
+/// has the columns of share `i`, so its data stay in its caches and in its NUMA domain. [`Updates::scale`] lets that thread
+/// write them first. On a host with several domains [`Updates::begin`] moves the pages that lie elsewhere: other threads
+/// wrote them first (a matrix read from a file), or the slices have changed since. A page with columns of two threads lies
+/// with one of them.
 ///
 /// ```
 /// use isochron_devices::{CpuWorker, Depth, EmbeddedBlas, Topology, Updates, View, ViewMut};
@@ -42,24 +42,24 @@ use std::time::Instant;
 pub struct CpuWorker {
     info: DeviceInfo,
     blas: Arc<dyn Blas>,
-    /// `None`: one thread that is not pinned, so the calling thread does the work itself.
+    /// `None` for one thread that is not pinned: the calling thread then does the work itself.
     pool: Option<ThreadPool>,
     topology: Arc<Topology>,
     cores: Vec<CoreInfo>,
-    /// Where each thread was seen.
+    /// The units on which each thread was seen.
     seen: Vec<Seen>,
-    /// Whether memory has more than one place to lie in, and the threads stay beside theirs.
+    /// `true` if the host has several NUMA domains and the threads are bound.
     has_domains: bool,
-    /// The types whose product the library has prepared itself for.
+    /// The types for which the library is ready.
     ready_types: Vec<ElementType>,
     job: JobCheck,
 }
 
 impl CpuWorker {
-    /// A device of these cores, with one thread each, bound to its core when `pin` is set.
+    /// Makes a device of these cores, with one thread each, bound to its core if `pin` is set.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] when there is no core or a thread cannot be started; [`DeviceError::Binding`] when
+    /// [`DeviceError::Config`] if there is no core or a thread cannot be started; [`DeviceError::Binding`] if
     /// one cannot be bound, as with a topology that is not this machine's.
     pub fn new(
         topology: Arc<Topology>,
@@ -105,23 +105,16 @@ impl CpuWorker {
         })
     }
 
-    /// Lets the library take the memory that it packs blocks into, and choose its kernels: by a small product of every thread.
+    /// Lets the library allocate its packing buffers and choose its kernels, by a small product of every thread.
     fn make_ready<T: Element>(&self) {
-        let product = || {
-            let factor = vec![T::ZERO; READY_SIDE * READY_SIDE];
-            let mut c = factor.clone();
-            let view = || View::new(&factor, READY_SIDE, READY_SIDE, READY_SIDE);
-            let c = ViewMut::new(&mut c, READY_SIDE, READY_SIDE, READY_SIDE);
-            self.blas.gemm(T::ONE, view(), view(), c);
-        };
         match &self.pool {
-            Some(pool) => drop(pool.broadcast(|_| product())),
-            None => product(),
+            Some(pool) => drop(pool.broadcast(|_| multiply_zeros::<T>(self.blas.as_ref()))),
+            None => multiply_zeros::<T>(self.blas.as_ref()),
         }
     }
 
-    /// Moves the pages of C next to the threads that update them. Where the system refuses, they stay: that costs time
-    /// and no results.
+    /// Moves the pages of C next to the threads that update them. Pages stay if the system refuses, which costs time but no
+    /// results.
     fn move_pages<T: Element>(&self, c: &mut ViewMut<'_, T>) {
         let (ld, len) = (c.ld(), c.data().len());
         if !self.has_domains || size_of_val(c.data()) < WORTH_MOVING_BYTES {
@@ -137,10 +130,21 @@ impl CpuWorker {
     }
 }
 
-/// The side of the squares by which a library makes itself ready: so large that it packs them, and a millisecond's work.
+/// Side of the squares that make a library ready: large enough that it packs them, and a millisecond's work.
 const READY_SIDE: usize = 256;
-/// What a job multiplies at least if it is worth being ready for: as much as some of these squares.
+/// Fewest multiplications of a job for which a library is made ready: those of some of these squares.
 const WORTH_BEING_READY: usize = 16 * READY_SIDE * READY_SIDE * READY_SIDE;
+
+fn multiply_zeros<T: Element>(blas: &dyn Blas) {
+    let factor = vec![T::ZERO; READY_SIDE * READY_SIDE];
+    let mut product = factor.clone();
+    blas.gemm(
+        T::ONE,
+        View::new(&factor, READY_SIDE, READY_SIDE, READY_SIDE),
+        View::new(&factor, READY_SIDE, READY_SIDE, READY_SIDE),
+        ViewMut::new(&mut product, READY_SIDE, READY_SIDE, READY_SIDE),
+    );
+}
 
 /// A C smaller than this fits the caches, and shares its pages with other data.
 const WORTH_MOVING_BYTES: usize = 8 << 20;
@@ -157,16 +161,15 @@ impl Worker for CpuWorker {
     }
 
     fn threads(&self) -> Vec<ThreadPlace> {
-        let binding = || self.topology.current_binding().unwrap_or_default();
         let bound = match &self.pool {
-            Some(pool) => pool.broadcast(|_| binding()),
-            None => vec![binding()],
+            Some(pool) => pool.broadcast(|_| self.topology.current_binding()),
+            None => vec![self.topology.current_binding()],
         };
         let places = self.cores.iter().zip(&self.seen).zip(bound);
         places
             .map(|((core, seen), bound_to)| ThreadPlace {
                 core: core.core,
-                bound_to,
+                bound_to: bound_to.unwrap_or_default(),
                 ran_on: seen.units(),
             })
             .collect()
@@ -240,7 +243,7 @@ impl<T: Element> Updates<T> for CpuWorker {
     }
 }
 
-/// One thread's update; returns the CPU time that it took.
+/// Runs one thread's update, and returns its CPU time in seconds.
 fn timed_gemm<T: Element>(
     blas: &dyn Blas,
     seen: &Seen,
@@ -257,7 +260,7 @@ fn timed_gemm<T: Element>(
     cpu_s
 }
 
-/// The update with the columns dealt to the threads of the pool; returns the largest CPU time among them.
+/// Deals the columns of an update to the threads of the pool, and returns the largest CPU time of a thread in seconds.
 ///
 /// A broadcast runs once on every thread: work stealing could give two shares to one thread while another sleeps.
 fn shared_gemm<T: Element>(
@@ -296,31 +299,40 @@ mod tests {
     use super::*;
     use crate::EmbeddedBlas;
 
+    /// Reserves a job of this size, and returns the types for which the library is ready then.
+    fn reserve_square(
+        worker: &mut CpuWorker,
+        size: usize,
+        element: ElementType,
+    ) -> Vec<ElementType> {
+        let job = JobShape {
+            rows: size,
+            cols: size,
+            depth: Depth::of(size, 1),
+            element,
+        };
+        worker.reserve(&job).unwrap();
+        worker.ready_types.clone()
+    }
+
     #[test]
     fn a_library_is_made_ready_once_for_a_type_and_for_large_jobs_only() {
         let topology = Arc::new(Topology::discover().unwrap());
         let core = topology.cores()[0].clone();
         let blas = Arc::new(EmbeddedBlas);
         let mut worker = CpuWorker::new(topology, "cpu0", vec![core], false, blas).unwrap();
-        let mut ready = |size: usize, element| {
-            let job = JobShape {
-                rows: size,
-                cols: size,
-                depth: Depth::of(size, 1),
-                element,
-            };
-            worker.reserve(&job).unwrap();
-            worker.ready_types.clone()
-        };
-        assert!(ready(READY_SIDE, ElementType::F32).is_empty());
-        assert_eq!(ready(3 * READY_SIDE, ElementType::F32), [ElementType::F32]);
-        assert_eq!(ready(3 * READY_SIDE, ElementType::F32), [ElementType::F32]);
+        let large = 3 * READY_SIDE;
+        assert!(reserve_square(&mut worker, READY_SIDE, ElementType::F32).is_empty());
+        for _ in 0..2 {
+            let ready = reserve_square(&mut worker, large, ElementType::F32);
+            assert_eq!(ready, [ElementType::F32]);
+        }
         let both = [ElementType::F32, ElementType::C64];
-        assert_eq!(ready(3 * READY_SIDE, ElementType::C64), both);
-        assert_eq!(ready(0, ElementType::F64), both);
+        assert_eq!(reserve_square(&mut worker, large, ElementType::C64), both);
+        assert_eq!(reserve_square(&mut worker, 0, ElementType::F64), both);
     }
 
-    /// On a host with one NUMA domain the pages are where they should be; the calls are the same.
+    /// The calls are the same on a host with one NUMA domain, where all pages are in place.
     #[test]
     fn moving_pages_changes_no_element_and_may_fail() {
         let topology = Arc::new(Topology::discover().unwrap());
@@ -334,8 +346,7 @@ mod tests {
         let mut worker = CpuWorker::new(topology, "cpu0", cores, false, blas).unwrap();
         worker.has_domains = true;
         let (rows, cols) = (1024, 1025);
-        let value = |place: usize| place as f64;
-        let mut c: Vec<f64> = (0..rows * cols).map(value).collect();
+        let mut c: Vec<f64> = (0..rows * cols).map(|place| place as f64).collect();
         assert!(size_of_val(c.as_slice()) >= WORTH_MOVING_BYTES);
         worker
             .begin(ViewMut::new(&mut c, rows, cols, rows), Depth::of(1, 1))
@@ -343,7 +354,7 @@ mod tests {
         assert!(
             c.iter()
                 .enumerate()
-                .all(|(place, &found)| found == value(place))
+                .all(|(place, &found)| found == place as f64)
         );
         worker
             .finish(ViewMut::new(&mut c, rows, cols, rows))

@@ -1,4 +1,4 @@
-//! One thread for each device, and calls that run on all of them at the same time.
+//! One driver thread for each device, and calls that run on all of them at the same time.
 
 use super::gate::Gate;
 use super::running::RunningDrivers;
@@ -10,7 +10,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// A device, owned for the duration of a call by its driver thread.
+/// A device, which its driver thread owns for the duration of a call.
 pub(super) type TeamWorker = Mutex<Box<dyn Worker>>;
 
 /// The driver threads.
@@ -20,7 +20,7 @@ pub(super) struct Drivers {
 }
 
 impl Drivers {
-    /// Threads for so many devices.
+    /// Starts the threads of `devices` devices.
     pub fn new(devices: usize) -> Result<Self, DeviceError> {
         let pool = ThreadPoolBuilder::new()
             // rayon takes 0 for "as many as there are cores".
@@ -34,13 +34,13 @@ impl Drivers {
         Ok(Self { pool })
     }
 
-    /// Runs `call` on every device that has a task, each on the device's own driver thread, and `meanwhile` on this one.
+    /// Runs `call` on every device that has a task, on the device's own driver thread, and `meanwhile` on this thread.
     /// A device without a task is left alone, and has the default result.
     ///
-    /// No call begins before the threads of all that have a task are awake, so that the devices start together.
+    /// No call begins before the threads of all devices with a task are awake, so the devices start together.
     ///
     /// A broadcast job runs exactly once on every thread of the pool. Plain jobs would be stolen: a driver that waits
-    /// for the threads of its device would start another device's job inside, and notice its own end too late.
+    /// for the threads of its device would start another device's job meanwhile, and notice its own end too late.
     pub fn drive<T: Send, R: Default + Send>(
         &self,
         devices: &[TeamWorker],
@@ -69,8 +69,10 @@ impl Drivers {
             });
             running.wait_for_drivers(meanwhile);
         });
-        let outcome = |slot: Mutex<_>| slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.into_iter().map(outcome).collect()
+        results
+            .into_iter()
+            .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner))
+            .collect()
     }
 }
 
@@ -80,9 +82,9 @@ fn no_result() -> DeviceError {
     }
 }
 
-/// The result of `work`, or its panic as an error.
+/// Returns the result of `work`, or its panic as an error.
 fn catch_panic<R>(work: impl FnOnce() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
-    // A worker that panicked is abandoned in the middle of its job, which is what its contract says of errors.
+    // A worker that panicked is abandoned in the middle of its job, as its contract allows after an error.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         Err(DeviceError::Panic {
             message: panic_message(payload.as_ref()),

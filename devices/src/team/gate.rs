@@ -1,19 +1,19 @@
-//! Where the driver threads wait for each other, so that the devices start together.
+//! The gate at which driver threads wait for each other, so that the devices start together.
 
 use super::sync::{AtomicUsize, Condvar, LOOKS, Mutex, Ordering, lock, spin_loop};
 use std::sync::PoisonError;
 
-/// Where threads wait for each other once.
+/// A gate at which threads wait for each other once.
 pub(super) struct Gate {
-    /// How many have not come yet.
+    /// Number of threads that have not come yet.
     missing: AtomicUsize,
-    /// Held by those who go to sleep, and by the last one before it wakes them.
+    /// Held by threads that go to sleep, and by the last thread before it wakes them.
     sleep: Mutex<()>,
     opened: Condvar,
 }
 
 impl Gate {
-    /// A gate that opens when so many threads have come.
+    /// Makes a gate that opens when `threads` threads have come.
     pub fn new(threads: usize) -> Self {
         Self {
             missing: AtomicUsize::new(threads),
@@ -22,24 +22,27 @@ impl Gate {
         }
     }
 
-    /// Returns when all have called it; what each did before is then visible to all.
+    /// Returns when all threads have called it. The writes of each before the call are then visible to all.
     pub fn pass(&self) {
         if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Who has looked before and not slept yet holds the lock until it sleeps.
+            // A thread that has looked before and does not sleep yet holds the lock until it sleeps.
             drop(lock(&self.sleep));
             return self.opened.notify_all();
         }
-        let is_open = || self.missing.load(Ordering::Acquire) == 0;
         for _ in 0..LOOKS {
-            if is_open() {
+            if self.is_open() {
                 return;
             }
             spin_loop();
         }
         let mut asleep = lock(&self.sleep);
-        while !is_open() {
+        while !self.is_open() {
             let woken = self.opened.wait(asleep);
             asleep = woken.unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn is_open(&self) -> bool {
+        self.missing.load(Ordering::Acquire) == 0
     }
 }

@@ -14,9 +14,10 @@ mod gate;
 mod running;
 mod sync;
 
-/// All devices of a node. Each has its own driver thread; every call makes all of them work at the same time, on
-/// neighbouring vertical slices of C, and returns when the last one is done. They start together: none before the driver
-/// threads of all that have columns are awake.
+/// All devices of a node, each with its own driver thread.
+///
+/// Every call makes all of them work at the same time, on neighbouring vertical slices of C, and returns when the last one
+/// is done. They start together: none starts before the driver threads of all devices with columns are awake.
 ///
 /// `slices` are the columns of each device, from left to right; they sum to the columns of C. A device with 0 columns
 /// is left alone, and its time is 0.
@@ -28,10 +29,10 @@ pub struct DeviceTeam {
 }
 
 impl DeviceTeam {
-    /// The team of these devices; there may be none.
+    /// Makes a team of these devices; there may be none.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] when the driver threads cannot be started.
+    /// [`DeviceError::Config`] if the driver threads cannot be started.
     pub fn new(workers: Vec<Box<dyn Worker>>) -> Result<Self, DeviceError> {
         Ok(Self {
             drivers: Drivers::new(workers.len())?,
@@ -41,33 +42,34 @@ impl DeviceTeam {
         })
     }
 
-    /// Says which part of the time each thread can run in the long run, above 0: less than 1, which it is without this, where
-    /// control groups pay for fewer cores than compute on this host, or other ranks compute on the same cores. [Measured](crate::measure_team) times are those of a long
-    /// run then.
+    /// Sets the share of time that each thread gets in a long run, above 0. It is 1 unless set.
+    ///
+    /// It is below 1 if a CPU quota pays for fewer cores than compute on this host, or other ranks compute on the same cores.
+    /// [Measured](crate::measure_team) times are then those of a long run.
     ///
     /// # Panics
-    /// When it is 0 or less, or not a number.
+    /// If it is 0 or less, or not a number.
     pub fn set_share_of_time(&mut self, share: f64) {
         assert!(share > 0.0, "{share} of the time");
         self.share_of_time = share;
     }
 
-    /// The part of the time that each thread can run, as it was [said](Self::set_share_of_time).
-    pub fn share_of_time(&self) -> f64 {
+    /// Returns the [share of time](Self::set_share_of_time) that each thread gets.
+    pub(crate) fn share_of_time(&self) -> f64 {
         self.share_of_time
     }
 
-    /// Number of devices.
+    /// Returns the number of devices.
     pub fn len(&self) -> usize {
         self.devices.len()
     }
 
-    /// Whether there is no device.
+    /// Returns `true` if there is no device.
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty()
     }
 
-    /// What the devices are, in the order of the slices.
+    /// Returns the descriptions of the devices, in the order of the slices.
     pub fn infos(&self) -> &[DeviceInfo] {
         &self.infos
     }
@@ -96,20 +98,20 @@ impl DeviceTeam {
         Ok(needs.iter().map(|needs| needs.host_bytes).sum())
     }
 
-    /// Bytes of host memory that the devices hold from earlier jobs, as [`Worker::memory_held`].
+    /// Returns the bytes of host memory that the devices hold from earlier jobs, as [`Worker::memory_held`].
     pub fn memory_held(&self) -> u64 {
         let held = self.devices.iter().map(|device| lock(device).memory_held());
         held.sum()
     }
 
-    /// Bounds what each device may need, as [`Worker::limit_memory`].
+    /// Bounds the memory that each device may need, as [`Worker::limit_memory`].
     pub fn limit_memory(&mut self, bytes_each: u64) {
         for device in &self.devices {
             lock(device).limit_memory(bytes_each);
         }
     }
 
-    /// Where the threads of each device are bound, and where they ran, as [`Worker::threads`].
+    /// Returns the places of each device's threads, as [`Worker::threads`].
     pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
         let devices = self.devices.iter();
         devices.map(|device| lock(device).threads()).collect()
@@ -121,7 +123,7 @@ impl DeviceTeam {
     /// Those of the device.
     ///
     /// # Panics
-    /// When there is no device of this index.
+    /// If there is no device of this index.
     pub fn resident_peak<T: Element>(
         &mut self,
         index: usize,
@@ -131,7 +133,7 @@ impl DeviceTeam {
         T::updates(device.as_mut()).resident_peak()
     }
 
-    /// `C = beta·C` by all devices at the same time, as [`Updates::scale`](crate::Updates::scale).
+    /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`](crate::Updates::scale).
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -164,7 +166,7 @@ impl DeviceTeam {
         Ok(updates.max().unwrap_or(1))
     }
 
-    /// Whether the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
+    /// Returns `true` if the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
     pub fn copies_ahead(&self) -> bool {
         self.devices
             .iter()
@@ -201,12 +203,14 @@ impl DeviceTeam {
         })
     }
 
-    /// `C += alpha·A·B` by all devices at the same time, as [`Updates::update`](crate::Updates::update); A: `rows × k`, B: `k × cols`. Where the
-    /// panels of the next update are here already, `next`, each device may copy its part of them meanwhile, as
-    /// [`Updates::update_ahead`](crate::Updates::update_ahead).
+    /// Updates `C += alpha·A·B` on all devices at the same time, as [`Updates::update`](crate::Updates::update), and returns the
+    /// time of each. A: `rows × k`, B: `k × cols`.
     ///
-    /// While they compute, the calling thread calls `meanwhile`, for the progress of its messages, at least once and again as
-    /// long as it says that there is more to do; between the calls it sleeps briefly. Returns the time of each device.
+    /// `next` are the panels of the next update, if they have come already. Each device may copy its part of them meanwhile,
+    /// as [`Updates::update_ahead`](crate::Updates::update_ahead).
+    ///
+    /// While the devices compute, the calling thread calls `meanwhile` for the progress of its messages, at least once and as
+    /// long as it returns `true`. Between the calls it sleeps briefly.
     ///
     /// # Errors
     /// As [`begin`](Self::begin). A panic in a device is such an error too; the others finish their update first.
@@ -250,7 +254,8 @@ impl DeviceTeam {
         })
     }
 
-    /// Ends the job on every device, as [`Updates::finish`](crate::Updates::finish); then `c` holds the result. Returns the time of each device.
+    /// Ends the job on every device, as [`Updates::finish`](crate::Updates::finish), and returns the time of each. Then `c`
+    /// holds the result.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -287,27 +292,30 @@ impl DeviceTeam {
         call: impl Fn(&mut dyn Worker, W) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
         let outcomes = self.drivers.drive(&self.devices, tasks, meanwhile, call);
-        let named = |(outcome, info): (Result<R, DeviceError>, &DeviceInfo)| {
-            outcome.map_err(|source| DeviceError::Device {
-                device: info.name.clone(),
-                source: Box::new(source),
+        let named = outcomes.into_iter().zip(&self.infos);
+        named
+            .map(|(outcome, info)| {
+                outcome.map_err(|source| DeviceError::Device {
+                    device: info.name.clone(),
+                    source: Box::new(source),
+                })
             })
-        };
-        outcomes.into_iter().zip(&self.infos).map(named).collect()
+            .collect()
     }
 }
 
-/// The columns of each device; `None` where it has none.
+/// Splits C into the columns of each device; `None` for a device without columns.
 fn split_slices<'c, T: Element>(
     c: ViewMut<'c, T>,
     slices: &[usize],
 ) -> Vec<Option<ViewMut<'c, T>>> {
-    let parts = c.split_columns(slices.iter().copied());
-    let busy = |part: ViewMut<'c, T>| (part.cols() > 0).then_some(part);
-    parts.into_iter().map(busy).collect()
+    let parts = c.split_columns(slices.iter().copied()).into_iter();
+    parts
+        .map(|part| (part.cols() > 0).then_some(part))
+        .collect()
 }
 
-/// What a device with these columns of C needs of panels.
+/// Returns the part of the panels that a device with these columns of C needs.
 fn cut_panels<'p, T: Element>(
     (a, b): PanelPair<'p, T>,
     columns: &Range<usize>,

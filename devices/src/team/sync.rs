@@ -1,7 +1,7 @@
-//! What [`Gate`](super::gate::Gate) and [`RunningDrivers`](super::running::RunningDrivers) are made of.
+//! The threads and locks of [`Gate`](super::gate::Gate) and [`RunningDrivers`](super::running::RunningDrivers).
 //!
-//! Those two files are compiled a second time by `tests/interleavings.rs`, which has in the place of this module one of
-//! the same items whose threads take every turn that the memory model allows.
+//! `tests/interleavings.rs` compiles these two files a second time. It replaces this module by one with the same items, on
+//! modelled threads that take every turn that the memory model allows.
 
 pub(super) use std::hint::spin_loop;
 pub(super) use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,25 +11,25 @@ use std::sync::{MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// How often a driver looks whether the others have come before it sleeps: some microseconds, which is how far apart
-/// threads wake up, and less than waking up again takes.
+/// Looks of a driver at the gate before it sleeps. They take some microseconds: about the time between the threads' wake-ups,
+/// and less than another wake-up takes.
 pub(super) const LOOKS: u32 = 256;
 
-/// A lock that a panic elsewhere does not spoil: panics are caught inside, and reported.
+/// Locks `mutex`, also after a panic of another thread: panics are caught inside, and reported.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread that pauses, and that others wake.
+/// A thread that pauses until another one wakes it.
 pub(super) struct Waiter(Thread);
 
 impl Waiter {
-    /// The calling thread, which alone may pause.
+    /// Returns the calling thread, which alone may pause.
     pub fn this_thread() -> Self {
         Self(std::thread::current())
     }
 
-    /// Returns after a [`wake`](Self::wake) since the last pause, or when the time is over, where there is one; now and then
+    /// Pauses until a [`wake`](Self::wake) since the last pause, or until the time is over if there is one. It may return early
     /// for no reason.
     pub fn pause(&self, at_most: Option<Duration>) {
         match at_most {
@@ -38,7 +38,7 @@ impl Waiter {
         }
     }
 
-    /// Ends the pause, or the next one when there is none now.
+    /// Ends the pause, or the next one if there is none now.
     pub fn wake(&self) {
         self.0.unpark();
     }
