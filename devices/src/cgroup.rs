@@ -1,4 +1,4 @@
-//! Where the control groups of this process are mounted, in versions 1 and 2.
+//! The control groups of this process and their mount points, in versions 1 and 2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,27 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The group's folder and those of the groups above it that are visible, the group's own first, on a file system
-    /// whose root is `root`.
+    /// Returns the group's folder and those of the visible groups above it, the group's own first, on a file system
+    /// with this root.
     pub(crate) fn folders(&self, root: &Path) -> Vec<PathBuf> {
         let mount = root.join(&self.mount);
         self.below.ancestors().map(|b| mount.join(b)).collect()
     }
 }
 
-/// The groups of this process that `controller` (`memory`, `cpu`) confines, on a file system whose root is `root`;
-/// empty where the system has none.
+/// Finds the groups of this process that `controller` (`memory`, `cpu`) confines, on a file system with this root; none if
+/// the system has none.
 pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<Group> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let cgroup = fs::read_to_string(root.join("proc/self/cgroup"));
+    let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo"));
     parse_groups(
-        &read("proc/self/cgroup"),
-        &read("proc/self/mountinfo"),
+        &cgroup.unwrap_or_default(),
+        &mountinfo.unwrap_or_default(),
         controller,
     )
 }
 
-/// The same from the contents of the process's `cgroup` and `mountinfo` files.
+/// Finds the groups in the contents of the process's `cgroup` and `mountinfo` files.
 fn parse_groups(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in cgroup.lines() {
@@ -55,7 +56,7 @@ fn parse_groups(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
     groups
 }
 
-/// The group `path` below the mount that a line of `mountinfo` describes, if it is of that version.
+/// Returns the group `path` below the mount that a line of `mountinfo` describes, if the mount has that version.
 fn match_mount(line: &str, path: &str, version: u32, controller: &str) -> Option<Group> {
     // `36 31 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
     let (left, right) = line.split_once(" - ")?;
@@ -71,7 +72,7 @@ fn match_mount(line: &str, path: &str, version: u32, controller: &str) -> Option
     }
     let mut left = left.split(' ').skip(3);
     let (mount_root, mount) = (left.next()?, left.next()?);
-    // In a container the mount shows a part of the hierarchy only; a group outside it is seen from its top.
+    // In a container the mount shows only a part of the hierarchy. A group outside it is seen from its top.
     let below = Path::new(path)
         .strip_prefix(mount_root)
         .unwrap_or(Path::new(""));
@@ -82,7 +83,7 @@ fn match_mount(line: &str, path: &str, version: u32, controller: &str) -> Option
     })
 }
 
-/// A made-up `/proc` and `/sys`: paths and contents.
+/// Writes a made-up `/proc` and `/sys`: paths and contents.
 #[cfg(test)]
 pub(crate) fn make_tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();

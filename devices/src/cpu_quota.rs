@@ -1,20 +1,20 @@
-//! How much CPU time the control groups of this process leave it: the quota of a container.
+//! The CPU time that the control groups of this process grant it: the quota of a container.
 
 use std::fs;
 use std::path::Path;
 
 use crate::cgroup::{Group, find_groups};
 
-/// The CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second), the least over
-/// all its control groups (versions 1 and 2, every level up to the root); `None` without a quota.
+/// Returns the CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second); `None` without
+/// a quota. It is the least over all control groups of the process (versions 1 and 2, every level up to the root).
 ///
-/// A quota is no set of cores: the threads may run on every core that is allowed, and once they have used up their
-/// time together the kernel stops them all until the next period.
+/// A quota is no set of cores: the threads may run on every allowed core. Once they have used up their common time, the
+/// kernel stops them all until the next period.
 pub fn cpu_quota_cores() -> Option<f64> {
     quota_below(Path::new("/"))
 }
 
-/// The same for a file system whose root is `root`.
+/// Returns the quota on a file system with this root.
 fn quota_below(root: &Path) -> Option<f64> {
     let quotas = find_groups(root, "cpu").into_iter();
     quotas
@@ -22,24 +22,27 @@ fn quota_below(root: &Path) -> Option<f64> {
         .reduce(f64::min)
 }
 
-/// The least quota of a group and those above it.
+/// Returns the least quota of a group and the groups above it.
 fn group_quota(group: &Group, root: &Path) -> Option<f64> {
-    let quota = |folder: &Path| {
-        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
-        if group.version == 2 {
-            // `max 100000` without a quota.
-            let text = read("cpu.max")?;
-            let (quota, period) = text.trim().split_once(' ')?;
-            return parse_ratio(quota, period);
-        }
-        // -1 without a quota.
-        parse_ratio(&read("cpu.cfs_quota_us")?, &read("cpu.cfs_period_us")?)
-    };
     let folders = group.folders(root);
     folders
         .iter()
-        .filter_map(|folder| quota(folder))
+        .filter_map(|folder| folder_quota(folder, group.version))
         .reduce(f64::min)
+}
+
+/// Returns the quota of the group in a folder.
+fn folder_quota(folder: &Path, version: u32) -> Option<f64> {
+    if version == 2 {
+        // `max 100000` without a quota.
+        let text = fs::read_to_string(folder.join("cpu.max")).ok()?;
+        let (quota, period) = text.trim().split_once(' ')?;
+        return parse_ratio(quota, period);
+    }
+    // -1 without a quota.
+    let quota = fs::read_to_string(folder.join("cpu.cfs_quota_us")).ok()?;
+    let period = fs::read_to_string(folder.join("cpu.cfs_period_us")).ok()?;
+    parse_ratio(&quota, &period)
 }
 
 fn parse_ratio(quota_us: &str, period_us: &str) -> Option<f64> {
@@ -68,16 +71,15 @@ mod tests {
     #[test]
     fn version_1_has_two_files() {
         let mounts = "35 31 0:32 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
-        let with = |quota| {
-            make_tree(&[
+        for (quota, cores) in [("50000\n", Some(0.5)), ("-1\n", None)] {
+            let root = make_tree(&[
                 ("proc/self/cgroup", "5:cpu:/job\n4:memory:/job\n"),
                 ("proc/self/mountinfo", mounts),
                 ("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", quota),
                 ("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n"),
-            ])
-        };
-        assert_eq!(quota_below(with("50000\n").path()), Some(0.5));
-        assert_eq!(quota_below(with("-1\n").path()), None);
+            ]);
+            assert_eq!(quota_below(root.path()), cores);
+        }
     }
 
     #[test]

@@ -2,19 +2,18 @@
 
 use crate::ElementType;
 
-/// What can go wrong while discovering, building, driving or measuring devices.
+/// An error while devices are discovered, made, driven or measured.
 ///
-/// Every message says what was asked for, what was found and, where there is something to do about it,
-/// what to do.
+/// Every message names the request, the finding and, if there is one, the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// hwloc could not describe the machine (or the description that it was given).
+    /// hwloc could not read the machine, or the description of one.
     #[error("cannot read the topology of {origin}: {reason}")]
     Topology {
-        /// Where the description was to come from: `this machine`, `a synthetic description`, `XML`.
+        /// Source of the description: `this machine`, `the synthetic description …` or `XML`.
         origin: String,
-        /// What hwloc said.
+        /// hwloc's message.
         reason: String,
     },
     /// A thread could not be bound to a core, or its binding could not be read.
@@ -22,13 +21,13 @@ pub enum DeviceError {
     Binding {
         /// Logical index of the core.
         core: u32,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The binding of the calling thread could not be read.
     #[error("cannot read which processing units the calling thread may use: {reason}")]
     BindingUnknown {
-        /// What hwloc said.
+        /// hwloc's message.
         reason: String,
     },
     /// Memory could not be moved to a NUMA node.
@@ -36,7 +35,7 @@ pub enum DeviceError {
     MemoryPlace {
         /// The operating system's index of the node.
         numa: u32,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The text does not name a BLAS.
@@ -64,15 +63,15 @@ pub enum DeviceError {
     Blas {
         /// The file names that were tried, or the one library that failed.
         library: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A device was described by values that make no sense.
+    /// A value in the description of a device is not allowed.
     #[error("device {device}: {reason}")]
     Config {
         /// Name of the device.
         device: String,
-        /// Which value, and what it should be.
+        /// The value, and the allowed ones.
         reason: String,
     },
     /// A team was asked to work with the wrong number of slices.
@@ -94,15 +93,15 @@ pub enum DeviceError {
     /// A matrix does not have the shape that the contract asks for.
     #[error("{matrix} is {found_rows}x{found_cols}, expected {expected_rows}x{expected_cols}")]
     Shape {
-        /// Which matrix.
+        /// The matrix: A, B or C.
         matrix: &'static str,
-        /// Rows that were expected.
+        /// Expected rows.
         expected_rows: usize,
-        /// Columns that were expected.
+        /// Expected columns.
         expected_cols: usize,
-        /// Rows that were given.
+        /// Rows found.
         found_rows: usize,
-        /// Columns that were given.
+        /// Columns found.
         found_cols: usize,
     },
     /// An update has a larger inner dimension than `begin` announced.
@@ -126,7 +125,7 @@ pub enum DeviceError {
     Order {
         /// The call.
         call: &'static str,
-        /// When it came, such as `before begin`.
+        /// Its place in the order, such as `before begin`.
         when: &'static str,
     },
     /// There is not enough memory for the operands.
@@ -134,7 +133,7 @@ pub enum DeviceError {
         "{needed_bytes} bytes are needed and {missing_bytes} of them are missing: use a smaller size"
     )]
     Memory {
-        /// Bytes needed in all.
+        /// Bytes needed.
         needed_bytes: u64,
         /// Bytes lacking.
         missing_bytes: u64,
@@ -148,7 +147,7 @@ pub enum DeviceError {
         device: String,
         /// The library's name of the result code, and its number.
         code: String,
-        /// What it likely means, and what to do.
+        /// The likely meaning, and the remedy.
         cause: &'static str,
     },
     /// The CUDA driver or cuBLAS cannot be used.
@@ -156,7 +155,7 @@ pub enum DeviceError {
     CudaLibrary {
         /// The library.
         library: String,
-        /// Why, and what to do.
+        /// The reason, and the remedy.
         reason: String,
     },
     /// Not even the smallest tiles of a job fit into the memory that a GPU may use.
@@ -183,7 +182,7 @@ pub enum DeviceError {
     Device {
         /// Name of the device.
         device: String,
-        /// What happened.
+        /// Its error.
         #[source]
         source: Box<DeviceError>,
     },
@@ -200,7 +199,7 @@ pub enum DeviceError {
         field: &'static str,
         /// The value.
         value: f64,
-        /// What is allowed.
+        /// The allowed values.
         must_be: &'static str,
     },
 }

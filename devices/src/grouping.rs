@@ -1,4 +1,4 @@
-//! Which cores form one device.
+//! The grouping of cores into devices.
 
 use crate::DeviceError;
 use crate::topology::CoreInfo;
@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What the cores of one device have in common.
+/// The common property of the cores of one device.
 ///
-/// The device is the unit that is measured and balanced, so cores belong together when they are alike and share
-/// what slows them down. Cores beside one memory contend for it: a core measured alone, or beside cores of another
-/// memory, shows a speed that it will not have. And a slice of C lies in one memory only when the device that
-/// updates it does.
+/// A device is measured and balanced as a unit, so its cores are alike and contend for the same memory. A core measured
+/// alone, or with cores of another memory, shows a speed that it does not have in a run. A slice of C lies in one memory
+/// only if the device that updates it does.
 ///
 /// # References
 /// Clarke's thesis, section 3.1.4 (cores that contend for memory are grouped to be measured) and 5.2.3 (the
@@ -21,15 +20,15 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grouping {
-    /// Both the NUMA domain and the kind of core: each device has one speed a core, and its matrices in its own memory.
-    /// Where there is one domain and one kind, as on most small machines, it is one device.
+    /// The NUMA domain and the kind of core: all cores of a device have one speed, and its matrices lie in its own memory.
+    /// With one domain and one kind, as on most small machines, there is one device.
     #[default]
     Auto,
-    /// The package (socket), whatever kinds and NUMA domains it has.
+    /// The package (socket), with all its kinds and NUMA domains.
     Package,
-    /// The NUMA domain, whatever kinds of cores it has.
+    /// The NUMA domain, with all its kinds of cores.
     Numa,
-    /// The kind of core, wherever it is: fast cores apart from frugal ones.
+    /// The kind of core in all packages: fast cores and frugal ones are separate devices.
     Kind,
     /// The node: one device of all cores.
     Node,
@@ -45,9 +44,9 @@ impl Grouping {
         Self::Node,
     ];
 
-    /// The cores of each device: by package or NUMA domain, ascending, and the fastest kind first. A core keeps its
-    /// hardware threads together, so that its SMT siblings are used once.
-    pub fn apply(self, cores: &[CoreInfo]) -> Vec<Vec<CoreInfo>> {
+    /// Groups cores into devices: by package or NUMA domain, ascending, and the fastest kind first. A core keeps its
+    /// hardware threads together, so its SMT siblings are used once.
+    pub fn group_cores(self, cores: &[CoreInfo]) -> Vec<Vec<CoreInfo>> {
         let mut groups: BTreeMap<(u32, Reverse<Option<u32>>), Vec<CoreInfo>> = BTreeMap::new();
         for core in cores {
             let place = match self {
@@ -112,23 +111,23 @@ mod tests {
         #[test]
         fn every_core_is_in_one_group_of_its_like(cores in arbitrary_cores()) {
             for grouping in Grouping::ALL {
-                let groups = grouping.apply(&cores);
+                let groups = grouping.group_cores(&cores);
                 let mut all: Vec<u32> = groups.iter().flatten().map(|c| c.core).collect();
                 all.sort_unstable();
                 prop_assert_eq!(all, (0..cores.len() as u32).collect::<Vec<_>>());
                 for group in &groups {
                     prop_assert!(!group.is_empty());
-                    let alike = |same: fn(&CoreInfo) -> Option<u32>| {
-                        group.iter().all(|c| same(c) == same(&group[0]))
-                    };
-                    match grouping {
-                        Grouping::Auto => {
-                            prop_assert!(alike(|c| Some(c.numa)) && alike(|c| c.kind));
+                    let first = &group[0];
+                    for core in group {
+                        match grouping {
+                            Grouping::Auto => {
+                                prop_assert_eq!((core.numa, core.kind), (first.numa, first.kind));
+                            }
+                            Grouping::Package => prop_assert_eq!(core.package, first.package),
+                            Grouping::Numa => prop_assert_eq!(core.numa, first.numa),
+                            Grouping::Kind => prop_assert_eq!(core.kind, first.kind),
+                            Grouping::Node => prop_assert_eq!(groups.len(), 1),
                         }
-                        Grouping::Package => prop_assert!(alike(|c| Some(c.package))),
-                        Grouping::Numa => prop_assert!(alike(|c| Some(c.numa))),
-                        Grouping::Kind => prop_assert!(alike(|c| c.kind)),
-                        Grouping::Node => prop_assert_eq!(groups.len(), 1),
                     }
                 }
             }

@@ -1,8 +1,8 @@
-//! Which rank drives which GPU, and on which core.
+//! The ranks and the host cores of GPUs.
 //!
-//! A GPU needs a core that feeds it: copies panels to it, starts its kernels, waits for them. The core is taken from
-//! the CPU groups, since its share of their work would wait for the GPU, and it lies near the GPU's bus, since each
-//! panel crosses the way between the two.
+//! A GPU needs a host core that copies panels to it, starts its kernels and waits for them. The core belongs to no CPU group,
+//! because its share of the group's work would wait for the GPU. It lies near the GPU's bus, because each panel crosses the
+//! way between the two.
 //!
 //! # References
 //! Clarke's thesis, sections 5.2.3 (one core of a node is devoted to the GPU) and A.2.
@@ -10,7 +10,7 @@
 use crate::topology::CoreInfo;
 use std::collections::BTreeMap;
 
-/// How far cores, by logical index, are from a GPU: 0 the nearest. A core that is not listed is farther than all others.
+/// Distances of cores, by logical index, from a GPU: 0 for the nearest. A core that is not listed is farther than all others.
 pub type Distances = BTreeMap<u32, u32>;
 
 /// The cores of one rank once its GPUs have theirs.
@@ -18,7 +18,7 @@ pub type Distances = BTreeMap<u32, u32>;
 pub struct HostCores {
     /// The core of each GPU.
     pub hosts: Vec<CoreInfo>,
-    /// The cores that are left to compute on.
+    /// The remaining cores, which compute.
     pub rest: Vec<CoreInfo>,
 }
 
@@ -26,43 +26,47 @@ fn core_distance(distances: &Distances, core: &CoreInfo) -> u32 {
     distances.get(&core.core).copied().unwrap_or(u32::MAX)
 }
 
-/// The GPUs in the order in which they choose: who has the fewest nearest choices goes first, or the others would take
-/// them. `costs` holds a GPU's distance from each choice.
-fn by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
-    let freedom = |costs: &Vec<u32>| {
-        let least = costs.iter().min();
-        costs.iter().filter(|&cost| Some(cost) == least).count()
-    };
+/// Returns the GPUs in the order in which they choose. The GPU with the fewest nearest choices goes first, or the others would
+/// take them. `costs` holds a GPU's distance from each choice.
+fn order_by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
-    order.sort_by_key(|&gpu| freedom(&costs[gpu]));
+    order.sort_by_key(|&gpu| {
+        let costs = costs[gpu].iter();
+        let least = costs.clone().min();
+        costs.filter(|&cost| Some(cost) == least).count()
+    });
     order
 }
 
-/// Deals GPUs to the ranks of a host: the rank of each GPU. `shares` are the ranks' cores and `gpus` the GPUs' distances
-/// from cores.
+/// Deals GPUs to the ranks of a host, and returns the rank of each GPU. `shares` are the ranks' cores and `gpus` the GPUs'
+/// distances from cores.
 ///
-/// No rank gets two more than another could have; within that a GPU goes to the rank with the nearest core, of equals to
-/// the one with the fewest GPUs so far.
+/// No rank gets more than an even share, rounded up. Within that a GPU goes to the rank with the nearest core, and among
+/// equals to the rank with the fewest GPUs so far.
 ///
 /// # Panics
-/// When there are GPUs but no ranks.
-pub fn deal_gpus(shares: &[Vec<CoreInfo>], gpus: &[Distances]) -> Vec<usize> {
+/// If there are GPUs but no ranks.
+pub(crate) fn deal_gpus(shares: &[Vec<CoreInfo>], gpus: &[Distances]) -> Vec<usize> {
     assert!(gpus.is_empty() || !shares.is_empty(), "GPUs without ranks");
-    let cost = |gpu: &Distances, share: &Vec<CoreInfo>| {
-        let distances = share.iter().map(|core| core_distance(gpu, core));
-        Some(distances.min().unwrap_or(u32::MAX))
-    };
     let costs = gpus
         .iter()
-        .map(|gpu| shares.iter().map(|share| cost(gpu, share)));
+        .map(|gpu| shares.iter().map(|share| Some(share_distance(gpu, share))));
     let costs: Vec<Vec<Option<u32>>> = costs.map(Iterator::collect).collect();
     let ranks = deal_by_distance(&costs);
     ranks.into_iter().map(|rank| rank.unwrap_or(0)).collect()
 }
 
-/// As [`deal_gpus`], where not every rank can drive every GPU: `distances[gpu][rank]` is how far the rank's nearest core
-/// is from the GPU's bus, if the rank sees the GPU. A GPU that nobody sees goes to nobody; where all who see one have
-/// their part already, whoever has the fewest takes it.
+/// Returns the distance of the nearest of these cores.
+fn share_distance(gpu: &Distances, share: &[CoreInfo]) -> u32 {
+    let distances = share.iter().map(|core| core_distance(gpu, core));
+    distances.min().unwrap_or(u32::MAX)
+}
+
+/// Deals GPUs to ranks that do not all see every GPU. `distances[gpu][rank]` is the distance of the rank's nearest core from
+/// the GPU's bus, if the rank sees the GPU.
+///
+/// No rank gets more than an even share, rounded up, unless all ranks that see a GPU have theirs. Within that a GPU goes to
+/// the nearest rank, and among equals to the rank with the fewest GPUs so far. A GPU that no rank sees goes to none.
 pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
     let n_ranks = distances.first().map_or(0, Vec::len);
     let most = distances.len().div_ceil(n_ranks.max(1));
@@ -72,7 +76,7 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
         .iter()
         .map(|ranks| ranks.iter().copied().flatten().collect())
         .collect();
-    let mut order = by_freedom(&seen);
+    let mut order = order_by_freedom(&seen);
     order.sort_by_key(|&gpu| seen[gpu].len());
     for gpu in order {
         let able = (0..n_ranks).filter_map(|rank| Some((rank, distances[gpu][rank]?)));
@@ -90,11 +94,12 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
 
 /// Reserves a core for each GPU of a rank; `gpus` are the GPUs' distances from cores.
 ///
-/// A GPU gets the nearest free core; of equally near ones, from the NUMA domain and kind with the most cores left, so
-/// that groups stay even, then of the most frugal kind, which computes least. Where GPUs outnumber cores they share.
+/// A GPU gets the nearest free core. Among equally near cores it gets one of the NUMA domain and kind with the most free
+/// cores, so that groups stay even, and then one of the most frugal kind, which computes least. If GPUs outnumber cores, they
+/// share them.
 ///
 /// # Panics
-/// When there are GPUs but no cores.
+/// If there are GPUs but no cores.
 pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
     assert!(gpus.is_empty() || !cores.is_empty(), "GPUs without cores");
     let costs = gpus
@@ -103,18 +108,13 @@ pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
     let costs: Vec<Vec<u32>> = costs.map(Iterator::collect).collect();
     let mut uses = vec![0u32; cores.len()];
     let mut chosen = vec![0; gpus.len()];
-    for gpu in by_freedom(&costs) {
-        let left = |core: &CoreInfo| {
-            let alike = |c: &CoreInfo| (c.numa, c.kind) == (core.numa, core.kind);
-            let free = |(c, used): &(&CoreInfo, &u32)| alike(c) && **used == 0;
-            cores.iter().zip(&uses).filter(free).count()
-        };
-        let key = |&i: &usize| {
+    for gpu in order_by_freedom(&costs) {
+        let best = (0..cores.len()).min_by_key(|&i| {
             let core = &cores[i];
-            let most_left = usize::MAX - left(core);
+            let most_left = usize::MAX - count_alike(cores, &uses, core);
             (uses[i], costs[gpu][i], most_left, core.kind, core.core)
-        };
-        let core = (0..cores.len()).min_by_key(key).unwrap_or(0);
+        });
+        let core = best.unwrap_or(0);
         uses[core] += 1;
         chosen[gpu] = core;
     }
@@ -125,6 +125,13 @@ pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
     }
 }
 
+/// Counts the free cores of the NUMA domain and the kind of `core`.
+fn count_alike(cores: &[CoreInfo], uses: &[u32], core: &CoreInfo) -> usize {
+    let free = cores.iter().zip(uses).filter(|(_, used)| **used == 0);
+    free.filter(|(other, _)| (other.numa, other.kind) == (core.numa, core.kind))
+        .count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,10 +139,12 @@ mod tests {
     use crate::share::{arbitrary_cores, share_cores};
     use proptest::prelude::*;
 
-    /// Near all cores of a package, far from the others.
-    fn beside(cores: &[CoreInfo], package: u32) -> Distances {
-        let distance = |core: &CoreInfo| (core.core, u32::from(core.package != package));
-        cores.iter().map(distance).collect()
+    /// Distances of a GPU near all cores of a package and far from the others.
+    fn near_package(cores: &[CoreInfo], package: u32) -> Distances {
+        let cores = cores.iter();
+        cores
+            .map(|core| (core.core, u32::from(core.package != package)))
+            .collect()
     }
 
     fn two_sockets() -> Vec<CoreInfo> {
@@ -144,9 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_hosted_beside_their_bus() {
+    fn gpus_are_hosted_next_to_their_bus() {
         let cores = two_sockets();
-        let found = reserve_hosts(&cores, &[beside(&cores, 1), beside(&cores, 0)]);
+        let found = reserve_hosts(&cores, &[near_package(&cores, 1), near_package(&cores, 0)]);
         assert_eq!((found.hosts[0].core, found.hosts[1].core), (3, 0));
         let rest: Vec<u32> = found.rest.iter().map(|c| c.core).collect();
         assert_eq!(rest, [1, 2, 4, 5]);
@@ -155,7 +164,7 @@ mod tests {
     #[test]
     fn more_gpus_than_near_cores_go_farther_and_then_share() {
         let cores = two_sockets();
-        let gpus = vec![beside(&cores, 1); 8];
+        let gpus = vec![near_package(&cores, 1); 8];
         let found = reserve_hosts(&cores, &gpus);
         let hosts: Vec<u32> = found.hosts.iter().map(|c| c.core).collect();
         assert_eq!(hosts, [3, 4, 5, 0, 1, 2, 3, 4]);
@@ -171,16 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_drives_the_gpu_beside_its_cores() {
+    fn a_rank_drives_the_gpu_next_to_its_cores() {
         let cores = two_sockets();
         let shares = share_cores(&cores, 2);
-        assert_eq!(deal_gpus(&shares, &[beside(&cores, 1)]), [1]);
-        // The first is near both: the second, which has no choice, goes first.
-        let gpus = [Distances::new(), beside(&cores, 0)];
+        assert_eq!(deal_gpus(&shares, &[near_package(&cores, 1)]), [1]);
+        // The first is near both, so the second, which has no choice, goes first.
+        let gpus = [Distances::new(), near_package(&cores, 0)];
         assert_eq!(deal_gpus(&shares, &gpus), [1, 0]);
         // Two each, though all are on one socket.
         assert_eq!(
-            deal_gpus(&shares, &vec![beside(&cores, 0); 4]),
+            deal_gpus(&shares, &vec![near_package(&cores, 0); 4]),
             [0, 0, 1, 1]
         );
         assert!(deal_gpus(&[], &[]).is_empty());
@@ -192,7 +201,7 @@ mod tests {
             cores in arbitrary_cores(), packages in prop::collection::vec(0..3u32, 0..6),
         ) {
             prop_assume!(!cores.is_empty());
-            let gpus: Vec<Distances> = packages.iter().map(|&p| beside(&cores, p)).collect();
+            let gpus: Vec<Distances> = packages.iter().map(|&p| near_package(&cores, p)).collect();
             let found = reserve_hosts(&cores, &gpus);
             prop_assert_eq!(found.hosts.len(), gpus.len());
             let mut all: Vec<u32> = found.hosts.iter().chain(&found.rest).map(|c| c.core).collect();
@@ -211,7 +220,7 @@ mod tests {
             packages in prop::collection::vec(0..3u32, 0..9),
         ) {
             let shares = share_cores(&cores, count);
-            let gpus: Vec<Distances> = packages.iter().map(|&p| beside(&cores, p)).collect();
+            let gpus: Vec<Distances> = packages.iter().map(|&p| near_package(&cores, p)).collect();
             let ranks = deal_gpus(&shares, &gpus);
             let most = gpus.len().div_ceil(count);
             for rank in 0..count {

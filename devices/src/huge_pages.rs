@@ -1,22 +1,27 @@
 //! Memory for matrices.
+//!
+//! # Deviations
+//! * **Columns in memory**: the papers do not treat the storage of matrices; here columns never lie a multiple of 4 KiB apart
+//!   ([`leading_dimension`](crate::leading_dimension)), because rows of C would collide in the caches, and large matrices lie
+//!   in huge pages, because an update touches every column, each on other pages.
 
 use crate::Element;
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::TryReserveError;
 
-/// Allocations from this size on ask for huge pages: a few of the 2 MiB that they have on most processors.
+/// Smallest allocation that asks for huge pages: a few of them, at 2 MiB on most processors.
 const WORTHWHILE_BYTES: usize = 8 << 20;
 
-/// Makes room for `additional` more elements, as [`Vec::try_reserve_exact`], in huge pages where the system has them
-/// and the room is large enough to matter.
+/// Makes room for `additional` more elements, as [`Vec::try_reserve_exact`], in huge pages if the system has them
+/// and the room is large enough.
 ///
-/// A blocked update touches every column of C, each on other pages; with pages of 4 KiB the processor then waits for
+/// A blocked update touches every column of C, each on other pages; with pages of 4 KiB the processor waits for
 /// address translation. Linux grants huge pages only to memory that asks for them (`madvise`, the usual setting), and
-/// only to what is not written to yet. Memory of equal kind for what is measured and what is multiplied is also what
-/// makes one time predict the other.
+/// only before its first write. Measured and multiplied matrices must lie in memory of the same kind, or the times of one
+/// would not predict the other.
 ///
 /// # Errors
-/// When there is no such memory.
+/// If there is no such memory.
 pub fn try_reserve_matrix<T: Element>(
     values: &mut Vec<T>,
     additional: usize,
@@ -30,11 +35,11 @@ pub fn try_reserve_matrix<T: Element>(
     Ok(())
 }
 
-/// A matrix of `len` zeros, in huge pages where the system has them and it is large enough to matter; `None` where there
-/// is no memory for it.
+/// Allocates a matrix of `len` zeros, in huge pages if the system has them and it is large enough; `None` if there is no
+/// memory for it.
 ///
-/// A large one is not written: the system makes each of its pages when somebody first writes there, next to the processor
-/// that does. So its devices should (see [`Updates::scale`](crate::Updates::scale)), and until then the memory counts as
+/// A large matrix is not written. The system makes each of its pages at the first write, next to the processor that writes.
+/// So the devices should write it first (see [`Updates::scale`](crate::Updates::scale)). Until then the memory counts as
 /// available.
 pub fn try_zeroed_matrix<T: Element>(len: usize) -> Option<Vec<T>> {
     let layout = Layout::array::<T>(len).ok()?;

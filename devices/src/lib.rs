@@ -1,17 +1,17 @@
-//! The devices of a node: what they are, how they compute, and how fast they really are.
+//! The devices of a node: their discovery, their arithmetic and their measured speeds.
 //!
-//! * [`Topology`] describes the host's hardware and binds threads to it; [`host_devices`] makes devices of it, grouped as
-//!   [`Grouping`] says.
-//! * A [`Worker`] is a device: it updates `C += alpha·A·B`. [`CpuWorker`] is a pinned group of cores over a [`Blas`]
-//!   that is chosen at run time; [`CudaWorker`] is a GPU with its host core; [`PacedWorker`] slows another worker down, to emulate an unlike cluster;
-//!   [`RecordedWorker`] replays a model on a virtual clock. [`conformance`] is the suite that they all pass.
+//! * [`Topology`] describes the host's hardware and binds threads to it; [`host_devices`] finds its devices, by a
+//!   [`Grouping`] of cores.
+//! * A [`Worker`] is a device: it updates `C += alpha·A·B`. [`CpuWorker`] is a pinned group of cores with a [`Blas`] that is
+//!   chosen at run time. [`CudaWorker`] is a GPU with its host core. [`PacedWorker`] slows another worker down, to emulate an
+//!   unlike cluster. [`RecordedWorker`] replays a model on a virtual clock. All pass the suite [`conformance`].
 //! * A [`DeviceTeam`] drives all devices of a node at the same time.
-//! * [`measure::measure_team`] repeats an update until its time is known with confidence.
+//! * [`measure_team`] repeats an update until its time is known with confidence.
 //!
 //! Everything that touches hardware or foreign libraries is in this crate, each library in one module: hwloc in
-//! [`topology`], BLAS in [`blas`], CUDA in [`cuda`]. Hardware that is absent is an empty list, never an error.
+//! [`topology`], BLAS in [`blas`], CUDA in [`cuda`]. Absent hardware is an empty list, never an error.
 
-// Tests unwrap what their own inputs make certain; the message of a failed unwrap is the report.
+// Tests unwrap values that their own inputs make certain; the message of a failed unwrap is the report.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod blas;
@@ -47,11 +47,11 @@ pub use clock::DeviceClock;
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
 pub use cpu_quota::cpu_quota_cores;
 pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
-pub use discover::{CoreGroup, GpuHost, RankDevices, default_groups, host_devices, rank_devices};
+pub use discover::{CoreGroup, GpuHost, RankDevices, host_devices, rank_devices};
 pub use element::{Element, ElementType};
 pub use error::DeviceError;
 pub use grouping::Grouping;
-pub use host_cores::{Distances, HostCores, deal_by_distance, deal_gpus, reserve_hosts};
+pub use host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts};
 pub use huge_pages::{try_reserve_matrix, try_zeroed_matrix};
 pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
 pub use memory::memory_available_bytes;

@@ -1,46 +1,46 @@
-//! How much memory this process can still get.
+//! The memory that this process can still allocate.
 //!
-//! Three bounds, the smallest of which counts: what the kernel could hand out without swapping (`MemAvailable`), what
-//! the memory control groups of the process leave (versions 1 and 2, every level up to the root), and what the limit
-//! on its address space leaves. Without the last two, a job that a batch system confined would be killed by a plan
-//! that looked sound.
+//! It is the smallest of three bounds: the memory that the kernel could grant without swapping (`MemAvailable`), the rest
+//! under the limits of the process's memory control groups (versions 1 and 2, every level up to the root), and the rest under
+//! the limit on its address space. Without the last two, a batch system would kill a job for a plan that seemed to fit.
 
 use std::fs;
 use std::path::Path;
 
 use crate::cgroup::{Group, find_groups};
 
-/// Bytes that this process can still allocate; `None` where the system does not tell (other than Linux).
+/// Returns the bytes that this process can still allocate; `None` if the system does not tell (other than Linux).
 pub fn memory_available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
 }
 
-/// Memory of the host in bytes as the kernel counts it; `None` where the system does not tell.
+/// Returns the memory of the host in bytes as the kernel counts it; `None` if the system does not tell.
 pub(crate) fn memory_installed_bytes() -> Option<u64> {
     field_kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
 
-/// [`memory_available_bytes`] for a file system whose root is `root`.
+/// Returns the bytes available on a file system with this root.
 fn available_below(root: &Path) -> Option<u64> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
-    let address_space = free_address_space(&read("proc/self/limits"), &read("proc/self/status"));
+    let [limits, status, meminfo] = ["proc/self/limits", "proc/self/status", "proc/meminfo"]
+        .map(|path| fs::read_to_string(root.join(path)).unwrap_or_default());
+    let address_space = free_address_space(&limits, &status);
     let groups = find_groups(root, "memory");
     let groups = groups.iter().filter_map(|group| free_bytes(group, root));
-    field_kib(&read("proc/meminfo"), "MemAvailable:")
+    field_kib(&meminfo, "MemAvailable:")
         .into_iter()
         .chain(address_space)
         .chain(groups)
         .min()
 }
 
-/// The value of a line such as `MemAvailable:   24321568 kB`, in bytes.
+/// Returns the value of a line such as `MemAvailable:   24321568 kB`, in bytes.
 fn field_kib(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// What the soft limit on the address space leaves; `None` without a limit.
+/// Returns the bytes left under the soft limit on the address space; `None` without a limit.
 fn free_address_space(limits: &str, status: &str) -> Option<u64> {
     let line = limits
         .lines()
@@ -50,39 +50,41 @@ fn free_address_space(limits: &str, status: &str) -> Option<u64> {
 }
 
 /// The file names of one version of control groups.
-struct Names {
+struct MemoryFiles {
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` with the page cache that the kernel drops first.
+    /// Start of the line of `memory.stat` with the page cache that the kernel drops first.
     reclaimable: &'static str,
 }
 
-const V1: Names = Names {
+const V1: MemoryFiles = MemoryFiles {
     limit: "memory.limit_in_bytes",
     usage: "memory.usage_in_bytes",
     reclaimable: "total_inactive_file ",
 };
 
-const V2: Names = Names {
+const V2: MemoryFiles = MemoryFiles {
     limit: "memory.max",
     usage: "memory.current",
     reclaimable: "inactive_file ",
 };
 
-/// The least that a group and those above it leave, in bytes; `None` when none has a limit.
+/// Returns the fewest bytes that a group and the groups above it leave; `None` if none has a limit.
 fn free_bytes(group: &Group, root: &Path) -> Option<u64> {
-    let names = if group.version == 2 { &V2 } else { &V1 };
+    let files = if group.version == 2 { &V2 } else { &V1 };
     let folders = group.folders(root);
-    folders.iter().filter_map(|f| names.free_bytes(f)).min()
+    folders.iter().filter_map(|f| files.free_bytes(f)).min()
 }
 
-impl Names {
+impl MemoryFiles {
     fn free_bytes(&self, folder: &Path) -> Option<u64> {
-        let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
-        // Version 2 writes `max` where there is no limit; version 1 a number near 2^63, which bounds nothing.
-        let limit: u64 = read(self.limit)?.trim().parse().ok()?;
-        let usage: u64 = read(self.usage)?.trim().parse().ok()?;
-        let reclaimable = read("memory.stat")
+        // Without a limit version 2 writes `max`, and version 1 a number near 2^63, which bounds nothing.
+        let [limit, usage] = [self.limit, self.usage].map(|name| {
+            let text = fs::read_to_string(folder.join(name)).ok()?;
+            text.trim().parse::<u64>().ok()
+        });
+        let (limit, usage) = (limit?, usage?);
+        let reclaimable = fs::read_to_string(folder.join("memory.stat"))
             .unwrap_or_default()
             .lines()
             .find_map(|line| line.strip_prefix(self.reclaimable)?.trim().parse().ok())

@@ -1,24 +1,26 @@
-//! How ranks on one host divide its cores.
+//! The division of a host's cores among its ranks.
 
 use crate::topology::CoreInfo;
 
 /// Deals cores to `count` ranks: the cores of rank `i` are element `i`.
 ///
-/// In the order of packages, NUMA domains and cores, each rank gets a contiguous part, so that it shares caches and
-/// memory with as few others as possible; parts differ by at most one core. Which ranks get that one more is chosen so
-/// that as many borders as possible lie between packages, and then between NUMA domains. With more ranks than cores,
-/// rank `i` has core `i mod n` alone, which others have as well.
+/// In the order of packages, NUMA domains and cores, each rank gets a contiguous part, so it shares caches and
+/// memory with as few others as possible. Parts differ by at most one core. The larger parts are chosen so that as many
+/// borders as possible lie between packages, and then between NUMA domains. If there are more ranks than cores, rank `i` has
+/// only core `i mod n`, which other ranks have as well.
 ///
 /// # Panics
-/// When `count` is 0.
+/// If `count` is 0.
 pub fn share_cores(cores: &[CoreInfo], count: usize) -> Vec<Vec<CoreInfo>> {
     assert!(count > 0, "cores are shared among at least one rank");
     let mut cores = cores.to_vec();
     cores.sort_by_key(|core| (core.package, core.numa, core.core));
     let n = cores.len();
     if n < count {
-        let one = |i: usize| cores.get(i.checked_rem(n).unwrap_or(0)).cloned();
-        return (0..count).map(|i| one(i).into_iter().collect()).collect();
+        let ranks = (0..count).map(|i| cores.get(i.checked_rem(n).unwrap_or(0)));
+        return ranks
+            .map(|core| core.into_iter().cloned().collect())
+            .collect();
     }
     let mut rest = cores.as_slice();
     let parts = choose_sizes(&cores, count).into_iter().map(|size| {
@@ -29,35 +31,36 @@ pub fn share_cores(cores: &[CoreInfo], count: usize) -> Vec<Vec<CoreInfo>> {
     parts.collect()
 }
 
-/// What a border before core `at` is worth.
+/// Returns the worth of a border before core `at`.
 fn border_worth(cores: &[CoreInfo], at: usize) -> usize {
     match (cores.get(at.wrapping_sub(1)), cores.get(at)) {
-        // One border between packages counts for more than all those between NUMA domains.
+        // One border between packages counts more than all borders between NUMA domains.
         (Some(left), Some(right)) if left.package != right.package => cores.len(),
         (Some(left), Some(right)) if left.numa != right.numa => 1,
         _ => 0,
     }
 }
 
-/// The number of cores of each part, `n/count` rounded down or up, with the worthiest borders.
+/// Returns the number of cores of each part, `n/count` rounded down or up, for the borders of the largest worth.
 ///
-/// Dynamic programming: after `i` parts, `j` of them large, the border is at `i·small + j`, whatever their order.
+/// Dynamic programming: after `i` parts, `j` of them large, the border is at `i·small + j` in any order of the parts.
 fn choose_sizes(cores: &[CoreInfo], count: usize) -> Vec<usize> {
     let (small, n_large) = (cores.len() / count, cores.len() % count);
     let worth: Vec<usize> = (0..=cores.len())
         .map(|at| border_worth(cores, at))
         .collect();
-    // best[i][j]: the largest worth, and whether part `i - 1` is large.
+    // best[i][j]: the largest worth, and `true` if part `i - 1` is large.
     let mut best = vec![vec![None; n_large + 1]; count + 1];
     best[0][0] = Some((0, false));
     for i in 1..=count {
         for j in 0..=n_large.min(i) {
-            let before = |j: Option<usize>| j.and_then(|j| best[i - 1][j]).map(|(w, _)| w);
             let border = worth[(i * small + j).min(cores.len())];
-            let options = [(before(Some(j)), false), (before(j.checked_sub(1)), true)];
-            let options = options.into_iter();
-            let known = options.filter_map(|(w, large)| w.map(|w: usize| (w + border, large)));
-            // Of equals the small part, so that the choice is the same on every rank.
+            let options = [(Some(j), false), (j.checked_sub(1), true)];
+            let known = options.into_iter().filter_map(|(before, large)| {
+                let (worth, _): (usize, bool) = best[i - 1][before?]?;
+                Some((worth + border, large))
+            });
+            // Among equals the small part is taken, so that the choice is the same on every rank.
             best[i][j] = known.reduce(|a, b| if b.0 > a.0 { b } else { a });
         }
     }
@@ -72,19 +75,21 @@ fn choose_sizes(cores: &[CoreInfo], count: usize) -> Vec<usize> {
     sizes
 }
 
-/// Cores of a made-up host, in the order of their numbers: packages with NUMA domains with cores of some kind.
+/// Makes up the cores of a host, in the order of their numbers: packages with NUMA domains with cores of some kind.
 #[cfg(test)]
 pub(crate) fn arbitrary_cores() -> impl proptest::strategy::Strategy<Value = Vec<CoreInfo>> {
     use proptest::prelude::*;
     prop::collection::vec((0..3u32, 0..3u32, prop::option::of(0..2u32)), 0..40).prop_map(|places| {
-        let core = |(i, (package, domain, kind)): (usize, (u32, u32, Option<u32>))| CoreInfo {
-            core: i as u32,
-            pus: vec![2 * i as u32, 2 * i as u32 + 1],
-            package,
-            numa: 3 * package + domain,
-            kind,
-        };
-        places.into_iter().enumerate().map(core).collect()
+        let places = (0..).zip(places);
+        places
+            .map(|(core, (package, domain, kind))| CoreInfo {
+                core,
+                pus: vec![2 * core, 2 * core + 1],
+                package,
+                numa: 3 * package + domain,
+                kind,
+            })
+            .collect()
     })
 }
 
@@ -97,8 +102,10 @@ mod tests {
     fn dealt(description: &str, count: usize) -> Vec<Vec<u32>> {
         let cores = Topology::from_synthetic(description).unwrap().cores();
         let shares = share_cores(&cores, count);
-        let logical = |share: &Vec<CoreInfo>| share.iter().map(|c| c.core).collect();
-        shares.iter().map(logical).collect()
+        let shares = shares.iter();
+        shares
+            .map(|share| share.iter().map(|c| c.core).collect())
+            .collect()
     }
 
     #[test]
@@ -129,19 +136,19 @@ mod tests {
         assert_eq!(share_cores(&[], 2), [vec![], vec![]]);
     }
 
-    /// The largest worth over all orders of large and small parts, by trying them all.
+    /// Finds the largest worth over all orders of large and small parts, by trying them all.
     fn brute_force(cores: &[CoreInfo], count: usize) -> usize {
         let (small, n_large) = (cores.len() / count, cores.len() % count);
-        let worth_of = |mask: u32| {
+        let masks = (0..1u32 << count).filter(|mask| mask.count_ones() as usize == n_large);
+        let worths = masks.map(|mask| {
             let mut at = 0;
             let borders = (0..count).map(|i| {
                 at += small + (mask >> i & 1) as usize;
                 border_worth(cores, at)
             });
             borders.sum()
-        };
-        let masks = (0..1u32 << count).filter(|mask| mask.count_ones() as usize == n_large);
-        masks.map(worth_of).max().unwrap()
+        });
+        worths.max().unwrap()
     }
 
     proptest! {

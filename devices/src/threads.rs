@@ -7,7 +7,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 /// Starts the `count >= 1` threads of the device called `name`.
 ///
 /// # Errors
-/// [`DeviceError::Config`] when the system starts none.
+/// [`DeviceError::Config`] if the system starts none.
 pub fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError> {
     let thread_name = name.to_owned();
     ThreadPoolBuilder::new()
@@ -23,7 +23,7 @@ pub fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError
 /// Binds each thread of the pool to its own core; there are as many cores as threads.
 ///
 /// # Errors
-/// [`DeviceError::Binding`] when the system refuses.
+/// [`DeviceError::Binding`] if the system refuses.
 pub fn bind_threads(
     pool: &ThreadPool,
     topology: &Topology,

@@ -1,38 +1,37 @@
-//! Taking turns on cores that several emulated devices share.
+//! Turns on cores that several emulated devices share.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long to wait for a core at most: a process that was stopped while it held one must not stop the others.
+/// Longest wait for a core: a process that was stopped while it held one must not stop the others.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Between two looks at a core that is taken. An update takes milliseconds.
+/// Pause between two looks at a core that is taken. An update takes milliseconds.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The cores of one paced device, which it has to itself while it computes.
 ///
-/// The nodes of an emulated cluster share the cores of one machine. Left to the scheduler, their updates would be
-/// sliced into each other, and each slice begin with caches full of another node's data, which no real cluster would
-/// show. So an update runs from beginning to end and the others wait; they have the time, since each computes for less
-/// than a `1/pace` part of it.
+/// The nodes of an emulated cluster share the cores of one machine. The scheduler would interleave slices of their updates,
+/// and each slice would begin with caches full of another node's data, as on no real cluster. So an update runs from
+/// beginning to end and the others wait. They have the time, since each computes for less than a `1/pace` part of it.
 ///
-/// A core is a file that is locked, so that turns are taken between processes, and a process that is killed gives
-/// its cores back. Where the files cannot be made, the devices do without.
+/// A core is a locked file, so processes take turns too, and a killed process gives its cores back. If the files cannot be
+/// made, the devices take no turns.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// In ascending order of the cores: two devices never wait for each other in a circle.
+    /// In ascending order of the cores, so that no two devices wait for each other in a circle.
     cores: Vec<File>,
 }
 
-/// Cores that are held until this is dropped.
+/// Cores that are held until this value is dropped.
 pub(crate) struct Turn<'a> {
     held: Vec<&'a File>,
 }
 
 impl Turns {
-    /// For a device that computes on the logical cores `cores` of this host.
+    /// Makes the turns of a device that computes on the logical cores `cores` of this host.
     pub(crate) fn new(cores: &[u32]) -> Self {
         let folder = own_folder();
         let turns = folder
@@ -44,12 +43,12 @@ impl Turns {
         })
     }
 
-    /// With the locks in `folder`.
+    /// Makes them with the locks in `folder`.
     fn in_folder(folder: &Path, cores: &[u32]) -> Self {
         let mut cores = cores.to_vec();
         cores.sort_unstable();
         cores.dedup();
-        let open = |core: u32| {
+        let locks = cores.iter().filter_map(|core| {
             let mut options = File::options();
             options.create(true).write(true).truncate(false);
             let path = folder.join(format!("core-{core}"));
@@ -57,43 +56,46 @@ impl Turns {
                 .open(&path)
                 .inspect_err(|error| tracing::warn!(%error, ?path, "no turns on this core"))
                 .ok()
-        };
+        });
         Self {
-            cores: cores.into_iter().filter_map(open).collect(),
+            cores: locks.collect(),
         }
     }
 
-    /// Waits for the cores, but not for ever.
+    /// Waits for the cores, each at most until [`PATIENCE`] is over.
     pub(crate) fn take_turn(&self) -> Turn<'_> {
         let start = Instant::now();
-        let lock = |core: &&File| {
-            loop {
-                if core.try_lock().is_ok() {
-                    return true;
-                }
-                if start.elapsed() > PATIENCE {
-                    return false;
-                }
-                std::thread::sleep(PAUSE);
-            }
-        };
+        let cores = self.cores.iter();
         Turn {
-            held: self.cores.iter().filter(lock).collect(),
+            held: cores.filter(|core| wait_for_lock(core, start)).collect(),
         }
+    }
+}
+
+/// Waits for the lock of a core until [`PATIENCE`] after `start` is over; returns `true` if it is held.
+fn wait_for_lock(core: &File, start: Instant) -> bool {
+    loop {
+        if core.try_lock().is_ok() {
+            return true;
+        }
+        if start.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         for core in &self.held {
-            // The lock is ours, and closing the file ends it in any case.
+            // The lock is ours, and closing the file would end it as well.
             let _ = core.unlock();
         }
     }
 }
 
-/// A folder for the locks of this user on this host, which nobody else can write to. The folder for temporary files
-/// may be shared between hosts, so its name tells them apart: by the number of the running system.
+/// Makes the folder for the locks of this user on this host, which no other user can write to. Hosts may share the folder for
+/// temporary files, so the name contains the id of the running system.
 fn own_folder() -> Result<PathBuf, std::io::Error> {
     // SAFETY: getuid has no preconditions and always succeeds.
     let user = unsafe { libc::getuid() };

@@ -12,7 +12,7 @@
 use isochron_devices::blas::available_blas;
 use isochron_devices::{
     CoreInfo, CpuWorker, Depth, DeviceTeam, EmbeddedBlas, Grouping, ThreadPlace, Topology, View,
-    ViewMut, Worker, default_groups, try_zeroed_matrix,
+    ViewMut, Worker, rank_devices, try_zeroed_matrix,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -255,7 +255,7 @@ fn confined_to_one_unit() {
     let cores = all.cores();
     assert_eq!(cores.len(), 1);
     assert_eq!(cores[0].pus, [last]);
-    let groups = default_groups(&all, (0, 1), Grouping::Auto);
+    let groups = rank_devices(&all, (0, 1), Grouping::Auto, &[]).groups;
     assert_eq!(groups.len(), 1);
     assert_eq!(groups[0].cores, cores);
     // The number of the core is that of the whole host.

@@ -9,7 +9,7 @@
 
 use isochron_devices::topology::{HostPart, PartKind};
 use isochron_devices::{BusId, CoreGroup, Distances, Grouping, Topology};
-use isochron_devices::{default_groups, host_devices};
+use isochron_devices::{host_devices, rank_devices};
 
 const EIGHT_SOCKETS: &str = include_str!("topologies/eight-sockets.xml");
 const HYBRID: &str = include_str!("topologies/hybrid.xml");
@@ -66,7 +66,7 @@ fn fast_and_frugal_cores_are_different_devices() {
     let names: Vec<_> = kinds.iter().map(|kind| kind.name.as_deref()).collect();
     assert_eq!(names, [Some("IntelAtom"), Some("IntelCore")]);
     assert_eq!(kinds[1].max_mhz, Some(4700));
-    let groups = default_groups(&topology, (0, 1), Grouping::Auto);
+    let groups = rank_devices(&topology, (0, 1), Grouping::Auto, &[]).groups;
     assert_eq!(groups.len(), 2);
     // The fastest first; each of its cores has two threads, and is used once.
     assert_eq!(groups[0].kind, Some(1));
@@ -75,7 +75,7 @@ fn fast_and_frugal_cores_are_different_devices() {
     assert_eq!(groups[1].kind, Some(0));
     assert_eq!(numbers(&groups[1]), [4, 5, 6, 7, 8, 9, 10, 11]);
     assert_eq!(
-        default_groups(&topology, (0, 1), Grouping::Numa)[0].kind,
+        rank_devices(&topology, (0, 1), Grouping::Numa, &[]).groups[0].kind,
         None
     );
     assert!(!groups[0].pin, "another machine's cores cannot be bound to");
@@ -90,7 +90,7 @@ fn two_kinds_that_nobody_ranks_are_two_devices() {
         .map(|line| line.replace("IntelAtom", "X").replace("IntelCore", "Y"))
         .collect::<Vec<_>>()
         .join("\n");
-    let groups = default_groups(&host(&unranked), (0, 1), Grouping::Auto);
+    let groups = rank_devices(&host(&unranked), (0, 1), Grouping::Auto, &[]).groups;
     let mut sizes: Vec<usize> = groups.iter().map(|group| group.cores.len()).collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [4, 8]);
@@ -151,7 +151,7 @@ fn only_what_the_control_group_allows_is_used() {
     assert_eq!(cores[0].pus, [16, 17]);
     assert_eq!(cores[8].pus, [56], "one of two siblings is allowed");
     assert_eq!(cores[0].numa, 1);
-    let groups = default_groups(&topology, (0, 1), Grouping::Auto);
+    let groups = rank_devices(&topology, (0, 1), Grouping::Auto, &[]).groups;
     assert_eq!(groups.len(), 2);
     let ranks = devices(&topology, 2, Grouping::Auto);
     assert_eq!(ranks[0], [[8, 9, 10, 11]]);

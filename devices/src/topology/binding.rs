@@ -9,30 +9,30 @@ impl Topology {
     /// Binds the calling thread to the processing units of `core`.
     ///
     /// # Errors
-    /// [`DeviceError::Binding`] when the core is not of this machine (hwloc would pretend to succeed), or the system
+    /// [`DeviceError::Binding`] if the core is not of this machine (hwloc would pretend to succeed), or the system
     /// refuses.
     pub fn bind_current_thread(&self, core: &CoreInfo) -> Result<(), DeviceError> {
-        let error = |reason: String| DeviceError::Binding {
+        let bound = if self.is_this_system() {
+            let mut set = CpuSet::new();
+            for &pu in &core.pus {
+                set.set(pu as usize);
+            }
+            let bound = self.hwloc.bind_cpu(&set, CpuBindingFlags::THREAD);
+            bound.map_err(|e| e.to_string())
+        } else {
+            Err("this topology describes another machine".to_owned())
+        };
+        bound.map_err(|reason| DeviceError::Binding {
             core: core.core,
             reason,
-        };
-        if !self.is_this_system() {
-            return Err(error("this topology describes another machine".to_owned()));
-        }
-        let mut set = CpuSet::new();
-        for &pu in &core.pus {
-            set.set(pu as usize);
-        }
-        self.hwloc
-            .bind_cpu(&set, CpuBindingFlags::THREAD)
-            .map_err(|e| error(e.to_string()))
+        })
     }
 
-    /// The operating system's indices of the processing units that the calling thread may run on, ascending.
+    /// Returns the operating system's indices of the processing units that the calling thread may run on, ascending.
     ///
     /// # Errors
-    /// [`DeviceError::BindingUnknown`] when the system does not tell, or the topology is another machine's.
-    pub fn current_binding(&self) -> Result<Vec<u32>, DeviceError> {
+    /// [`DeviceError::BindingUnknown`] if the system does not tell, or the topology is another machine's.
+    pub(crate) fn current_binding(&self) -> Result<Vec<u32>, DeviceError> {
         if !self.is_this_system() {
             return Err(DeviceError::BindingUnknown {
                 reason: "this topology describes another machine".to_owned(),
@@ -55,7 +55,7 @@ mod tests {
     fn a_thread_is_bound_where_it_was_asked_to() {
         let topology = Topology::discover().unwrap();
         if !topology.is_this_system() {
-            // HWLOC_SYNTHETIC or HWLOC_XMLFILE is set: there is nothing to bind to.
+            // HWLOC_SYNTHETIC or HWLOC_XMLFILE is set, so there is nothing to bind to.
             return;
         }
         for core in topology.cores() {

@@ -4,13 +4,14 @@ use super::BusId;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
+use std::str::FromStr;
 
 /// Width and rate of a PCI Express link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PciLink {
     /// Lanes in use.
     pub width: u32,
-    /// Transfers per second and lane in use, in 10⁹; an idle GPU lowers it to save power.
+    /// Current transfers per second and lane, in 10⁹; an idle GPU lowers them to save power.
     pub gt_per_s: f64,
     /// The most lanes that the device can use.
     pub max_width: u32,
@@ -19,34 +20,22 @@ pub struct PciLink {
 }
 
 impl PciLink {
-    /// The link of a device on a file system whose root is `root`; `None` where the system does not tell.
+    /// Reads the link of a device on a file system with this root; `None` if the system does not tell.
     pub(super) fn read_from(root: &Path, bus_id: &BusId) -> Option<Self> {
         let folder = root.join("sys/bus/pci/devices").join(bus_id.to_string());
-        let first = |name: &str| {
-            let text = fs::read_to_string(folder.join(name)).ok()?;
-            Some(text.split_whitespace().next()?.to_owned())
-        };
-        let width = |name: &str| first(name)?.parse().ok();
-        // `16.0 GT/s PCIe`, or `Unknown`.
-        let rate = |name: &str| first(name)?.parse().ok();
         Some(Self {
-            width: width("current_link_width")?,
-            gt_per_s: rate("current_link_speed")?,
-            max_width: width("max_link_width")?,
-            max_gt_per_s: rate("max_link_speed")?,
+            width: read_number(&folder, "current_link_width")?,
+            gt_per_s: read_number(&folder, "current_link_speed")?,
+            max_width: read_number(&folder, "max_link_width")?,
+            max_gt_per_s: read_number(&folder, "max_link_speed")?,
         })
     }
+}
 
-    /// The most that the device's link can move in one direction, in GB/s: lanes times rate, less the line code (8 bits in
-    /// 10 up to 5 GT/s, 128 in 130 above). Headers of packets take another part.
-    pub fn max_gb_per_s(&self) -> f64 {
-        let code = if self.max_gt_per_s > 5.0 {
-            128.0 / 130.0
-        } else {
-            0.8
-        };
-        f64::from(self.max_width) * self.max_gt_per_s * code / 8.0
-    }
+/// Reads the number at the start of a file such as `16.0 GT/s PCIe`; `None` for `Unknown`.
+fn read_number<T: FromStr>(folder: &Path, file: &str) -> Option<T> {
+    let text = fs::read_to_string(folder.join(file)).ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -73,7 +62,6 @@ mod tests {
         let link = PciLink::read_from(root.path(), &bus_id).unwrap();
         assert_eq!((link.width, link.max_width), (8, 16));
         assert_eq!((link.gt_per_s, link.max_gt_per_s), (2.5, 16.0));
-        assert!((link.max_gb_per_s() - 31.5).abs() < 0.02);
         assert_eq!(
             PciLink::read_from(make_tree(&files[..3]).path(), &bus_id),
             None

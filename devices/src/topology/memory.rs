@@ -1,4 +1,4 @@
-//! Where memory lies, and moving it.
+//! The NUMA nodes of memory, and moves between them.
 
 use super::{Topology, index_u32};
 use crate::DeviceError;
@@ -6,16 +6,17 @@ use hwlocality::memory::binding::{MemoryBindingFlags, MemoryBindingPolicy};
 use hwlocality::memory::nodeset::NodeSet;
 
 impl Topology {
-    /// Moves the pages of `area` to the NUMA node with the operating system's index `numa`, and lets those that nobody has
-    /// written yet be made there. A page at either end may hold other data as well, which then moves too. Where the node
-    /// is full, pages stay.
+    /// Moves the pages of `area` to the NUMA node with the operating system's index `numa`; pages that were never written will
+    /// be made there. A page at either end moves with the other data in it. If the node is full, pages stay.
     ///
     /// # Errors
-    /// [`DeviceError::MemoryPlace`] when the system refuses, or the topology is another machine's.
-    pub fn move_to_numa<T>(&self, area: &mut [T], numa: u32) -> Result<(), DeviceError> {
-        let error = |reason: String| DeviceError::MemoryPlace { numa, reason };
+    /// [`DeviceError::MemoryPlace`] if the system refuses, or the topology is another machine's.
+    pub(crate) fn move_to_numa<T>(&self, area: &mut [T], numa: u32) -> Result<(), DeviceError> {
         if !self.is_this_system() {
-            return Err(error("this topology describes another machine".to_owned()));
+            return Err(DeviceError::MemoryPlace {
+                numa,
+                reason: "this topology describes another machine".to_owned(),
+            });
         }
         if area.is_empty() {
             return Ok(());
@@ -26,11 +27,14 @@ impl Topology {
         let flags = MemoryBindingFlags::MIGRATE;
         self.hwloc
             .bind_memory_area(area, &nodes, MemoryBindingPolicy::Bind, flags)
-            .map_err(|e| error(e.to_string()))
+            .map_err(|e| DeviceError::MemoryPlace {
+                numa,
+                reason: e.to_string(),
+            })
     }
 
-    /// The operating system's indices of the NUMA nodes that the pages of `area` lie in, ascending; empty for memory that
-    /// nobody has written yet, and where the system does not tell.
+    /// Returns the operating system's indices of the NUMA nodes with pages of `area`, ascending; empty for memory that was
+    /// never written, and if the system does not tell.
     pub fn numa_of<T>(&self, area: &[T]) -> Vec<u32> {
         if !self.is_this_system() || area.is_empty() {
             return Vec::new();

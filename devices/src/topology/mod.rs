@@ -1,8 +1,8 @@
-//! The hardware of this host, as hwloc sees it. Nothing outside this module knows hwloc.
+//! The hardware of this host, as hwloc sees it. No other module knows hwloc.
 //!
-//! [`Topology::cores`] are the cores that this process may use: what control groups allow and, on this machine, what
-//! the launcher or `taskset` bound the process to. Their logical indices are those of the whole topology, so that
-//! ranks of one host that are bound differently call a core by the same number.
+//! [`Topology::cores`] are the cores that this process may use: those that control groups allow and, on this machine, to which
+//! the launcher or `taskset` bound the process. Their logical indices are those of the whole topology, so differently bound
+//! ranks of one host give a core the same number.
 
 mod binding;
 mod kinds;
@@ -23,7 +23,6 @@ use crate::DeviceError;
 use crate::cpu_quota::cpu_quota_cores;
 use crate::memory::memory_installed_bytes;
 use hwlocality::Topology as Hwloc;
-use hwlocality::bitmap::BitmapIndex;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::TopologyObject;
@@ -36,13 +35,13 @@ use serde::{Deserialize, Serialize};
 pub struct CoreInfo {
     /// Logical index of the core in the host.
     pub core: u32,
-    /// The operating system's indices of its processing units (hardware threads), those that may be used.
+    /// The operating system's indices of its processing units (hardware threads) that this process may use.
     pub pus: Vec<u32>,
     /// Logical index of the package (socket) that it lies in.
     pub package: u32,
     /// The operating system's index of the NUMA node next to it.
     pub numa: u32,
-    /// Its kind, by speed per core where the system ranks them, 0 the most frugal; `None` when all cores are of one
+    /// Its kind, ascending by speed if the system ranks them, 0 the most frugal; `None` if all cores are of one
     /// kind, as far as the system tells.
     pub kind: Option<u32>,
 }
@@ -61,52 +60,51 @@ pub struct Topology {
     hwloc: Hwloc,
     /// Processing units that this process may use.
     allowed: CpuSet,
-    /// CPU time that the control groups leave, in cores.
+    /// CPU quota of the control groups, in cores.
     quota: Option<f64>,
 }
 
 impl Topology {
-    /// The machine that the program runs on.
+    /// Reads the machine that the program runs on.
     ///
-    /// Threads that were bound before the call narrow nothing: the bindings of all threads of the process are taken
-    /// together.
+    /// The bindings of all threads of the process are taken together, so a thread that was bound before narrows nothing.
     ///
     /// # Errors
-    /// [`DeviceError::Topology`] when hwloc cannot read it.
+    /// [`DeviceError::Topology`] if hwloc cannot read it.
     pub fn discover() -> Result<Self, DeviceError> {
         let origin = "this machine";
-        let error = |reason| topology_error(origin, reason);
-        let topology = Self::from_builder(new_builder(origin)?).map_err(error)?;
+        let topology = Self::from_builder(new_builder(origin)?, origin)?;
         let quota = cpu_quota_cores().filter(|_| topology.is_this_system());
         Ok(Self { quota, ..topology })
     }
 
-    /// A machine described in hwloc's synthetic notation, such as `pack:2 core:4 pu:2`, for tests and planning.
+    /// Reads a machine described in hwloc's synthetic notation, such as `pack:2 core:4 pu:2`, for tests and planning.
     ///
     /// # Errors
-    /// [`DeviceError::Topology`] when the description is not valid.
+    /// [`DeviceError::Topology`] if the description is not valid.
     pub fn from_synthetic(description: &str) -> Result<Self, DeviceError> {
-        let error = |e: &dyn std::fmt::Display| {
-            topology_error(&format!("the synthetic description `{description}`"), e)
-        };
-        let builder = new_builder("a synthetic description")?.from_synthetic(description);
-        Self::from_builder(builder.map_err(|e| error(&e))?).map_err(|e| error(&e))
+        let origin = format!("the synthetic description `{description}`");
+        let builder = new_builder(&origin)?
+            .from_synthetic(description)
+            .map_err(|e| topology_error(&origin, e))?;
+        Self::from_builder(builder, &origin)
     }
 
-    /// A machine that was saved in hwloc's XML format (`lstopo machine.xml`).
+    /// Reads a machine that was saved in hwloc's XML format (`lstopo machine.xml`).
     ///
     /// # Errors
-    /// [`DeviceError::Topology`] when the text is not such a description.
+    /// [`DeviceError::Topology`] if the text is not such a description.
     pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
-        let builder = new_builder("XML")?.from_xml(xml);
-        Self::from_builder(builder.map_err(|e| topology_error("XML", e))?)
-            .map_err(|e| topology_error("XML", e))
+        let builder = new_builder("XML")?
+            .from_xml(xml)
+            .map_err(|e| topology_error("XML", e))?;
+        Self::from_builder(builder, "XML")
     }
 
-    fn from_builder(builder: TopologyBuilder) -> Result<Self, String> {
-        let hwloc = builder.build().map_err(|e| e.to_string())?;
+    fn from_builder(builder: TopologyBuilder, origin: &str) -> Result<Self, DeviceError> {
+        let hwloc = builder.build().map_err(|e| topology_error(origin, e))?;
         let mut allowed = hwloc.allowed_cpuset().clone_target();
-        // Elsewhere the binding is that of a machine which is not there.
+        // The binding says nothing about another machine.
         if hwloc.is_this_system()
             && let Ok(bound) = hwloc.cpu_binding(CpuBindingFlags::PROCESS)
             && bound.intersects(&allowed)
@@ -120,15 +118,15 @@ impl Topology {
         })
     }
 
-    /// The CPU quota of this process in cores, as [`cpu_quota_cores`]; `None` without one, and on another machine's
+    /// Returns the CPU quota of this process in cores, as [`cpu_quota_cores`]; `None` without one, and on another machine's
     /// topology.
     pub fn cpu_quota_cores(&self) -> Option<f64> {
         self.quota
     }
 
-    /// The cores to compute on: [`cores`](Self::cores), or, under a CPU quota, as many of them as it pays for, rounded down
-    /// and at least one. More threads than that would be stopped in every period, all at once and at any moment, and no
-    /// time measured on them would say anything.
+    /// Returns the cores to compute on: [`cores`](Self::cores) or, under a CPU quota, as many of them as it pays for, rounded down
+    /// and at least one. More threads would be stopped in every period, all at once and at any moment, and their times would
+    /// mean nothing.
     pub fn affordable_cores(&self) -> Vec<CoreInfo> {
         let mut cores = self.cores();
         if let Some(quota) = self.quota {
@@ -138,37 +136,39 @@ impl Topology {
         cores
     }
 
-    /// Whether threads should be bound to these cores: not on another machine's topology, and not when a CPU quota leaves
-    /// only some of the cores, since neighbours with a quota of their own would bind to the same first ones.
+    /// Returns `true` if threads should be bound to these cores: not on another machine's topology, and not if a CPU quota
+    /// leaves only some of the cores. Neighbours with quotas would bind to the same first cores.
     pub fn should_pin(&self) -> bool {
         self.is_this_system() && self.affordable_cores().len() == self.cores().len()
     }
 
-    /// Whether this is the machine that the program runs on, so that threads can be bound to its cores.
+    /// Returns `true` if this is the machine that the program runs on, so that threads can be bound to its cores.
     pub fn is_this_system(&self) -> bool {
         self.hwloc.is_this_system()
     }
 
-    /// The operating system's indices of the processing units that this process may use, ascending.
+    /// Returns the operating system's indices of the processing units that this process may use, ascending.
     ///
-    /// Ranks of one host whose sets are equal or overlap share cores; ranks that the launcher bound apart do not.
+    /// Ranks of one host share cores if their sets are equal or overlap. Ranks that the launcher bound apart do not.
     pub fn allowed_pus(&self) -> Vec<u32> {
         set_indices(&self.allowed)
     }
 
-    /// The same host as processes see it that may use these processing units, such as all ranks on it together. What the
-    /// host does not have is left out.
+    /// Returns the host as processes see it that may use these processing units, such as all its ranks together. Units that the
+    /// host does not have are left out.
     #[must_use]
     pub fn with_allowed_pus(mut self, pus: &[u32]) -> Self {
-        let wanted = |pu: &BitmapIndex| pus.contains(&index_u32(usize::from(*pu)));
         let host = self.hwloc.complete_cpuset().clone_target();
-        self.allowed = host.iter_set().filter(wanted).collect();
+        let units = host.iter_set();
+        self.allowed = units
+            .filter(|pu| pus.contains(&index_u32(usize::from(*pu))))
+            .collect();
         self
     }
 
-    /// The cores that this process may use, by logical index.
+    /// Returns the cores that this process may use, by logical index.
     ///
-    /// Where the system knows no cores, as in some virtual machines, every processing unit is one.
+    /// If the system knows no cores, as in some virtual machines, every processing unit is one.
     pub fn cores(&self) -> Vec<CoreInfo> {
         let mut objects: Vec<&TopologyObject> =
             self.hwloc.objects_with_type(ObjectType::Core).collect();
@@ -181,7 +181,7 @@ impl Topology {
             .collect()
     }
 
-    /// Memory of the host in bytes: what is installed, not what is free.
+    /// Returns the installed memory of the host in bytes.
     pub fn memory_total_bytes(&self) -> u64 {
         match self.hwloc.root_object().total_memory() {
             // hwloc reads it below `/sys`, which some containers do not have.
@@ -190,7 +190,7 @@ impl Topology {
         }
     }
 
-    /// `object` as a core; `None` when no processing unit of it may be used.
+    /// Describes `object` as a core; `None` if none of its processing units may be used.
     fn describe_core(&self, object: &TopologyObject) -> Option<CoreInfo> {
         let usable = &self.allowed & object.cpuset()?;
         let pus = set_indices(&usable);
@@ -213,10 +213,10 @@ impl Topology {
     }
 }
 
-/// What all topologies are built with.
+/// Makes the builder of all topologies.
 ///
-/// Cores that the process may not use are kept, so that those it may use have the same numbers in every process of the
-/// host; of the devices on the buses those that compute or communicate are kept.
+/// It keeps cores that the process may not use, so that the usable ones have the same numbers in every process of the host.
+/// Among the devices on the buses it keeps those that compute or communicate.
 fn new_builder(origin: &str) -> Result<TopologyBuilder, DeviceError> {
     TopologyBuilder::new()
         .with_flags(BuildFlags::INCLUDE_DISALLOWED)
@@ -225,7 +225,7 @@ fn new_builder(origin: &str) -> Result<TopologyBuilder, DeviceError> {
         .map_err(|e| topology_error(origin, e))
 }
 
-/// hwloc counts in C's unsigned integers; an index that is larger than that does not exist.
+/// Converts an index of hwloc, which counts in C's unsigned integers: a larger one does not exist.
 fn index_u32(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }

@@ -1,13 +1,13 @@
-//! What is unusual about a host, and what it means.
+//! Notices about an unusual host.
 
 use super::Topology;
 use std::path::Path;
 
-/// Where the kernel describes processors, memory and buses.
+/// The folder in which the kernel describes processors.
 const SYS: &str = "sys/devices/system/cpu";
 
 impl Topology {
-    /// What was found to be unusual and what follows from it, one line each: a CPU quota, a `/sys` that cannot be read,
+    /// Returns the unusual properties of the host and their consequences, one line each: a CPU quota, an unreadable `/sys`,
     /// cores that this process may not use.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();

@@ -7,17 +7,17 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use serde::{Deserialize, Serialize};
 
-/// What a part of a host is.
+/// The kind of a part of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "kebab-case")]
 pub enum PartKind {
     /// The whole host.
     Host,
-    /// What plugs into a socket.
+    /// The processor in a socket.
     Package,
     /// A piece of silicon in a package.
     Die,
-    /// Cores that something groups which has no name here, such as a NUMA domain within a package.
+    /// Any other group of cores, such as a NUMA domain within a package.
     Group,
     /// A data or unified cache.
     Cache {
@@ -39,28 +39,28 @@ pub struct MemoryInfo {
     pub memory_bytes: u64,
 }
 
-/// A part of a host, and what lies in it.
+/// A part of a host, with the parts in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostPart {
-    /// What it is.
+    /// Its kind.
     #[serde(flatten)]
     pub kind: PartKind,
-    /// Its logical index among its like.
+    /// Its logical index among parts of its kind.
     pub index: u32,
-    /// The processor's model, for a package whose system tells it.
+    /// The processor's model for a package, if the system tells it.
     pub name: Option<String>,
     /// The memory next to it.
     pub memory: Vec<MemoryInfo>,
-    /// The GPUs whose bus hangs on it.
+    /// The GPUs with buses attached to it.
     pub gpus: Vec<BusId>,
     /// The cores in it that this process may use, by logical index.
     pub cores: Vec<u32>,
-    /// The parts in it, without those that have neither a core that this process may use nor memory nor a GPU.
+    /// The parts in it that have a core that this process may use, memory or a GPU.
     pub parts: Vec<HostPart>,
 }
 
 impl HostPart {
-    /// Whether there is nothing in it that this process may use.
+    /// Returns `true` if it has nothing that this process may use.
     fn is_empty(&self) -> bool {
         let Self {
             memory,
@@ -74,16 +74,15 @@ impl HostPart {
 }
 
 impl Topology {
-    /// The host as a tree, down to the cores.
+    /// Returns the host as a tree, down to the cores.
     pub fn tree(&self) -> HostPart {
         self.make_part(self.hwloc.root_object(), PartKind::Host)
     }
 
-    /// Cores of the host, also those that this process may not use.
+    /// Counts the cores of the host, also those that this process may not use.
     pub(super) fn all_cores(&self) -> usize {
-        let count = |ty| self.hwloc.objects_with_type(ty).count();
-        match count(ObjectType::Core) {
-            0 => count(ObjectType::PU),
+        match self.hwloc.objects_with_type(ObjectType::Core).count() {
+            0 => self.hwloc.objects_with_type(ObjectType::PU).count(),
             cores => cores,
         }
     }
@@ -114,13 +113,8 @@ impl Topology {
         part
     }
 
-    /// Adds a part of the host and what lies in it to `parent`; a part that is not shown leaves what lies in it.
+    /// Adds a part of the host with the parts in it to `parent`. If a part is not shown itself, `parent` gets the parts in it.
     fn add_child(&self, object: &TopologyObject, parent: &mut HostPart) {
-        let is_core = |object: &TopologyObject| match object.object_type() {
-            ObjectType::Core => true,
-            ObjectType::PU => object.first_ancestor_with_type(ObjectType::Core).is_none(),
-            _ => false,
-        };
         let kind = match object.object_type() {
             ObjectType::Package => Some(PartKind::Package),
             ObjectType::Die => Some(PartKind::Die),
@@ -141,7 +135,16 @@ impl Topology {
     }
 }
 
-/// The memory that hangs on `object` itself, also behind a cache of its own.
+/// Returns `true` for a core, and for a processing unit that belongs to no core.
+fn is_core(object: &TopologyObject) -> bool {
+    match object.object_type() {
+        ObjectType::Core => true,
+        ObjectType::PU => object.first_ancestor_with_type(ObjectType::Core).is_none(),
+        _ => false,
+    }
+}
+
+/// Collects the memory attached to `object` itself, also behind a memory-side cache.
 fn collect_memory(object: &TopologyObject, found: &mut Vec<MemoryInfo>) {
     for child in object.memory_children() {
         if child.object_type() == ObjectType::NUMANode {
@@ -154,7 +157,7 @@ fn collect_memory(object: &TopologyObject, found: &mut Vec<MemoryInfo>) {
     }
 }
 
-/// The GPUs that hang on `object` itself, behind any number of bridges.
+/// Collects the GPUs attached to `object` itself, behind any number of bridges.
 fn collect_gpus(object: &TopologyObject, found: &mut Vec<BusId>) {
     for child in object.io_children() {
         found.extend(gpu_address(child));
@@ -183,9 +186,12 @@ mod tests {
         };
         assert_eq!(package.memory, [memory]);
         let l3 = &package.parts[0];
-        let cache = |level, size_bytes| PartKind::Cache { level, size_bytes };
-        assert_eq!(l3.kind, cache(3, 4096));
-        assert_eq!(l3.parts[1].kind, cache(2, 1024));
+        let caches = [l3.kind, l3.parts[1].kind];
+        let expected = [(3, 4096), (2, 1024)];
+        assert_eq!(
+            caches,
+            expected.map(|(level, size_bytes)| PartKind::Cache { level, size_bytes })
+        );
         let core = &l3.parts[1].parts[0];
         assert_eq!(
             (core.kind, core.cores.as_slice()),

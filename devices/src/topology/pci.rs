@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// The address of a device on the PCI buses of a host, by which what hwloc knows and what a driver knows are joined.
+/// The address of a device on the PCI buses of a host. It joins the knowledge of hwloc and of a driver.
 ///
 /// ```
 /// use isochron_devices::BusId;
@@ -56,12 +56,11 @@ fn parse_bus_id(text: &str) -> Option<BusId> {
     let (rest, function) = text.trim().rsplit_once('.')?;
     let (rest, device) = rest.rsplit_once(':')?;
     let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
-    let byte = |text| u8::from_str_radix(text, 16).ok();
     Some(BusId {
         domain: u32::from_str_radix(domain, 16).ok()?,
-        bus: byte(bus)?,
-        device: byte(device)?,
-        function: byte(function)?,
+        bus: u8::from_str_radix(bus, 16).ok()?,
+        device: u8::from_str_radix(device, 16).ok()?,
+        function: u8::from_str_radix(function, 16).ok()?,
     })
 }
 
@@ -79,7 +78,7 @@ impl TryFrom<String> for BusId {
     }
 }
 
-/// A GPU as the host sees it on its buses, whether or not a driver can use it.
+/// A GPU as the host sees it on its buses, usable by a driver or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PciGpu {
     /// Its address.
@@ -88,25 +87,25 @@ pub struct PciGpu {
     pub vendor_id: u16,
     /// The product's number.
     pub device_id: u16,
-    /// The maker's name, where the host has a list of them.
+    /// The maker's name, if the host has a list of them.
     pub vendor: Option<String>,
-    /// The product's name, where the host has a list of them.
+    /// The product's name, if the host has a list of them.
     pub name: Option<String>,
-    /// What its link moves in one direction as it is set now, in GB/s; an idle GPU lowers it to save power.
+    /// Current bandwidth of its link in one direction, in GB/s; an idle GPU lowers it to save power.
     pub link_gb_per_s: Option<f64>,
     /// Width and rate of its link; `None` on another machine's topology.
     pub link: Option<PciLink>,
-    /// Its memory in bytes, where hwloc asked its driver.
+    /// Its memory in bytes, if hwloc asked its driver.
     pub memory_bytes: Option<u64>,
-    /// The operating system's index of the NUMA node that its bus hangs on; `None` where the host does not tell, or the bus
-    /// hangs on several.
+    /// The operating system's index of the NUMA node of its bus; `None` if the host does not tell, or the bus belongs to several
+    /// nodes.
     pub numa: Option<u32>,
     /// The nearest cores that this process may use, by logical index.
     pub near_cores: Vec<u32>,
 }
 
 impl PciGpu {
-    /// Whether it is NVIDIA's, and CUDA may drive it.
+    /// Returns `true` if it is NVIDIA's, so that CUDA may drive it.
     pub fn is_nvidia(&self) -> bool {
         self.vendor_id == NVIDIA
     }
@@ -119,47 +118,45 @@ pub struct DriverGpu {
     pub ordinal: u32,
     /// Its address.
     pub bus_id: BusId,
-    /// What the driver calls it.
+    /// The driver's name of it.
     pub name: String,
     /// Its memory in bytes.
     pub memory_bytes: u64,
 }
 
 impl DriverGpu {
-    /// What a device of this GPU is called when nobody names it: `cuda0`, `cuda1`, …, by the driver's number.
+    /// Returns the default name of a device of this GPU: `cuda0`, `cuda1`, …, by the driver's number.
     pub fn device_name(&self) -> String {
         format!("cuda{}", self.ordinal)
     }
 }
 
-/// A GPU with all that is known about it.
+/// A GPU as its host and its driver see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpuInfo {
     /// Its address.
     pub bus_id: BusId,
-    /// What the host sees; `None` where it does not show its buses, as in some containers.
+    /// The host's view; `None` if it does not show its buses, as in some containers.
     pub pci: Option<PciGpu>,
-    /// What the driver says; `None` where there is no driver, or it does not show this GPU.
+    /// The driver's view; `None` if there is no driver, or it does not show this GPU.
     pub driver: Option<DriverGpu>,
 }
 
 impl GpuInfo {
-    /// Joins what the host sees with what the driver says, by address: first the driver's GPUs in its order, then those
+    /// Joins the host's view and the driver's by address: first the driver's GPUs in its order, then those
     /// that it does not show.
     pub fn join(pci: Vec<PciGpu>, driver: Vec<DriverGpu>) -> Vec<Self> {
-        let seen = |bus_id| pci.iter().find(|gpu| gpu.bus_id == bus_id).cloned();
         let driven: Vec<Self> = driver
             .into_iter()
             .map(|gpu| Self {
                 bus_id: gpu.bus_id,
-                pci: seen(gpu.bus_id),
+                pci: pci.iter().find(|seen| seen.bus_id == gpu.bus_id).cloned(),
                 driver: Some(gpu),
             })
             .collect();
-        let is_driven = |gpu: &PciGpu| driven.iter().any(|d| d.bus_id == gpu.bus_id);
         let others: Vec<Self> = pci
             .iter()
-            .filter(|gpu| !is_driven(gpu))
+            .filter(|gpu| !driven.iter().any(|d| d.bus_id == gpu.bus_id))
             .map(|gpu| Self {
                 bus_id: gpu.bus_id,
                 pci: Some(gpu.clone()),
@@ -169,26 +166,28 @@ impl GpuInfo {
         driven.into_iter().chain(others).collect()
     }
 
-    /// Its name: the driver's, or that of the product.
+    /// Returns its name: the driver's, or that of the product.
     pub fn name(&self) -> &str {
-        let driver = self.driver.as_ref().map(|gpu| gpu.name.as_str());
-        let pci = || self.pci.as_ref()?.name.as_deref();
-        driver.or_else(pci).unwrap_or("unknown GPU")
+        match (&self.driver, &self.pci) {
+            (Some(driver), _) => &driver.name,
+            (None, Some(pci)) => pci.name.as_deref().unwrap_or("unknown GPU"),
+            (None, None) => "unknown GPU",
+        }
     }
 
-    /// Its memory in bytes, where the driver or hwloc tells.
+    /// Returns its memory in bytes, if the driver or hwloc tells.
     pub fn memory_bytes(&self) -> Option<u64> {
         let driver = self.driver.as_ref().map(|gpu| gpu.memory_bytes);
         driver.or_else(|| self.pci.as_ref()?.memory_bytes)
     }
 
-    /// Whether CUDA drives it, or might if its driver were there: such a GPU gets a host core.
+    /// Returns `true` if CUDA drives it, or could with its driver: such a GPU gets a host core.
     pub fn is_cuda(&self) -> bool {
         self.driver.is_some() || self.pci.as_ref().is_some_and(PciGpu::is_nvidia)
     }
 }
 
-/// Numbers of makers of GPUs. Boards have video controllers of other makers, which only drive a screen.
+/// Numbers of makers of GPUs. Video controllers of other makers on a board only drive a screen.
 const NVIDIA: u16 = 0x10de;
 const GPU_MAKERS: [u16; 3] = [NVIDIA, 0x1002, 0x8086];
 
@@ -196,16 +195,18 @@ const GPU_MAKERS: [u16; 3] = [NVIDIA, 0x1002, 0x8086];
 const GPU_CLASSES: [u16; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
 
 impl Topology {
-    /// The GPUs on the buses of the host, by address; empty where it does not show its buses.
+    /// Returns the GPUs on the buses of the host, by address; empty if it does not show its buses.
     pub fn gpus(&self) -> Vec<PciGpu> {
-        let gpu = |object| self.describe_gpu(object, is_gpu(object)?);
-        let mut gpus: Vec<PciGpu> = self.hwloc.pci_devices().filter_map(gpu).collect();
+        let objects = self.hwloc.pci_devices();
+        let mut gpus: Vec<PciGpu> = objects
+            .filter_map(|object| self.describe_gpu(object, gpu_attributes(object)?))
+            .collect();
         gpus.sort_by_key(|gpu| gpu.bus_id);
         gpus
     }
 
-    /// How far the cores that this process may use are from a device: 0 below the same part of the host (a NUMA domain, a
-    /// package), 1 below the next larger part, and so on. Empty where the host does not show the device.
+    /// Returns the distances of the cores that this process may use from a device: 0 in the same part of the host (a NUMA
+    /// domain, a package), 1 in the next larger part, and so on. Empty if the host does not show the device.
     pub fn pci_distances(&self, bus_id: &BusId) -> Distances {
         let mut devices = self.hwloc.pci_devices();
         let device = devices.find(|object| pci_address(object) == Some(*bus_id));
@@ -228,7 +229,7 @@ impl Topology {
                     found.entry(core.core).or_insert(distance);
                 }
             }
-            // Where this process may use no core of a part, the next larger one is the nearest.
+            // If this process may use no core of a part, the next larger one is the nearest.
             distance += u32::from(found.len() > before);
         }
         found
@@ -236,7 +237,6 @@ impl Topology {
 
     fn describe_gpu(&self, object: &TopologyObject, pci: &PCIDeviceAttributes) -> Option<PciGpu> {
         let bus_id = pci_address(object)?;
-        let text = |key: &str| Some(object.info(key)?.to_string_lossy().trim().to_owned());
         let distances = self.core_distances(object).into_iter();
         let speed = f64::from(pci.link_speed());
         let link = self
@@ -246,8 +246,8 @@ impl Topology {
             bus_id,
             vendor_id: pci.vendor_id(),
             device_id: pci.device_id(),
-            vendor: text("PCIVendor"),
-            name: text("PCIDevice"),
+            vendor: object_info(object, "PCIVendor"),
+            name: object_info(object, "PCIDevice"),
             link_gb_per_s: Some(speed).filter(|&speed| speed > 0.0),
             link: link.flatten(),
             memory_bytes: object.io_children().find_map(memory_bytes),
@@ -260,8 +260,13 @@ impl Topology {
     }
 }
 
-/// The attributes of a PCI device that is a GPU.
-fn is_gpu(object: &TopologyObject) -> Option<&PCIDeviceAttributes> {
+/// Returns hwloc's textual information about an object.
+fn object_info(object: &TopologyObject, key: &str) -> Option<String> {
+    Some(object.info(key)?.to_string_lossy().trim().to_owned())
+}
+
+/// Returns the attributes of a PCI device that is a GPU.
+fn gpu_attributes(object: &TopologyObject) -> Option<&PCIDeviceAttributes> {
     match object.attributes()? {
         ObjectAttributes::PCIDevice(pci) => {
             let known = GPU_MAKERS.contains(&pci.vendor_id());
@@ -271,9 +276,9 @@ fn is_gpu(object: &TopologyObject) -> Option<&PCIDeviceAttributes> {
     }
 }
 
-/// The address of a GPU; `None` for any other object.
+/// Returns the address of a GPU; `None` for any other object.
 pub(super) fn gpu_address(object: &TopologyObject) -> Option<BusId> {
-    is_gpu(object)?;
+    gpu_attributes(object)?;
     pci_address(object)
 }
 
@@ -289,7 +294,7 @@ fn pci_address(object: &TopologyObject) -> Option<BusId> {
     }
 }
 
-/// The one NUMA node of the part that the device's bus hangs on.
+/// Returns the only NUMA node of the part to which the device's bus belongs.
 fn bus_numa(device: &TopologyObject) -> Option<u32> {
     let near = device.first_non_io_ancestor()?.nodeset()?;
     let mut nodes = near.iter_set();
@@ -299,7 +304,7 @@ fn bus_numa(device: &TopologyObject) -> Option<u32> {
     }
 }
 
-/// The memory of a GPU as hwloc learnt it from its driver, for which it has a device of the operating system's.
+/// Returns the memory of a GPU in bytes, which hwloc's object for the driver's device may hold.
 fn memory_bytes(os_device: &TopologyObject) -> Option<u64> {
     let keys = [
         "CUDAGlobalMemorySize",
@@ -338,7 +343,7 @@ mod tests {
         }
     }
 
-    fn pci(bus_id: &str) -> PciGpu {
+    fn pci_gpu(bus_id: &str) -> PciGpu {
         PciGpu {
             bus_id: bus_id.parse().unwrap(),
             vendor_id: NVIDIA,
@@ -355,18 +360,15 @@ mod tests {
 
     #[test]
     fn drivers_and_buses_are_joined_by_address() {
-        let driver = |ordinal, bus_id: &str| DriverGpu {
+        let driven = [(0, "0:2:0.0"), (1, "0:2:0.0"), (2, "0:9:0.0")];
+        let driven = driven.map(|(ordinal, bus_id)| DriverGpu {
             ordinal,
             bus_id: bus_id.parse().unwrap(),
             name: format!("driver's {ordinal}"),
             memory_bytes: 5,
-        };
-        let driven = vec![
-            driver(0, "0:2:0.0"),
-            driver(1, "0:2:0.0"),
-            driver(2, "0:9:0.0"),
-        ];
-        let joined = GpuInfo::join(vec![pci("0:1:0.0"), pci("0:2:0.0")], driven);
+        });
+        let seen = vec![pci_gpu("0:1:0.0"), pci_gpu("0:2:0.0")];
+        let joined = GpuInfo::join(seen, driven.into());
         let names: Vec<&str> = joined.iter().map(GpuInfo::name).collect();
         assert_eq!(names, ["driver's 0", "driver's 1", "driver's 2", "product"]);
         let buses: Vec<bool> = joined.iter().map(|gpu| gpu.pci.is_some()).collect();

@@ -1,4 +1,4 @@
-//! What a topology says to people and to scripts.
+//! A topology as plain data, for reports and scripts.
 
 use super::{CoreInfo, Topology, index_u32, set_indices};
 use hwlocality::object::TopologyObject;
@@ -7,14 +7,14 @@ use hwlocality::object::types::{CacheType, ObjectType};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A package: what plugs into a socket.
+/// A package: the processor in a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageInfo {
     /// Logical index.
     pub package: u32,
-    /// The processor's model, where the system tells it.
+    /// The processor's model, if the system tells it.
     pub model: Option<String>,
-    /// Cores of it that this process may use.
+    /// Number of its cores that this process may use.
     pub cores: usize,
 }
 
@@ -36,14 +36,14 @@ pub struct CacheInfo {
     pub level: u32,
     /// Size of one of them, in bytes.
     pub size_bytes: u64,
-    /// How many the host has.
+    /// Number of them in the host.
     pub count: usize,
 }
 
 /// The hardware of a host in plain data, for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologySummary {
-    /// Whether it is the machine that the program runs on.
+    /// `true` if it is the machine that the program runs on.
     pub this_system: bool,
     /// Installed memory, in bytes.
     pub memory_total_bytes: u64,
@@ -58,7 +58,7 @@ pub struct TopologySummary {
 }
 
 impl Topology {
-    /// Everything that is known, in plain data.
+    /// Returns everything that is known, in plain data.
     pub fn summary(&self) -> TopologySummary {
         TopologySummary {
             this_system: self.is_this_system(),
@@ -70,8 +70,8 @@ impl Topology {
         }
     }
 
-    /// The packages, by logical index; empty where the system does not tell.
-    pub fn packages(&self) -> Vec<PackageInfo> {
+    /// Returns the packages, by logical index; empty if the system does not tell.
+    fn packages(&self) -> Vec<PackageInfo> {
         let cores = self.cores();
         self.hwloc
             .objects_with_type(ObjectType::Package)
@@ -88,8 +88,8 @@ impl Topology {
             .collect()
     }
 
-    /// The NUMA nodes, by logical index.
-    pub fn numa_nodes(&self) -> Vec<NumaInfo> {
+    /// Returns the NUMA nodes, by logical index.
+    pub(crate) fn numa_nodes(&self) -> Vec<NumaInfo> {
         self.hwloc
             .objects_with_type(ObjectType::NUMANode)
             .map(|object| NumaInfo {
@@ -102,8 +102,8 @@ impl Topology {
             .collect()
     }
 
-    /// The data and unified caches, one entry for each level and size, from level 1 up.
-    pub fn caches(&self) -> Vec<CacheInfo> {
+    /// Returns the data and unified caches, one entry for each level and size, from level 1 up.
+    fn caches(&self) -> Vec<CacheInfo> {
         count_items(self.hwloc.objects().filter_map(level_and_size))
             .into_iter()
             .map(|((level, size_bytes), count)| CacheInfo {
@@ -115,7 +115,7 @@ impl Topology {
     }
 }
 
-/// How often each item occurs, in ascending order.
+/// Counts how often each item occurs, in ascending order.
 fn count_items<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counts = BTreeMap::new();
     for item in items {
@@ -124,7 +124,7 @@ fn count_items<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
     counts
 }
 
-/// A number of bytes in the largest binary unit that leaves at least 1, such as `1.5 MiB`.
+/// Formats a number of bytes in the largest binary unit that leaves at least 1, such as `1.5 MiB`.
 pub fn size_text(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
@@ -135,14 +135,14 @@ pub fn size_text(bytes: u64) -> String {
         value /= 1024.0;
         unit = larger;
     }
-    // Whole numbers and quarters of a unit, as cache sizes are, in full.
+    // Cache sizes are whole numbers or quarters of a unit, and are written in full.
     if (4.0 * value).fract() == 0.0 {
         return format!("{value} {unit}");
     }
     format!("{value:.1} {unit}")
 }
 
-/// Level and size of a cache that holds data; `None` for any other object, or when the size is not known.
+/// Returns the level and size of a cache that holds data; `None` for any other object, or if the size is unknown.
 pub(super) fn level_and_size(object: &TopologyObject) -> Option<(u32, u64)> {
     match object.attributes()? {
         ObjectAttributes::Cache(cache) if cache.cache_type() != CacheType::Instruction => {
@@ -168,12 +168,13 @@ mod tests {
             [2, 2]
         );
         assert_eq!(summary.numa_nodes[1].pus, [4, 5, 6, 7]);
-        let cache = |level, size_bytes, count| CacheInfo {
+        let caches = [(2, 1024, 4), (3, 4096, 2)];
+        let caches = caches.map(|(level, size_bytes, count)| CacheInfo {
             level,
             size_bytes,
             count,
-        };
-        assert_eq!(summary.caches, [cache(2, 1024, 4), cache(3, 4096, 2)]);
+        });
+        assert_eq!(summary.caches, caches);
         assert_eq!(summary.cores.len(), 4);
     }
 
