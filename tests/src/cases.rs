@@ -20,7 +20,7 @@ use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
 use num_complex::{Complex, Complex32, Complex64};
 
-use crate::covering::Extent;
+use crate::covering::Coverage;
 
 /// Shapes m, n, k: powers of two and primes, thin ones, fewer rows or columns than ranks, and nothing at all.
 const SHAPES: [(usize, usize, usize); 16] = [
@@ -249,9 +249,9 @@ fn reference<T: Element>(problem: &Problem, scalars: Scalars<T>, row: usize, col
 
 /// Multiplies whole numbers of all shapes, blocks and layouts, with beta = 0 over NaN: every element is compared with a
 /// reference, and the exact check agrees.
-pub fn exact(comm: &dyn Comm, extent: Extent) -> usize {
+pub fn exact(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let all = extent.rows([SHAPES.len(), BLOCKS.len(), 4]);
+    let all = coverage.rows([SHAPES.len(), BLOCKS.len(), 4]);
     for &[shape, block, layout] in &all {
         let (m, n, k) = SHAPES[shape];
         let problem = Problem::new(m, n, k, BLOCKS[block]).unwrap();

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 /// How much of a product of factors is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum Coverage {
     /// Rows that cover all pairs of levels.
     Pairs,
     /// All combinations.
     Whole,
 }
 
-impl Extent {
+impl Coverage {
     /// Returns the rows to run: a level, counted from 0, for each factor. `levels` holds the number of levels by factor.
     pub fn rows<const F: usize>(self, levels: [usize; F]) -> Vec<[usize; F]> {
         match self {
@@ -41,7 +41,7 @@ fn split_number<const F: usize>(mut number: usize, levels: [usize; F]) -> [usize
 /// Covers all pairs greedily, as AETG does (Cohen, Dalal, Fredman, Patton 1997), without its random trials: each row begins
 /// with a pair that is still missing, and takes for each other factor the level that adds most missing pairs.
 fn cover_pairs<const F: usize>(levels: [usize; F]) -> Vec<[usize; F]> {
-    let mut missing = Missing::new(levels);
+    let mut missing = MissingPairs::new(levels);
     let mut rows = Vec::new();
     while let Some([(f, level_f), (g, level_g)]) = missing.first() {
         let mut row = [None; F];
@@ -59,13 +59,13 @@ fn cover_pairs<const F: usize>(levels: [usize; F]) -> Vec<[usize; F]> {
 }
 
 /// The pairs of levels that no row has yet.
-struct Missing<const F: usize> {
+struct MissingPairs<const F: usize> {
     levels: [usize; F],
     /// By factor, level, factor, level; the first factor is the smaller one.
     pairs: BTreeSet<(usize, usize, usize, usize)>,
 }
 
-impl<const F: usize> Missing<F> {
+impl<const F: usize> MissingPairs<F> {
     fn new(levels: [usize; F]) -> Self {
         let mut pairs = BTreeSet::new();
         for f in 0..F {
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn all_pairs_occur_in_a_fraction_of_the_product() {
         let levels = [4, 9, 7, 5, 10];
-        let rows = Extent::Pairs.rows(levels);
+        let rows = Coverage::Pairs.rows(levels);
         for f in 0..levels.len() {
             for g in f + 1..levels.len() {
                 let pairs: BTreeSet<_> = rows.iter().map(|row| (row[f], row[g])).collect();
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_whole_product_has_each_combination_once() {
-        let mut rows = Extent::Whole.rows([2, 3, 2]);
+        let mut rows = Coverage::Whole.rows([2, 3, 2]);
         assert_eq!(rows[..3], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]);
         rows.sort_unstable();
         rows.dedup();

@@ -7,7 +7,7 @@ use isochron_devices::DeviceTeam;
 use isochron_hierarchy::predict::Traffic;
 
 use crate::cases::{Case, integers, layouts, plan_on, team};
-use crate::covering::Extent;
+use crate::covering::Coverage;
 
 const SHAPES: [(usize, usize, usize); 6] = [
     (1, 1, 1),
@@ -53,9 +53,9 @@ fn multiply_and_check(comm: &dyn Comm, team: &mut DeviceTeam, plan: Plan, scalar
 }
 
 /// Multiplies with every operation on both factors, on every kind of layout.
-pub fn operations(comm: &dyn Comm, extent: Extent) -> usize {
+pub fn operations(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let rows = extent.rows([SHAPES.len(), OPS.len(), OPS.len(), 4]);
+    let rows = coverage.rows([SHAPES.len(), OPS.len(), OPS.len(), 4]);
     for (number, &[shape, op_a, op_b, layout]) in rows.iter().enumerate() {
         let (m, n, k) = SHAPES[shape];
         let ops = [OPS[op_a], OPS[op_b]];

@@ -9,7 +9,7 @@ use isochron_devices::{DeviceTeam, Element};
 use num_complex::Complex64;
 
 use crate::cases::{Case, SEEDS, integers, layouts, plan_on, team};
-use crate::covering::Extent;
+use crate::covering::Coverage;
 use crate::travel::{Fails, failing_team};
 
 const SCALARS: Scalars<Complex64> = Scalars {
@@ -56,9 +56,9 @@ fn plans(comm: &dyn Comm, ops: [Op; 2]) -> Vec<Plan> {
 
 /// Multiplies with several operations on all layouts, in one part, some, and one for each step: every element is right, A
 /// and B are made once, and no more of them is held than the plan says.
-pub fn in_parts(comm: &dyn Comm, extent: Extent) -> usize {
+pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let rows = extent.rows([OPS.len(), 4, K_PARTS.len()]);
+    let rows = coverage.rows([OPS.len(), 4, K_PARTS.len()]);
     for &[ops, layout, k_parts] in &rows {
         let (ops, k_parts) = (OPS[ops], K_PARTS[k_parts]);
         let plan = plans(comm, ops).swap_remove(layout);

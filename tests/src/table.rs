@@ -2,7 +2,7 @@
 //! libraries, on random numbers. Each element is compared with the product of the whole matrices by the local BLAS.
 //!
 //! Each MPI library with each number of ranks runs rows of its own; together they hold all pairs of levels of any two
-//! factors, or all combinations with [`Extent::Whole`].
+//! factors, or all combinations with [`Coverage::Whole`].
 //!
 //! The bound is that of the testers of PBLAS: an element may err by 16 roundings of its gauge,
 //! `|alpha|·Σ|a||b| + |beta||c|`.
@@ -18,7 +18,7 @@ use isochron_hierarchy::layout::Method;
 use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, layouts, plan_along_k, plan_on, team, uniform};
-use crate::covering::Extent;
+use crate::covering::Coverage;
 
 /// The numbers of ranks that all cases run on.
 pub const RANKS: [usize; 5] = [1, 2, 3, 4, 6];
@@ -137,7 +137,7 @@ enum Division {
 
 /// One multiplication of the table.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct TableRow {
     element: ElementType,
     ops: [Op; 2],
     shape: (usize, usize, usize),
@@ -146,7 +146,7 @@ struct Row {
     number: usize,
 }
 
-impl Row {
+impl TableRow {
     fn new(levels: [usize; 5], number: usize) -> Self {
         let [element, ops, shape, division, _] = levels;
         let division = match division {
@@ -168,21 +168,21 @@ impl Row {
 }
 
 /// Returns the rows for one MPI library, by its place in [`LIBRARIES`], with one number of ranks, by its place in [`RANKS`].
-fn rows(extent: Extent, library: usize, ranks: usize) -> Vec<Row> {
+fn rows(coverage: Coverage, library: usize, ranks: usize) -> Vec<TableRow> {
     let group = library * RANKS.len() + ranks;
-    let all = extent.rows(LEVELS).into_iter().enumerate();
+    let all = coverage.rows(LEVELS).into_iter().enumerate();
     all.filter(|(_, levels)| levels[4] == group)
-        .map(|(number, levels)| Row::new(levels, number))
+        .map(|(number, levels)| TableRow::new(levels, number))
         .collect()
 }
 
 /// Multiplies the rows of the table that belong to this MPI library and this number of ranks. One process without MPI, and
 /// other numbers of ranks, run those of the first library and of one rank.
-pub fn multiplications(comm: &dyn Comm, extent: Extent) -> usize {
+pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
     let name = comm.implementation();
     let library = LIBRARIES.iter().position(|known| name.starts_with(known));
     let ranks = RANKS.iter().position(|&ranks| ranks == comm.size());
-    let rows = rows(extent, library.unwrap_or(0), ranks.unwrap_or(0));
+    let rows = rows(coverage, library.unwrap_or(0), ranks.unwrap_or(0));
     let mut devices = Devices {
         session: Session::new(comm, &SessionConfig::default()).unwrap(),
         team: team(),
@@ -205,7 +205,7 @@ struct Devices<'c> {
 }
 
 impl Devices<'_> {
-    fn multiply<T: Element>(&mut self, comm: &dyn Comm, row: &Row) {
+    fn multiply<T: Element>(&mut self, comm: &dyn Comm, row: &TableRow) {
         let scalars = scalars::<T>(row.number);
         let problem = problem::<T>(row.shape, row.ops);
         let (rows, cols) = problem.c_blocks();
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     /// A row's levels as text, by factor.
-    fn name_levels(row: &Row, library: usize, ranks: usize) -> Vec<(&'static str, String)> {
+    fn name_levels(row: &TableRow, library: usize, ranks: usize) -> Vec<(&'static str, String)> {
         let mut levels = vec![
             ("type", row.element.name().to_owned()),
             ("operations", format!("{:?}", row.ops)),
@@ -292,7 +292,7 @@ mod tests {
     fn count_pairs() -> Vec<(String, usize)> {
         let mut pairs = BTreeSet::new();
         for (library, ranks) in (0..2).flat_map(|library| (0..5).map(move |r| (library, r))) {
-            for row in rows(Extent::Pairs, library, ranks) {
+            for row in rows(Coverage::Pairs, library, ranks) {
                 let levels = name_levels(&row, library, ranks);
                 for (i, (factor, level)) in levels.iter().enumerate() {
                     for (other, other_level) in &levels[i + 1..] {

@@ -11,7 +11,7 @@ use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
 
 use crate::cases::{Case, cpu, integers, layouts, plan_on, team};
-use crate::covering::Extent;
+use crate::covering::Coverage;
 
 const SCALARS: Scalars = Scalars {
     alpha: 2.0,
@@ -85,9 +85,9 @@ pub fn relays(comm: &dyn Comm) -> usize {
 
 /// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not: every element is right,
 /// and the traffic is that predicted where pieces are whole.
-pub fn steps_ahead(comm: &dyn Comm, extent: Extent) -> usize {
+pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let all = extent.rows([LINKS.len(), 7, 5]);
+    let all = coverage.rows([LINKS.len(), 7, 5]);
     for &[links, ahead, layout] in &all {
         let ahead = ahead + 2;
         let plan = match layout {

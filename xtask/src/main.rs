@@ -23,6 +23,7 @@ mod build;
 mod bundle;
 mod check;
 mod cluster;
+mod counts;
 mod demo;
 #[cfg(test)]
 mod documented;
@@ -75,8 +76,10 @@ enum Task {
     },
     /// What a change must pass: `lint`, `test` and `bundle`
     Ci,
-    /// Formatting, clippy, dependency rules and documentation
+    /// Formatting, clippy, dependency rules, documentation and `counts`
     Lint,
+    /// How the code and its English read, in numbers with limits
+    Counts,
     /// Run the properties that take any input with new cases until the time is used up
     Fuzz {
         /// How long
@@ -137,6 +140,7 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
             bundle::run(&workspace, steps, mpi::Library::OpenMpi, false)
         }
         Task::Lint => check::run(&workspace, steps),
+        Task::Counts => counts::run(&workspace),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),

@@ -12,28 +12,28 @@ use std::time::Instant;
 
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
-use isochron_tests::covering::Extent;
+use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{cases, general, moving, parts, scalapack, table, travel};
 
 /// What the program was asked for.
-struct Arguments {
+struct CaseArguments {
     folder: PathBuf,
-    extent: Extent,
+    coverage: Coverage,
     longest: Option<usize>,
 }
 
-impl Arguments {
+impl CaseArguments {
     fn read() -> Self {
         let mut words = std::env::args().skip(1);
         let mut arguments = Self {
             folder: words.next().expect("a folder for files").into(),
-            extent: Extent::Pairs,
+            coverage: Coverage::Pairs,
             longest: None,
         };
         while let Some(word) = words.next() {
             match word.as_str() {
-                "--all" => arguments.extent = Extent::Whole,
+                "--all" => arguments.coverage = Coverage::Whole,
                 "--longest" => {
                     let bytes = words.next().expect("a number of bytes");
                     arguments.longest = Some(bytes.parse().expect("a number of bytes"));
@@ -46,11 +46,11 @@ impl Arguments {
 }
 
 /// Runs groups of cases, and prints a line for each on the head rank.
-struct Groups<'c> {
+struct CaseGroups<'c> {
     comm: &'c dyn Comm,
 }
 
-impl Groups<'_> {
+impl CaseGroups<'_> {
     fn run(&self, name: &str, cases: impl FnOnce(&dyn Comm) -> usize) {
         let start = Instant::now();
         let count = cases(self.comm);
@@ -63,10 +63,10 @@ impl Groups<'_> {
 }
 
 fn main() {
-    let arguments = Arguments::read();
+    let arguments = CaseArguments::read();
     let Some(longest) = arguments.longest else {
         let comm = connect().expect("a communicator");
-        run_all(comm.as_ref(), &arguments.folder, arguments.extent);
+        run_all(comm.as_ref(), &arguments.folder, arguments.coverage);
         return;
     };
     let comm = MpiComm::initialize().expect("MPI");
@@ -74,32 +74,32 @@ fn main() {
 }
 
 fn run_long_messages(comm: &dyn Comm) {
-    let groups = Groups { comm };
+    let groups = CaseGroups { comm };
     groups.run("redistribution", moving::redistribution);
     groups.run("volume", cases::volume);
     groups.run("relays", travel::relays);
     groups.run("short pieces", moving::short_pieces);
 }
 
-fn run_all(comm: &dyn Comm, folder: &Path, extent: Extent) {
-    let groups = Groups { comm };
-    groups.run("exact", |comm| cases::exact(comm, extent));
+fn run_all(comm: &dyn Comm, folder: &Path, coverage: Coverage) {
+    let groups = CaseGroups { comm };
+    groups.run("exact", |comm| cases::exact(comm, coverage));
     groups.run("scalars", cases::scalars);
     groups.run("probe", cases::probe);
     groups.run("measured", cases::measured);
     groups.run("wrong results", cases::wrong_results);
     groups.run("volume", cases::volume);
-    groups.run("in parts", |comm| parts::in_parts(comm, extent));
+    groups.run("in parts", |comm| parts::in_parts(comm, coverage));
     groups.run("parts that fail", parts::parts_that_fail);
     groups.run(
         "devices that fail in a part",
         parts::devices_that_fail_in_a_part,
     );
     groups.run("relays", travel::relays);
-    groups.run("steps ahead", |comm| travel::steps_ahead(comm, extent));
+    groups.run("steps ahead", |comm| travel::steps_ahead(comm, coverage));
     groups.run("failing devices", travel::failing_devices);
-    groups.run("operations", |comm| general::operations(comm, extent));
-    groups.run("table", |comm| table::multiplications(comm, extent));
+    groups.run("operations", |comm| general::operations(comm, coverage));
+    groups.run("table", |comm| table::multiplications(comm, coverage));
     groups.run("along k", general::along_k);
     groups.run("wrong spread", general::wrong_spread);
     for (name, trap) in TRAPS {
