@@ -1,13 +1,13 @@
 //! Dynamic partitioning with Akima splines and the numerical algorithm:
 //! `cargo run -p isochron-hierarchy --example akima_npa`.
 //!
-//! The machines of the example `memory_cliff` share a matrix of 12 000 rows, which an even division does
-//! not fit into two of them. Every iteration measures a division, adds its points to the splines, and
-//! has the numerical algorithm divide anew.
+//! The machines of the example `memory_cliff` share a matrix of 12 000 rows. An even share exceeds the
+//! memory of two of them. Every iteration measures a division, adds its points to the splines, and divides
+//! again by the numerical algorithm.
 //!
-//! That is the experiment of Clarke's thesis, figure 4.3 (section 4.3), where the division is at its
-//! optimum by the seventh iteration, as it is here. The speeds are made up, and the steeper they fall at
-//! the edge of memory the longer it takes: ten iterations where they fall four times as steeply.
+//! This is the experiment of Clarke's thesis, figure 4.3 (section 4.3). The division reaches its optimum
+//! by the seventh iteration, there and here. The speeds are made up. If they fall four times as steeply at
+//! the edge of memory, it takes ten iterations.
 
 #![allow(clippy::print_stdout, reason = "an example prints its table")]
 
@@ -23,51 +23,50 @@ use memory_cliff::{MACHINES, time_s};
 /// Rows of the matrix, and its columns.
 pub const ROWS: u64 = 12_000;
 
-/// A measured division, and the numerical algorithm's answer to all that is known after it.
-pub struct Iteration {
+/// A measured division, and the numerical algorithm's next one.
+pub struct NpaIteration {
     /// Rows of each machine.
     pub units: Vec<u64>,
     /// Seconds of each machine.
     pub times_s: Vec<f64>,
-    /// Of these times.
+    /// Imbalance of these times.
     pub imbalance: f64,
-    /// `None` after the last.
+    /// The next division; `None` after the last iteration.
     pub next: Option<NpaSolution>,
 }
 
-/// Dynamic partitioning from the even division to an imbalance of `epsilon`.
-pub fn balance(epsilon: f64) -> Result<Vec<Iteration>, Box<dyn std::error::Error>> {
+/// Partitions dynamically from the even division to an imbalance of `epsilon`.
+pub fn balance_by_npa(epsilon: f64) -> Result<Vec<NpaIteration>, Box<dyn std::error::Error>> {
     let mut models = vec![AkimaFpm::new(); MACHINES.len()];
     let mut units = even(MACHINES.len(), ROWS);
-    let mut history: Vec<Iteration> = Vec::new();
+    let mut history: Vec<NpaIteration> = Vec::new();
     while history.len() < 30 {
-        let times_s = measure(&units);
+        let times_s = measure_times(&units);
         let imbalance = imbalance(&times_s);
         let next = if imbalance <= epsilon {
             None
         } else {
-            learn(&mut models, &units, &times_s)?;
-            Some(divide(&models)?)
+            add_points(&mut models, &units, &times_s)?;
+            Some(divide_rows(&models)?)
         };
-        let done = next.is_none();
         let after = next
             .as_ref()
             .map(|solution| solution.partition.units.clone());
-        history.push(Iteration {
+        history.push(NpaIteration {
             units,
             times_s,
             imbalance,
             next,
         });
-        if done {
-            break;
+        match after {
+            Some(after) => units = after,
+            None => break,
         }
-        units = after.unwrap_or_default();
     }
     Ok(history)
 }
 
-fn measure(units: &[u64]) -> Vec<f64> {
+fn measure_times(units: &[u64]) -> Vec<f64> {
     units
         .iter()
         .enumerate()
@@ -75,7 +74,7 @@ fn measure(units: &[u64]) -> Vec<f64> {
         .collect()
 }
 
-fn learn(models: &mut [AkimaFpm], units: &[u64], times_s: &[f64]) -> Result<(), ModelError> {
+fn add_points(models: &mut [AkimaFpm], units: &[u64], times_s: &[f64]) -> Result<(), ModelError> {
     for ((model, &d), &t_s) in models.iter_mut().zip(units).zip(times_s) {
         model.add(Point {
             d,
@@ -87,7 +86,7 @@ fn learn(models: &mut [AkimaFpm], units: &[u64], times_s: &[f64]) -> Result<(), 
     Ok(())
 }
 
-fn divide(models: &[AkimaFpm]) -> Result<NpaSolution, PartitionError> {
+fn divide_rows(models: &[AkimaFpm]) -> Result<NpaSolution, PartitionError> {
     let models: Vec<&dyn SpeedModel> = models
         .iter()
         .map(|model| model as &dyn SpeedModel)
@@ -101,7 +100,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "{:>9}  {:<24}  {:<28} {:>9}  solver",
         "iteration", "rows", "seconds", "imbalance"
     );
-    for (i, iteration) in balance(0.1)?.iter().enumerate() {
+    for (i, iteration) in balance_by_npa(0.1)?.iter().enumerate() {
         let rows: Vec<String> = iteration.units.iter().map(|u| format!("{u:>5}")).collect();
         let times: Vec<String> = iteration
             .times_s

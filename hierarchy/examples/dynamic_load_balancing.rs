@@ -1,7 +1,7 @@
 //! Dynamic load balancing: an application's own iterations are the measurements.
 //!
-//! Three devices sweep over 6000 rows. Nothing is known of them at first, and after a while another job
-//! takes two thirds of the second one. Prints each sweep's rows and times.
+//! Three devices of unknown speed sweep over 6000 rows. After a while another job takes two thirds of the
+//! second one. Prints each sweep's rows and times.
 //!
 //! Reference: Clarke's thesis, section 4.3.
 
@@ -14,7 +14,7 @@ use isochron_hierarchy::balance::{
 /// Rows of the application's matrix.
 pub const ROWS: u64 = 6000;
 
-/// The sweep from which on the second device has less to give.
+/// The first sweep in which the second device is slower.
 pub const DISTURBED: usize = 12;
 
 /// One iteration of the application.
@@ -25,7 +25,7 @@ pub struct Sweep {
     pub times_s: Vec<f64>,
 }
 
-/// Seconds of a device, whose speed saturates with the rows it has.
+/// Returns the seconds of a device. Its speed saturates with its rows.
 fn time_s(device: usize, sweep: usize, rows: u64) -> f64 {
     let speed = match device {
         0 => 1000.0,
@@ -36,8 +36,8 @@ fn time_s(device: usize, sweep: usize, rows: u64) -> f64 {
     (rows as f64 + 50.0) / speed
 }
 
-/// Runs the application, balancing it as it goes.
-pub fn run(sweeps: usize) -> Result<Vec<Sweep>, BalanceError> {
+/// Runs the application and balances it at the same time.
+pub fn run_sweeps(sweeps: usize) -> Result<Vec<Sweep>, BalanceError> {
     let config = BalanceConfig::default();
     let mut dpa = Dpa::new(config, 3, ROWS);
     let mut done = Vec::new();
@@ -54,7 +54,7 @@ pub fn run(sweeps: usize) -> Result<Vec<Sweep>, BalanceError> {
                 .collect();
             dpa.observe(&rows, &times)?;
         } else if imbalance(&times_s) > 2.0 * config.epsilon {
-            // The devices are no longer what they were: their models begin anew.
+            // The speeds have changed, so that the models start again.
             let speeds: Vec<f64> = rows
                 .iter()
                 .zip(&times_s)
@@ -69,7 +69,7 @@ pub fn run(sweeps: usize) -> Result<Vec<Sweep>, BalanceError> {
 
 #[allow(dead_code, reason = "a test takes the function above")]
 fn main() -> Result<(), BalanceError> {
-    for (sweep, Sweep { rows, times_s }) in run(24)?.iter().enumerate() {
+    for (sweep, Sweep { rows, times_s }) in run_sweeps(24)?.iter().enumerate() {
         let last_s = times_s.iter().copied().fold(0.0, f64::max);
         println!(
             "sweep {sweep:<3} rows {rows:<5?} {last_s:.3} s, imbalance {:.2}",

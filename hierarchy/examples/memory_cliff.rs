@@ -2,13 +2,13 @@
 //! `cargo run -p isochron-hierarchy --example memory_cliff`.
 //!
 //! Four machines sweep over a matrix, row by row. Two of them are fast and small: an even share just
-//! exceeds their memory, and they page. Measured there they look slow, so that constant models give
-//! them hardly a row, on which they look fast, so that they are given too much again. Functional models
-//! keep both points, and find the edge between them.
+//! exceeds their memory, and they page. They then look slow, and constant models give them hardly a row.
+//! On few rows they look fast, and get too many again. Functional models keep both points, and find the
+//! edge between them.
 //!
-//! The machines are those of Clarke's thesis, table 2.1, and the outcome is that of its figures 2.4 to
-//! 2.7 (section 2.3.1): at 8000 rows both settle, at 11 000 only the functional models do. The speeds
-//! are made up.
+//! The machines are those of Clarke's thesis, table 2.1. The outcome is that of its figures 2.4 to 2.7
+//! (section 2.3.1): at 8000 rows both settle, at 11 000 only the functional models do. The speeds are made
+//! up.
 
 #![allow(clippy::print_stdout, reason = "an example prints its table")]
 
@@ -24,8 +24,8 @@ pub const MACHINES: [(f64, f64); 4] = [
     (1024.0, 2400.0),
 ];
 
-/// Seconds that `rows` rows of a matrix of `n` columns take a machine. Once its memory is full, the
-/// speed falls, to a thirtieth when four tenths more than it has would be needed.
+/// Returns the seconds of a machine for `rows` rows of a matrix of `n` columns. Beyond its memory the
+/// speed falls; at 1.4 times the memory it is a thirtieth.
 pub fn time_s(machine: usize, n: u64, rows: u64) -> f64 {
     let (memory_mb, speed) = MACHINES[machine];
     let needed_mb = (rows * n) as f64 * 8e-6 + 20.0;
@@ -48,10 +48,9 @@ pub fn balance(strategy: Strategy, n: u64) -> Result<Balanced, BalanceError> {
         match dpa.step() {
             BalanceStep::Done(balanced) => return Ok(balanced),
             BalanceStep::Measure(units) => {
-                let observe = |(machine, &rows): (usize, &u64)| {
-                    Observation::measured(time_s(machine, n, rows), 3, 0.0)
-                };
-                let times: Vec<Observation> = units.iter().enumerate().map(observe).collect();
+                let times: Vec<Observation> = (units.iter().enumerate())
+                    .map(|(machine, &rows)| Observation::measured(time_s(machine, n, rows), 3, 0.0))
+                    .collect();
                 dpa.observe(&units, &times)?;
             }
         }

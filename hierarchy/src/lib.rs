@@ -1,26 +1,24 @@
-//! Performance models, partitioners, layouts and the algorithms that balance work over unlike nodes
-//! and devices. Everything here is pure: no message passing, no hardware, no clock, no files, no
-//! threads. Times go in, divisions come out.
+//! Performance models, partitioners, layouts and the algorithms that balance work over unlike nodes and
+//! devices. The crate is pure: no message passing, no hardware, no clock, no files, no threads. It takes
+//! times and returns divisions.
 //!
-//! * [`model`]: how fast a device is. [`PiecewiseFpm`](model::PiecewiseFpm) learns speed as
-//!   a function of problem size from measured [`Point`](model::Point)s, [`Cpm`](model::Cpm) is the
-//!   constant it replaces, [`ModelFile`](model::ModelFile) the text they are kept in;
-//!   [`Fit`](model::Fit) chooses among the models.
-//! * [`partition`]: how many units each device gets. [`gpa`](partition::gpa()) equalises the times of
-//!   [`SpeedModel`](model::SpeedModel)s, [`npa`](partition::npa()) does so numerically,
-//!   [`proportional`](partition::proportional()) equalises those of constant speeds;
-//!   [`hpopta`](partition::hpopta()) minimises the largest time of
-//!   [`TimeFunction`](model::TimeFunction)s of any shape.
-//! * [`layout`]: where each node's rectangle lies. [`br`](layout::br()) arranges areas into
+//! * [`model`]: the speed of a device. [`PiecewiseFpm`](model::PiecewiseFpm) learns speed as a function of
+//!   problem size from measured [`Point`](model::Point)s; [`Cpm`](model::Cpm) is the constant that it
+//!   replaces. [`ModelFile`](model::ModelFile) is their text, and [`Fit`](model::Fit) chooses a model.
+//! * [`partition`]: the units of each device. [`gpa`](partition::gpa()) equalises the times of
+//!   [`SpeedModel`](model::SpeedModel)s, [`npa`](partition::npa()) does so numerically, and
+//!   [`proportional`](partition::proportional()) for constant speeds. [`hpopta`](partition::hpopta())
+//!   minimises the largest time of [`TimeFunction`](model::TimeFunction)s of any shape.
+//! * [`layout`]: the rectangle of each node. [`br`](layout::br()) arranges areas into
 //!   a [`Layout`](layout::Layout) of little communication; [`Method`](layout::Method) names the other
-//!   ways.
-//! * [`predict`]: what a division costs in messages, and which way to divide is the cheapest.
-//! * [`balance`]: what to measure next, and when to stop. [`Inpa`](balance::Inpa) balances nodes,
-//!   [`Idpa`](balance::Idpa) the devices of a node, both by way of [`Dpa`](balance::Dpa).
+//!   algorithms.
+//! * [`predict`]: the cost of a division in messages, and the cheapest way to divide.
+//! * [`balance`]: the next measurement, and the end of measuring. [`Inpa`](balance::Inpa) balances nodes
+//!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).
 //!
 //! # Example
-//! Two devices, of which the second runs out of memory at 600 units. Equal times come out after
-//! a few measurements, although no constant describes it:
+//! Two devices, of which the second runs out of memory at 600 units. A few measurements lead to equal
+//! times, although no constant speed describes the second device:
 //! ```
 //! use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, BalanceStep};
 //!
@@ -51,16 +49,16 @@
 //! # When to use which
 //! Notation: `k` points of a model or sizes of a time function, `p` devices or nodes, `D` units.
 //!
-//! **Models**, of measured points. A speed costs `O(log k)` where nothing else is said.
+//! **Models** of measured points. A speed costs `O(log k)` unless the table says otherwise.
 //!
 //! | model | assumes | when |
 //! |---|---|---|
-//! | [`Cpm`](model::Cpm) | one speed at every size; costs `O(1)` | one measurement is all there is, or sizes hardly change |
+//! | [`Cpm`](model::Cpm) | one speed at every size; costs `O(1)` | there is only one measurement, or sizes hardly change |
 //! | [`PiecewiseFpm`](model::PiecewiseFpm) | the speed rises concavely, then falls; points that contradict it are left out | the default: balancing by few and noisy points, cliffs included |
 //! | [`PiecewiseTime`](model::PiecewiseTime) | the time increases | speeds with valleys and steps, start-up costs |
 //! | [`AkimaFpm`](model::AkimaFpm) | a smooth speed of any shape | [`npa`](partition::npa()), which needs slopes; little noise |
 //! | [`Polyline`](model::Polyline) | nothing: a line through every point | to replay, plot and compare |
-//! | [`TimeFunction`](model::TimeFunction) | nothing, and nothing between its sizes, of which some may be missing | load imbalancing |
+//! | [`TimeFunction`](model::TimeFunction) | nothing, not even between its sizes; sizes may be missing | load imbalancing |
 //! | [`Surface`](model::Surface) | speed is linear along either side of a cell; `O(log k)` on a grid, else `O(k)` | height and width of a rectangle matter, not only its area |
 //!
 //! **Partitioners.** The first five make all devices finish together.
@@ -70,26 +68,26 @@
 //! | [`even`](partition::even()) | nothing | like devices | `O(p)` | nothing is known |
 //! | [`proportional`](partition::proportional()) | a speed each | constant speeds | `O(p log p)` | speeds hardly depend on the size |
 //! | [`gpa`](partition::gpa()) | speed functions | times increase | a few evaluations of every model, `O(p log p)` | the default; the exact optimum of whole units |
-//! | [`npa`](partition::npa()) | speed functions with slopes | smooth functions; else `gpa` decides | a few evaluations of every model and of its slope, `O(p log p)` | splines, whose times may also fall |
-//! | [`continuous`](partition::continuous()) | speed functions | times increase | a few evaluations of every model | real-valued shares: a bound for all the others |
-//! | [`hpopta`](partition::hpopta()) | time functions, limits | nothing | `O(p k²)` bit operations, 64 at once, where sizes are dense; at worst `O(p k D)`, a few times over | rugged functions: the optimum need not be balanced |
+//! | [`npa`](partition::npa()) | speed functions with slopes | smooth functions; else `gpa` decides | a few evaluations of every model and of its slope, `O(p log p)` | splines; their times may also fall |
+//! | [`continuous`](partition::continuous()) | speed functions | times increase | a few evaluations of every model | real-valued shares: a bound for all others |
+//! | [`hpopta`](partition::hpopta()) | time functions, limits | nothing | `O(p k²)` bit operations, 64 at once, if sizes are dense; at worst `O(p k D)`, a few times over | rugged functions: the optimum need not be balanced |
 //! | [`popta`](partition::popta()) | one time function | like devices | as `hpopta`, the function sorted once | the same for like devices |
 //! | [`hipopta`](partition::hipopta()) | the time functions of one node | like nodes of unlike devices | for the node's own function `O(c k M)`, `c` its devices and `M` its largest load; then as `popta` | the same for like nodes |
 //! | [`hpopta_search`](partition::hpopta_search()) | as `hpopta` | nothing | grows exponentially at worst; ends at a limit | only to compare with the published algorithm |
 //!
-//! **Layouts** of `p` areas, unless something else is said. What communicates less has a smaller sum of
-//! half-perimeters.
+//! **Layouts** of `p` areas, unless the table says otherwise. A layout that communicates less has
+//! a smaller sum of half-perimeters.
 //!
 //! | layout | input | assumes | cost | when |
 //! |---|---|---|---|---|
 //! | [`br`](layout::br()) | areas | rectangles in columns | `O(p log p)` | the default: the least communication that columns allow |
 //! | [`kl`](layout::kl()) | areas, a given grid | the grid is good | `O(p log p)` | nodes have places that must be kept |
 //! | [`cartesian`](layout::cartesian()) | areas, a [rule](layout::GridRule) | one neighbour to each side; areas are approximate | `O(p)` a turn for each grid compared | a library that wants a grid |
-//! | [`recursive`](layout::recursive()) | areas | rectangles | `O(p log² p)` unless areas fall off fast | areas of unlike sizes, where columns are long and thin |
+//! | [`recursive`](layout::recursive()) | areas | rectangles | `O(p log² p)` unless areas fall off fast | areas of unlike sizes, if columns are long and thin |
 //! | [`slice_cols`](layout::slice_cols()), [`slice_rows`](layout::slice_rows()) | whole sizes | one dimension | `O(p)` | the devices of a node |
 //! | [`fpm_br`](layout::fpm_br()) | speed functions of the area | the shape hardly matters | `gpa` and `br` | models and a matrix, nothing else |
 //! | [`fpm_kl`](layout::fpm_kl()) | speed functions of height and width, a given grid | sections as `gpa` wants them; need not settle | a `gpa` for each column in each iteration | speed depends on the shape |
-//! | [`repair`](layout::repair()) | a layout in columns, times | nothing | `O(p)` evaluations a block moved | afterwards, where one block more or less matters |
+//! | [`repair`](layout::repair()) | a layout in columns, times | nothing | `O(p)` evaluations a block moved | afterwards, if one block more or less matters |
 //!
 //! # References
 //! The papers that the documentation cites:

@@ -84,7 +84,7 @@ fn across_the_edge_of_memory_functional_models_settle() {
 /// Clarke's thesis, figure 4.3: the optimum by the seventh iteration, each solved in few steps.
 #[test]
 fn splines_and_the_numerical_algorithm_settle_within_seven_iterations() {
-    let history = akima_npa::balance(0.1).unwrap();
+    let history = akima_npa::balance_by_npa(0.1).unwrap();
     let (last, before) = history.split_last().unwrap();
     assert!(last.imbalance <= 0.1 && last.next.is_none());
     assert!(
@@ -105,8 +105,8 @@ fn splines_and_the_numerical_algorithm_settle_within_seven_iterations() {
 /// Clarke's thesis, section 4.3: the application's iterations balance it, at first and again.
 #[test]
 fn an_application_balances_itself_as_it_runs() {
-    use dynamic_load_balancing::{DISTURBED, ROWS, run};
-    let sweeps = run(DISTURBED + 8).unwrap();
+    use dynamic_load_balancing::{DISTURBED, ROWS, run_sweeps};
+    let sweeps = run_sweeps(DISTURBED + 8).unwrap();
     let apart = |sweep: usize| isochron_hierarchy::balance::imbalance(&sweeps[sweep].times_s);
     assert!(
         sweeps
@@ -122,7 +122,7 @@ fn an_application_balances_itself_as_it_runs() {
 /// Recursive cuts beat columns on average, and are never worse in the worst case.
 #[test]
 fn cuts_beat_columns() {
-    let [columns, cuts] = layout_bounds::ratios(40_000).unwrap();
+    let [columns, cuts] = layout_bounds::measure_ratios(40_000).unwrap();
     assert!(
         cuts.mean <= columns.mean,
         "{} > {}",

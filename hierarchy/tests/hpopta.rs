@@ -520,13 +520,13 @@ fn hundreds_of_unlike_devices_with_hundreds_of_sizes_are_divided() {
 
 #[test]
 fn unbalanced_beats_balanced() {
-    let small = load_imbalancing::four_devices().unwrap();
+    let small = load_imbalancing::compare_smallest().unwrap();
     assert_eq!(small.balanced.times_s, [13.0; 4]);
     assert_eq!(small.optimum.units, [9, 9, 7, 6]);
     assert_eq!(small.optimum.times_s, [3.0, 3.0, 1.0, 2.0]);
     let mut speedups = Vec::new();
     for total in 150..500 {
-        let rugged = load_imbalancing::rugged_devices(total).unwrap();
+        let rugged = load_imbalancing::compare_rugged(total).unwrap();
         assert_eq!(rugged.optimum.units.iter().sum::<u64>(), total);
         assert_eq!(rugged.balanced.units.iter().sum::<u64>(), total);
         speedups.push(rugged.speedup());

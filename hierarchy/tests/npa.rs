@@ -69,17 +69,17 @@ impl SpeedModel for Smooth {
     }
 }
 
-type Device = Box<dyn SpeedModel>;
+type BoxedModel = Box<dyn SpeedModel>;
 
-fn cpm(scale: f64) -> impl Strategy<Value = Device> {
+fn any_cpm(scale: f64) -> impl Strategy<Value = BoxedModel> {
     (0.05..20.0_f64).prop_map(move |speed| {
         Box::new(Cpm {
             speed: speed * scale,
-        }) as Device
+        }) as BoxedModel
     })
 }
 
-fn points(scale: f64, sizes: u64) -> impl Strategy<Value = Vec<Point>> {
+fn any_points(scale: f64, sizes: u64) -> impl Strategy<Value = Vec<Point>> {
     let point = (1..=sizes, 0.05..20.0_f64).prop_map(move |(d, speed)| Point {
         d,
         t_s: d as f64 / (speed * scale),
@@ -89,44 +89,42 @@ fn points(scale: f64, sizes: u64) -> impl Strategy<Value = Vec<Point>> {
     prop::collection::vec(point, 1..10)
 }
 
-fn fpm(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
-    points(scale, sizes)
-        .prop_map(|points| Box::new(PiecewiseFpm::from_points(points).unwrap()) as Device)
+fn any_fpm(scale: f64, sizes: u64) -> impl Strategy<Value = BoxedModel> {
+    any_points(scale, sizes)
+        .prop_map(|points| Box::new(PiecewiseFpm::from_points(points).unwrap()) as BoxedModel)
 }
 
-fn akima(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
-    points(scale, sizes)
-        .prop_map(|points| Box::new(AkimaFpm::from_points(points).unwrap()) as Device)
+fn any_akima(scale: f64, sizes: u64) -> impl Strategy<Value = BoxedModel> {
+    any_points(scale, sizes)
+        .prop_map(|points| Box::new(AkimaFpm::from_points(points).unwrap()) as BoxedModel)
 }
 
-fn smooth(scale: f64, sizes: u64) -> impl Strategy<Value = Device> {
-    let sizes = sizes as f64;
+fn any_smooth(scale: f64, sizes: u64) -> impl Strategy<Value = BoxedModel> {
     (0.05..20.0_f64, 0.0..1.0_f64, 0.01..2.0_f64, 1.0..12.0_f64).prop_map(
         move |(peak, half, memory, steepness)| {
             Box::new(Smooth {
                 peak: peak * scale,
-                half: half * sizes + 1e-3,
-                memory: memory * sizes,
+                half: half * sizes as f64 + 1e-3,
+                memory: memory * sizes as f64,
                 steepness,
-            }) as Device
+            }) as BoxedModel
         },
     )
 }
 
-fn any_device() -> impl Strategy<Value = Device> {
-    prop_oneof![cpm(1.0), fpm(1.0, 10_000), smooth(1.0, 10_000)]
+fn any_model() -> impl Strategy<Value = BoxedModel> {
+    prop_oneof![any_cpm(1.0), any_fpm(1.0, 10_000), any_smooth(1.0, 10_000)]
 }
 
-fn as_dyn(devices: &[Device]) -> Vec<&dyn SpeedModel> {
-    devices.iter().map(AsRef::as_ref).collect()
+fn as_dyn(models: &[BoxedModel]) -> Vec<&dyn SpeedModel> {
+    models.iter().map(AsRef::as_ref).collect()
 }
 
-/// The largest time that one unit more takes anywhere near `shares`.
+/// The largest time of one unit more near `shares`.
 fn unit_time(models: &[&dyn SpeedModel], shares: &[f64]) -> f64 {
-    let unit = |(model, share): (&&dyn SpeedModel, &f64)| {
-        model.time_s(share.floor() + 1.0) - model.time_s(share.floor())
-    };
-    models.iter().zip(shares).map(unit).fold(0.0, f64::max)
+    (models.iter().zip(shares))
+        .map(|(model, share)| model.time_s(share.floor() + 1.0) - model.time_s(share.floor()))
+        .fold(0.0, f64::max)
 }
 
 fn assert_whole(partition: &Partition, models: &[&dyn SpeedModel], total: u64) {
@@ -139,16 +137,10 @@ fn assert_whole(partition: &Partition, models: &[&dyn SpeedModel], total: u64) {
 fn assert_root(solution: &NpaSolution, models: &[&dyn SpeedModel], total: u64) {
     let sum: f64 = solution.shares.iter().sum();
     assert!((sum / total as f64 - 1.0).abs() <= 1e-12, "{solution:?}");
-    let times = || {
-        solution
-            .shares
-            .iter()
-            .zip(models)
-            .map(|(&x, model)| model.time_s(x))
-    };
+    let times = (solution.shares.iter().zip(models)).map(|(&x, model)| model.time_s(x));
     let (min, max) = (
-        times().fold(f64::INFINITY, f64::min),
-        times().fold(0.0, f64::max),
+        times.clone().fold(f64::INFINITY, f64::min),
+        times.fold(0.0, f64::max),
     );
     assert!((max - min) / max <= 1e-12, "{min} {max}");
 }
@@ -158,7 +150,7 @@ proptest! {
 
     #[test]
     fn all_partitioners_agree_to_one_units_time(
-        devices in prop::collection::vec(any_device(), 1..30),
+        devices in prop::collection::vec(any_model(), 1..30),
         total in prop_oneof![1..200_u64, 1..1_000_000_u64, 1..1_000_000_000_u64],
         guess in prop_oneof![Just(Guess::Even), Just(Guess::Proportional)],
     ) {
@@ -189,7 +181,7 @@ proptest! {
 
     #[test]
     fn smooth_models_need_no_fallback(
-        devices in prop::collection::vec(smooth(1.0, 10_000), 2..30),
+        devices in prop::collection::vec(any_smooth(1.0, 10_000), 2..30),
         units_each in 1..3000_u64,
     ) {
         let total = units_each * devices.len() as u64;
@@ -205,8 +197,8 @@ proptest! {
 
     /// Times of splines through arbitrary points need not grow, and then there may be several roots.
     #[test]
-    fn what_converges_among_splines_is_a_root(
-        devices in prop::collection::vec(akima(1.0, 10_000), 1..10),
+    fn every_converged_solution_of_splines_is_a_root(
+        devices in prop::collection::vec(any_akima(1.0, 10_000), 1..10),
         total in 1..100_000_u64,
     ) {
         let models = as_dyn(&devices);
@@ -226,14 +218,9 @@ proptest! {
         memories in prop::collection::vec((1.0..20.0_f64, 2_000..8_000_u64), 2..10),
         units_each in 1..6_000_u64,
     ) {
-        let spline = |&(peak, memory): &(f64, u64)| {
-            let device = Smooth { peak, half: 50.0, memory: memory as f64, steepness: 3.0 };
-            let point = |d| Point { d, t_s: device.time_s(d as f64), reps: 3, ci_s: 0.0 };
-            let points = (1..=20).map(|i| point(i * i * 30)).collect();
-            Box::new(AkimaFpm::from_points(points).unwrap()) as Device
-        };
-        let devices: Vec<Device> = memories.iter().map(spline).collect();
-        let models = as_dyn(&devices);
+        let splines: Vec<BoxedModel> =
+            memories.iter().map(|&(peak, memory)| spline(peak, memory)).collect();
+        let models = as_dyn(&splines);
         let total = units_each * models.len() as u64;
         let (line, solution) = (continuous(&models, total).unwrap(), npa(&models, total).unwrap());
         prop_assert!(solution.converged, "{solution:?}");
@@ -244,7 +231,7 @@ proptest! {
 
     #[test]
     fn constant_models_take_one_step(
-        devices in prop::collection::vec(cpm(1.0), 2..30),
+        devices in prop::collection::vec(any_cpm(1.0), 2..30),
         total in 1..1_000_000_u64,
     ) {
         let solution = npa_from(&as_dyn(&devices), total, Guess::Proportional).unwrap();
@@ -253,7 +240,7 @@ proptest! {
 
     #[test]
     fn nasty_models_and_totals_are_divided_or_refused(
-        devices in prop::collection::vec(nasty_device(), 0..12),
+        devices in prop::collection::vec(nasty_model(), 0..12),
         total in prop_oneof![Just(0), 1..50_u64, 0..=1_u64 << 53, Just(u64::MAX)],
         guess in prop_oneof![Just(Guess::Even), Just(Guess::Proportional)],
     ) {
@@ -283,10 +270,33 @@ proptest! {
     }
 }
 
+/// A spline through 20 measurements of a device that is fast while its memory lasts.
+fn spline(peak: f64, memory: u64) -> BoxedModel {
+    let device = Smooth {
+        peak,
+        half: 50.0,
+        memory: memory as f64,
+        steepness: 3.0,
+    };
+    let points = (1..=20).map(|i| Point {
+        d: i * i * 30,
+        t_s: device.time_s((i * i * 30) as f64),
+        reps: 3,
+        ci_s: 0.0,
+    });
+    Box::new(AkimaFpm::from_points(points.collect()).unwrap())
+}
+
+fn any_scale() -> impl Strategy<Value = f64> {
+    (-12.0..12.0_f64).prop_map(|log| 10_f64.powf(log))
+}
+
+fn any_size() -> impl Strategy<Value = u64> {
+    (0..=53_u32).prop_map(|log| 1_u64 << log)
+}
+
 /// Speeds and times of any magnitude, and models that break every promise.
-fn nasty_device() -> impl Strategy<Value = Device> {
-    let scale = || (-12.0..12.0_f64).prop_map(|log| 10_f64.powf(log));
-    let sizes = || (0..=53_u32).prop_map(|log| 1_u64 << log);
+fn nasty_model() -> impl Strategy<Value = BoxedModel> {
     let any_f64 = prop_oneof![
         9 => any::<f64>(),
         1 => Just(f64::MIN_POSITIVE),
@@ -298,27 +308,27 @@ fn nasty_device() -> impl Strategy<Value = Device> {
             speed,
             slope,
             units,
-        }) as Device
+        }) as BoxedModel
     });
-    let wave = (scale(), 0.0..1.2_f64, scale()).prop_map(|(speed, depth, length)| {
+    let wave = (any_scale(), 0.0..1.2_f64, any_scale()).prop_map(|(speed, depth, length)| {
         Box::new(Wave {
             speed,
             depth,
             length,
-        }) as Device
+        }) as BoxedModel
     });
     prop_oneof![
-        3 => scale().prop_flat_map(cpm),
-        6 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| fpm(scale, sizes)),
-        3 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| smooth(scale, sizes)),
-        3 => (scale(), sizes()).prop_flat_map(|(scale, sizes)| akima(scale, sizes)),
+        3 => any_scale().prop_flat_map(any_cpm),
+        6 => (any_scale(), any_size()).prop_flat_map(|(scale, size)| any_fpm(scale, size)),
+        3 => (any_scale(), any_size()).prop_flat_map(|(scale, size)| any_smooth(scale, size)),
+        3 => (any_scale(), any_size()).prop_flat_map(|(scale, size)| any_akima(scale, size)),
         2 => wave,
         1 => broken,
-        1 => Just(()).prop_map(|()| Box::new(PiecewiseFpm::new()) as Device),
+        1 => Just(()).prop_map(|()| Box::new(PiecewiseFpm::new()) as BoxedModel),
     ]
 }
 
-/// Answers whatever it is told to.
+/// A model of arbitrary answers.
 #[derive(Debug)]
 struct Broken {
     speed: f64,
@@ -362,8 +372,8 @@ impl SpeedModel for Wave {
     }
 }
 
-/// What all three make of a request.
-fn all(models: &[&dyn SpeedModel], total: u64) -> [Result<Vec<u64>, PartitionError>; 3] {
+/// The divisions of GPA, and of NPA from both guesses.
+fn divide_by_all(models: &[&dyn SpeedModel], total: u64) -> [Result<Vec<u64>, PartitionError>; 3] {
     [
         gpa(models, total).map(|partition| partition.units),
         npa(models, total).map(|solution| solution.partition.units),
@@ -374,41 +384,44 @@ fn all(models: &[&dyn SpeedModel], total: u64) -> [Result<Vec<u64>, PartitionErr
 #[test]
 fn impossible_requests_name_the_device() {
     let (good, empty) = (Cpm { speed: 1.0 }, PiecewiseFpm::new());
-    for result in all(&[], 4) {
+    for result in divide_by_all(&[], 4) {
         assert_eq!(result, Err(PartitionError::NoDevices { total: 4 }));
     }
-    let invalid = |result| matches!(result, Err(PartitionError::InvalidModel { index: 1, .. }));
     for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let models: [&dyn SpeedModel; 2] = [&good, &Cpm { speed }];
         assert!(
-            all(&[&good, &Cpm { speed }], 4).into_iter().all(invalid),
+            divide_by_all(&models, 4).into_iter().all(names_second),
             "{speed}"
         );
-        let line = continuous(&[&good, &Cpm { speed }], 4);
-        assert!(matches!(
-            line,
-            Err(PartitionError::InvalidModel { index: 1, .. })
-        ));
+        assert!(names_second(continuous(&models, 4)), "{speed}");
     }
-    assert!(all(&[&good, &empty], 4).into_iter().all(invalid));
-    assert!(all(&[&empty], 4).into_iter().all(|result| result.is_err()));
+    assert!(
+        divide_by_all(&[&good, &empty], 4)
+            .into_iter()
+            .all(names_second)
+    );
+    assert!(
+        divide_by_all(&[&empty], 4)
+            .into_iter()
+            .all(|result| result.is_err())
+    );
+}
+
+fn names_second<T>(result: Result<T, PartitionError>) -> bool {
+    matches!(result, Err(PartitionError::InvalidModel { index: 1, .. }))
 }
 
 #[test]
 fn small_and_large_requests_have_a_result() {
     let (slow, fast, empty) = (Cpm { speed: 1.0 }, Cpm { speed: 5.0 }, PiecewiseFpm::new());
     let models: [&dyn SpeedModel; 3] = [&slow, &slow, &fast];
-    let expect = |models: &[&dyn SpeedModel], total, units: &[u64]| {
-        for result in all(models, total) {
-            assert_eq!(result.unwrap(), units, "{total} units");
-        }
-    };
-    expect(&[], 0, &[]);
-    expect(&[&empty, &slow], 0, &[0, 0]);
-    expect(&models, 2, &[0, 0, 2]);
-    expect(&models, 7, &[1, 1, 5]);
-    expect(&[&fast], 9, &[9]);
-    expect(&[&fast], u64::MAX, &[u64::MAX]);
-    // Far beyond the last point, the speed there goes on.
+    assert_units(&[], 0, &[]);
+    assert_units(&[&empty, &slow], 0, &[0, 0]);
+    assert_units(&models, 2, &[0, 0, 2]);
+    assert_units(&models, 7, &[1, 1, 5]);
+    assert_units(&[&fast], 9, &[9]);
+    assert_units(&[&fast], u64::MAX, &[u64::MAX]);
+    // Far beyond the last point its speed continues.
     let points = [(10, 1.0), (20, 4.0)].map(|(d, t_s)| Point {
         d,
         t_s,
@@ -416,12 +429,18 @@ fn small_and_large_requests_have_a_result() {
         ci_s: 0.0,
     });
     let fpm = PiecewiseFpm::from_points(points.to_vec()).unwrap();
-    expect(&[&fpm, &fast], 10_000_000, &[5_000_000, 5_000_000]);
+    assert_units(&[&fpm, &fast], 10_000_000, &[5_000_000, 5_000_000]);
+}
+
+fn assert_units(models: &[&dyn SpeedModel], total: u64, units: &[u64]) {
+    for result in divide_by_all(models, total) {
+        assert_eq!(result.unwrap(), units, "{total} units");
+    }
 }
 
 #[test]
 fn a_model_of_many_corners_falls_back_to_the_geometric_algorithm() {
-    // Its slope is always wrong, so that every step of Newton's method leads nowhere.
+    // Its slope is always wrong, so that no step of Newton's method helps.
     #[derive(Debug)]
     struct Misleading(Cpm);
     impl SpeedModel for Misleading {
@@ -449,13 +468,14 @@ fn a_model_of_many_corners_falls_back_to_the_geometric_algorithm() {
 
 #[test]
 fn ten_thousand_devices_are_solved_in_few_steps() {
-    let device = |i: u32| Smooth {
-        peak: f64::from(1 + i % 17),
-        half: f64::from(1 + i % 5),
-        memory: f64::from(500 + i % 1000),
-        steepness: 3.0,
-    };
-    let devices: Vec<Smooth> = (0..10_000).map(device).collect();
+    let devices: Vec<Smooth> = (0..10_000_u32)
+        .map(|i| Smooth {
+            peak: f64::from(1 + i % 17),
+            half: f64::from(1 + i % 5),
+            memory: f64::from(500 + i % 1000),
+            steepness: 3.0,
+        })
+        .collect();
     let models: Vec<&dyn SpeedModel> = devices.iter().map(|device| device as _).collect();
     let solution = npa(&models, 7_000_000).unwrap();
     assert!(

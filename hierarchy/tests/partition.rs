@@ -89,13 +89,13 @@ proptest! {
             prop_assert_eq!(units, even(weights.len(), total));
             return Ok(());
         }
-        let parts = || units.iter().zip(&weights);
-        prop_assert!(parts().all(|(&u, &w)| w > 0.0 || u == 0));
-        let ratio = |u: u64, w: f64| u as f64 / w;
-        let largest = parts().filter(|(_, w)| **w > 0.0).map(|(&u, &w)| ratio(u, w)).fold(0.0, f64::max);
+        let parts = units.iter().zip(&weights).map(|(&u, &w)| (u, w));
+        prop_assert!(parts.clone().all(|(u, w)| w > 0.0 || u == 0));
+        let weighted: Vec<(u64, f64)> = parts.filter(|&(_, w)| w > 0.0).collect();
+        let largest = weighted.iter().map(|&(u, w)| u as f64 / w).fold(0.0, f64::max);
         // Lowering the largest ratio would need room below it for one more unit elsewhere.
-        for (&u, &w) in parts().filter(|(_, w)| **w > 0.0) {
-            prop_assert!(total == 0 || ratio(u + 1, w) >= largest * (1.0 - 1e-12));
+        for (u, w) in weighted {
+            prop_assert!(total == 0 || (u + 1) as f64 / w >= largest * (1.0 - 1e-12));
         }
     }
 }
@@ -103,16 +103,14 @@ proptest! {
 #[test]
 fn models_a_clock_tick_apart_do_not_stall_gpa() {
     // Times that hardly grow over a billion units: their inverse is at the limit of precision.
-    let point = |d, t_s| Point {
+    let points = [(1, 1.0), (1_000_000_000, 1.0 + 1e-15)].map(|(d, t_s)| Point {
         d,
         t_s,
         reps: 1,
         ci_s: 0.0,
-    };
-    let flat = || {
-        PiecewiseFpm::from_points(vec![point(1, 1.0), point(1_000_000_000, 1.0 + 1e-15)]).unwrap()
-    };
-    let partition = gpa(&as_dyn(&[flat(), flat(), flat()]), 1_000_000_000).unwrap();
+    });
+    let flat = PiecewiseFpm::from_points(points.to_vec()).unwrap();
+    let partition = gpa(&as_dyn(&[flat.clone(), flat.clone(), flat]), 1_000_000_000).unwrap();
     assert_eq!(partition.units.iter().sum::<u64>(), 1_000_000_000);
     assert!(partition.max_time_s() <= 1.0 + 1e-12);
 }

@@ -9,8 +9,8 @@
 use isochron_hierarchy::model::{Fit, ModelError, ModelFile};
 use proptest::prelude::*;
 
-/// A piece of a line: what a points file is made of, and what it is not.
-fn token() -> impl Strategy<Value = String> {
+/// A part of a line, valid or not.
+fn any_token() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => (0..2000_u64).prop_map(|d| d.to_string()),
         1 => any::<u64>().prop_map(|d| d.to_string()),
@@ -26,8 +26,8 @@ fn token() -> impl Strategy<Value = String> {
     ]
 }
 
-fn line() -> impl Strategy<Value = String> {
-    prop::collection::vec(token(), 0..6).prop_map(|tokens| tokens.join(" "))
+fn any_line() -> impl Strategy<Value = String> {
+    prop::collection::vec(any_token(), 0..6).prop_map(|tokens| tokens.join(" "))
 }
 
 /// Lines that are likely to be points, ascending.
@@ -44,11 +44,11 @@ fn good_lines() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-fn text() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     let lines = prop_oneof![
-        2 => prop::collection::vec(line(), 0..8),
+        2 => prop::collection::vec(any_line(), 0..8),
         2 => good_lines(),
-        1 => (good_lines(), line()).prop_map(|(mut lines, line)| { lines.push(line); lines }),
+        1 => (good_lines(), any_line()).prop_map(|(mut lines, line)| { lines.push(line); lines }),
     ];
     let ends = prop::sample::select(vec!["\n", "\r\n", "\r", "\n\n"]);
     let structured = (any::<bool>(), lines, ends).prop_map(|(mark, lines, end)| {
@@ -63,7 +63,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_refused_by_line_or_reads_back_as_written(text in text()) {
+    fn any_text_is_refused_by_line_or_reads_back_as_written(text in any_text()) {
         match ModelFile::parse(&text) {
             Err(ModelError::Syntax { line, reason }) => {
                 prop_assert!((1..=text.lines().count()).contains(&line), "{line}: {reason}");

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 const HEAD: &str = "# format: isochron-surface 1\n";
 
-fn token() -> impl Strategy<Value = String> {
+fn any_token() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => (0..200_u64).prop_map(|m| m.to_string()),
         1 => any::<u64>().prop_map(|m| m.to_string()),
@@ -23,12 +23,12 @@ fn token() -> impl Strategy<Value = String> {
     ]
 }
 
-fn line() -> impl Strategy<Value = String> {
-    prop::collection::vec(token(), 0..7).prop_map(|tokens| tokens.join(" "))
+fn any_line() -> impl Strategy<Value = String> {
+    prop::collection::vec(any_token(), 0..7).prop_map(|tokens| tokens.join(" "))
 }
 
-fn text() -> impl Strategy<Value = String> {
-    let lines = prop::collection::vec(line(), 0..8).prop_map(|lines| lines.join("\n"));
+fn any_text() -> impl Strategy<Value = String> {
+    let lines = prop::collection::vec(any_line(), 0..8).prop_map(|lines| lines.join("\n"));
     (any::<bool>(), lines).prop_map(|(head, lines)| {
         let head = if head { HEAD } else { "" };
         format!("{head}{lines}")
@@ -36,7 +36,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 /// A point of at most `max × max` blocks.
-fn point(max: u64) -> impl Strategy<Value = SurfacePoint> {
+fn any_point(max: u64) -> impl Strategy<Value = SurfacePoint> {
     (1..=max, 1..=max, 1e-100..1e100, any::<u32>(), 0.0..1e100).prop_map(
         |(m, n, t_s, reps, ci_s)| SurfacePoint {
             m,
@@ -50,7 +50,7 @@ fn point(max: u64) -> impl Strategy<Value = SurfacePoint> {
 
 proptest! {
     #[test]
-    fn nothing_panics_and_every_refusal_names_its_line(text in text()) {
+    fn nothing_panics_and_every_refusal_names_its_line(text in any_text()) {
         match SurfaceFile::parse(&text) {
             Ok(file) => {
                 let read = Surface::from_points(file.points.clone());
@@ -64,7 +64,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(points in prop::collection::vec(point(u64::MAX), 0..20)) {
+    fn a_written_file_is_read_back(points in prop::collection::vec(any_point(u64::MAX), 0..20)) {
         let file = SurfaceFile { points, ..SurfaceFile::default() };
         let read = SurfaceFile::parse(&file.to_string()).expect("our own");
         prop_assert_eq!(read, file);
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn every_width_has_a_section(
-        points in prop::collection::vec(point(9999), 1..20),
+        points in prop::collection::vec(any_point(9999), 1..20),
         width in 1..=9999_u64,
         m in 1..=9999_u64,
     ) {

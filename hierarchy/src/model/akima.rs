@@ -9,31 +9,32 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// sizes, with a continuous slope, through every one of them. It is meant for partitioners that need
 /// slopes, and keeps detail that the shape restrictions of [`PiecewiseFpm`](super::PiecewiseFpm) lose.
 ///
-/// **Slopes.** With `m₋₂ m₋₁ m₁ m₂` the slopes of the chords before and after a measured size, the
+/// **Slopes.** Let `m₋₂ m₋₁ m₁ m₂` be the slopes of the chords before and after a measured size. The
 /// spline's slope at it is `(|m₂ - m₁| m₋₁ + |m₋₁ - m₋₂| m₁) / (|m₂ - m₁| + |m₋₁ - m₋₂|)`, or the mean
 /// of `m₋₁` and `m₁` if that is 0/0.
 ///
 /// **Ends and few points.** The speed is constant to the left of the smallest and to the right of the
-/// largest size. The thesis expresses this by additional points of the speed at the end: on either side
-/// three in a full model, two in a model of 1 or 2 points, and one in one of more points. Chords between
-/// such points have slope 0 wherever the points lie. One rule therefore covers all numbers of points: two
+/// largest size. The thesis expresses this by additional points of the speed at the end. On either side
+/// it adds three to a full model, two to a partial one of 1 or 2 points, else one. Chords between such
+/// points have slope 0 wherever the points lie. One rule therefore covers all numbers of points: two
 /// chords of slope 0 beyond either end, and slope 0 at the end.
 ///
 /// The time `d / s(d)` need not increase everywhere. [`units_within`](SpeedModel::units_within) is the
 /// last of several sizes of one time.
 ///
 /// # Deviations
-/// * **Akima, ends of 3 and 4 points**: the thesis has one chord beyond either end (section 3.3.2) and
-///   leaves the next one to Akima's boundary rule, a parabola; here two chords of slope 0, because with
-///   the parabola the speed would swing outside the measured sizes and its slope would jump at the end
-///   of the swing. The thesis wants the nearest point's speed there.
-/// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (section 3.2.2) if the three
-///   outer points lie on one line; here the slope at an end is always 0, for the same reason.
-/// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here the slope at
-///   a measured size is limited to `-3 s / h` and `3 s / h'`, because a spline may overshoot to speeds of
-///   0 and less. `s` is the speed at the size, `h` and `h'` are the distances to the next size and to the
-///   one before. Between two sizes of speeds `a` and `b` the speed is then at least `a b / (√a + √b)²`,
-///   a quarter of the smaller one, and the slope stays continuous.
+/// * **Akima, ends of 3 and 4 points**: the thesis adds one chord beyond either end (section 3.3.2);
+///   here two, because Akima's boundary rule would make the speed swing there. The chords have slope
+///   0, and that rule is a parabola. The slope would also jump at the end of the swing, and the thesis
+///   wants the nearest point's speed outside the measured sizes.
+/// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (section 3.2.2); here the
+///   slope at an end is always 0, because the speed would swing outside. The case occurs if the three
+///   outer points lie on one line.
+/// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here the slope at a
+///   measured size is limited, because a spline may overshoot to speeds of 0 and less. The limits are
+///   `-3 s / h` and `3 s / h'`, with `s` the speed at the size and `h`, `h'` the distances to the next
+///   size and to the one before. Between sizes of speeds `a` and `b` the speed is then at least `a b /
+///   (√a + √b)²`, a quarter of the smaller one, and the slope stays continuous.
 ///
 /// # Example
 /// ```

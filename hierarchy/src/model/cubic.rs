@@ -158,7 +158,7 @@ impl Cubic {
 mod tests {
     use super::*;
 
-    /// From 1 unit at 1 unit/s to 11 units at 11 units/s with slope 0 at both ends: times 1 and 1 s at
+    /// From 1 unit at 1 unit/s to 11 units at 11 units/s, with slope 0 at both ends. The time is 1 s at
     /// the ends, more after the left one and less before the right one.
     fn step() -> Cubic {
         Cubic::between(knot(1.0, 1.0), knot(11.0, 11.0), [0.0, 0.0])

@@ -9,7 +9,7 @@ use super::means::mean_time;
 use super::{ModelError, Point, SpeedModel};
 
 /// Largest number of points that [`TimeFunction::sample`] takes from a model.
-pub const MAX_SAMPLES: u64 = 1 << 24;
+const MAX_SAMPLES: u64 = 1 << 24;
 
 /// A discrete time function: seconds for some of the sizes `g, 2g, 3g, …`, where `g` is the granule.
 ///
@@ -135,7 +135,7 @@ impl TimeFunction {
     ///
     /// # Errors
     /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] where the model has no finite positive
-    /// time; [`ModelError::TooManyPoints`] above [`MAX_SAMPLES`].
+    /// time; [`ModelError::TooManyPoints`] above 2²⁴ points.
     pub fn sample(model: &dyn SpeedModel, granule: u64, max: u64) -> Result<Self, ModelError> {
         let Some(points) = max.checked_div(granule) else {
             return Err(ModelError::ZeroGranule);

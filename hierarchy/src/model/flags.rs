@@ -38,9 +38,8 @@ use super::shape::restrict_shape;
 /// last ([`Reason::OutOfShape`]).
 ///
 /// # Deviations
-/// * **contradicting measurements**: the thesis leaves points out of the fit if they break the shape
-///   (section 3.2.1); here a size that contradicts its neighbours beyond its confidence interval is also
-///   flagged, because it should be measured again before it is believed.
+/// * **contradicting measurements**: the thesis leaves a point out of the fit (section 3.2.1); here a
+///   contradicting size is also flagged, because it should be measured again before it is believed.
 ///
 /// # References
 /// Clarke's thesis, section 3.2.1, for the shape.

@@ -28,7 +28,7 @@ mod text;
 
 pub use akima::AkimaFpm;
 pub use cpm::Cpm;
-pub use discrete::{Estimate, MAX_SAMPLES, TimeFunction};
+pub use discrete::{Estimate, TimeFunction};
 pub use fit::Fit;
 pub use flags::{Flag, Reason};
 pub use piecewise::PiecewiseFpm;

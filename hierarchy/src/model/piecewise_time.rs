@@ -21,8 +21,8 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// be mostly noise if its two measurements lie close together.
 ///
 /// # Deviations
-/// * **time model**: FuPerMod fits times by an Akima spline (thesis, appendix A.3); here times are linear
-///   between points that increase, because the geometric algorithm needs increasing times.
+/// * **time model**: FuPerMod fits times by an Akima spline (thesis, appendix A.3); here times are
+///   linear between increasing points, because the geometric algorithm needs increasing times.
 ///
 /// # Example
 /// ```

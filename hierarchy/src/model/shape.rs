@@ -13,15 +13,15 @@ use super::Knot;
 /// 4. After the peak, a point faster than the one before it gets the speed of that one.
 ///
 /// # Deviations
-/// * **shape restrictions, first point**: the thesis tests the slope only from the second point on
-///   (section 3.2.1); here a first point is removed unless its time is below the next point's, because
-///   `t(d)` would not increase. The function is constant to the left of the first point, so that
-///   concavity between points is not enough: after start-up cost or noise a line through the origin
-///   could meet it twice.
-/// * **shape restrictions, after the peak**: the thesis removes a point faster than the one before it
+/// * **shape restrictions, first point**: the thesis compares slopes between points only (section
+///   3.2.1); here a first point of no less time is removed, because `t(d)` would not increase. Its
+///   time is compared with the next point's. The function is constant to the left of the first point.
+///   After start-up cost or noise a line through the origin could meet it twice, although it is
+///   concave between points.
+/// * **shape restrictions, after the peak**: the thesis removes a point faster than the one before
 ///   (section 3.2.1); here it counts as equally fast, because a plateau would lose its edge. Any point
-///   of a plateau may be a little faster than the one before. Without the last one the speed would seem
-///   to fall from the middle of the plateau to the cliff at its end.
+///   of a plateau may be a little faster than the one before. Without the last one the speed would
+///   seem to fall from the middle of the plateau to the cliff at its end.
 ///
 /// # References
 /// Clarke's thesis, section 3.2.1.

@@ -56,9 +56,9 @@ impl SurfacePoint {
 /// for each height.
 ///
 /// # Deviations
-/// * **2D-FPM between points**: the thesis cuts sections but leaves open the speed between measured points
-///   (sections 3.4 and 5.1.3); here it is bilinear, and weighted means (Shepard) fill the holes of the
-///   grid, because any set of measured points then gives a model with sections.
+/// * **2D-FPM between points**: the thesis leaves the speed between points open (sections 3.4 and
+///   5.1.3); here it is bilinear, because a section is then a piecewise linear model. Weighted means
+///   (Shepard) fill the holes of the grid, so that any set of points gives a model.
 ///
 /// # Example
 /// Two devices share a column 4 blocks wide; the second slows down when it gets tall:

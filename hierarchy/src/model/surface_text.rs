@@ -45,9 +45,10 @@ impl SurfaceFile {
     /// Reads a surface file.
     ///
     /// # Errors
-    /// [`ModelError::Syntax`] with the line and the reason: points without the `format` header above,
-    /// another format or version, a line that is not three to five numbers, a point without a usable
-    /// speed or confidence interval, or a carriage return inside a line.
+    /// [`ModelError::Syntax`] with the line and the reason:
+    /// * points without the `format` header above, or another format or version;
+    /// * a line that is not three to five numbers, or has a carriage return inside;
+    /// * a point without a usable speed or confidence interval.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let mut points = Vec::new();
         let headers = read_lines(text, FORMAT, |headers, content| {

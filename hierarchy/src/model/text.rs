@@ -56,9 +56,10 @@ impl ModelFile {
     /// Reads a points file.
     ///
     /// # Errors
-    /// [`ModelError::Syntax`] with the line and the reason: another format or version, a line that is not
-    /// two to four numbers, a point without a usable speed or confidence interval, a `d` below that of the
-    /// line before, or a carriage return inside a line.
+    /// [`ModelError::Syntax`] with the line and the reason:
+    /// * another format or version;
+    /// * a line that is not two to four numbers, or has a carriage return inside;
+    /// * a point without a usable speed or confidence interval, or a `d` below that of the line before.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let mut points: Vec<Point> = Vec::new();
         let headers = read_lines(text, FORMAT, |_, content| {

@@ -143,11 +143,9 @@ pub(super) fn check_copies(copies: usize, bytes_each: u128) -> Result<(), Partit
 
 /// Returns the points that the limits allow and that do not exceed `total`.
 fn allowed_choices(function: &TimeFunction, limits: &Limits, total: u64) -> Vec<Choice> {
-    let max = total.min(limits.max_units());
-    let points = function.points().iter();
-    points
-        .take_while(|&&(units, _)| units <= max)
-        .filter(|(units, _)| !limits.forbidden.contains(units))
+    (function.points().iter())
+        .take_while(|&&(units, _)| units <= total)
+        .filter(|&&(units, _)| limits.allows(units))
         .map(|&(size, time_s)| Choice { size, time_s })
         .collect()
 }

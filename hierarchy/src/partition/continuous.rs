@@ -287,7 +287,7 @@ impl<'a> LineSearch<'a> {
     }
 
     /// Returns the shares that sum to `total` between two lines of neighbouring times. Some function is
-    /// so steep that whole units lie between the lines, and all of those take equally long.
+    /// so steep that whole units of equal time lie between the lines.
     fn interpolate_jump(mut self) -> EqualTimeLine<'a> {
         let (devices, total) = (&mut self.devices, self.total);
         let mut larger = vec![0.0; self.shares.len()];

@@ -19,19 +19,18 @@ use crate::model::SpeedModel;
 /// With constant models the result is that of [`proportional`](super::proportional()).
 ///
 /// # Deviations
-/// * **GPA, integer solution**: the thesis gives the units left by rounding to the devices in descending
-///   order of their shares (section 4.1); here each goes to the device that would finish it first,
-///   because a large share says nothing about the cost of one unit more: the device may stand at the
-///   edge of its memory. The result is the exact optimum.
-/// * **end of GPA**: the thesis bisects until less than one unit lies between the lines (section 4.1);
-///   here `p` units below `D` suffice, because the integer solution reaches the same optimum from every
-///   line below `D`. The search also ends when the times of two lines are neighbouring numbers.
-/// * **variable of GPA**: the thesis searches for the slope of the line (section 4.1); here the search is
-///   for its inverse, the time, because the closed-form inverse of the models takes a time.
-/// * **steps of GPA**: the thesis bisects the region between two outer lines (section 4.1); here the
-///   region is cut where the secant meets `D`, and halved only if that makes slow progress, because with
-///   100 000 devices every evaluation counts. The search begins at the line of constant speeds, or of a
-///   sample if there are very many devices.
+/// * **GPA, integer solution**: the thesis gives the units left to the largest shares (section 4.1);
+///   here each goes to the device that finishes it first, because that is optimal. A large share says
+///   nothing about the cost of one unit more: the device may stand at the edge of its memory.
+/// * **end of GPA**: the thesis bisects to less than one unit between the lines (section 4.1); here
+///   `p` units below `D` suffice, because the integer solution reaches the same optimum. The search
+///   also ends when the times of two lines are neighbouring numbers.
+/// * **variable of GPA**: the thesis searches for a slope (section 4.1); here for its inverse, the
+///   time, because the closed-form inverse of the models takes a time.
+/// * **steps of GPA**: the thesis bisects the region between two lines (section 4.1); here a secant
+///   cuts it, because with 100 000 devices every evaluation counts. The region is halved only if the
+///   secants make slow progress. The search begins at the line of constant speeds, or of a sample of
+///   very many devices.
 ///
 /// # Errors
 /// [`PartitionError::NoDevices`] if there are units and no models;

@@ -48,9 +48,10 @@ impl HierarchicalPartition {
 /// `limits` holds one entry for each device of a node, or none at all.
 ///
 /// # Deviations
-/// * **HiPOPTA, time function of a node**: the paper runs the application for each load with the division
-///   of HPOPTA and measures it (supplement, section 5.4); here the function is computed from those of the
-///   devices, for all loads at once, because that needs no further measurements.
+/// * **HiPOPTA, time function of a node**: the paper measures the application at every load
+///   (supplement, section 5.4); here the devices' functions yield it, because that needs no
+///   measurements. All loads are computed at once. The paper divides each load by HPOPTA, which gives
+///   the same optimum.
 ///
 /// # Errors
 /// As [`hpopta`](super::hpopta()); device indices are those inside a node. [`PartitionError::TooLarge`]

@@ -38,10 +38,9 @@ use crate::model::TimeFunction;
 /// Sums of huge sizes, too far apart for a bit each, are listed instead.
 ///
 /// # Deviations
-/// * **HPOPTA, method**: the paper searches the tree of all divisions with cuts, backtracking and a
-///   memory (supplement, sections 6 to 8); here sets of reachable sums decide whether a time is possible,
-///   because the search grows exponentially at worst. The time is the same.
-///   [`hpopta_search`](super::hpopta_search()) follows the paper.
+/// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 6); here
+///   sets of reachable sums decide on each time, because the search can grow exponentially. The time
+///   is the same. [`hpopta_search`](super::hpopta_search()) follows the paper.
 ///
 /// # Errors
 /// [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`];

@@ -43,9 +43,9 @@ pub enum SearchOutcome {
 /// # Deviations
 /// * **published HPOPTA, memory**: the paper keeps a matrix of all levels and amounts (supplement,
 ///   section 6.4); here a hash table, because such a matrix need not fit into memory.
-/// * **published HPOPTA, bottleneck**: the paper passes the bottleneck from level to level (supplement,
-///   section 6); here each level knows the largest time above it and ends when that is no longer below
-///   `τ`, because the effect is the same with less state.
+/// * **published HPOPTA, bottleneck**: the paper passes it from level to level (supplement, section
+///   6); here a level knows the largest time above it, because that needs less state. The level ends
+///   when that time is no longer below `τ`, which has the same effect.
 /// * **published HPOPTA, recursion**: the paper calls itself for each level (supplement, section 6);
 ///   here the search keeps its own stack, because there may be any number of devices.
 ///

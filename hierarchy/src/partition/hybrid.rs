@@ -77,11 +77,11 @@ pub(super) enum Stop {
 /// Newton's would diverge.
 ///
 /// # Deviations
-/// * **Jacobian**: HYBRJ corrects the old factors by rank-one updates until that fails; here the
-///   Jacobian is evaluated at every new point, because it is analytic and as cheap as `F`.
-/// * **domain of Powell's method**: HYBRJ lets the unknowns go anywhere; here each step takes an
-///   unknown at most nine tenths of the way to the end of an open interval, because models are not
-///   defined outside it.
+/// * **Jacobian of NPA**: HYBRJ corrects the old factors by rank-one updates until that fails
+///   (MINPACK); here it is evaluated at every new point, because that is as cheap as `F`.
+/// * **step of Powell's method**: HYBRJ lets the unknowns go anywhere (MINPACK); here a step stays
+///   inside an open interval, because models are not defined outside it. It takes each unknown at most
+///   nine tenths of the way to the end.
 ///
 /// # Panics
 /// If `start` is empty or a method of `system` returns a vector of another length.

@@ -70,11 +70,8 @@ impl Limits {
 
     /// Returns the largest allowed size of `function`; 0 if none is allowed.
     fn largest_allowed(&self, function: &TimeFunction) -> u64 {
-        let max = self.max_units();
         let mut sizes = function.points().iter().rev().map(|&(units, _)| units);
-        sizes
-            .find(|units| *units <= max && !self.forbidden.contains(units))
-            .unwrap_or(0)
+        sizes.find(|&units| self.allows(units)).unwrap_or(0)
     }
 }
 

@@ -133,21 +133,21 @@ pub fn npa(models: &[&dyn SpeedModel], total: u64) -> Result<NpaSolution, Partit
 /// row, first column and diagonal, so that a step costs `O(p)`.
 ///
 /// # Deviations
-/// * **start of NPA**: the thesis starts from the even division (section 4.2, equation 4.7); here
-///   [`npa`] starts in proportion to the speeds at an even share, because that is the solution if
-///   speeds are nearly constant. [`Guess::Even`] is the start of the thesis.
-/// * **NPA without convergence**: the thesis leaves the case open (section 4.2); here the geometric
-///   algorithm divides as well and the better division is taken, because that one is exact if times
-///   grow with the problem size, however many corners they have. If times do not grow, neither
-///   division is known to be the best.
-/// * **units of NPA**: the thesis solves in units and seconds (equations 4.5 and 4.6); here shares are
-///   relative to `D` and times to the time that constant speeds would give, because neither kind of
-///   equation may outweigh the other.
+/// * **start of NPA**: the thesis starts evenly (section 4.2, equation 4.7); here [`npa`] starts in
+///   proportion to the speeds at an even share, because speeds are often nearly constant.
+///   [`Guess::Even`] is the start of the thesis.
+/// * **NPA without convergence**: the thesis proves convergence for smooth models (section 4.2.1);
+///   here the better of this division and GPA's is taken, because models may have corners. GPA is
+///   exact if times grow with the problem size. If they do not, neither division is known to be the
+///   best.
+/// * **units of NPA**: the thesis counts units and seconds (section 4.2, equation 4.5); here both are
+///   relative, because neither kind of equation may outweigh the other. Shares are relative to `D`,
+///   times to the time that constant speeds would give.
 /// * **domain of NPA**: the thesis does not bound the unknowns (section 4.2); here a share stays
 ///   between 0 and `D`, because the models are defined only there.
-/// * **NPA, integer solution**: the thesis gives the units left by rounding to the largest shares
-///   (section 4.2); here each goes to the device that finishes first with one unit more, because that
-///   is optimal, as in [`gpa()`].
+/// * **NPA, integer solution**: the thesis rounds and increments the largest shares (section 4.2);
+///   here each unit left goes to the device that finishes it first, because that is optimal. It is the
+///   rule of [`gpa()`].
 ///
 /// # Errors
 /// [`PartitionError::NoDevices`] if there are units and no models;

@@ -16,9 +16,9 @@ use crate::model::TimeFunction;
 /// sums.
 ///
 /// # Deviations
-/// * **POPTA, method**: the paper fills a table of the best time for each number of processors and each
-///   load (Lastovetsky and Reddy 2017); here the time is bisected as in [`hpopta`](super::hpopta()),
-///   because that needs neither the table nor its memory. The time is the same.
+/// * **POPTA, method**: the paper fills a table over processors and loads (Lastovetsky and Reddy
+///   2017); here the time is bisected as in HPOPTA, because that needs no such table. The time is the
+///   same.
 ///
 /// # Errors
 /// As [`hpopta`](super::hpopta()), without [`PartitionError::LimitsMismatch`];

@@ -31,8 +31,9 @@ struct Candidate<'a> {
 pub(super) type Taken = Vec<(usize, Choice)>;
 
 impl<'a> Stages<'a> {
-    /// Bytes per device that the computation of a division needs: its reference and its entries in up
-    /// to three stages, of all devices, of the first and of a limited number of active ones.
+    /// Bytes per device for the computation of a division: its reference and its entries in three
+    /// [`Stages`]. These are the stages of all devices, [`keep_first`](Self::keep_first) and
+    /// [`limit_active`](Self::limit_active).
     pub const BYTES: u128 = (size_of::<&Choices>() + 3 * size_of::<(Candidate, u128)>()) as u128;
 
     /// Stages of all devices that have a choice within `time_s`, in descending order of their
