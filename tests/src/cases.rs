@@ -463,7 +463,7 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
                 Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
             let path = folder.join(format!("{}-{rows}x{cols}.{ending}", T::TYPE));
             file::write(comm, &path, &written).unwrap();
-            let shape = file::shape(comm, &path).unwrap();
+            let shape = file::read_shape(comm, &path).unwrap();
             assert_eq!((shape.rows, shape.cols), (rows, cols));
             // Text does not say how precise it is.
             let is_held = shape.element == shape.element.and(T::TYPE);
@@ -501,7 +501,7 @@ pub fn failures(comm: &dyn Comm) -> usize {
             "{error}"
         );
     }
-    let missing = file::shape(comm, Path::new("no-such-file.npy")).unwrap_err();
+    let missing = file::read_shape(comm, Path::new("no-such-file.npy")).unwrap_err();
     assert!(
         missing.to_string().contains("no-such-file.npy"),
         "{missing}"

@@ -45,10 +45,10 @@ pub(super) fn find_problem(
         .into_iter()
         .flatten()
     {
-        stored.push(file::shape(comm, path)?.element);
+        stored.push(file::read_shape(comm, path)?.element);
     }
     if let Some(path) = &arguments.c {
-        let shape = file::shape(comm, path)?;
+        let shape = file::read_shape(comm, path)?;
         if (shape.rows, shape.cols) != (m, n) {
             let found = format!("{} is {}×{}", path.display(), shape.rows, shape.cols);
             return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")));
@@ -94,7 +94,7 @@ fn shape_of_files(
 
 /// Returns rows and columns of `op` of the matrix in a file.
 fn shape_of_factor(comm: &dyn Comm, path: &Path, op: Op) -> Result<(usize, usize), Error> {
-    let stored = file::shape(comm, path)?;
+    let stored = file::read_shape(comm, path)?;
     Ok(match op {
         Op::N => (stored.rows, stored.cols),
         Op::T | Op::C => (stored.cols, stored.rows),

@@ -4,6 +4,7 @@
 //! a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and [`file`](mod@file) between a matrix
 //! and a file.
 
+mod copy;
 pub mod file;
 mod generate;
 mod operand;
@@ -151,17 +152,6 @@ impl<T: Element> Matrix<T> {
         StoredMut::by_columns(self.data_mut(), ld)
     }
 
-    /// Returns the local element in local `row` and `col`.
-    pub(crate) fn at(&self, row: usize, col: usize) -> T {
-        self.local[row + col * self.ld]
-    }
-
-    /// Sets the local element in local `row` and `col`.
-    pub(crate) fn set(&mut self, row: usize, col: usize, value: T) {
-        let index = row + col * self.ld;
-        self.data_mut()[index] = value;
-    }
-
     /// Returns the local columns, each as long as the part has rows.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &[T]> {
         self.local
@@ -187,7 +177,7 @@ mod tests {
         let zeros = || Matrix::<f64>::zeros(Spread::whole(3, 2), 0).unwrap();
         let mut matrix = zeros();
         assert!(!matrix.is_changed_by(0.0) && matrix.is_changed_by(f64::NAN));
-        matrix.set(1, 1, 5.0);
+        matrix.local_mut().col_mut(1)[1] = 5.0;
         assert!(matrix.is_changed_by(0.0) && !matrix.is_changed_by(1.0));
         let made = zeros().zeroed_by(|mut view| {
             view.scale(0.0);

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use isochron_devices::{Element, View, ViewMut};
 use serde::{Deserialize, Serialize};
 
+use super::copy::{Strides, copy_lines, replace};
 use super::{Matrix, Region};
 
-/// What a product takes of a stored matrix X: `op(X)`.
+/// Operation of a product on a stored matrix X: `op(X)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Op {
     /// X itself.
@@ -21,7 +22,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether X is stored as `columns × rows` of what the product takes.
+    /// Returns `true` if `op(X)` has as many rows as X has columns.
     pub fn transposes(self) -> bool {
         self != Op::N
     }
@@ -60,9 +61,6 @@ pub struct Operand<'a, T = f64> {
     op: Op,
 }
 
-/// Side of the squares that a transposition works on: one of the source and one of the target fit the first-level cache.
-const SQUARE: usize = 32;
-
 impl<'a, T: Element> From<&'a Matrix<T>> for Operand<'a, T> {
     fn from(matrix: &'a Matrix<T>) -> Self {
         Self::new(matrix, Op::N)
@@ -70,22 +68,22 @@ impl<'a, T: Element> From<&'a Matrix<T>> for Operand<'a, T> {
 }
 
 impl<'a, T: Element> Operand<'a, T> {
-    /// `op(matrix)`.
+    /// Makes `op(matrix)`.
     pub fn new(matrix: &'a Matrix<T>, op: Op) -> Self {
         Self { matrix, op }
     }
 
-    /// The matrix as it is stored.
+    /// Returns the matrix X.
     pub fn matrix(&self) -> &'a Matrix<T> {
         self.matrix
     }
 
-    /// What is taken of it.
+    /// Returns the operation.
     pub fn op(&self) -> Op {
         self.op
     }
 
-    /// Number of rows of `op(X)`.
+    /// Returns the number of rows of `op(X)`.
     pub fn rows(&self) -> usize {
         let stored = self.matrix.spread();
         if self.op.transposes() {
@@ -95,7 +93,7 @@ impl<'a, T: Element> Operand<'a, T> {
         }
     }
 
-    /// Number of columns of `op(X)`.
+    /// Returns the number of columns of `op(X)`.
     pub fn cols(&self) -> usize {
         let stored = self.matrix.spread();
         if self.op.transposes() {
@@ -118,11 +116,22 @@ impl<'a, T: Element> Operand<'a, T> {
     /// # Panics
     /// If this rank does not hold it, or `target` is of another size.
     pub(crate) fn copy(&self, region: &Region, mut target: ViewMut<'_, T>) {
-        let stored = || self.view_stored(&region.transposed());
+        let size = (region.rows, region.cols);
+        assert_eq!((target.rows(), target.cols()), size, "the sizes of a copy");
+        let (stored, strides) = if self.op.transposes() {
+            let stored = self.view_stored(&region.transposed());
+            (stored.data(), Strides::across(stored.ld()))
+        } else {
+            let stored = self.view_stored(region);
+            (stored.data(), Strides::lines(stored.ld()))
+        };
+        let ld = target.ld();
+        let target = (target.data_mut(), ld);
         match self.op {
-            Op::N => target.copy_from(self.view_stored(region)),
-            Op::T => transpose(stored(), target, |element| element),
-            Op::C => transpose(stored(), target, T::conj),
+            Op::N | Op::T => copy_lines(target, (stored, strides), size, &replace),
+            Op::C => copy_lines(target, (stored, strides), size, &|to, value| {
+                *to = value.conj();
+            }),
         }
     }
 
@@ -149,28 +158,6 @@ impl<'a, T: Element> Operand<'a, T> {
     }
 }
 
-/// Writes the transpose of `source`, each element as `map` makes it.
-fn transpose<T: Element>(source: View<'_, T>, mut target: ViewMut<'_, T>, map: impl Fn(T) -> T) {
-    let (rows, cols) = (target.rows(), target.cols());
-    assert_eq!(
-        (rows, cols),
-        (source.cols(), source.rows()),
-        "a transpose has as many rows as its matrix has columns"
-    );
-    for first_col in (0..cols).step_by(SQUARE) {
-        let some_cols = first_col..cols.min(first_col + SQUARE);
-        for first_row in (0..rows).step_by(SQUARE) {
-            let some_rows = first_row..rows.min(first_row + SQUARE);
-            for j in some_cols.clone() {
-                let column = &mut target.col_mut(j)[some_rows.clone()];
-                for (i, value) in some_rows.clone().zip(column) {
-                    *value = map(source.col(i)[j]);
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,15 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_what_the_operation_says() {
+    fn copies_apply_the_operation() {
         let (rows, cols) = (70, 45);
         let stored = matrix(rows, cols);
         for op in [Op::N, Op::T, Op::C] {
             let operand = Operand::new(&stored, op);
             let expected = |row, col| match op {
-                Op::N => stored.at(row, col),
-                Op::T => stored.at(col, row),
-                Op::C => stored.at(col, row).conj(),
+                Op::N => stored.local().col(col)[row],
+                Op::T => stored.local().col(row)[col],
+                Op::C => stored.local().col(row)[col].conj(),
             };
             let some = Region::new(3..operand.rows() - 1, 2..operand.cols());
             let (m, n) = (some.rows, some.cols);

@@ -173,7 +173,7 @@ fn multiply_factors<T: Element>(
             }
             let mut volume = summa.run_job(T::ZERO, &mut sets, partial)?;
             let start = Instant::now();
-            volume.add(reduce::sum_c(comm, plan, partial.local(), c));
+            volume.add(reduce::sum_c(comm, plan, partial, c)?);
             sum_s = start.elapsed().as_secs_f64();
             volume
         }

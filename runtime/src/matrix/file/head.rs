@@ -1,162 +1,86 @@
-//! Files that only the head rank sees: it reads or writes a piece after the other and sends or collects the elements.
+//! Files that only the head rank sees: it reads or writes one piece after the other, and a movement takes the elements of
+//! each piece to or from the ranks that hold them.
 
 use std::path::Path;
 
 use isochron_devices::Element;
 
-use super::pieces::{Order, Piece, Pieces};
-use super::{ElementReader, HEAD, Output};
-use crate::comm::{Comm, Incoming, Outgoing, agree, exchange};
+use super::pieces::{cut_pieces, orient};
+use super::{ElementReader, HEAD, MatrixOutput};
+use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::Matrix;
-use crate::matrix::redistribute::Moved;
+use crate::matrix::redistribute::{Moved, Movement};
+use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
 
-/// Reads a file that only the head sees, whose reader it has.
+/// Largest number of elements of a piece: some MiB.
+const PIECE_LEN: usize = 1 << 20;
+
+/// Reads a file that only the head sees; the head has its reader.
 pub(super) fn read<T: Element>(
     comm: &dyn Comm,
     path: &Path,
     (order, mut reader): (Order, Option<&mut Box<dyn ElementReader<T>>>),
     matrix: &mut Matrix<T>,
-    moved: &mut Moved,
-) -> Result<(), Error> {
+) -> Result<Moved, Error> {
     let failed = |reason: String| Error::file(path, reason);
-    let pieces = Pieces::new(matrix.spread(), order);
+    let mut moved = Moved::default();
     let mut buffer = Vec::new();
-    for piece in pieces.iter() {
-        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, T::ZERO);
+    for piece in cut_matrix(matrix.spread(), order) {
+        let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
+        buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let read = reader.as_mut().map_or(Ok(()), |r| r.read(&mut buffer));
-        agree(comm, read.map_err(failed))?;
-        scatter(comm, &pieces, &piece, &buffer, matrix, moved);
+        let source = Stored {
+            data: buffer.as_slice(),
+            ld: orient(&piece, order).rows,
+            order,
+        };
+        let aim = (&on_all, Order::Columns);
+        let movement = read
+            .map_err(failed)
+            .and_then(|()| Movement::new(comm, (&on_head, source), aim, usize::MAX));
+        let movement = agree(comm, movement)?;
+        moved = moved.and(movement.run(comm, matrix.stored_mut(), None));
     }
     let finished = reader.map_or(Ok(()), |reader| reader.finish());
-    agree(comm, finished.map_err(failed))
+    agree(comm, finished.map_err(failed))?;
+    Ok(moved)
 }
 
-/// Writes a file that only the head sees, which has it open.
+/// Writes a file that only the head sees; the head has it open.
 pub(super) fn write<T: Element>(
     comm: &dyn Comm,
-    mut output: Option<&mut Output<T>>,
+    mut output: Option<&mut MatrixOutput<T>>,
     matrix: &Matrix<T>,
-    moved: &mut Moved,
-) -> Result<(), Error> {
-    let pieces = Pieces::new(matrix.spread(), Order::Columns);
+) -> Result<Moved, Error> {
+    let mut moved = Moved::default();
     let mut buffer = Vec::new();
-    for piece in pieces.iter() {
-        buffer.resize(if comm.rank() == HEAD { piece.len() } else { 0 }, T::ZERO);
-        gather(comm, &pieces, &piece, &mut buffer, matrix, moved);
+    for piece in cut_matrix(matrix.spread(), Order::Columns) {
+        let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
+        let aim = (&on_head, Order::Columns);
+        let movement = Movement::new(comm, (&on_all, matrix.stored()), aim, usize::MAX);
+        let movement = agree(comm, movement)?;
+        buffer.resize(on_head.held(comm.rank()), T::ZERO);
+        let target = StoredMut::by_columns(&mut buffer, piece.rows);
+        moved = moved.and(movement.run(comm, target, None));
         let written = output.as_mut().map_or(Ok(()), |o| o.write(&buffer));
         agree(comm, written)?;
     }
-    Ok(())
+    Ok(moved)
 }
 
-/// Sends one piece's elements from the head to the ranks that hold them.
-fn scatter<T: Element>(
-    comm: &dyn Comm,
-    pieces: &Pieces,
-    piece: &Piece,
-    buffer: &[T],
-    matrix: &mut Matrix<T>,
-    moved: &mut Moved,
-) {
-    if comm.rank() == HEAD {
-        let packed: Vec<(usize, Vec<T>)> = (0..comm.size())
-            .filter(|&rank| rank != HEAD)
-            .map(|rank| {
-                (
-                    rank,
-                    pieces
-                        .runs(piece, rank)
-                        .flat_map(|run| &buffer[run.in_piece()])
-                        .copied()
-                        .collect(),
-                )
-            })
-            .filter(|(_, data): &(usize, Vec<T>)| !data.is_empty())
-            .collect();
-        let sends: Vec<_> = packed
-            .iter()
-            .map(|(to, data)| Outgoing { to: *to, data })
-            .collect();
-        exchange(comm, &sends, &mut []);
-        moved.count::<T>(sends.iter().map(|send| send.data.len()));
-        for run in pieces.runs(piece, HEAD) {
-            pieces.store(&run, &buffer[run.in_piece()], matrix);
-        }
-        return;
-    }
-    let mut data = vec![T::ZERO; pieces.runs(piece, comm.rank()).map(|run| run.len()).sum()];
-    if data.is_empty() {
-        return;
-    }
-    exchange(
-        comm,
-        &[],
-        &mut [Incoming {
-            from: HEAD,
-            data: &mut data,
-        }],
-    );
-    let mut rest = data.as_slice();
-    for run in pieces.runs(piece, comm.rank()) {
-        let (values, after) = rest.split_at(run.len());
-        pieces.store(&run, values, matrix);
-        rest = after;
-    }
+/// Cuts a matrix into pieces that are contiguous in a file with this order, in file order.
+fn cut_matrix(spread: &Spread, order: Order) -> impl Iterator<Item = Region> + use<> {
+    let whole = orient(&Region::new(0..spread.rows(), 0..spread.cols()), order);
+    cut_pieces(&whole, whole.rows, PIECE_LEN, 0).map(move |piece| orient(&piece, order))
 }
 
-/// Collects one piece's elements from the ranks that hold them in the head's `buffer`.
-fn gather<T: Element>(
+/// Returns the spreads of a piece on the head alone, and in the memory of the ranks that hold its elements.
+fn spread_piece(
     comm: &dyn Comm,
-    pieces: &Pieces,
-    piece: &Piece,
-    buffer: &mut [T],
-    matrix: &Matrix<T>,
-    moved: &mut Moved,
-) {
-    let mine = |rank| {
-        pieces
-            .runs(piece, rank)
-            .flat_map(|run| pieces.load(&run, matrix))
-            .collect::<Vec<T>>()
-    };
-    if comm.rank() != HEAD {
-        let data = mine(comm.rank());
-        moved.count::<T>([data.len()]);
-        if !data.is_empty() {
-            exchange(
-                comm,
-                &[Outgoing {
-                    to: HEAD,
-                    data: &data,
-                }],
-                &mut [],
-            );
-        }
-        return;
-    }
-    let mut parts: Vec<(usize, Vec<T>)> = (0..comm.size())
-        .filter(|&rank| rank != HEAD)
-        .map(|rank| {
-            (
-                rank,
-                vec![T::ZERO; pieces.runs(piece, rank).map(|run| run.len()).sum()],
-            )
-        })
-        .filter(|(_, data)| !data.is_empty())
-        .collect();
-    let mut recvs: Vec<_> = parts
-        .iter_mut()
-        .map(|(from, data)| Incoming { from: *from, data })
-        .collect();
-    exchange(comm, &[], &mut recvs);
-    parts.push((HEAD, mine(HEAD)));
-    for (rank, data) in &parts {
-        let mut rest = data.as_slice();
-        for run in pieces.runs(piece, *rank) {
-            let (values, after) = rest.split_at(run.len());
-            buffer[run.in_piece()].copy_from_slice(values);
-            rest = after;
-        }
-    }
+    spread: &Spread,
+    piece: &Region,
+) -> Result<(Spread, Spread), Error> {
+    let on_head = Spread::on_one(piece.rows, piece.cols, HEAD, comm.size())?;
+    let on_all = spread.sub(piece.row_range(), piece.col_range())?;
+    Ok((on_head, on_all))
 }

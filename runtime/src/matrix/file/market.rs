@@ -6,27 +6,27 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use isochron_devices::{Element, ElementType};
 use num_complex::Complex64;
 
-use super::pieces::Order;
-use super::{ElementReader, ElementWriter, Shape};
+use super::{ElementReader, ElementWriter, FileShape};
+use crate::matrix::Order;
 
 /// Longest line that is looked at; a text file with longer ones is something else.
 const MAX_LINE: u64 = 4096;
 
 struct MarketReader {
-    lines: Lines,
+    lines: NumberedLines,
     is_complex: bool,
     read: usize,
     total: usize,
 }
 
-/// Lines with their numbers, comments and empty ones left out.
-struct Lines {
+/// NumberedLines with their numbers, comments and empty ones left out.
+struct NumberedLines {
     file: BufReader<File>,
     line: String,
     number: usize,
 }
 
-impl Lines {
+impl NumberedLines {
     fn next_raw(&mut self) -> Result<bool, String> {
         self.line.clear();
         self.number += 1;
@@ -52,9 +52,11 @@ impl Lines {
     }
 }
 
-pub(super) fn open<T: Element>(file: File) -> Result<(Shape, Box<dyn ElementReader<T>>), String> {
+pub(super) fn open<T: Element>(
+    file: File,
+) -> Result<(FileShape, Box<dyn ElementReader<T>>), String> {
     let size = file.metadata().map_err(|error| error.to_string())?.len();
-    let mut lines = Lines {
+    let mut lines = NumberedLines {
         file: BufReader::with_capacity(1 << 20, file),
         line: String::new(),
         number: 0,
@@ -102,7 +104,7 @@ pub(super) fn open<T: Element>(file: File) -> Result<(Shape, Box<dyn ElementRead
             "truncated: {size} bytes cannot hold {rows}×{cols} elements"
         ));
     }
-    let shape = Shape {
+    let shape = FileShape {
         rows,
         cols,
         element: if is_complex {

@@ -1,10 +1,10 @@
 //! Matrices in files, read and written in pieces.
 //!
-//! Where all ranks see the same `.npy` file, each reads or writes its own part of it, at the positions where its elements
-//! stand. Otherwise the head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements
-//! to the ranks that hold them; writing goes the other way. So only the head's host needs to see the file, and no
-//! rank ever holds more than its own part and one piece. The format goes by the file's ending: `.npy` (NumPy)
-//! or `.mtx` (Matrix Market, dense `array`), which has no positions and goes through the head.
+//! If all ranks see the same `.npy` file, each reads or writes its own part, at the positions of its elements. Otherwise the
+//! head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements to the ranks that hold
+//! them; writing goes the other way. So only the head's host needs to see the file, and no rank holds more than its own part
+//! and one piece. The file's ending gives the format: `.npy` (NumPy) or `.mtx` (Matrix Market, dense `array`). An `.mtx` file
+//! has no positions and goes through the head.
 
 mod head;
 mod market;
@@ -22,20 +22,19 @@ use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
 use super::redistribute::Moved;
-use super::{Matrix, Spread};
+use super::{Matrix, Order, Spread};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::output::PartialFile;
-use pieces::Order;
 
-/// The rank that opens files.
+/// Rank that opens files.
 const HEAD: usize = 0;
 
 /// A dense file being read from front to back.
 trait ElementReader<T> {
-    /// Fills `out` with the next elements; the reason when the file does not hold them.
+    /// Fills `out` with the next elements, or says why the file does not hold them.
     fn read(&mut self, out: &mut [T]) -> Result<(), String>;
-    /// Checks that nothing but the matrix is in the file, once all its elements are read.
+    /// Checks, after all elements, that the file holds nothing else.
     fn finish(&mut self) -> Result<(), String>;
 }
 
@@ -44,14 +43,14 @@ trait ElementWriter<T> {
     fn write(&mut self, elements: &[T]) -> std::io::Result<()>;
 }
 
-/// What a file's header says of the matrix in it.
+/// Shape of the matrix in a file, as the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub struct FileShape {
     /// Number of rows.
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
-    /// The smallest type that has all its numbers: integers are taken as `f64`.
+    /// Smallest type that holds all its numbers; `f64` for integers.
     pub element: ElementType,
     order: Order,
 }
@@ -63,7 +62,7 @@ enum Format {
 }
 
 impl Format {
-    fn of(path: &Path) -> Result<Self, Error> {
+    fn of_path(path: &Path) -> Result<Self, Error> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("npy") => Ok(Format::Npy),
             Some("mtx") => Ok(Format::Market),
@@ -75,8 +74,8 @@ impl Format {
     }
 }
 
-fn open<T: Element>(path: &Path) -> Result<(Shape, Box<dyn ElementReader<T>>), Error> {
-    let format = Format::of(path)?;
+fn open<T: Element>(path: &Path) -> Result<(FileShape, Box<dyn ElementReader<T>>), Error> {
+    let format = Format::of_path(path)?;
     let file = File::open(path).map_err(|error| Error::file(path, error))?;
     match format {
         Format::Npy => npy::open(file),
@@ -85,14 +84,14 @@ fn open<T: Element>(path: &Path) -> Result<(Shape, Box<dyn ElementReader<T>>), E
     .map_err(|reason| Error::file(path, reason))
 }
 
-/// The shape of the matrix in the file at `path`; the whole file is not read.
+/// Reads the shape of the matrix in the file at `path`, without reading the elements.
 ///
 /// # Errors
-/// [`Error::File`] on every rank when the head rank cannot read the header, or the file is plainly too short.
+/// [`Error::File`] on every rank if the head rank cannot read the header, or the file is plainly too short.
 ///
 /// # Collective
 /// All ranks.
-pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
+pub fn read_shape(comm: &dyn Comm, path: &Path) -> Result<FileShape, Error> {
     let opened = if comm.rank() == HEAD {
         open::<Complex64>(path).map(|(shape, _)| Some(shape))
     } else {
@@ -101,13 +100,12 @@ pub fn shape(comm: &dyn Comm, path: &Path) -> Result<Shape, Error> {
     comm.share(HEAD, agree(comm, opened)?)
 }
 
-/// Reads the matrix in the file at `path` onto `spread`, and says what this rank sent others of it. Numbers of
-/// another type in the file become the nearest ones of `f64`, and these the nearest of `T`: infinite where it does not reach so
-/// far.
+/// Reads the matrix in the file at `path` onto `spread`, and returns the messages that this rank sent for it. Numbers of
+/// another type in the file become the nearest ones of `f64`, and these the nearest of `T`: infinite beyond its range.
 ///
 /// # Errors
-/// [`Error::File`] on every rank when the file is missing, broken, truncated, of another shape than
-/// `spread`, or holds complex numbers and `T` is real; [`Error::Allocation`].
+/// [`Error::File`] on every rank if the file is missing, broken, truncated, of another shape than `spread`, or holds complex
+/// numbers and `T` is real; [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same arguments.
@@ -123,7 +121,7 @@ pub fn read<T: Element>(
         Ok(None)
     };
     let mut opened = agree(comm, opened)?;
-    let shape: Shape = comm.share(HEAD, opened.as_ref().map(|(shape, _)| *shape))?;
+    let shape: FileShape = comm.share(HEAD, opened.as_ref().map(|(shape, _)| *shape))?;
     let wanted = (spread.rows(), spread.cols());
     if (shape.rows, shape.cols) != wanted {
         let found = format!(
@@ -137,27 +135,29 @@ pub fn read<T: Element>(
         return Err(Error::file(path, found));
     }
     let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
-    let mut moved = Moved::default();
-    let in_place = Format::of(path)? == Format::Npy && position::read(comm, path, &mut matrix)?;
-    if !in_place {
+    let in_place =
+        Format::of_path(path)? == Format::Npy && position::read(comm, path, &mut matrix)?;
+    let mut moved = if in_place {
+        Moved::default()
+    } else {
         let reader = opened.as_mut().map(|(_, reader)| reader);
-        head::read(comm, path, (shape.order, reader), &mut matrix, &mut moved)?;
-    }
+        head::read(comm, path, (shape.order, reader), &mut matrix)?
+    };
     moved.seconds = begin.elapsed().as_secs_f64();
     Ok((matrix, moved))
 }
 
-/// A matrix file being written.
-struct Output<T> {
+/// A matrix file that the head is writing.
+struct MatrixOutput<T> {
     partial: PartialFile,
     writer: Box<dyn ElementWriter<T>>,
-    target: Option<position::Target>,
+    target: Option<position::SharedTarget>,
     path: PathBuf,
 }
 
-impl<T: Element> Output<T> {
+impl<T: Element> MatrixOutput<T> {
     fn create(path: &Path, rows: usize, cols: usize) -> Result<Self, Error> {
-        let format = Format::of(path)?;
+        let format = Format::of_path(path)?;
         let mut partial = PartialFile::create(path)?;
         let failed = |error: std::io::Error| Error::output(path, error);
         let file = partial.file().try_clone().map_err(failed)?;
@@ -168,7 +168,7 @@ impl<T: Element> Output<T> {
                 npy::write_header::<T>(&mut buffered, rows, cols)
                     .and_then(|()| buffered.flush())
                     .map_err(failed)?;
-                target = position::Target::of::<T>(&mut partial, rows * cols);
+                target = position::SharedTarget::with_length::<T>(&mut partial, rows * cols);
                 npy::writer(buffered)
             }
             Format::Market => {
@@ -185,8 +185,8 @@ impl<T: Element> Output<T> {
         })
     }
 
-    /// How other ranks find the file, where they can write into it themselves.
-    fn target(&mut self) -> Option<position::Target> {
+    /// Returns the place of the file for ranks that write into it themselves.
+    fn target(&mut self) -> Option<position::SharedTarget> {
         self.target.take()
     }
 
@@ -195,42 +195,44 @@ impl<T: Element> Output<T> {
         written.map_err(|error| Error::output(&self.path, error))
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     fn publish(mut self) -> Result<(), Error> {
-        // An empty matrix has a header only, which is still to be flushed.
+        // The header of an empty matrix is still to be flushed.
         self.write(&[])?;
         self.partial.publish()
     }
 }
 
-/// Writes `matrix` to the file at `path`, column by column, and says what this rank sent others of it. The file appears
-/// under its name when it is complete, never before.
+/// Writes `matrix` to the file at `path`, column by column, and returns the messages that this rank sent for it. The file
+/// appears under its name only once it is complete.
 ///
 /// # Errors
-/// [`Error::File`] and [`Error::Output`] on every rank when one that writes cannot; [`Error::Shape`] for a
-/// [window](Spread::within), of which nobody holds the rest.
+/// [`Error::File`] and [`Error::Output`] on every rank if a rank that writes fails; [`Error::Shape`] for a
+/// [window](Spread::within): no rank holds the rest.
 ///
 /// # Collective
 /// All ranks, with the same `path`.
 pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
     let begin = Instant::now();
     if matrix.spread().is_window() {
-        let reason = "a window of a matrix is not written as a file: nobody holds the rest";
+        let reason = "a window of a matrix is not written as a file: no rank holds the rest";
         return Err(Error::Shape(reason.to_owned()));
     }
     let (rows, cols) = (matrix.spread().rows(), matrix.spread().cols());
     let created = if comm.rank() == HEAD {
-        Output::<T>::create(path, rows, cols).map(Some)
+        MatrixOutput::<T>::create(path, rows, cols).map(Some)
     } else {
         Ok(None)
     };
     let mut output = agree(comm, created)?;
-    let mut moved = Moved::default();
-    let target = output.as_mut().and_then(Output::target);
-    if !position::write(comm, path, comm.share(HEAD, Some(target))?, matrix)? {
-        head::write(comm, output.as_mut(), matrix, &mut moved)?;
-    }
-    agree(comm, output.map_or(Ok(()), Output::publish))?;
+    let target = output.as_mut().and_then(MatrixOutput::target);
+    let in_place = position::write(comm, path, comm.share(HEAD, Some(target))?, matrix)?;
+    let mut moved = if in_place {
+        Moved::default()
+    } else {
+        head::write(comm, output.as_mut(), matrix)?
+    };
+    agree(comm, output.map_or(Ok(()), MatrixOutput::publish))?;
     moved.seconds = begin.elapsed().as_secs_f64();
     Ok(moved)
 }
@@ -238,13 +240,13 @@ pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Re
 /// Checks, before anything is computed, that a matrix can be written at `path`.
 ///
 /// # Errors
-/// [`Error::File`] on every rank when the ending is unknown or the head rank cannot write in the folder.
+/// [`Error::File`] on every rank if the ending is unknown or the head rank cannot write in the folder.
 ///
 /// # Collective
 /// All ranks.
 pub fn check_writable(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
     let outcome = if comm.rank() == HEAD {
-        Format::of(path).and_then(|_| PartialFile::check(path))
+        Format::of_path(path).and_then(|_| PartialFile::check(path))
     } else {
         Ok(())
     };

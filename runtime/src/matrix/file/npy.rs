@@ -7,8 +7,8 @@ use isochron_devices::{Element, ElementType};
 use npyz::{DType, Endianness, NpyHeader, TypeChar, TypeStr, WriterBuilder};
 use num_complex::Complex64;
 
-use super::pieces::Order;
-use super::{ElementReader, ElementWriter, Shape};
+use super::{ElementReader, ElementWriter, FileShape};
+use crate::matrix::Order;
 
 /// Reads integers of 1 to 8 bytes, floating-point numbers (not of half precision) and complex ones; whole numbers beyond
 /// 2⁵³ are rounded.
@@ -20,7 +20,7 @@ struct NpyReader {
 
 /// How numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stored {
+enum StoredType {
     F32,
     F64,
     I8,
@@ -38,7 +38,7 @@ enum Stored {
 /// How stored numbers become elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decoder {
-    stored: Stored,
+    stored: StoredType,
     width: usize,
     big_endian: bool,
 }
@@ -46,18 +46,18 @@ pub(super) struct Decoder {
 impl Decoder {
     fn new(kind: &TypeStr) -> Result<Self, String> {
         let stored = match (kind.type_char(), kind.size_field()) {
-            (TypeChar::Float, 8) => Stored::F64,
-            (TypeChar::Float, 4) => Stored::F32,
-            (TypeChar::Int, 1) => Stored::I8,
-            (TypeChar::Int, 2) => Stored::I16,
-            (TypeChar::Int, 4) => Stored::I32,
-            (TypeChar::Int, 8) => Stored::I64,
-            (TypeChar::Uint, 1) => Stored::U8,
-            (TypeChar::Uint, 2) => Stored::U16,
-            (TypeChar::Uint, 4) => Stored::U32,
-            (TypeChar::Uint, 8) => Stored::U64,
-            (TypeChar::Complex, 8) => Stored::C32,
-            (TypeChar::Complex, 16) => Stored::C64,
+            (TypeChar::Float, 8) => StoredType::F64,
+            (TypeChar::Float, 4) => StoredType::F32,
+            (TypeChar::Int, 1) => StoredType::I8,
+            (TypeChar::Int, 2) => StoredType::I16,
+            (TypeChar::Int, 4) => StoredType::I32,
+            (TypeChar::Int, 8) => StoredType::I64,
+            (TypeChar::Uint, 1) => StoredType::U8,
+            (TypeChar::Uint, 2) => StoredType::U16,
+            (TypeChar::Uint, 4) => StoredType::U32,
+            (TypeChar::Uint, 8) => StoredType::U64,
+            (TypeChar::Complex, 8) => StoredType::C32,
+            (TypeChar::Complex, 16) => StoredType::C64,
             _ => {
                 return Err(format!(
                     "holds elements of type {kind}; wanted f4, f8, c8, c16, or integers of 1 to 8 bytes"
@@ -79,9 +79,9 @@ impl Decoder {
     /// The smallest type that has all stored numbers; of integers `f64`.
     fn element(&self) -> ElementType {
         match self.stored {
-            Stored::F32 => ElementType::F32,
-            Stored::C32 => ElementType::C32,
-            Stored::C64 => ElementType::C64,
+            StoredType::F32 => ElementType::F32,
+            StoredType::C32 => ElementType::C32,
+            StoredType::C64 => ElementType::C64,
             _ => ElementType::F64,
         }
     }
@@ -102,21 +102,21 @@ impl Decoder {
             };
         }
         match self.stored {
-            Stored::F32 => real!(f32),
-            Stored::F64 => real!(f64),
-            Stored::I8 => real!(i8),
-            Stored::I16 => real!(i16),
-            Stored::I32 => real!(i32),
-            Stored::I64 => real!(i64),
-            Stored::U8 => real!(u8),
-            Stored::U16 => real!(u16),
-            Stored::U32 => real!(u32),
-            Stored::U64 => real!(u64),
-            Stored::C32 => convert(bytes, out, |bytes: [u8; 8]| {
+            StoredType::F32 => real!(f32),
+            StoredType::F64 => real!(f64),
+            StoredType::I8 => real!(i8),
+            StoredType::I16 => real!(i16),
+            StoredType::I32 => real!(i32),
+            StoredType::I64 => real!(i64),
+            StoredType::U8 => real!(u8),
+            StoredType::U16 => real!(u16),
+            StoredType::U32 => real!(u32),
+            StoredType::U64 => real!(u64),
+            StoredType::C32 => convert(bytes, out, |bytes: [u8; 8]| {
                 let part = |at: usize| f32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
                 Complex64::new(f64::from(part(0)), f64::from(part(4)))
             }),
-            Stored::C64 => convert(bytes, out, |bytes: [u8; 16]| {
+            StoredType::C64 => convert(bytes, out, |bytes: [u8; 16]| {
                 let part = |at: usize| f64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
                 Complex64::new(part(0), part(8))
             }),
@@ -150,7 +150,7 @@ pub(super) fn encode<T: Element>(elements: &[T], out: &mut Vec<u8>) {
 /// What a file's header says.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
-    pub shape: Shape,
+    pub shape: FileShape,
     /// Where the elements begin, in bytes.
     pub start: u64,
     pub decoder: Decoder,
@@ -192,7 +192,7 @@ pub(super) fn header(file: &mut BufReader<File>) -> Result<Header, String> {
         npyz::Order::C => Order::Rows,
         npyz::Order::Fortran => Order::Columns,
     };
-    let shape = Shape {
+    let shape = FileShape {
         rows: rows as usize,
         cols: cols as usize,
         element: decoder.element(),
@@ -205,7 +205,9 @@ pub(super) fn header(file: &mut BufReader<File>) -> Result<Header, String> {
     })
 }
 
-pub(super) fn open<T: Element>(file: File) -> Result<(Shape, Box<dyn ElementReader<T>>), String> {
+pub(super) fn open<T: Element>(
+    file: File,
+) -> Result<(FileShape, Box<dyn ElementReader<T>>), String> {
     let mut file = BufReader::with_capacity(1 << 20, file);
     let Header { shape, decoder, .. } = header(&mut file)?;
     let bytes = Vec::new();

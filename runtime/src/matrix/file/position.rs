@@ -1,9 +1,8 @@
-//! `.npy` files that every rank reads, or writes, by itself: at the positions where its elements stand.
+//! `.npy` files that every rank reads or writes itself, at the positions of its elements.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Seek as _};
-use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -12,67 +11,22 @@ use isochron_devices::Element;
 use serde::{Deserialize, Serialize};
 
 use super::npy::{self, Header};
-use super::pieces::Order;
+use super::pieces::{cut_pieces, orient};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::redistribute::{Strides, copy_lines};
-use crate::matrix::{Matrix, Region, digest};
+use crate::matrix::copy::{Strides, copy_lines, replace};
+use crate::matrix::{Matrix, Order, Region, digest};
 use crate::output::PartialFile;
 
 /// Bytes that are read or written at a time.
-const PIECE: usize = 4 << 20;
-/// The longest gap, in bytes, between two stretches that is read along with them: less than another call costs.
-const MAX_GAP: usize = 16 << 10;
-/// Places at which ranks compare what they see of a file, and bytes at each.
+const PIECE_BYTES: usize = 4 << 20;
+/// Longest gap, in bytes, that is read along with the lines on both sides of it: reading it costs less than another call.
+const MAX_GAP_BYTES: usize = 16 << 10;
+/// Number of samples by which ranks compare the files that they see, and bytes of each.
 const SAMPLES: u64 = 32;
-const SAMPLE: u64 = 4096;
+const SAMPLE_BYTES: u64 = 4096;
 
-/// Lines of a file, and indices along them, that are read or written at once.
-#[derive(Debug, PartialEq, Eq)]
-struct Stretch {
-    lines: Range<usize>,
-    along: Range<usize>,
-}
-
-/// Cuts a part into stretches of [`PIECE`] bytes or so. They hold several lines where no more than `max_gap` bytes lie
-/// between the parts of two lines.
-fn stretches(
-    lines: Range<usize>,
-    along: Range<usize>,
-    (line_len, width): (usize, usize),
-    max_gap: usize,
-) -> impl Iterator<Item = Stretch> {
-    let gap = (line_len - along.len()) * width;
-    let most = (PIECE / width).max(1);
-    let (n_lines, n_along) = if gap <= max_gap && line_len <= most {
-        (most / line_len.max(1), along.len())
-    } else {
-        (1, along.len().min(most))
-    };
-    let cut = |range: Range<usize>, most: usize| {
-        let end = range.end;
-        range
-            .step_by(most.max(1))
-            .map(move |start| start..end.min(start.saturating_add(most)))
-    };
-    cut(lines, n_lines).flat_map(move |lines| {
-        cut(along.clone(), n_along).map(move |along| Stretch {
-            lines: lines.clone(),
-            along,
-        })
-    })
-}
-
-/// Rows and columns of a part as lines of the file and indices along them, and the length of a line.
-fn oriented<T: Element>(matrix: &Matrix<T>, order: Order) -> (Range<usize>, Range<usize>, usize) {
-    let (part, whole) = (matrix.part(), matrix.spread());
-    match order {
-        Order::Columns => (part.col_range(), part.row_range(), whole.rows()),
-        Order::Rows => (part.row_range(), part.col_range(), whole.cols()),
-    }
-}
-
-/// Reads this rank's part of the file at `path` where all ranks see the same file; whether they do.
+/// Reads this rank's part of the file at `path` if all ranks see the same file; returns `false` if they do not.
 ///
 /// # Collective
 /// All ranks.
@@ -81,9 +35,11 @@ pub(super) fn read<T: Element>(
     path: &Path,
     matrix: &mut Matrix<T>,
 ) -> Result<bool, Error> {
-    let seen = look(path);
-    let all = comm.gather(&seen.as_ref().map(|(_, _, sight)| *sight))?;
-    let same = all.iter().all(|sight| sight.is_some() && *sight == all[0]);
+    let seen = open_if_seen(path);
+    let all = comm.gather(&seen.as_ref().map(|(_, _, digest)| *digest))?;
+    let same = all
+        .iter()
+        .all(|digest| digest.is_some() && *digest == all[0]);
     let (Some((file, header, _)), true) = (seen, same) else {
         tracing::debug!(file = %path.display(), "ranks do not see the same file: the head reads it");
         return Ok(false);
@@ -96,29 +52,30 @@ pub(super) fn read<T: Element>(
     Ok(true)
 }
 
-/// The file, if this rank sees one, and a number that ranks have in common when what they see is alike: its length, its
-/// header and samples of its elements. (Numbers of devices and files differ between hosts that share a file system.)
-fn look(path: &Path) -> Option<(File, Header, u64)> {
+/// Opens the file, if this rank sees one. The number is the same on ranks that see alike files: of the same length, header
+/// and samples of elements. (Numbers of devices and files differ between hosts that share a file system.)
+fn open_if_seen(path: &Path) -> Option<(File, Header, u64)> {
     // Opening a pipe would take it from the rank that reads it.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
     let mut reader = BufReader::new(File::open(path).ok()?);
     let header = npy::header(&mut reader).ok()?;
-    let sight = sight(&mut reader, header.start).ok()?;
-    Some((reader.into_inner(), header, sight))
+    let digest = digest_file(&mut reader, header.start).ok()?;
+    Some((reader.into_inner(), header, digest))
 }
 
-fn sight(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
+/// Digests length, header and samples of a file, with elements from byte `start` on.
+fn digest_file(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
     let len = reader.get_ref().metadata()?.len();
     let mut seen = Vec::new();
     reader.rewind()?;
     reader.by_ref().take(start).read_to_end(&mut seen)?;
     for sample in 0..=SAMPLES {
-        let room = len.saturating_sub(SAMPLE);
+        let room = len.saturating_sub(SAMPLE_BYTES);
         let at = (u128::from(room) * u128::from(sample) / u128::from(SAMPLES)) as u64;
         let from = seen.len();
-        seen.resize(from + SAMPLE.min(len) as usize, 0);
+        seen.resize(from + SAMPLE_BYTES.min(len) as usize, 0);
         reader.get_ref().read_exact_at(&mut seen[from..], at)?;
     }
     Ok(digest(&(len, seen)))
@@ -126,53 +83,65 @@ fn sight(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
 
 fn read_part<T: Element>(file: &File, header: &Header, matrix: &mut Matrix<T>) -> io::Result<()> {
     let order = header.shape.order;
-    let (lines, along, line_len) = oriented(matrix, order);
+    let (part, line_len) = (orient(&matrix.part(), order), line_len(matrix, order));
     let width = header.decoder.width();
+    let (most, max_gap) = (PIECE_BYTES / width, MAX_GAP_BYTES / width);
     let (mut bytes, mut values) = (Vec::new(), Vec::new());
-    for Stretch { lines, along } in stretches(lines, along, (line_len, width), MAX_GAP) {
-        let first = lines.start * line_len + along.start;
-        bytes.resize(((lines.len() - 1) * line_len + along.len()) * width, 0);
+    for piece in cut_pieces(&part, line_len, most, max_gap) {
+        let first = piece.col * line_len + piece.row;
+        bytes.resize(((piece.cols - 1) * line_len + piece.rows) * width, 0);
         file.read_exact_at(&mut bytes, header.start + (first * width) as u64)?;
-        values.resize(lines.len() * along.len(), T::ZERO);
-        let parts = bytes.chunks_mut(line_len * width);
-        for (part, values) in parts.zip(values.chunks_exact_mut(along.len())) {
-            header.decoder.decode(part, values);
+        values.resize(piece.len(), T::ZERO);
+        let lines = bytes.chunks_mut(line_len * width);
+        for (line, values) in lines.zip(values.chunks_exact_mut(piece.rows)) {
+            header.decoder.decode(line, values);
         }
-        store(matrix, order, Stretch { lines, along }, &values);
+        store_piece(matrix, &orient(&piece, order), order, &values);
     }
     Ok(())
 }
 
-/// Puts the elements of a stretch, line after line, into the local part.
-fn store<T: Element>(matrix: &mut Matrix<T>, order: Order, stretch: Stretch, values: &[T]) {
-    let Region { row, col, .. } = matrix.part();
-    let Stretch { lines, along } = stretch;
-    let ((rows, cols), strides) = match order {
-        Order::Columns => ((along.clone(), lines), Strides::lines(along.len())),
-        Order::Rows => ((lines, along.clone()), Strides::across(along.len())),
-    };
-    let mut local = matrix.local_mut();
-    let ld = local.ld();
-    let target = &mut local.data_mut()[rows.start - row + (cols.start - col) * ld..];
-    let size = (rows.len(), cols.len());
-    copy_lines((target, ld), (values, strides), size, &|value| value);
+/// Returns the number of elements in a line of the whole matrix.
+fn line_len<T: Element>(matrix: &Matrix<T>, order: Order) -> usize {
+    match order {
+        Order::Columns => matrix.spread().rows(),
+        Order::Rows => matrix.spread().cols(),
+    }
 }
 
-/// A file that is being written, as its writer tells the other ranks.
+/// Stores the elements of a piece, line after line in this order, in the local part.
+fn store_piece<T: Element>(matrix: &mut Matrix<T>, piece: &Region, order: Order, values: &[T]) {
+    let strides = match order {
+        Order::Columns => Strides::lines(piece.rows),
+        Order::Rows => Strides::across(piece.cols),
+    };
+    let place = piece.relative_to(&matrix.part());
+    let target = matrix.stored_mut();
+    let first = target.order.index(place.row, place.col, target.ld);
+    let memory = (&mut target.data[first..], target.ld);
+    copy_lines(
+        memory,
+        (values, strides),
+        (piece.rows, piece.cols),
+        &replace,
+    );
+}
+
+/// A file being written, as its writer describes it to the other ranks.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Target {
-    /// Its temporary name, as bytes; it has a random number in it.
+pub(super) struct SharedTarget {
+    /// Its temporary name, as bytes, with a random number in it.
     name: Vec<u8>,
-    /// Where the elements begin.
+    /// First byte of the elements.
     start: u64,
-    /// Bytes of the whole file.
+    /// Number of bytes of the whole file.
     len: u64,
 }
 
-impl Target {
-    /// Gives `partial`, which holds a header, its whole length; `None` where that is not possible. A rank that did not
-    /// know that others write behind the end of what it sees might, on a network file system, fill that with zeros.
-    pub(super) fn of<T>(partial: &mut PartialFile, elements: usize) -> Option<Self> {
+impl SharedTarget {
+    /// Gives `partial`, which holds a header, its whole length; returns `None` if that is not possible. On a network file
+    /// system, a rank that does not know that others write behind the end it sees might fill that part with zeros.
+    pub(super) fn with_length<T>(partial: &mut PartialFile, elements: usize) -> Option<Self> {
         let name = partial.partial_path()?.as_os_str().as_bytes().to_vec();
         let start = partial.file().metadata().ok()?.len();
         let len = start + (size_of::<T>() * elements) as u64;
@@ -180,25 +149,25 @@ impl Target {
         Some(Self { name, start, len })
     }
 
-    /// The file, if this rank sees it.
+    /// Opens the file, if this rank sees it.
     fn open(&self) -> Option<File> {
         let name = PathBuf::from(OsString::from_vec(self.name.clone()));
         let metadata = std::fs::metadata(&name).ok()?;
         let same = metadata.is_file() && metadata.len() == self.len;
-        // For writing alone, so that nothing of it comes into this host's cache.
+        // Only for writing, so that none of its content enters this host's cache.
         let mut options = OpenOptions::new();
         same.then(|| options.write(true).open(&name).ok())?
     }
 }
 
-/// Writes this rank's part into the file that the head tells of, where all ranks see it; whether they do.
+/// Writes this rank's part into the head's file if all ranks see it; returns `false` if they do not.
 ///
 /// # Collective
 /// All ranks, with the same target.
 pub(super) fn write<T: Element>(
     comm: &dyn Comm,
     path: &Path,
-    target: Option<Target>,
+    target: Option<SharedTarget>,
     matrix: &Matrix<T>,
 ) -> Result<bool, Error> {
     let Some(target) = target else {
@@ -217,51 +186,16 @@ pub(super) fn write<T: Element>(
 }
 
 fn write_part<T: Element>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Result<()> {
-    let (lines, along, line_len) = oriented(matrix, Order::Columns);
-    let Region { row, col, .. } = matrix.part();
+    let (part, line_len) = (matrix.part(), matrix.spread().rows());
     let mut bytes = Vec::new();
-    for Stretch { lines, along } in stretches(lines, along, (line_len, size_of::<T>()), 0) {
+    for piece in cut_pieces(&part, line_len, PIECE_BYTES / size_of::<T>(), 0) {
+        let place = piece.relative_to(&part);
         bytes.clear();
-        for line in lines.clone() {
-            let column = &matrix.local().col(line - col)[along.start - row..][..along.len()];
-            npy::encode(column, &mut bytes);
+        for col in place.col_range() {
+            npy::encode(&matrix.local().col(col)[place.row_range()], &mut bytes);
         }
-        let first = lines.start * line_len + along.start;
+        let first = piece.col * line_len + piece.row;
         file.write_all_at(&bytes, start + (size_of::<T>() * first) as u64)?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn stretches_cover_a_part_once_in_pieces(
-            line_len in 0usize..3_000_000, from in 0.0f64..1.0, to in 0.0f64..1.0, first in 0usize..9, n in 0usize..40,
-            width in prop::sample::select(vec![1usize, 4, 8]), max_gap in prop::sample::select(vec![0, MAX_GAP]),
-        ) {
-            let at = |share: f64| (share * line_len as f64) as usize;
-            let along = at(from.min(to))..at(from.max(to));
-            let all: Vec<Stretch> =
-                stretches(first..first + n, along.clone(), (line_len, width), max_gap).collect();
-            let gap = (line_len - along.len()) * width;
-            let mut next = (first, along.start);
-            for stretch in &all {
-                prop_assert_eq!((stretch.lines.start, stretch.along.start), next);
-                prop_assert!(stretch.lines.len() == 1 || stretch.along == along && gap <= max_gap);
-                let elements = (stretch.lines.len() - 1) * line_len + stretch.along.len();
-                prop_assert!(elements > 0 && elements * width <= PIECE);
-                next = match stretch.along.end == along.end {
-                    true => (stretch.lines.end, along.start),
-                    false => (stretch.lines.start, stretch.along.end),
-                };
-            }
-            let end = if along.is_empty() { first } else { first + n };
-            prop_assert_eq!(next.0, end);
-        }
-    }
 }

@@ -1,16 +1,15 @@
-//! What one rank sends, receives and keeps, round by round.
+//! The elements that one rank sends, receives and keeps, round by round.
 //!
-//! The elements that one rank sends another are those of the product of two lists, rows and columns; both ranks know
-//! them, and take them in the same order. They go in as many messages as there are rounds, nearly equal ones, and in
-//! each round a rank sends and receives the messages of that round to and from everybody. So a rank waits only for ranks
-//! that are in the same round or an earlier one, and no order of events makes them wait for each other. All partners are
-//! served in every round, so that no link waits for its turn.
+//! The elements that one rank sends another are the product of two lists, rows and columns. Both ranks know the lists and
+//! take them in the same order. The elements go in one message per round, all of nearly equal length. In each round a rank
+//! sends to all its partners and receives from all of them, so no link waits for its turn. A rank waits only for ranks that
+//! are in the same round or an earlier one, so no order of events makes ranks wait for each other for ever.
 
 use std::ops::Range;
 
-use super::copy::{Strides, copy_lines};
 use crate::comm::Message;
 use crate::matrix::Spread;
+use crate::matrix::copy::{Strides, copy_lines, replace};
 use crate::matrix::spread::{Holding, SharedLines};
 
 /// The elements that one rank has and another one, or itself, needs.
@@ -22,15 +21,15 @@ struct PairMoves {
     lines: SharedLines,
 }
 
-/// A rectangle of elements that lies in one piece in both memories and in the message.
+/// A rectangle of elements that is contiguous in both memories and in the message.
 struct CopyBlock {
     /// Indices along the lines and of the lines in the sender's memory.
     from: (usize, usize),
-    /// The same in the receiver's.
+    /// The same in the receiver's memory.
     to: (usize, usize),
     /// Number of indices along the lines, and of lines.
     size: (usize, usize),
-    /// Where it begins in its message.
+    /// Index of its first element in the message.
     at: usize,
 }
 
@@ -48,16 +47,17 @@ impl PairMoves {
         self.along.len() * self.lines.len()
     }
 
-    /// Numbers of the elements that go in one of `rounds` rounds, line after line.
-    fn share(&self, round: usize, rounds: usize) -> Range<usize> {
-        let until = |round: usize| (self.len() as u128 * round as u128 / rounds as u128) as usize;
-        until(round)..until(round + 1)
+    /// Returns the numbers of the elements that go in one of `rounds` rounds, counted line after line.
+    fn range_of_round(&self, round: usize, rounds: usize) -> Range<usize> {
+        let [start, end] = [round, round + 1]
+            .map(|round| (self.len() as u128 * round as u128 / rounds as u128) as usize);
+        start..end
     }
 
-    /// The blocks of the elements with those numbers.
+    /// Returns the blocks of the elements with these numbers.
     fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = CopyBlock> + '_ {
         let (start, line_len) = (range.start, self.along.len());
-        rectangles(range, line_len).flat_map(move |(lines, along)| {
+        cut_rectangles(range, line_len).flat_map(move |(lines, along)| {
             self.lines.within(lines).flat_map(move |line| {
                 self.along.within(along.clone()).map(move |part| CopyBlock {
                     from: (part.from, line.from),
@@ -70,9 +70,9 @@ impl PairMoves {
     }
 }
 
-/// The rectangles that elements number `range` of lines of `line_len` make up: the rest of a line, whole lines, and the
-/// beginning of one.
-fn rectangles(
+/// Cuts the elements number `range` of lines of `line_len` into rectangles of lines and indices along them: the rest of a
+/// line, whole lines, and the beginning of one.
+fn cut_rectangles(
     range: Range<usize>,
     line_len: usize,
 ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
@@ -94,32 +94,35 @@ fn rectangles(
         .filter(|(lines, along)| !lines.is_empty() && !along.is_empty())
 }
 
-/// One rank's part of a redistribution. Lines are columns: callers transpose both sides where the target's are rows.
+/// One rank's part of a movement. Lines are columns: callers transpose both sides if the target's lines are rows.
 #[derive(Debug)]
 pub(super) struct MovePlan {
+    rank: usize,
     sends: Vec<PairMoves>,
+    /// In ascending order of the ranks.
     recvs: Vec<PairMoves>,
     own: Option<PairMoves>,
     rounds: usize,
 }
 
 impl MovePlan {
-    /// What `rank` does so that it never packs, or waits for, more than `room` elements a round, but for one element for
-    /// each of its partners.
-    pub(super) fn new(from: &Spread, to: &Spread, rank: usize, room: usize) -> Self {
+    /// Plans the moves of `rank` in `rounds` rounds, at least one if anything travels.
+    pub(super) fn new(from: &Spread, to: &Spread, rank: usize, rounds: usize) -> Self {
         let n = from.n_ranks();
-        // Starting beside this rank, so that not all begin with the same one.
-        let others = || (1..n).map(|step| (rank + step) % n);
         let (have, need) = (from.holding(rank), to.holding(rank));
         Self {
-            sends: others()
+            rank,
+            // From the next rank on, so that not all ranks begin with the same one.
+            sends: (1..n)
+                .map(|step| (rank + step) % n)
                 .filter_map(|other| PairMoves::new(other, &have, &to.holding(other)))
                 .collect(),
-            recvs: others()
+            recvs: (0..n)
+                .filter(|&other| other != rank)
                 .filter_map(|other| PairMoves::new(other, &from.holding(other), &need))
                 .collect(),
             own: PairMoves::new(rank, &have, &need),
-            rounds: rounds(from, to, room),
+            rounds,
         }
     }
 
@@ -127,104 +130,141 @@ impl MovePlan {
         self.rounds
     }
 
-    /// The most elements that are sent, and received, in a round.
-    pub(super) fn most(&self) -> [usize; 2] {
-        [&self.sends, &self.recvs].map(|pairs| {
-            let each = pairs.iter().map(|pair| pair.len().div_ceil(self.rounds));
-            each.sum()
-        })
+    /// Returns the largest number of elements that are sent, and received, in a round.
+    pub(super) fn most_per_round(&self) -> [usize; 2] {
+        let rounds = self.rounds.max(1);
+        [&self.sends, &self.recvs]
+            .map(|pairs| pairs.iter().map(|pair| pair.len().div_ceil(rounds)).sum())
     }
 
-    /// The messages of a round that this rank sends, one after the other in buffer `buffer`.
+    /// Returns the messages of a round that this rank sends, one after the other in buffer `buffer`.
     pub(super) fn sends(&self, round: usize, buffer: usize) -> Vec<Message> {
-        self.messages(&self.sends, round, buffer)
+        self.list_messages(&self.sends, round, buffer)
     }
 
-    /// The messages of a round that this rank receives.
+    /// Returns the messages of a round that this rank receives.
     pub(super) fn recvs(&self, round: usize, buffer: usize) -> Vec<Message> {
-        self.messages(&self.recvs, round, buffer)
+        self.list_messages(&self.recvs, round, buffer)
     }
 
-    fn messages(&self, pairs: &[PairMoves], round: usize, buffer: usize) -> Vec<Message> {
-        let mut end = 0;
-        let message = |pair: &PairMoves| {
-            let start = end;
-            end += pair.share(round, self.rounds).len();
-            Message::plain(pair.rank, buffer, start..end)
-        };
-        let all = pairs.iter().map(message);
-        all.filter(|message| !message.range.is_empty()).collect()
+    fn list_messages(&self, pairs: &[PairMoves], round: usize, buffer: usize) -> Vec<Message> {
+        let mut messages = Vec::with_capacity(pairs.len());
+        let mut start = 0;
+        for pair in pairs {
+            let end = start + pair.range_of_round(round, self.rounds).len();
+            if end > start {
+                messages.push(Message::plain(pair.rank, buffer, start..end));
+            }
+            start = end;
+        }
+        messages
     }
 
-    /// Puts what this rank sends in a round into `buffer`.
+    /// Packs the elements that this rank sends in a round into `buffer`.
     pub(super) fn pack<T: bytemuck::Pod>(
         &self,
         round: usize,
-        (source, steps): (&[T], Strides),
+        (source, strides): (&[T], Strides),
         buffer: &mut Vec<T>,
     ) {
-        let shares = self.sends.iter().map(|p| p.share(round, self.rounds));
-        buffer.resize(shares.map(|share| share.len()).sum(), T::zeroed());
+        let ranges = self.sends.iter();
+        let ranges = ranges.map(|pair| pair.range_of_round(round, self.rounds));
+        buffer.resize(ranges.map(|range| range.len()).sum(), T::zeroed());
         let mut rest = buffer.as_mut_slice();
         for pair in &self.sends {
-            let share = pair.share(round, self.rounds);
-            let (message, after) = rest.split_at_mut(share.len());
-            for block in pair.blocks(share) {
-                let from = &source[steps.index(block.from.0, block.from.1)..];
+            let range = pair.range_of_round(round, self.rounds);
+            let (message, after) = rest.split_at_mut(range.len());
+            for block in pair.blocks(range) {
+                let from = &source[strides.index(block.from.0, block.from.1)..];
                 let to = &mut message[block.at..];
                 let ld = pair.along.len();
-                copy_lines((to, ld), (from, steps), block.size, &|value| value);
+                copy_lines((to, ld), (from, strides), block.size, &replace);
             }
             rest = after;
         }
     }
 
-    /// Takes what this rank has received in a round out of `buffer`, through `map`.
+    /// Puts the elements that this rank has received in a round into `target`, in the order of their senders. With `own`,
+    /// the memory that this rank sends from, its own elements of the round take their place in that order.
     pub(super) fn unpack<T: bytemuck::Pod>(
         &self,
         round: usize,
-        buffer: &[T],
+        received: &[T],
         (target, ld): (&mut [T], usize),
-        map: &impl Fn(T) -> T,
+        put: &impl Fn(&mut T, T),
+        own: Option<(&[T], Strides)>,
     ) {
-        let mut rest = buffer;
-        for pair in &self.recvs {
-            let share = pair.share(round, self.rounds);
-            let (message, after) = rest.split_at(share.len());
-            let steps = Strides::lines(pair.along.len());
-            for block in pair.blocks(share) {
+        let lower = self.recvs.partition_point(|pair| pair.rank < self.rank);
+        let (before, after) = self.recvs.split_at(lower);
+        let rest = self.unpack_pairs(before, round, received, (&mut *target, ld), put);
+        if let (Some(source), Some(pair)) = (own, &self.own) {
+            let range = pair.range_of_round(round, self.rounds);
+            copy_pair(pair, range, source, (&mut *target, ld), put);
+        }
+        self.unpack_pairs(after, round, rest, (target, ld), put);
+    }
+
+    /// Puts the messages of these senders into `target`; returns the rest of `received`.
+    fn unpack_pairs<'r, T: bytemuck::Pod>(
+        &self,
+        pairs: &[PairMoves],
+        round: usize,
+        received: &'r [T],
+        (target, ld): (&mut [T], usize),
+        put: &impl Fn(&mut T, T),
+    ) -> &'r [T] {
+        let mut rest = received;
+        for pair in pairs {
+            let range = pair.range_of_round(round, self.rounds);
+            let (message, after) = rest.split_at(range.len());
+            let strides = Strides::lines(pair.along.len());
+            for block in pair.blocks(range) {
                 let to = &mut target[block.to.0 + block.to.1 * ld..];
-                copy_lines((to, ld), (&message[block.at..], steps), block.size, map);
+                copy_lines((to, ld), (&message[block.at..], strides), block.size, put);
             }
             rest = after;
         }
+        rest
     }
 
-    /// Copies what this rank has and needs itself, through `map`.
+    /// Puts all elements that this rank has and needs itself into `target`.
     pub(super) fn keep<T: bytemuck::Pod>(
         &self,
-        (source, steps): (&[T], Strides),
-        (target, ld): (&mut [T], usize),
-        map: &impl Fn(T) -> T,
+        source: (&[T], Strides),
+        target: (&mut [T], usize),
+        put: &impl Fn(&mut T, T),
     ) {
-        let Some(pair) = &self.own else { return };
-        for block in pair.blocks(0..pair.len()) {
-            let from = &source[steps.index(block.from.0, block.from.1)..];
-            let to = &mut target[block.to.0 + block.to.1 * ld..];
-            copy_lines((to, ld), (from, steps), block.size, map);
+        if let Some(pair) = &self.own {
+            copy_pair(pair, 0..pair.len(), source, target, put);
         }
     }
 }
 
-/// How many rounds keep what any rank sends and receives in one of them below `room` elements. Every rank finds the same
-/// number.
-fn rounds(from: &Spread, to: &Spread, room: usize) -> usize {
-    let travelling = |rank| {
-        let (have, need) = (from.holding(rank), to.holding(rank));
-        have.len() + need.len() - 2 * have.count_shared(&need)
-    };
-    let most = (0..from.n_ranks()).map(travelling).max().unwrap_or(0);
-    most.div_ceil(room.max(1))
+/// Copies the elements number `range` of a rank to itself.
+fn copy_pair<T: bytemuck::Pod>(
+    pair: &PairMoves,
+    range: Range<usize>,
+    (source, strides): (&[T], Strides),
+    (target, ld): (&mut [T], usize),
+    put: &impl Fn(&mut T, T),
+) {
+    for block in pair.blocks(range) {
+        let from = &source[strides.index(block.from.0, block.from.1)..];
+        let to = &mut target[block.to.0 + block.to.1 * ld..];
+        copy_lines((to, ld), (from, strides), block.size, put);
+    }
+}
+
+/// Counts the rounds in which no rank sends and receives more than `room` elements together, but for one element for each of
+/// its partners. Every element has one holder, so every rank finds the same number.
+pub(super) fn count_rounds(from: &Spread, to: &Spread, room: usize) -> usize {
+    let most = (0..from.n_ranks())
+        .map(|rank| {
+            let (have, need) = (from.holding(rank), to.holding(rank));
+            have.len() + need.len() - 2 * have.count_shared(&need)
+        })
+        .max();
+    most.unwrap_or(0).div_ceil(room.max(1))
 }
 
 #[cfg(test)]
@@ -239,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_range_of_elements_is_up_to_three_rectangles() {
-        let all = |range| rectangles(range, 5).collect::<Vec<_>>();
+        let all = |range| cut_rectangles(range, 5).collect::<Vec<_>>();
         assert_eq!(all(3..18), [(0..1, 3..5), (1..3, 0..5), (3..4, 0..3)]);
         assert_eq!(all(5..10), [(1..2, 0..5)]);
         assert_eq!(all(6..9), [(1..2, 1..4)]);
@@ -338,28 +378,28 @@ mod tests {
 
     /// Runs the rounds of all ranks, one after the other, and hands messages over.
     fn run(
-        routes: &[MovePlan],
+        plans: &[MovePlan],
         source: &Memory,
         steps: fn(usize) -> Strides,
         target: &mut Memory,
     ) -> Vec<u64> {
-        let mut sent = vec![0; routes.len()];
-        let negated = |value: i64| -value;
-        for round in 0..routes[0].rounds() {
+        let mut sent = vec![0; plans.len()];
+        let negated = |to: &mut i64, value: i64| *to = -value;
+        for round in 0..plans[0].rounds() {
             let mut post = std::collections::HashMap::new();
-            for (rank, route) in routes.iter().enumerate() {
+            for (rank, plan) in plans.iter().enumerate() {
                 let mut buffer = Vec::new();
                 let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
-                route.pack(round, local, &mut buffer);
-                assert!(buffer.len() <= route.most()[0]);
-                for message in route.sends(round, 0) {
+                plan.pack(round, local, &mut buffer);
+                assert!(buffer.len() <= plan.most_per_round()[0]);
+                for message in plan.sends(round, 0) {
                     sent[rank] += message.range.len() as u64;
                     post.insert((rank, message.rank), buffer[message.range].to_vec());
                 }
             }
-            for (rank, route) in routes.iter().enumerate() {
+            for (rank, plan) in plans.iter().enumerate() {
                 let mut buffer = Vec::new();
-                for message in route.recvs(round, 1) {
+                for message in plan.recvs(round, 1) {
                     let data = post.remove(&(message.rank, rank)).expect("a message");
                     assert_eq!(
                         (message.range.start, message.range.len()),
@@ -367,16 +407,22 @@ mod tests {
                     );
                     buffer.extend(data);
                 }
-                assert!(buffer.len() <= route.most()[1]);
+                assert!(buffer.len() <= plan.most_per_round()[1]);
                 let ld = target.lds[rank];
-                route.unpack(round, &buffer, (&mut target.locals[rank], ld), &negated);
+                plan.unpack(
+                    round,
+                    &buffer,
+                    (&mut target.locals[rank], ld),
+                    &negated,
+                    None,
+                );
             }
             assert!(post.is_empty(), "every message has a receiver");
         }
-        for (rank, route) in routes.iter().enumerate() {
+        for (rank, plan) in plans.iter().enumerate() {
             let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
             let ld = target.lds[rank];
-            route.keep(local, (&mut target.locals[rank], ld), &negated);
+            plan.keep(local, (&mut target.locals[rank], ld), &negated);
         }
         sent
     }
@@ -398,19 +444,20 @@ mod tests {
             }
             let steps = if by_columns { Strides::lines } else { Strides::across };
             let mut target = Memory::new(&to, gap, true);
-            let routes: Vec<MovePlan> = (0..from.n_ranks())
-                .map(|rank| MovePlan::new(&from, &to, rank, room))
+            let rounds = count_rounds(&from, &to, room);
+            let plans: Vec<MovePlan> = (0..from.n_ranks())
+                .map(|rank| MovePlan::new(&from, &to, rank, rounds))
                 .collect();
-            let sent = run(&routes, &source, steps, &mut target);
+            let sent = run(&plans, &source, steps, &mut target);
             prop_assert_eq!(sent, volume(&from, &to));
-            for (rank, route) in routes.iter().enumerate() {
+            for (rank, plan) in plans.iter().enumerate() {
                 let mut expected = vec![UNTOUCHED; target.locals[rank].len()];
                 let negated = |row, col| -number(row, col);
                 let local = StoredMut::by_columns(&mut expected, target.lds[rank]);
                 to.fill(rank, local, negated).unwrap();
                 prop_assert_eq!(&target.locals[rank], &expected);
-                let partners = route.sends.len() + route.recvs.len();
-                let most: usize = route.most().iter().sum();
+                let partners = plan.sends.len() + plan.recvs.len();
+                let most: usize = plan.most_per_round().iter().sum();
                 prop_assert!(most <= room + partners, "{} of {}", most, room);
             }
         }

@@ -189,6 +189,16 @@ impl Spread {
         Ok(Self::new(matrix.rows, matrix.cols, holders))
     }
 
+    /// Puts a copy of a `rows×cols` matrix on each rank that `holds` says. Such copies can be moved, and summed on the way.
+    pub(crate) fn on_each(rows: usize, cols: usize, holds: &[bool]) -> Self {
+        let whole = Region::new(0..rows, 0..cols);
+        let regions = holds.iter().map(|&holds| match holds {
+            true => whole,
+            false => Region::default(),
+        });
+        Self::with_regions(rows, cols, regions)
+    }
+
     fn new(rows: usize, cols: usize, holders: Holders) -> Self {
         Self {
             rows,

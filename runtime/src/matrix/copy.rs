@@ -1,6 +1,6 @@
 //! Rectangles of elements from one place in memory to another.
 
-/// How rectangles lie: the distance between neighbours along a line, and between lines, one of which is 1.
+/// Distances between neighbours of a rectangle in memory, along a line and between lines; one of them is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Strides {
     pub along: usize,
@@ -8,40 +8,44 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    /// Lines whose elements follow each other.
+    /// Strides of lines that are contiguous.
     pub(crate) fn lines(ld: usize) -> Self {
         Self { along: 1, line: ld }
     }
 
-    /// Lines side by side.
+    /// Strides of lines that lie side by side.
     pub(crate) fn across(ld: usize) -> Self {
         Self { along: ld, line: 1 }
     }
 
+    /// Returns the place of an element of the rectangle.
     pub(super) fn index(&self, along: usize, line: usize) -> usize {
         along * self.along + line * self.line
     }
 }
 
-/// Edge of the tiles that are copied at a time where one side's lines cross the other's, so that what was fetched for
-/// one line is still in the cache for the next.
+/// Edge of the tiles that are copied at a time if the lines of one side cross those of the other: one tile of each side fits
+/// the first-level cache.
 const TILE: usize = 32;
 
-/// Copies `lines` lines of `along` elements each, through `map`: from `source`, which begins with the first of them, to
-/// `target`, whose lines lie `target_ld` apart.
+/// Copies `lines` lines of `along` elements each from `source` to `target`, both of which begin with the first of them. The
+/// lines of `target` lie `target_ld` apart. `put` stores each element.
 pub(crate) fn copy_lines<T: Copy>(
     (target, target_ld): (&mut [T], usize),
     (source, strides): (&[T], Strides),
     (along, lines): (usize, usize),
-    map: &impl Fn(T) -> T,
+    put: &impl Fn(&mut T, T),
 ) {
+    if along == 0 || lines == 0 {
+        return;
+    }
     if strides.along == 1 {
         for line in 0..lines {
             let from = &source[line * strides.line..][..along];
             let to = &mut target[line * target_ld..][..along];
             to.iter_mut()
                 .zip(from)
-                .for_each(|(to, from)| *to = map(*from));
+                .for_each(|(to, &from)| put(to, from));
         }
         return;
     }
@@ -50,11 +54,16 @@ pub(crate) fn copy_lines<T: Copy>(
             for line in first_line..lines.min(first_line + TILE) {
                 let to = &mut target[line * target_ld + first..][..TILE.min(along - first)];
                 for (to, at) in to.iter_mut().zip(first..) {
-                    *to = map(source[strides.index(at, line)]);
+                    put(to, source[strides.index(at, line)]);
                 }
             }
         }
     }
+}
+
+/// Stores an element as it is.
+pub(crate) fn replace<T>(target: &mut T, value: T) {
+    *target = value;
 }
 
 #[cfg(test)]
@@ -76,7 +85,7 @@ mod tests {
                     (&mut target, ld),
                     (&source, strides),
                     (along, lines),
-                    &|x| -x,
+                    &|to, value| *to = -value,
                 );
                 for (j, line) in target.chunks(ld).enumerate() {
                     let expected = (0..along).map(|i| -element(i, j)).chain([-7]);

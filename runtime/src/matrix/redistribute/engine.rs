@@ -1,0 +1,221 @@
+//! The engine that moves elements between the ranks' memories, for redistributions, files and sums.
+//!
+//! A movement goes in rounds: while the messages of one round travel, those of the next are packed and those of the one
+//! before are unpacked. The memory of a round is bounded, and every element that its receiver does not hold itself travels
+//! once, straight from its holder.
+//!
+//! Two users of the same messages do without the engine. The panels of SUMMA arrive in place, are relayed by other ranks, and
+//! keep their buffers from step to step; here every round packs and unpacks. Files that all ranks see are read and written
+//! by each rank itself, without any message.
+
+use serde::{Deserialize, Serialize};
+
+use super::moves::{MovePlan, count_rounds};
+use crate::comm::{Comm, Transfer};
+use crate::error::Error;
+use crate::matrix::copy::{Strides, replace};
+use crate::matrix::{Order, Spread, Stored, StoredMut};
+
+/// Rounds that are under way at a time: while one travels, the next one is packed and the one before it unpacked.
+const ROUNDS_UNDER_WAY: usize = 2;
+
+/// A movement of elements, planned on all ranks with the same spreads and orders, and with memory for its messages.
+pub(crate) struct Movement<'a, T> {
+    /// Its lines are the target's: columns, or rows of both sides transposed.
+    plan: MovePlan,
+    source: (&'a [T], Strides),
+    /// Buffers to send from and to receive into, for the rounds that are under way at a time.
+    spare: Vec<[Vec<T>; 2]>,
+}
+
+impl<'a, T: bytemuck::Pod> Movement<'a, T> {
+    /// Plans to move a matrix between two spreads of it, each element from its one holder. No rank packs or waits for more
+    /// than `limit` elements at a time, but for an element or two for each rank.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`], on this rank alone.
+    ///
+    /// # Panics
+    /// If the spreads are over another number of ranks than `comm`.
+    pub(crate) fn new(
+        comm: &dyn Comm,
+        (from, source): (&Spread, Stored<'a, T>),
+        (to, order): (&Spread, Order),
+        limit: usize,
+    ) -> Result<Self, Error> {
+        let room = (limit / ROUNDS_UNDER_WAY).saturating_sub(2 * comm.size());
+        let rounds = count_rounds(from, to, room);
+        Self::in_rounds(comm, (from, source), (to, order), rounds)
+    }
+
+    /// Plans to move a matrix in this many rounds, at least one if anything travels. In `from` elements may have several
+    /// holders: each of them sends its own value.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`], on this rank alone.
+    pub(crate) fn in_rounds(
+        comm: &dyn Comm,
+        (from, source): (&Spread, Stored<'a, T>),
+        (to, order): (&Spread, Order),
+        rounds: usize,
+    ) -> Result<Self, Error> {
+        let (plan, source_order) = match order {
+            Order::Columns => (MovePlan::new(from, to, comm.rank(), rounds), source.order),
+            Order::Rows => {
+                let (from, to) = (from.transposed(), to.transposed());
+                let plan = MovePlan::new(&from, &to, comm.rank(), rounds);
+                (plan, source.order.transposed())
+            }
+        };
+        let strides = match source_order {
+            Order::Columns => Strides::lines(source.ld),
+            Order::Rows => Strides::across(source.ld),
+        };
+        Ok(Self {
+            spare: allocate_buffers(&plan)?,
+            plan,
+            source: (source.data, strides),
+        })
+    }
+
+    /// Moves the elements, each through `map`.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(crate) fn run(
+        self,
+        comm: &dyn Comm,
+        target: StoredMut<'_, T>,
+        map: Option<fn(T) -> T>,
+    ) -> Moved {
+        match map {
+            Some(map) => self.run_rounds(comm, target, &|to, value| *to = map(value), false),
+            None => self.run_rounds(comm, target, &replace, false),
+        }
+    }
+
+    /// Moves the elements and combines each with the target's by `put`, in the order of the ranks that sent them, this one
+    /// among them.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(crate) fn run_in_rank_order(
+        self,
+        comm: &dyn Comm,
+        target: StoredMut<'_, T>,
+        put: &impl Fn(&mut T, T),
+    ) -> Moved {
+        self.run_rounds(comm, target, put, true)
+    }
+
+    fn run_rounds(
+        mut self,
+        comm: &dyn Comm,
+        target: StoredMut<'_, T>,
+        put: &impl Fn(&mut T, T),
+        in_rank_order: bool,
+    ) -> Moved {
+        let mut moved = Moved::default();
+        let own = in_rank_order.then_some(self.source);
+        let mut before: Option<(usize, Transfer<'_, T>)> = None;
+        let StoredMut { data, ld, .. } = target;
+        for round in 0..self.plan.rounds() {
+            let transfer = self.start_round(comm, round, &mut moved);
+            match before.replace((round, transfer)) {
+                Some(done) => self.finish_round(done, (&mut *data, ld), put, own),
+                None if in_rank_order => {}
+                None => self.plan.keep(self.source, (&mut *data, ld), put),
+            }
+        }
+        match before {
+            Some(done) => self.finish_round(done, (data, ld), put, own),
+            None => self.plan.keep(self.source, (data, ld), put),
+        }
+        moved
+    }
+
+    /// Packs and starts the messages of a round.
+    fn start_round<'c>(
+        &mut self,
+        comm: &'c dyn Comm,
+        round: usize,
+        moved: &mut Moved,
+    ) -> Transfer<'c, T> {
+        let [mut packed, mut wanted] = self.spare.pop().unwrap_or_default();
+        self.plan.pack(round, self.source, &mut packed);
+        let sends = self.plan.sends(round, 0);
+        let recvs = self.plan.recvs(round, 1);
+        wanted.resize(recvs.last().map_or(0, |last| last.range.end), T::zeroed());
+        moved.count::<T>(sends.iter().map(|message| message.range.len()));
+        Transfer::start(comm, vec![packed, wanted], &sends, &recvs)
+    }
+
+    /// Waits for a round and unpacks its messages.
+    fn finish_round(
+        &mut self,
+        (round, transfer): (usize, Transfer<'_, T>),
+        target: (&mut [T], usize),
+        put: &impl Fn(&mut T, T),
+        own: Option<(&[T], Strides)>,
+    ) {
+        let mut buffers = transfer.finish().into_iter();
+        let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
+        self.plan.unpack(round, &pair[1], target, put, own);
+        self.spare.push(pair);
+    }
+}
+
+/// Time and messages of a movement on one rank.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Messages with elements that were sent.
+    pub messages: u64,
+    /// Bytes of elements that were sent.
+    pub bytes: u64,
+}
+
+impl Moved {
+    /// Adds another movement that came after this one.
+    pub fn and(self, next: Self) -> Self {
+        Self {
+            seconds: self.seconds + next.seconds,
+            messages: self.messages + next.messages,
+            bytes: self.bytes + next.bytes,
+        }
+    }
+
+    /// Counts messages of `elements` elements of `T`.
+    pub(crate) fn count<T>(&mut self, elements: impl IntoIterator<Item = usize>) {
+        for elements in elements {
+            self.messages += u64::from(elements > 0);
+            self.bytes += (elements * size_of::<T>()) as u64;
+        }
+    }
+}
+
+/// Counts the elements of a rank's messages that are under way at a time in a movement of this many rounds.
+pub(crate) fn count_under_way(from: &Spread, to: &Spread, rank: usize, rounds: usize) -> usize {
+    let [sent, received] = MovePlan::new(from, to, rank, rounds).most_per_round();
+    ROUNDS_UNDER_WAY.min(rounds) * (sent + received)
+}
+
+/// Allocates room for the messages of all rounds that are under way at a time.
+fn allocate_buffers<T>(plan: &MovePlan) -> Result<Vec<[Vec<T>; 2]>, Error> {
+    let [sent, received] = plan.most_per_round();
+    (0..ROUNDS_UNDER_WAY.min(plan.rounds()))
+        .map(|_| Ok([try_with_capacity(sent)?, try_with_capacity(received)?]))
+        .collect()
+}
+
+fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, Error> {
+    let mut buffer = Vec::new();
+    match buffer.try_reserve_exact(len) {
+        Ok(()) => Ok(buffer),
+        Err(_) => Err(Error::Allocation {
+            what: "the messages of a redistribution",
+            bytes: (len * size_of::<T>()) as u64,
+        }),
+    }
+}
