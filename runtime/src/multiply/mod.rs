@@ -7,9 +7,12 @@
 //! 4. [`DeviceTeam::update`] updates C, every device its own slice;
 //! 5. a worker's own update does the arithmetic of one device.
 //!
-//! `plan/` says which rank and device computes which part, `schedule.rs` which messages a step needs,
-//! `order.rs` in which order a rank goes through k, `tree.rs` how a piece is passed on, and `reduce.rs` sums C if k is
-//! divided.
+//! The decisions behind the steps:
+//! * `plan/`: the part of each rank and device;
+//! * `schedule.rs`: the messages of a step;
+//! * `order.rs`: the order in which a rank goes through k;
+//! * `tree.rs`: the relays of a piece that several ranks need;
+//! * `reduce.rs`: the sum of C if k is divided.
 //!
 //! # References
 //! Clarke, Ilic, Lastovetsky and Sousa, "Hierarchical partitioning algorithm for scientific computing on highly
@@ -29,7 +32,7 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceTeam, Element};
 
-pub(crate) use plan::{Found, even_slices};
+pub(crate) use plan::{BalanceResult, even_slices};
 pub use plan::{LeftOut, PartOfK, Plan, Split};
 pub use problem::{Problem, SplitChoice};
 pub use summa::MakePart;

@@ -1,14 +1,16 @@
 //! The order in which a rank goes through k.
 //!
-//! Every rank strides through the pieces of k by about the golden section of their number. However few steps follow each
-//! other, they are spread over all of k, and so over all holders (Knuth, "The Art of Computer Programming", volume 3,
-//! section 6.4, on Fibonacci hashing). If no piece is passed on, each rank also begins with a piece that it holds, so no
-//! rank waits for the first panels.
+//! Every rank strides through the pieces of k by about the golden section of their number. Any few steps in a row are then
+//! spread over all of k, and so over all holders. If no piece is passed on, each rank also begins with a piece that it
+//! holds, so no rank waits for the first panels.
 //!
 //! # Deviations
-//! * **Order of the steps**: the paper's steps follow k (van de Geijn and Watts 1997); here they stride through k, and each
-//!   rank begins with its own pieces if none is passed on, because neighbouring pieces of k have one holder. In the order of
-//!   k that holder would send to all others while no rank sends to it, and half of each link's capacity would lie idle.
+//! * **Order of the steps**: the paper's steps follow k (van de Geijn and Watts 1997); here they stride through k, because
+//!   neighbouring pieces have one holder. In the order of k that holder would send to all others while no rank sends to it,
+//!   and half of each link's capacity would lie idle. If no piece is passed on, each rank begins with its own pieces.
+//!
+//! # References
+//! Knuth, "The Art of Computer Programming", volume 3, section 6.4, on Fibonacci hashing.
 
 use std::ops::Range;
 

@@ -75,7 +75,7 @@ enum BufferUse {
 /// Buffers by index with their uses; those of one use are taken in order.
 type SpareBuffers = Vec<(BufferUse, usize)>;
 
-/// A message in a buffer of its own, and its place in a panel.
+/// A message in a separate buffer, and its place in a panel.
 struct StagedPiece {
     buffer: usize,
     side: usize,

@@ -1,8 +1,8 @@
 //! The shape of a multiplication: dimensions, blocks, operations and element type.
 //!
 //! # Deviations
-//! * **Homogeneous matrices**: the papers multiply square matrices whose size N is a multiple of b; here any m, n, k and b
-//!   are allowed, because users' matrices have any shape.
+//! * **Homogeneous matrices**: the papers' matrices are square, and N is a multiple of b; here any m, n, k and b are
+//!   allowed, because users' matrices have any shape.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::matrix::Op;
 
-/// The choice of what is divided among the nodes.
+/// The choice of the dimension that is divided among the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SplitChoice {
@@ -168,7 +168,7 @@ impl Problem {
         Self { element, ..self }
     }
 
-    /// Returns the same multiplication with this choice of what is divided among the nodes.
+    /// Returns the same multiplication with this choice of the dimension that is divided among the nodes.
     #[must_use]
     pub fn with_split(self, split: SplitChoice) -> Self {
         Self { split, ..self }
@@ -237,7 +237,7 @@ impl Problem {
         self.ops
     }
 
-    /// The choice of what is divided among the nodes.
+    /// The choice of the dimension that is divided among the nodes.
     pub fn split(&self) -> SplitChoice {
         self.split
     }

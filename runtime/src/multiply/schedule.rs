@@ -1,10 +1,10 @@
 //! The messages of one SUMMA step: each rank's sends and receives.
 //!
-//! In step `s` every rank needs the rows of its part of C from the pivot columns of A, and the columns of its part from
-//! the pivot rows of B. A piece goes once from its holder to each rank that needs it. Per step the volume is therefore the
-//! half perimeters of the parts, less the share that a rank holds itself. Ranks that need the same piece pass it on in a
-//! [tree](super::tree) if the measured links make that faster than sending it to one after the other. The pivot is as wide
-//! as the panels, whatever the block size, so several ranks may hold a part of it.
+//! In step `s` every rank needs pivot columns of A, in the rows of its part of C, and pivot rows of B, in its columns.
+//! A piece goes once from its holder to each rank that needs it. Per step the volume is therefore the half perimeters
+//! of the parts, less the share that a rank holds itself. Ranks that need the same piece pass it on in a
+//! [tree](super::tree) if the measured links make that faster than sending it to one after the other. The pivot is as
+//! wide as the panels, whatever the block size, so several ranks may hold a part of it.
 //!
 //! Steps go through k in an [order](super::order) that spreads them over its holders. All ranks share one order if pieces
 //! may be passed on; otherwise each rank has its own.

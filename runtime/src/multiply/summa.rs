@@ -140,7 +140,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     /// Runs one SUMMA step: waits for its panels, then lets every device update its slice of C.
     ///
     /// Meanwhile this thread sends for the steps ahead that have a set of panels, copies the pieces that need no message,
-    /// and makes all messages progress. Only the first step waits for the packing of its own messages.
+    /// and makes all messages progress. Only the first step waits for the packing of its messages.
     fn run_step(
         &mut self,
         step: usize,

@@ -93,8 +93,8 @@ fn bus_addresses<'a>(gpus: impl Iterator<Item = &'a RankGpu>) -> Result<Vec<BusI
 
 /// Makes the devices of a node. Devices that the platform file does not name are grouped by `grouping`.
 ///
-/// `gpus` are this rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its host, and
-/// their number. GPUs that were found and cannot be used are added to `notices`.
+/// `gpus` are this rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its
+/// host, and their number. GPUs that were found and cannot be used are added to `notices`.
 ///
 /// # Errors
 /// [`Error::Device`] when the hardware cannot be found or bound; [`Error::Parameter`] when a device names cores that are
@@ -137,7 +137,7 @@ pub(super) fn make_team(
     for ((index, device), gpu) in named {
         let host = match &device.cores {
             Cores::All => hosts.next().unwrap_or_default(),
-            // A paced GPU, too, wants a host core of its own.
+            // A paced GPU, too, needs its own host core.
             Cores::Count(count) => rank_cores.take_cores(*count, DeviceClock::Accelerator)?,
             Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
         };

@@ -131,8 +131,7 @@ fn explain_refusal(refusal: GpuRefusal, found: &[CudaInfo]) -> Error {
 /// A GPU's UUID, and the number of devices that have it.
 type Assigned = (String, usize);
 
-/// Returns the GPUs of each rank of a host: those that the platform file gives its devices, or its share of those that no
-/// file names.
+/// Returns the GPUs of each rank of a host: the ones that the platform file gives its devices, or its share of the rest.
 fn assign_by_rank(
     ranks: &[(usize, RankOffers)],
 ) -> Result<BTreeMap<usize, Vec<Assigned>>, GpuRefusal> {

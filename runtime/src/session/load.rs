@@ -1,12 +1,13 @@
 //! The contention for a host's cores between computation, messages and other ranks.
 //!
 //! # Deviations
-//! * **Time of a node**: the paper takes the slowest device's time (Clarke et al. 2012); here the time that the node's
-//!   messages cost the computing cores is added, by the measured CPU time of a byte, if no core is left for messages. A node
-//!   with more messages then gets less work, and `imbalance`, which counts the devices alone, need not be 0.
-//! * **Time under a quota**: the paper takes wall time (Clarke et al. 2012); here, under a quota for fewer cores than
-//!   compute, it is CPU time over the thread's share of the quota, because a short update runs through and a later one waits
-//!   for both.
+//! * **Time of a node**: the paper takes the slowest device's (Clarke et al. 2012); here the cost of the node's messages is
+//!   added, because they use cores that compute. It is the measured CPU time of a byte, and 0 if a core is left
+//!   for messages. A node with more messages then gets less work, so `imbalance`, which counts the devices alone, need not
+//!   be 0.
+//! * **Time under a quota**: the paper takes wall time (Clarke et al. 2012); here it is CPU time over the thread's share of
+//!   the quota, because a short update runs through and a later one waits for both. A quota for all computing cores changes
+//!   nothing.
 
 use isochron_devices::DeviceInfo;
 use isochron_devices::topology::Topology;
@@ -15,15 +16,15 @@ use super::core_sharers;
 use crate::comm::Comm;
 use crate::error::Error;
 
-/// CPU time that computation gets on this host, and that messages take from it. Devices with a prescribed pace do not count,
-/// since they wait most of the time.
+/// CPU time that computation gets on this host, and that messages take from it. Devices with a prescribed pace do not
+/// count, since they wait most of the time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Load {
     /// Share of its time that each computing thread can run in the long run, at most 1. It is less if the control group
     /// grants fewer cores than the host has such threads, or if several of them are on one core.
     pub share: f64,
-    /// Seconds that this rank's devices lose for each second of CPU time of its messages. It is 0 if a core, or a part of the
-    /// quota, is left for messages, or if nothing computes on cores.
+    /// Seconds that this rank's devices lose for each second of CPU time of its messages. It is 0 if a core, or a part
+    /// of the quota, is left for messages, or if nothing computes on cores.
     pub message_cost: f64,
 }
 
@@ -69,7 +70,7 @@ impl Load {
         })
     }
 
-    /// Returns the load of a rank that computes on the cores `mine`, of `cores` in all. `sharing` lists the cores of all
+    /// Returns the load of a rank that computes on the cores `mine` of its `cores` cores. `sharing` lists the cores of all
     /// ranks that may use them, once for each thread.
     fn on_cores(cores: usize, mine: &[u32], sharing: &[u32]) -> Self {
         let most = mine
@@ -81,7 +82,7 @@ impl Load {
         let share = 1.0 / most as f64;
         Self {
             share,
-            // Messages on a shared core slow all threads on it, and each of those ranks has as many messages.
+            // Messages on a shared core slow all threads on it, and each of its ranks has as many messages.
             message_cost: if sharing.len() < cores {
                 0.0
             } else {

@@ -101,7 +101,8 @@ pub(super) fn make_room(
     share_memory(comm, need, available).map(|_| ())
 }
 
-/// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds memory.
+/// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds
+/// memory.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, for the leanest.

@@ -33,7 +33,7 @@ use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 
 pub use find::FoundDevices;
-pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
+
 pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
 pub use saved::{PlannedDevice, PlannedNode, SavedPlan};
 
@@ -43,6 +43,7 @@ use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, MakePart, Plan, Problem, Scalars, Split};
 use balance::{Balancer, MEASUREMENT_SHARE};
 use load::Load;
+use platform::Platform;
 
 /// The settings of a session.
 #[derive(Debug, Clone, Default)]
@@ -84,7 +85,6 @@ pub struct Session<'c> {
     measure: MeasureConfig,
     node_name: String,
     notices: Vec<String>,
-    place: (usize, usize),
     load: Load,
 }
 
@@ -133,7 +133,6 @@ impl<'c> Session<'c> {
             measure: config.measure,
             node_name,
             notices,
-            place,
             load,
         })
     }
@@ -167,11 +166,6 @@ impl<'c> Session<'c> {
     /// why GPUs are not used.
     pub fn notices(&self) -> &[String] {
         &self.notices
-    }
-
-    /// This rank's index among the ranks of its host that share its cores, and their number.
-    pub fn place_on_host(&self) -> (usize, usize) {
-        self.place
     }
 
     /// Measures and partitions: decides which rank and device computes which part.
@@ -237,7 +231,7 @@ impl<'c> Session<'c> {
         Ok(plan.memory_bytes(rank).saturating_add(devices))
     }
 
-    /// Returns the bytes of its own memory that each device needs.
+    /// Returns the bytes of device memory that each device needs.
     fn device_memory(&self, plan: &Plan) -> Result<Vec<u64>, Error> {
         let rank = self.comm.rank();
         let needs = self.team.job_needs(&plan.job_shape(rank), plan.slices())?;

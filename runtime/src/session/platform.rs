@@ -21,11 +21,11 @@
 //! points = "models/old.points"  # emulation: with the speeds of this saved model
 //!
 //! [[node.device]]
-//! kind = "cuda"             # a GPU and its host cores; default for `cores`: one near the GPU
-//! gpu = 0                   # its number in the process; default: the next free one of the host
-//! share = true              # other devices with `share = true` may have the same GPU; default: false
-//! memory_limit = 8000000000 # bytes of its memory that may be used; default: all free memory, or its part of a shared GPU
-//! host_limit = 1000000000   # bytes of host memory that may be pinned for it; default: its part of a quarter of the host's free memory
+//! kind = "cuda"             # a GPU and its host cores; default for `cores`: one near the GPU gpu = 0
+//! # its number in the process; default: the next free one of the host share = true              # other devices with
+//! `share = true` may have the same GPU; default: false memory_limit = 8000000000 # bytes of its memory that may be
+//! used; default: all free memory, or its part of a shared GPU host_limit = 1000000000   # bytes of host memory that
+//! may be pinned for it; default: its part of a quarter of the host's free memory
 //! ```
 //!
 //! GPUs are given out over all ranks of a host, in the order of ranks and devices, GPUs named by number first. Two devices
@@ -47,7 +47,7 @@ const SCHEMA: u32 = 1;
 /// A cluster, node by node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Platform {
+pub(super) struct Platform {
     schema: u32,
     /// Name of the platform.
     #[serde(default)]
@@ -60,11 +60,11 @@ pub struct Platform {
 /// One node: a rank and its devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NodeSpec {
+pub(super) struct NodeSpec {
     /// Name of the node.
     #[serde(default)]
     pub name: String,
-    /// Rule by which cores form one device, for a node without devices of its own.
+    /// Rule by which cores form one device, for a node without listed devices.
     #[serde(default)]
     pub group: Option<Grouping>,
     /// Its devices; if empty, those found on the host.
@@ -75,7 +75,7 @@ pub struct NodeSpec {
 /// One device of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DeviceSpec {
+pub(super) struct DeviceSpec {
     /// Name of the device.
     #[serde(default)]
     pub name: String,
@@ -127,7 +127,7 @@ struct SavedModel {
     untagged,
     expecting = "cores must be a number of cores or a list of logical core numbers"
 )]
-pub enum Cores {
+pub(super) enum Cores {
     /// All cores of the rank.
     #[default]
     All,

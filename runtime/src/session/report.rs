@@ -151,9 +151,8 @@ pub struct DeviceReport {
     pub paced: Option<String>,
     /// Work it did, in blocks of C.
     pub units: f64,
-    /// Seconds it was busy: its updates with their copies, and the beginning and the end of its job, in which a GPU that
-    /// keeps its columns of C copies them in and back. The scaling of C by beta does not count, nor does the wait for
-    /// panels.
+    /// Seconds it was busy: its updates with their copies, and the beginning and the end of its job. There a GPU that keeps
+    /// its columns of C copies them in and back. The scaling of C by beta does not count, nor does the wait for panels.
     pub busy_s: f64,
     /// The host's logical cores it computed on.
     pub cores: Vec<u32>,

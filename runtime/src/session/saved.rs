@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Session, memory};
 use crate::comm::agree;
 use crate::error::Error;
-use crate::multiply::{Found, LeftOut, Plan, Problem, Split};
+use crate::multiply::{BalanceResult, LeftOut, Plan, Problem, Split};
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
@@ -91,7 +91,7 @@ pub struct PlannedDevice {
     pub columns: usize,
     /// Its work: updates of a block of C over all of k.
     pub units: f64,
-    /// Bytes of its own memory that it needs; 0 if it computes in host memory.
+    /// Bytes of device memory that it needs; 0 if it computes in host memory.
     pub memory_bytes: u64,
 }
 
@@ -221,7 +221,7 @@ impl Session<'_> {
             .devices
             .iter()
             .map(|device| device.columns);
-        let found = Found {
+        let found = BalanceResult {
             layout: saved.layout.clone().into(),
             split: saved.split.clone(),
             rank,

@@ -100,8 +100,8 @@ impl Plan {
 
     /// Returns the bytes of host memory that `rank` needs.
     ///
-    /// They hold its parts of the matrices (of A and B those held at a time), the panels and messages of the steps under
-    /// way, its contribution to a C that others hold, and the vectors of the result check.
+    /// They hold its parts of the matrices, of A and B those held at a time, and the panels and messages of the steps under
+    /// way. If others hold C, its contribution to all of C counts too. The vectors of the result check are included.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         if self.k_parts > 1 {
             let parts = self.unlike_parts().into_iter();
@@ -132,7 +132,7 @@ impl Plan {
         (problem.element().bytes() * (parts + travelling) + check) as u64
     }
 
-    /// Counts the elements of the panels, of received pieces that are copied into them, and of packed messages, in all sets.
+    /// Counts the elements of all sets of panels, of received pieces that are copied into them, and of packed messages.
     fn panel_elements(&self, rank: usize) -> usize {
         let mine = self.c().part(rank);
         let schedule = StepSchedule::new(self, rank);

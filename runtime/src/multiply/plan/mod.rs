@@ -72,7 +72,7 @@ pub struct Plan {
 }
 
 /// The result of balancing, from which a plan is made.
-pub(crate) struct Found {
+pub(crate) struct BalanceResult {
     /// The rectangles of C that the nodes hold, in blocks.
     pub layout: Arc<Layout>,
     pub split: Split,
@@ -94,7 +94,7 @@ pub(crate) struct Found {
 }
 
 impl Plan {
-    pub(crate) fn from_balance(problem: Problem, found: Found) -> Self {
+    pub(crate) fn from_balance(problem: Problem, found: BalanceResult) -> Self {
         let plan = Self {
             problem,
             layout: found.layout,
@@ -115,7 +115,7 @@ impl Plan {
     }
 
     /// Makes a plan that was found earlier, after the checks of the caller's own plans.
-    pub(crate) fn restore(problem: Problem, found: Found) -> Result<Self, Error> {
+    pub(crate) fn restore(problem: Problem, found: BalanceResult) -> Result<Self, Error> {
         Self::from_balance(problem, found).check_parts()
     }
 

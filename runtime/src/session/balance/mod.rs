@@ -25,7 +25,7 @@ use super::memory;
 use crate::comm::{self, Comm, agree};
 use crate::error::Error;
 use crate::matrix::Spread;
-use crate::multiply::{Found, Plan, Problem, Split, SplitChoice};
+use crate::multiply::{BalanceResult, Plan, Problem, Split, SplitChoice};
 use node::NodeMemory;
 
 /// The head rank's order to all ranks.
@@ -119,7 +119,7 @@ impl<T: Element> Balancer<'_, T> {
         // The matrices need this memory.
         drop(std::mem::take(&mut self.operands));
         let balance_s = self.start.elapsed().as_secs_f64();
-        let found = Found {
+        let found = BalanceResult {
             layout,
             split: Split::C,
             rank: self.comm.rank(),
@@ -166,7 +166,8 @@ impl<T: Element> Balancer<'_, T> {
         self.byte_s.get(rank).copied().unwrap_or(0.0)
     }
 
-    /// Returns the seconds that the messages of an update cost a node with a part of C of this extent, one of `nodes` parts.
+    /// Returns the seconds that the messages of an update cost a node with a part of C of this extent, one of `nodes`
+    /// parts.
     fn messages_s(&self, rank: usize, part: Extent, nodes: usize) -> f64 {
         let (rows, cols) = self.size_in_elements(part);
         let c = (self.problem.m(), self.problem.n());

@@ -142,8 +142,8 @@ impl<T: Element> Balancer<'_, T> {
     /// Runs IDPA on a sub-matrix of this node and returns the node's time, that of its slowest device.
     ///
     /// All nodes repeat their updates in step, as the multiplication will. A node that has finished goes on until the last
-    /// one has. So the resources that nodes share, such as a host's memory bandwidth and caches, are loaded as in the run,
-    /// and the extra repetitions make the means of fast nodes more precise.
+    /// one has. So resources that nodes share, such as a host's memory bandwidth and caches, are loaded as in the run. The
+    /// extra repetitions also make the means of fast nodes more precise.
     ///
     /// # Collective
     /// All ranks, each with its own extent.

@@ -1,17 +1,17 @@
 //! The choice between dividing C and k, and the division of k.
 //!
-//! If k is long against m and n, the panels of A and B that travel for a division of C outweigh C itself. Then it is better
-//! if every node computes all of C over its share of k, and the nodes' contributions are summed at the end. The way with the
-//! least predicted time is used, as [`predict`] says.
+//! If k is long against m and n, the panels of A and B that travel for a division of C outweigh C itself. Then it is
+//! better if every node computes all of C over its share of k, and the nodes' contributions are summed at the end. The
+//! way with the least predicted time is used, as [`predict`] says.
 //!
 //! # Deviations
-//! * **Division of C alone**: in the paper every node computes its rectangle of C (Clarke et al. 2012); here k is divided
-//!   in proportion to the nodes' speeds on all of C if less than half travels that way, because long k makes panels
-//!   outweigh C. The report lists the predicted seconds of each way (`candidates`): the arithmetic in whole blocks with the
-//!   CPU cost of hidden messages, and the messages that nothing hides. The ways are C in rectangles, m in slices of rows, n
-//!   in slices of columns, and k in shares if measured. The balanced layout is used unless another way is faster by 3 %.
-//!   The CMA makes slices by itself for a long and thin C, as columns of one node each or as one column. The report says
-//!   which way was used (`way`, `split`).
+//! * **Division of C alone**: the paper divides C (Clarke et al. 2012); here k is divided if less than half travels
+//!   that way, because a long k makes panels outweigh C. The shares of k are in proportion to the nodes' speeds on all
+//!   of C, and the nodes' contributions are summed. The report lists the predicted seconds of each way (`candidates`):
+//!   the arithmetic in whole blocks with the CPU cost of hidden messages, and the messages that nothing hides. The ways
+//!   are C in rectangles, m in slices of rows, n in slices of columns, and k in shares if measured. The balanced layout
+//!   is used unless another way is faster by 3 %. The CMA makes slices by itself for a long and thin C, as columns of
+//!   one node each or as one column. The report says which way was used (`way`, `split`).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use isochron_hierarchy::predict::{self, Candidate, Traffic, Way};
 
 use super::{Balancer, NodeMemory, to_message};
 use crate::error::Error;
-use crate::multiply::{Found, Plan, Split, SplitChoice, even_slices};
+use crate::multiply::{BalanceResult, Plan, Split, SplitChoice, even_slices};
 use crate::session::memory::{self, MemoryNeed};
 
 /// Factor by which less must travel with k split than with panels before k is considered, since nothing hides the sum of C.
@@ -113,7 +113,7 @@ impl<T: Element> Balancer<'_, T> {
         }))
     }
 
-    /// Returns `true` if dividing k makes so much less travel that it is worth measuring, and the memory for it is there.
+    /// Returns `true` if dividing k is worth measuring, since clearly less travels, and its memory is there.
     ///
     /// # Collective
     /// All ranks.
@@ -274,7 +274,7 @@ impl<T: Element> Balancer<'_, T> {
             },
             history: Vec::new(),
         };
-        let found = Found {
+        let found = BalanceResult {
             layout: Arc::new(held),
             split: Split::K(shares),
             rank,
