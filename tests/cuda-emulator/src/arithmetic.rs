@@ -4,14 +4,14 @@ use std::ops::{Add, Mul};
 
 /// The element types of cuBLAS's gemm functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum GemmElement {
     F32,
     F64,
     C32,
     C64,
 }
 
-impl Kind {
+impl GemmElement {
     /// Bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
@@ -25,7 +25,7 @@ impl Kind {
 /// `C = alpha·A·B + beta·C` by device addresses; A: `m×k`, B: `k×n`, C: `m×n`, column-major. Scalars are complex.
 #[derive(Debug, Clone)]
 pub struct Gemm {
-    pub kind: Kind,
+    pub kind: GemmElement,
     pub m: usize,
     pub n: usize,
     pub k: usize,
@@ -68,23 +68,21 @@ impl<T: Copy + Add<Output = T> + Mul<Output = T> + std::ops::Sub<Output = T>> Mu
 }
 
 impl Gemm {
-    /// Multiplies what lies at these addresses, which `prepare` has found to hold A, B and C.
+    /// Multiplies the matrices at these addresses, where `prepare` has found A, B and C.
     pub fn run(&self, a: *const u8, b: *const u8, c: *mut u8) {
         let [(ar, ai), (br, bi)] = [self.alpha, self.beta].map(|[re, im]| (re, im));
         match self.kind {
-            Kind::F32 => self.multiply([ar as f32, br as f32, 0.0], a, b, c),
-            Kind::F64 => self.multiply([ar, br, 0.0], a, b, c),
-            Kind::C32 => {
-                let number = |re, im| Complex {
+            GemmElement::F32 => self.multiply([ar as f32, br as f32, 0.0], a, b, c),
+            GemmElement::F64 => self.multiply([ar, br, 0.0], a, b, c),
+            GemmElement::C32 => {
+                let scalars = [(ar, ai), (br, bi), (0.0, 0.0)].map(|(re, im)| Complex {
                     re: re as f32,
                     im: im as f32,
-                };
-                let scalars = [number(ar, ai), number(br, bi), number(0.0, 0.0)];
+                });
                 self.multiply(scalars, a, b, c);
             }
-            Kind::C64 => {
-                let number = |re, im| Complex { re, im };
-                let scalars = [number(ar, ai), number(br, bi), number(0.0, 0.0)];
+            GemmElement::C64 => {
+                let scalars = [(ar, ai), (br, bi), (0.0, 0.0)].map(|(re, im)| Complex { re, im });
                 self.multiply(scalars, a, b, c);
             }
         }

@@ -1,43 +1,43 @@
-//! What every call goes through: it is counted, and may be made to fail.
+//! The entry of every call: it is counted, and may be made to fail.
 
 use crate::codes::{self, NOT_INITIALIZED, SUCCESS};
 use crate::state::{Emulator, lock};
 use std::cell::Cell;
 
-/// How a call behaves when it is made to fail.
+/// The behaviour of a call that is made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// It does nothing and returns the code.
     Plain,
     /// It puts work on a stream: the work, too, may be what fails.
     Queues,
-    /// It waits for work: that it fails means that the work did, so the device is lost.
+    /// It waits for work: its failure means that the work failed, so the device is lost.
     Waits,
-    /// It releases something: it does so and returns the code, as the driver does with errors of earlier work.
+    /// It releases a resource: it does so and returns the code, as the driver does with errors of earlier work.
     Releases,
 }
 
 thread_local! {
-    /// The code with which the work of the present call is to fail.
+    /// The code with which the work of this call is to fail.
     static FAILS_LATER: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// The code with which the work that this call queues is to fail, if it is.
-pub fn fails_later() -> Option<u32> {
+/// Takes the code with which the work that this call queues is to fail, if any.
+pub fn take_later_failure() -> Option<u32> {
     FAILS_LATER.take()
 }
 
-/// A call of the driver.
+/// Runs a call of the driver.
 pub fn driver(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
-    run(name, class, body)
+    run_call(name, class, body)
 }
 
-/// A call of cuBLAS, which has codes of its own.
+/// Runs a call of cuBLAS, which has its own codes.
 pub fn blas(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
-    codes::as_blas(run(name, class, body))
+    codes::as_blas(run_call(name, class, body))
 }
 
-fn run(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
+fn run_call(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
     let failure = admit(name, class);
     match (failure, class) {
         (None, _) => body().err().unwrap_or(SUCCESS),
@@ -55,7 +55,7 @@ fn run(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>)
     }
 }
 
-/// Counts the call; its code, and whether it is the work that fails, when it is one that is to fail.
+/// Counts the call. If it is to fail, returns the code, and `true` if its work fails later instead.
 fn admit(name: &'static str, class: Class) -> Option<(u32, bool)> {
     let mut emulator = lock();
     emulator.calls += 1;

@@ -1,22 +1,22 @@
-//! Functions that tests call beside those of CUDA: counters, and failures to come.
+//! Functions for tests: counters, and failures to come.
 
-use crate::settings::{Failure, Schedule};
+use crate::settings::{PlannedFailure, WorkSchedule};
 use crate::state::lock;
 use std::ffi::{c_char, c_int};
 
-/// Contexts, memory, streams, events and cuBLAS handles that are alive.
+/// Counts the contexts, allocations, streams, events and cuBLAS handles that are alive.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_live() -> u64 {
-    lock().live()
+    lock().count_live()
 }
 
-/// Things done that no correct program does, such as freeing memory that queued work needs.
+/// Counts the violations, such as freeing memory that queued work needs.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_violations() -> u64 {
     lock().violations.len() as u64
 }
 
-/// Writes what the first of them was, ended by 0, to `text`, which has room for `bytes` bytes; nothing but the 0 when there
+/// Writes the description of the first violation, ended by 0, to `text`, which has room for `bytes` bytes. It is empty if there
 /// was none since the last reset.
 ///
 /// # Safety
@@ -28,31 +28,31 @@ pub unsafe extern "C" fn isochron_cuda_emulator_violation(text: *mut c_char, byt
     unsafe { crate::text::write_text(text, bytes, first) };
 }
 
-/// Asynchronous copies from or to host memory that is not pinned.
+/// Counts the asynchronous copies from or to host memory that is not pinned.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_pageable_copies() -> u64 {
     lock().pageable_copies
 }
 
-/// Products that cuBLAS has refused because they are larger than the largest.
+/// Counts the products that cuBLAS has refused because they exceed the largest.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_refused_products() -> u64 {
     lock().refused_products
 }
 
-/// How many multiplications the largest product has, from now on, for which cuBLAS finds memory to work with.
+/// Sets the multiplications of the largest product for which cuBLAS finds a workspace.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_set_product(multiplications: u64) {
     lock().settings.product = multiplications;
 }
 
-/// Calls so far.
+/// Counts the calls so far.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_calls() -> u64 {
     lock().calls
 }
 
-/// The most bytes of a device's memory that were allocated at one time since the last reset.
+/// Returns the most bytes of a device's memory that were allocated at one time since the last reset.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_device_peak_bytes(device: c_int) -> u64 {
     let emulator = lock();
@@ -62,18 +62,18 @@ pub extern "C" fn isochron_cuda_emulator_device_peak_bytes(device: c_int) -> u64
     device.map_or(0, |d| d.peak)
 }
 
-/// The most bytes of pinned host memory that were allocated at one time since the last reset.
+/// Returns the most bytes of pinned host memory that were allocated at one time since the last reset.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_pinned_peak_bytes() -> u64 {
     lock().pinned_peak
 }
 
-/// The `number`-th call from now on returns `code`; with `later` other than 0, a call that queues work succeeds and
-/// its work fails.
+/// Makes the `number`-th call from now on return `code`. With `later` other than 0, a call that queues work succeeds, and its
+/// work fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_fail(number: u64, code: u32, later: c_int) {
     let mut emulator = lock();
-    let failure = Failure {
+    let failure = PlannedFailure {
         call: "*".to_owned(),
         number: emulator.calls + number,
         code,
@@ -83,8 +83,8 @@ pub extern "C" fn isochron_cuda_emulator_fail(number: u64, code: u32, later: c_i
     emulator.failed = None;
 }
 
-/// Writes the name of the call that was made to fail, ended by 0, to `name`, which has room for `bytes` bytes; nothing
-/// but the 0 when none was since the last reset.
+/// Writes the name of the call that was made to fail, ended by 0, to `name`, which has room for `bytes` bytes. It is empty if
+/// none was since the last reset.
 ///
 /// # Safety
 /// `name` points to `bytes >= 1` bytes that may be written.
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn isochron_cuda_emulator_failed(name: *mut c_char, bytes:
     unsafe { crate::text::write_text(name, bytes, text) };
 }
 
-/// How many bytes of memory a device has from now on.
+/// Sets the bytes of memory of a device.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_set_memory(device: c_int, bytes: u64) {
     let mut emulator = lock();
@@ -105,22 +105,22 @@ pub extern "C" fn isochron_cuda_emulator_set_memory(device: c_int, bytes: u64) {
     }
 }
 
-/// When queued work runs from now on, unless streams have threads: 1 is `late`, anything else `early`. Returns 0 when
-/// they have, and nothing changes.
+/// Sets the schedule of queued work: 1 is `late`, any other number `early`. If streams have threads, it changes nothing and
+/// returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_set_schedule(schedule: c_int) -> c_int {
     let mut emulator = lock();
-    if emulator.settings.schedule == Schedule::Threads {
+    if emulator.settings.schedule == WorkSchedule::Threads {
         return 0;
     }
     emulator.settings.schedule = match schedule {
-        1 => Schedule::Late,
-        _ => Schedule::Early,
+        1 => WorkSchedule::Late,
+        _ => WorkSchedule::Early,
     };
     1
 }
 
-/// Forgets failures to come, lost devices and the counters. What is alive stays.
+/// Forgets failures to come, lost devices and the counters. Live resources stay.
 #[unsafe(no_mangle)]
 pub extern "C" fn isochron_cuda_emulator_reset() {
     let mut emulator = lock();

@@ -1,11 +1,11 @@
 //! The functions of cuBLAS.
 
-use crate::arithmetic::{Gemm, Kind};
+use crate::arithmetic::{Gemm, GemmElement};
 use crate::call::{Class, blas};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::schedule::enqueue;
 use crate::state::{Handle, lock};
-use crate::work::Work;
+use crate::work::StreamWork;
 use std::ffi::{c_int, c_uint};
 
 #[unsafe(no_mangle)]
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn cublasGetVersion_v2(handle: u64, version: *mut c_int) -
 }
 
 /// The arguments of a gemm function behind its handle and its two transpositions.
-struct Arguments {
+struct GemmArguments {
     m: c_int,
     n: c_int,
     k: c_int,
@@ -72,38 +72,42 @@ struct Arguments {
     ldc: c_int,
 }
 
+/// Returns a size, which must not be negative.
+fn read_size(n: c_int) -> Result<usize, u32> {
+    usize::try_from(n).map_err(|_| INVALID_VALUE)
+}
+
 fn queue_gemm(
     handle: u64,
-    kind: Kind,
+    kind: GemmElement,
     transposed: [c_uint; 2],
-    arguments: &Arguments,
+    arguments: &GemmArguments,
 ) -> Result<(), u32> {
     let x = arguments;
-    let size = |n: c_int| usize::try_from(n).map_err(|_| INVALID_VALUE);
     let gemm = Gemm {
         kind,
-        m: size(x.m)?,
-        n: size(x.n)?,
-        k: size(x.k)?,
+        m: read_size(x.m)?,
+        n: read_size(x.n)?,
+        k: read_size(x.k)?,
         alpha: x.alpha,
         a: x.a,
-        lda: size(x.lda)?,
+        lda: read_size(x.lda)?,
         b: x.b,
-        ldb: size(x.ldb)?,
+        ldb: read_size(x.ldb)?,
         beta: x.beta,
         c: x.c,
-        ldc: size(x.ldc)?,
+        ldc: read_size(x.ldc)?,
     };
     let fits = gemm.lda >= gemm.m.max(1) && gemm.ldb >= gemm.k.max(1) && gemm.ldc >= gemm.m.max(1);
     if !fits || transposed != [0, 0] {
         return Err(INVALID_VALUE);
     }
-    let stream = room_for(&gemm, handle)?;
-    enqueue(stream, Work::Gemm(gemm))
+    let stream = find_room(&gemm, handle)?;
+    enqueue(stream, StreamWork::Gemm(gemm))
 }
 
-/// The stream of the handle, where there is memory to work with besides the operands.
-fn room_for(gemm: &Gemm, handle: u64) -> Result<u64, u32> {
+/// Returns the stream of the handle; refuses a product for which there is no workspace.
+fn find_room(gemm: &Gemm, handle: u64) -> Result<u64, u32> {
     let mut emulator = lock();
     let stream = emulator.handles.get(&handle).ok_or(INVALID_HANDLE)?.stream;
     let multiplications = [gemm.n, gemm.k].iter().fold(gemm.m as u64, |product, &n| {
@@ -143,7 +147,7 @@ macro_rules! gemm {
                 let scalar: fn($element) -> [f64; 2] = $scalar;
                 // SAFETY: not null, so the caller promises that it can be read.
                 let (alpha, beta) = unsafe { (scalar(alpha.read()), scalar(beta.read())) };
-                let arguments = Arguments {
+                let arguments = GemmArguments {
                     m,
                     n,
                     k,
@@ -162,10 +166,13 @@ macro_rules! gemm {
     };
 }
 
-gemm!(cublasSgemm_v2, Kind::F32, f32, |x| [f64::from(x), 0.0]);
-gemm!(cublasDgemm_v2, Kind::F64, f64, |x| [x, 0.0]);
-gemm!(cublasCgemm_v2, Kind::C32, [f32; 2], |[re, im]| [
+gemm!(cublasSgemm_v2, GemmElement::F32, f32, |x| [
+    f64::from(x),
+    0.0
+]);
+gemm!(cublasDgemm_v2, GemmElement::F64, f64, |x| [x, 0.0]);
+gemm!(cublasCgemm_v2, GemmElement::C32, [f32; 2], |[re, im]| [
     f64::from(re),
     f64::from(im)
 ]);
-gemm!(cublasZgemm_v2, Kind::C64, [f64; 2], |x| x);
+gemm!(cublasZgemm_v2, GemmElement::C64, [f64; 2], |x| x);

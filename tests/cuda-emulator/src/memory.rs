@@ -4,24 +4,24 @@ use crate::codes::{ILLEGAL_ADDRESS, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::state::Emulator;
 use std::sync::Arc;
 
-/// Where device addresses begin: no processor lets a program dereference such an address.
+/// The first device address: no processor lets a program dereference such an address.
 const DEVICE_SPACE: u64 = 0x0DE0_0000_0000_0000;
-/// Where they end.
+/// The end of the device addresses.
 const DEVICE_SPACE_END: u64 = DEVICE_SPACE << 1;
 /// Unused addresses behind every allocation.
 const GAP: u64 = 4096;
-/// Every byte that was never written: as `f32` or `f64` it reads as NaN.
+/// The value of bytes that were never written: as `f32` or `f64` they read as NaN.
 pub const POISON: u8 = 0xFF;
 
-/// Memory that is written through raw pointers, by whatever work is queued, as on a GPU.
+/// Memory that queued work writes through raw pointers, as on a GPU.
 #[derive(Debug)]
 pub struct Storage {
     words: *mut u64,
     count: usize,
 }
 
-// SAFETY: the storage is plain memory that is freed once, when the last owner is gone. That two pieces of work do not
-// use it at the same time is what the emulated program must see to, as on a GPU.
+// SAFETY: the storage is plain memory that is freed once, by the last owner. The emulated program must order the work that
+// uses it, as on a GPU.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}
@@ -51,7 +51,7 @@ impl Drop for Storage {
 
 /// One allocation in device memory.
 #[derive(Debug)]
-pub struct Block {
+pub struct DeviceAllocation {
     pub device: usize,
     pub bytes: u64,
     pub storage: Arc<Storage>,
@@ -59,7 +59,7 @@ pub struct Block {
 
 /// One allocation of pinned host memory.
 #[derive(Debug)]
-pub struct Pinned {
+pub struct PinnedAllocation {
     /// The device in whose context it was allocated; every context may use it.
     pub device: usize,
     pub bytes: u64,
@@ -68,7 +68,7 @@ pub struct Pinned {
 }
 
 impl Emulator {
-    /// Allocates device memory; returns its address.
+    /// Allocates device memory. Returns its address.
     pub fn allocate(&mut self, device: usize, bytes: u64) -> Result<u64, u32> {
         if bytes == 0 {
             return Err(INVALID_VALUE);
@@ -82,8 +82,8 @@ impl Emulator {
             .blocks
             .range(..DEVICE_SPACE + ((device as u64 + 1) << 44));
         let base = DEVICE_SPACE + ((device as u64) << 44);
-        // Addresses of what was freed are not used again while anything behind them lives; the counter makes sure
-        // that they are not used again at all.
+        // Freed addresses are not used again while an allocation behind them lives; the counter ensures that they are never
+        // used again.
         let behind = last
             .last()
             .map_or(base, |(start, block)| (start + block.bytes).max(base));
@@ -91,7 +91,7 @@ impl Emulator {
         let storage = Arc::new(Storage::poisoned(bytes));
         self.blocks.insert(
             start,
-            Block {
+            DeviceAllocation {
                 device,
                 bytes,
                 storage,
@@ -103,7 +103,7 @@ impl Emulator {
         Ok(start)
     }
 
-    /// The storage at a device address, and the place in it, where `bytes` bytes of that device must lie.
+    /// Returns the storage at a device address, and the place in it; `bytes` bytes of that device must lie there.
     pub fn device_memory(
         &self,
         device: usize,
@@ -123,25 +123,25 @@ impl Emulator {
         Ok((Arc::clone(&block.storage), at))
     }
 
-    /// Whether all of these bytes of host memory are pinned.
+    /// Returns `true` if all these bytes of host memory are pinned.
     pub fn is_pinned(&self, address: usize, bytes: u64) -> bool {
         let found = self.pinned.range(..=address).next_back();
         found.is_some_and(|(start, pinned)| (address - start) as u64 + bytes <= pinned.bytes)
     }
 
-    /// Whether this can be an address of host memory, of whatever kind: none lies among the device addresses.
+    /// Returns `true` if this can be an address of host memory: none lies among the device addresses.
     pub fn can_be_host(address: usize) -> bool {
         !(DEVICE_SPACE..DEVICE_SPACE_END).contains(&(address as u64))
     }
 
-    /// Allocates pinned host memory; returns its address.
+    /// Allocates pinned host memory. Returns its address.
     pub fn pin(&mut self, device: usize, bytes: u64) -> Result<usize, u32> {
         if bytes == 0 {
             return Err(INVALID_VALUE);
         }
         let storage = Storage::poisoned(bytes);
         let start = storage.start() as usize;
-        let pinned = Pinned {
+        let pinned = PinnedAllocation {
             device,
             bytes,
             _storage: storage,

@@ -1,21 +1,22 @@
-//! What comes before what, as far as the emulated program has seen to it, and work that nothing orders.
+//! The order of work as the emulated program has defined it, and work without an order.
 //!
-//! Two pieces of work on different streams may run in any order unless one stream waits for an event behind the other's
-//! work, or the host has waited in between. When both use the same memory and one writes it, the result is luck. This is
-//! noticed when the second one is queued, whatever the schedule, by a clock for each stream that counts the work of all
-//! streams which is done before (a vector clock).
+//! Work on different streams may run in any order, unless one stream waits for an event behind the other's work, or the host
+//! has waited in between. If both use the same memory and one writes it, the result is luck. This is noticed when the second
+//! work is queued, under every schedule. Each stream has a vector clock for that: the number of works of every stream that
+//! are done before.
 
+use crate::arithmetic::Gemm;
 use crate::state::{Emulator, Violation};
-use crate::work::{End, Work};
+use crate::work::{CopyEnd, StreamWork};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How many pieces of work of each stream come before a moment.
+/// The number of works of each stream that come before a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Clock(BTreeMap<u64, u64>);
+pub struct VectorClock(BTreeMap<u64, u64>);
 
-impl Clock {
-    /// Both moments come before.
+impl VectorClock {
+    /// Advances the clock to a moment after this one and `other`.
     pub fn join(&mut self, other: &Self) {
         for (&stream, &number) in &other.0 {
             let known = self.0.entry(stream).or_default();
@@ -38,7 +39,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// One line.
+    /// Makes an area of one line.
     pub fn line(start: u64, bytes: u64) -> Self {
         Self {
             start,
@@ -56,7 +57,7 @@ impl Area {
         self.start..self.start + (self.height - 1) * self.pitch + self.width
     }
 
-    /// Whether some byte lies in both.
+    /// Returns `true` if a byte lies in both areas.
     fn overlaps(&self, other: &Self) -> bool {
         if self.is_empty() || other.is_empty() {
             return false;
@@ -73,7 +74,7 @@ impl Area {
         (0..few.height).any(|line| many.has_any_of(few.start + line * few.pitch, few.width))
     }
 
-    /// Whether one of its lines has a byte in common with these.
+    /// Returns `true` if one of its lines shares a byte with these.
     fn has_any_of(&self, start: u64, bytes: u64) -> bool {
         // The first line that ends behind `start`.
         let behind = (start + 1).saturating_sub(self.start + self.width);
@@ -82,7 +83,7 @@ impl Area {
     }
 }
 
-/// What a piece of work does to memory. Device addresses and host addresses are never the same.
+/// A read or a write of memory by work. Device addresses and host addresses never coincide.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
     pub area: Area,
@@ -98,51 +99,67 @@ pub struct Recent {
     access: Access,
 }
 
-impl Work {
-    /// The memory that it uses.
-    pub fn accesses(&self) -> Vec<Access> {
-        let access = |start, [width, pitch, height]: [usize; 3], writes| Access {
-            area: Area {
-                start,
-                width: width as u64,
-                pitch: pitch as u64,
-                height: height as u64,
-            },
-            writes,
-        };
+impl StreamWork {
+    /// Lists the accesses of the work.
+    pub fn list_accesses(&self) -> Vec<Access> {
         match self {
             Self::Copy(copy) => {
-                let end = |end: &End, pitch, writes| {
-                    let start = match end {
-                        End::Device(address) => *address,
-                        End::Host(address) => *address as u64,
-                        End::Staged(_) => return None,
-                    };
-                    Some(access(start, [copy.width, pitch, copy.height], writes))
-                };
-                let from = end(&copy.from, copy.from_pitch, false);
-                let to = end(&copy.to, copy.to_pitch, true);
+                let size = (copy.width, copy.height);
+                let from = access_end(&copy.from, size, copy.from_pitch, false);
+                let to = access_end(&copy.to, size, copy.to_pitch, true);
                 from.into_iter().chain(to).collect()
             }
-            Self::Gemm(gemm) => {
-                let size = gemm.kind.bytes();
-                let matrix = |start, rows, cols, ld, writes| {
-                    access(start, [rows * size, ld * size, cols], writes)
-                };
-                vec![
-                    matrix(gemm.a, gemm.m, gemm.k, gemm.lda, false),
-                    matrix(gemm.b, gemm.k, gemm.n, gemm.ldb, false),
-                    matrix(gemm.c, gemm.m, gemm.n, gemm.ldc, true),
-                ]
-            }
+            Self::Gemm(gemm) => vec![
+                access_matrix(gemm, gemm.a, (gemm.m, gemm.k, gemm.lda), false),
+                access_matrix(gemm, gemm.b, (gemm.k, gemm.n, gemm.ldb), false),
+                access_matrix(gemm, gemm.c, (gemm.m, gemm.n, gemm.ldc), true),
+            ],
             Self::Record(..) | Self::Wait(..) => Vec::new(),
         }
     }
 }
 
+/// Returns the access of one end of a copy of `width × height` bytes; `None` for bytes that were read when it was queued.
+fn access_end(
+    end: &CopyEnd,
+    (width, height): (usize, usize),
+    pitch: usize,
+    writes: bool,
+) -> Option<Access> {
+    let start = match end {
+        CopyEnd::Device(address) => *address,
+        CopyEnd::Host(address) => *address as u64,
+        CopyEnd::Staged(_) => return None,
+    };
+    let area = Area {
+        start,
+        width: width as u64,
+        pitch: pitch as u64,
+        height: height as u64,
+    };
+    Some(Access { area, writes })
+}
+
+/// Returns the access of a matrix of a product, `(rows, cols, ld)` at `start`.
+fn access_matrix(
+    gemm: &Gemm,
+    start: u64,
+    (rows, cols, ld): (usize, usize, usize),
+    writes: bool,
+) -> Access {
+    let size = gemm.kind.bytes();
+    let area = Area {
+        start,
+        width: (rows * size) as u64,
+        pitch: (ld * size) as u64,
+        height: cols as u64,
+    };
+    Access { area, writes }
+}
+
 impl Emulator {
-    /// Takes note of work that is put on a stream, and of what it is not ordered with.
-    pub fn order(&mut self, id: u64, work: &Work) {
+    /// Takes note of work that is put on a stream; work that is not ordered with it is a violation.
+    pub fn order_work(&mut self, id: u64, work: &StreamWork) {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
@@ -151,26 +168,26 @@ impl Emulator {
         stream.clock.join(&self.waited_for);
         stream.clock.0.insert(id, number);
         match work {
-            Work::Wait(event, _) => {
+            StreamWork::Wait(event, _) => {
                 if let Some(event) = self.events.get(event) {
                     stream.clock.join(&event.clock);
                 }
             }
-            Work::Record(event, _) => {
+            StreamWork::Record(event, _) => {
                 if let Some(event) = self.events.get_mut(event) {
                     event.clock = stream.clock.clone();
                 }
             }
-            Work::Copy(_) | Work::Gemm(_) => {}
+            StreamWork::Copy(_) | StreamWork::Gemm(_) => {}
         }
         let clock = stream.clock.clone();
-        let accesses = work.accesses();
+        let accesses = work.list_accesses();
         let unordered = self.recent.iter().any(|before| {
             !clock.covers(before.stream, before.number)
                 && accesses.iter().any(|now| before.access.conflicts(now))
         });
         if unordered {
-            self.violation(Violation::Unordered);
+            self.report_violation(Violation::Unordered);
         }
         self.recent
             .extend(accesses.into_iter().map(|access| Recent {
@@ -181,19 +198,20 @@ impl Emulator {
             }));
     }
 
-    /// The host has waited for what comes before this moment.
-    pub fn wait_for(&mut self, clock: &Clock) {
+    /// Takes note that the host has waited for all work before this moment.
+    pub fn wait_for(&mut self, clock: &VectorClock) {
         let waited_for = &mut self.waited_for;
         waited_for.join(clock);
         self.recent
             .retain(|recent| !waited_for.covers(recent.stream, recent.number));
-        // What streams that are gone have done is waited for, or a clock would know more and more of them.
+        // The work of destroyed streams has been waited for; without this a clock would grow with every stream.
         let streams = &self.streams;
-        let lives = |id: &u64| streams.get(id).is_some_and(|stream| !stream.destroyed);
-        waited_for.0.retain(|id, _| lives(id));
+        waited_for
+            .0
+            .retain(|id, _| streams.get(id).is_some_and(|stream| !stream.destroyed));
     }
 
-    /// Whether work that the host has not waited for uses memory in this range.
+    /// Returns `true` if work that the host has not waited for uses memory in this range.
     pub fn is_used(&self, start: u64, bytes: u64) -> bool {
         let area = Area::line(start, bytes);
         self.recent.iter().any(|r| r.access.area.overlaps(&area))
@@ -228,10 +246,10 @@ mod tests {
                 all.extend((1..4).map(|height| area(start, width, pitch, height)));
             }
         }
-        let bytes = |a: &Area| -> Vec<u64> {
-            let lines = (0..a.height).map(|line| a.start + line * a.pitch);
-            lines.flat_map(|start| start..start + a.width).collect()
-        };
+        fn bytes(area: &Area) -> Vec<u64> {
+            let lines = (0..area.height).map(|line| area.start + line * area.pitch);
+            lines.flat_map(|start| start..start + area.width).collect()
+        }
         for a in &all {
             for b in &all {
                 let (in_a, in_b) = (bytes(a), bytes(b));
@@ -243,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_clock_covers_what_it_has_joined() {
-        let (mut one, mut other) = (Clock::default(), Clock::default());
+        let (mut one, mut other) = (VectorClock::default(), VectorClock::default());
         one.0.insert(1, 4);
         other.0.insert(1, 2);
         other.0.insert(2, 7);

@@ -1,24 +1,24 @@
-//! When queued work runs.
+//! The schedule of queued work.
 
-use crate::call::fails_later;
+use crate::call::take_later_failure;
 use crate::codes::INVALID_HANDLE;
-use crate::settings::Schedule;
+use crate::settings::WorkSchedule;
 use crate::state::{CHANGED, Emulator, lock};
-use crate::work::{Queued, Work};
+use crate::work::{Queued, StreamWork};
 use std::sync::{MutexGuard, PoisonError};
 
 type Guard = MutexGuard<'static, Emulator>;
 
-fn wait(guard: Guard) -> Guard {
+fn wait_for_change(guard: Guard) -> Guard {
     CHANGED.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Puts work on a stream of the current device.
-pub fn enqueue(stream: u64, work: Work) -> Result<(), u32> {
-    let fails = fails_later();
+pub fn enqueue(stream: u64, work: StreamWork) -> Result<(), u32> {
+    let fails = take_later_failure();
     let mut emulator = lock();
     emulator.stream(stream)?;
-    emulator.order(stream, &work);
+    emulator.order_work(stream, &work);
     emulator
         .stream(stream)?
         .queue
@@ -27,7 +27,7 @@ pub fn enqueue(stream: u64, work: Work) -> Result<(), u32> {
     Ok(())
 }
 
-/// Does what the stream's queue holds, on a thread of its own, until the stream is destroyed.
+/// Does the work of a stream's queue on the stream's own thread, until the stream is destroyed.
 pub fn serve(stream: u64) {
     let mut emulator = lock();
     loop {
@@ -40,25 +40,24 @@ pub fn serve(stream: u64) {
             return;
         }
         emulator = if emulator.can_step(stream) {
-            step(emulator, stream)
+            do_next(emulator, stream)
         } else {
-            wait(emulator)
+            wait_for_change(emulator)
         };
     }
 }
 
-/// Waits until the stream has done everything.
+/// Waits until the stream has done all its work.
 pub fn drain(stream: u64) -> Result<(), u32> {
     let emulator = lock();
     let (device, clock) = {
         let state = emulator.streams.get(&stream).ok_or(INVALID_HANDLE)?;
         (state.device, state.clock.clone())
     };
-    let idle = |e: &Emulator| {
+    let mut emulator = run_until(emulator, Some(stream), |e| {
         let state = e.streams.get(&stream);
         state.is_none_or(|s| s.queue.is_empty() && s.running.is_none())
-    };
-    let mut emulator = settle(emulator, Some(stream), idle);
+    });
     emulator.wait_for(&clock);
     emulator.alive(device)
 }
@@ -70,46 +69,41 @@ pub fn drain_event(event: u64) -> Result<(), u32> {
         let state = emulator.events.get(&event).ok_or(INVALID_HANDLE)?;
         (state.device, state.recorded, state.clock.clone())
     };
-    let owner = emulator.recorder(event, recorded);
-    let reached = |e: &Emulator| !e.is_ahead(event, recorded);
-    let mut emulator = settle(emulator, owner, reached);
+    let owner = emulator.find_recorder(event, recorded);
+    let mut emulator = run_until(emulator, owner, |e| !e.is_ahead(event, recorded));
     emulator.wait_for(&clock);
     emulator.alive(device)
 }
 
-/// Waits until nothing runs on devices that are lost: the driver ends their work before it frees their memory.
+/// Waits until no work runs on lost devices: the driver ends their work before it frees their memory.
 pub fn quiesce() {
     let mut emulator = lock();
-    let busy = |e: &Emulator| {
-        let mut streams = e.streams.values();
-        streams.any(|s| s.running.is_some() && e.devices[s.device].lost.is_some())
-    };
-    while busy(&emulator) {
-        emulator = wait(emulator);
+    while emulator.runs_on_lost_device() {
+        emulator = wait_for_change(emulator);
     }
 }
 
-/// Lets work run as the schedule says until `done`; `wanted` is the stream that is waited for.
-fn settle(mut emulator: Guard, wanted: Option<u64>, done: impl Fn(&Emulator) -> bool) -> Guard {
-    if emulator.settings.schedule == Schedule::Early {
+/// Lets work run by the schedule until `done`; `wanted` is the stream that is waited for.
+fn run_until(mut emulator: Guard, wanted: Option<u64>, done: impl Fn(&Emulator) -> bool) -> Guard {
+    if emulator.settings.schedule == WorkSchedule::Early {
         while let Some(other) = emulator.ready_stream(wanted) {
-            emulator = step(emulator, other);
+            emulator = do_next(emulator, other);
         }
     }
     while !done(&emulator) {
         let next = wanted.and_then(|stream| emulator.runnable_for(stream));
         emulator = match (emulator.settings.schedule, next) {
-            (Schedule::Threads, _) => wait(emulator),
-            (_, Some(stream)) => step(emulator, stream),
-            // Streams that wait for each other in a circle, or another thread is at work.
-            (_, None) => wait(emulator),
+            (WorkSchedule::Threads, _) => wait_for_change(emulator),
+            (_, Some(stream)) => do_next(emulator, stream),
+            // Streams wait for each other in a circle, or another thread is at work.
+            (_, None) => wait_for_change(emulator),
         };
     }
     emulator
 }
 
-/// Does the first piece of work of a stream, with the lock released meanwhile.
-fn step(mut emulator: Guard, stream: u64) -> Guard {
+/// Does the first work in a stream's queue, with the lock released meanwhile.
+fn do_next(mut emulator: Guard, stream: u64) -> Guard {
     let Some(state) = emulator.streams.get_mut(&stream) else {
         return emulator;
     };
@@ -137,7 +131,7 @@ fn step(mut emulator: Guard, stream: u64) -> Guard {
     }
     match (outcome, queued.work) {
         (Err(code), _) => emulator.lose(device, code),
-        (Ok(()), Work::Record(event, number)) => {
+        (Ok(()), StreamWork::Record(event, number)) => {
             if let Some(event) = emulator.events.get_mut(&event) {
                 event.ahead.remove(&number);
             }
@@ -149,7 +143,13 @@ fn step(mut emulator: Guard, stream: u64) -> Guard {
 }
 
 impl Emulator {
-    /// Whether the stream has work that nothing holds back.
+    /// Returns `true` if work runs on a lost device.
+    fn runs_on_lost_device(&self) -> bool {
+        let mut streams = self.streams.values();
+        streams.any(|s| s.running.is_some() && self.devices[s.device].lost.is_some())
+    }
+
+    /// Returns `true` if the stream has work that is not held back.
     fn can_step(&self, stream: u64) -> bool {
         let Some(state) = self.streams.get(&stream) else {
             return false;
@@ -161,28 +161,27 @@ impl Emulator {
                 .is_some_and(|queued| !self.is_held_back(&queued.work))
     }
 
-    fn is_held_back(&self, work: &Work) -> bool {
-        let Work::Wait(event, number) = work else {
+    fn is_held_back(&self, work: &StreamWork) -> bool {
+        let StreamWork::Wait(event, number) = work else {
             return false;
         };
         self.is_ahead(*event, *number)
     }
 
-    /// Whether the event has not been reached for the `number`-th time. What is recorded later has no say in that. An event
-    /// that was destroyed holds nothing back: the driver keeps it until it is reached, and streams that wait for it are
-    /// settled before.
+    /// Returns `true` if the event has not been reached for the `number`-th time; later records do not matter. A destroyed
+    /// event holds nothing back: the driver keeps it until it is reached, and streams that wait for it are settled before.
     fn is_ahead(&self, event: u64, number: u64) -> bool {
         let event = self.events.get(&event);
         event.is_some_and(|e| e.ahead.contains(&number))
     }
 
-    /// A stream other than `except` that can go on.
+    /// Returns a stream other than `except` that can go on.
     fn ready_stream(&self, except: Option<u64>) -> Option<u64> {
         let mut others = self.streams.keys().filter(|&&id| Some(id) != except);
         others.find(|&&id| self.can_step(id)).copied()
     }
 
-    /// The stream that must go on next so that `stream` can.
+    /// Returns the stream that must go on next so that `stream` can.
     fn runnable_for(&self, stream: u64) -> Option<u64> {
         let mut next = stream;
         for _ in 0..=self.streams.len() {
@@ -190,22 +189,20 @@ impl Emulator {
                 return Some(next);
             }
             match self.streams.get(&next)?.queue.front()?.work {
-                Work::Wait(event, number) => next = self.recorder(event, number)?,
+                StreamWork::Wait(event, number) => next = self.find_recorder(event, number)?,
                 _ => return None,
             }
         }
         None
     }
 
-    /// The stream that is to reach the event for the `number`-th time.
-    fn recorder(&self, event: u64, number: u64) -> Option<u64> {
-        let records = |queued: &Queued| match queued.work {
-            Work::Record(e, n) => e == event && n == number,
-            _ => false,
-        };
+    /// Returns the stream that is to reach the event for the `number`-th time.
+    fn find_recorder(&self, event: u64, number: u64) -> Option<u64> {
         let mut streams = self.streams.iter();
-        streams
-            .find(|(_, s)| s.queue.iter().chain(s.running.as_ref()).any(records))
-            .map(|(&id, _)| id)
+        let found = streams.find(|(_, stream)| {
+            let mut works = stream.queue.iter().chain(stream.running.as_ref());
+            works.any(|queued| matches!(queued.work, StreamWork::Record(e, n) if (e, n) == (event, number)))
+        });
+        found.map(|(&id, _)| id)
     }
 }

@@ -1,9 +1,9 @@
-//! Everything that the emulated machine knows, behind one lock.
+//! The state of the emulated machine, behind one lock.
 
 use crate::codes::{INVALID_CONTEXT, INVALID_HANDLE, NOT_INITIALIZED};
-use crate::memory::{Block, Pinned};
-use crate::order::{Clock, Recent};
-use crate::settings::{Failure, Settings};
+use crate::memory::{DeviceAllocation, PinnedAllocation};
+use crate::order::{Recent, VectorClock};
+use crate::settings::{PlannedFailure, Settings};
 use crate::work::Queued;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,39 +11,40 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// One emulated GPU.
 #[derive(Debug, Default)]
-pub struct Device {
-    /// How often its primary context was retained.
+pub struct EmulatedDevice {
+    /// Number of holds on its primary context.
     pub retained: u64,
-    /// Bytes allocated, and the most that ever were.
+    /// Bytes allocated.
     pub used: u64,
+    /// The most bytes allocated at a time.
     pub peak: u64,
     /// The error that ended it.
     pub lost: Option<u32>,
 }
 
 #[derive(Debug)]
-pub struct Stream {
+pub struct EmulatedStream {
     pub device: usize,
     pub queue: VecDeque<Queued>,
-    /// Work that was taken from the queue and is not done.
+    /// Work that was taken from the queue and is under way.
     pub running: Option<Queued>,
-    /// How many pieces of work were put on it.
+    /// Number of works put on it.
     pub queued: u64,
-    /// What comes before whatever is put on it next.
-    pub clock: Clock,
+    /// The moment before the next work put on it.
+    pub clock: VectorClock,
     /// A destroyed stream ends its thread.
     pub destroyed: bool,
 }
 
 #[derive(Debug)]
-pub struct Event {
+pub struct EmulatedEvent {
     pub device: usize,
-    /// How many times it was recorded.
+    /// Number of its records.
     pub recorded: u64,
-    /// Which of these were not reached yet. They may be on several streams, in any order.
+    /// The records that were not reached yet. They may be on several streams, in any order.
     pub ahead: BTreeSet<u64>,
-    /// What comes before the last of them.
-    pub clock: Clock,
+    /// The moment of the last record.
+    pub clock: VectorClock,
 }
 
 #[derive(Debug)]
@@ -56,48 +57,48 @@ pub struct Handle {
 pub struct Emulator {
     pub settings: Settings,
     pub initialised: bool,
-    pub devices: Vec<Device>,
+    pub devices: Vec<EmulatedDevice>,
     /// Device memory by address.
-    pub blocks: BTreeMap<u64, Block>,
+    pub blocks: BTreeMap<u64, DeviceAllocation>,
     /// Pinned host memory by address.
-    pub pinned: BTreeMap<usize, Pinned>,
+    pub pinned: BTreeMap<usize, PinnedAllocation>,
     pub pinned_bytes: u64,
     pub pinned_peak: u64,
-    pub streams: BTreeMap<u64, Stream>,
-    pub events: BTreeMap<u64, Event>,
+    pub streams: BTreeMap<u64, EmulatedStream>,
+    pub events: BTreeMap<u64, EmulatedEvent>,
     pub handles: BTreeMap<u64, Handle>,
     /// Handles of cuBLASXt.
     pub xt: BTreeSet<u64>,
     pub next_id: u64,
-    /// Calls so far, in all and by name.
+    /// Number of calls so far; below, by name.
     pub calls: u64,
     pub calls_by_name: BTreeMap<&'static str, u64>,
-    pub failures: Vec<Failure>,
+    pub failures: Vec<PlannedFailure>,
     /// The name of the last call that was made to fail.
     pub failed: Option<&'static str>,
     pub pageable_copies: u64,
     /// Products for which cuBLAS found no memory.
     pub refused_products: u64,
     pub violations: Vec<Violation>,
-    /// What the host has waited for.
-    pub waited_for: Clock,
-    /// The memory that other work uses.
+    /// The moment that the host has waited for.
+    pub waited_for: VectorClock,
+    /// Memory used by work that the host has not waited for.
     pub recent: Vec<Recent>,
 }
 
-/// Something that no correct program does, and that the driver would not notice.
+/// An action of no correct program that the driver would not notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
-    /// Work on two streams uses the same memory, one of the two writes it, and nothing says which comes first.
+    /// Work on two streams uses the same memory, one of the two writes it, and no order is defined.
     Unordered,
-    /// Memory is freed that work uses for which the host has not waited.
+    /// Memory is freed although work uses it for which the host has not waited.
     FreedInUse,
     /// The last hold on a context is released while memory, streams, events or cuBLAS handles of it are left.
     ContextNotEmpty,
 }
 
 impl Violation {
-    /// What happened.
+    /// Describes the violation.
     pub fn text(self) -> &'static str {
         match self {
             Self::Unordered => {
@@ -113,7 +114,7 @@ impl Violation {
 
 static STATE: OnceLock<Mutex<Emulator>> = OnceLock::new();
 
-/// Told whenever work was queued or done.
+/// Notified whenever work was queued or done.
 pub static CHANGED: Condvar = Condvar::new();
 
 thread_local! {
@@ -121,7 +122,7 @@ thread_local! {
     static CURRENT: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The machine, locked.
+/// Locks the machine.
 pub fn lock() -> MutexGuard<'static, Emulator> {
     STATE
         .get_or_init(|| Mutex::new(Emulator::new(Settings::read())))
@@ -134,20 +135,24 @@ pub fn push_current(device: usize) {
     CURRENT.with_borrow_mut(|stack| stack.push(device));
 }
 
-/// What was current before is so again; the device that was, if any.
+/// Makes the previous context current again. Returns the device of the one that was, if any.
 pub fn pop_current() -> Option<usize> {
     CURRENT.with_borrow_mut(Vec::pop)
 }
 
-fn current() -> Option<usize> {
+fn current_device() -> Option<usize> {
     CURRENT.with_borrow(|stack| stack.last().copied())
 }
 
 impl Emulator {
-    /// A machine on which nothing has happened.
+    /// Makes a machine without history.
     pub fn new(settings: Settings) -> Self {
         Self {
-            devices: settings.visible.iter().map(|_| Device::default()).collect(),
+            devices: settings
+                .visible
+                .iter()
+                .map(|_| EmulatedDevice::default())
+                .collect(),
             failures: settings.failures.clone(),
             settings,
             initialised: false,
@@ -166,23 +171,23 @@ impl Emulator {
             pageable_copies: 0,
             refused_products: 0,
             violations: Vec::new(),
-            waited_for: Clock::default(),
+            waited_for: VectorClock::default(),
             recent: Vec::new(),
         }
     }
 
-    /// A number that was never given out before.
+    /// Returns a number that was never returned before.
     pub fn fresh_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
-    /// The device whose context is current, if it is in order.
+    /// Returns the device whose context is current, if it is usable.
     pub fn current(&self) -> Result<usize, u32> {
         if !self.initialised {
             return Err(NOT_INITIALIZED);
         }
-        let device = current().ok_or(INVALID_CONTEXT)?;
+        let device = current_device().ok_or(INVALID_CONTEXT)?;
         if self.devices[device].retained == 0 {
             return Err(INVALID_CONTEXT);
         }
@@ -190,9 +195,9 @@ impl Emulator {
         Ok(device)
     }
 
-    /// The current device whether it is lost or not: what is released is released then too.
+    /// Returns the current device even if it is lost: releases work then too.
     pub fn current_even_lost(&self) -> Option<usize> {
-        current()
+        current_device()
     }
 
     /// Refuses a lost device, with the error that ended it.
@@ -200,7 +205,7 @@ impl Emulator {
         self.devices[device].lost.map_or(Ok(()), Err)
     }
 
-    /// Ends a device: what was queued on it never runs.
+    /// Ends a device: work queued on it never runs.
     pub fn lose(&mut self, device: usize, code: u32) {
         self.devices[device].lost.get_or_insert(code);
         for stream in self.streams.values_mut().filter(|s| s.device == device) {
@@ -213,8 +218,8 @@ impl Emulator {
         CHANGED.notify_all();
     }
 
-    /// The stream, which must belong to the current device.
-    pub fn stream(&mut self, id: u64) -> Result<&mut Stream, u32> {
+    /// Returns the stream, which must belong to the current device.
+    pub fn stream(&mut self, id: u64) -> Result<&mut EmulatedStream, u32> {
         let device = self.current()?;
         let stream = self.streams.get_mut(&id).ok_or(INVALID_HANDLE)?;
         if stream.device == device && !stream.destroyed {
@@ -224,15 +229,15 @@ impl Emulator {
         }
     }
 
-    /// Takes note of something that no correct program does.
-    pub fn violation(&mut self, what: Violation) {
+    /// Takes note of a violation.
+    pub fn report_violation(&mut self, what: Violation) {
         self.violations.push(what);
-        // The one way that a library has to say which, where nobody asks.
+        // A library has no other way to name the violation if no test asks for it.
         let message = format!("CUDA emulator: {}\n", what.text());
         let _ = std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes());
     }
 
-    /// Whether anything is left in the context of a device.
+    /// Returns `true` if the context of a device is not empty.
     pub fn is_left_in(&self, device: usize) -> bool {
         let streams = self.streams.values();
         self.blocks.values().any(|block| block.device == device)
@@ -242,8 +247,8 @@ impl Emulator {
             || self.handles.values().any(|handle| handle.device == device)
     }
 
-    /// Contexts, memory, streams, events and handles that were not released.
-    pub fn live(&self) -> u64 {
+    /// Counts the contexts, allocations, streams, events and handles that were not released.
+    pub fn count_live(&self) -> u64 {
         let contexts: u64 = self.devices.iter().map(|d| d.retained).sum();
         let streams = self.streams.values().filter(|s| !s.destroyed).count();
         let others = self.blocks.len()

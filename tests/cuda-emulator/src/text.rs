@@ -1,4 +1,4 @@
-//! Texts that callers make room for.
+//! Texts that are written into memory of the caller.
 
 use std::ffi::c_char;
 

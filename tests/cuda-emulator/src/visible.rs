@@ -1,13 +1,13 @@
 //! The GPUs of the emulated machine, and which of them a process sees, as NVIDIA documents it.
 //!
-//! A GPU may be split (MIG) into GPU instances, each with memory of its own, and these into compute instances; a slice is
-//! a compute instance with the GPU instance around it. A process sees whole GPUs and slices, under these rules:
+//! A GPU may be split (MIG) into GPU instances, each with its own memory, and these into compute instances. A slice is a
+//! compute instance with its GPU instance. A process sees whole GPUs and slices, under these rules:
 //!
-//! * `CUDA_VISIBLE_DEVICES` names what is seen and in which order, by index, by UUID (`GPU-…`, of which a beginning will
-//!   do where it is unique) or by the UUID of a slice (`MIG-…`, whole). The first entry that names nothing ends the list.
-//!   A split GPU that is named stands for its slices. Without the variable everything is named.
-//! * Drivers for CUDA before 12.8 (R570) show a process one slice, the first that is named, and no whole GPU beside it.
-//! * Later ones show one compute instance of each GPU instance, the first that is named, and whole GPUs as well.
+//! * `CUDA_VISIBLE_DEVICES` names the visible GPUs in their order: by index, by UUID (`GPU-…`, or a unique beginning of it),
+//!   or by the whole UUID of a slice (`MIG-…`). The first entry that names nothing ends the list. A split GPU stands for its
+//!   slices. Without the variable every GPU is named.
+//! * Drivers for CUDA before 12.8 (R570) show a process one slice, the first one named, and then no whole GPU.
+//! * Later drivers show one compute instance of each GPU instance, the first one named, and whole GPUs as well.
 //!
 //! # References
 //! NVIDIA Multi-Instance GPU User Guide, *CUDA Device Enumeration*; CUDA C++ Programming Guide, *CUDA Environment
@@ -18,16 +18,16 @@ const SEVERAL_SLICES: i32 = 12_080;
 
 /// A GPU of the emulated machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gpu {
-    /// Bytes of memory, of which each GPU instance has its part.
+pub struct EmulatedGpu {
+    /// Bytes of memory; each GPU instance has its part of it.
     pub memory: u64,
-    /// Its address on the bus.
+    /// Address on the bus.
     pub pci: String,
-    /// The number of compute instances in each of its GPU instances; empty when it is not split.
+    /// The number of compute instances in each of its GPU instances; empty if it is not split.
     pub instances: Vec<usize>,
 }
 
-/// What a process sees as one device.
+/// A device as a process sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visible {
     /// The model.
@@ -42,7 +42,7 @@ pub struct Visible {
 
 /// A whole GPU, or one of its slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum VisiblePart {
     Whole(usize),
     Slice {
         gpu: usize,
@@ -51,14 +51,11 @@ enum Part {
     },
 }
 
-/// What a process sees of these GPUs, with a driver for this version of CUDA and `names` in `CUDA_VISIBLE_DEVICES`.
-pub fn visible(gpus: &[Gpu], version: i32, names: Option<&str>) -> Vec<Visible> {
-    let mut seen: Vec<Part> = Vec::new();
-    for part in named(gpus, names) {
-        let hidden = |other: &Part| {
-            *other == part || (part.is_slice() && other.instance() == part.instance())
-        };
-        if !seen.iter().any(hidden) {
+/// Returns the devices that a process sees, with a driver for this version of CUDA and `names` in `CUDA_VISIBLE_DEVICES`.
+pub fn list_visible(gpus: &[EmulatedGpu], version: i32, names: Option<&str>) -> Vec<Visible> {
+    let mut seen: Vec<VisiblePart> = Vec::new();
+    for part in find_named(gpus, names) {
+        if !seen.iter().any(|other| other.hides(part)) {
             seen.push(part);
         }
     }
@@ -70,40 +67,42 @@ pub fn visible(gpus: &[Gpu], version: i32, names: Option<&str>) -> Vec<Visible> 
     seen.into_iter().map(|part| part.describe(gpus)).collect()
 }
 
-/// Everything that is named, in order.
-fn named(gpus: &[Gpu], names: Option<&str>) -> Vec<Part> {
+/// Returns all parts that are named, in order.
+fn find_named(gpus: &[EmulatedGpu], names: Option<&str>) -> Vec<VisiblePart> {
     let Some(names) = names else {
-        return (0..gpus.len()).flat_map(|gpu| parts(gpus, gpu)).collect();
+        return (0..gpus.len())
+            .flat_map(|gpu| split_gpu(gpus, gpu))
+            .collect();
     };
-    let found = names.split(',').map(|name| find(gpus, name.trim()));
+    let found = names.split(',').map(|name| find_entry(gpus, name.trim()));
     found.map_while(|parts| parts).flatten().collect()
 }
 
-/// What one entry names.
-fn find(gpus: &[Gpu], name: &str) -> Option<Vec<Part>> {
-    let all = || (0..gpus.len()).flat_map(|gpu| parts(gpus, gpu));
+/// Returns the parts that one entry names.
+fn find_entry(gpus: &[EmulatedGpu], name: &str) -> Option<Vec<VisiblePart>> {
     if name.starts_with("MIG-") {
-        let part = all().find(|part| part.is_slice() && part.uuid_text() == name)?;
+        let mut all = (0..gpus.len()).flat_map(|gpu| split_gpu(gpus, gpu));
+        let part = all.find(|part| part.is_slice() && part.format_uuid() == name)?;
         return Some(vec![part]);
     }
     let gpu = if name.len() > "GPU-".len() && name.starts_with("GPU-") {
         let mut fitting =
-            (0..gpus.len()).filter(|&gpu| Part::Whole(gpu).uuid_text().starts_with(name));
+            (0..gpus.len()).filter(|&gpu| VisiblePart::Whole(gpu).format_uuid().starts_with(name));
         fitting.next().filter(|_| fitting.next().is_none())?
     } else {
         name.parse().ok().filter(|&index| index < gpus.len())?
     };
-    Some(parts(gpus, gpu))
+    Some(split_gpu(gpus, gpu))
 }
 
-/// A GPU, or all slices of one that is split.
-fn parts(gpus: &[Gpu], gpu: usize) -> Vec<Part> {
+/// Returns a whole GPU, or all slices of a split one.
+fn split_gpu(gpus: &[EmulatedGpu], gpu: usize) -> Vec<VisiblePart> {
     let instances = &gpus[gpu].instances;
     if instances.is_empty() {
-        return vec![Part::Whole(gpu)];
+        return vec![VisiblePart::Whole(gpu)];
     }
     let slices = instances.iter().enumerate().flat_map(|(instance, &count)| {
-        (0..count).map(move |compute| Part::Slice {
+        (0..count).map(move |compute| VisiblePart::Slice {
             gpu,
             instance,
             compute,
@@ -112,12 +111,17 @@ fn parts(gpus: &[Gpu], gpu: usize) -> Vec<Part> {
     slices.collect()
 }
 
-impl Part {
+impl VisiblePart {
+    /// Returns `true` if a process that sees this part does not see `other` again.
+    fn hides(self, other: Self) -> bool {
+        self == other || (other.is_slice() && self.instance() == other.instance())
+    }
+
     fn is_slice(self) -> bool {
         matches!(self, Self::Slice { .. })
     }
 
-    /// The GPU instance of a slice.
+    /// Returns the GPU instance of a slice.
     fn instance(self) -> Option<(usize, usize)> {
         match self {
             Self::Whole(_) => None,
@@ -139,15 +143,15 @@ impl Part {
         uuid
     }
 
-    /// The UUID as `nvidia-smi -L` prints it.
-    fn uuid_text(self) -> String {
+    /// Formats the UUID as `nvidia-smi -L` does.
+    fn format_uuid(self) -> String {
         let digits: String = self.uuid().iter().map(|b| format!("{b:02x}")).collect();
         let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
         let kind = if self.is_slice() { "MIG" } else { "GPU" };
         format!("{kind}-{}", groups.join("-"))
     }
 
-    fn describe(self, gpus: &[Gpu]) -> Visible {
+    fn describe(self, gpus: &[EmulatedGpu]) -> Visible {
         let (Self::Whole(index) | Self::Slice { gpu: index, .. }) = self;
         let gpu = &gpus[index];
         let name = format!("Emulated CUDA device {index}");
@@ -173,29 +177,32 @@ mod tests {
     const BEFORE: i32 = 12_040;
     const AFTER: i32 = 13_000;
 
-    fn machine(instances: &[&[usize]]) -> Vec<Gpu> {
-        let gpu = |(i, instances): (usize, &&[usize])| Gpu {
+    fn make_machine(instances: &[&[usize]]) -> Vec<EmulatedGpu> {
+        let gpus = instances.iter().enumerate();
+        gpus.map(|(i, instances)| EmulatedGpu {
             memory: 1 << 20,
             pci: format!("0000:{i:02x}:00.0"),
             instances: instances.to_vec(),
-        };
-        instances.iter().enumerate().map(gpu).collect()
+        })
+        .collect()
     }
 
-    /// The last bytes of the UUIDs of what is seen, slices with their instances.
-    fn seen(gpus: &[Gpu], version: i32, names: Option<&str>) -> Vec<String> {
-        let visible = visible(gpus, version, names);
-        let short = |v: &Visible| match v.uuid {
-            [0xE0, .., gpu, 0, 0] => format!("{gpu}"),
-            [.., gpu, instance, compute] => format!("{gpu}/{instance}/{compute}"),
-        };
-        visible.iter().map(short).collect()
+    /// Returns the last bytes of the UUIDs that are seen; slices with their instances.
+    fn list_seen(gpus: &[EmulatedGpu], version: i32, names: Option<&str>) -> Vec<String> {
+        let visible = list_visible(gpus, version, names);
+        visible
+            .iter()
+            .map(|device| match device.uuid {
+                [0xE0, .., gpu, 0, 0] => format!("{gpu}"),
+                [.., gpu, instance, compute] => format!("{gpu}/{instance}/{compute}"),
+            })
+            .collect()
     }
 
     #[test]
     fn whole_gpus_are_seen_as_they_are_named() {
-        let gpus = machine(&[&[], &[], &[]]);
-        let seen = |names: Option<&str>| seen(&gpus, AFTER, names);
+        let gpus = make_machine(&[&[], &[], &[]]);
+        let seen = |names: Option<&str>| list_seen(&gpus, AFTER, names);
         assert_eq!(seen(None), ["0", "1", "2"]);
         assert_eq!(seen(Some("2,0")), ["2", "0"]);
         assert_eq!(seen(Some("1,-1,0")), ["1"]);
@@ -210,8 +217,8 @@ mod tests {
 
     #[test]
     fn older_drivers_show_one_slice_and_nothing_else() {
-        let gpus = machine(&[&[], &[1, 1], &[2]]);
-        let seen = |names: Option<&str>| seen(&gpus, BEFORE, names);
+        let gpus = make_machine(&[&[], &[1, 1], &[2]]);
+        let seen = |names: Option<&str>| list_seen(&gpus, BEFORE, names);
         assert_eq!(seen(None), ["1/0/0"]);
         assert_eq!(seen(Some("0")), ["0"]);
         assert_eq!(seen(Some("2,1,0")), ["2/0/0"]);
@@ -223,8 +230,8 @@ mod tests {
 
     #[test]
     fn newer_drivers_show_a_slice_of_each_instance() {
-        let gpus = machine(&[&[], &[1, 1], &[2]]);
-        let seen = |names: Option<&str>| seen(&gpus, AFTER, names);
+        let gpus = make_machine(&[&[], &[1, 1], &[2]]);
+        let seen = |names: Option<&str>| list_seen(&gpus, AFTER, names);
         assert_eq!(seen(None), ["0", "1/0/0", "1/1/0", "2/0/0"]);
         let last = "MIG-e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1020001";
         assert_eq!(seen(Some(last)), ["2/0/1"]);
@@ -233,8 +240,8 @@ mod tests {
 
     #[test]
     fn a_slice_has_its_part_of_the_memory() {
-        let gpus = machine(&[&[2, 1]]);
-        let all = visible(&gpus, AFTER, None);
+        let gpus = make_machine(&[&[2, 1]]);
+        let all = list_visible(&gpus, AFTER, None);
         assert_eq!(all.iter().map(|v| v.memory).sum::<u64>(), 1 << 20);
         assert!(all.iter().all(|v| v.name.contains(" MIG ")));
         assert_eq!(all[0].pci, all[1].pci);

@@ -1,4 +1,4 @@
-//! The work that is queued on streams, and how it is done.
+//! The work that is queued on streams, and its execution.
 
 use crate::arithmetic::Gemm;
 use crate::codes::ILLEGAL_ADDRESS;
@@ -8,45 +8,45 @@ use std::sync::Arc;
 
 /// One end of a copy.
 #[derive(Debug, Clone)]
-pub enum End {
+pub enum CopyEnd {
     /// A device address.
     Device(u64),
     /// A host address.
     Host(usize),
-    /// What host memory that is not pinned held when the copy was queued, without gaps.
+    /// The bytes, without gaps, of host memory that is not pinned, read when the copy was queued.
     Staged(Vec<u8>),
 }
 
 /// A copy of `height` lines of `width` bytes.
 #[derive(Debug, Clone)]
 pub struct Copy {
-    pub from: End,
+    pub from: CopyEnd,
     pub from_pitch: usize,
-    pub to: End,
+    pub to: CopyEnd,
     pub to_pitch: usize,
     pub width: usize,
     pub height: usize,
 }
 
-/// A piece of work.
+/// Work on a stream.
 #[derive(Debug, Clone)]
-pub enum Work {
+pub enum StreamWork {
     Copy(Copy),
     Gemm(Gemm),
-    /// The event has been reached for the `n`-th time.
+    /// Reaches the event for the `n`-th time.
     Record(u64, u64),
-    /// Nothing goes on before the event has been reached for the `n`-th time.
+    /// Holds the stream back until the event has been reached for the `n`-th time.
     Wait(u64, u64),
 }
 
 /// Work in a queue, and the code with which it is to fail.
 #[derive(Debug, Clone)]
 pub struct Queued {
-    pub work: Work,
+    pub work: StreamWork,
     pub fails: Option<u32>,
 }
 
-/// Memory that work uses, kept alive until it is done.
+/// Memory of the work, kept alive until it is done.
 type Held = Vec<Arc<Storage>>;
 
 /// Work with all addresses looked up.
@@ -66,8 +66,8 @@ pub enum Ready {
     },
 }
 
-/// Bytes from the first to behind the last of `height` lines.
-pub fn span(width: usize, height: usize, pitch: usize) -> u64 {
+/// Counts the bytes from the start of the first to the end of the last of `height` lines.
+pub fn count_span(width: usize, height: usize, pitch: usize) -> u64 {
     match height {
         0 => 0,
         _ => ((height - 1) * pitch + width) as u64,
@@ -75,31 +75,21 @@ pub fn span(width: usize, height: usize, pitch: usize) -> u64 {
 }
 
 impl Emulator {
-    /// Looks up the addresses of a piece of work on a device.
-    pub fn prepare(&self, device: usize, work: Work) -> Result<Option<Ready>, u32> {
+    /// Looks up the addresses of work on a device.
+    pub fn prepare(&self, device: usize, work: StreamWork) -> Result<Option<Ready>, u32> {
         match work {
-            Work::Copy(copy) => self.prepare_copy(device, copy).map(Some),
-            Work::Gemm(gemm) => self.prepare_gemm(device, gemm).map(Some),
-            Work::Record(..) | Work::Wait(..) => Ok(None),
+            StreamWork::Copy(copy) => self.prepare_copy(device, copy).map(Some),
+            StreamWork::Gemm(gemm) => self.prepare_gemm(device, gemm).map(Some),
+            StreamWork::Record(..) | StreamWork::Wait(..) => Ok(None),
         }
     }
 
     fn prepare_copy(&self, device: usize, copy: Copy) -> Result<Ready, u32> {
+        let from_bytes = count_span(copy.width, copy.height, copy.from_pitch);
+        let to_bytes = count_span(copy.width, copy.height, copy.to_pitch);
         let mut held = Held::new();
-        let mut find = |end: &End, pitch: usize| -> Result<*mut u8, u32> {
-            Ok(match end {
-                End::Device(address) => {
-                    let bytes = span(copy.width, copy.height, pitch);
-                    let (storage, at) = self.device_memory(device, *address, bytes)?;
-                    held.push(storage);
-                    at
-                }
-                End::Host(address) => *address as *mut u8,
-                End::Staged(bytes) => bytes.as_ptr().cast_mut(),
-            })
-        };
-        let from = find(&copy.from, copy.from_pitch)?;
-        let to = find(&copy.to, copy.to_pitch)?;
+        let from = self.find_end(device, &copy.from, from_bytes, &mut held)?;
+        let to = self.find_end(device, &copy.to, to_bytes, &mut held)?;
         Ok(Ready::Copy {
             from,
             to,
@@ -108,24 +98,47 @@ impl Emulator {
         })
     }
 
+    /// Looks up one end of a copy, which spans `bytes`.
+    fn find_end(
+        &self,
+        device: usize,
+        end: &CopyEnd,
+        bytes: u64,
+        held: &mut Held,
+    ) -> Result<*mut u8, u32> {
+        Ok(match end {
+            CopyEnd::Device(address) => {
+                let (storage, at) = self.device_memory(device, *address, bytes)?;
+                held.push(storage);
+                at
+            }
+            CopyEnd::Host(address) => *address as *mut u8,
+            CopyEnd::Staged(bytes) => bytes.as_ptr().cast_mut(),
+        })
+    }
+
     fn prepare_gemm(&self, device: usize, gemm: Gemm) -> Result<Ready, u32> {
         let size = gemm.kind.bytes();
         let mut held = Held::new();
-        let mut find = |address: u64, rows: usize, cols: usize, ld: usize| {
+        let matrices = [
+            (gemm.a, gemm.m, gemm.k, gemm.lda),
+            (gemm.b, gemm.k, gemm.n, gemm.ldb),
+            (gemm.c, gemm.m, gemm.n, gemm.ldc),
+        ];
+        let mut found = [std::ptr::NonNull::<u64>::dangling().as_ptr().cast(); 3];
+        for ((address, rows, cols, ld), found) in matrices.into_iter().zip(&mut found) {
             if rows == 0 || cols == 0 {
-                return Ok(std::ptr::NonNull::<u64>::dangling().as_ptr().cast());
+                continue;
             }
             if !address.is_multiple_of(size as u64) {
                 return Err(ILLEGAL_ADDRESS);
             }
-            let bytes = span(rows * size, cols, ld * size);
+            let bytes = count_span(rows * size, cols, ld * size);
             let (storage, at) = self.device_memory(device, address, bytes)?;
             held.push(storage);
-            Ok(at)
-        };
-        let a = find(gemm.a, gemm.m, gemm.k, gemm.lda)?;
-        let b = find(gemm.b, gemm.k, gemm.n, gemm.ldb)?;
-        let c = find(gemm.c, gemm.m, gemm.n, gemm.ldc)?;
+            *found = at;
+        }
+        let [a, b, c] = found;
         Ok(Ready::Gemm {
             a,
             b,
@@ -144,9 +157,9 @@ impl Ready {
                 for line in 0..copy.height {
                     let from = from.wrapping_add(line * copy.from_pitch);
                     let to = to.wrapping_add(line * copy.to_pitch);
-                    // SAFETY: device ends were looked up and hold `height` lines of `width` bytes `pitch` apart;
-                    // host ends do so by the promise of whoever queued the copy, as on a GPU. The two ends are in
-                    // different kinds of memory, or in different allocations.
+                    // SAFETY: device ends were looked up and hold `height` lines of `width` bytes `pitch` apart. Host ends do
+                    // so by the promise of the program that queued the copy, as on a GPU. The two ends are in different kinds
+                    // of memory, or in different allocations.
                     unsafe { std::ptr::copy_nonoverlapping(from, to, copy.width) };
                 }
             }

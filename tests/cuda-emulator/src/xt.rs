@@ -1,6 +1,6 @@
-//! The functions of cuBLASXt: products of matrices in host memory, computed where they are.
+//! The functions of cuBLASXt: products of matrices in host memory, computed there.
 
-use crate::arithmetic::{Gemm, Kind};
+use crate::arithmetic::{Gemm, GemmElement};
 use crate::call::{Class, blas};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
 use crate::state::{Emulator, lock};
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cublasXtDgemm(
         // SAFETY: not null, so the caller promises that they can be read.
         let (alpha, beta) = unsafe { (alpha.read(), beta.read()) };
         let gemm = Gemm {
-            kind: Kind::F64,
+            kind: GemmElement::F64,
             m,
             n,
             k,
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn cublasXtDgemm(
 }
 
 impl Emulator {
-    /// Refuses what is no handle of cuBLASXt.
+    /// Refuses a number that is no handle of cuBLASXt.
     fn knows_xt(&self, handle: u64) -> Result<(), u32> {
         self.xt
             .contains(&handle)

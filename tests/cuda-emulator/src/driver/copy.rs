@@ -5,7 +5,7 @@ use crate::codes::INVALID_VALUE;
 use crate::memory::POISON;
 use crate::schedule::{drain, enqueue};
 use crate::state::{Emulator, lock};
-use crate::work::{Copy, End, Work, span};
+use crate::work::{Copy, CopyEnd, StreamWork, count_span};
 use std::ffi::c_uint;
 
 /// The layout of `CUDA_MEMCPY2D`.
@@ -32,7 +32,7 @@ pub struct Copy2d {
 
 #[cfg(test)]
 impl Copy2d {
-    /// A copy of one line of bytes. An end is its memory type, host address and device address.
+    /// Makes a copy of one line of bytes. An end is its memory type, host address and device address.
     pub fn line(from: (c_uint, usize, u64), to: (c_uint, usize, u64), bytes: usize) -> Self {
         Self {
             from_x: 0,
@@ -57,7 +57,7 @@ impl Copy2d {
 
 const HOST: c_uint = 1;
 const DEVICE: c_uint = 2;
-/// What the driver reports as the largest pitch.
+/// The largest pitch that the driver reports.
 const MAX_PITCH: usize = i32::MAX as usize;
 
 #[unsafe(no_mangle)]
@@ -69,44 +69,35 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const Copy2d, stream: u64) ->
         // SAFETY: not null, so the caller promises that it can be read.
         let copy = unsafe { copy.read() };
         let (copy, synchronous) = checked_copy(copy)?;
-        enqueue(stream, Work::Copy(copy))?;
+        enqueue(stream, StreamWork::Copy(copy))?;
         if synchronous { drain(stream) } else { Ok(()) }
     })
 }
 
-/// The copy that is to be queued, and whether the call must wait for it.
+/// Returns the copy to queue, and `true` if the call must wait for it.
 fn checked_copy(c: Copy2d) -> Result<(Copy, bool), u32> {
-    let pitch = |pitch: usize| {
+    for pitch in [c.from_pitch, c.to_pitch] {
         if pitch < c.width || pitch > MAX_PITCH {
-            Err(INVALID_VALUE)
-        } else {
-            Ok(pitch)
+            return Err(INVALID_VALUE);
         }
-    };
-    let (from_pitch, to_pitch) = (pitch(c.from_pitch)?, pitch(c.to_pitch)?);
+    }
+    let (from_pitch, to_pitch) = (c.from_pitch, c.to_pitch);
     let from_start = c.from_y * from_pitch + c.from_x;
     let to_start = c.to_y * to_pitch + c.to_x;
     let mut emulator = lock();
     let index = emulator.current()?;
-    let on_device = |address: u64, pitch: usize| {
-        let bytes = span(c.width, c.height, pitch);
-        let found = emulator.device_memory(index, address, bytes);
-        found.map(|_| address).map_err(|_| INVALID_VALUE)
-    };
-    let on_host = |address: usize| {
-        let fits = Emulator::can_be_host(address);
-        fits.then_some(address).ok_or(INVALID_VALUE)
-    };
-    let from = match c.from_type {
-        DEVICE => End::Device(on_device(c.from_device + from_start as u64, from_pitch)?),
-        HOST => End::Host(on_host(c.from_host + from_start)?),
-        _ => return Err(INVALID_VALUE),
-    };
-    let to = match c.to_type {
-        DEVICE => End::Device(on_device(c.to_device + to_start as u64, to_pitch)?),
-        HOST => End::Host(on_host(c.to_host + to_start)?),
-        _ => return Err(INVALID_VALUE),
-    };
+    let from = emulator.check_end(
+        index,
+        (c.from_type, c.from_host, c.from_device),
+        from_start,
+        count_span(c.width, c.height, from_pitch),
+    )?;
+    let to = emulator.check_end(
+        index,
+        (c.to_type, c.to_host, c.to_device),
+        to_start,
+        count_span(c.width, c.height, to_pitch),
+    )?;
     let mut copy = Copy {
         from,
         from_pitch,
@@ -120,10 +111,33 @@ fn checked_copy(c: Copy2d) -> Result<(Copy, bool), u32> {
 }
 
 impl Emulator {
-    /// Does to the host ends of a copy what the driver would; whether the call must wait for it.
+    /// Checks one end of a copy, its memory type, host address and device address, of which it uses `bytes` from `offset` on.
+    fn check_end(
+        &self,
+        device: usize,
+        (kind, host, address): (c_uint, usize, u64),
+        offset: usize,
+        bytes: u64,
+    ) -> Result<CopyEnd, u32> {
+        match kind {
+            DEVICE => {
+                let address = address + offset as u64;
+                let found = self.device_memory(device, address, bytes);
+                found.map_err(|_| INVALID_VALUE)?;
+                Ok(CopyEnd::Device(address))
+            }
+            HOST if Self::can_be_host(host + offset) => Ok(CopyEnd::Host(host + offset)),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    /// Treats the host ends of a copy as the driver would. Returns `true` if the call must wait for it.
     fn treat_host_memory(&mut self, copy: &mut Copy) -> bool {
-        if let End::Host(address) = copy.from
-            && !self.is_pinned(address, span(copy.width, copy.height, copy.from_pitch))
+        if let CopyEnd::Host(address) = copy.from
+            && !self.is_pinned(
+                address,
+                count_span(copy.width, copy.height, copy.from_pitch),
+            )
         {
             self.pageable_copies += 1;
             let mut bytes = vec![0; copy.width * copy.height];
@@ -132,13 +146,13 @@ impl Emulator {
                 // SAFETY: the caller of the copy promises that its source can be read.
                 unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), copy.width) };
             }
-            copy.from = End::Staged(bytes);
+            copy.from = CopyEnd::Staged(bytes);
             copy.from_pitch = copy.width;
         }
-        let End::Host(address) = copy.to else {
+        let CopyEnd::Host(address) = copy.to else {
             return false;
         };
-        if !self.is_pinned(address, span(copy.width, copy.height, copy.to_pitch)) {
+        if !self.is_pinned(address, count_span(copy.width, copy.height, copy.to_pitch)) {
             self.pageable_copies += 1;
             return true;
         }

@@ -1,6 +1,6 @@
 //! Device memory, and pinned host memory.
 
-use super::give;
+use super::write_result;
 use crate::call::{Class, driver};
 use crate::codes::INVALID_VALUE;
 use crate::schedule::quiesce;
@@ -19,9 +19,9 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
             )
         };
         // SAFETY: the caller's promise.
-        unsafe { give(free, memory.saturating_sub(used) as usize) }?;
+        unsafe { write_result(free, memory.saturating_sub(used) as usize) }?;
         // SAFETY: the caller's promise.
-        unsafe { give(total, memory as usize) }
+        unsafe { write_result(total, memory as usize) }
     })
 }
 
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> u32 {
         let index = emulator.current()?;
         let start = emulator.allocate(index, bytes as u64)?;
         // SAFETY: the caller's promise.
-        unsafe { give(address, start) }
+        unsafe { write_result(address, start) }
     })
 }
 
@@ -46,7 +46,7 @@ pub extern "C" fn cuMemFree_v2(address: u64) -> u32 {
         }
         let bytes = emulator.blocks.get(&address).ok_or(INVALID_VALUE)?.bytes;
         if emulator.is_used(address, bytes) {
-            emulator.violation(Violation::FreedInUse);
+            emulator.report_violation(Violation::FreedInUse);
         }
         let block = emulator.blocks.remove(&address).ok_or(INVALID_VALUE)?;
         emulator.devices[block.device].used -= block.bytes;
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(
         let index = emulator.current()?;
         let start = emulator.pin(index, bytes as u64)?;
         // SAFETY: the caller's promise.
-        unsafe { give(address, start as *mut c_void) }
+        unsafe { write_result(address, start as *mut c_void) }
     })
 }
 
@@ -79,8 +79,8 @@ pub extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
         let freed = emulator.pinned.remove(&start);
         emulator.pinned_bytes -= bytes;
         if emulator.is_used(start as u64, bytes) {
-            emulator.violation(Violation::FreedInUse);
-            // The work that uses it goes on, and is to find memory there.
+            emulator.report_violation(Violation::FreedInUse);
+            // The work that uses it goes on, and must find memory there.
             std::mem::forget(freed);
         }
         Ok(())

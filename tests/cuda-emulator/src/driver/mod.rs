@@ -12,7 +12,7 @@ use crate::codes::INVALID_VALUE;
 ///
 /// # Safety
 /// `to` is null or may be written.
-unsafe fn give<T>(to: *mut T, value: T) -> Result<(), u32> {
+unsafe fn write_result<T>(to: *mut T, value: T) -> Result<(), u32> {
     if to.is_null() {
         return Err(INVALID_VALUE);
     }

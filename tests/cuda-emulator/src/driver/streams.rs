@@ -1,13 +1,13 @@
 //! Streams, and events on them.
 
-use super::give;
+use super::write_result;
 use crate::call::{Class, driver};
 use crate::codes::INVALID_HANDLE;
-use crate::order::Clock;
+use crate::order::VectorClock;
 use crate::schedule::{drain, drain_event, enqueue, serve};
-use crate::settings::Schedule;
-use crate::state::{CHANGED, Event, Stream, lock};
-use crate::work::Work;
+use crate::settings::WorkSchedule;
+use crate::state::{CHANGED, EmulatedEvent, EmulatedStream, lock};
+use crate::work::StreamWork;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::c_uint;
 
@@ -18,19 +18,19 @@ pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, _flags: c_uint) -> u32
         let index = emulator.current()?;
         let id = emulator.fresh_id();
         // SAFETY: the caller's promise.
-        unsafe { give(stream, id) }?;
+        unsafe { write_result(stream, id) }?;
         emulator.streams.insert(
             id,
-            Stream {
+            EmulatedStream {
                 device: index,
                 queue: VecDeque::new(),
                 running: None,
                 queued: 0,
-                clock: Clock::default(),
+                clock: VectorClock::default(),
                 destroyed: false,
             },
         );
-        if emulator.settings.schedule == Schedule::Threads {
+        if emulator.settings.schedule == WorkSchedule::Threads {
             std::thread::spawn(move || serve(id));
         }
         Ok(())
@@ -40,10 +40,10 @@ pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, _flags: c_uint) -> u32
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
     driver("cuStreamDestroy_v2", Class::Releases, || {
-        // The driver lets the work end before the stream is gone.
+        // The driver lets the work end before the stream goes.
         let outcome = drain(stream);
         let mut emulator = lock();
-        if emulator.settings.schedule == Schedule::Threads {
+        if emulator.settings.schedule == WorkSchedule::Threads {
             let state = emulator.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
             state.destroyed = true;
         } else {
@@ -69,8 +69,8 @@ pub extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, _flags: c_uint) -> 
             let emulator = lock();
             emulator.events.get(&event).ok_or(INVALID_HANDLE)?.recorded
         };
-        // An event that was never recorded is waited for in no time.
-        enqueue(stream, Work::Wait(event, recorded))
+        // A wait for an event that was never recorded ends at once.
+        enqueue(stream, StreamWork::Wait(event, recorded))
     })
 }
 
@@ -81,12 +81,12 @@ pub unsafe extern "C" fn cuEventCreate(event: *mut u64, _flags: c_uint) -> u32 {
         let index = emulator.current()?;
         let id = emulator.fresh_id();
         // SAFETY: the caller's promise.
-        unsafe { give(event, id) }?;
-        let new = Event {
+        unsafe { write_result(event, id) }?;
+        let new = EmulatedEvent {
             device: index,
             recorded: 0,
             ahead: BTreeSet::new(),
-            clock: Clock::default(),
+            clock: VectorClock::default(),
         };
         emulator.events.insert(id, new);
         Ok(())
@@ -114,7 +114,7 @@ pub extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
             state.ahead.insert(state.recorded);
             state.recorded
         };
-        enqueue(stream, Work::Record(event, number))
+        enqueue(stream, StreamWork::Record(event, number))
     })
 }
 

@@ -1,4 +1,4 @@
-//! A machine to misuse, and what is called on it.
+//! A machine to misuse, and calls on it.
 
 use crate::codes::SUCCESS;
 use crate::cublas::{cublasCreate_v2, cublasDgemm_v2, cublasSetStream_v2};
@@ -8,39 +8,40 @@ use crate::driver::devices::cuInit;
 use crate::driver::memory::{cuMemAlloc_v2, cuMemHostAlloc};
 use crate::driver::streams::{cuEventCreate, cuStreamCreate};
 use crate::schedule::{drain, quiesce};
-use crate::settings::{Schedule, Settings};
+use crate::settings::{Settings, WorkSchedule};
 use crate::state::{Emulator, Violation, lock};
 use crate::visible::Visible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A square of this side, and its bytes.
+/// The side of a square matrix; below, its bytes.
 const SIDE: i32 = 8;
 pub const BYTES: usize = 512;
 
 /// A new machine of two devices, for one test at a time; the first device's context is current.
-pub struct Machine {
+pub struct TestMachine {
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Machine {
-    pub fn new(schedule: Schedule) -> Self {
+impl TestMachine {
+    pub fn new(schedule: WorkSchedule) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let device = |index: u8| Visible {
-            name: "Emulated CUDA".to_owned(),
-            uuid: [index; 16],
-            pci: format!("0000:{index:02x}:00.0"),
-            memory: 1 << 20,
-        };
         let settings = Settings {
-            visible: vec![device(0), device(1)],
+            visible: [0, 1]
+                .map(|index: u8| Visible {
+                    name: "Emulated CUDA".to_owned(),
+                    uuid: [index; 16],
+                    pci: format!("0000:{index:02x}:00.0"),
+                    memory: 1 << 20,
+                })
+                .to_vec(),
             version: 13_000,
             schedule,
             failures: Vec::new(),
             product: u64::MAX,
         };
         let mut emulator = lock();
-        // Threads of streams that a test before has left must not take those of this one for theirs.
+        // Threads of streams left by an earlier test must not serve streams of this one.
         let next_id = emulator.next_id;
         *emulator = Emulator::new(settings);
         emulator.next_id = next_id;
@@ -59,8 +60,8 @@ impl Machine {
         assert_eq!(code, SUCCESS);
     }
 
-    /// A new handle or address.
-    pub fn made(&self, make: impl FnOnce(&mut u64) -> u32) -> u64 {
+    /// Makes a handle or an address.
+    pub fn make(&self, make: impl FnOnce(&mut u64) -> u32) -> u64 {
         let mut made = 0;
         assert_eq!(make(&mut made), SUCCESS);
         made
@@ -68,33 +69,33 @@ impl Machine {
 
     pub fn memory(&self) -> u64 {
         // SAFETY: one address is written.
-        self.made(|to| unsafe { cuMemAlloc_v2(to, BYTES) })
+        self.make(|to| unsafe { cuMemAlloc_v2(to, BYTES) })
     }
 
     pub fn stream(&self) -> u64 {
         // SAFETY: one handle is written.
-        self.made(|to| unsafe { cuStreamCreate(to, 1) })
+        self.make(|to| unsafe { cuStreamCreate(to, 1) })
     }
 
     pub fn event(&self) -> u64 {
         // SAFETY: one handle is written.
-        self.made(|to| unsafe { cuEventCreate(to, 2) })
+        self.make(|to| unsafe { cuEventCreate(to, 2) })
     }
 
-    /// A cuBLAS handle that works on the stream.
+    /// Makes a cuBLAS handle that works on the stream.
     pub fn blas(&self, stream: u64) -> u64 {
         // SAFETY: one handle is written.
-        let handle = self.made(|to| unsafe { cublasCreate_v2(to) });
+        let handle = self.make(|to| unsafe { cublasCreate_v2(to) });
         assert_eq!(cublasSetStream_v2(handle, stream), SUCCESS);
         handle
     }
 
-    /// Pinned memory that holds ones.
-    pub fn pinned(&self) -> Pinned {
+    /// Allocates pinned memory that holds ones.
+    pub fn pinned(&self) -> PinnedOnes {
         let mut start = std::ptr::null_mut();
         // SAFETY: one address is written.
         assert_eq!(unsafe { cuMemHostAlloc(&mut start, BYTES, 1) }, SUCCESS);
-        let pinned = Pinned(start.cast());
+        let pinned = PinnedOnes(start.cast());
         for place in 0..BYTES / 8 {
             // SAFETY: inside the allocation.
             unsafe { pinned.0.add(place).write(1.0) };
@@ -107,8 +108,8 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
-    /// Lets what is under way end, since the next test throws away what it uses.
+impl Drop for TestMachine {
+    /// Waits for work under way, since the next test drops its memory.
     fn drop(&mut self) {
         let streams: Vec<u64> = lock().streams.keys().copied().collect();
         for stream in streams {
@@ -122,9 +123,9 @@ impl Drop for Machine {
 }
 
 #[derive(Clone, Copy)]
-pub struct Pinned(pub *mut f64);
+pub struct PinnedOnes(pub *mut f64);
 
-impl Pinned {
+impl PinnedOnes {
     pub fn first(self) -> f64 {
         // SAFETY: inside the allocation.
         unsafe { self.0.read() }
@@ -132,28 +133,28 @@ impl Pinned {
 }
 
 /// Copies [`BYTES`] bytes.
-pub fn copy(stream: u64, from: End, to: End) -> u32 {
-    let line = |end: End| match end {
-        End::Host(address) => (1, address, 0),
-        End::Device(address) => (2, 0, address),
-    };
-    // SAFETY: the copy is read; what it says is what the tests are about, and host ends are allocated as long as it runs.
-    unsafe { cuMemcpy2DAsync_v2(&Copy2d::line(line(from), line(to), BYTES), stream) }
+pub fn copy(stream: u64, from: LineEnd, to: LineEnd) -> u32 {
+    let [from, to] = [from, to].map(|end| match end {
+        LineEnd::Host(address) => (1, address, 0),
+        LineEnd::Device(address) => (2, 0, address),
+    });
+    // SAFETY: the copy is read; the tests are about its contents, and host ends are allocated as long as it runs.
+    unsafe { cuMemcpy2DAsync_v2(&Copy2d::line(from, to, BYTES), stream) }
 }
 
 #[derive(Clone, Copy)]
-pub enum End {
+pub enum LineEnd {
     Host(usize),
     Device(u64),
 }
 
-impl From<Pinned> for End {
-    fn from(pinned: Pinned) -> Self {
+impl From<PinnedOnes> for LineEnd {
+    fn from(pinned: PinnedOnes) -> Self {
         Self::Host(pinned.0 as usize)
     }
 }
 
-/// `C += A·B` of squares.
+/// Queues `C += A·B` of square matrices.
 pub fn multiply(blas: u64, a: u64, b: u64, c: u64) -> u32 {
     let one = 1.0;
     let n = SIDE;

@@ -1,8 +1,8 @@
-//! What the emulator is for: each way of using a GPU wrongly is an error, or a violation, that has a name.
+//! The purpose of the emulator: each misuse of a GPU is a named error or violation.
 
 mod machine;
 
-use machine::{BYTES, End, Machine, copy, multiply};
+use machine::{BYTES, LineEnd, PinnedOnes, TestMachine, copy, multiply};
 
 use crate::codes::{
     self, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, SUCCESS,
@@ -16,31 +16,36 @@ use crate::driver::streams::{
     cuEventCreate, cuEventDestroy_v2, cuEventRecord, cuEventSynchronize, cuStreamCreate,
     cuStreamDestroy_v2, cuStreamSynchronize, cuStreamWaitEvent,
 };
-use crate::settings::Schedule;
+use crate::settings::WorkSchedule;
 use crate::state::{Violation, lock};
 
-const SCHEDULES: [Schedule; 3] = [Schedule::Threads, Schedule::Late, Schedule::Early];
+const SCHEDULES: [WorkSchedule; 3] = [
+    WorkSchedule::Threads,
+    WorkSchedule::Late,
+    WorkSchedule::Early,
+];
+
 #[test]
 fn a_host_pointer_is_no_device_pointer() {
     for schedule in SCHEDULES {
-        let machine = Machine::new(schedule);
+        let machine = TestMachine::new(schedule);
         let (stream, host, device) = (machine.stream(), machine.pinned(), machine.memory());
         let address = host.0 as u64;
-        let taken_for_device = End::Device(address);
+        let taken_for_device = LineEnd::Device(address);
         assert_eq!(copy(stream, host.into(), taken_for_device), INVALID_VALUE);
         assert_eq!(copy(stream, taken_for_device, host.into()), INVALID_VALUE);
         assert_eq!(cuMemFree_v2(address), INVALID_VALUE);
-        // And the other way round.
-        let taken_for_host = End::Host(device as usize);
+        // The same holds the other way round.
+        let taken_for_host = LineEnd::Host(device as usize);
         assert_eq!(
-            copy(stream, taken_for_host, End::Device(device)),
+            copy(stream, taken_for_host, LineEnd::Device(device)),
             INVALID_VALUE
         );
         assert_eq!(
-            copy(stream, End::Device(device), taken_for_host),
+            copy(stream, LineEnd::Device(device), taken_for_host),
             INVALID_VALUE
         );
-        // cuBLAS cannot look: its work fails, and the device is lost, as a GPU would be.
+        // cuBLAS does not check addresses: its work fails, and the device is lost, as a GPU would be.
         let blas = machine.blas(stream);
         assert_eq!(multiply(blas, device, address, device), SUCCESS);
         assert_eq!(cuStreamSynchronize(stream), ILLEGAL_ADDRESS);
@@ -52,7 +57,7 @@ fn a_host_pointer_is_no_device_pointer() {
 
 #[test]
 fn past_the_end_is_no_device_memory() {
-    let machine = Machine::new(Schedule::Late);
+    let machine = TestMachine::new(WorkSchedule::Late);
     let (stream, host, first, second) = (
         machine.stream(),
         machine.pinned(),
@@ -62,7 +67,7 @@ fn past_the_end_is_no_device_memory() {
     assert!(first.abs_diff(second) > BYTES as u64);
     for address in [first + 8, first - 8, second + BYTES as u64] {
         assert_eq!(
-            copy(stream, host.into(), End::Device(address)),
+            copy(stream, host.into(), LineEnd::Device(address)),
             INVALID_VALUE
         );
     }
@@ -70,12 +75,12 @@ fn past_the_end_is_no_device_memory() {
 
 #[test]
 fn what_a_copy_has_not_brought_yet_cannot_be_read() {
-    for schedule in [Schedule::Late, Schedule::Early] {
-        let machine = Machine::new(schedule);
+    for schedule in [WorkSchedule::Late, WorkSchedule::Early] {
+        let machine = TestMachine::new(schedule);
         let (stream, device) = (machine.stream(), machine.memory());
         let (from, to) = (machine.pinned(), machine.pinned());
-        assert_eq!(copy(stream, from.into(), End::Device(device)), SUCCESS);
-        assert_eq!(copy(stream, End::Device(device), to.into()), SUCCESS);
+        assert_eq!(copy(stream, from.into(), LineEnd::Device(device)), SUCCESS);
+        assert_eq!(copy(stream, LineEnd::Device(device), to.into()), SUCCESS);
         assert!(to.first().is_nan());
         assert_eq!(cuStreamSynchronize(stream), SUCCESS);
         assert_eq!(to.first(), 1.0);
@@ -85,21 +90,22 @@ fn what_a_copy_has_not_brought_yet_cannot_be_read() {
 
 #[test]
 fn device_memory_that_nobody_wrote_is_not_a_number() {
-    let machine = Machine::new(Schedule::Threads);
+    let machine = TestMachine::new(WorkSchedule::Threads);
     let (stream, device, to) = (machine.stream(), machine.memory(), machine.pinned());
-    assert_eq!(copy(stream, End::Device(device), to.into()), SUCCESS);
+    assert_eq!(copy(stream, LineEnd::Device(device), to.into()), SUCCESS);
     assert_eq!(cuStreamSynchronize(stream), SUCCESS);
     assert!(to.first().is_nan());
 }
 
-/// A copy on one stream, arithmetic with what it brings on another, and in between whatever `order` does with both.
-fn copied_and_used(schedule: Schedule, order: impl Fn(&Machine, u64, u64)) -> Vec<Violation> {
-    let machine = Machine::new(schedule);
+/// Copies on one stream, lets `order` act on both streams, and computes with the copy on the other stream. Returns the
+/// violations.
+fn copy_and_use(schedule: WorkSchedule, order: impl Fn(&TestMachine, u64, u64)) -> Vec<Violation> {
+    let machine = TestMachine::new(schedule);
     let (copies, computes) = (machine.stream(), machine.stream());
     let (a, c, host) = (machine.memory(), machine.memory(), machine.pinned());
-    assert_eq!(copy(copies, host.into(), End::Device(c)), SUCCESS);
+    assert_eq!(copy(copies, host.into(), LineEnd::Device(c)), SUCCESS);
     assert_eq!(cuStreamSynchronize(copies), SUCCESS);
-    assert_eq!(copy(copies, host.into(), End::Device(a)), SUCCESS);
+    assert_eq!(copy(copies, host.into(), LineEnd::Device(a)), SUCCESS);
     order(&machine, copies, computes);
     let blas = machine.blas(computes);
     assert_eq!(multiply(blas, a, a, c), SUCCESS);
@@ -111,9 +117,9 @@ fn copied_and_used(schedule: Schedule, order: impl Fn(&Machine, u64, u64)) -> Ve
 #[test]
 fn a_missing_wait_between_streams_is_a_violation_under_every_schedule() {
     for schedule in SCHEDULES {
-        let found = copied_and_used(schedule, |_, _, _| {});
+        let found = copy_and_use(schedule, |_, _, _| {});
         assert_eq!(found, [Violation::Unordered], "{schedule:?}");
-        let found = copied_and_used(schedule, |machine, copies, computes| {
+        let found = copy_and_use(schedule, |machine, copies, computes| {
             // Recorded, and not waited for; waited for, and recorded too early; waited for on the wrong stream.
             let (event, early) = (machine.event(), machine.event());
             assert_eq!(cuStreamWaitEvent(computes, early, 0), SUCCESS);
@@ -127,37 +133,43 @@ fn a_missing_wait_between_streams_is_a_violation_under_every_schedule() {
 #[test]
 fn a_wait_by_the_stream_or_by_the_host_is_enough() {
     for schedule in SCHEDULES {
-        let by_stream = |machine: &Machine, copies, computes| {
-            let event = machine.event();
-            assert_eq!(cuEventRecord(event, copies), SUCCESS);
-            assert_eq!(cuStreamWaitEvent(computes, event, 0), SUCCESS);
-        };
-        let by_stream_over_another = |machine: &Machine, copies, computes| {
-            let (first, second, between) = (machine.event(), machine.event(), machine.stream());
-            assert_eq!(cuEventRecord(first, copies), SUCCESS);
-            assert_eq!(cuStreamWaitEvent(between, first, 0), SUCCESS);
-            assert_eq!(cuEventRecord(second, between), SUCCESS);
-            assert_eq!(cuStreamWaitEvent(computes, second, 0), SUCCESS);
-        };
-        let by_event = |machine: &Machine, copies, _| {
-            let event = machine.event();
-            assert_eq!(cuEventRecord(event, copies), SUCCESS);
-            assert_eq!(cuEventSynchronize(event), SUCCESS);
-        };
-        let by_host = |_: &Machine, copies, _| assert_eq!(cuStreamSynchronize(copies), SUCCESS);
-        assert_eq!(copied_and_used(schedule, by_stream), []);
-        assert_eq!(copied_and_used(schedule, by_stream_over_another), []);
-        assert_eq!(copied_and_used(schedule, by_event), []);
-        assert_eq!(copied_and_used(schedule, by_host), []);
+        assert_eq!(copy_and_use(schedule, wait_by_stream), []);
+        assert_eq!(copy_and_use(schedule, wait_over_another_stream), []);
+        assert_eq!(copy_and_use(schedule, wait_by_event), []);
+        assert_eq!(copy_and_use(schedule, wait_by_host), []);
     }
+}
+
+fn wait_by_stream(machine: &TestMachine, copies: u64, computes: u64) {
+    let event = machine.event();
+    assert_eq!(cuEventRecord(event, copies), SUCCESS);
+    assert_eq!(cuStreamWaitEvent(computes, event, 0), SUCCESS);
+}
+
+fn wait_over_another_stream(machine: &TestMachine, copies: u64, computes: u64) {
+    let (first, second, between) = (machine.event(), machine.event(), machine.stream());
+    assert_eq!(cuEventRecord(first, copies), SUCCESS);
+    assert_eq!(cuStreamWaitEvent(between, first, 0), SUCCESS);
+    assert_eq!(cuEventRecord(second, between), SUCCESS);
+    assert_eq!(cuStreamWaitEvent(computes, second, 0), SUCCESS);
+}
+
+fn wait_by_event(machine: &TestMachine, copies: u64, _: u64) {
+    let event = machine.event();
+    assert_eq!(cuEventRecord(event, copies), SUCCESS);
+    assert_eq!(cuEventSynchronize(event), SUCCESS);
+}
+
+fn wait_by_host(_: &TestMachine, copies: u64, _: u64) {
+    assert_eq!(cuStreamSynchronize(copies), SUCCESS);
 }
 
 #[test]
 fn memory_is_not_freed_while_a_copy_needs_it() {
     for schedule in SCHEDULES {
-        let machine = Machine::new(schedule);
+        let machine = TestMachine::new(schedule);
         let (stream, device, host) = (machine.stream(), machine.memory(), machine.pinned());
-        assert_eq!(copy(stream, host.into(), End::Device(device)), SUCCESS);
+        assert_eq!(copy(stream, host.into(), LineEnd::Device(device)), SUCCESS);
         assert_eq!(cuMemFree_v2(device), SUCCESS);
         assert_eq!(
             machine.violations(),
@@ -167,7 +179,7 @@ fn memory_is_not_freed_while_a_copy_needs_it() {
 
         let machine = machine_again(machine, schedule);
         let (stream, device, host) = (machine.stream(), machine.memory(), machine.pinned());
-        assert_eq!(copy(stream, End::Device(device), host.into()), SUCCESS);
+        assert_eq!(copy(stream, LineEnd::Device(device), host.into()), SUCCESS);
         assert_eq!(cuMemFreeHost(host.0.cast()), SUCCESS);
         assert_eq!(
             machine.violations(),
@@ -178,7 +190,7 @@ fn memory_is_not_freed_while_a_copy_needs_it() {
         // After a wait both may go.
         let machine = machine_again(machine, schedule);
         let (stream, device, host) = (machine.stream(), machine.memory(), machine.pinned());
-        assert_eq!(copy(stream, host.into(), End::Device(device)), SUCCESS);
+        assert_eq!(copy(stream, host.into(), LineEnd::Device(device)), SUCCESS);
         assert_eq!(cuStreamSynchronize(stream), SUCCESS);
         assert_eq!(cuMemFree_v2(device), SUCCESS);
         assert_eq!(cuMemFreeHost(host.0.cast()), SUCCESS);
@@ -186,14 +198,14 @@ fn memory_is_not_freed_while_a_copy_needs_it() {
     }
 }
 
-fn machine_again(machine: Machine, schedule: Schedule) -> Machine {
+fn machine_again(machine: TestMachine, schedule: WorkSchedule) -> TestMachine {
     drop(machine);
-    Machine::new(schedule)
+    TestMachine::new(schedule)
 }
 
 #[test]
 fn a_context_is_released_empty() {
-    let left: [fn(&Machine); 5] = [
+    let left: [fn(&TestMachine); 5] = [
         |machine| {
             machine.memory();
         },
@@ -213,18 +225,18 @@ fn a_context_is_released_empty() {
         },
     ];
     for (case, leave) in left.iter().enumerate() {
-        let machine = Machine::new(Schedule::Late);
+        let machine = TestMachine::new(WorkSchedule::Late);
         leave(&machine);
-        // Somebody else has it too, until the second release.
+        // The context has a second hold, until the second release.
         machine.retain(0);
         assert_eq!(cuDevicePrimaryCtxRelease_v2(0), SUCCESS);
         assert_eq!(machine.violations(), []);
         assert_eq!(cuDevicePrimaryCtxRelease_v2(0), SUCCESS);
         let found = machine.violations();
         assert_eq!(found, [Violation::ContextNotEmpty], "case {case}");
-        assert!(lock().live() > 0);
+        assert!(lock().count_live() > 0);
     }
-    let machine = Machine::new(Schedule::Late);
+    let machine = TestMachine::new(WorkSchedule::Late);
     let (memory, event) = (machine.memory(), machine.event());
     assert_eq!(cuMemFree_v2(memory), SUCCESS);
     assert_eq!(cuEventDestroy_v2(event), SUCCESS);
@@ -236,14 +248,20 @@ fn a_context_is_released_empty() {
 #[test]
 fn what_was_freed_is_gone() {
     for schedule in SCHEDULES {
-        let machine = Machine::new(schedule);
+        let machine = TestMachine::new(schedule);
         let (stream, host) = (machine.stream(), machine.pinned());
         let (freed, memory) = (machine.memory(), machine.memory());
         assert_eq!(cuMemFree_v2(freed), SUCCESS);
         assert_eq!(cuMemFree_v2(freed), INVALID_VALUE);
-        assert_eq!(copy(stream, host.into(), End::Device(freed)), INVALID_VALUE);
-        assert_eq!(copy(stream, End::Device(freed), host.into()), INVALID_VALUE);
-        // Its address is not given out again, so that what still uses it cannot hit something else.
+        assert_eq!(
+            copy(stream, host.into(), LineEnd::Device(freed)),
+            INVALID_VALUE
+        );
+        assert_eq!(
+            copy(stream, LineEnd::Device(freed), host.into()),
+            INVALID_VALUE
+        );
+        // Its address is not used again, so stale uses cannot hit another allocation.
         assert_ne!(machine.memory(), freed);
         let (event, other) = (machine.event(), machine.stream());
         assert_eq!(cuEventDestroy_v2(event), SUCCESS);
@@ -252,7 +270,7 @@ fn what_was_freed_is_gone() {
         assert_eq!(cuStreamDestroy_v2(other), SUCCESS);
         assert_eq!(cuStreamSynchronize(other), INVALID_HANDLE);
         assert_eq!(
-            copy(other, host.into(), End::Device(memory)),
+            copy(other, host.into(), LineEnd::Device(memory)),
             INVALID_HANDLE
         );
         let blas = machine.blas(stream);
@@ -269,20 +287,20 @@ fn what_was_freed_is_gone() {
 #[test]
 fn a_product_that_is_too_large_is_not_queued() {
     for schedule in SCHEDULES {
-        let machine = Machine::new(schedule);
+        let machine = TestMachine::new(schedule);
         let (stream, host, memory) = (machine.stream(), machine.pinned(), machine.memory());
         let (blas, to) = (machine.blas(stream), machine.pinned());
-        assert_eq!(copy(stream, host.into(), End::Device(memory)), SUCCESS);
+        assert_eq!(copy(stream, host.into(), LineEnd::Device(memory)), SUCCESS);
         // Squares of 8.
         lock().settings.product = 511;
         let code = multiply(blas, memory, memory, memory);
         assert_eq!(code, codes::blas::ALLOC_FAILED);
         assert_eq!(lock().refused_products, 1);
-        assert_eq!(copy(stream, End::Device(memory), to.into()), SUCCESS);
+        assert_eq!(copy(stream, LineEnd::Device(memory), to.into()), SUCCESS);
         assert_eq!(cuStreamSynchronize(stream), SUCCESS);
         assert_eq!(to.first(), 1.0);
         let (a, c) = (memory, machine.memory());
-        assert_eq!(copy(stream, host.into(), End::Device(c)), SUCCESS);
+        assert_eq!(copy(stream, host.into(), LineEnd::Device(c)), SUCCESS);
         lock().settings.product = 512;
         assert_eq!(multiply(blas, a, a, c), SUCCESS);
         assert_eq!(cuStreamSynchronize(stream), SUCCESS);
@@ -293,10 +311,58 @@ fn a_product_that_is_too_large_is_not_queued() {
 
 #[test]
 fn nothing_works_without_the_context() {
-    let machine = Machine::new(Schedule::Late);
+    let machine = TestMachine::new(WorkSchedule::Late);
     let (stream, host, memory) = (machine.stream(), machine.pinned(), machine.memory());
     let blas = machine.blas(stream);
-    let all = |expected: u32, of_copies: u32| {
+    let resources = Resources {
+        stream,
+        host,
+        memory,
+        blas,
+    };
+    let mut context = 0;
+    // SAFETY: one number is written.
+    assert_eq!(unsafe { cuCtxPopCurrent_v2(&mut context) }, SUCCESS);
+    resources.assert_unusable(INVALID_CONTEXT);
+    // SAFETY: as above.
+    let code = unsafe { cuCtxPopCurrent_v2(&mut context) };
+    assert_eq!(code, INVALID_CONTEXT);
+    assert_eq!(cuCtxPushCurrent_v2(2), INVALID_CONTEXT);
+    // It is current on the thread that has pushed it, and on no other.
+    assert_eq!(cuCtxPushCurrent_v2(1), SUCCESS);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || cuStreamSynchronize(stream));
+        assert_eq!(other.join().ok(), Some(INVALID_CONTEXT));
+    });
+    // Resources of one device are of no use to another.
+    machine.retain(1);
+    assert_eq!(cuCtxPushCurrent_v2(2), SUCCESS);
+    let other = machine.stream();
+    assert_eq!(cuStreamSynchronize(stream), INVALID_HANDLE);
+    assert_eq!(
+        copy(other, host.into(), LineEnd::Device(memory)),
+        INVALID_VALUE
+    );
+    // SAFETY: as above.
+    assert_eq!(unsafe { cuCtxPopCurrent_v2(&mut context) }, SUCCESS);
+    // A released context is unusable even while it is current.
+    assert_eq!(cuDevicePrimaryCtxRelease_v2(0), SUCCESS);
+    resources.assert_unusable(INVALID_CONTEXT);
+    lock().initialised = false;
+    resources.assert_unusable(NOT_INITIALIZED);
+}
+
+/// Resources of a context.
+struct Resources {
+    stream: u64,
+    host: PinnedOnes,
+    memory: u64,
+    blas: u64,
+}
+
+impl Resources {
+    /// Checks that every call returns the code `expected`.
+    fn assert_unusable(&self, expected: u32) {
         let (mut address, mut start) = (0, std::ptr::null_mut());
         // SAFETY: one number is written by each of them.
         unsafe {
@@ -307,36 +373,10 @@ fn nothing_works_without_the_context() {
             let code = cublasCreate_v2(&mut address);
             assert_eq!(code, codes::as_blas(expected));
         }
-        assert_eq!(cuStreamSynchronize(stream), expected);
-        assert_eq!(copy(stream, host.into(), End::Device(memory)), of_copies);
-        let code = multiply(blas, memory, memory, memory);
+        assert_eq!(cuStreamSynchronize(self.stream), expected);
+        let to = LineEnd::Device(self.memory);
+        assert_eq!(copy(self.stream, self.host.into(), to), expected);
+        let code = multiply(self.blas, self.memory, self.memory, self.memory);
         assert_eq!(code, codes::as_blas(expected));
-    };
-    let mut context = 0;
-    // SAFETY: one number is written.
-    assert_eq!(unsafe { cuCtxPopCurrent_v2(&mut context) }, SUCCESS);
-    all(INVALID_CONTEXT, INVALID_CONTEXT);
-    // SAFETY: as above.
-    let code = unsafe { cuCtxPopCurrent_v2(&mut context) };
-    assert_eq!(code, INVALID_CONTEXT);
-    assert_eq!(cuCtxPushCurrent_v2(2), INVALID_CONTEXT);
-    // It is current on the thread that made it so, and on no other.
-    assert_eq!(cuCtxPushCurrent_v2(1), SUCCESS);
-    std::thread::scope(|scope| {
-        let other = scope.spawn(move || cuStreamSynchronize(stream));
-        assert_eq!(other.join().ok(), Some(INVALID_CONTEXT));
-    });
-    // What belongs to one device is of no use to another.
-    machine.retain(1);
-    assert_eq!(cuCtxPushCurrent_v2(2), SUCCESS);
-    let other = machine.stream();
-    assert_eq!(cuStreamSynchronize(stream), INVALID_HANDLE);
-    assert_eq!(copy(other, host.into(), End::Device(memory)), INVALID_VALUE);
-    // SAFETY: as above.
-    assert_eq!(unsafe { cuCtxPopCurrent_v2(&mut context) }, SUCCESS);
-    // A context that is current and was released is none.
-    assert_eq!(cuDevicePrimaryCtxRelease_v2(0), SUCCESS);
-    all(INVALID_CONTEXT, INVALID_CONTEXT);
-    lock().initialised = false;
-    all(NOT_INITIALIZED, NOT_INITIALIZED);
+    }
 }
