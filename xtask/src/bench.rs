@@ -40,7 +40,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         command.arg(name).args(args).current_dir(workspace.root());
         mpi.apply(&mut command);
         name_programs(&mut command, workspace, &mpi, &[("BIN", "isochron")]);
-        command.env(cluster::VARIABLE, cluster::path(workspace));
+        command.env(cluster::VARIABLE, cluster::program_path(workspace));
         if let Some(folder) = &peers {
             command.env(peers::VARIABLE, folder);
         }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::machine;
-use crate::mpi::{Library, Mpi};
+use crate::mpi::{Library, MpiInstallation};
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
@@ -29,7 +29,7 @@ pub const ISOCHRON_AND_CASES: &[&str] = &[
 pub const BENCH: &[&str] = &["-p", "isochron-bench", "--bin", "isochron-bench"];
 /// Libraries, programs and tests of all packages.
 pub const EVERYTHING: &[&str] = &["--workspace", "--lib", "--bins", "--tests"];
-/// What stands for the CUDA driver and cuBLAS where there is no GPU.
+/// The emulated CUDA driver and cuBLAS.
 pub const EMULATOR: &[&str] = &["-p", "isochron-cuda-emulator", "--lib"];
 
 /// Finds `library`, and makes its target directory ready for builds with it.
@@ -39,7 +39,7 @@ pub const EMULATOR: &[&str] = &["-p", "isochron-cuda-emulator", "--lib"];
 ///
 /// # Errors
 /// When the library is not found, or the target directory cannot be written.
-pub fn prepare(workspace: &Workspace, library: Library) -> Result<Mpi> {
+pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallation> {
     let mpi = library
         .find()
         .with_context(|| format!("{} was not found", library.name()))?;
@@ -48,7 +48,7 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<Mpi> {
         copy_products(&workspace.target(Library::OpenMpi), &target)?;
     }
     let note = target.join("mpicc.txt");
-    let identity = identity(&mpi);
+    let identity = describe_compiler(&mpi);
     if fs::read_to_string(&note).is_ok_and(|known| known == identity) {
         return Ok(mpi);
     }
@@ -63,7 +63,7 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<Mpi> {
     Ok(mpi)
 }
 
-/// Copies what another MPI library's release builds have produced: only the MPI bindings and their users differ.
+/// Copies the products of release builds with another MPI library. Only the MPI bindings and their users differ.
 fn copy_products(from: &Path, to: &Path) -> Result<()> {
     for folder in [".fingerprint", "build", "deps"] {
         let source = from.join("release").join(folder);
@@ -82,19 +82,19 @@ fn copy_products(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The compiler and what it runs: `-show` prints include and library folders under every MPI.
-fn identity(mpi: &Mpi) -> String {
-    let shown = machine::output(&mpi.compiler, &["-show"]).unwrap_or_default();
+fn describe_compiler(mpi: &MpiInstallation) -> String {
+    let shown = machine::read_output(&mpi.compiler, &["-show"]).unwrap_or_default();
     format!("{}\n{shown}", mpi.compiler)
 }
 
-/// Builds the chosen packages in release, as a step of its own.
+/// Builds the chosen packages in release, as one step.
 ///
 /// # Errors
 /// When cargo fails.
 pub fn release(
     workspace: &Workspace,
     steps: &mut Steps,
-    mpi: &Mpi,
+    mpi: &MpiInstallation,
     packages: &[&str],
 ) -> Result<()> {
     let name = format!("build with {}", mpi.kind.name());
@@ -105,7 +105,7 @@ pub fn release(
 }
 
 /// A cargo command that builds against `mpi`.
-pub fn cargo(workspace: &Workspace, mpi: &Mpi, args: &[&str]) -> Command {
+pub fn cargo(workspace: &Workspace, mpi: &MpiInstallation, args: &[&str]) -> Command {
     let mut command = workspace.cargo(mpi.kind, args);
     mpi.apply(&mut command);
     command

@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: what needs no test to run.
+//! `cargo xtask lint`: the checks that run no test.
 
 use std::process::Command;
 
@@ -51,13 +51,13 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
 /// Installs the cargo tools that are missing.
 fn provide_tools(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     for (tool, component) in [("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")] {
-        if !machine::runs(tool, &["--version"]) {
+        if !machine::can_run(tool, &["--version"]) {
             steps.run(&format!("install {component}"), || {
                 execute(Command::new("rustup").args(["component", "add", component]))
             })?;
         }
     }
-    if !machine::runs("cargo-deny", &["--version"]) {
+    if !machine::can_run("cargo-deny", &["--version"]) {
         steps.run("install cargo-deny", || {
             // Unoptimised: it runs for a second, and takes minutes to optimise.
             let args = ["install", "--debug", "cargo-deny", "--locked"];

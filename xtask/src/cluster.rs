@@ -1,7 +1,7 @@
 //! `cargo xtask cluster`: several hosts on this machine.
 //!
-//! The work is done by a program of its own, `isochron-cluster`, which tests and campaigns use too and which stands for
-//! ssh when `mpirun` starts ranks on the hosts.
+//! A separate program does the work, `isochron-cluster`. Tests and campaigns use it too, and it takes the place of ssh when
+//! `mpirun` starts ranks on the hosts.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -33,13 +33,13 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, args: &[String]) -> Result<
     // Not a word where there is nothing wrong: what follows may be a script's input.
     let built = cargo.status().context("cargo did not start")?;
     ensure!(built.success(), "isochron-cluster was not built");
-    let program = path(workspace);
+    let program = program_path(workspace);
     let mut command = Command::new(&program);
     for library in [Library::OpenMpi, Library::Mpich] {
         let name = format!("ISOCHRON_MPIRUN_{}", library.suffix());
         if let Some(mpi) = library
             .find()
-            .filter(|_| machine::variable(&name).is_none())
+            .filter(|_| machine::read_variable(&name).is_none())
         {
             command.env(name, mpi.launcher);
         }
@@ -47,7 +47,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, args: &[String]) -> Result<
     Err(command.args(args).exec()).with_context(|| program.display().to_string())
 }
 
-/// Where the program is, once it is built.
-pub fn path(workspace: &Workspace) -> PathBuf {
+/// Returns the path of the built program.
+pub fn program_path(workspace: &Workspace) -> PathBuf {
     workspace.binary(Library::OpenMpi, "isochron-cluster")
 }

@@ -1,6 +1,6 @@
-//! `cargo xtask counts`: how the code and its English read, in numbers with limits.
+//! `cargo xtask counts`: marks of code and English that are hard to read, counted and compared with limits.
 //!
-//! The counts are rough, since they read text and no syntax tree. They show where to look, and keep what was cleaned clean.
+//! The counts are rough, since they read text and no syntax tree. They show where to look.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,8 +71,8 @@ impl Counts {
         self.long_sentences += other.long_sentences;
     }
 
-    /// Returns the shares that have limits: named closures per 1000 lines, one-word functions, doc comments that open with
-    /// a question word, avoided words per 1000, and sentences over 30 words; all but the first and the fourth in percent.
+    /// Returns the shares that have limits. Per 1000 lines: closures with a name. In percent: functions of one word, doc
+    /// comments that open with a question word. Per 1000 words: avoided ones. In percent: sentences over 30 words.
     fn shares(&self) -> [f64; 5] {
         [
             1000.0 * divide(self.named_closures, self.lines),

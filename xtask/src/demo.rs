@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: the promise, shown on one machine.
+//! `cargo xtask demo`: what balancing gains, shown on one machine.
 //!
 //! Four ranks, paced so that they are unlike, multiply the same matrices twice: split evenly, then
 //! balanced by functional performance models.
@@ -10,9 +10,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::build::{self, ISOCHRON};
 use crate::install;
-use crate::mpi::{Library, Mpi};
+use crate::mpi::{Library, MpiInstallation};
 use crate::needs::Goal;
-use crate::report::{Report, comparison};
+use crate::report::{DemoReport, compare};
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
@@ -39,13 +39,13 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     build::release(workspace, steps, &mpi, ISOCHRON)?;
     let folder = workspace.target(Library::OpenMpi).join("demo");
     fs::create_dir_all(&folder)?;
-    let mut multiply = |name: &str, strategy: &str, file: &str| {
-        let report = folder.join(file);
-        steps.run(name, || multiply(workspace, &mpi, strategy, &report))
-    };
-    let even = multiply("multiply, split evenly", "homogeneous", "even.json")?;
-    let balanced = multiply("multiply, balanced", "fpm", "fpm.json")?;
-    println!("\n{}", comparison(&even, &balanced));
+    let even = steps.run("multiply, split evenly", || {
+        multiply(workspace, &mpi, "homogeneous", &folder.join("even.json"))
+    })?;
+    let balanced = steps.run("multiply, balanced", || {
+        multiply(workspace, &mpi, "fpm", &folder.join("fpm.json"))
+    })?;
+    println!("\n{}", compare(&even, &balanced));
     println!("reports: {}", folder.display());
     for report in [&even, &balanced] {
         let strategy = &report.strategy;
@@ -57,7 +57,12 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     Ok(())
 }
 
-fn multiply(workspace: &Workspace, mpi: &Mpi, strategy: &str, report: &Path) -> Result<Report> {
+fn multiply(
+    workspace: &Workspace,
+    mpi: &MpiInstallation,
+    strategy: &str,
+    report: &Path,
+) -> Result<DemoReport> {
     // A report of an earlier demo must not pass for this one's.
     if report.exists() {
         fs::remove_file(report)?;
@@ -67,7 +72,7 @@ fn multiply(workspace: &Workspace, mpi: &Mpi, strategy: &str, report: &Path) -> 
     command.args(MULTIPLICATION).args(["--strategy", strategy]);
     command.arg("--report").arg(report);
     execute(command.current_dir(workspace.root()))?;
-    let place = || report.display().to_string();
-    let text = fs::read_to_string(report).with_context(place)?;
-    Report::parse(&text).with_context(place)
+    let place = report.display().to_string();
+    let text = fs::read_to_string(report).with_context(|| place.clone())?;
+    DemoReport::parse(&text).context(place)
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Parser as _;
 
-use crate::Arguments;
+use crate::XtaskArguments;
 use crate::workspace::Workspace;
 
 /// Returns the Markdown files that show commands.
-fn pages() -> Vec<PathBuf> {
+fn list_pages() -> Vec<PathBuf> {
     let workspace = Workspace::locate().unwrap();
     let mut pages = Vec::new();
     for folder in ["", "bench", "docs"] {
@@ -21,7 +21,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// Returns the words after `cargo` of a line that calls xtask, without its comment.
-fn words(line: &str) -> Option<Vec<&str>> {
+fn parse_command(line: &str) -> Option<Vec<&str>> {
     let (line, _) = line.split_once(" #").unwrap_or((line, ""));
     let mut words = line
         .split_whitespace()
@@ -34,10 +34,10 @@ fn words(line: &str) -> Option<Vec<&str>> {
 #[test]
 fn commands_in_the_documentation_are_ours() {
     let mut found = 0;
-    for page in pages() {
+    for page in list_pages() {
         let text = fs::read_to_string(&page).unwrap();
-        for words in text.lines().filter_map(words) {
-            let parsed = Arguments::try_parse_from(&words);
+        for words in text.lines().filter_map(parse_command) {
+            let parsed = XtaskArguments::try_parse_from(&words);
             assert!(parsed.is_ok(), "{}: {words:?}", page.display());
             found += 1;
         }

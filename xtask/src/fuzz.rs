@@ -1,5 +1,6 @@
-//! `cargo xtask fuzz`: arbitrary input for the parser, the models and the partitioners, for as long as one likes.
+//! `cargo xtask fuzz`: arbitrary input for the parser, the models and the partitioners, for a given time.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -39,30 +40,19 @@ const PROPERTIES: [(&str, &[&str], &str); 4] = [
 /// Runs rounds of cases until `seconds` have passed, at least one.
 ///
 /// # Errors
-/// When a case fails; the test names it, and keeps its seed in a file beside the test.
+/// If a case fails; the test names it, and keeps its seed in a file next to the test.
 pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()> {
-    // The profile of tests: optimised, with the checks of arithmetic left on.
-    let test = |file, rest: &[&str]| {
-        let arguments = [
-            "test",
-            "--quiet",
-            "-p",
-            "isochron-hierarchy",
-            "--test",
-            file,
-        ];
-        workspace.cargo(Library::OpenMpi, &[&arguments, rest].concat())
-    };
     steps.run("build the properties", || {
         PROPERTIES
             .iter()
-            .try_for_each(|(file, ..)| execute(&mut test(file, &["--no-run"])))
+            .try_for_each(|(file, ..)| execute(&mut test_command(workspace, file, &["--no-run"])))
     })?;
     steps.run(&format!("fuzz for {seconds} s"), || {
         let start = Instant::now();
         loop {
             for (file, properties, cases) in PROPERTIES {
-                let mut command = test(file, &[&["--", "--exact"], properties].concat());
+                let words = [&["--", "--exact"], properties].concat();
+                let mut command = test_command(workspace, file, &words);
                 execute(command.env("PROPTEST_CASES", cases))?;
             }
             if start.elapsed() >= Duration::from_secs(seconds) {
@@ -70,6 +60,19 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()>
             }
         }
     })
+}
+
+/// Makes the command that runs tests of a file in the profile of tests: optimised, with the checks of arithmetic left on.
+fn test_command(workspace: &Workspace, file: &str, rest: &[&str]) -> Command {
+    let arguments = [
+        "test",
+        "--quiet",
+        "-p",
+        "isochron-hierarchy",
+        "--test",
+        file,
+    ];
+    workspace.cargo(Library::OpenMpi, &[&arguments, rest].concat())
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Providing what is missing: install it where we may, else say how.
+//! Installation of missing software where that is allowed, and instructions elsewhere.
 
 use std::process::Command;
 
 use anyhow::Result;
 
 use crate::machine;
-use crate::needs::{Goal, Need, missing};
+use crate::needs::{Goal, Need, list_missing};
 use crate::packages::Manager;
 use crate::steps::{Steps, execute};
 
@@ -17,9 +17,9 @@ pub struct CannotInstall {
     needs: Vec<Need>,
 }
 
-/// What to do about missing needs.
+/// The way to provide missing needs.
 #[derive(Debug, PartialEq, Eq)]
-enum Route {
+enum InstallRoute {
     /// Nothing is missing.
     Ready,
     /// Run apt-get, as root or through sudo.
@@ -53,48 +53,48 @@ impl std::fmt::Display for CannotInstall {
 /// # Errors
 /// [`CannotInstall`] when something required stays missing.
 pub fn ensure(goal: Goal, steps: &mut Steps) -> Result<()> {
-    let mut needs = missing(goal);
-    if let Route::Apt { sudo } = route(goal, &needs) {
-        // A failure shows in what is still missing afterwards.
+    let mut needs = list_missing(goal);
+    if let InstallRoute::Apt { sudo } = route(goal, &needs) {
+        // If it fails, needs are still missing afterwards.
         let outcome = steps.run("install system packages", || apt_get(&needs, sudo));
         if let Err(error) = outcome {
             eprintln!("warning: {error:#}");
         }
-        needs = missing(goal);
+        needs = list_missing(goal);
     }
     match verdict(goal, needs) {
-        Route::Refuse(needs) => Err(CannotInstall { needs }.into()),
-        Route::DoWithout(needs) => {
+        InstallRoute::Refuse(needs) => Err(CannotInstall { needs }.into()),
+        InstallRoute::DoWithout(needs) => {
             let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
             println!("going on without {}", names.join(", "));
             Ok(())
         }
-        Route::Ready | Route::Apt { .. } => Ok(()),
+        InstallRoute::Ready | InstallRoute::Apt { .. } => Ok(()),
     }
 }
 
 /// Before installing: apt-get when something is missing and we may run it.
-fn route(goal: Goal, needs: &[Need]) -> Route {
-    if needs.is_empty() || !machine::runs("apt-get", &["--version"]) {
+fn route(goal: Goal, needs: &[Need]) -> InstallRoute {
+    if needs.is_empty() || !machine::can_run("apt-get", &["--version"]) {
         return verdict(goal, needs.to_vec());
     }
-    if machine::output("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
-        Route::Apt { sudo: false }
-    } else if machine::runs("sudo", &["-n", "true"]) {
-        Route::Apt { sudo: true }
+    if machine::read_output("id", &["-u"]).is_some_and(|id| id.trim() == "0") {
+        InstallRoute::Apt { sudo: false }
+    } else if machine::can_run("sudo", &["-n", "true"]) {
+        InstallRoute::Apt { sudo: true }
     } else {
         verdict(goal, needs.to_vec())
     }
 }
 
 /// When nothing more can be installed.
-fn verdict(goal: Goal, needs: Vec<Need>) -> Route {
+fn verdict(goal: Goal, needs: Vec<Need>) -> InstallRoute {
     if needs.is_empty() {
-        Route::Ready
+        InstallRoute::Ready
     } else if needs.iter().any(|need| need.is_required(goal)) {
-        Route::Refuse(needs)
+        InstallRoute::Refuse(needs)
     } else {
-        Route::DoWithout(needs)
+        InstallRoute::DoWithout(needs)
     }
 }
 

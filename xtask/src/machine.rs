@@ -1,4 +1,4 @@
-//! Looking at the machine: programs, libraries, environment.
+//! Questions about the machine: programs, libraries, environment.
 
 use std::env;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Returns the standard output of a program that starts and exits with 0.
-pub fn output(program: &str, args: &[&str]) -> Option<String> {
+pub fn read_output(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(args)
         .stdin(Stdio::null())
@@ -17,12 +17,12 @@ pub fn output(program: &str, args: &[&str]) -> Option<String> {
 }
 
 /// Returns `true` if a program starts and exits with 0.
-pub fn runs(program: &str, args: &[&str]) -> bool {
-    output(program, args).is_some()
+pub fn can_run(program: &str, args: &[&str]) -> bool {
+    read_output(program, args).is_some()
 }
 
 /// Returns an environment variable that is set, not empty and Unicode.
-pub fn variable(name: &str) -> Option<String> {
+pub fn read_variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -39,11 +39,11 @@ pub fn has_library(stem: &str) -> bool {
 fn library_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for name in ["LIBCLANG_PATH", "LD_LIBRARY_PATH"] {
-        if let Some(value) = variable(name) {
+        if let Some(value) = read_variable(name) {
             folders.extend(env::split_paths(&value));
         }
     }
-    if let Some(folder) = output("llvm-config", &["--libdir"]) {
+    if let Some(folder) = read_output("llvm-config", &["--libdir"]) {
         folders.push(PathBuf::from(folder.trim()));
     }
     for usual in [
@@ -78,13 +78,15 @@ fn is_library(file: &str, stem: &str) -> bool {
     let Some(rest) = file.strip_prefix(stem) else {
         return false;
     };
-    let version = |c: char| c.is_ascii_digit() || c == '.';
     let rest = match rest.strip_prefix('-') {
         Some(versioned) => versioned.trim_start_matches(|c: char| c.is_ascii_digit()),
         None => rest,
     };
     match rest.strip_prefix(".so") {
-        Some(end) => end.is_empty() || (end.starts_with('.') && end.chars().all(version)),
+        Some(end) => {
+            end.is_empty()
+                || (end.starts_with('.') && end.chars().all(|c| c.is_ascii_digit() || c == '.'))
+        }
         None => rest == ".dylib",
     }
 }

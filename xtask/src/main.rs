@@ -1,8 +1,7 @@
 //! `cargo xtask`: set-up, demo, tests, checks and benches of Isochron on one machine.
 //!
-//! Each command first sees what the machine lacks ([`needs`]), installs it where it may
-//! ([`install`]), builds with one target directory for each MPI library ([`build`]) and then does
-//! its work in named, timed steps ([`steps`]). Exit codes: 0 success, 1 a step failed, 2 something
+//! Each command first finds out what the machine lacks ([`needs`]) and installs it where it may ([`install`]). It builds with
+//! one target directory for each MPI library ([`build`]), and works in named, timed steps ([`steps`]). Exit codes: 0 success, 1 a step failed, 2 something
 //! is missing that cannot be installed from here, or bad usage.
 #![forbid(unsafe_code)]
 #![allow(
@@ -56,7 +55,7 @@ use workspace::Workspace;
 /// ISOCHRON_MPIRUN_MPICH. ISOCHRON_PYTHON names a Python that has numpy.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Arguments {
+struct XtaskArguments {
     #[command(subcommand)]
     command: Task,
 }
@@ -74,15 +73,15 @@ enum Task {
         #[arg(last = true)]
         filter: Vec<String>,
     },
-    /// What a change must pass: `lint`, `test` and `bundle`
+    /// All checks that a change must pass: `lint`, `test` and `bundle`
     Ci,
     /// Formatting, clippy, dependency rules, documentation and `counts`
     Lint,
-    /// How the code and its English read, in numbers with limits
+    /// Count what makes code and English hard to read, and compare with limits
     Counts,
     /// Run the properties that take any input with new cases until the time is used up
     Fuzz {
-        /// How long
+        /// Duration
         #[arg(long, default_value_t = FUZZ_SECONDS)]
         seconds: u64,
     },
@@ -116,7 +115,7 @@ enum Task {
 const FUZZ_SECONDS: u64 = 60;
 
 fn main() -> ExitCode {
-    let task = Arguments::parse().command;
+    let task = XtaskArguments::parse().command;
     let mut steps = Steps::default();
     let outcome = run(task, &mut steps);
     steps.print_summary();
@@ -155,12 +154,13 @@ mod tests {
 
     #[test]
     fn command_line_is_consistent() {
-        Arguments::command().debug_assert();
+        XtaskArguments::command().debug_assert();
     }
 
     #[test]
     fn words_after_the_dashes_filter_the_tests() {
-        let arguments = Arguments::try_parse_from(["xtask", "test", "--", "summa", "--nocapture"]);
+        let arguments =
+            XtaskArguments::try_parse_from(["xtask", "test", "--", "summa", "--nocapture"]);
         let Task::Test { filter, .. } = arguments.unwrap().command else {
             panic!("`test` parsed as another command");
         };
@@ -175,7 +175,8 @@ mod tests {
             &["run", "--ranks", "2", "--", "program", "--help"],
         ] {
             let line = [&["xtask", "cluster"], words].concat();
-            let Task::Cluster { args } = Arguments::try_parse_from(line).unwrap().command else {
+            let Task::Cluster { args } = XtaskArguments::try_parse_from(line).unwrap().command
+            else {
                 panic!("`cluster` parsed as another command");
             };
             assert_eq!(args, words);
@@ -184,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_campaign_keeps_its_own_options() {
-        let arguments = Arguments::try_parse_from(["xtask", "bench", "even-split", "--size", "8"]);
+        let arguments =
+            XtaskArguments::try_parse_from(["xtask", "bench", "even-split", "--size", "8"]);
         let Task::Bench { name, args } = arguments.unwrap().command else {
             panic!("`bench` parsed as another command");
         };

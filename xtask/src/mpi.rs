@@ -18,7 +18,7 @@ pub enum Library {
 
 /// An MPI library as found on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mpi {
+pub struct MpiInstallation {
     /// Which library it is.
     pub kind: Library,
     /// Its C compiler wrapper, a path or a name on `PATH`.
@@ -28,7 +28,7 @@ pub struct Mpi {
 }
 
 impl Library {
-    /// The name people know.
+    /// Returns the name that people know.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpenMpi => "Open MPI",
@@ -36,7 +36,7 @@ impl Library {
         }
     }
 
-    /// The ending of the environment variables about this library.
+    /// Returns the ending of the environment variables about this library.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::OpenMpi => "OPENMPI",
@@ -44,7 +44,7 @@ impl Library {
         }
     }
 
-    /// A macro that this library's `mpi.h`, and no other's, defines.
+    /// Returns a macro that only this library's `mpi.h` defines.
     fn macro_name(self) -> &'static str {
         match self {
             Self::OpenMpi => "OPEN_MPI",
@@ -52,7 +52,7 @@ impl Library {
         }
     }
 
-    /// What `mpirun --version` prints: several names over the years.
+    /// Returns the names that `mpirun --version` may print.
     fn launcher_names(self) -> &'static [&'static str] {
         match self {
             Self::OpenMpi => &["Open MPI", "OpenRTE"],
@@ -60,41 +60,34 @@ impl Library {
         }
     }
 
-    /// Pairs of compiler and launcher, so that both come from one installation.
+    /// Returns pairs of compiler and launcher, so that both come from one installation.
     fn candidates(self) -> Vec<(String, String)> {
         let suffix = self.suffix();
-        let chosen = machine::variable(&format!("ISOCHRON_MPICC_{suffix}"))
-            .zip(machine::variable(&format!("ISOCHRON_MPIRUN_{suffix}")));
-        let pair = |prefix: &str, ending: &str| {
-            (
-                format!("{prefix}mpicc{ending}"),
-                format!("{prefix}mpirun{ending}"),
-            )
-        };
+        let chosen = machine::read_variable(&format!("ISOCHRON_MPICC_{suffix}"))
+            .zip(machine::read_variable(&format!("ISOCHRON_MPIRUN_{suffix}")));
         let usual = match self {
             Self::OpenMpi => [
-                pair("", ".openmpi"),
-                pair("", ""),
-                pair("/usr/lib64/openmpi/bin/", ""),
-                pair("/opt/homebrew/opt/open-mpi/bin/", ""),
+                pair_of_programs("", ".openmpi"),
+                pair_of_programs("", ""),
+                pair_of_programs("/usr/lib64/openmpi/bin/", ""),
+                pair_of_programs("/opt/homebrew/opt/open-mpi/bin/", ""),
             ],
             Self::Mpich => [
-                pair("", ".mpich"),
-                pair("", ""),
-                pair("/usr/lib64/mpich/bin/", ""),
-                pair("/opt/homebrew/opt/mpich/bin/", ""),
+                pair_of_programs("", ".mpich"),
+                pair_of_programs("", ""),
+                pair_of_programs("/usr/lib64/mpich/bin/", ""),
+                pair_of_programs("/opt/homebrew/opt/mpich/bin/", ""),
             ],
         };
         chosen.into_iter().chain(usual).collect()
     }
 
-    /// The first installation whose compiler finds this library's header and whose launcher is
-    /// this library's.
-    pub fn find(self) -> Option<Mpi> {
+    /// Finds the first installation with this library's header and launcher.
+    pub fn find(self) -> Option<MpiInstallation> {
         let (compiler, launcher) = self.candidates().into_iter().find(|(compiler, launcher)| {
             self.compiles_with(compiler) && self.launches_with(launcher)
         })?;
-        Some(Mpi {
+        Some(MpiInstallation {
             kind: self,
             compiler,
             launcher,
@@ -104,21 +97,29 @@ impl Library {
     /// A wrapper may be installed without its headers, so the preprocessor decides.
     fn compiles_with(self, compiler: &str) -> bool {
         let arguments = ["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"];
-        machine::output(compiler, &arguments).is_some_and(|macros| {
+        machine::read_output(compiler, &arguments).is_some_and(|macros| {
             let names = macros.lines().filter_map(|l| l.split_whitespace().nth(1));
             names.into_iter().any(|name| name == self.macro_name())
         })
     }
 
     fn launches_with(self, launcher: &str) -> bool {
-        machine::output(launcher, &["--version"]).is_some_and(|text| {
+        machine::read_output(launcher, &["--version"]).is_some_and(|text| {
             let mut names = self.launcher_names().iter();
             names.any(|name| text.contains(name))
         })
     }
 }
 
-impl Mpi {
+/// Returns the compiler and the launcher with these parts around their names.
+fn pair_of_programs(prefix: &str, ending: &str) -> (String, String) {
+    (
+        format!("{prefix}mpicc{ending}"),
+        format!("{prefix}mpirun{ending}"),
+    )
+}
+
+impl MpiInstallation {
     /// Prepares a command that builds or runs against this library.
     ///
     /// Containers and CI machines run as root, which Open MPI refuses unless told twice. A library
@@ -137,7 +138,7 @@ impl Mpi {
         }
     }
 
-    /// `binary` on `n_ranks` ranks of this machine, however few its cores.
+    /// Returns the command that runs `binary` on `n_ranks` ranks of this machine, however few its cores.
     ///
     /// Unbound, because a rank pins its own threads and must see every core.
     pub fn launch(&self, n_ranks: usize, binary: &Path) -> Command {
@@ -151,7 +152,7 @@ impl Mpi {
     }
 }
 
-/// `<prefix>/lib` of a compiler named by its path, outside `/usr/bin`.
+/// Returns `<prefix>/lib` of a compiler named by its path, outside `/usr/bin`.
 fn library_folder(compiler: &str) -> Option<PathBuf> {
     let folder = Path::new(compiler).parent()?;
     let is_elsewhere = folder.is_absolute() && folder != Path::new("/usr/bin");

@@ -1,9 +1,9 @@
-//! What the machine must have, and how each is recognised.
+//! The software that the machine must have.
 
 use crate::machine;
 use crate::mpi::Library;
 
-/// One thing that the build or the tests take from the system.
+/// Software that the build or the tests take from the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A C compiler: the MPI bindings compile a shim.
@@ -34,7 +34,7 @@ pub enum Need {
     Valgrind,
 }
 
-/// What the machine is prepared for.
+/// The purpose for which the machine is prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// Build and run with Open MPI.
@@ -43,7 +43,7 @@ pub enum Goal {
     Test,
     /// Emulate several hosts.
     Cluster,
-    /// Build and run with Open MPI beside other people's programs, on emulated hosts too.
+    /// Build and run with Open MPI and compare with other programs, on emulated hosts too.
     Peers,
 }
 
@@ -65,7 +65,7 @@ impl Need {
         Self::StarPu,
     ];
 
-    /// What to call it before a user.
+    /// Returns its name for users.
     pub fn name(self) -> &'static str {
         match self {
             Self::CCompiler => "a C compiler (cc)",
@@ -84,11 +84,10 @@ impl Need {
         }
     }
 
-    /// Whether the goal cannot be reached without it.
+    /// Returns `true` if the goal cannot be reached without it.
     ///
-    /// A run falls back on the built-in BLAS, and says so in its report; the tests skip emulated hosts where they
-    /// cannot have them, and say so too. So does the campaign without a peer that it cannot have; those that it can have
-    /// call OpenBLAS.
+    /// A run falls back on the built-in BLAS, and its report says so. The tests skip emulated hosts, and the campaign skips
+    /// missing peers, each with a message; the peers themselves call OpenBLAS.
     pub fn is_required(self, goal: Goal) -> bool {
         match goal {
             Goal::Run => self != Self::OpenBlas,
@@ -119,60 +118,61 @@ impl Need {
 
     fn is_met(self) -> bool {
         match self {
-            Self::CCompiler => machine::runs("cc", &["--version"]),
-            Self::PkgConfig => machine::runs("pkg-config", &["--version"]),
+            Self::CCompiler => machine::can_run("cc", &["--version"]),
+            Self::PkgConfig => machine::can_run("pkg-config", &["--version"]),
             Self::OpenMpi => Library::OpenMpi.find().is_some(),
             Self::Mpich => Library::Mpich.find().is_some(),
             // The compiler brings the headers of the language, without which libclang parses
             // nothing.
             Self::Libclang => {
-                machine::has_library("libclang") && machine::runs("clang", &["--version"])
+                machine::has_library("libclang") && machine::can_run("clang", &["--version"])
             }
             Self::Hwloc => has_package("hwloc >= 2.8.0 hwloc < 3.0.0"),
             Self::Udev => !links_udev() || has_package("libudev"),
             Self::OpenBlas => machine::has_library("libopenblas"),
-            Self::Numpy => python().is_some(),
+            Self::Numpy => find_python().is_some(),
             Self::Iproute2 => {
-                let has = |program| machine::runs(program, &["-Version"]);
-                !cfg!(target_os = "linux") || (has("ip") && has("tc"))
+                let mut programs = ["ip", "tc"].into_iter();
+                !cfg!(target_os = "linux")
+                    || programs.all(|program| machine::can_run(program, &["-Version"]))
             }
             Self::Scalapack => SCALAPACK.iter().any(|stem| machine::has_library(stem)),
             Self::StarPu => has_package(STARPU),
             Self::Valgrind => {
-                !cfg!(target_os = "linux") || machine::runs("valgrind", &["--version"])
+                !cfg!(target_os = "linux") || machine::can_run("valgrind", &["--version"])
             }
         }
     }
 }
 
-/// What ScaLAPACK's library is called: Debian tells those of the MPI libraries apart.
+/// Names of ScaLAPACK's library; Debian has one for each MPI library.
 pub const SCALAPACK: [&str; 2] = ["libscalapack-openmpi", "libscalapack"];
 
-/// What pkg-config calls StarPU.
+/// The name of StarPU for pkg-config.
 pub const STARPU: &str = "starpu-1.3";
 
-/// Everything that `goal` wants and the machine lacks, in a fixed order.
-pub fn missing(goal: Goal) -> Vec<Need> {
+/// Lists the needs of `goal` that the machine lacks, in a fixed order.
+pub fn list_missing(goal: Goal) -> Vec<Need> {
     let wanted = Need::ALL.into_iter().filter(|need| need.is_wanted(goal));
     wanted.filter(|need| !need.is_met()).collect()
 }
 
-/// The first Python that imports numpy: named by `ISOCHRON_PYTHON`, first on `PATH`, the system's.
+/// Finds the first Python that imports numpy: named by `ISOCHRON_PYTHON`, first on `PATH`, the system's.
 ///
-/// The one on `PATH` may be an interpreter of its own, which does not see the system's packages.
-pub fn python() -> Option<String> {
-    let chosen = machine::variable("ISOCHRON_PYTHON");
+/// The one on `PATH` may not see the system's packages.
+pub fn find_python() -> Option<String> {
+    let chosen = machine::read_variable("ISOCHRON_PYTHON");
     let usual = ["python3", "/usr/bin/python3"].map(str::to_owned);
     let mut candidates = chosen.into_iter().chain(usual);
-    candidates.find(|python| machine::runs(python, &["-c", "import numpy"]))
+    candidates.find(|python| machine::can_run(python, &["-c", "import numpy"]))
 }
 
 fn has_package(condition: &str) -> bool {
-    machine::runs("pkg-config", &["--exists", condition])
+    machine::can_run("pkg-config", &["--exists", condition])
 }
 
 /// Without hwloc to ask, the answer is that of the hwloc which the system would install.
 fn links_udev() -> bool {
-    let flags = machine::output("pkg-config", &["--static", "--libs", "hwloc"]);
+    let flags = machine::read_output("pkg-config", &["--static", "--libs", "hwloc"]);
     flags.is_none_or(|flags| flags.split_whitespace().any(|flag| flag == "-ludev"))
 }

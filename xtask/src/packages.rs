@@ -1,4 +1,4 @@
-//! What each package manager calls our needs, and the command that installs them.
+//! The names of our needs in each package manager, and the commands that install them.
 
 use crate::needs::Need;
 
@@ -21,7 +21,7 @@ impl Manager {
     /// All of them, in the order in which we print.
     pub const ALL: [Self; 5] = [Self::Apt, Self::Dnf, Self::Brew, Self::Spack, Self::Modules];
 
-    /// The name people know.
+    /// Returns the name that people know.
     pub fn name(self) -> &'static str {
         match self {
             Self::Apt => "apt",
@@ -40,7 +40,7 @@ impl Manager {
         }
         let list = names.join(" ");
         if needs.contains(&Need::Mpich) {
-            return Some(self.command_for_both(&list, &self.packages(&beside_mpich(needs))));
+            return Some(self.command_for_both(&list, &self.packages(&without_mpich(needs))));
         }
         Some(match self {
             Self::Apt => apt(&list),
@@ -130,9 +130,9 @@ fn dnf(list: &str) -> String {
 fn spack(names: &[&str], also: &str) -> String {
     let list = names.join(" ");
     let libraries = ["openmpi", "hwloc", "openblas"];
-    let has = |library: &&str| names.iter().any(|name| name.starts_with(library));
-    let folders = libraries.iter().copied().filter(has);
-    let folders: String = folders
+    let folders: String = libraries
+        .iter()
+        .filter(|library| names.iter().any(|name| name.starts_with(**library)))
         .map(|library| format!("$(spack location -i {library})/lib:"))
         .collect();
     let load = format!("spack install {also}{list} && spack load {list}");
@@ -147,7 +147,7 @@ fn export(compiler: &str, launcher: &str) -> String {
 }
 
 /// The needs without MPICH, and with Open MPI, which must be found first afterwards.
-fn beside_mpich(needs: &[Need]) -> Vec<Need> {
+fn without_mpich(needs: &[Need]) -> Vec<Need> {
     let others = needs.iter().copied().filter(|need| *need != Need::Mpich);
     let mut all: Vec<_> = others.collect();
     if !all.contains(&Need::OpenMpi) {

@@ -1,8 +1,8 @@
-//! Other people's programs, with which the campaign `peers` compares.
+//! Other programs, with which the campaign `peers` compares.
 //!
-//! Small drivers in `bench/peers` are compiled against what is installed, and against Intel's MKL from the Python package
-//! index, which is taken into the target directory. A peer that cannot be had is no failure: one line says why, here and in
-//! a file beside the programs, from which the campaign knows it.
+//! Small drivers in `bench/peers` are compiled against the installed libraries, and against Intel's MKL from the Python
+//! package index, which is unpacked in the target directory. A missing peer is no failure: one line says why, here and in a
+//! file next to the programs, which the campaign reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::machine;
-use crate::mpi::{Library, Mpi};
+use crate::mpi::{Library, MpiInstallation};
 use crate::needs::STARPU;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
@@ -38,7 +38,7 @@ const MKL_LIBRARIES: [&str; 5] = [
 ///
 /// # Errors
 /// When the folder cannot be written.
-pub fn build(workspace: &Workspace, steps: &mut Steps, mpi: &Mpi) -> Result<PathBuf> {
+pub fn build(workspace: &Workspace, steps: &mut Steps, mpi: &MpiInstallation) -> Result<PathBuf> {
     let builder = Builder {
         sources: workspace.root().join("bench/peers"),
         folder: workspace.target(Library::OpenMpi).join("peers"),
@@ -58,7 +58,7 @@ pub fn build(workspace: &Workspace, steps: &mut Steps, mpi: &Mpi) -> Result<Path
 struct Builder<'a> {
     sources: PathBuf,
     folder: PathBuf,
-    mpi: &'a Mpi,
+    mpi: &'a MpiInstallation,
 }
 
 impl Builder<'_> {
@@ -115,7 +115,7 @@ impl Builder<'_> {
     }
 
     fn starpu(&self, name: &str) -> Result<()> {
-        let flags = machine::output("pkg-config", &["--cflags", "--libs", STARPU]);
+        let flags = machine::read_output("pkg-config", &["--cflags", "--libs", STARPU]);
         let flags = flags.with_context(|| format!("pkg-config finds no {STARPU}"))?;
         self.compile("cc", name, "starpu.c", &words(&flags))
     }
@@ -142,13 +142,8 @@ impl Builder<'_> {
         if let Some(found) = mkl_folder(&root) {
             return Ok(found);
         }
-        let python = |words: &[&str]| {
-            let mut command = Command::new("python3");
-            command.arg("-m").args(words);
-            command
-        };
         let into = root.display().to_string();
-        execute(&mut python(&[
+        execute(&mut python_module(&[
             "pip",
             "download",
             "--quiet",
@@ -161,9 +156,15 @@ impl Builder<'_> {
         ]))?;
         let wheel = file_in(&root, "mkl-").context("pip left no package")?;
         let wheel = root.join(wheel).display().to_string();
-        execute(&mut python(&["zipfile", "-e", &wheel, &into]))?;
+        execute(&mut python_module(&["zipfile", "-e", &wheel, &into]))?;
         mkl_folder(&root).with_context(|| format!("{MKL} has no folder of libraries"))
     }
+}
+
+fn python_module(words: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.arg("-m").args(words);
+    command
 }
 
 /// OpenBLAS without the file that only its development package has.
@@ -173,7 +174,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Where the unpacked package has its libraries: `mkl-VERSION.data/data/lib`.
+/// Finds the libraries in the unpacked package: `mkl-VERSION.data/data/lib`.
 fn mkl_folder(root: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(root).ok()?.flatten();
     entries.find_map(|entry| {

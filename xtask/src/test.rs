@@ -9,12 +9,12 @@ use crate::build::{self, EVERYTHING, ISOCHRON_AND_CASES};
 use crate::cluster;
 use crate::fuzz;
 use crate::install;
-use crate::mpi::{Library, Mpi};
-use crate::needs::{Goal, python};
+use crate::mpi::{Library, MpiInstallation};
+use crate::needs::{Goal, find_python};
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
-/// What the multi-rank tests launch.
+/// The programs that the multi-rank tests launch.
 const PROGRAMS: &[(&str, &str)] = &[("BIN", "isochron"), ("CASES", "isochron-cases")];
 
 /// Builds with both MPI libraries, then runs unit, doc and multi-rank tests; with `all` the slow ones too.
@@ -23,7 +23,7 @@ const PROGRAMS: &[(&str, &str)] = &[("BIN", "isochron"), ("CASES", "isochron-cas
 /// When a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, all: bool, filter: &[String]) -> Result<()> {
     install::ensure(Goal::Test, steps)?;
-    let python = python().context("no Python with numpy was found")?;
+    let python = find_python().context("no Python with numpy was found")?;
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
     build::release(workspace, steps, &open_mpi, EVERYTHING)?;
     let mpich = build::prepare(workspace, Library::Mpich)?;
@@ -35,7 +35,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, all: bool, filter: &[String
     for mpi in [&open_mpi, &mpich] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
     }
-    command.env(cluster::VARIABLE, cluster::path(workspace));
+    command.env(cluster::VARIABLE, cluster::program_path(workspace));
     let campaigns = workspace.binary(Library::OpenMpi, "isochron-bench");
     command.env("ISOCHRON_BENCH", campaigns);
     if !filter.is_empty() {
@@ -55,7 +55,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, all: bool, filter: &[String
 pub fn name_programs(
     command: &mut Command,
     workspace: &Workspace,
-    mpi: &Mpi,
+    mpi: &MpiInstallation,
     programs: &[(&str, &str)],
 ) {
     let suffix = mpi.kind.suffix();

@@ -1,4 +1,4 @@
-//! Where the sources and the build products are, and the cargo that builds them.
+//! The folders of sources and products, and cargo in them.
 
 use std::env;
 use std::ffi::OsString;
@@ -36,14 +36,9 @@ impl Workspace {
             );
         }
         let metadata: Value = serde_json::from_slice(&output.stdout)?;
-        let folder = |key: &str| {
-            let path = metadata.get(key).and_then(Value::as_str);
-            path.map(PathBuf::from)
-                .with_context(|| format!("cargo metadata has no `{key}`"))
-        };
         Ok(Self {
-            root: folder("workspace_root")?,
-            target: folder("target_directory")?,
+            root: find_folder(&metadata, "workspace_root")?,
+            target: find_folder(&metadata, "target_directory")?,
         })
     }
 
@@ -73,6 +68,12 @@ impl Workspace {
         command.env("CARGO_TARGET_DIR", self.target(library));
         command
     }
+}
+
+fn find_folder(metadata: &Value, key: &str) -> Result<PathBuf> {
+    let path = metadata.get(key).and_then(Value::as_str);
+    path.map(PathBuf::from)
+        .with_context(|| format!("cargo metadata has no `{key}`"))
 }
 
 fn cargo() -> OsString {

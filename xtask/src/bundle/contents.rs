@@ -1,4 +1,4 @@
-//! What lies in a bundle.
+//! The contents of a bundle.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,28 +7,33 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::files::{copy, copy_as, copy_files, file_name, files, is_for_linking, write_program};
-use super::launcher::{Kind, Launcher};
+use super::files::{
+    copy, copy_as, copy_files, file_name, is_for_linking, list_files, write_program,
+};
+use super::launcher::{BundledLauncher, LauncherKind};
 use super::libraries::{Needs, glibc_version, is_of_the_c_library, needed_by, path_of};
 use super::plugins::plugins_of;
 use crate::machine;
-use crate::mpi::Mpi;
+use crate::mpi::MpiInstallation;
 use crate::steps::execute;
 use crate::workspace::Workspace;
 
-/// A bundle in the making.
+/// A bundle that is being made.
 pub struct Bundle<'a> {
     root: PathBuf,
-    mpi: &'a Mpi,
-    launcher: &'a Launcher,
-    /// The programs, plugins and libraries that were copied, where they are installed: there the loader finds for them
-    /// what they were linked with. What comes first decides between libraries of one name.
+    mpi: &'a MpiInstallation,
+    launcher: &'a BundledLauncher,
+    /// Installed paths of the programs, plugins and libraries that were copied: the loader finds their libraries from there.
+    /// Of two libraries of one name, that of the first file is taken.
     gathered: Vec<PathBuf>,
 }
 
 impl<'a> Bundle<'a> {
-    /// An empty one.
-    pub fn new(root: PathBuf, (mpi, launcher): (&'a Mpi, &'a Launcher)) -> Result<Self> {
+    /// Makes an empty bundle.
+    pub fn new(
+        root: PathBuf,
+        (mpi, launcher): (&'a MpiInstallation, &'a BundledLauncher),
+    ) -> Result<Self> {
         if root.exists() {
             fs::remove_dir_all(&root).with_context(|| root.display().to_string())?;
         }
@@ -43,13 +48,13 @@ impl<'a> Bundle<'a> {
         })
     }
 
-    /// Our own programs.
+    /// Adds programs of this project.
     pub fn add_programs(&mut self, workspace: &Workspace, names: &[&str]) -> Result<()> {
         for name in names {
             let built = workspace.binary(self.mpi.kind, name);
             let copied = copy(&built, &self.root.join("libexec"))?;
             // Line numbers in backtraces are not worth two thirds of the size.
-            if machine::runs("strip", &["--version"]) {
+            if machine::can_run("strip", &["--version"]) {
                 execute(Command::new("strip").arg("--strip-debug").arg(copied))?;
             }
             self.gathered.push(built);
@@ -57,7 +62,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// What stands for the CUDA driver and cuBLAS: one file by all of their names, so that both share what they know.
+    /// Adds the emulated CUDA: one file by all names of the driver and of cuBLAS, so that both share their state.
     pub fn add_emulator(&mut self, workspace: &Workspace) -> Result<()> {
         let folder = self.root.join("lib/emulated-cuda");
         fs::create_dir_all(&folder)?;
@@ -80,7 +85,7 @@ impl<'a> Bundle<'a> {
         )
     }
 
-    /// The MPI library's programs, plugins and texts, and what its libraries load by themselves.
+    /// Adds the MPI library's programs, plugins and texts, and the plugins of its libraries.
     pub fn add_mpi(&mut self) -> Result<()> {
         let libexec = self.root.join("libexec");
         for program in &self.launcher.programs {
@@ -102,8 +107,8 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Where a program of the MPI library lies in `libexec`. Hydra starts the proxy that lies beside it, without our
-    /// environment, so that a script has to be there.
+    /// Returns the place of an MPI library's program in `libexec`. Hydra starts the proxy next to itself without our
+    /// environment, so a script has to be there.
     fn place_of(&self, name: &str) -> String {
         match name {
             "hydra_pmi_proxy" => format!("hydra/{name}"),
@@ -111,12 +116,12 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// The plugins in a folder whose names begin with `wanted`. Those that cannot be loaded here, and so neither in the
-    /// bundle, are left out with a word.
+    /// Adds the plugins in a folder whose names begin with `wanted`. A plugin that cannot be loaded here cannot be loaded
+    /// from the bundle either: it is left out with a message.
     fn add_plugins(&mut self, folder: &Path, wanted: &str, place: &str) -> Result<()> {
         let to = self.root.join(place);
         fs::create_dir_all(&to)?;
-        for plugin in files(folder)? {
+        for plugin in list_files(folder)? {
             let name = file_name(&plugin);
             if is_for_linking(&plugin) || !name.starts_with(wanted) {
                 continue;
@@ -127,7 +132,7 @@ impl<'a> Bundle<'a> {
                 self.gathered.push(plugin);
             } else {
                 println!(
-                    "left out: {place}/{name}, for want of {}",
+                    "left out: {place}/{name}, because it needs {}",
                     missing.join(" and ")
                 );
             }
@@ -135,13 +140,13 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// The BLAS that the program takes by itself, if it is installed.
+    /// Adds the BLAS that the program takes by default, if it is installed.
     pub fn add_blas(&mut self) -> Result<()> {
         // It belongs to the administrator's programs, which are on few users' paths.
         let programs = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"];
         let mut listed = programs
             .iter()
-            .filter_map(|program| machine::output(program, &["-p"]));
+            .filter_map(|program| machine::read_output(program, &["-p"]));
         let listed = listed
             .next()
             .context("ldconfig is needed to find the BLAS")?;
@@ -157,10 +162,10 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// What all programs and plugins gathered so far are linked with.
+    /// Adds the libraries that the programs and plugins so far are linked with.
     ///
     /// # Errors
-    /// Naming a library that is not found.
+    /// If a library is not found; the message names it.
     pub fn add_libraries(&self) -> Result<()> {
         let lib = self.root.join("lib");
         for library in needed_by(&self.gathered, self.mpi)? {
@@ -173,28 +178,22 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// The scripts that users call, and what they set.
+    /// Writes the scripts that users call, and the environment that they set.
     pub fn write_scripts(&self, programs: &[&str]) -> Result<()> {
         let kind = self.launcher.kind;
-        let write = |place: &str, program: &str, arguments: &str| {
-            let text = include_str!("launcher.sh")
-                .replace("@PROGRAM@", program)
-                .replace("@ARGUMENTS@", arguments);
-            write_program(&self.root.join(place), &text)
-        };
         for name in kind.scripts().iter().chain(programs) {
             let arguments = match *name {
                 "mpirun" => kind.arguments(),
                 _ => "",
             };
-            write(&format!("bin/{name}"), name, arguments)?;
+            self.write_script(&format!("bin/{name}"), name, arguments)?;
         }
-        if kind == Kind::Hydra {
+        if kind == LauncherKind::Hydra {
             let program = self.place_of("hydra_pmi_proxy");
-            write("libexec/hydra_pmi_proxy", &program, "")?;
+            self.write_script("libexec/hydra_pmi_proxy", &program, "")?;
         }
         write_program(&self.root.join("etc/no-ssh"), include_str!("no-ssh.sh"))?;
-        let loader = files(&self.root.join("lib/glibc"))?
+        let loader = list_files(&self.root.join("lib/glibc"))?
             .iter()
             .map(|path| file_name(path))
             .find(|name| name.starts_with("ld-linux"))
@@ -209,7 +208,15 @@ impl<'a> Bundle<'a> {
         )?)
     }
 
-    /// The text that says what is inside, and what a host must have.
+    /// Writes a script at `place` that starts a program of `libexec`.
+    fn write_script(&self, place: &str, program: &str, arguments: &str) -> Result<()> {
+        let text = include_str!("launcher.sh")
+            .replace("@PROGRAM@", program)
+            .replace("@ARGUMENTS@", arguments);
+        write_program(&self.root.join(place), &text)
+    }
+
+    /// Writes the text about the contents and about the needs of a host.
     pub fn write_texts(&self, (version, arch): (&str, &str), with_tests: bool) -> Result<()> {
         let mut text = include_str!("README.txt").to_owned();
         if with_tests {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Writes a script that can be run.
+/// Writes a script and makes it executable.
 pub fn write_program(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text)?;
     Ok(fs::set_permissions(
@@ -15,35 +15,38 @@ pub fn write_program(path: &Path, text: &str) -> Result<()> {
     )?)
 }
 
-/// Copies a file, or what a link leads to, under its own name.
+/// Copies a file, or the target of a link, under its own name.
 pub fn copy(file: &Path, folder: &Path) -> Result<PathBuf> {
     copy_as(file, &folder.join(file_name(file)))
 }
 
-/// Copies a file, or what a link leads to.
+/// Copies a file, or the target of a link.
 pub fn copy_as(file: &Path, copied: &Path) -> Result<PathBuf> {
     fs::copy(file, copied)
         .with_context(|| format!("cannot copy {} to {}", file.display(), copied.display()))?;
     Ok(copied.to_owned())
 }
 
-/// Copies what a folder holds, but for archives.
+/// Copies the files of a folder except archives.
 pub fn copy_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
-    for file in files(from)?.iter().filter(|file| !is_for_linking(file)) {
+    for file in list_files(from)?
+        .iter()
+        .filter(|file| !is_for_linking(file))
+    {
         copy(file, to)?;
     }
     Ok(())
 }
 
-/// Whether a file is an archive, which only linkers read.
+/// Returns `true` if a file is an archive, which only linkers read.
 pub fn is_for_linking(file: &Path) -> bool {
     let end = file.extension();
     end.is_some_and(|end| end == "a" || end == "la")
 }
 
-/// The files in a folder, not those below it; none where there is no such folder.
-pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// Lists the files directly in a folder, sorted; none if the folder does not exist.
+pub fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
@@ -56,7 +59,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()

@@ -1,15 +1,15 @@
-//! How the MPI library of a bundle starts ranks, and what of it has to be in the bundle for that.
+//! The launcher of a bundle's MPI library, and the parts of the library that it needs.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use crate::machine;
-use crate::mpi::{Library, Mpi};
+use crate::mpi::{Library, MpiInstallation};
 
-/// What starts the ranks.
+/// The kind of a launcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LauncherKind {
     /// Open MPI 4: `orterun`, and `orted` on the other hosts.
     Orte,
     /// Open MPI 5 and later: `mpirun` runs `prterun`, which runs `prted` on the other hosts.
@@ -18,7 +18,7 @@ pub enum Kind {
     Hydra,
 }
 
-/// A program of the MPI library: where it is, and what it is called in the bundle.
+/// A program of the MPI library: its path, and its name in the bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub path: PathBuf,
@@ -27,26 +27,26 @@ pub struct Program {
 
 /// The part of an MPI installation that a bundle needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launcher {
-    pub kind: Kind,
-    /// What it says of itself, in one line.
+pub struct BundledLauncher {
+    pub kind: LauncherKind,
+    /// Its own description, in one line.
     pub version: String,
     pub programs: Vec<Program>,
-    /// Folders that are copied as they are, and where to in the bundle.
+    /// Folders that are copied as they are, with their places in the bundle.
     pub folders: Vec<(PathBuf, &'static str)>,
 }
 
-impl Kind {
+impl LauncherKind {
     /// Reads what a launcher prints for `--version`.
     ///
     /// # Errors
-    /// For one that no bundle can be made with: what it is, and which ones there can be.
+    /// If no bundle can be made with this launcher; the message names it and those that are supported.
     pub fn of(library: Library, told: &str) -> Result<Self> {
         let first = told.lines().next().unwrap_or_default().trim();
         let kind = match library {
             Library::Mpich if told.contains("HYDRA") => Some(Self::Hydra),
             Library::Mpich => None,
-            Library::OpenMpi => match major(first) {
+            Library::OpenMpi => match parse_major(first) {
                 Some(4) => Some(Self::Orte),
                 Some(5..) => Some(Self::Prrte),
                 _ => None,
@@ -62,7 +62,7 @@ impl Kind {
         })
     }
 
-    /// Shell commands that set what the library looks for its parts by; `$here` is the bundle.
+    /// Returns the shell commands that tell the library the place of its parts; `$here` is the bundle.
     pub fn environment(self) -> &'static str {
         match self {
             Self::Orte => concat!(include_str!("open-mpi.sh"), include_str!("orte.sh")),
@@ -71,16 +71,16 @@ impl Kind {
         }
     }
 
-    /// What the launcher's script passes on before the user's arguments.
+    /// Returns the words that the launcher's script inserts before the user's arguments.
     pub fn arguments(self) -> &'static str {
         match self {
-            // Where ranks on other hosts find the bundle.
+            // The place of the bundle on other hosts.
             Self::Orte | Self::Prrte => "--prefix \"$here\" ",
             Self::Hydra => "",
         }
     }
 
-    /// Programs that a script becomes, in `bin`. Hydra looks for its proxy beside itself.
+    /// Returns the programs that get a script in `bin`. Hydra looks for its proxy next to itself.
     pub fn scripts(self) -> &'static [&'static str] {
         match self {
             Self::Orte => &["mpirun", "orted"],
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// How it is told the hosts.
+    /// Returns the option that names the hosts.
     pub fn hosts_option(self) -> &'static str {
         match self {
             Self::Orte | Self::Prrte => "--hostfile hosts",
@@ -97,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// Arguments with which it starts two ranks on however few cores.
+    /// Returns the arguments that start two ranks, however few cores there are.
     pub fn two_ranks(self) -> &'static [&'static str] {
         match self {
             Self::Orte | Self::Prrte => &["--oversubscribe", "--bind-to", "none", "-n", "2"],
@@ -106,36 +106,36 @@ impl Kind {
     }
 }
 
-/// The major version at the end of a line such as `mpirun (Open MPI) 4.1.4`.
-fn major(line: &str) -> Option<u32> {
+/// Returns the major version at the end of a line such as `mpirun (Open MPI) 4.1.4`.
+fn parse_major(line: &str) -> Option<u32> {
     let version = line.split_whitespace().last()?;
     version.split('.').next()?.parse().ok()
 }
 
-impl Launcher {
-    /// Asks the installation of this launcher.
+impl BundledLauncher {
+    /// Finds the parts of the installation that this launcher belongs to.
     ///
     /// # Errors
-    /// For a launcher that no bundle can be made with, and when a part of it is not found.
-    pub fn find(mpi: &Mpi) -> Result<Self> {
-        let told = machine::output(&mpi.launcher, &["--version"]);
+    /// If no bundle can be made with this launcher, or a part of it is not found.
+    pub fn find(mpi: &MpiInstallation) -> Result<Self> {
+        let told = machine::read_output(&mpi.launcher, &["--version"]);
         let told = told.with_context(|| format!("`{} --version` fails", mpi.launcher))?;
-        let kind = Kind::of(mpi.kind, &told)?;
+        let kind = LauncherKind::of(mpi.kind, &told)?;
         let version = match kind {
-            Kind::Hydra => {
+            LauncherKind::Hydra => {
                 let mut lines = told.lines().map(str::trim);
                 let version = lines.find_map(|line| line.strip_prefix("Version:"));
                 format!("MPICH {}", version.unwrap_or_default().trim())
             }
-            Kind::Orte | Kind::Prrte => {
+            LauncherKind::Orte | LauncherKind::Prrte => {
                 let version = told.lines().next().unwrap_or_default();
                 let version = version.split_whitespace().last().unwrap_or_default();
                 format!("Open MPI {version}")
             }
         };
         let (programs, folders) = match kind {
-            Kind::Hydra => (hydra(&located(&mpi.launcher)?)?, Vec::new()),
-            Kind::Orte | Kind::Prrte => open_mpi(kind, &mpi.launcher)?,
+            LauncherKind::Hydra => (hydra(&locate_program(&mpi.launcher)?)?, Vec::new()),
+            LauncherKind::Orte | LauncherKind::Prrte => open_mpi(kind, &mpi.launcher)?,
         };
         Ok(Self {
             kind,
@@ -147,8 +147,8 @@ impl Launcher {
 }
 
 /// The file of a program that is named or on `PATH`.
-fn located(program: &str) -> Result<PathBuf> {
-    let found = machine::output("sh", &["-c", &format!("command -v '{program}'")]);
+fn locate_program(program: &str) -> Result<PathBuf> {
+    let found = machine::read_output("sh", &["-c", &format!("command -v '{program}'")]);
     let found = found.with_context(|| format!("{program} was not found"))?;
     let path = Path::new(found.trim());
     path.canonicalize()
@@ -160,43 +160,29 @@ fn hydra(launcher: &Path) -> Result<Vec<Program>> {
     if !proxy.is_file() {
         bail!("{} was not found: it starts ranks", proxy.display());
     }
-    let program = |path: &Path, name| Program {
-        path: path.to_owned(),
-        name,
-    };
-    Ok(vec![
-        program(launcher, "mpirun"),
-        program(&proxy, "hydra_pmi_proxy"),
-    ])
+    let programs = [(launcher.to_owned(), "mpirun"), (proxy, "hydra_pmi_proxy")];
+    Ok(programs.map(|(path, name)| Program { path, name }).into())
 }
 
 /// Programs and folders of an installation.
 type Parts = (Vec<Program>, Vec<(PathBuf, &'static str)>);
 
-fn open_mpi(kind: Kind, launcher: &str) -> Result<Parts> {
+fn open_mpi(kind: LauncherKind, launcher: &str) -> Result<Parts> {
     let info = launcher.replace("mpirun", "ompi_info");
     let told = [info.as_str(), "ompi_info"]
         .iter()
-        .find_map(|info| machine::output(info, &["--path", "all", "--parsable"]))
-        .context("ompi_info was not found beside the launcher")?;
-    let folder = |key: &str| {
-        let mut lines = told.lines();
-        let value = lines.find_map(|line| {
-            line.strip_prefix("path:")?
-                .strip_prefix(key)?
-                .strip_prefix(':')
-        });
-        value
-            .map(PathBuf::from)
-            .with_context(|| format!("ompi_info does not tell {key}"))
-    };
-    let (bin, texts) = (folder("bindir")?, folder("pkgdatadir")?);
+        .find_map(|info| machine::read_output(info, &["--path", "all", "--parsable"]))
+        .context("ompi_info was not found next to the launcher")?;
+    let (bin, texts) = (
+        find_folder(&told, "bindir")?,
+        find_folder(&told, "pkgdatadir")?,
+    );
     let mut folders = vec![
-        (folder("pkglibdir")?, "lib/openmpi"),
+        (find_folder(&told, "pkglibdir")?, "lib/openmpi"),
         (texts.clone(), "share/openmpi"),
     ];
     let wanted: &[(&[&str], &str)] = match kind {
-        Kind::Orte => &[(&["orterun"], "mpirun"), (&["orted"], "orted")],
+        LauncherKind::Orte => &[(&["orterun"], "mpirun"), (&["orted"], "orted")],
         // Python's package has a front named mpirun that goes by its own place, and the launcher under another name.
         _ => &[
             (&["ompirun_wrapper", "mpirun"], "mpirun"),
@@ -204,30 +190,44 @@ fn open_mpi(kind: Kind, launcher: &str) -> Result<Parts> {
             (&["prted"], "prted"),
         ],
     };
-    if kind == Kind::Prrte {
+    if kind == LauncherKind::Prrte {
         for (name, place) in [("prte", "share/prte"), ("pmix", "share/pmix")] {
             folders.push((texts.with_file_name(name), place));
         }
     }
-    let program = |(names, name): &(&[&str], &'static str)| {
-        let mut paths = names.iter().map(|name| bin.join(name));
-        let found = paths.find(|path| path.is_file());
-        // PRRTE may be installed by itself; a launcher elsewhere on the path would be that of another installation.
-        let found = found.or_else(|| match *name {
-            "mpirun" => None,
-            _ => names.iter().find_map(|name| located(name).ok()),
-        });
-        let path = found.with_context(|| {
-            format!(
-                "{} was not found in {}: it starts ranks (an Open MPI that was moved is found by OPAL_PREFIX)",
-                names.join(" or "),
-                bin.display()
-            )
-        })?;
-        Ok(Program { path, name })
-    };
-    let programs = wanted.iter().map(program).collect::<Result<_>>()?;
+    let programs = wanted
+        .iter()
+        .map(|(names, name)| find_program(&bin, names, name))
+        .collect::<Result<_>>()?;
     Ok((programs, folders))
+}
+
+/// Returns a folder from what `ompi_info` prints.
+fn find_folder(told: &str, key: &str) -> Result<PathBuf> {
+    let start = format!("path:{key}:");
+    told.lines()
+        .find_map(|line| line.strip_prefix(&start))
+        .map(PathBuf::from)
+        .with_context(|| format!("ompi_info does not tell {key}"))
+}
+
+/// Finds a program, which may have several names, in the folder of programs or on the path.
+fn find_program(bin: &Path, names: &[&str], name: &'static str) -> Result<Program> {
+    let mut paths = names.iter().map(|name| bin.join(name));
+    let found = paths.find(|path| path.is_file());
+    // PRRTE may be installed by itself. A launcher elsewhere on the path would belong to another installation.
+    let found = found.or_else(|| match name {
+        "mpirun" => None,
+        _ => names.iter().find_map(|name| locate_program(name).ok()),
+    });
+    let path = found.with_context(|| {
+        format!(
+            "{} was not found in {}: it starts ranks (an Open MPI that was moved is found by OPAL_PREFIX)",
+            names.join(" or "),
+            bin.display()
+        )
+    })?;
+    Ok(Program { path, name })
 }
 
 #[cfg(test)]
@@ -240,29 +240,31 @@ mod tests {
             (
                 Library::OpenMpi,
                 "mpirun (Open MPI) 4.1.4\n\nReport",
-                Some(Kind::Orte),
+                Some(LauncherKind::Orte),
             ),
             (
                 Library::OpenMpi,
                 "mpirun.openmpi (OpenRTE) 4.1.4",
-                Some(Kind::Orte),
+                Some(LauncherKind::Orte),
             ),
             (
                 Library::OpenMpi,
                 "mpirun (Open MPI) 5.0.11",
-                Some(Kind::Prrte),
+                Some(LauncherKind::Prrte),
             ),
             (Library::OpenMpi, "mpirun (Open MPI) 3.1.6", None),
             (
                 Library::Mpich,
                 "HYDRA build details:\n    Version:    4.0.2\n",
-                Some(Kind::Hydra),
+                Some(LauncherKind::Hydra),
             ),
         ] {
-            assert_eq!(Kind::of(library, told).ok(), kind, "{told}");
+            assert_eq!(LauncherKind::of(library, told).ok(), kind, "{told}");
         }
         let intel = "Intel(R) MPI Library for Linux* OS, Version 2021.9\n";
-        let refused = Kind::of(Library::Mpich, intel).unwrap_err().to_string();
+        let refused = LauncherKind::of(Library::Mpich, intel)
+            .unwrap_err()
+            .to_string();
         for part in [
             "Open MPI 4 or 5",
             "hydra",

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::files::file_name;
 use crate::machine;
-use crate::mpi::Mpi;
+use crate::mpi::MpiInstallation;
 
 /// Libraries that belong to the C library, by the start of their names.
 const GLIBC: &[&str] = &[
@@ -29,25 +29,25 @@ const GLIBC: &[&str] = &[
     "libutil.so",
 ];
 
-/// Whether a library belongs to the C library, and must come with its loader.
+/// Returns `true` if a library belongs to the C library, and must come with its loader.
 pub fn is_of_the_c_library(name: &str) -> bool {
     GLIBC.iter().any(|start| name.starts_with(start))
 }
 
-/// What a program, a library or a plugin needs.
+/// The libraries that a program, a library or a plugin needs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Where the loader finds libraries.
+    /// The paths at which the loader finds them.
     pub found: Vec<PathBuf>,
-    /// The names of those that it does not find.
+    /// The names of libraries that it does not find.
     pub missing: Vec<String>,
 }
 
 impl Needs {
     /// Asks the loader about one file. Scripts and texts need nothing.
-    pub fn of(file: &Path, mpi: &Mpi) -> Result<Self> {
+    pub fn of(file: &Path, mpi: &MpiInstallation) -> Result<Self> {
         let mut ldd = Command::new("ldd");
-        // A library of MPI outside of the system's folders is found as it is when ranks are started here.
+        // An MPI library outside the system's folders is found as when ranks are started here.
         mpi.apply(&mut ldd);
         let output = ldd.arg(file).stdin(Stdio::null()).output();
         let output = output.context("ldd was not found")?;
@@ -75,7 +75,7 @@ impl Needs {
     }
 }
 
-/// The library and the version in `file: library: version `X' not found (required by user)`.
+/// Returns the library and the version in `file: library: version `X' not found (required by user)`.
 fn other_version(line: &str) -> Option<(String, &str)> {
     let (before, after) = line.split_once(": version `")?;
     let (version, _) = after.split_once("' not found")?;
@@ -83,11 +83,11 @@ fn other_version(line: &str) -> Option<(String, &str)> {
     Some((file_name(Path::new(library)), version))
 }
 
-/// The libraries that all of these files need; of several with one name, that of the first file.
+/// Lists the libraries that these files need; of several with one name, that of the first file.
 ///
 /// # Errors
-/// Naming the library that is not found, and the file that needs it.
-pub fn needed_by(files: &[PathBuf], mpi: &Mpi) -> Result<Vec<PathBuf>> {
+/// If a library is not found; the message names it and the file that needs it.
+pub fn needed_by(files: &[PathBuf], mpi: &MpiInstallation) -> Result<Vec<PathBuf>> {
     let mut names = BTreeSet::new();
     let mut needed = Vec::new();
     for file in files {
@@ -99,13 +99,13 @@ pub fn needed_by(files: &[PathBuf], mpi: &Mpi) -> Result<Vec<PathBuf>> {
                 file_name(file)
             );
         }
-        let new = |path: &PathBuf| names.insert(file_name(path));
-        needed.extend(needs.found.into_iter().filter(new));
+        let found = needs.found.into_iter();
+        needed.extend(found.filter(|path| names.insert(file_name(path))));
     }
     Ok(needed)
 }
 
-/// The path of a library in the loader's list, as `ldconfig -p` prints it.
+/// Returns the path of a library in the loader's list, as `ldconfig -p` prints it.
 pub fn path_of(name: &str, listed: &str) -> Option<PathBuf> {
     let mut lines = listed.lines().map(str::trim);
     // On machines that run programs of two architectures the line says which.
@@ -114,17 +114,16 @@ pub fn path_of(name: &str, listed: &str) -> Option<PathBuf> {
     } else {
         "(nothing)"
     };
-    let is_it = |line: &&str| {
+    let line = lines.find(|line| {
         let mut words = line.split_whitespace();
         words.next() == Some(name) && words.next() != Some(other)
-    };
-    let line = lines.find(is_it)?;
+    })?;
     line.split("=> ").nth(1).map(PathBuf::from)
 }
 
-/// Version of the C library here, such as `2.36`.
+/// Returns the version of the C library here, such as `2.36`.
 pub fn glibc_version() -> Result<String> {
-    let told = machine::output("getconf", &["GNU_LIBC_VERSION"]);
+    let told = machine::read_output("getconf", &["GNU_LIBC_VERSION"]);
     let version = told
         .as_deref()
         .and_then(|told| told.trim().strip_prefix("glibc "));
@@ -136,8 +135,6 @@ pub fn glibc_version() -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine;
-    use crate::mpi::Library;
 
     #[test]
     fn libraries_are_read_from_what_the_loader_says() {
@@ -152,46 +149,6 @@ mod tests {
         assert_eq!(found, ["/lib/libmpi.so.40", "/lib64/ld-linux-x86-64.so.2"]);
         assert_eq!(needs.missing, ["libx.so.3", "liby.so.1 of version Y_1.9"]);
         assert_eq!(Needs::read("\tstatically linked\n"), Needs::default());
-    }
-
-    #[test]
-    fn a_library_that_is_missing_is_named() {
-        if !machine::runs("cc", &["--version"]) || !cfg!(target_os = "linux") {
-            return;
-        }
-        let folder = std::env::temp_dir().join(format!("isochron-missing-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = |name: &str| folder.join(name);
-        std::fs::write(path("x.c"), "int x(void) { return 0; }\n").unwrap();
-        std::fs::write(
-            path("p.c"),
-            "int x(void);\nint main(void) { return x(); }\n",
-        )
-        .unwrap();
-        let build = |arguments: &[&str]| {
-            let mut cc = Command::new("cc");
-            assert!(
-                cc.current_dir(&folder)
-                    .args(arguments)
-                    .status()
-                    .unwrap()
-                    .success()
-            );
-        };
-        build(&["-shared", "-fPIC", "-o", "libisochron_x.so", "x.c"]);
-        build(&["-o", "program", "p.c", "-L.", "-lisochron_x"]);
-        std::fs::remove_file(path("libisochron_x.so")).unwrap();
-        let mpi = Mpi {
-            kind: Library::OpenMpi,
-            compiler: "mpicc".to_owned(),
-            launcher: "mpirun".to_owned(),
-        };
-        let error = needed_by(&[path("program")], &mpi).unwrap_err().to_string();
-        std::fs::remove_dir_all(&folder).unwrap();
-        assert!(
-            error.contains("libisochron_x.so, which program needs, was not found"),
-            "{error}"
-        );
     }
 
     #[test]

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! isochron-VERSION-ARCH-linux/
-//!   bin/       isochron, mpirun and what mpirun starts: scripts that find the rest from where they lie
+//!   bin/       isochron, mpirun and the programs that mpirun starts: scripts that find the rest from their own place
 //!   libexec/   the programs themselves
-//!   lib/       their libraries; lib/openmpi, lib/hwloc, lib/pmix, lib/prte, lib/ucx, lib/libfabric: what those load when
-//!              they run; lib/glibc: the C library, for hosts with an older one
-//!              lib/emulated-cuda: what stands for the CUDA driver and cuBLAS where there is no GPU, with the tests
+//!   lib/       their libraries; lib/openmpi, lib/hwloc, lib/pmix, lib/prte, lib/ucx, lib/libfabric: plugins of those;
+//!              lib/glibc: the C library, for hosts with an older one
+//!              lib/emulated-cuda: the emulated CUDA driver and cuBLAS, in a bundle with the tests
 //!   share/     texts of the MPI library
 //!   etc/       the environment that the scripts set
 //! ```
 //!
-//! An archive is tried out before it counts: [`trial`] runs it at another place, and looks at what is loaded.
+//! An archive is tried before it counts: [`trial`] runs it in another place and checks the libraries that are loaded.
 
 mod contents;
 mod files;
@@ -31,19 +31,19 @@ use crate::needs::Goal;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 use contents::Bundle;
-use launcher::Launcher;
+use launcher::BundledLauncher;
 
 /// Programs of this project that go into every bundle.
 const PROGRAMS: &[&str] = &["isochron"];
 
-/// Those that a bundle for trying out a machine holds besides.
+/// Programs of a bundle with the tests, which tries out a machine.
 const TESTS: &[&str] = &["isochron-cases", "isochron-cuda-cases", "isochron-bench"];
 
-/// Builds with this MPI library, gathers, packs and tries out; prints where the archive is.
+/// Builds with this MPI library, gathers, packs and tries out the bundle; prints the archive's path.
 ///
 /// # Errors
-/// When a step fails: an MPI library that is not found or that no bundle can be made with, a library that is not found, no
-/// `tar`, an archive that does not run by itself.
+/// If a step fails. The MPI library may be missing or not supported, another library or `tar` may be missing, or the archive
+/// may not run by itself.
 pub fn run(
     workspace: &Workspace,
     steps: &mut Steps,
@@ -52,7 +52,7 @@ pub fn run(
 ) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, library)?;
-    let launcher = Launcher::find(&mpi)?;
+    let launcher = BundledLauncher::find(&mpi)?;
     let packages = if with_tests {
         let cases = &["--bin", "isochron-cuda-cases"];
         [
@@ -63,7 +63,7 @@ pub fn run(
         ]
         .concat()
     } else {
-        // As the tests are built, so that nothing is compiled again with other features.
+        // The selection of the tests, so that nothing is compiled again with other features.
         build::ISOCHRON_AND_CASES.to_vec()
     };
     build::release(workspace, steps, &mpi, &packages)?;

@@ -9,15 +9,15 @@ use super::files::file_name;
 pub struct Plugins {
     /// The start of the library's name.
     owner: &'static str,
-    /// The folder beside it where they are.
+    /// Their folder next to the library.
     folder: &'static str,
-    /// Where they lie in the bundle.
+    /// Their place in the bundle.
     pub place: &'static str,
-    /// The start of the names of those that are of use here.
+    /// The start of the names of useful plugins.
     pub wanted: &'static str,
 }
 
-/// All that are known. Of hwloc's, one finds the GPUs on the buses; the others draw in half of a desktop.
+/// All known plugins. Of those of hwloc, one finds the GPUs on the buses; the others need the libraries of a desktop.
 const PLUGINS: [Plugins; 5] = [
     plugins("libhwloc.so", "hwloc", "lib/hwloc", "hwloc_pci"),
     plugins("libpmix.so", "pmix", "lib/pmix", ""),
@@ -40,7 +40,7 @@ const fn plugins(
     }
 }
 
-/// The folder of plugins of a library, if it has any.
+/// Returns the folder of plugins of a library, if it has any.
 pub fn plugins_of(library: &Path) -> Option<(PathBuf, Plugins)> {
     let name = file_name(library);
     let mut all = PLUGINS.into_iter();
@@ -48,24 +48,4 @@ pub fn plugins_of(library: &Path) -> Option<(PathBuf, Plugins)> {
     let folder = library.canonicalize().ok()?;
     let folder = folder.with_file_name(plugins.folder);
     folder.is_dir().then_some((folder, plugins))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plugins_lie_beside_their_library() {
-        let folder = std::env::temp_dir().join(format!("isochron-plugins-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("hwloc")).unwrap();
-        let library = folder.join("libhwloc.so.15");
-        std::fs::write(&library, "").unwrap();
-        let (found, plugins) = plugins_of(&library).unwrap();
-        assert!(found.ends_with("hwloc"));
-        assert_eq!((plugins.place, plugins.wanted), ("lib/hwloc", "hwloc_pci"));
-        std::fs::write(folder.join("libucs.so.0"), "").unwrap();
-        assert_eq!(plugins_of(&folder.join("libucs.so.0")), None);
-        assert_eq!(plugins_of(&folder.join("libm.so.6")), None);
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
 }

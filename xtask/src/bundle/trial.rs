@@ -1,4 +1,4 @@
-//! Trying out an archive: unpacked elsewhere and moved, with nothing of this machine but its C library.
+//! The trial of an archive: unpacked elsewhere and moved, with nothing of this machine but its C library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::files::{file_name, files, write_program};
-use super::launcher::Kind;
+use super::files::{file_name, list_files, write_program};
+use super::launcher::LauncherKind;
 use super::libraries::is_of_the_c_library;
 use crate::steps::execute;
 
 const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 
-/// Unpacks the archive, moves what was unpacked, and multiplies with it on one rank and on two, each of which may load
-/// nothing that is not in the bundle or of the C library; then as on a host with an older C library. Returns where it lies now.
+/// Unpacks the archive, moves it, and multiplies with it on one rank and on two. They may load nothing but the bundle and the
+/// C library. Then it multiplies as on a host with an older C library. Returns the bundle's folder.
 ///
 /// # Errors
-/// When a run fails, or loads a library of this machine, which is named.
-pub fn run(archive: &Path, folder: &Path, kind: Kind) -> Result<PathBuf> {
+/// If a run fails, or loads a library of this machine; the message names it.
+pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -33,16 +33,16 @@ pub fn run(archive: &Path, folder: &Path, kind: Kind) -> Result<PathBuf> {
             .arg(&unpacked)
             .arg("--strip-components=1"),
     )?;
-    execute(bare(&unpacked.join("bin/isochron")).args(MULTIPLICATION))?;
+    execute(bare_command(&unpacked.join("bin/isochron")).args(MULTIPLICATION))?;
     fs::rename(&unpacked, &moved)?;
     let [isochron, mpirun] = ["isochron", "mpirun"].map(|name| moved.join("bin").join(name));
-    let mut one = bare(&isochron);
+    let mut one = bare_command(&isochron);
     one.args(MULTIPLICATION);
-    let mut two = bare(&mpirun);
+    let mut two = bare_command(&mpirun);
     two.args(kind.two_ranks())
         .arg(&isochron)
         .args(MULTIPLICATION);
-    // Each program says what it loads in a file of its own.
+    // The loader writes a file for each program.
     let trace = folder.join("loaded");
     for command in [&mut one, &mut two] {
         fs::create_dir_all(&trace)?;
@@ -56,20 +56,16 @@ pub fn run(archive: &Path, folder: &Path, kind: Kind) -> Result<PathBuf> {
     Ok(moved)
 }
 
-/// Proves the GPU path, and runs the campaign on the GPU, from a bundle with the tests and on the CUDA that is emulated.
+/// Checks the GPU path and runs the campaign on the GPU, from a bundle with the tests, on the emulated CUDA.
 ///
 /// # Errors
-/// When one of them fails, or has left no results.
+/// If one of them fails or leaves no results.
 pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
     let results = bundle.join("results");
-    let program = |name: &str| {
-        let mut command = bare(&bundle.join("bin").join(name));
-        command.env("LD_LIBRARY_PATH", bundle.join("lib/emulated-cuda"));
-        command
-    };
-    execute(&mut program("isochron-gpu-check"))?;
+    execute(&mut command_on_emulator(bundle, "isochron-gpu-check"))?;
     let words = ["gpu", "--small", "--rounds", "1", "--out"];
-    execute(program("isochron-bench").args(words).arg(&results))?;
+    let mut campaign = command_on_emulator(bundle, "isochron-bench");
+    execute(campaign.args(words).arg(&results))?;
     for name in ["gpu.json", "gpu.md", "gpu.svg", "gpu-step.svg"] {
         ensure!(
             results.join(name).is_file(),
@@ -79,8 +75,14 @@ pub fn run_on_emulated_gpu(bundle: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program with nothing of our environment but what every user has, and leave to run as root.
-fn bare(program: &Path) -> Command {
+fn command_on_emulator(bundle: &Path, program: &str) -> Command {
+    let mut command = bare_command(&bundle.join("bin").join(program));
+    command.env("LD_LIBRARY_PATH", bundle.join("lib/emulated-cuda"));
+    command
+}
+
+/// Makes a command with the environment that every user has, and the permission to run as root.
+fn bare_command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin");
     if let Some(home) = std::env::var_os("HOME") {
@@ -91,7 +93,7 @@ fn bare(program: &Path) -> Command {
     command
 }
 
-/// What a program loaded, as the loader tells it with `LD_DEBUG=libs`.
+/// The libraries that a program loaded, as the loader tells with `LD_DEBUG=libs`.
 #[derive(Debug, PartialEq, Eq)]
 struct Loaded {
     program: PathBuf,
@@ -99,36 +101,33 @@ struct Loaded {
 }
 
 /// Reads the loader's account of one process, which may have become one program after another.
-fn read(told: &str) -> Vec<Loaded> {
+fn parse_trace(told: &str) -> Vec<Loaded> {
     let mut all: Vec<Loaded> = Vec::new();
     let mut libraries = Vec::new();
     for line in told.lines() {
         let text = line.split_once(':').map_or(line, |(_, text)| text).trim();
-        let path = |what: &str| {
-            text.strip_prefix(what)
-                .map(|path| PathBuf::from(path.trim()))
-        };
-        if let Some(library) = path("calling init:") {
-            libraries.push(library);
-        } else if let Some(program) = path("initialize program:") {
+        if let Some(library) = text.strip_prefix("calling init:") {
+            libraries.push(library.trim().into());
+        } else if let Some(program) = text.strip_prefix("initialize program:") {
             let libraries = std::mem::take(&mut libraries);
+            let program = program.trim().into();
             all.push(Loaded { program, libraries });
         }
     }
-    // What comes after the last program was started is what it has opened by itself.
+    // The libraries after the last program were opened by it.
     if let Some(last) = all.last_mut() {
         last.libraries.extend(libraries);
     }
     all
 }
 
-/// Makes sure that the programs of the bundle have loaded what is in it, and of this machine the C library alone.
+/// Checks that the programs of the bundle have loaded nothing but the bundle and the C library.
 fn ensure_own(trace: &Path, bundle: &Path) -> Result<()> {
     let bundle = bundle.canonicalize()?;
     let mut programs = Vec::new();
-    for file in files(trace)? {
+    for file in list_files(trace)? {
         let told = fs::read(&file).with_context(|| file.display().to_string())?;
-        for loaded in read(&String::from_utf8_lossy(&told)) {
+        for loaded in parse_trace(&String::from_utf8_lossy(&told)) {
             if !loaded.program.starts_with(&bundle) {
                 continue;
             }
@@ -154,17 +153,16 @@ fn ensure_own(trace: &Path, bundle: &Path) -> Result<()> {
 }
 
 impl Loaded {
-    /// A library that is neither in the bundle nor of the C library.
+    /// Returns a library that is neither in the bundle nor part of the C library.
     fn foreign(&self, bundle: &Path) -> Option<&Path> {
-        let own = |library: &Path| {
-            library.starts_with(bundle) || is_of_the_c_library(&file_name(library))
-        };
         let mut libraries = self.libraries.iter().map(PathBuf::as_path);
-        libraries.find(|library| !own(library))
+        libraries.find(|library| {
+            !library.starts_with(bundle) && !is_of_the_c_library(&file_name(library))
+        })
     }
 }
 
-/// Runs the ranks as on a host whose C library is older: it says so once, and uses the bundle's.
+/// Runs the ranks as on a host with an older C library: one message says so, and the bundle's own is used.
 fn with_old_c_library(folder: &Path, mut ranks: Command, bundle: &Path) -> Result<()> {
     let programs = folder.join("old");
     fs::create_dir_all(&programs)?;
@@ -209,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_a_program_has_loaded_is_its_own() {
-        let loaded = read(TOLD);
+        let loaded = parse_trace(TOLD);
         let programs: Vec<_> = loaded.iter().map(|l| file_name(&l.program)).collect();
         assert_eq!(programs, ["sh", "isochron"]);
         let bundle = Path::new("/b");
