@@ -32,7 +32,7 @@ const PROPERTIES: [(&str, &[&str], &str); 4] = [
     ),
     (
         "hpopta",
-        &["nothing_panics_and_what_is_found_is_sound"],
+        &["nothing_panics_and_every_division_is_sound"],
         "300",
     ),
 ];
