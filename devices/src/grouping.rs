@@ -28,7 +28,7 @@ pub enum Grouping {
     Package,
     /// The NUMA domain, with all its kinds of cores.
     Numa,
-    /// The kind of core in all packages: fast cores and frugal ones are separate devices.
+    /// The kind of core, across packages: fast cores and frugal ones are separate devices.
     Kind,
     /// The node: one device of all cores.
     Node,

@@ -94,9 +94,8 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
 
 /// Reserves a core for each GPU of a rank; `gpus` are the GPUs' distances from cores.
 ///
-/// A GPU gets the nearest free core. Among equally near cores it gets one of the NUMA domain and kind with the most free
-/// cores, so that groups stay even, and then one of the most frugal kind, which computes least. If GPUs outnumber cores, they
-/// share them.
+/// A GPU gets the nearest free core. Among equally near cores the NUMA domain and kind with the most free cores decides, so
+/// that groups stay even. Then the most frugal kind does, which computes least. If GPUs outnumber cores, they share them.
 ///
 /// # Panics
 /// If there are GPUs but no cores.

@@ -1,8 +1,11 @@
 //! The memory that this process can still allocate.
 //!
-//! It is the smallest of three bounds: the memory that the kernel could grant without swapping (`MemAvailable`), the rest
-//! under the limits of the process's memory control groups (versions 1 and 2, every level up to the root), and the rest under
-//! the limit on its address space. Without the last two, a batch system would kill a job for a plan that seemed to fit.
+//! It is the smallest of three bounds:
+//! * the memory that the kernel could grant without swapping (`MemAvailable`);
+//! * the rest under the limits of the process's memory control groups (versions 1 and 2, every level up to the root);
+//! * the rest under the limit on its address space.
+//!
+//! Without the last two, a batch system would kill a job for a plan that seemed to fit.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! The shared state of a team's threads, in every order of the threads and with every value that the memory model lets them
-//! read; with the most threads only in orders of few interruptions. A thread that sleeps for ever is a failure.
+//! read. Models with the most threads have only the orders of few interruptions. A thread that sleeps for ever is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,7 +67,7 @@ use running::RunningDrivers;
 use std::sync::Arc;
 use sync::{AtomicUsize, Ordering};
 
-/// A value without an order of its own: it is seen if something else makes it visible.
+/// A value that orders nothing: it is seen if something else makes it visible.
 type Note = AtomicUsize;
 
 /// Makes notes that no thread has written yet.

@@ -10,8 +10,8 @@ use isochron_devices::{
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
-/// A model of blocks of 4 by which four units take `t_s` seconds.
-fn points(t_s: f64) -> Pace {
+/// Makes a model with blocks of 4, in which four units take `t_s` seconds.
+fn pace_of(t_s: f64) -> Pace {
     let point = Point {
         d: 4,
         t_s,
@@ -25,7 +25,7 @@ fn points(t_s: f64) -> Pace {
     }
 }
 
-/// A GPU that gathers four updates: a visit of 16 ms, and 0.1 ms for each of those before.
+/// A GPU that gathers four updates: three of 0.1 ms, and a visit of 16 ms.
 struct PacedGatherer {
     info: DeviceInfo,
     updates: usize,
@@ -88,7 +88,7 @@ fn a_device_that_gathers_is_paced_by_its_visits() {
             info: info.clone(),
             updates: 0,
         };
-        let pace = points(update_s);
+        let pace = pace_of(update_s);
         let mut paced = PacedWorker::new(Box::new(inner), pace).unwrap();
         let (a, b, mut c) = (vec![0.0; 32], vec![0.0; 32], vec![0.0; 64]);
         paced

@@ -1,6 +1,6 @@
-//! Threads run where they were put, memory is written first by those who use it, and no BLAS interferes.
+//! Threads run on their cores, the threads that use memory write it first, and no BLAS interferes.
 //!
-//! Threads and bindings belong to the whole process, so every case is a process of its own: this program, started again
+//! Threads and bindings belong to the whole process, so every case is a separate process: this program, started again
 //! for one of its tests with a variable set.
 #![cfg(target_os = "linux")]
 #![allow(
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Set in the process that runs one case.
 const CASE: &str = "ISOCHRON_PINNING_CASE";
 
-/// Runs the case `name`, a test of this program, in a process of its own, below `prefix` (such as `taskset`).
+/// Runs the case `name`, a test of this program, in a separate process, below `prefix` (such as `taskset`).
 fn run_case(prefix: &[&str], name: &str) {
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
@@ -40,48 +40,53 @@ fn run_case(prefix: &[&str], name: &str) {
     );
 }
 
-/// Whether this process runs the case `name`.
+/// Returns `true` if this process runs the case `name`.
 fn is_case(name: &str) -> bool {
     std::env::var(CASE).is_ok_and(|case| case == name)
 }
 
-/// A field of `/proc/self/task/*/stat` by thread number, counted from 3 as in the manual; the third is the first after the
-/// name, which may hold anything.
+/// Reads a file of each thread of this process, by thread number. A thread may end meanwhile.
+fn read_tasks(file: &str) -> BTreeMap<u32, String> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    tasks
+        .filter_map(|task| {
+            let task = task.unwrap();
+            let text = fs::read_to_string(task.path().join(file)).ok()?;
+            Some((task.file_name().to_str()?.parse().ok()?, text))
+        })
+        .collect()
+}
+
+/// Returns a field of `/proc/self/task/*/stat` by thread number, counted from 3 as in the manual. The third is the first
+/// after the name, which may hold anything.
 fn task_field(field: usize) -> BTreeMap<u32, u64> {
-    let tasks = fs::read_dir("/proc/self/task").unwrap();
-    let value = |task: fs::DirEntry| {
-        // A thread may end meanwhile.
-        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
-        let (_, fields) = stat.rsplit_once(") ")?;
-        let value = fields.split(' ').nth(field - 3)?.parse().ok()?;
-        Some((task.file_name().to_str()?.parse().ok()?, value))
-    };
-    tasks.filter_map(|task| value(task.unwrap())).collect()
+    let stats = read_tasks("stat").into_iter();
+    stats
+        .filter_map(|(id, stat)| {
+            let (_, fields) = stat.rsplit_once(") ")?;
+            Some((id, fields.split(' ').nth(field - 3)?.parse().ok()?))
+        })
+        .collect()
 }
 
-/// The names of the threads of this process, by number.
+/// Returns the names of the threads of this process, by number.
 fn task_names() -> BTreeMap<u32, String> {
-    let tasks = fs::read_dir("/proc/self/task").unwrap();
-    let name = |task: fs::DirEntry| {
-        let name = fs::read_to_string(task.path().join("comm")).ok()?;
-        Some((
-            task.file_name().to_str()?.parse().ok()?,
-            name.trim().to_owned(),
-        ))
-    };
-    tasks.filter_map(|task| name(task.unwrap())).collect()
+    let names = read_tasks("comm").into_iter();
+    names
+        .map(|(id, name)| (id, name.trim().to_owned()))
+        .collect()
 }
 
-/// The masks of all threads, by number.
-fn masks() -> BTreeMap<u32, String> {
-    let read = |id: &u32| {
-        let status = fs::read_to_string(format!("/proc/self/task/{id}/status")).ok()?;
-        let line = status
-            .lines()
-            .find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
-        Some((*id, line.trim().to_owned()))
-    };
-    task_names().keys().filter_map(read).collect()
+/// Returns the masks of all threads, by number.
+fn task_masks() -> BTreeMap<u32, String> {
+    let statuses = read_tasks("status").into_iter();
+    statuses
+        .filter_map(|(id, status)| {
+            let mut lines = status.lines();
+            let mask = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            Some((id, mask.trim().to_owned()))
+        })
+        .collect()
 }
 
 fn pinned_worker(topology: &Arc<Topology>, cores: Vec<CoreInfo>) -> CpuWorker {
@@ -95,8 +100,8 @@ fn pinned_worker(topology: &Arc<Topology>, cores: Vec<CoreInfo>) -> CpuWorker {
     .unwrap()
 }
 
-/// Updates of `n × n` with k = 32.
-fn update(team: &mut DeviceTeam, slices: &[usize], times: usize) {
+/// Runs updates of `n × n` with k = 32.
+fn run_updates(team: &mut DeviceTeam, slices: &[usize], times: usize) {
     let (n, k) = (slices.iter().sum::<usize>(), 32);
     let (a, b, mut c) = (vec![1.0; n * k], vec![1.0; k * n], vec![0.0; n * n]);
     team.begin(ViewMut::new(&mut c, n, n, n), slices, Depth::of(k, times))
@@ -129,16 +134,15 @@ fn threads_run_on_their_own_cores() {
     }
     let mut team = DeviceTeam::new(workers).unwrap();
     let slices = vec![64; team.len()];
-    update(&mut team, &slices, 50);
+    run_updates(&mut team, &slices, 50);
     let places: Vec<ThreadPlace> = team.threads().concat();
     assert_eq!(places.len(), 2 * cores.len());
     for (place, core) in places.iter().zip(cores.iter().chain(&cores)) {
         assert_eq!(place.core, core.core);
         assert_eq!(place.bound_to, core.pus, "the binding read back");
         assert!(!place.ran_on.is_empty());
-        let own = |unit: &u32| core.pus.contains(unit);
         assert!(
-            place.ran_on.iter().all(own),
+            place.ran_on.iter().all(|unit| core.pus.contains(unit)),
             "{place:?} ran elsewhere than {core:?}"
         );
     }
@@ -152,7 +156,7 @@ fn memory_is_first_written_by_the_threads_that_update_it() {
     }
     let topology = Arc::new(Topology::discover().unwrap());
     let core = topology.cores()[0].clone();
-    // Two threads wherever there is one core at least.
+    // Two threads, also on a machine with one core.
     let cores = vec![core.clone(), topology.cores().pop().unwrap()];
     let worker: Box<dyn Worker> = if topology.should_pin() {
         Box::new(pinned_worker(&topology, cores))
@@ -170,24 +174,17 @@ fn memory_is_first_written_by_the_threads_that_update_it() {
         .unwrap();
     let after = task_field(10);
     let names = task_names();
-    let faults = |id: &u32| after[id] - before.get(id).unwrap_or(&0);
-    let (own, others): (Vec<u32>, Vec<u32>) =
-        names.keys().partition(|id| names[id].starts_with("cpu0-"));
-    assert_eq!(own.len(), 2, "{names:?}");
-    for id in &own {
-        assert!(
-            faults(id) >= 12,
-            "{} wrote {} pages first",
-            names[id],
-            faults(id)
-        );
-    }
-    for id in &others {
-        assert!(
-            faults(id) < 12,
-            "{} wrote {} pages first",
-            names[id],
-            faults(id)
+    let is_own: BTreeMap<u32, bool> = names
+        .iter()
+        .map(|(id, name)| (*id, name.starts_with("cpu0-")))
+        .collect();
+    assert_eq!(is_own.values().filter(|own| **own).count(), 2, "{names:?}");
+    for (id, name) in &names {
+        let faults = after[id] - before.get(id).unwrap_or(&0);
+        assert_eq!(
+            faults >= 12,
+            is_own[id],
+            "{name} wrote {faults} pages first"
         );
     }
     if topology.is_this_system() && !topology.numa_of(&c).is_empty() {
@@ -202,11 +199,11 @@ fn no_blas_starts_threads_or_moves_ours() {
         return run_case(&[], NAME);
     }
     let topology = Arc::new(Topology::discover().unwrap());
-    let mask = masks();
+    let mask = task_masks();
     let before = task_names();
     let libraries = available_blas();
     assert_eq!(task_names(), before, "loading a BLAS started threads");
-    assert_eq!(masks(), mask, "loading a BLAS moved a thread");
+    assert_eq!(task_masks(), mask, "loading a BLAS moved a thread");
     for blas in libraries {
         let before = task_names().len();
         let cores = topology.cores();
@@ -221,14 +218,14 @@ fn no_blas_starts_threads_or_moves_ours() {
             before + own + 1,
             "its threads and its driver"
         );
-        let mask = masks();
-        update(&mut team, &[768], 3);
+        let mask = task_masks();
+        run_updates(&mut team, &[768], 3);
         assert_eq!(
             task_names().len(),
             before + own + 1,
             "an update started threads"
         );
-        assert_eq!(masks(), mask, "an update moved a thread");
+        assert_eq!(task_masks(), mask, "an update moved a thread");
         drop(team);
         // The threads of a pool end on their own after it is dropped.
         while task_names().len() > before {

@@ -4,16 +4,16 @@
     reason = "a failed unwrap is the report of a test"
 )]
 
-use isochron_devices::measure::UpdateOperands;
+use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
     CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, Element, EmbeddedBlas, JobNeeds,
-    JobShape, MeasureConfig, Pace, PacedWorker, Topology, UpdateTime, Updates, View, ViewMut,
-    Worker, measure_team,
+    JobShape, MeasureConfig, Measurement, Pace, PacedWorker, Topology, UpdateTime, Updates, View,
+    ViewMut, Worker, measure_team,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-fn cpu(name: &str, threads: usize) -> Box<dyn Worker> {
+fn cpu_worker(name: &str, threads: usize) -> Box<dyn Worker> {
     let topology = Arc::new(Topology::discover().unwrap());
     let cores = topology.cores().into_iter().cycle().take(threads).collect();
     let blas = Arc::new(EmbeddedBlas);
@@ -25,7 +25,7 @@ struct MadeUp<F> {
     info: DeviceInfo,
     update: F,
     updates_per_visit: usize,
-    /// What the beginning of a job takes; its end takes twice that.
+    /// Seconds of a job's beginning; its end takes twice as long.
     begin_s: f64,
 }
 
@@ -75,7 +75,7 @@ fn made_up(
     name: &str,
     update: impl FnMut() -> Result<UpdateTime, DeviceError> + Send + 'static,
 ) -> Box<dyn Worker> {
-    let mut info = cpu(name, 1).info().clone();
+    let mut info = cpu_worker(name, 1).info().clone();
     info.name = name.to_owned();
     Box::new(MadeUp {
         info,
@@ -90,7 +90,7 @@ fn updates_that_belong_together_are_measured_together() {
     // Three updates that only gather, and one that computes for all four.
     let mut number = 0;
     let gathers = MadeUp {
-        info: cpu("gathers", 1).info().clone(),
+        info: cpu_worker("gathers", 1).info().clone(),
         update: move || {
             number += 1;
             Ok(time(if number % 4 == 0 { 7.0 } else { 1.0 }))
@@ -110,7 +110,7 @@ fn updates_that_belong_together_are_measured_together() {
         depth,
         &MeasureConfig::default(),
         &mut UpdateOperands::<f64>::default(),
-        &mut isochron_devices::measure::repeat_alone,
+        &mut repeat_alone,
     )
     .unwrap();
     assert_eq!((found[0].t_s, found[1].t_s), (2.5, 3.0));
@@ -118,46 +118,46 @@ fn updates_that_belong_together_are_measured_together() {
     assert_eq!((found[0].cost_s, found[1].cost_s), (30.0, 36.0));
 }
 
+/// A team of one device that copies C at both ends of a job.
+fn copying_team() -> DeviceTeam {
+    let worker = MadeUp {
+        info: cpu_worker("copies", 1).info().clone(),
+        update: || Ok(time(2.0)),
+        updates_per_visit: 1,
+        begin_s: 10.0,
+    };
+    DeviceTeam::new(vec![Box::new(worker)]).unwrap()
+}
+
+fn measure_copies(depth: Depth) -> Measurement {
+    let found = measure_team(
+        &mut copying_team(),
+        8,
+        &[4],
+        depth,
+        &MeasureConfig::default(),
+        &mut UpdateOperands::<f64>::default(),
+        &mut repeat_alone,
+    );
+    found.unwrap()[0]
+}
+
 #[test]
 fn the_ends_of_a_job_are_spread_over_its_updates() {
-    let copies = || {
-        let worker = MadeUp {
-            info: cpu("copies", 1).info().clone(),
-            update: || Ok(time(2.0)),
-            updates_per_visit: 1,
-            begin_s: 10.0,
-        };
-        DeviceTeam::new(vec![Box::new(worker)]).unwrap()
-    };
-    let measured = |depth| {
-        let mut operands = UpdateOperands::<f64>::default();
-        let mut repeat_alone = isochron_devices::measure::repeat_alone;
-        let config = MeasureConfig::default();
-        let found = measure_team(
-            &mut copies(),
-            8,
-            &[4],
-            depth,
-            &config,
-            &mut operands,
-            &mut repeat_alone,
-        );
-        found.unwrap()[0]
-    };
     // 10 s and 20 s over 15 updates; the measurement itself has had all of them, and three updates.
-    let found = measured(Depth::of(2, 15));
+    let found = measure_copies(Depth::of(2, 15));
     assert_eq!((found.t_s, found.fastest_s, found.cost_s), (4.0, 4.0, 36.0));
-    assert_eq!(measured(Depth::endless(2)).t_s, 2.0);
+    assert_eq!(measure_copies(Depth::endless(2)).t_s, 2.0);
     let mut c = [0.0; 32];
-    let mut team = copies();
+    let mut team = copying_team();
     let begun = team.begin(ViewMut::new(&mut c, 8, 4, 8), &[4], Depth::of(2, 1));
     assert_eq!(begun.unwrap(), [time(10.0)]);
     let ended = team.finish(ViewMut::new(&mut c, 8, 4, 8), &[4]);
     assert_eq!(ended.unwrap(), [time(20.0)]);
 }
 
-/// One update of ones on `slices`, from C = 0.
-fn update(
+/// Runs one update of ones on `slices`, from C = 0.
+fn run_update(
     team: &mut DeviceTeam,
     slices: &[usize],
     meanwhile: &mut dyn FnMut() -> bool,
@@ -184,9 +184,14 @@ fn update(
 
 #[test]
 fn every_slice_is_updated_once() {
-    let mut team = DeviceTeam::new(vec![cpu("a", 1), cpu("b", 2), cpu("c", 1)]).unwrap();
+    let mut team = DeviceTeam::new(vec![
+        cpu_worker("a", 1),
+        cpu_worker("b", 2),
+        cpu_worker("c", 1),
+    ])
+    .unwrap();
     let mut calls = 0;
-    let (times, c) = update(&mut team, &[3, 0, 8], &mut || {
+    let (times, c) = run_update(&mut team, &[3, 0, 8], &mut || {
         calls += 1;
         false
     })
@@ -203,31 +208,36 @@ fn every_slice_is_updated_once() {
 fn a_team_without_devices_is_ordinary() {
     let mut team = DeviceTeam::new(Vec::new()).unwrap();
     assert!(team.is_empty());
-    assert!(update(&mut team, &[], &mut || false).unwrap().0.is_empty());
+    assert!(
+        run_update(&mut team, &[], &mut || false)
+            .unwrap()
+            .0
+            .is_empty()
+    );
+}
+
+/// Sends a message to another device, and waits for its own.
+fn meet(send: &Sender<()>, receive: &Receiver<()>) -> Result<UpdateTime, DeviceError> {
+    send.send(()).unwrap();
+    receive.recv().unwrap();
+    Ok(UpdateTime {
+        busy_s: 1.0,
+        cpu_s: 0.5,
+    })
 }
 
 /// Each device waits in its update for a message of the other: run one after the other, they would wait for ever.
 #[test]
 fn devices_run_at_the_same_time() {
-    let meet = |send: Sender<()>, receive: Receiver<()>| {
-        move || {
-            send.send(()).unwrap();
-            receive.recv().unwrap();
-            Ok(UpdateTime {
-                busy_s: 1.0,
-                cpu_s: 0.5,
-            })
-        }
-    };
     let (to_b, from_a) = channel();
     let (to_a, from_b) = channel();
     let workers = vec![
-        made_up("a", meet(to_b, from_b)),
-        made_up("b", meet(to_a, from_a)),
+        made_up("a", move || meet(&to_b, &from_b)),
+        made_up("b", move || meet(&to_a, &from_a)),
     ];
     let mut team = DeviceTeam::new(workers).unwrap();
     for _ in 0..50 {
-        let (times, _) = update(&mut team, &[1, 1], &mut || false).unwrap();
+        let (times, _) = run_update(&mut team, &[1, 1], &mut || false).unwrap();
         assert_eq!(times[1].busy_s, 1.0);
     }
 }
@@ -243,8 +253,8 @@ fn meanwhile_runs_during_the_update() {
         Ok(UpdateTime::default())
     });
     let mut team = DeviceTeam::new(vec![worker]).unwrap();
-    update(&mut team, &[2], &mut || {
-        // After the third message the device is gone, and nobody listens.
+    run_update(&mut team, &[2], &mut || {
+        // After the third message the device no longer listens.
         send.send(()).is_ok()
     })
     .unwrap();
@@ -263,8 +273,8 @@ fn a_failing_device_is_named_and_the_team_lives_on() {
         }
         Ok(UpdateTime::default())
     });
-    let mut team = DeviceTeam::new(vec![cpu("a", 1), failing]).unwrap();
-    match update(&mut team, &[1, 1], &mut || false).unwrap_err() {
+    let mut team = DeviceTeam::new(vec![cpu_worker("a", 1), failing]).unwrap();
+    match run_update(&mut team, &[1, 1], &mut || false).unwrap_err() {
         DeviceError::Device { device, source } => {
             assert_eq!(device, "gpu7");
             assert!(matches!(
@@ -277,14 +287,14 @@ fn a_failing_device_is_named_and_the_team_lives_on() {
         }
         other => panic!("{other}"),
     }
-    assert!(update(&mut team, &[1, 1], &mut || false).is_ok());
+    assert!(run_update(&mut team, &[1, 1], &mut || false).is_ok());
 }
 
 #[test]
 fn a_panicking_device_is_an_error() {
     let panicking = made_up("a", || panic!("the device burnt down"));
-    let mut team = DeviceTeam::new(vec![panicking, cpu("b", 2)]).unwrap();
-    match update(&mut team, &[1, 3], &mut || false).unwrap_err() {
+    let mut team = DeviceTeam::new(vec![panicking, cpu_worker("b", 2)]).unwrap();
+    match run_update(&mut team, &[1, 3], &mut || false).unwrap_err() {
         DeviceError::Device { device, source } => {
             assert_eq!(device, "a");
             assert!(source.to_string().contains("the device burnt down"));
@@ -295,21 +305,21 @@ fn a_panicking_device_is_an_error() {
 
 #[test]
 fn slices_that_do_not_fit_are_errors() {
-    let mut team = DeviceTeam::new(vec![cpu("a", 1), cpu("b", 1)]).unwrap();
+    let mut team = DeviceTeam::new(vec![cpu_worker("a", 1), cpu_worker("b", 1)]).unwrap();
     let mut c = [0.0; 4];
-    let mut begin = |slices: &[usize]| {
-        team.begin(ViewMut::new(&mut c, 1, 4, 1), slices, Depth::of(1, 1))
-            .unwrap_err()
-    };
+    let [few, wide] = [&[4][..], &[4, 1]].map(|slices| {
+        let c = ViewMut::new(&mut c, 1, 4, 1);
+        team.begin(c, slices, Depth::of(1, 1)).unwrap_err()
+    });
     assert!(matches!(
-        begin(&[4]),
+        few,
         DeviceError::Slices {
             devices: 2,
             slices: 1
         }
     ));
     assert!(matches!(
-        begin(&[4, 1]),
+        wide,
         DeviceError::Width {
             covered: 5,
             cols: 4
@@ -319,17 +329,17 @@ fn slices_that_do_not_fit_are_errors() {
 
 #[test]
 fn paced_time_is_the_slowdown_times_the_cpu_time() {
-    let paced = PacedWorker::new(cpu("a", 1), Pace::Slowdown(3.0)).unwrap();
+    let paced = PacedWorker::new(cpu_worker("a", 1), Pace::Slowdown(3.0)).unwrap();
     assert_eq!(paced.info().paced.as_deref(), Some("slowdown 3"));
     let mut team = DeviceTeam::new(vec![Box::new(paced)]).unwrap();
-    let (times, c) = update(&mut team, &[2], &mut || false).unwrap();
+    let (times, c) = run_update(&mut team, &[2], &mut || false).unwrap();
     assert_eq!(times[0].busy_s, 3.0 * times[0].cpu_s);
     assert_eq!(c, vec![2.0; 10]);
 }
 
 #[test]
 fn real_devices_are_measured() {
-    let mut team = DeviceTeam::new(vec![cpu("a", 1), cpu("b", 1)]).unwrap();
+    let mut team = DeviceTeam::new(vec![cpu_worker("a", 1), cpu_worker("b", 1)]).unwrap();
     let config = MeasureConfig {
         max_reps: 5,
         ..MeasureConfig::default()
@@ -341,7 +351,7 @@ fn real_devices_are_measured() {
         Depth::endless(8),
         &config,
         &mut UpdateOperands::<f64>::default(),
-        &mut isochron_devices::measure::repeat_alone,
+        &mut repeat_alone,
     )
     .unwrap();
     // Half as many more where times were disturbed.

@@ -1,4 +1,4 @@
-//! How often to repeat: until the mean of every device is known well enough.
+//! Repetitions of an update, until the mean of every device is known well enough.
 
 use super::MeasureConfig;
 use super::outliers::SortedTimes;
@@ -12,7 +12,7 @@ use std::time::Instant;
 /// because a check costs more the more there are.
 const FEW: usize = 64;
 
-/// How a measurement ended.
+/// The end of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasureOutcome {
@@ -258,15 +258,39 @@ fn saturate_count(n: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// Replays repetitions, then repeats the last one; tells how many were asked for.
+    /// Replays repetitions, then repeats the last one. Returns the measurements and the number of repetitions.
     fn replay(config: &MeasureConfig, reps: &[&[f64]]) -> (Vec<Measurement>, usize) {
         let mut asked = 0;
-        let mut sample = || {
-            asked += 1;
-            Ok(reps[(asked - 1).min(reps.len() - 1)].to_vec())
-        };
-        let found = repeat_until_confident(reps[0].len(), config, &mut sample, &mut repeat_alone);
+        let found = repeat_until_confident(
+            reps[0].len(),
+            config,
+            &mut || {
+                asked += 1;
+                Ok(reps[(asked - 1).min(reps.len() - 1)].to_vec())
+            },
+            &mut repeat_alone,
+        );
         (found.unwrap(), asked)
+    }
+
+    /// Repeats times that are made up from the number of the repetition, from 1. Returns the measurement and the number of
+    /// repetitions.
+    fn repeat_made_up(
+        config: &MeasureConfig,
+        time_s: impl Fn(usize) -> f64,
+        in_step: &mut InStep<'_>,
+    ) -> (Measurement, usize) {
+        let mut asked = 0;
+        let found = repeat_until_confident(
+            1,
+            config,
+            &mut || {
+                asked += 1;
+                Ok(vec![time_s(asked)])
+            },
+            in_step,
+        );
+        (found.unwrap().remove(0), asked)
     }
 
     #[test]
@@ -294,22 +318,15 @@ mod tests {
 
     #[test]
     fn hopeless_noise_ends_at_the_maximum() {
-        let mut odd = false;
-        let mut asked = 0;
-        let mut sample = || {
-            asked += 1;
-            odd = !odd;
-            Ok(vec![if odd { 0.125 } else { 0.375 }])
-        };
-        let config = MeasureConfig::default();
-        let found = repeat_until_confident(1, &config, &mut sample, &mut repeat_alone).unwrap();
-        assert_eq!(asked, 20);
-        assert_eq!(found[0].outcome, MeasureOutcome::OutOfRepetitions);
-        assert_eq!(
-            (found[0].t_s, found[0].reps, found[0].outliers),
-            (0.25, 20, 0)
+        let (found, asked) = repeat_made_up(
+            &MeasureConfig::default(),
+            |number| [0.375, 0.125][number % 2],
+            &mut repeat_alone,
         );
-        assert_eq!((found[0].normal, found[0].fastest_s), (Some(false), 0.125));
+        assert_eq!(asked, 20);
+        assert_eq!(found.outcome, MeasureOutcome::OutOfRepetitions);
+        assert_eq!((found.t_s, found.reps, found.outliers), (0.25, 20, 0));
+        assert_eq!((found.normal, found.fastest_s), (Some(false), 0.125));
     }
 
     #[test]
@@ -359,20 +376,19 @@ mod tests {
 
     #[test]
     fn many_repetitions_are_checked_now_and_then() {
-        let mut asked = 0;
-        let mut sample = || {
-            asked += 1;
-            // Too unsteady until the 100th repetition or so, and ever better.
-            Ok(vec![1.0 + [-0.125, 0.125][asked % 2]])
-        };
         let config = MeasureConfig {
             max_reps: 1000,
             max_seconds: 1e9,
             ..MeasureConfig::default()
         };
-        let found = repeat_until_confident(1, &config, &mut sample, &mut repeat_alone).unwrap();
-        assert!(found[0].is_precise());
-        let enough = found[0].reps as f64;
+        // Too unsteady until about the 100th repetition, and ever better.
+        let (found, _) = repeat_made_up(
+            &config,
+            |number| 1.0 + [-0.125, 0.125][number % 2],
+            &mut repeat_alone,
+        );
+        assert!(found.is_precise());
+        let enough = f64::from(found.reps);
         // t·s/√n = 0.025 at n = (1.98·0.125/0.025)² = 98.
         assert!((98.0..110.0).contains(&enough), "{enough}");
     }
@@ -381,7 +397,7 @@ mod tests {
     fn a_slow_update_is_not_repeated() {
         let (found, asked) = replay(&MeasureConfig::default(), &[&[0.1, 11.0]]);
         assert_eq!(asked, 1);
-        let once = |t_s| Measurement {
+        let once = [0.1, 11.0].map(|t_s| Measurement {
             t_s,
             ci_s: t_s,
             fastest_s: t_s,
@@ -389,47 +405,46 @@ mod tests {
             cost_s: t_s,
             outcome: MeasureOutcome::OutOfTime,
             ..Measurement::default()
-        };
-        assert_eq!(found, [once(0.1), once(11.0)]);
+        });
+        assert_eq!(found, once);
     }
 
     #[test]
     fn an_error_ends_it_at_once() {
         let mut asked = 0;
-        let mut sample = || {
-            asked += 1;
-            Err(DeviceError::Panic {
-                message: "burnt".to_owned(),
-            })
-        };
-        let config = MeasureConfig::default();
-        assert!(repeat_until_confident(1, &config, &mut sample, &mut repeat_alone).is_err());
+        let found = repeat_until_confident(
+            1,
+            &MeasureConfig::default(),
+            &mut || {
+                asked += 1;
+                Err(DeviceError::Panic {
+                    message: "burnt".to_owned(),
+                })
+            },
+            &mut repeat_alone,
+        );
+        assert!(found.is_err());
         assert_eq!(asked, 1);
     }
 
     #[test]
-    fn what_is_repeated_for_others_counts() {
-        let mut asked = 0;
-        let mut sample = || {
-            asked += 1;
-            Ok(vec![if asked <= 3 { 1.0 } else { 1.125 }])
-        };
+    fn repetitions_for_other_nodes_count() {
         let mut needs = Vec::new();
-        let mut in_step = |needed| {
-            needs.push(needed);
-            needs.len() <= 6
-        };
-        let config = MeasureConfig::default();
-        let found = repeat_until_confident(1, &config, &mut sample, &mut in_step).unwrap();
-        assert_eq!((found[0].reps, found[0].t_s), (6, 1.0625));
+        let (found, _) = repeat_made_up(
+            &MeasureConfig::default(),
+            |number| if number <= 3 { 1.0 } else { 1.125 },
+            &mut |needed| {
+                needs.push(needed);
+                needs.len() <= 6
+            },
+        );
+        assert_eq!((found.reps, found.t_s), (6, 1.0625));
         assert_eq!(needs[..4], [true, true, true, false]);
     }
 
     #[test]
     fn no_node_needs_a_repetition() {
-        let mut sample = || panic!("no repetition was asked for");
-        let config = MeasureConfig::default();
-        let found = repeat_until_confident(1, &config, &mut sample, &mut |_| false).unwrap();
-        assert_eq!(found, [Measurement::default()]);
+        let (found, asked) = repeat_made_up(&MeasureConfig::default(), |_| 1.0, &mut |_| false);
+        assert_eq!((found, asked), (Measurement::default(), 0));
     }
 }

@@ -54,9 +54,9 @@ impl<T> Default for UpdateOperands<T> {
 ///
 /// # Deviations
 /// * **Kernel**: the paper measures the rank-`b` update of the run (thesis, section 3.1.4); here it is the update of a panel,
-///   whose width is not the block size. If k has too few panels for the fewest repetitions to cost less than 3.5 % of the
-///   run, it is a narrower one, of at least 128 columns or the whole panel. An update of fewer is bound by the memory of C,
-///   and a division needs relative speeds only.
+///   whose width is not the block size, because a division needs relative speeds only. If the fewest repetitions would cost
+///   more than 3.5 % of a k of few panels, the measured panel is narrower. It has at least 128 columns, or all of the panel,
+///   since an update of fewer is bound by the memory of C.
 /// * **Repetitions**: the paper repeats until the mean has a precision of 2.5 % at 95 %, at least 3 times (thesis,
 ///   section 3.1.4); here each measurement also costs at most 3.5 % of the run's steps, but never fewer than 3 repetitions,
 ///   because balancing has to win back its cost within one run. `isochron devices bench` repeats as often as the supplement

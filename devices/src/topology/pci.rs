@@ -205,8 +205,8 @@ impl Topology {
         gpus
     }
 
-    /// Returns the distances of the cores that this process may use from a device: 0 in the same part of the host (a NUMA
-    /// domain, a package), 1 in the next larger part, and so on. Empty if the host does not show the device.
+    /// Returns the distances of the cores that this process may use from a device; none if the host does not show it. A core
+    /// in the device's part of the host (a NUMA domain, a package) has distance 0, one in the next larger part 1, and so on.
     pub fn pci_distances(&self, bus_id: &BusId) -> Distances {
         let mut devices = self.hwloc.pci_devices();
         let device = devices.find(|object| pci_address(object) == Some(*bus_id));
