@@ -1,4 +1,4 @@
-//! What the network and the hosts really give, measured over plain TCP and by a loop of arithmetic.
+//! Measured figures of the network and the hosts, over plain TCP and by a loop of arithmetic.
 
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,12 +14,12 @@ use crate::cluster::EmulatedCluster;
 use crate::error::{ClusterError, During};
 use crate::spec::Spec;
 
-/// How long a host computes to show its speed: many periods of a CPU quota.
+/// Time for which a host computes to show its speed: many periods of a CPU quota.
 const SPIN: Duration = Duration::from_secs(1);
 /// Bytes sent at once.
 const CHUNK: usize = 1 << 17;
 
-/// What one link gave.
+/// Measured figures of one link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkFigures {
     /// Host at one end.
@@ -36,18 +36,18 @@ pub struct LinkFigures {
     pub back_bits_per_s: f64,
 }
 
-/// What one host gave while all of them computed.
+/// Measured speed of one host while all of them computed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostSpeed {
     /// The host.
     pub host: String,
-    /// CPU time per time: the share of a core that it got.
+    /// CPU time per wall time: its share of a core.
     pub cores: f64,
-    /// Work done, relative to one core with nothing else to do just before.
+    /// Work done, relative to that of one core on the idle machine just before.
     pub relative: f64,
 }
 
-/// What a cluster gave.
+/// Measured figures of a cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterFigures {
     /// The link between the first host and each other.
@@ -56,17 +56,17 @@ pub struct ClusterFigures {
     pub speeds: Vec<HostSpeed>,
 }
 
-/// How much a ping-pong sends.
+/// The messages of a ping-pong.
 #[derive(Clone, Copy, Debug)]
 struct Amount {
     rounds: u64,
     bytes: u64,
 }
 
-/// Measures links and speeds of `cluster`, which should have nothing else to do.
+/// Measures links and speeds of `cluster`, which should be idle.
 ///
 /// # Errors
-/// [`ClusterError::Program`] when a measurement fails.
+/// [`ClusterError::Program`] if a measurement fails.
 pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, ClusterError> {
     Ok(ClusterFigures {
         links: measure_links(cluster)?,
@@ -77,7 +77,7 @@ pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, Clus
 /// Measures the link between the first host and each other, one after the other.
 ///
 /// # Errors
-/// [`ClusterError::Program`] when a measurement fails.
+/// [`ClusterError::Program`] if a measurement fails.
 pub fn measure_links(cluster: &EmulatedCluster) -> Result<Vec<LinkFigures>, ClusterError> {
     let hosts = &cluster.state().hosts;
     let others = hosts.iter().skip(1);
@@ -120,7 +120,7 @@ fn measure_link(
 }
 
 impl Amount {
-    /// About a second of round trips and as much of payload as a third of a second carries, within bounds.
+    /// Returns about a second of round trips, and the payload that a third of a second carries, within bounds.
     fn for_spec(spec: &Spec) -> Self {
         let round_trip_s = 2.0 * spec.latency.duration().as_secs_f64();
         let bytes_per_s = spec
@@ -133,10 +133,10 @@ impl Amount {
     }
 }
 
-/// Answers one ping-pong at `address`, whose port it prints first.
+/// Answers one ping-pong at `address`, after it has printed the port.
 ///
 /// # Errors
-/// When the connection breaks.
+/// If the connection breaks.
 pub fn answer_pings(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
     let listener = TcpListener::bind((address, 0))?;
     say(&listener.local_addr()?.to_string());
@@ -144,19 +144,14 @@ pub fn answer_pings(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut numbers = [0; 16];
     stream.read_exact(&mut numbers)?;
-    let (rounds, bytes) = numbers.split_at(8);
-    let number = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
-    };
+    // Both numbers came as eight bytes each, the lowest first.
+    let numbers = u128::from_le_bytes(numbers);
+    let (rounds, bytes) = (numbers as u64, (numbers >> 64) as u64);
     let mut byte = [0];
-    for _ in 0..number(rounds) {
+    for _ in 0..rounds {
         stream.read_exact(&mut byte)?;
         stream.write_all(&byte)?;
     }
-    let bytes = number(bytes);
     for _ in 0..2 {
         receive_bytes(&mut stream, bytes)?;
         stream.write_all(&byte)?;
@@ -168,11 +163,11 @@ pub fn answer_pings(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
     Ok(())
 }
 
-/// The other side of [`answer_pings`]: half of the shortest and of the median round trip, and the time of `bytes` there and
-/// back, in seconds. The second transfer each way counts: the first lets TCP find out what the link carries.
+/// Plays ping-pong with [`answer_pings`]. Returns half of the shortest and of the median round trip, and the time of `bytes`
+/// there and back, in seconds. The second transfer each way counts, after TCP has adapted to the link.
 ///
 /// # Errors
-/// When the connection breaks.
+/// If the connection breaks.
 pub fn send_pings(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
@@ -199,8 +194,9 @@ pub fn send_pings(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]
         receive_bytes(&mut stream, bytes)?;
         back_s = start.elapsed().as_secs_f64();
     }
-    let nth = |idx: usize| trips.get(idx).copied().unwrap_or(f64::NAN);
-    Ok([nth(0), nth(trips.len() / 2), there_s, back_s])
+    let [shortest_s, median_s] =
+        [0, trips.len() / 2].map(|idx| trips.get(idx).copied().unwrap_or(f64::NAN));
+    Ok([shortest_s, median_s, there_s, back_s])
 }
 
 fn send_bytes(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
@@ -228,14 +224,10 @@ fn receive_bytes(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Computes for a while: work per second, and CPU time per time.
+/// Computes for a while, and returns the work per second and the CPU time per wall time.
 pub fn measure_spin() -> [f64; 2] {
     let start = Instant::now();
-    let cpu_s = || {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-    };
-    let before_s = cpu_s();
+    let before_s = process_cpu_s();
     let mut work = 0.0;
     let mut numbers = [1.0_f64; 8];
     while start.elapsed() < SPIN {
@@ -248,36 +240,41 @@ pub fn measure_spin() -> [f64; 2] {
     }
     black_box(numbers);
     let elapsed_s = start.elapsed().as_secs_f64();
-    [work / elapsed_s, (cpu_s() - before_s) / elapsed_s]
+    [work / elapsed_s, (process_cpu_s() - before_s) / elapsed_s]
+}
+
+fn process_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// Measures the speed of each host while all of them compute.
 ///
 /// # Errors
-/// [`ClusterError::Program`] when a measurement fails.
+/// [`ClusterError::Program`] if a measurement fails.
 pub fn measure_speeds(cluster: &EmulatedCluster) -> Result<Vec<HostSpeed>, ClusterError> {
     let mut alone = Command::new(cluster.program());
     alone.arg("spin");
     let [whole, _]: [f64; 2] = read_answer(start_child(alone)?)?;
     let hosts = &cluster.state().hosts;
-    let run = |name: &str| start_child(host_command(cluster, name, &["spin"])?);
     let children: Vec<_> = hosts
         .iter()
-        .map(|host| run(&host.name))
+        .map(|host| start_child(host_command(cluster, &host.name, &["spin"])?))
         .collect::<Result<_, _>>()?;
-    let speed = |(host, child)| {
-        let [work, cores]: [f64; 2] = read_answer(child)?;
-        Ok(HostSpeed {
-            host,
-            cores,
-            relative: work / whole,
+    let answers = hosts.iter().zip(children);
+    answers
+        .map(|(host, child)| {
+            let [work, cores]: [f64; 2] = read_answer(child)?;
+            Ok(HostSpeed {
+                host: host.name.clone(),
+                cores,
+                relative: work / whole,
+            })
         })
-    };
-    let names = hosts.iter().map(|host| host.name.clone());
-    names.zip(children).map(speed).collect()
+        .collect()
 }
 
-/// Our own program, on a host.
+/// Makes a command of our own program on a host.
 fn host_command(
     cluster: &EmulatedCluster,
     host: &str,

@@ -15,8 +15,8 @@ use crate::state::{ClusterState, cluster_folder, list_names, remove_folder};
 
 /// A cluster that is up.
 ///
-/// One that this process has brought [up](EmulatedCluster::bring_up) is taken down when the value is dropped, also by a panic, and
-/// when the process is killed.
+/// A cluster that this process has [brought up](EmulatedCluster::bring_up) is taken down when the value is dropped, also by a
+/// panic, and when the process is killed.
 #[derive(Debug)]
 pub struct EmulatedCluster {
     program: PathBuf,
@@ -27,20 +27,20 @@ pub struct EmulatedCluster {
 impl EmulatedCluster {
     /// Brings a cluster up that ends with this value. `program` is the command `isochron-cluster`.
     ///
-    /// A cluster of the same name whose keeper was killed is removed before.
+    /// If the keeper of a cluster of the same name was killed, its remains are removed first.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] when this machine, or this user, cannot emulate hosts; [`ClusterError::UpAlready`] when there is
-    /// one of this name; [`ClusterError::Value`] when `spec` is wrong.
+    /// [`ClusterError::Missing`] if this machine, or this user, cannot emulate hosts; [`ClusterError::UpAlready`] if there is
+    /// one of this name; [`ClusterError::Value`] if `spec` is wrong.
     pub fn bring_up(program: &Path, spec: &Spec) -> Result<Self, ClusterError> {
         Self::start(program, spec, true)
     }
 
-    /// Brings a cluster up for a test; `None` where the machine, or the user, cannot have one: the test is to be
-    /// skipped then, for the reason that is printed. With `ISOCHRON_REQUIRE_CLUSTER=1` it is to fail.
+    /// Brings a cluster up for a test; `None` if the machine, or the user, cannot have one. The test is then to be skipped,
+    /// for the printed reason.
     ///
     /// # Panics
-    /// When the cluster should be there and is not.
+    /// If the cluster cannot be brought up for any other reason, or `ISOCHRON_REQUIRE_CLUSTER=1` is set.
     #[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
     pub fn bring_up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
         let is_required = std::env::var("ISOCHRON_REQUIRE_CLUSTER").is_ok_and(|value| value == "1");
@@ -64,10 +64,10 @@ impl EmulatedCluster {
         Ok(cluster)
     }
 
-    /// The cluster called `name`, which somebody else has brought up.
+    /// Finds the cluster called `name`, which another process has brought up.
     ///
     /// # Errors
-    /// [`ClusterError::NotUp`] when there is none, or its keeper was killed.
+    /// [`ClusterError::NotUp`] if there is none, or its keeper was killed.
     pub fn find(program: &Path, name: &str) -> Result<Self, ClusterError> {
         validate_name(name)?;
         let state = ClusterState::read(name)?;
@@ -97,7 +97,7 @@ impl EmulatedCluster {
         } else {
             command.stdin(Stdio::null());
         }
-        // A group of its own: what interrupts us at the terminal does not reach it.
+        // In a separate process group an interrupt at the terminal does not reach it.
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -114,22 +114,22 @@ impl EmulatedCluster {
                 keeper: Some(keeper),
             }),
             Err(error) => {
-                // It ends by itself, having removed what there was.
+                // It removes its remains and ends.
                 let _ = keeper.wait();
                 Err(error)
             }
         }
     }
 
-    /// What is known of the cluster.
+    /// Returns the state of the cluster.
     pub fn state(&self) -> &ClusterState {
         &self.state
     }
 
-    /// Number of processes on each host, without the one that holds it.
+    /// Counts the processes on each host, without the one that holds it.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] when there are no control groups.
+    /// [`ClusterError::Missing`] if there are no control groups.
     pub fn n_processes(&self) -> Result<Vec<usize>, ClusterError> {
         let groups = Groups::of_cluster(&self.state.spec.name)?;
         let hosts = self.state.hosts.iter();
@@ -138,10 +138,10 @@ impl EmulatedCluster {
             .collect())
     }
 
-    /// A command that runs `words`, a program and its arguments, on a host.
+    /// Makes a command that runs `words`, a program and its arguments, on a host.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] when there is no such host.
+    /// [`ClusterError::Value`] if there is no such host.
     pub fn command(&self, host: &str, words: &[String]) -> Result<Command, ClusterError> {
         self.state.host(host)?;
         let mut command = Command::new(&self.program);
@@ -150,32 +150,25 @@ impl EmulatedCluster {
         Ok(command)
     }
 
-    /// A command that starts `ranks[idx]` ranks on each host, numbered host by host; add the program and its
+    /// Makes a command that starts `ranks[idx]` ranks on each host, numbered host by host. The caller adds the program and its
     /// arguments.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] when there is not one number for each host, or no rank at all.
+    /// [`ClusterError::Value`] if there is not one number for each host, or no rank at all.
     pub fn mpirun_command(
         &self,
         launcher: &MpiLauncher,
         ranks: &[usize],
     ) -> Result<Command, ClusterError> {
-        let list = || {
-            ranks
-                .iter()
-                .map(usize::to_string)
-                .collect::<Vec<_>>()
-                .join(",")
-        };
         let n_hosts = self.state.hosts.len();
         if ranks.len() != n_hosts {
             let reason = format!("give one number for each of the {n_hosts} hosts");
-            return Err(ClusterError::value("ranks", list(), &reason));
+            return Err(ClusterError::value("ranks", join_numbers(ranks), &reason));
         }
         if ranks.iter().sum::<usize>() == 0 {
             return Err(ClusterError::value(
                 "ranks",
-                list(),
+                join_numbers(ranks),
                 "there must be one at least",
             ));
         }
@@ -188,7 +181,7 @@ impl EmulatedCluster {
         self.command(&names[0], &launcher.command_words(&names, ranks))
     }
 
-    /// `total` ranks dealt to the hosts, as evenly as whole numbers allow.
+    /// Deals `total` ranks to the hosts, as evenly as whole numbers allow.
     pub fn deal_ranks(&self, total: usize) -> Vec<usize> {
         let n_hosts = self.state.hosts.len();
         let more = total % n_hosts;
@@ -197,10 +190,10 @@ impl EmulatedCluster {
             .collect()
     }
 
-    /// Kills the process that holds the hosts, as the system may when memory runs out; for tests of what follows.
+    /// Kills the process that holds the hosts, as the system may if memory runs out; for tests of the consequences.
     ///
     /// # Errors
-    /// [`ClusterError::NotUp`] when this process has not brought the cluster up.
+    /// [`ClusterError::NotUp`] if this process has not brought the cluster up.
     pub fn kill_keeper(&mut self) -> Result<(), ClusterError> {
         let name = &self.state.spec.name;
         let keeper = self
@@ -211,19 +204,24 @@ impl EmulatedCluster {
         killed.map(drop).during(|| "the keeper".to_owned())
     }
 
-    /// The command `isochron-cluster`.
+    /// Returns the path of the command `isochron-cluster`.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
+}
+
+fn join_numbers(numbers: &[usize]) -> String {
+    let numbers: Vec<_> = numbers.iter().map(usize::to_string).collect();
+    numbers.join(",")
 }
 
 impl Drop for EmulatedCluster {
     fn drop(&mut self) {
         if let Some(keeper) = &mut self.keeper {
             let name = &self.state.spec.name;
-            // Where the keeper was killed, there may be another cluster of this name by now.
+            // If the keeper was killed, there may be another cluster of this name by now.
             if ClusterState::read(name).is_ok_and(|state| state.hosts == self.state.hosts) {
-                // Should this fail, the keeper tries again when its standard input ends with this value.
+                // On failure the keeper tries again when its standard input ends with this value.
                 let _ = remove_remains(name);
             }
             let _ = keeper.wait();
@@ -231,10 +229,10 @@ impl Drop for EmulatedCluster {
     }
 }
 
-/// Takes the cluster called `name` down with every process on its hosts; whether there was anything of it.
+/// Takes the cluster called `name` down with every process on its hosts; returns `true` if there was anything of it.
 ///
 /// # Errors
-/// [`ClusterError::System`] when something of it cannot be removed.
+/// [`ClusterError::System`] if something of it cannot be removed.
 pub fn take_down(name: &str) -> Result<bool, ClusterError> {
     validate_name(name)?;
     let existed = cluster_folder(name).exists()
@@ -246,12 +244,12 @@ pub fn take_down(name: &str) -> Result<bool, ClusterError> {
     Ok(existed)
 }
 
-/// Names of the clusters of this machine, also of those whose keeper was killed.
+/// Returns the names of the clusters of this machine, also of clusters with a killed keeper.
 pub fn cluster_names() -> Vec<String> {
     list_names()
 }
 
-/// Removes all there is of a cluster, if anything.
+/// Removes everything of a cluster.
 pub(crate) fn remove_remains(name: &str) -> Result<(), ClusterError> {
     let groups = Groups::of_cluster(name)?;
     if groups.exist() {
@@ -260,7 +258,7 @@ pub(crate) fn remove_remains(name: &str) -> Result<(), ClusterError> {
     remove_folder(name)
 }
 
-/// The one sentence for those who cannot have a cluster.
+/// Checks that this user and this machine can have a cluster.
 fn check_machine() -> Result<(), ClusterError> {
     check_root()?;
     for program in ["ip", "tc"] {

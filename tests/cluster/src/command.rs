@@ -28,7 +28,7 @@ struct ClusterArguments {
     task: ClusterTask,
 }
 
-/// Which cluster.
+/// The name of a cluster.
 #[derive(clap::Args)]
 struct Which {
     /// Name of the cluster
@@ -36,7 +36,7 @@ struct Which {
     name: String,
 }
 
-/// What is asked for, as written: a wrong value is refused with one line of our own.
+/// The cluster asked for, as written: the parser refuses no value, so that our own message does.
 #[derive(clap::Args)]
 struct Up {
     /// Number of hosts
@@ -63,7 +63,7 @@ enum ClusterTask {
     Up(Up),
     /// Start ranks of an MPI program on the hosts by mpirun
     Run {
-        /// How many on each host (2,1,1), or in all, dealt evenly (4); one on each host unless given
+        /// Ranks on each host (2,1,1), or a total to deal evenly (4); one on each host unless given
         #[arg(long, value_name = "LIST")]
         ranks: Option<String>,
         /// The library that the program was built with
@@ -85,9 +85,9 @@ enum ClusterTask {
         #[arg(required = true, last = true)]
         words: Vec<String>,
     },
-    /// Show what is up
+    /// Show the clusters that are up
     Status,
-    /// Measure what the network and the hosts really give
+    /// Measure the real figures of the network and the hosts
     Check {
         /// As JSON
         #[arg(long)]
@@ -254,7 +254,7 @@ fn own_program() -> Result<PathBuf> {
     std::env::current_exe().context("the path of this program")
 }
 
-/// A line for the process that started this one; it is not our concern whether that one still listens.
+/// Prints a line for the process that started this one, which may no longer listen.
 fn print_line(line: &str) {
     let mut output = std::io::stdout();
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());

@@ -1,21 +1,21 @@
-//! What can go wrong.
+//! The error type of this crate.
 
 use std::io;
 
-/// Why hosts could not be emulated, reached or removed.
+/// An error while hosts are emulated, reached or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// This machine, or this user, cannot emulate hosts.
     #[error("hosts cannot be emulated here: {0}")]
     Missing(String),
-    /// Something asked for makes no sense.
+    /// A given value is not allowed.
     #[error("{name} `{value}`: {reason}")]
     Value {
-        /// What was given.
+        /// Name of the value.
         name: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
-        /// What is wrong with it, or what would be right.
+        /// The reason, or the allowed values.
         reason: String,
     },
     /// A cluster of this name is up.
@@ -24,12 +24,12 @@ pub enum ClusterError {
     /// No cluster of this name is up.
     #[error("no cluster `{0}` is up")]
     NotUp(String),
-    /// The system refused something.
+    /// The system refused an action.
     #[error("{what}: {source}")]
     System {
-        /// What we were about to do.
+        /// The action.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A program of ours, or of the system, failed.
@@ -37,7 +37,7 @@ pub enum ClusterError {
     Program {
         /// The program.
         what: String,
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }
@@ -52,7 +52,7 @@ impl ClusterError {
     }
 }
 
-/// Says what we were about to do when the system refused.
+/// Adds the action that the system refused.
 pub(crate) trait During<T> {
     fn during(self, what: impl FnOnce() -> String) -> Result<T, ClusterError>;
 }

@@ -1,7 +1,7 @@
 //! The control groups of a cluster: one for its keeper and one for each host.
 //!
-//! A host's group holds every process of the host, which is how they are found when the cluster goes, and enforces
-//! its CPU quota. The groups lie at the top of the hierarchy, where every session of this machine finds them.
+//! A host's group holds every process of the host and enforces its CPU quota. The processes are found by it when the cluster
+//! goes. The groups lie at the top of the hierarchy, where every session of this machine finds them.
 
 use std::fs;
 use std::io;
@@ -12,17 +12,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{ClusterError, During};
 
-/// Time in which a quota is to be used up, in microseconds: short, so that a host with a quarter of a core stands
-/// still for 7.5 ms at a time and not for 75.
+/// Period of a quota in microseconds. It is short, so that a host with a quarter of a core stands still for 7.5 ms at a time
+/// and not for 75.
 const PERIOD_US: f64 = 1e4;
-/// The same for quotas of which the kernel would not enforce so small a part: it takes 1 ms at least.
+/// Period of very small quotas: the kernel enforces no share of a period below 1 ms.
 const LONG_PERIOD_US: f64 = 1e5;
-/// The file of a group's weight in versions 1 and 2, the weight of one that nobody has set, and the largest.
+/// The file of a group's weight in versions 1 and 2, the default weight, and the largest.
 const WEIGHTS: [(&str, usize, usize); 2] =
     [("cpu.shares", 1024, 262_144), ("cpu.weight", 100, 10_000)];
 /// Group of the keeper.
 pub(crate) const SWITCH: &str = "switch";
-/// How long killed processes may take to be gone.
+/// Longest wait for the end of killed processes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The control groups of one cluster.
@@ -34,7 +34,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Where the groups of cluster `name` are, or would be.
+    /// Finds the place of the groups of cluster `name`, which need not exist.
     pub(crate) fn of_cluster(name: &str) -> Result<Self, ClusterError> {
         let path = "/proc/self/mountinfo";
         let mounts = fs::read_to_string(path).during(|| path.to_owned())?;
@@ -53,10 +53,10 @@ impl Groups {
         }
     }
 
-    /// Makes the group that all others are to lie in: whoever succeeds has the cluster's name.
+    /// Makes the group of all others: the process that succeeds owns the cluster's name.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] when the system does not let us; [`ClusterError::UpAlready`] when it is there.
+    /// [`ClusterError::Missing`] if the system refuses; [`ClusterError::UpAlready`] if the group exists.
     pub(crate) fn claim(&self, name: &str) -> Result<(), ClusterError> {
         fs::create_dir(&self.top).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => ClusterError::UpAlready(name.to_owned()),
@@ -67,7 +67,7 @@ impl Groups {
     /// Makes the groups of the keeper and of `hosts`, with their CPU quotas in cores.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] when the system does not let us.
+    /// [`ClusterError::Missing`] if the system refuses.
     pub(crate) fn create(&self, hosts: &[(String, Option<f64>)]) -> Result<(), ClusterError> {
         if self.version == 2 && hosts.iter().any(|(_, quota)| quota.is_some()) {
             for folder in [&self.mount, &self.top] {
@@ -75,27 +75,27 @@ impl Groups {
                     .map_err(missing_error("CPU quotas need control over CPU time"))?;
             }
         }
-        let make = |name: &str| {
-            let folder = self.top.join(name);
-            let made =
-                fs::create_dir(&folder).map_err(missing_error("control groups cannot be made"));
-            made.map(|()| folder)
-        };
-        let switch = make(SWITCH)?;
+        let switch = self.make_group(SWITCH)?;
         let (file, usual, most) = WEIGHTS[usize::from(self.version == 2)];
-        // Each host weighs as much as any group of the machine; the switch must not wait for those it serves.
-        // Without the controller all of them are processes like others.
+        // Each host weighs as much as any group of the machine; the switch must not wait for the hosts that it serves.
+        // Without the controller they compete as ordinary processes.
         let all = (usual * hosts.len()).min(most);
         let _ = fs::write(self.top.join(file), all.to_string());
         let _ = fs::write(switch.join(file), most.to_string());
         for (host, quota) in hosts {
-            let folder = make(host)?;
+            let folder = self.make_group(host)?;
             if let Some(cores) = quota {
                 self.set_quota(&folder, *cores)
                     .map_err(missing_error("CPU quotas cannot be set"))?;
             }
         }
         Ok(())
+    }
+
+    fn make_group(&self, name: &str) -> Result<PathBuf, ClusterError> {
+        let folder = self.top.join(name);
+        fs::create_dir(&folder).map_err(missing_error("control groups cannot be made"))?;
+        Ok(folder)
     }
 
     fn set_quota(&self, folder: &Path, cores: f64) -> io::Result<()> {
@@ -122,17 +122,17 @@ impl Groups {
         join_group(&self.mount)
     }
 
-    /// Whether the keeper lives.
+    /// Returns `true` if the keeper lives.
     pub(crate) fn has_keeper(&self) -> bool {
         !list_processes(&self.top.join(SWITCH)).is_empty()
     }
 
-    /// Whether there is anything of the cluster.
+    /// Returns `true` if there is anything of the cluster.
     pub(crate) fn exist(&self) -> bool {
         self.top.exists()
     }
 
-    /// Number of processes of a host.
+    /// Counts the processes of a host.
     pub(crate) fn n_processes(&self, host: &str) -> usize {
         list_processes(&self.top.join(host)).len()
     }
@@ -140,7 +140,7 @@ impl Groups {
     /// Ends every process in the groups, except this one, and removes the groups.
     ///
     /// # Errors
-    /// [`ClusterError::System`] when a process cannot be ended, or a group not be removed.
+    /// [`ClusterError::System`] if a process cannot be ended, or a group not be removed.
     pub(crate) fn remove(&self) -> Result<(), ClusterError> {
         let start = Instant::now();
         loop {
@@ -159,14 +159,14 @@ impl Groups {
                     let what = format!("{}, with processes {}", self.top.display(), list.join(" "));
                     return Err(error).during(|| what);
                 }
-                // A group counts as busy until the last of its killed processes has been seen off by the kernel.
+                // A group is busy until the kernel has removed the last of its killed processes.
                 Err(_) => std::thread::sleep(Duration::from_millis(2)),
             }
         }
     }
 }
 
-/// What the machine lacks when the system refuses something.
+/// Turns a refusal of the system into the error that the machine cannot emulate hosts.
 fn missing_error(what: &str) -> impl Fn(io::Error) -> ClusterError {
     move |error| ClusterError::Missing(format!("{what} ({error})"))
 }
@@ -176,7 +176,7 @@ fn join_group(folder: &Path) -> Result<(), ClusterError> {
     fs::write(&file, std::process::id().to_string()).during(|| file.display().to_string())
 }
 
-/// Processes directly in a group, without this one.
+/// Lists the processes directly in a group, without this one.
 fn list_processes(folder: &Path) -> Vec<Pid> {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     let numbers = text.lines().filter_map(|line| line.parse().ok());
@@ -185,7 +185,7 @@ fn list_processes(folder: &Path) -> Vec<Pid> {
         .collect()
 }
 
-/// A folder and all below it, the deepest first.
+/// Lists a folder and all below it, the deepest first.
 fn list_folders(top: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(top).into_iter().flatten().flatten();
     let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -196,7 +196,7 @@ fn list_folders(top: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// A control group's files go with its folder, so nothing but folders is removed.
+/// Removes the folders of control groups; their files go with them.
 fn remove_folders(top: &Path) -> io::Result<()> {
     for folder in list_folders(top) {
         match fs::remove_dir(&folder) {
@@ -207,24 +207,25 @@ fn remove_folders(top: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Mount point and version of the control groups that limit CPU time, from the contents of `mountinfo`: version 1
-/// where its controller is mounted, for then version 2 cannot have it.
+/// Finds the mount point and the version of the control groups that limit CPU time in the contents of `mountinfo`. It is
+/// version 1 if its controller is mounted, because version 2 cannot have the controller then.
 fn find_hierarchy(mountinfo: &str) -> Option<(PathBuf, u32)> {
-    let find = |wanted: u32| {
-        mountinfo.lines().find_map(|line| {
-            // `36 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu`
-            let (left, right) = line.split_once(" - ")?;
-            let mut right = right.split(' ');
-            let (kind, options) = (right.next()?, right.nth(1)?);
-            let fits = match wanted {
-                1 => kind == "cgroup" && options.split(',').any(|option| option == "cpu"),
-                _ => kind == "cgroup2",
-            };
-            let mount = left.split(' ').nth(4).filter(|_| fits)?;
-            Some((PathBuf::from(mount), wanted))
-        })
+    let mounts = mountinfo.lines().filter_map(read_mount);
+    mounts.min_by_key(|(_, version)| *version)
+}
+
+/// Reads the mount point and the version of control groups that can limit CPU time from a line of `mountinfo`.
+fn read_mount(line: &str) -> Option<(PathBuf, u32)> {
+    // `36 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu`
+    let (left, right) = line.split_once(" - ")?;
+    let mut right = right.split(' ');
+    let version = match (right.next()?, right.nth(1)?) {
+        ("cgroup", options) if options.split(',').any(|option| option == "cpu") => 1,
+        ("cgroup2", _) => 2,
+        _ => return None,
     };
-    find(1).or_else(|| find(2))
+    let mount = left.split(' ').nth(4)?;
+    Some((PathBuf::from(mount), version))
 }
 
 #[cfg(test)]
@@ -255,6 +256,10 @@ mod tests {
         );
     }
 
+    fn read_file(groups: &Groups, file: &str) -> String {
+        fs::read_to_string(groups.top.join(file)).unwrap()
+    }
+
     fn created(version: u32) -> (tempfile::TempDir, Groups) {
         let folder = tempfile::tempdir().unwrap();
         let groups = Groups::below_mount(folder.path().to_owned(), version, "x");
@@ -272,13 +277,12 @@ mod tests {
     #[test]
     fn version_1_takes_quotas_as_two_files() {
         let (folder, groups) = created(1);
-        let read = |file: &str| fs::read_to_string(groups.top.join(file)).unwrap();
-        assert_eq!(read("iso-2/cpu.cfs_period_us"), "10000");
-        assert_eq!(read("iso-2/cpu.cfs_quota_us"), "2500");
-        assert_eq!(read("iso-3/cpu.cfs_period_us"), "100000");
-        assert_eq!(read("iso-3/cpu.cfs_quota_us"), "5000");
-        assert_eq!(read("switch/cpu.shares"), "262144");
-        assert_eq!(read("cpu.shares"), "3072");
+        assert_eq!(read_file(&groups, "iso-2/cpu.cfs_period_us"), "10000");
+        assert_eq!(read_file(&groups, "iso-2/cpu.cfs_quota_us"), "2500");
+        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_period_us"), "100000");
+        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_quota_us"), "5000");
+        assert_eq!(read_file(&groups, "switch/cpu.shares"), "262144");
+        assert_eq!(read_file(&groups, "cpu.shares"), "3072");
         assert!(!groups.top.join("iso-1/cpu.cfs_quota_us").exists());
         assert!(!folder.path().join("cgroup.subtree_control").exists());
     }
@@ -286,10 +290,9 @@ mod tests {
     #[test]
     fn version_2_takes_quotas_as_one_line_and_hands_the_controller_down() {
         let (folder, groups) = created(2);
-        let read = |file: &str| fs::read_to_string(groups.top.join(file)).unwrap();
-        assert_eq!(read("iso-2/cpu.max"), "2500 10000");
-        assert_eq!(read("cgroup.subtree_control"), "+cpu");
-        assert_eq!(read("switch/cpu.weight"), "10000");
+        assert_eq!(read_file(&groups, "iso-2/cpu.max"), "2500 10000");
+        assert_eq!(read_file(&groups, "cgroup.subtree_control"), "+cpu");
+        assert_eq!(read_file(&groups, "switch/cpu.weight"), "10000");
         let above = folder.path().join("cgroup.subtree_control");
         assert_eq!(fs::read_to_string(above).unwrap(), "+cpu");
         assert!(!groups.top.join("iso-1/cpu.max").exists());

@@ -18,8 +18,8 @@ use crate::spec::Spec;
 use crate::state::{ClusterState, cluster_folder, network_of};
 use crate::system;
 
-/// The namespaces of a host, by their names under `/proc/PID/ns`, in the order in which they are entered: the files
-/// last, so that the others are found.
+/// The namespaces of a host, by their names under `/proc/PID/ns`, in the order of entry. That of the files comes last, so that
+/// the others are found.
 const NAMESPACES: [(&str, LinkNameSpaceType); 4] = [
     ("net", LinkNameSpaceType::Network),
     ("uts", LinkNameSpaceType::HostNameAndNISDomainName),
@@ -27,14 +27,13 @@ const NAMESPACES: [(&str, LinkNameSpaceType); 4] = [
     ("mnt", LinkNameSpaceType::Mount),
 ];
 
-/// Becomes host `idx` (from 0) of the cluster: its namespaces live while this process does, which is until its
-/// standard input ends.
+/// Becomes host `idx` (from 0) of the cluster. Its namespaces live as long as this process, which ends with its standard
+/// input.
 ///
-/// Says `made` when they are there, waits for a line, which says that its network card is there too, and then says
-/// `ready`.
+/// Says `made` when they exist, waits for a line, which means that its network card exists too, and then says `ready`.
 ///
 /// # Errors
-/// [`ClusterError::Missing`] when the system does not let us.
+/// [`ClusterError::Missing`] if the system refuses.
 pub fn hold_host(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(), ClusterError> {
     let name = host_name(idx);
     Groups::of_cluster(&spec.name)?.join(&name)?;
@@ -64,13 +63,13 @@ fn make_namespaces(name: &str, hosts: &Path) -> Result<(), std::io::Error> {
     ];
     system::leave_namespaces(all.into_iter().collect())?;
     rustix::system::sethostname(name.as_bytes())?;
-    // What is mounted from here on is this host's alone.
+    // Mounts from here on are visible on this host only.
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
     mount_bind(hosts, "/etc/hosts")?;
-    // MPI libraries keep what ranks of one host share here, under names that do not tell hosts apart.
+    // MPI libraries keep the shared memory of a host's ranks here, under names that do not tell hosts apart.
     if Path::new("/dev/shm").is_dir() {
         mount(
             "tmpfs",
@@ -83,10 +82,10 @@ fn make_namespaces(name: &str, hosts: &Path) -> Result<(), std::io::Error> {
     Ok(())
 }
 
-/// Replaces this process by `program`, run on host `name` of the cluster in the folder where this process is.
+/// Replaces this process by `program`, run on host `name` of the cluster in the folder of this process.
 ///
 /// # Errors
-/// [`ClusterError::NotUp`] when the cluster is not; otherwise when the host cannot be entered or `program` not be started.
+/// [`ClusterError::NotUp`] if the cluster is not up; others if the host cannot be entered or `program` not be started.
 pub fn enter_host(
     state: &ClusterState,
     name: &str,
@@ -112,7 +111,7 @@ pub fn enter_host(
 fn move_to_host(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
     let host = state.host(name)?;
     let cluster = &state.spec.name;
-    // The number of a process that is gone may have been given to another.
+    // Another process may have got the number of a dead one.
     if network_of(host.pid).ok().as_ref() != Some(&host.network) {
         return Err(ClusterError::NotUp(cluster.clone()));
     }
@@ -124,14 +123,13 @@ fn move_to_host(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
         set.set(cpu);
         rustix::thread::sched_setaffinity(None, &set).during(|| format!("CPU {cpu}"))?;
     }
-    let open = |(space, kind)| {
-        let path = format!("/proc/{}/ns/{space}", host.pid);
-        let file = File::open(&path).during(|| path.clone())?;
-        Ok((path, file, kind))
-    };
     let spaces: Vec<_> = NAMESPACES
         .into_iter()
-        .map(open)
+        .map(|(space, kind)| {
+            let path = format!("/proc/{}/ns/{space}", host.pid);
+            let file = File::open(&path).during(|| path.clone())?;
+            Ok((path, file, kind))
+        })
         .collect::<Result<_, ClusterError>>()?;
     for (path, file, kind) in spaces {
         move_into_link_name_space(file.as_fd(), Some(kind)).during(|| path)?;
@@ -140,17 +138,17 @@ fn move_to_host(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
     std::env::set_current_dir(&here).during(|| here.display().to_string())
 }
 
-/// Hostname of host `idx`, from 0.
+/// Returns the hostname of host `idx`, from 0.
 pub(crate) fn host_name(idx: usize) -> String {
     format!("iso-{}", idx + 1)
 }
 
-/// Address of host `idx`, from 0: in a network that nobody outside the cluster sees.
+/// Returns the address of host `idx`, from 0, in a network that is visible inside the cluster only.
 pub(crate) fn host_address(idx: usize) -> String {
     format!("10.77.0.{}", idx + 1)
 }
 
-/// The contents of `/etc/hosts` on every host.
+/// Writes the file that is `/etc/hosts` on every host.
 pub(crate) fn write_hosts(n_hosts: usize, file: &Path) -> Result<(), ClusterError> {
     let lines = (0..n_hosts).map(|idx| format!("{} {}\n", host_address(idx), host_name(idx)));
     let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned())

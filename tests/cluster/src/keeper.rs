@@ -18,20 +18,19 @@ use crate::state::{ClusterState, EmulatedHost, create_folder, network_of};
 use crate::switch::{Switch, serve_frames};
 use crate::system;
 
-/// A host's process, the end of its life in our hands: it goes when `input` is closed.
+/// A host's process, which ends when `input` is closed.
 struct HostProcess {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-/// Makes the cluster, says `ready`, and holds it until this process is ended; with `tied`, until standard input ends
-/// too.
+/// Makes the cluster, says `ready`, and holds it until this process is ended; with `tied`, only until standard input ends.
 ///
 /// `program` is the command `isochron-cluster`.
 ///
 /// # Errors
-/// [`ClusterError::Missing`] when the system does not let us; nothing is left of the cluster then.
+/// [`ClusterError::Missing`] if the system refuses; nothing is left of the cluster then.
 pub fn keep_cluster(
     spec: &Spec,
     program: &Path,
@@ -48,7 +47,7 @@ pub fn keep_cluster(
     let (holders, devices) = match made {
         Ok(made) => made,
         Err(error) => {
-            // What could not be made may not be removable in part either; the first reason is the one to tell.
+            // The removal may fail too; the first error is reported.
             let _ = groups.leave().and_then(|()| remove_remains(&spec.name));
             return Err(error);
         }
@@ -61,7 +60,7 @@ pub fn keep_cluster(
     hold_hosts(spec, holders, devices)
 }
 
-/// Makes the hosts and what joins them.
+/// Makes the hosts and their network.
 fn make_cluster(
     spec: &Spec,
     program: &Path,
@@ -94,28 +93,9 @@ fn make_cluster(
 
 fn start_hosts(spec: &Spec, program: &Path) -> Result<Vec<HostProcess>, ClusterError> {
     let text = serde_json::to_string(spec).during(|| "the cluster".to_owned())?;
-    let start = |idx: usize| {
-        let mut child = Command::new(program)
-            .args(["host", &text, &idx.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .during(|| program.display().to_string())?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (input, output) = pipes.ok_or_else(|| ClusterError::Program {
-            what: program.display().to_string(),
-            message: "has no standard input and output".to_owned(),
-        })?;
-        Ok(HostProcess {
-            child,
-            input,
-            output: BufReader::new(output),
-        })
-    };
-    // All of them are making their namespaces while we wait for the first.
+    // All of them make their namespaces while we wait for the first.
     let mut holders: Vec<_> = (0..spec.n_hosts)
-        .map(start)
+        .map(|idx| start_host(&text, idx, program))
         .collect::<Result<_, ClusterError>>()?;
     for holder in &mut holders {
         expect_line("made", &mut holder.output)?;
@@ -123,20 +103,42 @@ fn start_hosts(spec: &Spec, program: &Path) -> Result<Vec<HostProcess>, ClusterE
     Ok(holders)
 }
 
-fn describe_hosts(holders: &[HostProcess]) -> Result<Vec<EmulatedHost>, ClusterError> {
-    let describe = |(idx, holder): (usize, &HostProcess)| {
-        let pid = holder.child.id();
-        Ok(EmulatedHost {
-            name: host::host_name(idx),
-            address: host::host_address(idx),
-            pid,
-            network: network_of(pid).during(|| format!("/proc/{pid}/ns/net"))?,
-        })
-    };
-    holders.iter().enumerate().map(describe).collect()
+fn start_host(spec: &str, idx: usize, program: &Path) -> Result<HostProcess, ClusterError> {
+    let mut child = Command::new(program)
+        .args(["host", spec, &idx.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .during(|| program.display().to_string())?;
+    let pipes = child.stdin.take().zip(child.stdout.take());
+    let (input, output) = pipes.ok_or_else(|| ClusterError::Program {
+        what: program.display().to_string(),
+        message: "has no standard input and output".to_owned(),
+    })?;
+    Ok(HostProcess {
+        child,
+        input,
+        output: BufReader::new(output),
+    })
 }
 
-/// Reads a line, which must be `word`; anything else says why a process of ours could not go on.
+fn describe_hosts(holders: &[HostProcess]) -> Result<Vec<EmulatedHost>, ClusterError> {
+    let holders = holders.iter().enumerate();
+    holders
+        .map(|(idx, holder)| {
+            let pid = holder.child.id();
+            Ok(EmulatedHost {
+                name: host::host_name(idx),
+                address: host::host_address(idx),
+                pid,
+                network: network_of(pid).during(|| format!("/proc/{pid}/ns/net"))?,
+            })
+        })
+        .collect()
+}
+
+/// Reads a line, which must be `word`. Any other line is the reason why a process of ours could not go on.
 pub(crate) fn expect_line(word: &str, output: &mut impl BufRead) -> Result<(), ClusterError> {
     let mut line = String::new();
     output
@@ -154,10 +156,10 @@ pub(crate) fn expect_line(word: &str, output: &mut impl BufRead) -> Result<(), C
     }
 }
 
-/// How a process of ours begins the line that says what the machine lacks.
+/// Start of the line by which a process of ours says that the machine cannot emulate hosts.
 const MISSING: &str = "missing: ";
 
-/// The line by which a process of ours tells another one why it ends.
+/// Returns the line by which a process of ours tells another one why it ends.
 pub fn farewell_line(error: &ClusterError) -> String {
     let line = match error {
         ClusterError::Missing(what) => format!("{MISSING}{what}"),
@@ -166,7 +168,7 @@ pub fn farewell_line(error: &ClusterError) -> String {
     line.replace('\n', " ")
 }
 
-/// Forwards frames, or waits, for ever.
+/// Forwards frames for ever, or waits for ever if the kernel's bridge does.
 fn hold_hosts(
     spec: &Spec,
     holders: Vec<HostProcess>,
@@ -183,7 +185,7 @@ fn hold_hosts(
     outcome
 }
 
-/// Takes the cluster down when whoever wanted it is gone without having done so.
+/// Takes the cluster down when its owner has ended without doing so.
 fn end_with_input(name: &str) {
     let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
     let gone = Groups::of_cluster(name)

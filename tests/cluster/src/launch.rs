@@ -1,4 +1,4 @@
-//! How `mpirun` finds the hosts.
+//! The launch of ranks: `mpirun` and the way in which it finds the hosts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,12 +8,12 @@ use crate::error::{ClusterError, During};
 use crate::link::CARD;
 use crate::state::cluster_folder;
 
-/// An MPI library, by its launcher's options.
+/// MPI libraries with the same launcher's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpiFamily {
     /// Open MPI.
     OpenMpi,
-    /// MPICH, and those that have its launcher.
+    /// MPICH, and libraries with its launcher.
     Mpich,
 }
 
@@ -27,7 +27,7 @@ pub struct MpiLauncher {
 }
 
 impl MpiLauncher {
-    /// The words of a command that starts `ranks[idx]` ranks on each of the hosts, host by host.
+    /// Returns the words of a command that starts `ranks[idx]` ranks on each of the hosts, host by host.
     pub(crate) fn command_words(&self, hosts: &[String], ranks: &[usize]) -> Vec<String> {
         let used = hosts.iter().zip(ranks).filter(|(_, ranks)| **ranks > 0);
         let list: Vec<_> = used
@@ -49,42 +49,46 @@ impl MpiLauncher {
     }
 }
 
-/// What the environment of every process on a host says, so that a plain `mpirun --host iso-1,iso-2` works there.
+/// Returns the environment of every process on a host, in which a plain `mpirun --host iso-1,iso-2` works.
 ///
-/// Ranks are unbound, because each pins its own threads; they may outnumber the cores, and then give way while they
+/// Ranks are unbound, because each pins its own threads. They may outnumber the cores, and then yield while they
 /// wait. Between hosts they use TCP on the card of the cluster.
 pub(crate) fn host_environment(name: &str) -> Vec<(&'static str, String)> {
     let agent = agent_file(name).display().to_string();
-    let text = |value: &str| value.to_owned();
-    vec![
-        ("ISOCHRON_CLUSTER_NAME", text(name)),
-        ("OMPI_ALLOW_RUN_AS_ROOT", text("1")),
-        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", text("1")),
-        ("OMPI_MCA_plm_rsh_agent", agent.clone()),
-        ("OMPI_MCA_plm_rsh_no_tree_spawn", text("1")),
-        ("OMPI_MCA_oob_tcp_if_include", text(CARD)),
-        ("OMPI_MCA_hwloc_base_binding_policy", text("none")),
-        ("OMPI_MCA_rmaps_base_oversubscribe", text("1")),
-        ("OMPI_MCA_mpi_yield_when_idle", text("1")),
-        ("OMPI_MCA_pml", text("ob1")),
-        ("OMPI_MCA_btl", text("self,vader,tcp")),
-        ("OMPI_MCA_btl_tcp_if_include", text(CARD)),
-        // Open MPI 5 starts its daemons by PRRTE, which has names of its own.
-        ("PRTE_MCA_plm_ssh_agent", agent.clone()),
-        ("PRTE_MCA_plm_ssh_no_tree_spawn", text("1")),
-        ("PRTE_MCA_prte_if_include", text(CARD)),
-        ("PRTE_MCA_hwloc_default_binding_policy", text("none")),
+    let constant = [
+        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        ("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
+        ("OMPI_MCA_oob_tcp_if_include", CARD),
+        ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+        ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+        ("OMPI_MCA_mpi_yield_when_idle", "1"),
+        ("OMPI_MCA_pml", "ob1"),
+        ("OMPI_MCA_btl", "self,vader,tcp"),
+        ("OMPI_MCA_btl_tcp_if_include", CARD),
+        // Open MPI 5 starts its daemons by PRRTE, with other names.
+        ("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
+        ("PRTE_MCA_prte_if_include", CARD),
+        ("PRTE_MCA_hwloc_default_binding_policy", "none"),
         (
             "PRTE_MCA_rmaps_default_mapping_policy",
-            text("slot:oversubscribe"),
+            "slot:oversubscribe",
         ),
-        ("HYDRA_LAUNCHER", text("ssh")),
+        ("HYDRA_LAUNCHER", "ssh"),
+        ("HYDRA_IFACE", CARD),
+    ];
+    let constant = constant.map(|(variable, value)| (variable, value.to_owned()));
+    let mut variables = Vec::from(constant);
+    variables.extend([
+        ("ISOCHRON_CLUSTER_NAME", name.to_owned()),
+        ("OMPI_MCA_plm_rsh_agent", agent.clone()),
+        ("PRTE_MCA_plm_ssh_agent", agent.clone()),
         ("HYDRA_LAUNCHER_EXEC", agent),
-        ("HYDRA_IFACE", text(CARD)),
-    ]
+    ]);
+    variables
 }
 
-/// The script that stands for ssh in cluster `name`.
+/// Returns the path of the script that stands for ssh in cluster `name`.
 fn agent_file(name: &str) -> PathBuf {
     cluster_folder(name).join("rsh")
 }
@@ -99,11 +103,11 @@ pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), ClusterError
     fs::set_permissions(&file, mode).during(|| file.display().to_string())
 }
 
-/// The host and the command in the words that a launcher gives to ssh: `[-x ...] HOST WORD...`. As with ssh, the
+/// Splits the words that a launcher gives to ssh, `[-x ...] HOST WORD...`, into the host and the command. As with ssh, the
 /// words are joined and a shell reads them.
 ///
 /// # Errors
-/// [`ClusterError::Value`] when there is no host.
+/// [`ClusterError::Value`] if there is no host.
 pub fn split_remote(words: &[String]) -> Result<(&str, String), ClusterError> {
     let start = words.iter().position(|word| !word.starts_with('-'));
     match start.and_then(|start| words[start..].split_first()) {
@@ -126,14 +130,14 @@ mod tests {
 
     #[test]
     fn hosts_without_ranks_are_left_out() {
-        let launcher = |library| MpiLauncher {
-            mpi: library,
+        let [open_mpi, mpich] = [MpiFamily::OpenMpi, MpiFamily::Mpich].map(|mpi| MpiLauncher {
+            mpi,
             mpirun: "mpirun".into(),
-        };
+        });
         let hosts = owned(&["iso-1", "iso-2", "iso-3"]);
-        let words = launcher(MpiFamily::OpenMpi).command_words(&hosts, &[2, 0, 1]);
+        let words = open_mpi.command_words(&hosts, &[2, 0, 1]);
         assert_eq!(words, ["mpirun", "-n", "3", "--host", "iso-1:2,iso-3:1"]);
-        let words = launcher(MpiFamily::Mpich).command_words(&hosts, &[1, 1, 1]);
+        let words = mpich.command_words(&hosts, &[1, 1, 1]);
         assert_eq!(words[3..], ["-hosts", "iso-1:1,iso-2:1,iso-3:1"]);
     }
 

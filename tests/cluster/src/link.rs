@@ -13,10 +13,10 @@ use crate::units::Rate;
 
 /// Name of the network card of every host.
 pub(crate) const CARD: &str = "eth0";
-/// What a link may send at once after a pause, in bytes, and in seconds at its rate. More would let short messages
-/// through as if there were no limit; less than a frame or two would let nothing through.
+/// Burst of a link after a pause, in bytes, and in seconds at its rate. A larger one would let short messages
+/// pass as if there were no limit; one below a frame or two would let nothing pass.
 const BURST: (f64, f64) = (32_768.0, 50e-6);
-/// What may wait for a link, in bytes.
+/// Largest queue of a link, in bytes.
 const MAX_WAITING: usize = 64 << 20;
 
 /// Joins the hosts by the kernel's bridge, each by a pair of virtual cards; run in the network of the bridge.
@@ -33,14 +33,16 @@ pub(crate) fn make_bridge(
         );
     }
     run_batch("ip", &lines)?;
-    let shaped = |rate| (0..hosts.len()).map(move |idx| shaper_line(&format!("port{idx}"), rate));
     match bandwidth {
-        Some(rate) => run_batch("tc", &shaped(rate).collect::<String>()),
+        Some(rate) => {
+            let ports = (0..hosts.len()).map(|idx| shaper_line(&format!("port{idx}"), rate));
+            run_batch("tc", &ports.collect::<String>())
+        }
         None => Ok(()),
     }
 }
 
-/// Gives each host a card whose frames the returned files read and write.
+/// Gives each host a network card; the returned files read and write its frames.
 pub(crate) fn make_taps(hosts: &[EmulatedHost]) -> Result<Vec<File>, ClusterError> {
     let mut lines = String::new();
     let mut devices = Vec::new();
@@ -60,15 +62,15 @@ pub(crate) fn set_up_card(address: &str, spec: &Spec) -> Result<(), ClusterError
     let lines =
         format!("link set lo up\nlink set {CARD} mtu {MTU} up\naddr add {address}/24 dev {CARD}\n");
     run_batch("ip", &lines)?;
-    // Also in front of the switch: what waits here counts against the sender's buffers, and what waits in the device
-    // would be lost when there is too much of it.
+    // Also in front of the switch: frames that wait here count against the sender's buffers, while frames that wait in the
+    // device would be lost if there were too many.
     match spec.bandwidth {
         Some(rate) => run_batch("tc", &shaper_line(CARD, rate)),
         None => Ok(()),
     }
 }
 
-/// The line by which `tc` limits what `card` sends.
+/// Returns the line by which `tc` limits the rate of `card`.
 fn shaper_line(card: &str, rate: Rate) -> String {
     let bits_per_s = rate.bits_per_s();
     let burst = BURST.0.max(bits_per_s / 8.0 * BURST.1).ceil();
@@ -87,7 +89,7 @@ fn run_batch(program: &str, lines: &str) -> Result<(), ClusterError> {
         .spawn()
         .map_err(|error| not_started(program, &error))?;
     if let Some(mut input) = child.stdin.take() {
-        // When it stops reading, its status and what it prints say more.
+        // If it stops reading, its status and its output say more.
         let _ = input.write_all(lines.as_bytes());
     }
     let output = child.wait_with_output().during(|| program.to_owned())?;
@@ -106,7 +108,7 @@ fn run_batch(program: &str, lines: &str) -> Result<(), ClusterError> {
     )))
 }
 
-/// What to say when `ip` or `tc` is not there.
+/// Returns the error of a missing `ip` or `tc`.
 pub(crate) fn not_started(program: &str, error: &io::Error) -> ClusterError {
     ClusterError::Missing(format!(
         "`{program}` does not start ({error}); it is part of iproute2"
@@ -119,9 +121,13 @@ mod tests {
 
     #[test]
     fn a_fast_link_may_send_more_at_once() {
-        let line = |rate: &str| shaper_line("eth0", rate.parse().unwrap());
-        assert!(line("1gbit").contains(" rate 1000000000bit burst 32768b "));
-        assert!(line("10gbit").contains(" rate 10000000000bit burst 62500b "));
+        for (rate, expected) in [
+            ("1gbit", " rate 1000000000bit burst 32768b "),
+            ("10gbit", " rate 10000000000bit burst 62500b "),
+        ] {
+            let line = shaper_line("eth0", rate.parse().unwrap());
+            assert!(line.contains(expected), "{line}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a cluster shall be.
+//! The specification of a cluster.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,28 @@ const MAX_HOSTS: usize = 250;
 /// Longest name of a cluster.
 const MAX_NAME: usize = 40;
 
-/// What a cluster shall be: how many hosts, on which network, how fast.
+/// The specification of a cluster: its hosts, their network and their speed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
     /// Tells clusters of one machine apart: letters, digits and hyphens.
     pub name: String,
     /// Number of hosts, 1 to 250.
     pub n_hosts: usize,
-    /// Bandwidth of each host's link, in each direction; as fast as the machine can where `None`.
+    /// Bandwidth of each host's link, in each direction; `None` for the machine's own.
     pub bandwidth: Option<Rate>,
     /// Latency from host to host, one way.
     pub latency: Latency,
-    /// CPU quota of each host; one for all, or none at all where empty.
+    /// CPU quota of each host, or one for all; empty for no quotas.
     pub quotas: Vec<Quota>,
-    /// Cores that the hosts are bound to: host `i` (from 0) to `cpus[i % cpus.len()]`; unbound where empty.
+    /// Cores of the hosts: host `i` (from 0) is bound to `cpus[i % cpus.len()]`; empty for unbound hosts.
     pub cpus: Vec<usize>,
 }
 
 impl Spec {
-    /// Hosts without limits.
+    /// Makes the specification of hosts without limits.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] when `name` or `n_hosts` is not allowed.
+    /// [`ClusterError::Value`] if `name` or `n_hosts` is not allowed.
     pub fn new(name: &str, n_hosts: usize) -> Result<Self, ClusterError> {
         let spec = Self {
             name: name.to_owned(),
@@ -45,10 +45,10 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Checks what the types alone do not ensure.
+    /// Checks the conditions that the types do not ensure.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] names the first thing that is wrong.
+    /// [`ClusterError::Value`] with the first wrong value.
     pub fn validate(&self) -> Result<(), ClusterError> {
         validate_name(&self.name)?;
         if !(1..=MAX_HOSTS).contains(&self.n_hosts) {
@@ -83,23 +83,23 @@ impl Spec {
         }
     }
 
-    /// Quota of host `idx`, from 0.
+    /// Returns the quota of host `idx`, from 0, in cores.
     pub fn quota(&self, idx: usize) -> Option<f64> {
         let quota = self.quotas.get(idx).or_else(|| self.quotas.first())?;
         quota.cores()
     }
 
-    /// Core of host `idx`, from 0.
+    /// Returns the core of host `idx`, from 0.
     pub fn cpu(&self, idx: usize) -> Option<usize> {
         let turn = idx.checked_rem(self.cpus.len())?;
         self.cpus.get(turn).copied()
     }
 }
 
-/// A cluster's name becomes part of the names of folders and control groups.
+/// Checks a cluster's name, which becomes part of the names of folders and control groups.
 pub(crate) fn validate_name(name: &str) -> Result<(), ClusterError> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    if name.is_empty() || name.len() > MAX_NAME || !is_plain {
         let reason = format!("use 1 to {MAX_NAME} letters, digits and hyphens");
         return Err(ClusterError::value("name", name, &reason));
     }

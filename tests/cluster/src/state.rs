@@ -1,4 +1,4 @@
-//! What is known of a cluster that is up, in a file that any process of the machine can read.
+//! The state of a cluster that is up, in a file that any process of the machine can read.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::{ClusterError, During};
 use crate::spec::Spec;
 
-/// Where clusters keep their files; empty after a start of the machine, like the clusters themselves.
+/// Folder of the clusters' files. It is empty after a start of the machine, which ends all clusters.
 const FOLDER: &str = "/run/isochron-cluster";
 
 /// A cluster that is up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterState {
-    /// What was asked for.
+    /// Its specification.
     pub spec: Spec,
     /// The hosts, in order.
     pub hosts: Vec<EmulatedHost>,
@@ -35,10 +35,10 @@ pub struct EmulatedHost {
 }
 
 impl ClusterState {
-    /// The host called `name`.
+    /// Returns the host called `name`.
     ///
     /// # Errors
-    /// [`ClusterError::Value`] when there is none.
+    /// [`ClusterError::Value`] if there is none.
     pub fn host(&self, name: &str) -> Result<&EmulatedHost, ClusterError> {
         let found = self.hosts.iter().find(|host| host.name == name);
         found.ok_or_else(|| {
@@ -66,7 +66,7 @@ impl ClusterState {
     }
 }
 
-/// The folder of cluster `name`.
+/// Returns the folder of cluster `name`.
 pub(crate) fn cluster_folder(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
 }
@@ -87,12 +87,12 @@ pub(crate) fn remove_folder(name: &str) -> Result<(), ClusterError> {
         }
         _ => {}
     }
-    // Refused while other clusters have theirs in it.
+    // The system refuses it while other clusters have folders in it.
     let _ = fs::remove_dir(FOLDER);
     Ok(())
 }
 
-/// Names of all clusters that have a folder.
+/// Lists the names of all clusters that have a folder.
 pub(crate) fn list_names() -> Vec<String> {
     let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries
@@ -102,7 +102,7 @@ pub(crate) fn list_names() -> Vec<String> {
     names
 }
 
-/// The network namespace of a process as the system names it.
+/// Returns the network namespace of a process as the system names it.
 pub(crate) fn network_of(pid: u32) -> io::Result<String> {
     let link = fs::read_link(format!("/proc/{pid}/ns/net"))?;
     Ok(link.to_string_lossy().into_owned())

@@ -1,10 +1,9 @@
-//! A switch in user space: it forwards Ethernet frames between hosts as late and as slowly as it is told to.
+//! A switch in user space: it forwards Ethernet frames between hosts with a given latency and rate.
 //!
 //! Every host has a link to the switch, of the same rate in each direction. A frame of `s` bits leaves its sender
-//! when the sender's link has carried those before it, `s/rate` later it has left entirely, and after the latency it
+//! when the sender's link has carried the frames before it. It has left entirely `s/rate` later, and after the latency it
 //! has arrived at the switch's other side. There it takes its turn on the receiver's link with the frames of other
-//! senders. It does not wait for being complete before it is sent on, so that a frame on idle links takes
-//! `s/rate + latency`, and not twice the first.
+//! senders. It is sent on before it is complete, so a frame on idle links takes `s/rate + latency`, and not twice the first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -21,17 +20,17 @@ use crate::units::{Latency, Rate};
 pub const MTU: usize = 9000;
 /// Header of a frame.
 const HEADER: usize = 14;
-/// What else takes time on a real link: preamble, checksum and the gap between frames.
+/// Bytes that a real link sends in addition: preamble, checksum and the gap between frames.
 pub(crate) const OVERHEAD: usize = 24;
-/// How much is read from a host before its link is free for it, in time: so much may the switch itself be late
-/// without the link standing still. What is not read stays in the host's own queue, as with a network card.
+/// Time by which a host is read before its link is free: the switch may be that late, and the link does not stand still.
+/// Other frames stay in the host's queue, as with a network card.
 const READ_AHEAD_NS: u64 = 500_000;
-/// Frames beyond so many bytes on the way to one host are lost.
+/// Most bytes on the way to one host; further frames are lost.
 const MAX_WAITING: usize = 64 << 20;
 /// Frames read from one host before others have their turn.
 const BURST: usize = 32;
 
-/// The frames under way, without clocks and devices: times are given, in nanoseconds.
+/// The frames under way, without clocks and devices: the caller gives times in nanoseconds.
 #[derive(Debug)]
 pub struct Switch {
     rate: Option<Rate>,
@@ -43,17 +42,17 @@ pub struct Switch {
 
 #[derive(Debug, Default)]
 struct Port {
-    /// When the link from the host is free.
+    /// Time at which the link from the host is free.
     from_host_free_ns: u64,
-    /// When the link to the host is free.
+    /// Time at which the link to the host is free.
     to_host_free_ns: u64,
-    /// Frames to the host, by the time at which they would arrive on an idle link and by age.
+    /// Frames to the host, by their arrival on an idle link and by age.
     coming: BTreeMap<(u64, u64), Vec<u8>>,
     n_bytes: usize,
 }
 
 impl Switch {
-    /// A switch with `n_ports` hosts.
+    /// Makes a switch with `n_ports` hosts.
     pub fn new(n_ports: usize, rate: Option<Rate>, latency: Latency) -> Self {
         Self {
             rate,
@@ -64,7 +63,7 @@ impl Switch {
         }
     }
 
-    /// From when on another frame may be taken from host `port`.
+    /// Returns the time from which on another frame may be taken from host `port`.
     pub fn reads_from_ns(&self, port: usize) -> u64 {
         self.ports[port]
             .from_host_free_ns
@@ -84,7 +83,7 @@ impl Switch {
         match self.known.get(&to) {
             Some(&port) if port != from => self.forward(port, frame, arrives_ns),
             Some(_) => {}
-            // To all, or to somebody who has not spoken yet.
+            // To all, or to a host that has not sent a frame yet.
             None => {
                 let others = (0..self.ports.len()).filter(|port| *port != from);
                 others.for_each(|port| self.forward(port, frame, arrives_ns));
@@ -102,19 +101,19 @@ impl Switch {
         }
     }
 
-    /// When the next frame for host `port` has arrived in whole; `None` when there is none.
+    /// Returns the time at which the next frame for host `port` has arrived entirely; `None` if there is none.
     pub fn due_ns(&self, port: usize) -> Option<u64> {
         let port = &self.ports[port];
         let (&(arrives_ns, _), frame) = port.coming.first_key_value()?;
         Some(arrives_ns.max(port.to_host_free_ns + self.takes_ns(frame.len())))
     }
 
-    /// The next frame for host `port` if it has arrived by `now_ns`.
+    /// Takes the next frame for host `port` if it has arrived by `now_ns`.
     pub fn deliver(&mut self, port: usize, now_ns: u64) -> Option<Vec<u8>> {
         let due_ns = self.due_ns(port).filter(|due_ns| *due_ns <= now_ns)?;
         let port = &mut self.ports[port];
         let (_, frame) = port.coming.pop_first()?;
-        // Not `now_ns`: that the switch was late does not make the link slower.
+        // Not `now_ns`: a late switch does not make the link slower.
         port.to_host_free_ns = due_ns;
         port.n_bytes -= frame.len();
         Some(frame)
@@ -132,30 +131,28 @@ fn mac_address(frame: &[u8], at: usize) -> Option<[u8; 6]> {
 /// Forwards frames between `devices`, one for each port, until one of them fails.
 ///
 /// # Errors
-/// What the system said about a device.
+/// The system's error on a device.
 pub fn serve_frames(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()> {
     // The system may be late by the slack, 50 µs otherwise.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     let start = Instant::now();
-    // Three hundred years of nanoseconds fit.
-    let now_ns = || start.elapsed().as_nanos() as u64;
     let mut frame = vec![0; HEADER + MTU + 64];
     loop {
-        let readable = wait_for_ports(&switch, &devices, now_ns())?;
+        let readable = wait_for_ports(&switch, &devices, elapsed_ns(start))?;
         for port in readable {
             for _ in 0..BURST {
-                if switch.reads_from_ns(port) > now_ns() {
+                if switch.reads_from_ns(port) > elapsed_ns(start) {
                     break;
                 }
                 match devices[port].read(&mut frame) {
-                    Ok(length) => switch.accept(port, &frame[..length], now_ns()),
+                    Ok(length) => switch.accept(port, &frame[..length], elapsed_ns(start)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error),
                 }
             }
         }
         for (port, device) in devices.iter_mut().enumerate() {
-            while let Some(frame) = switch.deliver(port, now_ns()) {
+            while let Some(frame) = switch.deliver(port, elapsed_ns(start)) {
                 match device.write_all(&frame) {
                     // The card of a host that is being set up, or taken down, receives nothing.
                     Err(error)
@@ -167,7 +164,12 @@ pub fn serve_frames(mut switch: Switch, mut devices: Vec<File>) -> io::Result<()
     }
 }
 
-/// Waits until there is something to do; the ports that have frames to read.
+/// Returns the nanoseconds since `start`; three hundred years of them fit.
+fn elapsed_ns(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64
+}
+
+/// Waits until there is something to do, and returns the ports that have frames to read.
 fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<Vec<usize>> {
     let ports = 0..devices.len();
     let (open, closed): (Vec<_>, Vec<_>) = ports
@@ -192,8 +194,8 @@ fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<
         Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
         outcome => outcome?,
     };
-    let is_readable = |(_, poll): &(&usize, &PollFd<'_>)| !poll.revents().is_empty();
-    let readable = open.iter().zip(&polled).filter(is_readable);
+    let ports = open.iter().zip(&polled);
+    let readable = ports.filter(|(_, poll)| !poll.revents().is_empty());
     Ok(readable.map(|(port, _)| *port).collect())
 }
 
@@ -201,7 +203,7 @@ fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<
 mod tests {
     use super::*;
 
-    /// A frame that takes `us` microseconds at 1 Gbit/s, from host `from` to host `to`.
+    /// Makes a frame that takes `us` microseconds at 1 Gbit/s, from host `from` to host `to`.
     fn frame(from: u8, to: u8, us: usize) -> Vec<u8> {
         let mut frame = vec![0; us * 125 - OVERHEAD];
         frame[..6].fill(to);
@@ -209,7 +211,7 @@ mod tests {
         frame
     }
 
-    /// Three hosts that know each other, at 1 Gbit/s and 100 µs; and the time by which they do.
+    /// Makes three hosts that know each other, at 1 Gbit/s and 100 µs. Returns the time by which they do, too.
     fn switch() -> (Switch, u64) {
         let rate = Some("1gbit".parse().unwrap());
         let mut switch = Switch::new(3, rate, "100us".parse().unwrap());
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_arrives_first_is_first_even_when_read_last() {
+    fn the_frame_that_arrives_first_is_first_even_if_read_last() {
         let (mut switch, t) = switch();
         for _ in 0..5 {
             switch.accept(0, &frame(0, 2, 10), t);
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_goes_nowhere() {
+    fn bytes_that_are_no_frame_go_nowhere() {
         let mut switch = Switch::new(2, None, Latency::default());
         switch.accept(0, &[1; 11], 0);
         assert_eq!(switch.due_ns(1), None);

@@ -8,10 +8,10 @@ use rustix::fs::OFlags;
 use rustix::ioctl::{Updater, ioctl, opcode};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Gives this process new namespaces of its own.
+/// Moves this process into new namespaces.
 ///
 /// # Errors
-/// What the system said.
+/// The system's error.
 pub(crate) fn leave_namespaces(which: UnshareFlags) -> io::Result<()> {
     if which.contains(UnshareFlags::FILES) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -35,11 +35,11 @@ const IFF_NO_PI: i16 = 0x1000;
 /// `_IOW('T', 202, int)`.
 const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<i32>(b'T', 202);
 
-/// A new TAP device in this process's network: every read gives a frame that was sent through it, every write lets
-/// it receive one. It is gone when the file is closed; without a frame to read, reading fails at once.
+/// Makes a TAP device in this process's network: a read returns a frame that was sent through it, a write lets it receive
+/// one. It is gone when the file is closed. Without a frame, reading fails at once.
 ///
 /// # Errors
-/// What the system said.
+/// The system's error.
 pub(crate) fn make_tap(name: &str) -> io::Result<File> {
     let mut request = InterfaceRequest {
         name: [0; 16],

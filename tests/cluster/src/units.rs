@@ -14,13 +14,13 @@ pub struct Rate {
     bits_per_s: f64,
 }
 
-/// A time from host to host, one way: `100us`, `0.5ms`; `0us` adds none to what the machine itself takes.
+/// A time from host to host, one way: `100us`, `0.5ms`; `0us` adds none to the machine's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latency {
     ns: u64,
 }
 
-/// How much CPU time a host may use, in percent of one core: `25%`, `200%`, or `none` for as much as there is.
+/// CPU time that a host may use, in percent of one core: `25%`, `200%`, or `none` without a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quota {
     cores: Option<f64>,
@@ -35,20 +35,20 @@ const RATES: &[(&str, f64)] = &[
 ];
 const TIMES: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
-/// A frame of the largest size must not take longer than a second, and no machine emulates more than the most.
+/// Allowed bandwidths in bits per second: the largest frame takes less than a second, and no machine emulates more.
 const RATE_RANGE: std::ops::RangeInclusive<f64> = 1e5..=1e12;
 /// The longest latency: longer than any network's.
 const MAX_LATENCY_NS: f64 = 1e10;
-/// The smallest quota that the kernel enforces, and the largest that makes sense.
+/// The smallest quota that the kernel enforces, and more than any machine has, in percent.
 const QUOTA_RANGE: std::ops::RangeInclusive<f64> = 1.0..=102_400.0;
 
 impl Rate {
-    /// Bits per second.
+    /// Returns the bits per second.
     pub fn bits_per_s(self) -> f64 {
         self.bits_per_s
     }
 
-    /// Time that `bytes` take on the link, in nanoseconds.
+    /// Returns the time of `bytes` on the link, in nanoseconds.
     pub fn ns_for(self, bytes: usize) -> u64 {
         // A frame: far below 2^53 on either side.
         (bytes as f64 * 8e9 / self.bits_per_s).round() as u64
@@ -56,19 +56,19 @@ impl Rate {
 }
 
 impl Latency {
-    /// As a duration.
+    /// Returns it as a duration.
     pub fn duration(self) -> Duration {
         Duration::from_nanos(self.ns)
     }
 
-    /// In nanoseconds.
+    /// Returns it in nanoseconds.
     pub fn ns(self) -> u64 {
         self.ns
     }
 }
 
 impl Quota {
-    /// Number of cores' worth of CPU time; `None` where it is not limited.
+    /// Returns the CPU time in cores; `None` without a limit.
     pub fn cores(self) -> Option<f64> {
         self.cores
     }
@@ -78,15 +78,15 @@ impl FromStr for Rate {
     type Err = ClusterError;
 
     fn from_str(text: &str) -> Result<Self, ClusterError> {
-        let wrong = |reason| ClusterError::value("bandwidth", text, reason);
-        let bits_per_s = number_with_unit(text, RATES).ok_or_else(|| {
-            wrong("write a number and a unit: bit, kbit, mbit, gbit or tbit, as in 1gbit")
-        })?;
-        if RATE_RANGE.contains(&bits_per_s) {
-            Ok(Self { bits_per_s })
-        } else {
-            Err(wrong("must be between 100kbit and 1tbit"))
-        }
+        let bits_per_s = number_with_unit(text, RATES)
+            .ok_or("write a number and a unit: bit, kbit, mbit, gbit or tbit, as in 1gbit")
+            .and_then(|rate| {
+                let range = "must be between 100kbit and 1tbit";
+                RATE_RANGE.contains(&rate).then_some(rate).ok_or(range)
+            });
+        bits_per_s
+            .map(|bits_per_s| Self { bits_per_s })
+            .map_err(|reason| ClusterError::value("bandwidth", text, reason))
     }
 }
 
@@ -94,16 +94,16 @@ impl FromStr for Latency {
     type Err = ClusterError;
 
     fn from_str(text: &str) -> Result<Self, ClusterError> {
-        let wrong = |reason| ClusterError::value("latency", text, reason);
         let ns = number_with_unit(text, TIMES)
-            .ok_or_else(|| wrong("write a number and a unit: ns, us, ms or s, as in 100us"))?;
-        if (0.0..=MAX_LATENCY_NS).contains(&ns) {
-            Ok(Self {
-                ns: ns.round() as u64,
-            })
-        } else {
-            Err(wrong("must be between 0 and 10s"))
-        }
+            .ok_or("write a number and a unit: ns, us, ms or s, as in 100us")
+            .and_then(|ns| {
+                let range = "must be between 0 and 10s";
+                (ns <= MAX_LATENCY_NS).then_some(ns).ok_or(range)
+            });
+        ns.map(|ns| Self {
+            ns: ns.round() as u64,
+        })
+        .map_err(|reason| ClusterError::value("latency", text, reason))
     }
 }
 
@@ -114,20 +114,24 @@ impl FromStr for Quota {
         if text == "none" {
             return Ok(Self { cores: None });
         }
-        let wrong = |reason| ClusterError::value("quota", text, reason);
         let percent = number_with_unit(text, &[("%", 1.0)])
-            .ok_or_else(|| wrong("write percents of a core, as in 25%, or none"))?;
-        if QUOTA_RANGE.contains(&percent) {
-            Ok(Self {
+            .ok_or("write percents of a core, as in 25%, or none")
+            .and_then(|percent| {
+                let range = "must be between 1% and 102400%";
+                QUOTA_RANGE
+                    .contains(&percent)
+                    .then_some(percent)
+                    .ok_or(range)
+            });
+        percent
+            .map(|percent| Self {
                 cores: Some(percent / 100.0),
             })
-        } else {
-            Err(wrong("must be between 1% and 102400%"))
-        }
+            .map_err(|reason| ClusterError::value("quota", text, reason))
     }
 }
 
-/// A plain decimal number before one of the units; not `inf`, and no sign.
+/// Reads a plain decimal number before one of the units; not `inf`, and no sign.
 fn number_with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = &text[digits.len()..];
@@ -137,7 +141,7 @@ fn number_with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     Some(number * factor)
 }
 
-/// In the largest unit that leaves a number of at least one.
+/// Writes a value in the largest unit that leaves a number of at least one.
 fn with_unit(value: f64, units: &[(&str, f64)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let fitting = units.iter().filter(|(_, factor)| value >= *factor);
     let (name, factor) = fitting

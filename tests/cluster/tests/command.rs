@@ -1,4 +1,4 @@
-//! The command line: what users do wrong ends with one line and status 2, whoever they are.
+//! The command line: every user's mistake ends with one line and status 2.
 
 #![cfg(target_os = "linux")]
 #![allow(

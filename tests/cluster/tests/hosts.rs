@@ -1,4 +1,4 @@
-//! Real clusters: what they give, and that nothing is left of them.
+//! Real clusters: their measured figures, and that nothing is left of them.
 //!
 //! Skipped where hosts cannot be emulated (without root, namespaces, control groups or iproute2);
 //! `ISOCHRON_REQUIRE_CLUSTER=1` turns that into failure.
@@ -67,7 +67,7 @@ fn assert_gone(cluster: &str, hosts: &[isochron_cluster::EmulatedHost]) {
 }
 
 #[test]
-fn hosts_have_names_addresses_and_memory_of_their_own() {
+fn hosts_have_their_own_names_addresses_and_memory() {
     let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &make_spec("own", 2)) else {
         return;
     };
@@ -124,7 +124,7 @@ fn bandwidth_is_kept_by_the_bridge() {
         return;
     };
     for link in check::measure_links(&cluster).unwrap() {
-        // A link may send 32 KiB at once after a pause: below a percent of what is measured here.
+        // A link may send 32 KiB at once after a pause: below a percent of the measured payload.
         assert!(link.there_bits_per_s <= 1.01 * 200e6, "{link:?}");
         assert!(link.back_bits_per_s <= 1.01 * 200e6, "{link:?}");
     }
