@@ -30,11 +30,12 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (section 3.2.2); here the
 ///   slope at an end is always 0, because the speed would swing outside. The case occurs if the three
 ///   outer points lie on one line.
-/// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here the slope at a
-///   measured size is limited, because a spline may overshoot to speeds of 0 and less. The limits are
-///   `-3 s / h` and `3 s / h'`, with `s` the speed at the size and `h`, `h'` the distances to the next
-///   size and to the one before. Between sizes of speeds `a` and `b` the speed is then at least `a b /
-///   (√a + √b)²`, a quarter of the smaller one, and the slope stays continuous.
+/// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here slopes at
+///   measured sizes are limited, because a spline may overshoot to speeds of 0 and less. The limits
+///   are `-3 s / h` and `3 s / h'`. There `s` is the speed at the size, and `h`, `h'` are the
+///   distances to the next size and to the one before. Between sizes of speeds `a` and `b` the speed
+///   is then at least `a b / (√a + √b)²`, a quarter of the smaller one, and the slope stays
+///   continuous.
 ///
 /// # Example
 /// ```

@@ -6,8 +6,8 @@ use super::means::{Mean, average_measured, average_sizes};
 use super::shape::restrict_shape;
 use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, flags};
 
-/// Functional performance model built point by point: linear in speed between its knots, constant to
-/// the left of the first and to the right of the last.
+/// Functional performance model built point by point. The speed is linear between the knots, and constant
+/// to the left of the first and to the right of the last.
 ///
 /// Every measured point is kept ([`points`](Self::points)); each addition derives the knots from all
 /// points:
@@ -106,7 +106,7 @@ impl PiecewiseFpm {
 
     /// Returns `true` if measurements back the model at `d`: one of nearly that size, or two around it
     /// with nearly the same speed. Below the smallest size the model counts as backed. Beyond the largest
-    /// size, and on the fast side of a fall, a cliff may begin at once; only the measured size itself is
+    /// size, and on the fast side of a fall, a cliff may begin at once. Only the measured size itself is
     /// certain there.
     #[must_use]
     pub fn supports(&self, d: f64) -> bool {

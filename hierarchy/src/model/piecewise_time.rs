@@ -3,18 +3,18 @@
 use super::means::average_sizes;
 use super::{Knot, ModelError, Point, SpeedModel};
 
-/// Functional performance model linear in *time* between its knots: from the origin to the first knot,
-/// from knot to knot, and beyond the last one at its speed.
+/// Functional performance model linear in *time*: from the origin to the first knot, from knot to knot,
+/// and beyond the last one at its speed.
 ///
-/// The model needs only a time that strictly increases with the size, so that a line through the origin
-/// of the speed plot meets the function once. [`PiecewiseFpm`](super::PiecewiseFpm) needs a speed that
-/// rises concavely and then falls. This model follows valleys and steps of the speed, and represents
-/// a start-up cost `t = c + d / s` exactly.
+/// The model needs only a time that strictly increases with the size. A line through the origin of the
+/// speed plot then meets the function once. [`PiecewiseFpm`](super::PiecewiseFpm) needs a speed that rises
+/// concavely and then falls. This model follows valleys and steps of the speed, and represents a start-up
+/// cost `t = c + d / s` exactly.
 ///
 /// **Restriction.** Times that do not increase contradict each other. The model goes through a largest
 /// set of measured sizes with strictly increasing times. Of several such sets it takes one of small
 /// times, because disturbances only make a measurement longer. Averaging the contradicting times
-/// (isotonic regression) would use all points, but one long outlier would raise the times after it until
+/// (isotonic regression) would use all points. But one long outlier would raise the times after it, until
 /// the true times have caught up with it.
 ///
 /// **Beyond the last knot** the speed is constant, as in the thesis. The slope of the last segment would

@@ -18,7 +18,7 @@ use super::Knot;
 ///   time is compared with the next point's. The function is constant to the left of the first point.
 ///   After start-up cost or noise a line through the origin could meet it twice, although it is
 ///   concave between points.
-/// * **shape restrictions, after the peak**: the thesis removes a point faster than the one before
+/// * **shape restrictions, after the peak**: the thesis removes a point faster than its predecessor
 ///   (section 3.2.1); here it counts as equally fast, because a plateau would lose its edge. Any point
 ///   of a plateau may be a little faster than the one before. Without the last one the speed would
 ///   seem to fall from the middle of the plateau to the cliff at its end.

@@ -55,7 +55,7 @@ pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
 
 /// Rounds `shares`, which sum to about `total`, down to whole units that sum to at most `total`.
 ///
-/// A guard lowers each share first: rounding errors may have lifted it just above a whole number, and it
+/// A guard lowers each share first. Rounding errors may have lifted it just above a whole number, and it
 /// would take a unit of another part. A unit that the guard takes comes back from [`give_rest`].
 pub(super) fn round_down(total: u64, shares: &[f64]) -> Vec<u64> {
     const GUARD: f64 = 1.0 - 8.0 * f64::EPSILON;

@@ -86,13 +86,13 @@ impl<'a> EqualTimeLine<'a> {
         }
         let mut search = LineSearch::new(models, total as f64, goal);
         Ok(match search.find_time()? {
-            Found::Within(time_s) => Self {
+            FoundLine::Within(time_s) => Self {
                 time_s,
                 elasticity: search.elasticity(),
                 shares: search.shares,
                 devices: search.devices,
             },
-            Found::Jump => search.interpolate_jump(),
+            FoundLine::Jump => search.interpolate_jump(),
         })
     }
 }
@@ -105,7 +105,7 @@ enum Given {
 }
 
 /// The result of a search.
-enum Found {
+enum FoundLine {
     /// A line within the goal, of this time.
     Within(f64),
     /// Two lines of neighbouring times, on either side of the goal.
@@ -149,7 +149,7 @@ impl<'a> LineSearch<'a> {
         }
     }
 
-    fn find_time(&mut self) -> Result<Found, PartitionError> {
+    fn find_time(&mut self) -> Result<FoundLine, PartitionError> {
         let mut time_s = self.start.time_s;
         let mut given = self.evaluate_line(time_s);
         self.check_models()?;
@@ -157,14 +157,14 @@ impl<'a> LineSearch<'a> {
         self.points[0] = (time_s * (1.0 - 1.0 / self.start.elasticity), 0.0);
         loop {
             match given {
-                Given::Within => return Ok(Found::Within(time_s)),
+                Given::Within => return Ok(FoundLine::Within(time_s)),
                 Given::TooFew => self.low_s = time_s,
                 Given::TooMany => self.high_s = time_s,
             }
             time_s = match self.next_time() {
                 Some(next_s) => next_s,
                 None if self.high_s.is_infinite() => return Err(self.name_stuck_device()),
-                None => return Ok(Found::Jump),
+                None => return Ok(FoundLine::Jump),
             };
             given = self.evaluate_line(time_s);
         }
@@ -332,7 +332,7 @@ impl SearchStart {
         let sampled = total * (sample.len() as f64 / models.len() as f64);
         let mut search = LineSearch::new(&sample, sampled, 0.999 * sampled..=1.001 * sampled);
         match search.find_time() {
-            Ok(Found::Within(time_s)) => Self {
+            Ok(FoundLine::Within(time_s)) => Self {
                 time_s,
                 elasticity: search.elasticity(),
                 ..search.start

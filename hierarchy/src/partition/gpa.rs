@@ -8,7 +8,7 @@ use crate::model::SpeedModel;
 
 /// Divides `total` units so that all devices finish at the same time by their speed functions.
 ///
-/// A line through the origin of the speed plot meets the functions at points of equal time; that time
+/// A line through the origin of the speed plot meets the functions at points of equal time. That time
 /// is the inverse of the line's slope. The algorithm finds a line that gives out at most `p` units less
 /// than `D = total`. It rounds the shares down, and gives each unit left to the device whose time with
 /// one unit more is smallest. The result is the exact minimum of the largest time over all divisions
@@ -22,9 +22,9 @@ use crate::model::SpeedModel;
 /// * **GPA, integer solution**: the thesis gives the units left to the largest shares (section 4.1);
 ///   here each goes to the device that finishes it first, because that is optimal. A large share says
 ///   nothing about the cost of one unit more: the device may stand at the edge of its memory.
-/// * **end of GPA**: the thesis bisects to less than one unit between the lines (section 4.1); here
-///   `p` units below `D` suffice, because the integer solution reaches the same optimum. The search
-///   also ends when the times of two lines are neighbouring numbers.
+/// * **end of GPA**: the thesis bisects to less than one unit between lines (section 4.1); here `p`
+///   units below `D` suffice, because the integer solution reaches the same optimum. The search also
+///   ends when the times of two lines are neighbouring numbers.
 /// * **variable of GPA**: the thesis searches for a slope (section 4.1); here for its inverse, the
 ///   time, because the closed-form inverse of the models takes a time.
 /// * **steps of GPA**: the thesis bisects the region between two lines (section 4.1); here a secant

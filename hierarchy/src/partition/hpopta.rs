@@ -14,11 +14,11 @@ use crate::model::TimeFunction;
 /// balanced, and some devices may be idle.
 ///
 /// * Of all divisions of the optimal time, one with the fewest active devices is taken.
-/// * The remaining choice is fixed, so that equal input has equal output. With `τ` the optimal time and
-///   `σ_i` the largest size of device `i` within `τ`, the devices are in descending order of `σ_i`, equal
+/// * The remaining choice is fixed, so that equal input has equal output. Let `τ` be the optimal time and
+///   `σ_i` the largest size of device `i` within `τ`. The devices are in descending order of `σ_i`, equal
 ///   ones by index. Let `k` be the least number of devices that could suffice by `σ_i`. If the first `k`
-///   devices suffice, they are active. From the last device to the first, each takes the size of least
-///   time, then of most units, with which the devices before it can complete the division.
+///   devices suffice, they are active. The last device chooses first. Each takes the size of least time,
+///   then of most units, with which the devices before it can complete the division.
 ///
 /// `limits` holds one entry for each function, or none at all if there are none.
 ///

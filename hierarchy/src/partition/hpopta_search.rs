@@ -20,9 +20,9 @@ pub enum SearchOutcome {
 /// Divides `total` units so that the largest time is minimal, by searching the tree of all divisions:
 /// the published HPOPTA, for comparison. [`hpopta`](super::hpopta()) finds the same time sooner.
 ///
-/// 1. *Threshold.* `τ` is the time of an even division. Its remainder is given out granule by granule: to
-///    the slowest device if that then becomes faster, else to the one whose time with one more granule is
-///    least. If a size on the way is impossible, `τ` is infinite.
+/// 1. *Threshold.* `τ` is the time of an even division. Its remainder is given out granule by granule. The
+///    slowest device gets one if it becomes faster by it, else the device of least time with one more. If
+///    a size on the way is impossible, `τ` is infinite.
 /// 2. *Size thresholds.* `σ_i` is the largest sum of units that devices `i ..` can complete in less than
 ///    `τ`.
 /// 3. *Search.* Level `i` tries the sizes of device `i` in order of time, idleness first. A size must take
@@ -31,11 +31,11 @@ pub enum SearchOutcome {
 ///    A division as fast with fewer active devices replaces it.
 /// 5. *Backtracking past the bottleneck.* No level below the first one that takes `τ` can improve on
 ///    it, nor can a later size on that level.
-/// 6. *Memory.* For each level and amount left, the memory holds the best division found, and the size at
-///    which to continue when the same amount comes again.
+/// 6. *Memory.* For each level and amount left, the memory holds the best division found. It also holds
+///    the size at which to continue when the same amount comes again.
 ///
-/// Sizes of time `τ` and more are never tried. Among divisions of optimal time only those found on the
-/// way are compared by their active devices, so that the number of active devices need not be the least.
+/// Sizes of time `τ` and more are never tried. Only divisions of optimal time found on the way are
+/// compared by their active devices, so that the number of these need not be the least.
 ///
 /// After `work_limit` steps, each a size tried, the search ends with [`SearchOutcome::Unfinished`].
 /// Memory grows with the steps.

@@ -259,8 +259,8 @@ fn proportional_time(even_s: &[f64]) -> f64 {
 
 /// Rounds a root, which may be off by rounding errors, or by far if Powell's method did not converge.
 ///
-/// Shares are lowered by half a unit first. A share that came out too large would otherwise bring its
-/// device a unit too many; a unit that is lost comes back when the rest is given out.
+/// Shares are lowered by half a unit first. A share that is too large would otherwise bring its device
+/// a unit too many. A unit that is lost comes back when the rest is given out.
 fn round_root(models: &[&dyn SpeedModel], total: u64, shares: &[f64]) -> Partition {
     // The rest is given out one by one, so it must be small.
     let scale = total as f64 / shares.iter().sum::<f64>();

@@ -11,9 +11,9 @@ use crate::model::TimeFunction;
 ///
 /// Among divisions of that time, one with the fewest active devices is taken, those of the lowest
 /// indices. Identical devices may take part in any order, so their fewest number is the first stage at
-/// which sizes can sum to `total`. The cost is `O(m·log m + p·m·m/64)` time for `m` points and
-/// `p = n_devices` if the first possible time is the optimum, and `O(m)` memory besides that of the
-/// sums.
+/// which sizes can sum to `total`. For `m` points and `p = n_devices`, the cost is
+/// `O(m·log m + p·m·m/64)` time if the first time that the thresholds allow is possible. The function takes
+/// `O(m)` memory, besides that of the sums.
 ///
 /// # Deviations
 /// * **POPTA, method**: the paper fills a table over processors and loads (Lastovetsky and Reddy

@@ -12,7 +12,7 @@ use super::sums::{SumRange, Sums};
 /// to little more than the target, so that the ranges are narrow.
 #[derive(Debug)]
 pub(super) struct Stages<'a> {
-    devices: Vec<Candidate<'a>>,
+    devices: Vec<StagedDevice<'a>>,
     /// `P_0 ..= P_n`.
     most: Vec<u128>,
     active: usize,
@@ -21,7 +21,7 @@ pub(super) struct Stages<'a> {
 
 /// A device that can take part.
 #[derive(Debug, Clone, Copy)]
-struct Candidate<'a> {
+struct StagedDevice<'a> {
     index: usize,
     choices: &'a [Choice],
     threshold: u64,
@@ -34,24 +34,24 @@ impl<'a> Stages<'a> {
     /// Bytes per device for the computation of a division: its reference and its entries in three
     /// [`Stages`]. These are the stages of all devices, [`keep_first`](Self::keep_first) and
     /// [`limit_active`](Self::limit_active).
-    pub const BYTES: u128 = (size_of::<&Choices>() + 3 * size_of::<(Candidate, u128)>()) as u128;
+    pub const BYTES: u128 = (size_of::<&Choices>() + 3 * size_of::<(StagedDevice, u128)>()) as u128;
 
     /// Stages of all devices that have a choice within `time_s`, in descending order of their
     /// thresholds; equal ones stay in order of their index.
     pub fn new(devices: &[&'a Choices], time_s: f64, target: u64) -> Self {
-        let mut candidates: Vec<_> = (devices.iter().enumerate())
-            .map(|(index, choices)| Candidate {
+        let mut staged: Vec<_> = (devices.iter().enumerate())
+            .map(|(index, choices)| StagedDevice {
                 index,
                 choices: choices.within(time_s),
                 threshold: choices.largest_within(time_s),
             })
-            .filter(|candidate| candidate.threshold > 0)
+            .filter(|device| device.threshold > 0)
             .collect();
-        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.threshold));
-        Self::from_candidates(candidates, target)
+        staged.sort_by_key(|device| std::cmp::Reverse(device.threshold));
+        Self::from_devices(staged, target)
     }
 
-    fn from_candidates(devices: Vec<Candidate<'a>>, target: u64) -> Self {
+    fn from_devices(devices: Vec<StagedDevice<'a>>, target: u64) -> Self {
         let mut most = vec![0];
         for device in &devices {
             most.push(most[most.len() - 1] + u128::from(device.threshold));
@@ -80,7 +80,7 @@ impl<'a> Stages<'a> {
 
     /// Returns the stages of the first `n` devices. Their thresholds must reach the target.
     pub fn keep_first(&self, n: usize) -> Self {
-        Self::from_candidates(self.devices[..n].to_vec(), self.target)
+        Self::from_devices(self.devices[..n].to_vec(), self.target)
     }
 
     /// Returns the stages with at most `active` active devices, without the devices that can then not
@@ -94,7 +94,7 @@ impl<'a> Stages<'a> {
             .collect();
         Self {
             active,
-            ..Self::from_candidates(useful, self.target)
+            ..Self::from_devices(useful, self.target)
         }
     }
 

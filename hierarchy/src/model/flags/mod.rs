@@ -1,0 +1,161 @@
+//! Measured sizes that contradict their neighbours.
+
+mod bounds;
+mod flag;
+mod neighbours;
+
+use bounds::{SpeedBound, least_between};
+pub use flag::{Flag, Reason};
+use neighbours::flag_neighbours;
+
+use super::Knot;
+use super::means::Mean;
+use super::shape::restrict_shape;
+
+/// Returns the flags of `means`, both ascending in `d`.
+pub(super) fn find_contradictions(means: &[Mean]) -> Vec<Flag> {
+    let mut flags: Vec<Option<Flag>> = vec![None; means.len()];
+    for (index, flag) in flag_neighbours(means) {
+        flags[index] = Some(flag);
+    }
+    let rest = (0..means.len()).filter(|&i| flags[i].is_none()).collect();
+    for (index, flag) in flag_out_of_shape(means, rest) {
+        flags[index] = Some(flag);
+    }
+    // A bound below 0 helps to find the outlier, but is of no use to a reader.
+    (flags.into_iter().flatten())
+        .map(|flag| Flag {
+            allowed: flag.allowed.max(0.0),
+            ..flag
+        })
+        .collect()
+}
+
+/// Returns the indices of `rest` that are off its shape-restricted fit, with their flags.
+fn flag_out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
+    // Of several peaks the fit takes the first.
+    let descending = rest.iter().rev().map(|&i| &means[i]);
+    let Some(peak) = descending.max_by(|a, b| a.knot.speed.total_cmp(&b.knot.speed)) else {
+        return Vec::new();
+    };
+    let knots: Vec<Knot> = rest.iter().map(|&i| means[i].knot).collect();
+    let mut fit = restrict_shape(&knots).into_iter().peekable();
+    let mut left: Option<&Mean> = None;
+    let mut found = Vec::new();
+    let mut rising = Vec::new();
+    for i in rest {
+        let mean = &means[i];
+        if fit.next_if(|knot| knot.d == mean.knot.d).is_some() {
+            found.extend(rising.drain(..).filter_map(|i: usize| {
+                let bound = least_between(means[i].knot.d, left, mean);
+                Some((i, means[i].check_bound(bound, Reason::OutOfShape)?))
+            }));
+            left = Some(mean);
+        } else if mean.knot.d < peak.knot.d {
+            // The size lies below the line to a later corner.
+            rising.push(i);
+        } else if let Some(left) = left {
+            // The size is faster than the last corner. The error of the peak may hide a speed that still
+            // rises, so that the bound has the uncertainty of both.
+            let bound = SpeedBound {
+                speed: left.knot.speed,
+                uncertainty: left.uncertainty() + peak.uncertainty(),
+            };
+            let flag = mean.check_bound(bound, Reason::OutOfShape);
+            found.extend(flag.map(|flag| (i, flag)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flagged(speeds: &[f64], ci: f64) -> Vec<(u64, Reason)> {
+        let means: Vec<Mean> = speeds
+            .iter()
+            .enumerate()
+            .map(|(i, &speed)| Mean {
+                knot: Knot {
+                    d: 100.0 * (i + 1) as f64,
+                    speed,
+                },
+                ci: ci * speed,
+                weight: 3.0,
+            })
+            .collect();
+        let flags = find_contradictions(&means);
+        flags.iter().map(|flag| (flag.d, flag.reason)).collect()
+    }
+
+    #[test]
+    fn admissible_speeds_are_not_flagged() {
+        assert!(flagged(&[], 0.0).is_empty());
+        assert!(flagged(&[7.0], 0.0).is_empty());
+        assert!(flagged(&[50.0, 80.0, 100.0, 99.0, 20.0, 15.0, 1.0], 0.0).is_empty());
+        assert!(flagged(&[1000.0, 100.0, 99.0], 0.0).is_empty());
+    }
+
+    #[test]
+    fn one_outlier_is_flagged_and_not_its_neighbours() {
+        let flat = [100.0; 9];
+        for place in 0..9 {
+            let d = 100 * (place as u64 + 1);
+            let (mut dip, mut spike) = (flat, flat);
+            (dip[place], spike[place]) = (30.0, 300.0);
+            // The function may fall at the end, fall from the start, or begin too slow.
+            let too_slow = [(d, Reason::TooSlow)];
+            let too_fast = [(d, Reason::TooFast)];
+            assert_eq!(flagged(&dip, 0.01), &too_slow[usize::from(place == 8)..]);
+            match place {
+                0 => assert!(flagged(&spike, 0.01).is_empty()),
+                1 => assert_eq!(flagged(&spike, 0.01), [(100, Reason::TooSlow)]),
+                _ => assert_eq!(flagged(&spike, 0.01), too_fast),
+            }
+        }
+    }
+
+    #[test]
+    fn wide_intervals_explain_what_narrow_ones_do_not() {
+        let speeds = [100.0, 100.0, 60.0, 100.0, 100.0];
+        assert_eq!(flagged(&speeds, 0.02), [(300, Reason::TooSlow)]);
+        assert!(flagged(&speeds, 0.3).is_empty());
+    }
+
+    #[test]
+    fn several_outliers_are_all_found() {
+        let mut speeds = [100.0; 12];
+        (speeds[2], speeds[3], speeds[8]) = (40.0, 35.0, 250.0);
+        let flags = flagged(&speeds, 0.0);
+        assert_eq!(
+            flags,
+            [
+                (300, Reason::TooSlow),
+                (400, Reason::TooSlow),
+                (900, Reason::TooFast)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_time_that_falls_with_the_size_blames_the_slower_measurement() {
+        // 100 units in 10 s, 200 units in 5 s.
+        assert_eq!(flagged(&[10.0, 40.0], 0.0), [(100, Reason::TooSlow)]);
+    }
+
+    #[test]
+    fn a_wide_valley_is_out_of_shape() {
+        let speeds = [
+            100.0, 97.0, 94.0, 91.0, 88.0, 85.0, 88.0, 91.0, 94.0, 97.0, 100.0, 103.0,
+        ];
+        let flags = flagged(&speeds, 0.0);
+        assert!(!flags.is_empty());
+        assert!(
+            flags
+                .iter()
+                .all(|&(_, reason)| reason == Reason::OutOfShape)
+        );
+        assert!(flags.iter().any(|&(d, _)| d == 600));
+    }
+}
