@@ -32,10 +32,9 @@ use super::{Knot, ModelError, Point, SpeedModel};
 ///   outer points lie on one line.
 /// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here slopes at
 ///   measured sizes are limited, because a spline may overshoot to speeds of 0 and less. The limits
-///   are `-3 s / h` and `3 s / h'`. There `s` is the speed at the size, and `h`, `h'` are the
-///   distances to the next size and to the one before. Between sizes of speeds `a` and `b` the speed
-///   is then at least `a b / (√a + √b)²`, a quarter of the smaller one, and the slope stays
-///   continuous.
+///   are `-3 s / h` and `3 s / h'`. Here `s` is the speed at the size, and `h`, `h'` are the distances
+///   to the next size and to the one before. Between sizes of speeds `a` and `b` the speed is then at
+///   least `a b / (√a + √b)²`, a quarter of the smaller one, and the slope stays continuous.
 ///
 /// # Example
 /// ```
@@ -64,13 +63,13 @@ pub struct AkimaFpm {
 }
 
 impl AkimaFpm {
-    /// A model without points: speed 0 everywhere.
+    /// Returns a model without points, with speed 0 everywhere.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A model of these points, in any order; the times of a repeated size are averaged, weighted by
+    /// Builds a model of these points, in any order; the times of a repeated size are averaged, weighted by
     /// repetitions.
     ///
     /// # Errors

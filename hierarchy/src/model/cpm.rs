@@ -7,9 +7,9 @@ use super::{ModelError, Point, SpeedModel};
 /// points.
 ///
 /// # Deviations
-/// * **CPM of several sizes**: the thesis measures one size (section 2.3); here the speed is `Σ d / Σ
-///   t`, because that predicts the time of all measured sizes together. A mean of the speeds would
-///   count a tiny size as much as a large one.
+/// * **CPM of several sizes**: the thesis measures one size (section 2.3); here the speed is
+///   `Σ d / Σ t`, because that predicts the time of all measured sizes together. A mean of the speeds
+///   would count a tiny size as much as a large one.
 ///
 /// # Example
 /// ```
@@ -30,7 +30,7 @@ pub struct Cpm {
 }
 
 impl Cpm {
-    /// A model that predicts the time of all measured sizes together: `speed = Σ d / Σ t`. Each size
+    /// Builds a model that predicts the time of all measured sizes together: `speed = Σ d / Σ t`. Each size
     /// counts once, with its mean time weighted by repetitions.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub(super) struct Cubic {
 }
 
 impl Cubic {
-    /// The cubic through two corners with these slopes at them. The left slope must be at least
+    /// Builds the cubic through two corners with these slopes at them. The left slope must be at least
     /// `-3 speed / width`, the right one at most `3 speed / width`.
     pub(super) fn between(left: Knot, right: Knot, slopes: [f64; 2]) -> Self {
         let width = right.d - left.d;
@@ -158,7 +158,7 @@ impl Cubic {
 mod tests {
     use super::*;
 
-    /// From 1 unit at 1 unit/s to 11 units at 11 units/s, with slope 0 at both ends. The time is 1 s at
+    /// Runs from 1 unit at 1 unit/s to 11 units at 11 units/s, with slope 0 at both ends. The time is 1 s at
     /// the ends, more after the left one and less before the right one.
     fn step() -> Cubic {
         Cubic::between(knot(1.0, 1.0), knot(11.0, 11.0), [0.0, 0.0])

@@ -89,7 +89,7 @@ impl FromStr for Estimate {
 }
 
 impl TimeFunction {
-    /// A function of these points `(units, seconds)`, in any order.
+    /// Builds a function of these points `(units, seconds)`, in any order.
     ///
     /// # Errors
     /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units, or if the time or the
@@ -109,7 +109,7 @@ impl TimeFunction {
         Ok(Self { granule, points })
     }
 
-    /// A function of measured points, in any order. Repeated measurements of one size are averaged,
+    /// Builds a function of measured points, in any order. Repeated measurements of one size are averaged,
     /// weighted by their repetitions `w`. Their intervals are independent and combine to `√Σ(w·ci)² / Σw`.
     /// A size that was given up ([`Point`] with `reps = 0`) and never measured is impossible.
     ///
@@ -131,10 +131,10 @@ impl TimeFunction {
         Self::new(granule, times)
     }
 
-    /// The times of `model` at `granule, 2·granule, …`, up to `max` units.
+    /// Samples the times of `model` at `granule, 2·granule, …`, up to `max` units.
     ///
     /// # Errors
-    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] where the model has no finite positive
+    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] if the model has no finite positive
     /// time; [`ModelError::TooManyPoints`] above 2²⁴ points.
     pub fn sample(model: &dyn SpeedModel, granule: u64, max: u64) -> Result<Self, ModelError> {
         let Some(points) = max.checked_div(granule) else {

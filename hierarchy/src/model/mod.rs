@@ -144,7 +144,7 @@ pub enum ModelError {
     /// A granule of no units.
     #[error("granule 0: sizes must be multiples of at least 1 unit")]
     ZeroGranule,
-    /// A size between two granules.
+    /// A size that is not a multiple of the granule.
     #[error("point d = {d}: not a multiple of the granule, {granule} units")]
     NotAMultiple {
         /// Units of the rejected point.

@@ -53,13 +53,13 @@ pub struct PiecewiseFpm {
 }
 
 impl PiecewiseFpm {
-    /// A model without points: speed 0 everywhere.
+    /// Returns a model without points, with speed 0 everywhere.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A model of these points, in any order; sizes may repeat.
+    /// Builds a model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] as [`add`](Self::add).

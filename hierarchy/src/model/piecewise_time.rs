@@ -79,7 +79,7 @@ impl From<Knot> for TimeKnot {
 }
 
 impl PiecewiseTime {
-    /// A model of these points, in any order; the times of a repeated size are averaged, weighted by
+    /// Builds a model of these points, in any order; the times of a repeated size are averaged, weighted by
     /// repetitions. Without points its speed is 0 everywhere.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ pub struct Polyline {
 }
 
 impl Polyline {
-    /// The line through the measured sizes, in any order; the times of a repeated size are averaged,
+    /// Builds the line through the measured sizes, in any order; the times of a repeated size are averaged,
     /// weighted by repetitions.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Polyline {
         Ok(Self::from_means(&average_sizes(points)))
     }
 
-    /// The line through these corners; without any, the speed is 0 everywhere.
+    /// Builds the line through these corners; without any, the speed is 0 everywhere.
     ///
     /// # Errors
     /// [`ModelError::InvalidKnot`] unless sizes are positive and ascend, speeds are positive, and all are
@@ -86,12 +86,12 @@ impl Polyline {
         Ok(Self::through(knots))
     }
 
-    /// The line through the means of measured sizes.
+    /// Builds the line through the means of measured sizes.
     pub(super) fn from_means(means: &[Mean]) -> Self {
         Self::through(means.iter().map(|mean| mean.knot).collect())
     }
 
-    /// The line through corners that are known to be valid.
+    /// Builds the line through corners that are known to be valid.
     pub(super) fn through(knots: Vec<Knot>) -> Self {
         let least_s = suffix_minima(knots.iter().map(Knot::time_s));
         Self { knots, least_s }

@@ -104,7 +104,7 @@ struct GridPoint {
 }
 
 impl Surface {
-    /// A model of these points, on a grid or scattered, in any order; points may repeat.
+    /// Builds a model of these points, on a grid or scattered, in any order; points may repeat.
     ///
     /// # Errors
     /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidSurfacePoint`] or

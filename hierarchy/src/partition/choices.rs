@@ -100,7 +100,7 @@ pub(super) struct SizeProblem {
 }
 
 impl SizeProblem {
-    /// The problem of dividing `total` units among `copies` of these devices.
+    /// States the problem of dividing `total` units among `copies` of these devices.
     ///
     /// # Errors
     /// As [`check_capacity`].

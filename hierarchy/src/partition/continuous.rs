@@ -243,8 +243,8 @@ impl<'a> LineSearch<'a> {
             .or(Some(f64::from_bits(self.low_s.to_bits() + width / 2)))
     }
 
-    /// Returns the time at which the line through the two best points meets the goal, `stretch` times as
-    /// far from the better point.
+    /// Returns the time at which the line through the two best points meets the goal, moved `stretch`
+    /// times as far from the better point.
     fn secant_time(&self, stretch: f64) -> f64 {
         let [(t0, n0), (t1, n1)] = self.points;
         t1 + stretch * (self.middle_of_goal() - n1) * ((t1 - t0) / (n1 - n0))

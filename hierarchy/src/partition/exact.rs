@@ -9,7 +9,7 @@ use super::{Partition, PartitionError};
 const WIDE: u64 = 1 << 22;
 
 /// Divides `target` among the devices so that the largest time is minimal and, among equals, so is the
-/// number of active devices. Returns `None` if no sizes of theirs sum to the target.
+/// number of active devices. Returns `None` if their sizes cannot sum to the target.
 ///
 /// # Errors
 /// [`PartitionError::TooLarge`].

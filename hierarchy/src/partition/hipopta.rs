@@ -165,13 +165,13 @@ mod tests {
 
     use super::*;
 
-    /// A function of any shape, with gaps.
+    /// Generates functions of any shape, with gaps.
     fn any_function() -> impl Strategy<Value = TimeFunction> {
         prop::collection::btree_map(1..10_u64, (1..=12_u32).prop_map(f64::from), 0..9)
             .prop_map(|points| TimeFunction::new(1, points.into_iter().collect()).unwrap())
     }
 
-    /// The least largest time of every load that is possible, over all divisions.
+    /// Returns the least largest time of every possible load, over all divisions.
     fn divide_exhaustively(devices: &[TimeFunction]) -> BTreeMap<u64, f64> {
         let Some((first, rest)) = devices.split_first() else {
             return [(0, 0.0)].into();

@@ -56,7 +56,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The partition in which none of `n` devices gets anything.
+    /// Returns the partition in which none of `n` devices gets any units.
     pub(crate) fn idle(n: usize) -> Self {
         Self {
             units: vec![0; n],

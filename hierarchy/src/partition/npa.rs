@@ -201,7 +201,7 @@ pub fn npa_from(
 const CONVERGED: f64 = 1e-12;
 
 impl NpaSolution {
-    /// The only possible division, with whole shares.
+    /// Returns the solution of the only possible division, with whole shares.
     fn without_search(partition: Partition) -> Self {
         Self {
             shares: partition.units.iter().map(|&units| units as f64).collect(),

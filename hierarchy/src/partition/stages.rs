@@ -36,7 +36,7 @@ impl<'a> Stages<'a> {
     /// [`limit_active`](Self::limit_active).
     pub const BYTES: u128 = (size_of::<&Choices>() + 3 * size_of::<(StagedDevice, u128)>()) as u128;
 
-    /// Stages of all devices that have a choice within `time_s`, in descending order of their
+    /// Builds stages of all devices that have a choice within `time_s`, in descending order of their
     /// thresholds; equal ones stay in order of their index.
     pub fn new(devices: &[&'a Choices], time_s: f64, target: u64) -> Self {
         let mut staged: Vec<_> = (devices.iter().enumerate())

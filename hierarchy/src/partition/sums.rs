@@ -18,7 +18,7 @@ pub(super) trait Sums: Sized {
     /// Bits per number of the range; 0 if the sums are stored, not the range.
     const BITS: u128;
 
-    /// The sums of no device: 0 only.
+    /// Returns the sums of no device: 0 only.
     fn empty() -> Self;
 
     /// Returns the sums within `range` with one device more, which may stay idle.
