@@ -21,11 +21,11 @@
 //! points = "models/old.points"  # emulation: with the speeds of this saved model
 //!
 //! [[node.device]]
-//! kind = "cuda"             # a GPU and its host cores; default for `cores`: one near the GPU gpu = 0
-//! # its number in the process; default: the next free one of the host share = true              # other devices with
-//! `share = true` may have the same GPU; default: false memory_limit = 8000000000 # bytes of its memory that may be
-//! used; default: all free memory, or its part of a shared GPU host_limit = 1000000000   # bytes of host memory that
-//! may be pinned for it; default: its part of a quarter of the host's free memory
+//! kind = "cuda"             # a GPU and its host cores; default for `cores`: one near the GPU
+//! gpu = 0                   # its number in the process; default: the next free one of the host
+//! share = true              # other devices with `share = true` may have the same GPU; default: false
+//! memory_limit = 8000000000 # bytes of its memory that may be used; default: all that is free, or its part if shared
+//! host_limit = 1000000000   # bytes of host memory that may be pinned; default: its part of a quarter of the free memory
 //! ```
 //!
 //! GPUs are given out over all ranks of a host, in the order of ranks and devices, GPUs named by number first. Two devices
