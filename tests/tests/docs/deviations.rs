@@ -86,7 +86,7 @@ impl Deviation {
             .unwrap_or_else(|| panic!("{}: {bullet}", file.display()));
         Self {
             file: file.to_owned(),
-            what: what.trim_end_matches(':').to_owned(),
+            what: capitalised(what.trim_end_matches(':')),
             text: text.trim_start_matches(':').trim().to_owned(),
         }
     }
@@ -99,26 +99,46 @@ impl Deviation {
     }
 }
 
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(characters).collect()
+}
+
 /// Replaces `[text](target)` and `[text]` of rustdoc by the text.
 fn without_links(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once("[`") {
+    while let Some((before, after)) = rest.split_once('[') {
         plain += before;
-        let (name, after) = after.split_once("`]").unwrap_or((after, ""));
-        plain += &format!("`{name}`");
-        rest = match after.strip_prefix('(') {
-            Some(target) => target.split_once(')').map_or("", |(_, after)| after),
-            None => after,
-        };
+        let (name, after) = after.split_once(']').unwrap_or((after, ""));
+        let target = after.strip_prefix('(').and_then(end_of_target);
+        match target {
+            Some(after) => (plain, rest) = (plain + name, after),
+            // Code is a link to its own name; other words in brackets are no link.
+            None if name.starts_with('`') => (plain, rest) = (plain + name, after),
+            None => (plain, rest) = (format!("{plain}[{name}]"), after),
+        }
     }
     plain + rest
+}
+
+/// Returns the text after the bracket that closes a link's target, which may hold brackets of a function.
+fn end_of_target(text: &str) -> Option<&str> {
+    let mut open = 1;
+    for (place, character) in text.char_indices() {
+        open += i32::from(character == '(') - i32::from(character == ')');
+        if open == 0 {
+            return Some(&text[place + 1..]);
+        }
+    }
+    None
 }
 
 #[test]
 fn links_of_rustdoc_become_their_text() {
     assert_eq!(
-        without_links("a [`Plan`](super::Plan) and [`Cpm`], at [0, 1]"),
-        "a `Plan` and `Cpm`, at [0, 1]"
+        without_links("a [`plan`](super::plan()), the [model](Cpm) and [`Cpm`], at [0, 1]"),
+        "a `plan`, the model and `Cpm`, at [0, 1]"
     );
 }

@@ -93,7 +93,7 @@ fn check(page: &str, section: &str, wanted: &str) {
         let text = format!("{before}{open}{wanted}{close}{after}");
         fs::write(root().join(page), text).expect("a page of ours");
     } else {
-        let how = "ISOCHRON_WRITE_DOCS=1 cargo xtask test -- docs";
+        let how = "ISOCHRON_WRITE_DOCS=1 cargo xtask test -- generated";
         assert_eq!(found, wanted, "{page}, {section}: write it by `{how}`");
     }
 }
