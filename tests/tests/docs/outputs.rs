@@ -69,7 +69,7 @@ fn platform_files_are_as_their_schema_says() {
     let shipped = fs::read_dir(cluster_configs()).expect("the platform files");
     let paths = shipped.map(|entry| entry.expect("an entry").path());
     let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
-    let mut texts: Vec<String> = paths.map(|path| read(path)).collect();
+    let mut texts: Vec<String> = paths.map(read).collect();
     let formats = crate::pages::pages();
     let blocks = formats.iter().flat_map(crate::pages::Page::blocks);
     texts.extend(

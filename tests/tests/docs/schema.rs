@@ -327,7 +327,8 @@ fn followed<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 fn kind(root: &Value, field: &Value) -> String {
     let field = followed(root, field);
     if let Some(choices) = field["oneOf"].as_array() {
-        let kinds: Vec<String> = choices.iter().map(|choice| kind(root, choice)).collect();
+        let mut kinds: Vec<String> = choices.iter().map(|choice| kind(root, choice)).collect();
+        kinds.sort_by_key(|kind| kind == "null");
         return kinds.join(" or ");
     }
     let values = field["enum"].as_array().cloned();
@@ -340,7 +341,13 @@ fn kind(root: &Value, field: &Value) -> String {
             let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
             names.join(" or ")
         }
-        name if name == "array" => format!("list of {}s", kind(root, &field["items"])),
+        name if name == "array" => match kind(root, &field["items"]) {
+            values if values.starts_with('`') => format!("list of {values}"),
+            list if list.starts_with("list") => {
+                format!("list of {}", list.replacen("list", "lists", 1))
+            }
+            name => format!("list of {name}s"),
+        },
         name => name.as_str().unwrap_or("any").to_owned(),
     }
 }
