@@ -159,7 +159,7 @@ fn layouts_are_as_their_schema_says() {
     let lines = [
         "layout 3 2 1".to_owned(),
         format!("layout {MODELS}"),
-        format!("layout {MODELS} --method row-slices --dividing npa"),
+        format!("layout {MODELS} --method cartesian --dividing npa"),
     ];
     let mut documents = lines.map(|line| answer(&line)).to_vec();
     documents.push(by_surface(
