@@ -1,5 +1,5 @@
-//! What must hold on any number of ranks. Every function is collective, and panics where something does not
-//! hold (which ends the job); it returns the number of cases it ran.
+//! Cases that hold on any number of ranks. Every function is collective and returns the number of cases that it ran. It
+//! panics if something does not hold, which ends the job.
 
 use std::path::Path;
 use std::sync::Arc;

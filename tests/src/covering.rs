@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// How much of a product of factors is run.
+/// The part of a product of factors that is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     /// Rows that cover all pairs of levels.

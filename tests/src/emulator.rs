@@ -46,7 +46,7 @@ pub fn replace_driver(command: &mut Command, folder: &Path, file: &Path) {
     command.env("LD_LIBRARY_PATH", search_path(folder));
 }
 
-/// Whether a CUDA driver is installed where this process finds it.
+/// Returns `true` if this process finds an installed CUDA driver.
 pub fn driver_is_installed() -> bool {
     let opens = |name: &&str| {
         // SAFETY: the initialisers of a driver are made to be run, and of its functions none is called.

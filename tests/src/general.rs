@@ -1,4 +1,4 @@
-//! What a multiplication may be beside `A·B` with C divided: operations on the factors, and k divided.
+//! Multiplications with operations on the factors, and with k divided.
 
 use isochron::comm::Comm;
 use isochron::matrix::{Matrix, Op};

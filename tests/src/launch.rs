@@ -13,7 +13,7 @@ pub const HANGS: Duration = Duration::from_secs(300);
 /// The same for all combinations of a table.
 pub const HANGS_WHOLE: Duration = Duration::from_secs(3600);
 
-/// How soon a job that cannot go on must be over: on every rank, counted from its start or from a rank's death.
+/// The time within which a job that cannot go on must be over on every rank, from its start or from a rank's death.
 pub const SOON: Duration = Duration::from_secs(10);
 
 /// One MPI library and the programs linked with it.
@@ -119,7 +119,7 @@ impl Mpi {
     }
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug)]
 pub struct Outcome {
     /// Its exit status; `None` when a signal ended it.

@@ -1,5 +1,4 @@
-//! Redistribution and files on any number of ranks. As in [`cases`](crate::cases), every function is collective, panics
-//! where something does not hold, and returns the number of cases it ran.
+//! Redistribution and files on any number of ranks. Functions are as in [`cases`](crate::cases).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use num_complex::Complex32;
 
 use crate::cases::{layouts, multiply_on, plan_on};
 
-/// What lies in the gaps of local memory, and where nothing has arrived.
+/// The value of gaps in local memory, and of elements that have not arrived.
 const UNTOUCHED: i64 = -5;
 
 fn number(row: usize, col: usize) -> i64 {
@@ -267,7 +266,7 @@ fn assert_same(matrix: &Matrix, generator: Generator) {
     }
 }
 
-/// What one rank gets wrong is refused on all of them, with the reason, before anything is sent.
+/// Redistributes with an error on one rank: all ranks refuse it, with the reason, before anything is sent.
 pub fn refused(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let last = n - 1;

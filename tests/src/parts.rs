@@ -1,5 +1,4 @@
-//! A and B in parts of k: made when it is their turn, and held no longer. As in [`cases`](crate::cases), every function is
-//! collective, panics where something does not hold, and returns the number of cases it ran.
+//! A and B in parts of k, each made in its turn and held no longer. Functions are as in [`cases`](crate::cases).
 
 use isochron::Error;
 use isochron::comm::Comm;
@@ -88,7 +87,7 @@ pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
     rows.len()
 }
 
-/// What a multiplication that fails says.
+/// Returns the message of a multiplication that fails.
 fn failure(
     comm: &dyn Comm,
     team: &mut DeviceTeam,

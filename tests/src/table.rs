@@ -124,7 +124,7 @@ fn scalars<T: Element>(number: usize) -> Scalars<T> {
     Scalars { alpha, beta }
 }
 
-/// How the work of a row is divided.
+/// The division of the work of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Division {
     /// C, on a layout of [`layouts`].
@@ -198,7 +198,7 @@ pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
     rows.len()
 }
 
-/// What rows are multiplied with: this machine's devices where they are planned, and otherwise two threads.
+/// The devices that multiply rows: this machine's if they are planned, and otherwise two threads.
 struct Devices<'c> {
     session: Session<'c>,
     team: DeviceTeam,
@@ -288,7 +288,7 @@ mod tests {
         levels
     }
 
-    /// How many pairs of levels the rows hold, by the names of both factors.
+    /// Counts the pairs of levels that the rows hold, by the names of both factors.
     fn count_pairs() -> Vec<(String, usize)> {
         let mut pairs = BTreeSet::new();
         for (library, ranks) in (0..2).flat_map(|library| (0..5).map(move |r| (library, r))) {

@@ -9,7 +9,7 @@ use num_complex::{Complex32, Complex64};
 use crate::cases::{Case, integers, layouts, plan_along_k, plan_on, team};
 use crate::moving;
 
-/// A trap: collective, it panics where the multiplication falls into it, and returns the number of cases.
+/// A trap: collective; it panics if the multiplication falls into it, and returns the number of cases.
 pub type Trap = fn(&dyn Comm) -> usize;
 
 /// The traps by their names.

@@ -1,5 +1,5 @@
-//! How panels travel: passed on or not, few or many steps ahead, and on when a device fails. As in [`cases`](crate::cases),
-//! every function is collective, panics where something does not hold, and returns the number of cases it ran.
+//! The travel of panels: with relays or without, few or many steps ahead, and after a device has failed. Functions are as in
+//! [`cases`](crate::cases).
 
 use isochron::comm::Comm;
 use isochron::multiply::{Plan, Problem, Scalars, multiply};
@@ -18,8 +18,7 @@ const SCALARS: Scalars = Scalars {
     beta: -1.0,
 };
 
-/// Links without latency, over which everybody passes on what more than two want, and links of nothing but latency, over
-/// which nobody does.
+/// Links without latency, which favour relays to more than two ranks, and links of nothing but latency, which never do.
 const LINKS: [Links; 2] = [
     Links {
         latency_s: 0.0,
@@ -44,7 +43,8 @@ fn in_slices(comm: &dyn Comm) -> Plan {
     plan_on(comm, problem, layout)
 }
 
-/// Who sends how often: with links that favour it each piece is passed on in a binomial tree, and everybody has it once.
+/// Counts the messages of each rank. If the links favour relays, each piece is passed on in a binomial tree, and each rank
+/// receives it once.
 pub fn relays(comm: &dyn Comm) -> usize {
     let (n, rank) = (comm.size(), comm.rank());
     for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
@@ -116,7 +116,7 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
     all.len()
 }
 
-/// Where a device fails.
+/// The call in which a device fails.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Fails {
     Begin,
@@ -191,8 +191,8 @@ pub(crate) fn failing_team(comm: &dyn Comm, at: Fails) -> DeviceTeam {
     DeviceTeam::new(workers.into()).unwrap()
 }
 
-/// A device of one rank that fails, at the beginning, in the middle or at the end: all ranks leave with its name, nobody
-/// waits, and the next multiplication is right.
+/// Lets a device of one rank fail at the beginning, in the middle or at the end: all ranks leave with its name, none waits,
+/// and the next multiplication is right.
 pub fn failing_devices(comm: &dyn Comm) -> usize {
     let all = [
         Fails::Begin,

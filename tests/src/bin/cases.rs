@@ -16,7 +16,7 @@ use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{cases, general, moving, parts, scalapack, table, travel};
 
-/// What the program was asked for.
+/// The words of the command line.
 struct CaseArguments {
     folder: PathBuf,
     coverage: Coverage,

@@ -34,7 +34,7 @@ pub fn little_memory(control: &Control) -> usize {
     of_each.map(|runs| runs(control)).iter().sum()
 }
 
-/// What is multiplied: the sides of C, and the inner dimension of each update with its factor.
+/// A job: the sides of C, and the inner dimension of each update with its factor.
 pub(super) struct Shape {
     rows: usize,
     cols: usize,

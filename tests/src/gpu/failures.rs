@@ -6,7 +6,7 @@ use super::case::Case;
 use super::{assert_clean, worker_with};
 use crate::emulator::Control;
 
-/// How a call is made to fail.
+/// The ways in which a call is made to fail.
 const FAILURES: [(&str, u32, bool); 4] = [
     ("out of memory", 2, false),
     ("a lost device", 719, false),

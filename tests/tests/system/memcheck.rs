@@ -8,10 +8,10 @@ use std::process::Command;
 use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, is_whole, libraries, run};
 
-/// What a program under valgrind exits with that would have succeeded without errors in its use of memory.
+/// The exit status of a program that succeeds but for errors in its use of memory.
 const ERRORS: &str = "--error-exitcode=99";
 
-/// How valgrind looks.
+/// The options of valgrind.
 const OPTIONS: [&str; 9] = [
     "--quiet",
     ERRORS,

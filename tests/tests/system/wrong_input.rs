@@ -1,4 +1,4 @@
-//! What users do wrong ends soon, on all ranks, with one clear message and the status for it.
+//! Wrong input ends soon, on all ranks, with one clear message and its exit status.
 
 use std::path::{Path, PathBuf};
 

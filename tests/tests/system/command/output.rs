@@ -1,4 +1,4 @@
-//! Where answers go: standard output that fails, and files that are none.
+//! Destinations of answers: standard output that fails, and paths that are no files.
 
 use std::fs::OpenOptions;
 use std::io::Read as _;
