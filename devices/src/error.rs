@@ -47,13 +47,13 @@ pub enum DeviceError {
         text: String,
     },
     /// The text does not name a grouping of cores.
-    #[error("`{text}` is no grouping of cores: use auto, package, numa, kind or node")]
+    #[error("`{text}` is not a grouping of cores: use auto, package, numa, kind or node")]
     UnknownGrouping {
         /// The text that was read.
         text: String,
     },
     /// The text is not the address of a device on a PCI bus.
-    #[error("`{text}` is no PCI bus id: it looks like 0000:3b:00.0")]
+    #[error("`{text}` is not a PCI bus id, such as 0000:3b:00.0")]
     BusId {
         /// The text that was read.
         text: String,
@@ -161,7 +161,7 @@ pub enum DeviceError {
     /// Not even the smallest tiles of a job fit into the memory that a GPU may use.
     #[error(
         "device {device}: a job of {rows}x{cols} with k <= {k_max} does not fit into {device_bytes} bytes of GPU memory \
-         and {host_bytes} bytes of pinned host memory, in however small tiles: raise the memory limit"
+         and {host_bytes} bytes of pinned host memory, not even in the smallest tiles: raise the memory limit"
     )]
     CudaMemory {
         /// Name of the device.
@@ -177,7 +177,7 @@ pub enum DeviceError {
         /// Bytes of host memory that may be pinned.
         host_bytes: u64,
     },
-    /// A device of a team failed; the others finished what they were doing.
+    /// A device of a team failed; the others finished their calls.
     #[error("device {device} failed: {source}")]
     Device {
         /// Name of the device.

@@ -84,7 +84,7 @@ fn all_are_seen(notes: &[Note]) -> bool {
 /// hardly a mistake needs more interruptions to show.
 const INTERRUPTIONS: usize = 3;
 
-/// Runs `model` in every interleaving, or in all with at most this number of interruptions.
+/// Runs `model` in every interleaving, or in those with at most this number of interruptions.
 fn explore_orders(interruptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = interruptions;

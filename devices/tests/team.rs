@@ -354,7 +354,7 @@ fn real_devices_are_measured() {
         &mut repeat_alone,
     )
     .unwrap();
-    // Half as many more where times were disturbed.
+    // Disturbed times add up to half as many.
     let repetitions = found[0].reps + found[0].outliers;
     assert!(
         found[0].t_s > 0.0 && (3..=8).contains(&repetitions),

@@ -91,7 +91,7 @@ impl CblasLibrary {
     /// Opens `file` as [`open`](Self::open) does, with up to `threads` threads of the library's own. Comparisons use it; a
     /// device never does. The number holds for the whole process, so another number needs another process.
     ///
-    /// MKL takes the threading layer of its own settings; a library that is not recognised keeps its settings.
+    /// MKL takes the threading layer of its settings; a library that is not recognised keeps its settings.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -236,7 +236,7 @@ impl<T: Element> Updates<T> for CpuWorker {
         })
     }
 
-    /// Takes no time: C is where it belongs.
+    /// Takes no time: C is in its place.
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         self.job.finish(&c)?;
         Ok(UpdateTime::default())

@@ -10,6 +10,7 @@
 
 mod config;
 mod deadline;
+mod operands;
 mod outliers;
 mod repeat;
 mod stats;
@@ -17,6 +18,7 @@ mod tally;
 mod team;
 
 pub use config::MeasureConfig;
+pub use operands::UpdateOperands;
 pub use repeat::{InStep, MeasureOutcome, Measurement, repeat_alone};
 pub use tally::MeasureTally;
-pub use team::{UpdateOperands, measure_team};
+pub use team::measure_team;

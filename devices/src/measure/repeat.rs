@@ -45,10 +45,9 @@ impl fmt::Display for MeasureOutcome {
 /// Time of an update on one device, with its part of the job's beginning and end.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Mean time in seconds; of a [bound](Self::bounded), what the update takes at least.
+    /// Mean time in seconds; the least time of the update for a [bound](Self::is_bound).
     pub t_s: f64,
-    /// Half-width of its confidence interval in seconds; `t_s` itself when one repetition was all there was time for,
-    /// 0 for a bound.
+    /// Half-width of its confidence interval in seconds; `t_s` itself after a single repetition, 0 for a bound.
     pub ci_s: f64,
     /// The fastest repetition in seconds; 0 for a bound.
     pub fastest_s: f64,

@@ -39,14 +39,14 @@ fn quota_notice(quota: f64, cores: usize) -> Option<String> {
     let s = if used == 1 { "" } else { "s" };
     Some(format!(
         "CPU quota of {quota:.2} cores on {cores}: {used} core{s} will be used, without pinning; for steady speed give \
-         the container cores of its own (a cpuset)"
+         the container its own cores (a cpuset)"
     ))
 }
 
 fn unreadable_sys(root: &Path) -> Option<String> {
     let reason = std::fs::read_dir(root.join(SYS)).err()?;
     Some(format!(
-        "cannot read /{SYS} ({reason}): cores and caches are what the processor itself tells, NUMA domains and the \
+        "cannot read /{SYS} ({reason}): cores and caches are those that the processor reports; NUMA domains and the \
          places of GPUs are unknown"
     ))
 }

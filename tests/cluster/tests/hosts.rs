@@ -1,6 +1,6 @@
 //! Real clusters: their measured figures, and that nothing is left of them.
 //!
-//! Skipped where hosts cannot be emulated (without root, namespaces, control groups or iproute2);
+//! Skipped if hosts cannot be emulated (without root, namespaces, control groups or iproute2);
 //! `ISOCHRON_REQUIRE_CLUSTER=1` turns that into failure.
 
 #![cfg(target_os = "linux")]
