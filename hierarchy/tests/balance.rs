@@ -1,4 +1,4 @@
-//! INPA over IDPA on made-up clusters, and what ends a balancing.
+//! INPA over IDPA on made-up clusters, and the ends of a balancing.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,40 +18,40 @@ use proptest::prelude::*;
 /// Columns and rows of a matrix in one block.
 const BLOCK: u64 = 64;
 
-/// A made-up device: `speed(d) = peak · d / (d + half)` up to `memory` blocks, where it starts to
-/// fall; `d` counts blocks.
+/// A made-up device: `speed(d) = peak · d / (d + half)` up to `memory` blocks, where the speed starts to
+/// fall. `d` counts blocks.
 #[derive(Debug, Clone, Copy)]
-struct Device {
+struct CliffDevice {
     peak: f64,
     half: f64,
     memory: f64,
 }
 
-impl Device {
+impl CliffDevice {
     fn time_s(&self, blocks: f64) -> f64 {
         (blocks + self.half) / self.peak + (blocks - self.memory).max(0.0) / (0.1 * self.peak)
     }
 }
 
-/// A node's devices, and what its last IDPA learnt about them.
-struct Node {
-    devices: Vec<Device>,
+/// A node's devices, and their relative speeds by its last IDPA.
+struct BalancedNode {
+    devices: Vec<CliffDevice>,
     prior: Option<Vec<f64>>,
 }
 
-fn node(devices: &[Device]) -> Node {
-    Node {
+fn make_node(devices: &[CliffDevice]) -> BalancedNode {
+    BalancedNode {
         devices: devices.to_vec(),
         prior: None,
     }
 }
 
-fn observation(t_s: f64) -> Observation {
+fn observe(t_s: f64) -> Observation {
     Observation::measured(t_s, 3, 0.01 * t_s)
 }
 
-/// A reproducible factor within ±`amplitude`, another for each `seed`.
-fn noise(seed: &mut u64, amplitude: f64) -> f64 {
+/// Returns a reproducible factor within ±`amplitude`, another for each `seed`.
+fn next_noise(seed: &mut u64, amplitude: f64) -> f64 {
     // The multiplier and increment of Knuth's MMIX generator.
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -68,9 +68,9 @@ fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced
                     .zip(&units)
                     .map(|(i, &d)| {
                         if d == 0 {
-                            observation(0.0)
+                            observe(0.0)
                         } else {
-                            observation(time_s(i, d))
+                            observe(time_s(i, d))
                         }
                     })
                     .collect();
@@ -80,32 +80,30 @@ fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced
     }
 }
 
-fn run_idpa(config: BalanceConfig, node: &Node, extent: Extent) -> DeviceBalance {
+fn run_idpa(config: BalanceConfig, node: &BalancedNode, extent: Extent) -> DeviceBalance {
     let columns = extent.cols * BLOCK;
     let mut idpa = Idpa::new(config, node.devices.len(), columns, node.prior.as_deref());
     loop {
         match idpa.step() {
             BalanceStep::Done(balance) => return balance,
             BalanceStep::Measure(slices) => {
-                let blocks = |d: u64| d as f64 / BLOCK as f64 * extent.rows as f64;
-                let time = |(device, &d): (&Device, &u64)| {
-                    if d == 0 {
-                        Observation::default()
-                    } else {
-                        observation(device.time_s(blocks(d)))
+                let mut times = vec![Observation::default(); slices.len()];
+                for ((time, device), &d) in times.iter_mut().zip(&node.devices).zip(&slices) {
+                    let blocks = d as f64 / BLOCK as f64 * extent.rows as f64;
+                    if d > 0 {
+                        *time = observe(device.time_s(blocks));
                     }
-                };
-                let times: Vec<_> = node.devices.iter().zip(&slices).map(time).collect();
+                }
                 idpa.observe(&times).unwrap();
             }
         }
     }
 }
 
-/// INPA over IDPA; `noise` disturbs the nodes' times.
+/// Runs INPA over IDPA; `noise` disturbs the nodes' times.
 fn run_inpa(
     config: BalanceConfig,
-    nodes: &mut [Node],
+    nodes: &mut [BalancedNode],
     rows: u64,
     cols: u64,
     mut noise: impl FnMut() -> f64,
@@ -118,12 +116,12 @@ fn run_inpa(
                 let mut times = Vec::new();
                 for (node, extent) in nodes.iter_mut().zip(extents) {
                     if extent.area() == 0 {
-                        times.push(observation(0.0));
+                        times.push(observe(0.0));
                         continue;
                     }
                     let balance = run_idpa(config, node, extent);
                     node.prior = Some(balance.prior);
-                    times.push(observation(balance.time_s * noise()));
+                    times.push(observe(balance.time_s * noise()));
                 }
                 inpa.observe(&times).unwrap();
             }
@@ -131,17 +129,18 @@ fn run_inpa(
     }
 }
 
-/// Seconds that all devices together take at best, by bisection.
-fn ideal_s(nodes: &[Node], blocks: f64) -> f64 {
-    let within =
-        |device: &Device, t_s: f64| bisect(0.0, blocks, |blocks| device.time_s(blocks) <= t_s);
-    let devices = || nodes.iter().flat_map(|node| &node.devices);
+/// Finds the least seconds of all devices together, by bisection.
+fn find_ideal_s(nodes: &[BalancedNode], blocks: f64) -> f64 {
+    let devices: Vec<CliffDevice> = nodes.iter().flat_map(|node| node.devices.clone()).collect();
     bisect(0.0, 1e6, |t_s| {
-        devices().map(|device| within(device, t_s)).sum::<f64>() < blocks
+        let done = devices
+            .iter()
+            .map(|device| bisect(0.0, blocks, |blocks| device.time_s(blocks) <= t_s));
+        done.sum::<f64>() < blocks
     })
 }
 
-/// Where what holds at `low` and not at `high` ends to hold.
+/// Finds the end of a property that holds at `low` and not at `high`.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..60 {
         let middle = low.midpoint(high);
@@ -154,28 +153,31 @@ fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// Four nodes, the last with a CPU and a GPU that is fast on much and slow on little work.
-fn small_cluster() -> Vec<Node> {
-    let cpu = |peak| Device {
+fn make_cpu(peak: f64) -> CliffDevice {
+    CliffDevice {
         peak,
         half: 1.0,
         memory: 1e6,
-    };
-    let gpu = Device {
+    }
+}
+
+/// Makes four nodes, the last with a CPU and a GPU that is fast on much and slow on little work.
+fn small_cluster() -> Vec<BalancedNode> {
+    let gpu = CliffDevice {
         peak: 4000.0,
         half: 400.0,
         memory: 1e6,
     };
-    let little_memory = Device {
+    let little_memory = CliffDevice {
         peak: 800.0,
         half: 1.0,
         memory: 3000.0,
     };
     vec![
-        node(&[cpu(200.0)]),
-        node(&[cpu(400.0)]),
-        node(&[little_memory]),
-        node(&[cpu(600.0), gpu]),
+        make_node(&[make_cpu(200.0)]),
+        make_node(&[make_cpu(400.0)]),
+        make_node(&[little_memory]),
+        make_node(&[make_cpu(600.0), gpu]),
     ]
 }
 
@@ -198,7 +200,7 @@ fn four_nodes_one_with_two_devices_converge() {
         );
         let areas = balance.layout.areas();
         assert_eq!(areas.iter().sum::<u64>(), 400 * 400);
-        // The third node is the fastest CPU, and gets least, because more would not fit its memory.
+        // The third node is the fastest CPU, and gets the least, because more would not fit its memory.
         assert!(
             areas[2] < areas[0] && areas[0] < areas[1] && areas[1] < areas[3],
             "{areas:?}"
@@ -216,12 +218,12 @@ fn four_nodes_one_with_two_devices_converge() {
 #[test]
 fn a_thousand_nodes_converge() {
     let kinds = [(100.0, 1.0), (150.0, 2.0), (300.0, 5.0), (2000.0, 200.0)];
-    let device = |i: usize| Device {
-        peak: kinds[i % 4].0,
-        half: kinds[i % 4].1,
+    let devices = kinds.iter().cycle().map(|&(peak, half)| CliffDevice {
+        peak,
+        half,
         memory: 1e7,
-    };
-    let mut nodes: Vec<Node> = (0..1000).map(|i| node(&[device(i)])).collect();
+    });
+    let mut nodes: Vec<BalancedNode> = devices.take(1000).map(|d| make_node(&[d])).collect();
     let balance = run_inpa(BalanceConfig::default(), &mut nodes, 8000, 8000, || 1.0);
     assert!(balance.converged, "{:?} {}", balance.why, balance.imbalance);
 }
@@ -266,7 +268,7 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
         panic!("the even division is measured")
     };
     let nodes = extents.iter().zip(speeds);
-    let times = nodes.map(|(extent, speed)| observation(extent.area() as f64 / speed));
+    let times = nodes.map(|(extent, speed)| observe(extent.area() as f64 / speed));
     inpa.observe(&times.collect::<Vec<_>>()).unwrap();
     let BalanceStep::Done(balance) = inpa.step() else {
         panic!("one measurement is enough")
@@ -288,7 +290,7 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
 
 #[test]
 fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
-    let lone = node(&[Device {
+    let lone = make_node(&[CliffDevice {
         peak: 100.0,
         half: 1.0,
         memory: 1e6,
@@ -339,30 +341,34 @@ fn idpa_starts_from_its_prior() {
 #[test]
 fn slices_measured_again_are_known_better() {
     let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[3.0, 1.0]));
-    let measured = |t_s, reps| Observation::measured(t_s, reps, 0.1);
-    idpa.observe(&[measured(1.0, 3), measured(1.0, 3)]).unwrap();
+    idpa.observe(&[Observation::measured(1.0, 3, 0.1); 2])
+        .unwrap();
     let BalanceStep::Done(balance) = idpa.step() else {
         panic!("equal times are balanced")
     };
-    let balance = balance.refine_times(&[measured(2.0, 1), measured(1.0, 1)]);
+    let again = [2.0, 1.0].map(|t_s| Observation::measured(t_s, 1, 0.1));
+    let balance = balance.refine_times(&again);
     assert_eq!(
         (balance.time_s, balance.reps, balance.imbalance),
         (1.25, 4, 0.25)
     );
-    // The speeds that the next sub-matrix starts from follow.
+    // The next sub-matrix starts from the new speeds.
     assert_eq!(balance.prior, [75.0 / 1.25, 25.0]);
+}
+
+/// Seconds of parts of which the third looks hopeless by its first point, and is the fastest on more work.
+fn late_bloomer_s(part: usize, d: u64) -> f64 {
+    match part {
+        2 => 0.5 + d as f64 / 1000.0,
+        _ => d as f64 / 20.0 * (1.0 + d as f64 / 100.0),
+    }
 }
 
 #[test]
 fn an_idle_part_comes_back_if_it_is_worth_it() {
-    // The first points make the third part look hopeless; it is the fastest on more work.
-    let time_s = |part: usize, d: u64| match part {
-        2 => 0.5 + d as f64 / 1000.0,
-        _ => d as f64 / 20.0 * (1.0 + d as f64 / 100.0),
-    };
     let mut dpa = Dpa::new(BalanceConfig::default(), 3, 60);
     for part in 0..3 {
-        let t_s = time_s(part, 1);
+        let t_s = late_bloomer_s(part, 1);
         dpa.seed(
             part,
             Point {
@@ -375,7 +381,7 @@ fn an_idle_part_comes_back_if_it_is_worth_it() {
         .unwrap();
     }
     dpa.start_from_points().unwrap();
-    let balanced = run_dpa(&mut dpa, time_s);
+    let balanced = run_dpa(&mut dpa, late_bloomer_s);
     assert!(
         balanced.units[2] > balanced.units[0] + balanced.units[1],
         "{balanced:?}"
@@ -441,9 +447,9 @@ fn the_best_division_is_returned_not_the_last() {
 fn unusable_observations_are_refused_and_the_request_stands() {
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 10);
     let before = dpa.step();
-    let good = observation(1.0);
+    let good = observe(1.0);
     for t_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let error = dpa.observe(&[5, 5], &[good, observation(t_s)]).unwrap_err();
+        let error = dpa.observe(&[5, 5], &[good, observe(t_s)]).unwrap_err();
         assert!(
             matches!(error, BalanceError::InvalidTime { index: 1, .. }),
             "{error}"
@@ -462,7 +468,7 @@ fn unusable_observations_are_refused_and_the_request_stands() {
 
     let mut inpa = Inpa::new(BalanceConfig::default(), 2, 9, 9);
     let before = inpa.step();
-    assert!(inpa.observe(&[good, observation(0.0)]).is_err());
+    assert!(inpa.observe(&[good, observe(0.0)]).is_err());
     assert_eq!(inpa.step(), before);
 }
 
@@ -474,10 +480,11 @@ proptest! {
         devices in prop::collection::vec((200.0..2000.0_f64, 1.0..200.0_f64), 2..8),
         mut seed in any::<u64>(),
     ) {
-        let device = |(peak, half)| Device { peak, half, memory: 1e9 };
-        let mut nodes: Vec<Node> = devices.into_iter().map(|d| node(&[device(d)])).collect();
+        let devices =
+            devices.into_iter().map(|(peak, half)| CliffDevice { peak, half, memory: 1e9 });
+        let mut nodes: Vec<BalancedNode> = devices.map(|device| make_node(&[device])).collect();
         let config = BalanceConfig { epsilon: 0.1, ..BalanceConfig::default() };
-        let balance = run_inpa(config, &mut nodes, 400, 400, || noise(&mut seed, 0.02));
+        let balance = run_inpa(config, &mut nodes, 400, 400, || next_noise(&mut seed, 0.02));
         prop_assert!(balance.converged, "{:?} {} {:?}", balance.why, balance.imbalance, balance.history);
     }
 
@@ -495,8 +502,8 @@ proptest! {
     }
 }
 
-/// Balances parts of constant speeds, of which part 0 is disturbed in its second measurement.
-fn disturbed(steps: u64) -> Balanced {
+/// Balances parts of constant speeds; the first measurement of part 0 is disturbed.
+fn balance_disturbed(steps: u64) -> Balanced {
     let config = BalanceConfig {
         steps,
         start: BalanceStart::Even,
@@ -517,7 +524,7 @@ fn disturbed(steps: u64) -> Balanced {
                 measured += 1;
                 let slowness = if measured == 1 { 8.0 } else { 1.0 };
                 let times = [units[0] as f64 / 300.0 * slowness, units[1] as f64 / 100.0];
-                dpa.observe(&units, &times.map(observation)).unwrap();
+                dpa.observe(&units, &times.map(observe)).unwrap();
             }
         }
     }
@@ -525,22 +532,24 @@ fn disturbed(steps: u64) -> Balanced {
 
 #[test]
 fn a_time_that_contradicts_its_neighbours_is_measured_again() {
-    let balanced = disturbed(0);
+    let balanced = balance_disturbed(0);
     let units: Vec<_> = balanced.history.iter().map(|it| it.units.clone()).collect();
     assert_eq!(units[0], [500, 500]);
     assert_eq!(units[1], units[0]);
     assert_ne!(units[2], units[0]);
-    // Where the run is short, what measuring costs decides.
+    // In a short run the cost of measuring decides.
     assert_ne!(
-        disturbed(10).history.get(1).map(|it| it.units.clone()),
+        balance_disturbed(10)
+            .history
+            .get(1)
+            .map(|it| it.units.clone()),
         Some(vec![500, 500])
     );
 }
 
 #[test]
 fn every_fit_partitioner_and_layout_comes_near_the_best() {
-    let last_s = |balance: &NodeBalance| balance.times_s.iter().copied().fold(0.0, f64::max);
-    let best_s = ideal_s(&small_cluster(), 400.0 * 400.0);
+    let best_s = find_ideal_s(&small_cluster(), 400.0 * 400.0);
     for fit in [
         Fit::PiecewiseSpeed,
         Fit::PiecewiseTime,
@@ -563,7 +572,8 @@ fn every_fit_partitioner_and_layout_comes_near_the_best() {
                 assert_eq!(areas.iter().sum::<u64>(), 400 * 400);
                 // A grid cannot give every node the area in proportion to its speed.
                 let coarse = matches!(layout, Method::Cartesian | Method::CartesianSums);
-                let times = last_s(&balance) / best_s;
+                let last_s = balance.times_s.iter().copied().fold(0.0, f64::max);
+                let times = last_s / best_s;
                 assert!(
                     times <= if coarse { 4.0 } else { 1.1 },
                     "{fit} {partitioner} {layout}: {areas:?} {times}"

@@ -1,4 +1,4 @@
-//! Balancing where a division cannot be measured to the end, and where the best one is not balanced.
+//! Balancing if a division cannot be measured to the end, and if the best one is not balanced.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use isochron_hierarchy::balance::{
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
 
-fn run(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Observation) -> Balanced {
+fn run_dpa(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Observation) -> Balanced {
     loop {
         match dpa.step() {
             BalanceStep::Done(balanced) => return balanced,
@@ -24,10 +24,10 @@ fn run(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Observation) -> Balanced {
     }
 }
 
-/// Nobody waits longer than this for one measurement.
+/// Longest time of one measurement.
 const DEADLINE_S: f64 = 2.0;
 
-/// What a device shows that takes `t_s` seconds.
+/// Returns the observation of a device that takes `t_s` seconds.
 fn within_deadline(t_s: f64) -> Observation {
     if t_s > DEADLINE_S {
         Observation::at_least(DEADLINE_S)
@@ -49,67 +49,70 @@ fn paging_s(device: usize, d: u64) -> f64 {
 fn a_division_that_takes_too_long_is_left_behind() {
     // An even share of 1000 units takes the second device 41 s.
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
-    let balanced = run(&mut dpa, |i, d| within_deadline(paging_s(i, d)));
+    let balanced = run_dpa(&mut dpa, |i, d| within_deadline(paging_s(i, d)));
     assert!(balanced.history[0].cut_off);
     // The best there is: one unit more takes the second device another 0.2 s.
     assert_eq!(balanced.units, [700, 300]);
     assert_eq!(balanced.times_s, [0.7, 0.6]);
 }
 
-#[test]
-fn what_measuring_costs_decides_whether_another_measurement_pays() {
-    // 500 units take 5 s and 1.25 s; balanced, each device takes 2 s.
-    let ended = |runs: f64, ends_s: f64| {
-        let config = BalanceConfig {
-            steps: 10,
-            ..BalanceConfig::default()
-        };
-        let mut dpa = Dpa::new(config, 2, 1000);
-        let balanced = run(&mut dpa, |i, d| {
-            let t_s = d as f64 / [100.0, 400.0][i];
-            Observation::measured(t_s, 3, 0.0).with_cost(runs * 3.0 * t_s + ends_s)
-        });
-        (balanced.why, balanced.iterations)
+/// Balances two devices whose measurements cost `runs` kernel runs a repetition, and `ends_s` in addition.
+/// 500 units take 5 s and 1.25 s; balanced, each device takes 2 s.
+fn end_with_costs(runs: f64, ends_s: f64) -> (EndReason, u32) {
+    let config = BalanceConfig {
+        steps: 10,
+        ..BalanceConfig::default()
     };
+    let mut dpa = Dpa::new(config, 2, 1000);
+    let balanced = run_dpa(&mut dpa, |i, d| {
+        let t_s = d as f64 / [100.0, 400.0][i];
+        Observation::measured(t_s, 3, 0.0).with_cost(runs * 3.0 * t_s + ends_s)
+    });
+    (balanced.why, balanced.iterations)
+}
+
+#[test]
+fn the_cost_of_measuring_decides_if_another_measurement_pays() {
     // Ten steps save 30 s, and three repetitions take 6 s.
-    assert_eq!(ended(1.0, 0.0), (EndReason::Balanced, 2));
-    // Of eight runs each they take 48 s, and so with what came before and after.
-    assert_eq!(ended(8.0, 0.0), (EndReason::NotWorthIt, 1));
-    assert_eq!(ended(2.0, 60.0), (EndReason::NotWorthIt, 1));
+    assert_eq!(end_with_costs(1.0, 0.0), (EndReason::Balanced, 2));
+    // Repetitions of eight runs each take 48 s. Work before and after costs too.
+    assert_eq!(end_with_costs(8.0, 0.0), (EndReason::NotWorthIt, 1));
+    assert_eq!(end_with_costs(2.0, 60.0), (EndReason::NotWorthIt, 1));
 }
 
 #[test]
 fn equal_floors_are_no_balance() {
-    // Both devices pass the deadline whatever they get: nothing is known to be balanced.
+    // Both devices exceed the deadline with any share, so no division is known to be balanced.
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
-    let balanced = run(&mut dpa, |_, d| within_deadline(d as f64));
+    let balanced = run_dpa(&mut dpa, |_, d| within_deadline(d as f64));
     assert!(!balanced.converged);
     assert_ne!(balanced.why, EndReason::Balanced);
     assert_eq!(balanced.units.iter().sum::<u64>(), 1000);
 }
 
-#[test]
-fn a_node_has_a_floor_if_one_of_its_devices_has() {
-    let balance = |observe: fn(usize, u64) -> Observation| -> DeviceBalance {
-        let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[1.0, 1.0]));
-        loop {
-            match idpa.step() {
-                BalanceStep::Done(balance) => return balance,
-                BalanceStep::Measure(columns) => {
-                    let times: Vec<_> = (0..).zip(columns).map(|(i, d)| observe(i, d)).collect();
-                    idpa.observe(&times).unwrap();
-                }
+fn balance_devices(observe: fn(usize, u64) -> Observation) -> DeviceBalance {
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[1.0, 1.0]));
+    loop {
+        match idpa.step() {
+            BalanceStep::Done(balance) => return balance,
+            BalanceStep::Measure(columns) => {
+                let times: Vec<_> = (0..).zip(columns).map(|(i, d)| observe(i, d)).collect();
+                idpa.observe(&times).unwrap();
             }
         }
-    };
-    let hopeless = balance(|device, d| match device {
+    }
+}
+
+#[test]
+fn a_node_has_a_floor_if_one_of_its_devices_has() {
+    let hopeless = balance_devices(|device, d| match device {
         0 => Observation::at_least(0.5 * d as f64),
         _ => Observation::measured(d as f64, 3, 0.0),
     });
     assert!(hopeless.cut_off && hopeless.to_observation().is_floor);
-    let fine = balance(|_, d| Observation::measured(d as f64, 3, 0.0));
+    let fine = balance_devices(|_, d| Observation::measured(d as f64, 3, 0.0));
     assert!(!fine.cut_off && fine.converged);
-    // What could not be measured in balancing may be measured afterwards.
+    // A device that was given up in balancing may be measured afterwards.
     let times = [Observation::measured(60.0, 3, 0.1); 2];
     assert!(!hopeless.refine_times(&times).cut_off);
 }
@@ -124,7 +127,7 @@ fn dip_s(device: usize, d: u64) -> f64 {
 }
 
 #[test]
-fn where_the_optimum_need_not_be_balanced_a_balanced_division_is_no_end() {
+fn if_the_optimum_need_not_be_balanced_a_balanced_division_is_no_end() {
     // Even shares take 6 s each; 50 and 10 units take 5 and 2 s.
     let config = BalanceConfig {
         fit: Fit::RawPiecewise,
@@ -139,7 +142,7 @@ fn where_the_optimum_need_not_be_balanced_a_balanced_division_is_no_end() {
             dpa.seed(device, Point { d, t_s, reps, ci_s }).unwrap();
         }
     }
-    let balanced = run(&mut dpa, |i, d| {
+    let balanced = run_dpa(&mut dpa, |i, d| {
         if d == 0 {
             Observation::default()
         } else {

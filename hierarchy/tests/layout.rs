@@ -16,8 +16,8 @@ fn any_areas() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-/// Each block's owner, by counting; fails where a block has none or several.
-fn owners(layout: &Layout) -> Vec<usize> {
+/// Finds each block's owner by counting. Fails if a block has none or several.
+fn count_owners(layout: &Layout) -> Vec<usize> {
     let (rows, cols) = (layout.rows() as usize, layout.cols() as usize);
     let mut owners = vec![usize::MAX; rows * cols];
     for (node, rect) in layout.rects().iter().enumerate() {
@@ -33,21 +33,11 @@ fn owners(layout: &Layout) -> Vec<usize> {
     owners
 }
 
-/// A tiling that no columns make.
-fn pinwheel() -> Layout {
-    let rect = |row, col, rows, cols| Rect {
-        row,
-        col,
-        rows,
-        cols,
-    };
-    let arms = [
-        rect(0, 0, 2, 5),
-        rect(0, 5, 4, 3),
-        rect(4, 2, 3, 6),
-        rect(2, 0, 5, 2),
-    ];
-    Layout::new(7, 8, [&arms[..], &[rect(2, 2, 2, 3)]].concat()).unwrap()
+/// Makes a tiling that is not in columns.
+fn make_pinwheel() -> Layout {
+    let arms = [(0, 0, 2, 5), (0, 5, 4, 3), (4, 2, 3, 6), (2, 0, 5, 2)];
+    let rects = arms.into_iter().chain([(2, 2, 2, 3)]).map(Rect::from);
+    Layout::new(7, 8, rects.collect()).unwrap()
 }
 
 proptest! {
@@ -62,7 +52,7 @@ proptest! {
         let layout = br(&areas, rows, cols).unwrap();
         prop_assert_eq!((layout.rows(), layout.cols()), (rows, cols));
         prop_assert_eq!(layout.rects().len(), areas.len());
-        owners(&layout);
+        count_owners(&layout);
         for (rect, &area) in layout.rects().iter().zip(&areas) {
             prop_assert!(area > 0.0 || rect.is_empty());
         }
@@ -79,8 +69,8 @@ proptest! {
             let wanted = area / sum * (rows * cols) as f64;
             prop_assert!((rect.area() as f64 / wanted - 1.0).abs() < 0.05);
         }
-        // Whole blocks differ from the areas, hence the 1 %; and widths rounded up cost one block for
-        // each node at most against a single column.
+        // Whole blocks differ from the areas, hence the 1 %. Widths rounded up cost at most one block for
+        // each node in comparison with a single column.
         let bound = lower_bound(&areas, rows, cols);
         let cost = layout.half_perimeter_sum() as f64;
         let p = areas.len() as f64;
@@ -94,10 +84,10 @@ proptest! {
         size in (1..30_u64, 1..30_u64),
         new in (0..60_u64, 0..60_u64),
     ) {
-        for layout in [br(&areas, size.0, size.1).unwrap(), pinwheel()] {
+        for layout in [br(&areas, size.0, size.1).unwrap(), make_pinwheel()] {
             let scaled = layout.scale_cols(new.1).scale_rows(new.0);
             prop_assert_eq!((scaled.rows(), scaled.cols()), new);
-            owners(&scaled);
+            count_owners(&scaled);
             let checked = Layout::new(scaled.rows(), scaled.cols(), scaled.rects().to_vec());
             prop_assert_eq!(checked.as_ref(), Ok(&scaled));
             prop_assert_eq!(&layout.scale_cols(layout.cols()), &layout);
@@ -130,6 +120,6 @@ fn ten_thousand_nodes_are_laid_out() {
     let areas: Vec<f64> = (0..10_000).map(|i| f64::from(1 + i % 7)).collect();
     let layout = br(&areas, 10_000, 10_000).unwrap();
     assert!(layout.rects().iter().all(|rect| !rect.is_empty()));
-    // So many areas of the same order of magnitude fit into columns as near-squares.
+    // Many areas of the same order of magnitude fit into columns as near-squares.
     assert!(layout.half_perimeter_sum() as f64 <= 1.1 * lower_bound(&areas, 10_000, 10_000));
 }

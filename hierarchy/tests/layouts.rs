@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// What a column-based layout's rectangle may be, from its exact height and width.
+/// Checks a column-based layout's rectangles against their exact heights and widths.
 fn check_rounding(columns: &[Vec<usize>], layout: &Layout, areas: &[f64]) {
     let all: f64 = areas.iter().sum();
     let (rows, cols) = (layout.rows() as f64, layout.cols() as f64);
@@ -126,8 +126,8 @@ fn check_rounding(columns: &[Vec<usize>], layout: &Layout, areas: &[f64]) {
     }
 }
 
-/// Largest time of a layout.
-fn slowest(layout: &Layout, time_s: &dyn Fn(usize, u64, u64) -> f64) -> f64 {
+/// Returns the largest time of a layout.
+fn largest_time_s(layout: &Layout, time_s: &dyn Fn(usize, u64, u64) -> f64) -> f64 {
     let rects = layout
         .rects()
         .iter()
@@ -138,8 +138,15 @@ fn slowest(layout: &Layout, time_s: &dyn Fn(usize, u64, u64) -> f64) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// All ways to put nodes `0 .. n` into columns.
-fn all_columns(n: usize) -> Vec<Vec<Vec<usize>>> {
+/// Returns the largest time of a layout by constant speeds.
+fn largest_constant_s(layout: &Layout, speeds: &[f64]) -> f64 {
+    largest_time_s(layout, &|node, rows, cols| {
+        (rows * cols) as f64 / speeds[node]
+    })
+}
+
+/// Lists all ways to put nodes `0 .. n` into columns.
+fn list_columns(n: usize) -> Vec<Vec<Vec<usize>>> {
     let mut all = vec![vec![]];
     for node in 0..n {
         let mut longer = Vec::new();
@@ -202,8 +209,8 @@ proptest! {
         let columns = br_columns(&areas, rows, cols).unwrap();
         let layout = br(&areas, rows, cols).unwrap();
         prop_assert_eq!(&br_in(&columns, &areas, rows, cols).unwrap(), &layout);
-        let lost = |node: usize| areas[node] > 0.0 && layout.rects()[node].is_empty();
-        if !(0..areas.len()).any(lost) {
+        let mut nodes = layout.rects().iter().zip(&areas);
+        if nodes.all(|(rect, &area)| area == 0.0 || !rect.is_empty()) {
             let seen = layout.columns().unwrap();
             prop_assert_eq!(&br_in(&seen, &areas, rows, cols).unwrap(), &layout);
             let (a, b) = (
@@ -221,17 +228,17 @@ proptest! {
         rows in 1..25_u64,
         cols in 1..25_u64,
     ) {
-        let time_s = |node: usize, rows: u64, cols: u64| {
+        let time_s: &dyn Fn(usize, u64, u64) -> f64 = &|node, rows, cols| {
             let (speed, memory) = speeds[node];
             let blocks = rows * cols;
             let granule = if rows.is_multiple_of(4) { 1.0 } else { 1.3 };
             if blocks > 2 * memory { f64::INFINITY } else { blocks as f64 * granule / speed }
         };
         let layout = br(&areas, rows, cols).unwrap();
-        let repaired = repair(&layout, &time_s).unwrap();
+        let repaired = repair(&layout, time_s).unwrap();
         count_owners(&repaired);
-        prop_assert!(slowest(&repaired, &time_s) <= slowest(&layout, &time_s));
-        prop_assert_eq!(repair(&repaired, &time_s).unwrap().areas(), repaired.areas());
+        prop_assert!(largest_time_s(&repaired, time_s) <= largest_time_s(&layout, time_s));
+        prop_assert_eq!(repair(&repaired, time_s).unwrap().areas(), repaired.areas());
     }
 
     #[test]
@@ -246,12 +253,11 @@ proptest! {
         let config = FpmKlConfig { epsilon: 0.0, ..FpmKlConfig::default() };
         let found = fpm_kl(&surfaces, &columns, rows, cols, &config).unwrap();
         count_owners(&found.layout);
-        let time_s = |node: usize, rows: u64, cols: u64| (rows * cols) as f64 / speeds[node];
-        let slowest_found = slowest(&found.layout, &time_s);
+        let slowest_found = largest_constant_s(&found.layout, &speeds);
         let largest = found.times_s.iter().copied().fold(0.0, f64::max);
         prop_assert!((slowest_found - largest).abs() <= 1e-9 * largest);
         // The second iteration of constant speeds is KL, unless rounding made the first one better.
-        let reference = slowest(&kl(&speeds, &columns, rows, cols).unwrap(), &time_s);
+        let reference = largest_constant_s(&kl(&speeds, &columns, rows, cols).unwrap(), &speeds);
         let share = 1.0 + 1e-9 + 2.0 * speeds.len() as f64 / rows.min(cols) as f64;
         prop_assert!(slowest_found <= reference * share, "{} {}", slowest_found, reference);
         let cpms: Vec<Cpm> = speeds.iter().map(|&speed| Cpm { speed }).collect();
@@ -260,7 +266,7 @@ proptest! {
     }
 }
 
-/// As many blocks per second at every height and width.
+/// The same speed in blocks per second at every height and width.
 struct Flat(f64);
 
 impl SpeedSurface for Flat {
@@ -280,10 +286,12 @@ proptest! {
         rows in 1..1000_u64,
         cols in 1..1000_u64,
     ) {
-        let sum = |columns: &[Vec<usize>]| half_perimeters_in(columns, &areas, rows, cols).unwrap();
-        let found = sum(&br_columns(&areas, rows, cols).unwrap());
-        let least = all_columns(areas.len()).iter().map(|columns| sum(columns)).fold(f64::INFINITY, f64::min);
-        prop_assert!(found <= least * (1.0 + 1e-12), "{} > {}", found, least);
+        let best = br_columns(&areas, rows, cols).unwrap();
+        let found = half_perimeters_in(&best, &areas, rows, cols).unwrap();
+        for columns in list_columns(areas.len()) {
+            let other = half_perimeters_in(&columns, &areas, rows, cols).unwrap();
+            prop_assert!(found <= other * (1.0 + 1e-12), "{} > {}", found, other);
+        }
     }
 
     #[test]
@@ -295,17 +303,12 @@ proptest! {
     ) {
         let columns = cartesian_columns(rule, &speeds, rows, cols).unwrap();
         let layout = cartesian(rule, &speeds, rows, cols).unwrap();
-        let rect = |j: usize, i: usize| layout.rects()[columns[j][i]];
-        for j in 0..columns.len() {
-            for i in 0..columns[0].len() {
-                // Empty rectangles have lost their places.
-                let full = |r: Rect| !r.is_empty();
-                if full(rect(j, i)) && full(rect(0, i)) {
-                    prop_assert_eq!((rect(j, i).row, rect(j, i).rows), (rect(0, i).row, rect(0, i).rows));
-                }
-                if full(rect(j, i)) && full(rect(j, 0)) {
-                    prop_assert_eq!((rect(j, i).col, rect(j, i).cols), (rect(j, 0).col, rect(j, 0).cols));
-                }
+        for column in &columns {
+            for (i, &node) in column.iter().enumerate() {
+                let rects = layout.rects();
+                let (rect, left, top) = (rects[node], rects[columns[0][i]], rects[column[0]]);
+                prop_assert_eq!((rect.row, rect.rows), (left.row, left.rows));
+                prop_assert_eq!((rect.col, rect.cols), (top.col, top.cols));
             }
         }
     }

@@ -9,30 +9,31 @@
 mod simulated;
 
 use isochron_hierarchy::balance::imbalance;
-use simulated::Cluster;
+use simulated::SimulatedCluster;
 
-/// So many blocks for each node that whole ones are no coarser than noise.
-fn side(n_nodes: usize) -> u64 {
+/// Returns a side with enough blocks for each node that whole blocks are no coarser than noise.
+fn side_for(n_nodes: usize) -> u64 {
     300 * (n_nodes as f64).sqrt() as u64
 }
 
 #[test]
 fn ten_thousand_nodes_with_cliffs_and_noise_converge() {
-    let mut cluster = Cluster::new(10_000, 5, side(10_000), 1);
-    let balance = cluster.balance().unwrap();
+    let mut cluster = SimulatedCluster::new(10_000, 5, side_for(10_000), 1);
+    let balance = cluster.balance_nodes().unwrap();
     let times_s = cluster.times_s(&balance.layout);
     let (last_s, ideal_s) = (
         times_s.iter().copied().fold(0.0, f64::max),
         cluster.ideal_s(),
     );
     assert!(balance.converged, "{:?} {}", balance.why, balance.imbalance);
-    // Ten per cent of what was measured, and two per cent of noise both ways.
+    // Ten per cent of the measured times, and two per cent of noise both ways.
     assert!(imbalance(&times_s) <= 0.15, "{}", imbalance(&times_s));
     assert!(last_s <= 1.1 * ideal_s, "{last_s} s, ideally {ideal_s} s");
 }
 
 #[test]
 fn the_same_cluster_is_balanced_alike() {
-    let balance = || Cluster::new(50, 5, side(50), 2).balance();
-    assert_eq!(balance(), balance());
+    let clusters = [(); 2].map(|()| SimulatedCluster::new(50, 5, side_for(50), 2));
+    let [first, second] = clusters.map(|mut cluster| cluster.balance_nodes());
+    assert_eq!(first, second);
 }

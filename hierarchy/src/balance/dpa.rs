@@ -2,26 +2,27 @@
 //!
 //! # Deviations
 //!
-//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3; Clarke et al. 2012, step 6);
-//!   here it also ends when the next division was measured before, when iterations run out, or when a further
-//!   measurement cannot win back its cost beyond the noise, because [`Strategy::MultiCpm`] may cycle for
-//!   ever and in a short run measuring costs more than imbalance.
-//! * **result of balancing**: the thesis takes the last division (4.3); here it is the best one measured, because
-//!   convergence need not be monotone. The models judge it within two standard errors of the measured times,
-//!   because the luckiest sample would win otherwise. An early end takes the next division unmeasured if
-//!   nearby measurements back it.
-//! * **measuring again**: the thesis adds every measured time to the model (4.3); here a division is measured a
-//!   second time if a part's time contradicts the others of that part, as long as measuring has taken little
-//!   of the run, because one disturbed time would move work for the rest of the run.
-//! * **divisions that take too long**: the thesis measures every division to its end (4.3); here a part may
-//!   report a lower bound of its time, and the division is the result only if there is no other, because a
-//!   part that pages may take longer than the whole run.
-//! * **parts without units**: the thesis does not consider them (4.3); here a part whose share was rounded to
-//!   nothing is assumed to be as fast as its prior says relative to the measured parts, or else as fast as
-//!   their mean, because it would never be tried otherwise.
-//! * **balance with HPOPTA**: the thesis ends at equal times (4.3); here, with [`Partitioner::Hpopta`], balancing
-//!   ends when the models promise nothing better than the measured times, because that optimum need not be
-//!   balanced.
+//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3); here it also ends
+//!   when it cannot pay, because in short runs measuring costs most. It ends when the next division was
+//!   measured before, since [`Strategy::MultiCpm`] may cycle for ever. It ends when iterations run out,
+//!   and when a further measurement cannot win back its cost beyond the noise.
+//! * **result of balancing**: the thesis takes the last division (4.3); here the result is the best
+//!   measured one, because convergence need not be monotone. The models judge it within two standard
+//!   errors of the measured times, because the luckiest sample would win otherwise. An early end takes
+//!   the next division unmeasured if nearby measurements back it.
+//! * **measuring again**: the thesis adds every measured time to the model (4.3); here a doubtful
+//!   division is measured again, because one disturbed time would misplace work. It is doubtful if a
+//!   part's time contradicts the other times of that part. The second measurement is made only while
+//!   measuring has taken little of the run.
+//! * **divisions that take too long**: the thesis measures every division to its end (4.3); here a part
+//!   may report a lower bound, because paging can take very long. Such a division is the result only if
+//!   there is no other.
+//! * **parts without units**: the thesis does not consider them (4.3); here they are assumed to be as
+//!   fast as their prior says, because they would never be tried otherwise. The prior is scaled to the
+//!   measured parts. Without a prior a part is as fast as their mean.
+//! * **balance with HPOPTA**: the thesis ends at equal times (4.3); here balancing by
+//!   [`Partitioner::Hpopta`] ends when the models promise nothing better, because that optimum need not
+//!   be balanced.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +36,9 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// Dynamic partitioning algorithm: divides `total` units over `n` parts whose speeds it learns from
 /// one measured division to the next.
 ///
-/// Each iteration measures a division, ends if its times are balanced, adds the measured points to
-/// the parts' models and computes the next division from them: by the configured [`Partitioner`] with
-/// [`Strategy::Fpm`], by [`proportional()`] to the last measured speeds with the CPM strategies.
+/// Each iteration measures a division, ends if its times are balanced, adds the measured points to the
+/// parts' models and computes the next division from them. [`Strategy::Fpm`] divides by the configured
+/// [`Partitioner`], the CPM strategies by [`proportional()`] to the last measured speeds.
 ///
 /// # End
 /// Balancing also ends
@@ -53,9 +54,9 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 ///   better than the measured times, whatever their balance.
 ///
 /// # Result
-/// The result is the best measured division, since convergence need not be monotone. If balancing ends
-/// early, it is the next division unmeasured, provided that the models promise a gain above the standard
-/// error of the slowest part's time, and know the speeds well ([`PiecewiseFpm::supports`]).
+/// The result is the best measured division, since convergence need not be monotone. An early end takes the
+/// next division unmeasured on two conditions. The models must promise a gain above the standard error of the
+/// slowest part's time, and they must know the speeds well ([`PiecewiseFpm::supports`]).
 ///
 /// A measured time is one sample. Within two standard errors of it the model decides, which has seen the
 /// other divisions too. Otherwise the division with the luckiest sample would win.
@@ -67,8 +68,8 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// A division is measured a second time if a part's time contradicts the others of that part
 /// ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run.
 ///
-/// A part that was never measured, because its share was rounded to nothing, is assumed to be as fast as
-/// its prior says relative to the measured parts, or else as fast as their mean. So it is tried. While
+/// A part is never measured if its share is rounded to nothing. It is assumed to be as fast as its prior
+/// says relative to the measured parts, or else as fast as their mean. So it is tried. While
 /// a part is idle, equal times of the others count as balanced only if the models promise nothing better.
 ///
 /// # Two uses
@@ -438,8 +439,10 @@ impl Dpa {
             && parts.all(|(model, &d)| d == 0 || model.supports(d as f64))
     }
 
-    /// Returns the number of standard errors of a loss that count as noise: none after a first division
-    /// that was only a guess, about a confidence interval once measuring has had its share of the run.
+    /// Returns the number of standard errors of a loss that count as noise.
+    ///
+    /// None count after a first division that was only a guess. Once measuring has had its share of the
+    /// run, they make about a confidence interval.
     fn noise_factor(&self) -> f64 {
         match self.history.len() {
             0 | 1 if !self.informed => 0.0,

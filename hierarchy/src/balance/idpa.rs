@@ -2,17 +2,16 @@
 //!
 //! # Deviations
 //!
-//! * **first points of IDPA**: the paper measures one column on each device (step 1); here each device measures
-//!   a sixteenth of an even share, because one block fits a first-level cache and its speed says little
+//! * **first points of IDPA**: the paper measures one column (step 1); here each device measures a
+//!   sixteenth of an even share, because one block fits a first-level cache. Its speed says little
 //!   about the speeds to come.
-//! * **first distribution of IDPA**: the paper starts evenly (step 2); here [`Strategy::Fpm`] starts with the
-//!   division that GPA makes of the first points, unless the configuration says [`BalanceStart::Even`],
-//!   because between unlike devices the even division is the most expensive measurement.
-//! * **IDPA, later calls**: the paper starts every call from the beginning; here a call with a *prior* has no
-//!   first points and starts from the devices' relative speeds in the last sub-matrix, because these change
-//!   little between the iterations of INPA.
-//! * **single devices**: the paper balances any number of devices; here a single one is measured once, because
-//!   there is nothing to divide.
+//! * **first distribution of IDPA**: the paper starts evenly (step 2); here [`Strategy::Fpm`] starts
+//!   with GPA's division by the first points, because an even one is the most expensive. The
+//!   configuration can ask for the paper's start by [`BalanceStart::Even`].
+//! * **IDPA, later calls**: the paper starts each call from the beginning (section 3); here a *prior*
+//!   gives the devices' last relative speeds, because these change little. It measures no first points.
+//! * **single devices**: the paper balances any number of devices (section 3); here a single one is
+//!   measured once, because there is nothing to divide.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,23 +2,23 @@
 //!
 //! # Deviations
 //!
-//! * **first points of INPA**: the paper measures a single block (step 1); here the sub-matrix is a sixteenth
-//!   of an even share, in the matrix's proportions, because a block of a few thousand elements fits
-//!   a first-level cache and says little about the speeds to come.
+//! * **first points of INPA**: the paper measures one block (step 1); here each node measures a
+//!   sixteenth of an even share, because one block fits a first-level cache. Its speed says little
+//!   about the speeds to come. The sub-matrix has the matrix's proportions.
 //! * **first points by strategy**: the paper measures first points in every case (step 1); here only
 //!   [`Strategy::Fpm`] with more than one node does, because nothing else uses them.
-//! * **first distribution of INPA**: the paper starts evenly (step 3); here [`Strategy::Fpm`] starts with the
-//!   division that GPA makes of the first points, unless the configuration says [`BalanceStart::Even`], because
-//!   between unlike nodes the even division is the most expensive measurement. The CPM strategies start
-//!   evenly, as in the comparison (section 4).
-//! * **end of an INPA iteration**: the paper takes the nodes' times; here nodes that know their time repeat
-//!   with the others until the last one does, and use these measurements too, because the nodes
-//!   compute together in the multiplication too.
-//! * **CMA between iterations**: the paper arranges every division again (step 4); here the columns of the last
-//!   measured layout are kept while they cost at most 3 % more half-perimeters, because then a small change
-//!   of areas is a small change of shapes, on which speeds depend too.
-//! * **areas in the models**: the paper adds the points of the division wanted (step 6); here the points have
-//!   the areas of the whole blocks measured, because rounding changes the areas.
+//! * **first distribution of INPA**: the paper starts evenly (step 3); here [`Strategy::Fpm`] starts
+//!   with GPA's division by the first points, because an even one is the most expensive. The
+//!   configuration can ask for the paper's start by [`BalanceStart::Even`]. The CPM strategies start
+//!   evenly, as in the paper's comparison (section 4).
+//! * **end of an INPA iteration**: the paper takes the nodes' times (step 5); here finished nodes
+//!   repeat with the others, because nodes run together later. They do so until the last one knows its
+//!   time. All measurements count.
+//! * **CMA between iterations**: the paper arranges every division again (step 4); here the last
+//!   measured columns are kept if that costs little, because speeds depend on shapes too. Small changes
+//!   of areas are then small changes of shapes. The limit is 3 % more half-perimeters than the least.
+//! * **areas in the models**: the paper adds points of the division wanted (step 6); here they are
+//!   those of the whole blocks measured, because rounding changes the areas.
 
 use serde::{Deserialize, Serialize};
 

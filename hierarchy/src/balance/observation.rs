@@ -2,9 +2,9 @@
 //!
 //! # Deviations
 //!
-//! * **times of alike parts**: the papers take every time as measured (Clarke et al. 2012, section 3); here
-//!   first times of several parts that differ by no more than their errors are replaced by their mean
-//!   ([`merge_alike()`]), because to follow noise would make alike parts unequal.
+//! * **times of alike parts**: the papers take every time as measured (Clarke et al. 2012, section 3);
+//!   here [`merge_alike()`] averages first times that differ by noise, because alike parts would become
+//!   unequal. Noise is a difference within their errors.
 
 use serde::{Deserialize, Serialize};
 

@@ -9,9 +9,9 @@ use crate::partition::{PartitionError, Partitioner};
 /// the areas by `method`.
 ///
 /// `partitioner` finds areas of equal times, [`arrange()`] their places. Rounding to whole blocks
-/// treats every cut alike, whatever the cost of a block. If the method keeps columns over the whole
-/// height ([`Method::Kl`], [`Method::Br`]), single rows and columns of blocks then move away from the
-/// slowest node, as by [`repair()`](super::repair()), at most four for each node.
+/// treats every cut alike, whatever the cost of a block. So single rows and columns of blocks then move away
+/// from the slowest node, as by [`repair()`](super::repair()), at most four for each node. That is done for
+/// methods that keep columns over the whole height ([`Method::Kl`], [`Method::Br`]).
 ///
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
@@ -79,7 +79,7 @@ fn find_areas(
     Ok(partition.units.iter().map(|&d| d as f64).collect())
 }
 
-/// Repairs a layout of columns over the whole height; leaves any other as it is.
+/// Repairs a layout of columns over the whole height; does not change any other.
 fn repair_columns(
     method: Method,
     layout: Layout,

@@ -2,14 +2,13 @@
 //!
 //! # Deviations
 //!
-//! * **Cartesian rule**: the report makes widths proportional to column sums and heights proportional to row
-//!   sums of the speeds (Fig. 14); here that rule is [`GridRule::Sums`], and [`GridRule::Balanced`] computes
-//!   widths and heights in turn instead, because by the sums a single slow node of a fast row and column
-//!   delays all others.
-//! * **Cartesian grid**: the report tries all arrangements `p × q` of all nodes, then of one node fewer and so
-//!   on, by the predicted times of the whole multiplication (4.1.2); here all grids without room for another
-//!   row or column are compared by computing time and half-perimeters, because areas say nothing about the
-//!   network.
+//! * **Cartesian rule**: the report takes row and column sums (Fig. 14); here [`GridRule::Balanced`]
+//!   computes heights and widths in turn, because by sums one slow node delays all others.
+//!   [`GridRule::Sums`] is the report's rule.
+//! * **Cartesian grid**: the report tries all arrangements `p × q` by predicted times (4.1.2); here
+//!   computing time and half-perimeters compare the grids, because areas say nothing about the network.
+//!   The report tries first all nodes, then one node fewer and so on. Here every grid without room for
+//!   another row or column is a candidate.
 
 use super::areas::{check_areas, relate, sort_ascending};
 use super::arrangement::{check_nodes, place};
@@ -141,10 +140,10 @@ pub fn cartesian_in(
 /// `T · Σs / (rows · cols) + (b · rows + a · cols) / (4 · bound)`:
 ///
 /// the computing time `T` by `rule` relative to the ideal time of all nodes, and the sum of
-/// half-perimeters relative to the [lower bound](lower_bound()), as if communication were a fourth of
-/// computing. If the number of nodes is no product of two similar numbers, either some of the slowest
-/// nodes stay idle (13 equal nodes stand 4 × 3, the slowest without work), or the grid is a single row or
-/// column (5 equal nodes). The cheaper of the two is chosen.
+/// half-perimeters relative to the [lower bound](lower_bound()). Communication counts as a fourth of
+/// computing. A number of nodes that is no product of two similar numbers leaves two choices. Either some of
+/// the slowest nodes stay idle (13 equal nodes stand 4 × 3), or the grid is a single row or column (5 equal
+/// nodes). The cheaper of the two is chosen.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite speed.
@@ -449,8 +448,10 @@ mod tests {
                 prop_assert!((fit.heights.iter().sum::<f64>() - 1.0).abs() < 1e-9);
                 prop_assert!((fit.widths.iter().sum::<f64>() - 1.0).abs() < 1e-9);
             }
-            let of_row = |i: usize| columns.iter().map(|column| speeds[column[i]]).sum::<f64>();
-            let heights = apportion(rows, &(0..n_rows).map(of_row).collect::<Vec<_>>());
+            let row_sums: Vec<f64> = (0..n_rows)
+                .map(|i| columns.iter().map(|column| speeds[column[i]]).sum())
+                .collect();
+            let heights = apportion(rows, &row_sums);
             let widths = apportion(cols, &sum_columns(&columns, &speeds));
             let layout = cartesian_in(GridRule::Sums, &columns, &speeds, rows, cols).expect("valid");
             prop_assert_eq!(layout.areas().iter().sum::<u64>(), rows * cols);

@@ -2,11 +2,12 @@
 //!
 //! # Deviations
 //!
-//! * **CMA**: the paper tiles a unit square (Clarke et al. 2012, section 3; thesis, 5.1.2); here true rows
-//!   and columns of blocks are tiled, with widths and heights by Jefferson's method, because that
-//!   minimises the largest time.
-//! * **search for the columns**: the paper fills a table of p² costs; here one binary search a node
-//!   finds the same minimum in O(p log p) time, because the quadrangle inequality allows it.
+//! * **CMA**: the paper tiles a unit square (thesis, 5.1.2); here true rows and columns of blocks are
+//!   tiled, because a long matrix needs other columns. Widths and heights follow Jefferson's method,
+//!   which minimises the largest time.
+//! * **search for the columns**: the paper fills a table of p² costs (Beaumont et al. 2001); here
+//!   binary searches find the same minimum, because the quadrangle inequality holds. They take O(p log
+//!   p) time.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -2,17 +2,16 @@
 //!
 //! # Deviations
 //!
-//! * **FPM-BR**: the thesis ends with the rectangles of the CMA (5.1.4); here single rows and columns of
-//!   blocks then move away from the slowest node, because rounding treats every cut alike, whatever the
-//!   cost of a block.
+//! * **FPM-BR**: the thesis ends with the rectangles of the CMA (5.1.4); here single blocks then leave
+//!   the slowest node, because rounding ignores the cost of a block.
 
 use super::{Layout, LayoutError, Method, by_models};
 use crate::model::SpeedModel;
 use crate::partition::Partitioner;
 
-/// Divides a matrix of `rows × cols` blocks so that all nodes finish at the same time by their speed
-/// functions of the *area*, and arranges the areas so that the sum of half-perimeters is minimal
-/// (FPM-BR, 1.5D).
+/// Divides a matrix of `rows × cols` blocks by the nodes' speed functions of the *area* (FPM-BR, 1.5D).
+///
+/// All nodes finish at the same time, and the arrangement minimises the sum of half-perimeters.
 ///
 /// Height and width are one problem size, `d = rows_i · cols_i` blocks, so that a one-dimensional
 /// model, measured on squares, describes a node. [`gpa()`](crate::partition::gpa()) finds the areas and

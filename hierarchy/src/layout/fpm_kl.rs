@@ -2,17 +2,17 @@
 //!
 //! # Deviations
 //!
-//! * **end of FPM-KL**: the thesis repeats step 3 until the times are balanced (5.1.3); here the iteration
-//!   also ends when widths come back, or after `max_iterations`, and the division of the smallest largest
-//!   time is the result, because step 3 takes speeds for constants and the widths may never settle.
-//! * **widths in FPM-KL**: the thesis leaves rounding open (5.1.3); here [`apportion()`] makes whole blocks of
-//!   widths, and a column of width 0 has the speeds of width 1, because it could not come back otherwise.
-//! * **grid of FPM-KL**: the thesis takes columns of equally many nodes (5.1.3); here columns may hold
-//!   unlike numbers of nodes and a node in no column gets nothing, because a prime number of nodes has no
-//!   grid.
-//! * **repair after FPM-KL**: the thesis ends with the iteration (5.1.3); here single rows and columns of
-//!   blocks then move away from the slowest node, because rounding treats every cut alike, whatever the
-//!   cost of a block.
+//! * **end of FPM-KL**: the thesis repeats step 3 until the times are balanced (5.1.3); here the
+//!   iteration also ends when widths come back, because they may never settle. Step 3 takes speeds for
+//!   constants. The iteration ends after `max_iterations` too, and the result is the division of the
+//!   smallest largest time.
+//! * **widths in FPM-KL**: the thesis leaves rounding open (5.1.3); here [`apportion()`] makes whole
+//!   blocks of widths, because a matrix consists of blocks. A column of width 0 has the speeds of width
+//!   1, by which it can come back.
+//! * **grid of FPM-KL**: the thesis takes a grid (5.1.3); here columns may hold unlike numbers of
+//!   nodes, because a prime number of nodes has no grid. A node in no column gets nothing.
+//! * **repair after FPM-KL**: the thesis ends with the iteration (5.1.3); here single blocks then leave
+//!   the slowest node, because rounding ignores the cost of a block.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -83,14 +83,14 @@ pub struct FpmKl {
     pub converged: bool,
 }
 
-/// Divides a matrix of `rows × cols` blocks over nodes in a grid, `columns` from left to right, each
-/// with its nodes from top to bottom, by speed functions of height and width (FPM-KL).
+/// Divides a matrix of `rows × cols` blocks over nodes in a grid by speed functions of height and width
+/// (FPM-KL). `columns` go from left to right, each with its nodes from top to bottom.
 ///
 /// All columns start equally wide. In each iteration
-/// 1. the sections of the surfaces at a column's width are one-dimensional models, by which [`gpa()`]
-///    divides the rows among the column's nodes;
-/// 2. if the times of all nodes differ by at most `epsilon`, that is the solution;
-/// 3. otherwise each column gets a width in proportion to the sum of its nodes' speeds,
+/// 1. The sections of the surfaces at a column's width are one-dimensional models. By these [`gpa()`]
+///    divides the rows among the column's nodes.
+/// 2. If the times of all nodes differ by at most `epsilon`, that is the solution.
+/// 3. Otherwise each column gets a width in proportion to the sum of its nodes' speeds,
 ///    `Σ_i m_i · n / t_i` blocks per second.
 ///
 /// At the end single rows and columns of blocks move away from the slowest node while that reduces the

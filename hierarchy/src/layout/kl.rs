@@ -10,7 +10,7 @@ use crate::partition::even;
 ///
 /// The matrix is cut into columns in proportion to the total speed of their nodes, and each column into
 /// rectangles in proportion to the speeds. [`br_in()`] describes the rounding. The columns may hold
-/// unlike numbers of nodes. The caller chooses the columns, and thereby the volume of communication,
+/// unlike numbers of nodes. The caller chooses the columns, and so the volume of communication,
 /// which [`br()`](super::br()) minimises.
 ///
 /// # Errors

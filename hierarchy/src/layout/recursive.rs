@@ -2,11 +2,11 @@
 //!
 //! # Deviations
 //!
-//! * **recursive cuts**: Nagamochi and Abe cut every part in two across its longer side; here a part
-//!   whose sum of half-perimeters is smaller in columns or in rows becomes these instead, because cuts
-//!   alone often communicate more than [`br()`](super::br()).
-//! * **whole blocks**: Nagamochi and Abe divide a rectangle of real sides; here the cuts are chosen for
-//!   exact areas and then rounded by [`apportion()`], because a matrix consists of blocks.
+//! * **recursive cuts**: Nagamochi and Abe always cut across the longer side; here a part becomes
+//!   columns or rows if these have smaller half-perimeters, because cuts alone are often worse than
+//!   [`br()`](super::br()).
+//! * **whole blocks of cuts**: Nagamochi and Abe divide a rectangle of real sides; here [`apportion()`]
+//!   rounds the cuts, because a matrix consists of blocks. The cuts are chosen for exact areas.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,9 +37,9 @@ use crate::partition::apportion;
 ///
 /// A node of area 0, or of less than rounding leaves, gets an empty rectangle.
 ///
-/// Over 40 000 random cases of 2 to 24 areas, of ratios up to 1000, the sum of half-perimeters is on
-/// average 1.030 times the bound `2 · Σ √area` and at worst 1.454 times. In columns
-/// ([`br()`](super::br())) the figures are 1.035 and 1.454. The example `layout_bounds` prints them.
+/// The sum of half-perimeters is on average 1.030 times the bound `2 · Σ √area`, and at worst 1.454 times.
+/// In columns ([`br()`](super::br())) the figures are 1.035 and 1.454. They are those of 40 000 random
+/// cases of 2 to 24 areas, of ratios up to 1000, which the example `layout_bounds` prints.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there

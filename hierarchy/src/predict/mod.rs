@@ -1,22 +1,23 @@
-//! What a multiplication costs beside its arithmetic: bytes and messages by node, and the seconds that links take for them.
+//! Costs of a multiplication in messages: bytes by node, and the seconds that links take for them.
 //!
-//! Two ways to divide `C = A·B` (`A: m×k`, `B: k×n`) are compared:
+//! There are two kinds of division of `C = A·B` (`A: m×k`, `B: k×n`):
 //!
-//! * **C stays** ([`panel_traffic()`]): a node with an `r×c` rectangle of C needs `r` rows of A and `c` columns of B over all of k.
-//!   It holds `c/n` of these rows and `r/m` of these columns itself, so that it receives
-//!   `k·(r·(1 - c/n) + c·(1 - r/m))` elements, in panels that travel while others are computed.
-//! * **k is split** ([`reduction_traffic()`]): every node computes all of C over its share of k, and nothing travels until the
-//!   end. Then whoever holds a rectangle of C receives it from every other node that has a share.
+//! * **C stays** ([`panel_traffic()`]): a node with an `r×c` rectangle of C needs `r` rows of A and `c`
+//!   columns of B over all of k. It holds `c/n` of these rows and `r/m` of these columns itself. So it
+//!   receives `k·(r·(1 - c/n) + c·(1 - r/m))` elements, in panels that travel while others are computed.
+//! * **k is split** ([`reduction_traffic()`]): every node computes all of C over its share of k, and nothing
+//!   travels until the end. Then every holder of a rectangle of C receives it from every other node that
+//!   has a share.
 //!
-//! Where messages are handled by cores that compute, each element that a node sends or receives ([`count_exchanged()`]) keeps it from
-//! computing for a while ([`NodeRate`]).
+//! If the cores that compute also handle messages, each element that a node sends or receives
+//! ([`count_exchanged()`]) takes time from its arithmetic ([`NodeRate`]).
 //!
-//! [`in_place()`] and [`along_k()`] say what each [`Way`] takes in seconds, and [`choose_way()`] takes one; [`choose_nodes()`] leaves out
-//! the nodes whose help does not pay.
+//! [`in_place()`] and [`along_k()`] predict the seconds of each [`Way`], and [`choose_way()`] chooses one.
+//! [`choose_nodes()`] leaves out nodes that cost more than they help.
 //!
 //! # References
-//! van de Geijn and Watts 1997 (SUMMA); Clarke et al. 2012, section 3 (the volume is the sum of half-perimeters); Hockney
-//! 1994 (a message takes a latency and its bytes over the bandwidth).
+//! van de Geijn and Watts 1997 (SUMMA); Clarke et al. 2012, section 3 (the volume is the sum of
+//! half-perimeters); Hockney 1994 (a message takes a latency and its bytes over the bandwidth).
 
 mod subset;
 mod ways;
@@ -24,26 +25,26 @@ mod ways;
 pub use subset::{Multiplication, NodeRate, Subset, choose_nodes};
 pub use ways::{Candidate, Way, along_k, choose_way, in_place};
 
-use crate::layout::{Layout, Rect};
+use crate::layout::Layout;
 use serde::{Deserialize, Serialize};
 
-/// What the links between nodes carry: a message of `v` bytes takes `latency_s + v / bytes_per_s` seconds.
+/// The links between nodes: a message of `v` bytes takes `latency_s + v / bytes_per_s` seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Links {
-    /// Seconds that a message takes however short it is.
+    /// Seconds that even the shortest message takes.
     pub latency_s: f64,
     /// Bytes per second that a node sends or receives.
     pub bytes_per_s: f64,
 }
 
 impl Links {
-    /// Whether these are numbers that links can have.
+    /// Returns `true` if these are numbers that links can have.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.latency_s.is_finite() && self.latency_s >= 0.0 && self.bytes_per_s > 0.0
     }
 
-    /// Seconds that a node takes to receive this much.
+    /// Returns the seconds that a node takes to receive this traffic.
     ///
     /// # Example
     /// ```
@@ -59,15 +60,16 @@ impl Links {
             + traffic.elements * element_bytes as f64 / self.bytes_per_s
     }
 
-    /// Seconds until all nodes have received what each is to: those of the one that takes longest, 0 of none.
+    /// Returns the seconds until all nodes have received their traffic: those of the node that takes
+    /// longest, or 0 without nodes.
     #[must_use]
     pub fn longest_s(&self, nodes: &[Traffic], element_bytes: usize) -> f64 {
         let times = nodes.iter().map(|node| self.time_s(node, element_bytes));
         times.fold(0.0, f64::max)
     }
 
-    /// Whether `receivers` who want the same `bytes` have them sooner when they pass them on in a [tree](count_rounds) than when
-    /// their holder sends them to one after the other: `rounds·(latency + v/W) < latency + receivers·v/W`.
+    /// Returns `true` if `receivers` have the same `bytes` sooner by a [tree](count_rounds()) than from
+    /// their holder, one after the other: `rounds·(latency + v/W) < latency + receivers·v/W`.
     ///
     /// # Example
     /// ```
@@ -84,10 +86,12 @@ impl Links {
         relayed_s < self.latency_s + receivers as f64 * each_s
     }
 
-    /// How many steps ahead panels have to be sent so that they are there in time: one step that has arrived, and as many on
-    /// their way as pass while a step's panels travel, with three quarters of a step in reserve, since messages are slower
-    /// beside the arithmetic and some steps need more of them than others. A step takes `step_s` of arithmetic, but no less
-    /// than the links need for its bytes: where these are the bound, more steps on their way would wait for each other.
+    /// Returns the number of steps that panels must be sent ahead to arrive in time.
+    ///
+    /// It is one step that has arrived, and the number of steps that pass while a step's panels travel. The
+    /// latter includes a reserve of three quarters of a step, because messages are slower during the
+    /// arithmetic and some steps need more of them than others. A step takes `step_s` of arithmetic, but no less than the links need for
+    /// its bytes. If the links are the bound, more steps on their way would wait for each other.
     ///
     /// # Example
     /// ```
@@ -104,26 +108,27 @@ impl Links {
     pub fn lookahead(&self, step: &Traffic, element_bytes: usize, step_s: f64) -> usize {
         let bytes_s = step.elements * element_bytes as f64 / self.bytes_per_s;
         let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s) + RESERVE;
-        // Nothing travels, or nothing takes any time.
-        let passed = if passed.is_finite() {
-            passed.ceil()
+        // Not a number if nothing travels or nothing takes any time.
+        let on_their_way = if passed.is_finite() {
+            passed.ceil() as usize
         } else {
-            1.0
+            1
         };
-        (passed as usize).max(1).saturating_add(1)
+        on_their_way.max(1).saturating_add(1)
     }
 }
 
-/// What is on its way beyond what passes meanwhile, in steps.
+/// Steps on their way in reserve.
 const RESERVE: f64 = 0.75;
 
-/// Rounds in which a message reaches so many receivers when everybody who has it passes it on: `⌈log₂(receivers + 1)⌉`.
+/// Returns the rounds in which a message reaches all receivers when every receiver passes it on:
+/// `⌈log₂(receivers + 1)⌉`.
 #[must_use]
 pub fn count_rounds(receivers: usize) -> u32 {
     (receivers + 1).next_power_of_two().ilog2()
 }
 
-/// What one node receives during a multiplication.
+/// The elements and messages that one node receives during a multiplication.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Elements.
@@ -133,23 +138,22 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The sum over nodes.
+    /// Returns the sum over nodes.
     #[must_use]
     pub fn total(nodes: &[Self]) -> Self {
-        let sum = |part: fn(&Self) -> f64| nodes.iter().map(part).sum();
         Self {
-            elements: sum(|node| node.elements),
-            messages: sum(|node| node.messages),
+            elements: nodes.iter().map(|node| node.elements).sum(),
+            messages: nodes.iter().map(|node| node.messages).sum(),
         }
     }
 }
 
-/// What every node receives while C stays in place: `layout` in blocks of `block` elements a side, `k` elements in panels of
-/// `panel`.
+/// Returns the traffic of every node while C stays in place: `layout` in blocks of `block` elements a side,
+/// `k` elements in panels of `panel`.
 ///
-/// Exact where the blocks divide the matrix and the pieces that nodes hold are whole panels; otherwise a piece more or less
-/// of each. Messages are counted as one for each panel and each other node whose rectangle shares rows (for A) or columns
-/// (for B).
+/// The result is exact if the blocks divide the matrix and the nodes hold whole panels. Otherwise each
+/// number can be off by a piece. One or two nodes hold a panel, so each panel counts as `1 - c/n` messages
+/// for A and `1 - r/m` for B.
 ///
 /// # Example
 /// ```
@@ -167,28 +171,26 @@ impl Traffic {
 pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traffic> {
     let (m, n) = (layout.rows() as f64, layout.cols() as f64);
     let steps = k.div_ceil(panel.max(1)) as f64;
-    let rects = layout.rects();
-    let of_node = |rect: &Rect| {
-        if rect.is_empty() {
-            return Traffic::default();
+    let mut nodes = vec![Traffic::default(); layout.rects().len()];
+    for (node, rect) in nodes.iter_mut().zip(layout.rects()) {
+        if !rect.is_empty() {
+            let (rows, cols) = (rect.rows as f64, rect.cols as f64);
+            let lines = rows * (1.0 - cols / n) + cols * (1.0 - rows / m);
+            // Of the nodes that share rows or columns, one or two hold a panel.
+            let absent = (1.0 - cols / n) + (1.0 - rows / m);
+            node.elements = k as f64 * block as f64 * lines;
+            node.messages = steps * absent;
         }
-        let (rows, cols) = (rect.rows as f64, rect.cols as f64);
-        let lines = rows * (1.0 - cols / n) + cols * (1.0 - rows / m);
-        // A panel comes from few of those who share rows or columns: what it is made of lies with one or two of them.
-        let absent = (1.0 - cols / n) + (1.0 - rows / m);
-        Traffic {
-            elements: k as f64 * block as f64 * lines,
-            messages: steps * absent,
-        }
-    };
-    rects.iter().map(of_node).collect()
+    }
+    nodes
 }
 
-/// Elements that a node sends and receives for each index along k while C stays in place, when it has `part` (rows and
-/// columns) of `c`, one of so many `nodes`, on a layout that is not known yet.
+/// Returns the elements that a node sends and receives for each index along k while C stays in place.
 ///
-/// It receives what it needs and does not hold, as in [`panel_traffic()`]. What it holds it sends to those that share its rows or
-/// its columns, as many as on a grid of about square parts: `√(nodes·n/m)` across, at least 1 and at most all.
+/// The node has `part` (rows and columns) of `c` and is one of `nodes`; the layout is not known yet. It
+/// receives the elements that it needs and does not hold, as in [`panel_traffic()`]. It sends its own
+/// elements to the nodes that share its rows or its columns. Their number is that of a grid of about square
+/// parts: `√(nodes·n/m)` across, at least 1 and at most all.
 ///
 /// # Example
 /// ```
@@ -203,7 +205,7 @@ pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> V
 #[must_use]
 pub fn count_exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
     let (rows, cols) = (part.0 as f64, part.1 as f64);
-    // Nothing of nothing.
+    // An empty C has no elements to exchange.
     let [m, n] = [c.0, c.1].map(|lines| lines.max(1) as f64);
     let [of_rows, of_cols] = [rows / m, cols / n];
     let nodes = nodes.max(1) as f64;
@@ -212,18 +214,18 @@ pub fn count_exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) ->
     received + rows * of_cols * (across - 1.0) + cols * of_rows * (nodes / across - 1.0)
 }
 
-/// What every node receives where k is split: `layout` says who holds C, in blocks of `block` elements a side, and
-/// `computes` who has a share of k.
+/// Returns the traffic of every node if k is split. `layout` gives the holders of C, in blocks of `block`
+/// elements a side; `computes` is `true` for the nodes with a share of k.
 ///
 /// # Panics
-/// When there are not as many nodes in `computes` as in the layout.
+/// If `computes` and the layout have unlike numbers of nodes.
 ///
 /// # Example
 /// ```
 /// use isochron_hierarchy::layout::slice_cols;
 /// use isochron_hierarchy::predict::reduction_traffic;
 ///
-/// // Each of two nodes receives its half of what the other one has computed.
+/// // Each of two nodes receives its half of C from the other one.
 /// let layout = slice_cols(4, &[2, 2])?;
 /// let received = reduction_traffic(&layout, 100, &[true, true]);
 /// assert_eq!((received[0].elements, received[0].messages), (400.0 * 200.0, 1.0));
@@ -234,34 +236,31 @@ pub fn reduction_traffic(layout: &Layout, block: usize, computes: &[bool]) -> Ve
     let rects = layout.rects();
     assert_eq!(rects.len(), computes.len(), "one answer for each node");
     let all = computes.iter().filter(|&&computes| computes).count();
-    let of_node = |(rect, &computes): (&Rect, &bool)| {
-        let others = if rect.is_empty() {
-            0
-        } else {
-            all - usize::from(computes)
-        };
-        Traffic {
-            elements: others as f64 * rect.area() as f64 * (block * block) as f64,
-            messages: others as f64,
+    let mut nodes = vec![Traffic::default(); rects.len()];
+    for ((node, rect), &computes) in nodes.iter_mut().zip(rects).zip(computes) {
+        if !rect.is_empty() {
+            let others = (all - usize::from(computes)) as f64;
+            node.elements = others * rect.area() as f64 * (block * block) as f64;
+            node.messages = others;
         }
-    };
-    rects.iter().zip(computes).map(of_node).collect()
+    }
+    nodes
 }
 
-/// Seconds of a multiplication whose arithmetic takes `compute_s` on the slowest node and whose messages take `travel_s` on
-/// the busiest link, of which a part of `hidden`, from 0 to 1, travels while something is computed.
+/// Returns the seconds of a multiplication with `compute_s` of arithmetic on the slowest node and
+/// `travel_s` of messages on the busiest link.
 ///
-/// What is hidden costs nothing as long as the arithmetic is longer.
+/// The part `hidden` of the messages, from 0 to 1, travels during the arithmetic. It costs nothing as long
+/// as the arithmetic is longer.
 #[must_use]
 pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
-    let (under, beside) = (travel_s * hidden, travel_s * (1.0 - hidden));
-    compute_s.max(under) + beside
+    compute_s.max(travel_s * hidden) + travel_s * (1.0 - hidden)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::br;
+    use crate::layout::{Rect, br};
 
     #[test]
     fn a_node_alone_receives_nothing() {
@@ -288,25 +287,15 @@ mod tests {
 
     #[test]
     fn on_a_grid_of_two_by_two_as_much_is_exchanged_as_received_and_sent() {
-        let rect = |row, col, rows, cols| Rect {
-            row,
-            col,
-            rows,
-            cols,
-        };
-        let rects = vec![
-            rect(0, 0, 6, 7),
-            rect(6, 0, 4, 7),
-            rect(0, 7, 6, 3),
-            rect(6, 7, 4, 3),
-        ];
-        let layout = Layout::new(10, 10, rects.clone()).unwrap();
+        let rects = [(0, 0, 6, 7), (6, 0, 4, 7), (0, 7, 6, 3), (6, 7, 4, 3)].map(Rect::from);
+        let layout = Layout::new(10, 10, rects.to_vec()).unwrap();
         let received = Traffic::total(&panel_traffic(&layout, 1, 7, 1)).elements;
-        let part = |rect: &Rect| (rect.rows as usize, rect.cols as usize);
-        let exchanged = rects
+        let exchanged: f64 = rects
             .iter()
-            .map(|rect| 7.0 * count_exchanged(part(rect), (10, 10), 4));
-        assert!((exchanged.sum::<f64>() - 2.0 * received).abs() < 1e-9);
+            .map(|rect| (rect.rows as usize, rect.cols as usize))
+            .map(|part| 7.0 * count_exchanged(part, (10, 10), 4))
+            .sum();
+        assert!((exchanged - 2.0 * received).abs() < 1e-9);
     }
 
     #[test]
@@ -318,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_computes_nothing_receives_its_part_from_all_who_do() {
+    fn a_node_without_a_share_receives_its_part_from_all_others() {
         let layout = br(&[1.0; 4], 8, 8).unwrap();
         let received = reduction_traffic(&layout, 1, &[true, true, false, true]);
         let messages: Vec<f64> = received.iter().map(|node| node.messages).collect();
@@ -326,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_counts_only_where_it_is_longer() {
+    fn hidden_messages_count_only_if_they_are_longer() {
         assert_eq!(wall_s(10.0, 4.0, 1.0), 10.0);
         assert_eq!(wall_s(10.0, 4.0, 0.0), 14.0);
         assert_eq!(wall_s(10.0, 40.0, 1.0), 40.0);
