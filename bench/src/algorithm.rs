@@ -10,7 +10,7 @@ use isochron_hierarchy::partition::{
 };
 
 use crate::instances;
-use crate::simulated::Cluster;
+use crate::simulated::SimulatedCluster;
 
 /// Units of each device on average, where the models have no end.
 const UNITS_EACH: u64 = 10_000;
@@ -172,8 +172,8 @@ impl Algorithm {
                 })
             }
             Self::Inpa => {
-                let cluster = Cluster::new(size, DEVICES_EACH, side(size), 1);
-                Instance::new(move || Ok(black_box(cluster.clone().balance()?).converged))
+                let cluster = SimulatedCluster::new(size, DEVICES_EACH, side(size), 1);
+                Instance::new(move || Ok(black_box(cluster.clone().balance_nodes()?).converged))
             }
         })
     }

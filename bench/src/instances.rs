@@ -2,7 +2,7 @@
 
 use isochron_hierarchy::model::{AkimaFpm, ModelError, PiecewiseFpm, Point, TimeFunction};
 
-use crate::simulated::Random;
+use crate::simulated::SplitMix;
 
 /// Points of each speed function.
 pub const POINTS: i32 = 20;
@@ -10,7 +10,7 @@ pub const POINTS: i32 = 20;
 /// Speeds that rise, level out and fall off at the edge of a memory, [`POINTS`] of them for each device. Peak
 /// speeds and memories differ by factors of up to 50 and 100.
 fn measured(n: usize) -> impl Iterator<Item = Vec<Point>> {
-    let mut random = Random::new(1);
+    let mut random = SplitMix::new(1);
     (0..n).map(move |_| {
         let (peak, memory) = (
             random.log_uniform(10.0, 500.0),
@@ -50,7 +50,7 @@ pub fn splines(n: usize) -> Result<Vec<AkimaFpm>, ModelError> {
 /// Areas of `n` nodes, which differ by a factor of up to 100.
 #[must_use]
 pub fn areas(n: usize) -> Vec<f64> {
-    let mut random = Random::new(2);
+    let mut random = SplitMix::new(2);
     (0..n).map(|_| random.log_uniform(1.0, 100.0)).collect()
 }
 
@@ -63,14 +63,14 @@ pub fn areas(n: usize) -> Vec<f64> {
 /// # Errors
 /// None for these times.
 pub fn rugged(n: usize, kinds: usize, sizes: u64) -> Result<Vec<TimeFunction>, ModelError> {
-    let mut random = Random::new(3);
+    let mut random = SplitMix::new(3);
     let different: Vec<TimeFunction> = (0..kinds.min(n))
         .map(|_| TimeFunction::new(1, rugged_times(&mut random, sizes)))
         .collect::<Result<_, _>>()?;
     Ok(different.into_iter().cycle().take(n).collect())
 }
 
-fn rugged_times(random: &mut Random, sizes: u64) -> Vec<(u64, f64)> {
+fn rugged_times(random: &mut SplitMix, sizes: u64) -> Vec<(u64, f64)> {
     let peak = random.log_uniform(1.0, 10.0);
     let period = random.uniform(8.0, 64.0) as u64;
     let time = |d: u64| {
