@@ -1,4 +1,4 @@
-//! What can go wrong in a session, and whose fault it is.
+//! Errors of sessions, matrices and multiplications.
 
 use std::path::PathBuf;
 
@@ -10,41 +10,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::matrix::spread::error::SpreadError;
 
-/// Whose fault an error is; decides the exit status of a program.
+/// Class of an error, which decides the exit status of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorClass {
-    /// The request or an input file is wrong: nothing was computed (exit status 2).
+    /// The request or an input file is wrong; nothing was computed (exit status 2).
     Input,
     /// The run itself failed (exit status 1).
     Run,
 }
 
-/// Everything a session, a matrix or a multiplication can fail with.
+/// Error of a session, a matrix or a multiplication.
 ///
-/// With several ranks, what fails on one fails on all: each gets [`Error::Rank`], which tells the other variants as
-/// text. A single rank gets the variant itself.
+/// With several ranks, a failure of one is a failure of all: each gets [`Error::Rank`], with the text of the original error.
+/// A single rank gets the original error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The shapes of the operands do not fit together.
     #[error("shapes do not multiply: {0}")]
     Shape(String),
-    /// A parameter has a value that means nothing.
+    /// A parameter has an impossible value.
     #[error("{name} = {value}: {reason}")]
     Parameter {
-        /// The parameter's name as the user knows it.
+        /// Name of the parameter, as the user knows it.
         name: &'static str,
-        /// The value that was given.
+        /// Its value.
         value: String,
-        /// Why it cannot be used, and what can.
+        /// Reason why it cannot be used, and values that can.
         reason: String,
     },
-    /// A file cannot be read or written, or does not hold what it should.
+    /// A file cannot be read or written, or has the wrong content.
     #[error("{}: {reason}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Where in the file and why.
+        /// Place in the file, and the reason.
         reason: String,
     },
     /// A result could not be written.
@@ -52,7 +52,7 @@ pub enum Error {
     Output {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A saved plan is broken, or was made for something else.
@@ -74,30 +74,30 @@ pub enum Error {
     /// A host has less memory than the plan needs.
     #[error(
         "host {host} lacks {} MiB: the plan needs {} MiB there{} and {} MiB are available",
-        mib(*needed_bytes - *available_bytes), mib(*needed_bytes), by_rank(*rank), mib(*available_bytes)
+        to_mib(*needed_bytes - *available_bytes), to_mib(*needed_bytes), name_rank(*rank), to_mib(*available_bytes)
     )]
     Memory {
-        /// The host, as its ranks name it.
+        /// Name of the host, as its ranks know it.
         host: String,
-        /// The rank of this host that needs most; `None` where it is about all hosts.
+        /// Rank of this host that needs most; `None` for all hosts together.
         rank: Option<usize>,
         /// Bytes that all ranks on the host need together.
         needed_bytes: u64,
-        /// Bytes that the host has to give.
+        /// Bytes that the host has available.
         available_bytes: u64,
     },
-    /// An allocation that the plan had accounted for failed all the same.
-    #[error("cannot allocate {} MiB for {what}", mib(*bytes))]
+    /// An allocation failed although the plan had accounted for it.
+    #[error("cannot allocate {} MiB for {what}", to_mib(*bytes))]
     Allocation {
-        /// What the memory was for.
+        /// Purpose of the memory.
         what: &'static str,
-        /// How much was asked for.
+        /// Number of bytes asked for.
         bytes: u64,
     },
     /// A device failed, or there is none.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The balancing machines were given measurements they cannot use.
+    /// The balancing machines cannot use their measurements.
     #[error(transparent)]
     Balance(#[from] BalanceError),
     /// A layout does not tile its matrix.
@@ -115,7 +115,7 @@ pub enum Error {
          it is linked with {library}; start it with that library's mpirun"
     )]
     Launcher {
-        /// How many processes the launcher says there are.
+        /// Number of processes that the launcher says it started.
         launched: usize,
         /// The MPI library of this program.
         library: String,
@@ -123,19 +123,19 @@ pub enum Error {
     /// Another rank failed; every rank leaves with this same error.
     #[error("rank {rank} on {host}: {cause}")]
     Rank {
-        /// The lowest rank that failed.
+        /// Lowest rank that failed.
         rank: usize,
         /// Its host.
         host: String,
         /// Its error.
         cause: String,
-        /// Whose fault that was.
+        /// Its class.
         class: ErrorClass,
     },
 }
 
 impl Error {
-    /// Whose fault the error is.
+    /// Returns the class of the error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Error::Rank { class, .. } => *class,
@@ -158,7 +158,7 @@ impl Error {
         }
     }
 
-    /// An output error with its reason.
+    /// Makes an output error.
     pub(crate) fn output(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
         Error::Output {
             path: path.into(),
@@ -166,7 +166,7 @@ impl Error {
         }
     }
 
-    /// A file error with its reason.
+    /// Makes a file error.
     pub(crate) fn file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
         Error::File {
             path: path.into(),
@@ -175,12 +175,12 @@ impl Error {
     }
 }
 
-fn by_rank(rank: Option<usize>) -> String {
+fn name_rank(rank: Option<usize>) -> String {
     rank.map_or(String::new(), |rank| {
         format!(", most of it by rank {rank},")
     })
 }
 
-fn mib(bytes: u64) -> u64 {
+fn to_mib(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }

@@ -1,12 +1,11 @@
 //! Isochron: matrix multiplication on unlike nodes, balanced by measured speed, over MPI.
 //!
 //! # Overview
-//! A [`session::Session`] joins the ranks of a job (a [`comm::Comm`]) with the devices of each rank's node. It
-//! *plans*: the speed of every device is measured with the kernel that will run, INPA balances the nodes over
-//! IDPA balancing the devices of each, and the result is a [`multiply::Plan`]: one rectangle of C for each node,
-//! one slice of it for each device. Then it *multiplies* [`matrix::Matrix`] operands spread as the plan says, by
-//! a blocked heterogeneous SUMMA. The result is checked by [`verify`], and a [`session::Report`] says what every
-//! device did.
+//! A [`session::Session`] joins the ranks of a job (a [`comm::Comm`]) with the devices of each rank's node. First it
+//! *plans*: it measures the speed of every device with the kernel that will run. INPA balances the nodes, and IDPA the
+//! devices of each node. The result is a [`multiply::Plan`]: one rectangle of C for each node, one slice of it for each
+//! device. Then it *multiplies* [`matrix::Matrix`] operands, spread as the plan says, by a blocked heterogeneous SUMMA.
+//! [`verify`] checks the result, and a [`session::Report`] lists the work and the times of every device.
 //!
 //! The example of [`session::Session`] is a whole program.
 //!
@@ -16,7 +15,7 @@
 //! for modern heterogeneous platforms based on the functional performance model", PhD thesis, University College
 //! Dublin, 2014.
 
-// A test that cannot go on says so by panicking.
+// A test that cannot go on panics.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 #![deny(unsafe_code)]
 

@@ -8,26 +8,26 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// A file being written under a temporary name beside its final one (`.NAME.partial-PID-TOKEN`, the token a random
+/// A file being written under a temporary name in the folder of its final one (`.NAME.partial-PID-TOKEN`, the token a random
 /// number). It is removed unless it is published; only a process that is killed leaves it behind.
 ///
-/// Symbolic links stay: the file that they lead to is the one that is replaced. A pipe or a terminal cannot be
-/// replaced, and is written straight into.
+/// Symbolic links stay: the file that they lead to is replaced. A pipe or a terminal cannot be replaced; its bytes are
+/// written directly.
 #[derive(Debug)]
 pub struct PartialFile {
-    /// As the user named it.
+    /// Name that the user gave.
     path: PathBuf,
-    place: Place,
+    destination: Destination,
     file: File,
 }
 
-/// Where the bytes go.
+/// Destination of the bytes.
 #[derive(Debug)]
-enum Place {
-    /// Under the name `partial` until they have the name `end`.
-    Beside { end: PathBuf, partial: PathBuf },
-    /// Into what is there already.
-    Straight,
+enum Destination {
+    /// A file with the name `partial` until it gets the name `end`.
+    Renamed { end: PathBuf, partial: PathBuf },
+    /// A pipe or a file that is open already.
+    Direct,
 }
 
 impl PartialFile {
@@ -36,98 +36,98 @@ impl PartialFile {
     /// # Errors
     /// [`Error::File`] when `path` cannot be a file or its folder cannot be written.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let place = Place::of(path)?;
-        let file = match &place {
-            Place::Beside { partial, .. } => File::create(partial),
-            // What stands in a file that is open already, such as standard output, is not overwritten.
-            Place::Straight => OpenOptions::new().append(true).open(path),
+        let destination = Destination::find(path)?;
+        let file = match &destination {
+            Destination::Renamed { partial, .. } => File::create(partial),
+            // The content of a file that is open already, such as standard output, is not overwritten.
+            Destination::Direct => OpenOptions::new().append(true).open(path),
         };
         Ok(Self {
             path: path.to_path_buf(),
-            place,
+            destination,
             file: file.map_err(|error| Error::file(path, error))?,
         })
     }
 
-    /// Finds out whether the file can be created, and leaves nothing behind. A pipe is not opened: its reader would
-    /// take that for the whole content.
+    /// Checks that the file can be created, and leaves nothing behind. A pipe is not opened: its reader would take that for
+    /// the whole content.
     ///
     /// # Errors
     /// As [`create`](Self::create).
     pub fn check(path: &Path) -> Result<(), Error> {
-        match Place::of(path)? {
-            Place::Straight => Ok(()),
-            Place::Beside { .. } => Self::create(path).map(drop),
+        match Destination::find(path)? {
+            Destination::Direct => Ok(()),
+            Destination::Renamed { .. } => Self::create(path).map(drop),
         }
     }
 
-    /// The temporary name, which no other file has; `None` where bytes go straight to their end.
+    /// Returns the temporary name, which no other file has; `None` if bytes go directly to the destination.
     pub fn partial_path(&self) -> Option<&Path> {
-        match &self.place {
-            Place::Beside { partial, .. } => Some(partial),
-            Place::Straight => None,
+        match &self.destination {
+            Destination::Renamed { partial, .. } => Some(partial),
+            Destination::Direct => None,
         }
     }
 
-    /// The file, to be written.
+    /// Returns the file, to be written.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Brings everything to the disk and gives the file its name, replacing what had it before.
+    /// Writes everything to the disk and gives the file its name; an older file of that name is replaced.
     ///
     /// # Errors
     /// [`Error::Output`].
     pub fn publish(self) -> Result<(), Error> {
-        let renamed = match &self.place {
-            Place::Beside { end, partial } => self
+        let renamed = match &self.destination {
+            Destination::Renamed { end, partial } => self
                 .file
                 .sync_all()
                 .and_then(|()| std::fs::rename(partial, end)),
-            // Pipes and terminals keep nothing that could be brought to a disk.
-            Place::Straight => Ok(()),
+            // Pipes and terminals have nothing to write to a disk.
+            Destination::Direct => Ok(()),
         };
         renamed.map_err(|error| Error::output(&self.path, error))
     }
 }
 
-impl Place {
-    fn of(path: &Path) -> Result<Self, Error> {
-        let refused = |reason: &str| Err(Error::file(path, reason));
+impl Destination {
+    fn find(path: &Path) -> Result<Self, Error> {
         if let Ok(there) = std::fs::metadata(path).map(|metadata| metadata.file_type()) {
             if there.is_dir() {
-                return refused("is a folder, and no name for a file");
+                return Err(Error::file(path, "is a folder, and no name for a file"));
             }
             if there.is_block_device() || there.is_socket() {
-                return refused("is a device or a socket, which no file is written into");
+                let reason = "is a device or a socket, which no file is written into";
+                return Err(Error::file(path, reason));
             }
             if !there.is_file() {
-                return Ok(Self::Straight);
+                return Ok(Self::Direct);
             }
         }
-        let end = behind_links(path).map_err(|error| Error::file(path, error))?;
+        let end = follow_links(path).map_err(|error| Error::file(path, error))?;
         if end.starts_with("/proc") {
-            return Ok(Self::Straight);
+            return Ok(Self::Direct);
         }
         let Some(name) = end.file_name().and_then(|name| name.to_str()) else {
-            return refused("is no name for a file");
+            return Err(Error::file(path, "is no name for a file"));
         };
-        // Processes of other hosts may have the same number, and write beside the same file.
-        let (pid, token) = (std::process::id(), token());
+        // Processes of other hosts may have the same number and write in the same folder.
+        let (pid, token) = (std::process::id(), draw_token());
         let partial = end.with_file_name(format!(".{name}.partial-{pid}-{token:016x}"));
-        Ok(Self::Beside { end, partial })
+        Ok(Self::Renamed { end, partial })
     }
 }
 
-/// A random number: the keys of the standard library's hash tables are.
-fn token() -> u64 {
+/// Draws a random number from the random keys of the standard library's hash tables.
+fn draw_token() -> u64 {
     RandomState::new().hash_one(())
 }
 
-/// Where the symbolic links at `path` lead, whether there is a file or not; a link in `/proc`, which stands for a
-/// file that is open, is not followed.
-fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    // As many as the system follows.
+/// Follows the symbolic links at `path` to their end, where there need not be a file. A link in `/proc`, which stands for an
+/// open file, is not followed.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    // The number that the system follows.
     const LINKS: u32 = 40;
     let mut end = path.to_path_buf();
     for _ in 0..LINKS {
@@ -135,7 +135,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
             return Ok(end);
         }
         match std::fs::read_link(&end) {
-            // A relative link starts from the folder that it is in; an absolute one replaces all of it.
+            // A relative link starts from its folder; an absolute one replaces the whole path.
             Ok(link) => end = end.parent().unwrap_or(Path::new("")).join(link),
             Err(_) => return Ok(end),
         }
@@ -145,8 +145,8 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        if let Place::Beside { partial, .. } = &self.place {
-            // After `publish` there is nothing under this name; before it, nothing that anyone wants.
+        if let Destination::Renamed { partial, .. } = &self.destination {
+            // After `publish` there is no file of this name; before it, the file is incomplete.
             let _ = std::fs::remove_file(partial);
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+    fn a_link_stays_and_its_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir(at("inner")).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_written_straight_into() {
+    fn a_pipe_is_written_directly() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe.npy");
         let made = std::process::Command::new("mkfifo").arg(&path).status();

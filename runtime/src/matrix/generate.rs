@@ -1,55 +1,50 @@
-//! Matrices made of numbers that any rank can compute by itself.
+//! Matrices of numbers that any rank can compute by itself.
 
 use isochron_devices::Element;
 use num_complex::Complex64;
 
-/// How the elements of a generated matrix come about. An element depends on the seed and its own indices
-/// only, so a matrix is the same on any layout and any number of ranks. The real and the imaginary part of a complex
-/// element are independent.
+/// Rule for the elements of a generated matrix. An element depends only on the seed and its own indices, so a matrix is the
+/// same on any layout and any number of ranks. The real and the imaginary part of a complex element are independent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Generator {
     /// Uniform in [-1, 1).
     Uniform {
-        /// Seed; matrices that should differ have different ones.
+        /// Seed, different for matrices that should differ.
         seed: u64,
     },
-    /// Whole numbers in [-8, 8]: products of matrices of them are exact as long as `k·64` (`k·128` where they are complex)
-    /// is below 2⁵³, or 2²⁴ in single precision.
+    /// Whole numbers in [-8, 8]. Products of such matrices are exact if `k·64` (`k·128` if they are complex) is below 2⁵³, or
+    /// 2²⁴ in single precision.
     Integers {
-        /// Seed; matrices that should differ have different ones.
+        /// Seed, different for matrices that should differ.
         seed: u64,
     },
-    /// One value everywhere (also NaN).
+    /// The same value everywhere, possibly NaN.
     Constant(f64),
 }
 
 impl Generator {
-    /// The element in `row` and `col`.
+    /// Returns the element in `row` and `col`.
     pub fn element<T: Element>(&self, row: usize, col: usize) -> T {
-        let number = |seed: u64| match *self {
-            Generator::Uniform { .. } => unit(hash(seed, row, col)),
-            Generator::Integers { .. } => (hash(seed, row, col) % 17) as f64 - 8.0,
-            Generator::Constant(value) => value,
+        let [re, im] = match *self {
+            Generator::Uniform { seed } => [seed, !seed].map(|seed| to_unit(hash(seed, row, col))),
+            Generator::Integers { seed } => {
+                [seed, !seed].map(|seed| (hash(seed, row, col) % 17) as f64 - 8.0)
+            }
+            Generator::Constant(value) => [value, 0.0],
         };
-        let seed = match *self {
-            Generator::Uniform { seed } | Generator::Integers { seed } => seed,
-            Generator::Constant(_) => 0,
-        };
-        let imaginary = match self {
-            Generator::Constant(_) => 0.0,
-            _ if !T::TYPE.is_complex() => 0.0,
-            _ => number(!seed),
-        };
-        T::of(Complex64::new(number(seed), imaginary))
+        T::of(Complex64::new(
+            re,
+            if T::TYPE.is_complex() { im } else { 0.0 },
+        ))
     }
 }
 
-/// The highest 53 bits as a number in [-1, 1).
-fn unit(bits: u64) -> f64 {
+/// Makes a number in [-1, 1) from the highest 53 bits.
+fn to_unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * 2f64.powi(-52) - 1.0
 }
 
-/// A well-mixed value of seed and indices (the finaliser of SplitMix64, applied twice).
+/// Mixes seed and indices well (the finaliser of SplitMix64, applied twice).
 ///
 /// # References
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.

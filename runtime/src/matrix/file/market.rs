@@ -1,4 +1,4 @@
-//! Matrix Market's dense format (`array real general` or `array complex general`), as text, column after column.
+//! Matrix Market's dense text format (`array real general` or `array complex general`), column after column.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -9,7 +9,7 @@ use num_complex::Complex64;
 use super::{ElementReader, ElementWriter, FileShape};
 use crate::matrix::Order;
 
-/// Longest line that is looked at; a text file with longer ones is something else.
+/// Length of the longest line of the format, in bytes.
 const MAX_LINE: u64 = 4096;
 
 struct MarketReader {
@@ -61,43 +61,12 @@ pub(super) fn open<T: Element>(
         line: String::new(),
         number: 0,
     };
-    lines.next_raw()?;
-    let banner = lines.line.to_lowercase();
-    let words: Vec<&str> = banner.split_whitespace().collect();
-    let is_complex = match words[..] {
-        [
-            "%%matrixmarket",
-            "matrix",
-            "array",
-            kind @ ("real" | "integer" | "double" | "complex"),
-            "general",
-        ] => kind == "complex",
-        ["%%matrixmarket", ..] => {
-            return Err(format!(
-                "line 1: `{}`; wanted `matrix array real general`, or complex",
-                lines.line.trim()
-            ));
-        }
-        _ => return Err("line 1: not a Matrix Market file (no %%MatrixMarket)".to_string()),
-    };
-    let sizes = lines
-        .next_data()?
-        .map(str::to_string)
-        .ok_or("the line with the sizes is missing")?;
-    let numbers: Option<Vec<usize>> = sizes
-        .split_whitespace()
-        .map(|word| word.parse().ok())
-        .collect();
-    let Some(&[rows, cols]) = numbers.as_deref() else {
-        return Err(format!(
-            "line {}: `{sizes}`; wanted `rows cols`",
-            lines.number
-        ));
-    };
+    let is_complex = read_banner(&mut lines)?;
+    let (rows, cols) = read_sizes(&mut lines)?;
     let total = rows
         .checked_mul(cols)
         .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
-    // The shortest element is a digit, or two with a space between them, and its line break.
+    // The shortest element is a digit and a line break, or two digits with a space between them and a line break.
     let shortest: u64 = if is_complex { 4 } else { 2 };
     if size < shortest.saturating_mul(total as u64).saturating_sub(1) {
         return Err(format!(
@@ -114,15 +83,53 @@ pub(super) fn open<T: Element>(
         },
         order: Order::Columns,
     };
-    Ok((
-        shape,
-        Box::new(MarketReader {
-            lines,
-            is_complex,
-            read: 0,
-            total,
-        }),
-    ))
+    let reader = MarketReader {
+        lines,
+        is_complex,
+        read: 0,
+        total,
+    };
+    Ok((shape, Box::new(reader)))
+}
+
+/// Reads the first line; returns `true` if the elements are complex.
+fn read_banner(lines: &mut NumberedLines) -> Result<bool, String> {
+    lines.next_raw()?;
+    let banner = lines.line.to_lowercase();
+    let words: Vec<&str> = banner.split_whitespace().collect();
+    match words[..] {
+        [
+            "%%matrixmarket",
+            "matrix",
+            "array",
+            kind @ ("real" | "integer" | "double" | "complex"),
+            "general",
+        ] => Ok(kind == "complex"),
+        ["%%matrixmarket", ..] => Err(format!(
+            "line 1: `{}`; wanted `matrix array real general`, or complex",
+            lines.line.trim()
+        )),
+        _ => Err("line 1: not a Matrix Market file (no %%MatrixMarket)".to_string()),
+    }
+}
+
+/// Reads the line with the numbers of rows and columns.
+fn read_sizes(lines: &mut NumberedLines) -> Result<(usize, usize), String> {
+    let sizes = lines
+        .next_data()?
+        .map(str::to_string)
+        .ok_or("the line with the sizes is missing")?;
+    let numbers: Option<Vec<usize>> = sizes
+        .split_whitespace()
+        .map(|word| word.parse().ok())
+        .collect();
+    match numbers.as_deref() {
+        Some(&[rows, cols]) => Ok((rows, cols)),
+        _ => Err(format!(
+            "line {}: `{sizes}`; wanted `rows cols`",
+            lines.number
+        )),
+    }
 }
 
 impl<T: Element> ElementReader<T> for MarketReader {
@@ -134,7 +141,7 @@ impl<T: Element> ElementReader<T> for MarketReader {
                     self.read, self.total
                 ));
             };
-            let parsed = number(text, self.is_complex);
+            let parsed = parse_element(text, self.is_complex);
             let parsed = parsed.map_err(|reason| format!("line {}: {reason}", self.lines.number));
             *value = T::of(parsed?);
             self.read += 1;
@@ -153,17 +160,24 @@ impl<T: Element> ElementReader<T> for MarketReader {
     }
 }
 
-/// One element: a number, or the real and the imaginary part of a complex one.
-fn number(text: &str, is_complex: bool) -> Result<Complex64, String> {
-    let bad = |_| format!("`{text}` is not a number");
+/// Parses one element: a number, or the real and the imaginary part of a complex number.
+fn parse_element(text: &str, is_complex: bool) -> Result<Complex64, String> {
     if !is_complex {
-        return Ok(Complex64::new(text.parse().map_err(bad)?, 0.0));
+        return Ok(Complex64::new(parse_number(text, text)?, 0.0));
     }
     let Some((re, im)) = text.split_once(char::is_whitespace) else {
         return Err(format!("`{text}` is not a real and an imaginary part"));
     };
-    let part = |part: &str| part.trim().parse().map_err(bad);
-    Ok(Complex64::new(part(re)?, part(im)?))
+    Ok(Complex64::new(
+        parse_number(re, text)?,
+        parse_number(im.trim(), text)?,
+    ))
+}
+
+/// Parses a number, a part of `line`.
+fn parse_number(part: &str, line: &str) -> Result<f64, String> {
+    part.parse()
+        .map_err(|_| format!("`{line}` is not a number"))
 }
 
 struct MarketWriter {

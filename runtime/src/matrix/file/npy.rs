@@ -1,4 +1,4 @@
-//! NumPy's `.npy`: the header through npyz, the elements as a stream of bytes.
+//! NumPy's `.npy` format: npyz reads the header, the elements are a stream of bytes.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, Write};
@@ -10,7 +10,7 @@ use num_complex::Complex64;
 use super::{ElementReader, ElementWriter, FileShape};
 use crate::matrix::Order;
 
-/// Reads integers of 1 to 8 bytes, floating-point numbers (not of half precision) and complex ones; whole numbers beyond
+/// A reader of integers of 1 to 8 bytes, floating-point numbers (except half precision) and complex numbers. Integers beyond
 /// 2⁵³ are rounded.
 struct NpyReader {
     file: BufReader<File>,
@@ -18,7 +18,7 @@ struct NpyReader {
     bytes: Vec<u8>,
 }
 
-/// How numbers are stored.
+/// Type of the stored numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StoredType {
     F32,
@@ -35,7 +35,7 @@ enum StoredType {
     C64,
 }
 
-/// How stored numbers become elements.
+/// Conversion of stored numbers to elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decoder {
     stored: StoredType,
@@ -71,12 +71,12 @@ impl Decoder {
         })
     }
 
-    /// Bytes of one stored number.
+    /// Returns the number of bytes of one stored number.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// The smallest type that has all stored numbers; of integers `f64`.
+    /// Returns the smallest type that holds all stored numbers; `f64` for integers.
     fn element(&self) -> ElementType {
         match self.stored {
             StoredType::F32 => ElementType::F32,
@@ -86,7 +86,7 @@ impl Decoder {
         }
     }
 
-    /// As many numbers as `out` holds, from the beginning of `bytes`, whose order may be changed.
+    /// Fills `out` with numbers from the beginning of `bytes`. Bytes of big-endian numbers are reversed in place.
     pub(super) fn decode<T: Element>(&self, bytes: &mut [u8], out: &mut [T]) {
         let bytes = &mut bytes[..out.len() * self.width];
         if self.big_endian {
@@ -96,7 +96,7 @@ impl Decoder {
         }
         macro_rules! real {
             ($type:ty) => {
-                convert(bytes, out, |bytes: [u8; size_of::<$type>()]| {
+                convert_numbers(bytes, out, |bytes: [u8; size_of::<$type>()]| {
                     Complex64::new(<$type>::from_le_bytes(bytes) as f64, 0.0)
                 })
             };
@@ -112,20 +112,22 @@ impl Decoder {
             StoredType::U16 => real!(u16),
             StoredType::U32 => real!(u32),
             StoredType::U64 => real!(u64),
-            StoredType::C32 => convert(bytes, out, |bytes: [u8; 8]| {
-                let part = |at: usize| f32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-                Complex64::new(f64::from(part(0)), f64::from(part(4)))
+            StoredType::C32 => convert_numbers(bytes, out, |bytes: [u8; 8]| {
+                let [re, im] =
+                    [0, 4].map(|at| f32::from_le_bytes(std::array::from_fn(|i| bytes[at + i])));
+                Complex64::new(f64::from(re), f64::from(im))
             }),
-            StoredType::C64 => convert(bytes, out, |bytes: [u8; 16]| {
-                let part = |at: usize| f64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-                Complex64::new(part(0), part(8))
+            StoredType::C64 => convert_numbers(bytes, out, |bytes: [u8; 16]| {
+                let [re, im] =
+                    [0, 8].map(|at| f64::from_le_bytes(std::array::from_fn(|i| bytes[at + i])));
+                Complex64::new(re, im)
             }),
         }
     }
 }
 
-/// Elements from the bytes of each stored number.
-fn convert<T: Element, const WIDTH: usize>(
+/// Converts the bytes of each stored number to an element.
+fn convert_numbers<T: Element, const WIDTH: usize>(
     bytes: &[u8],
     out: &mut [T],
     number: impl Fn([u8; WIDTH]) -> Complex64,
@@ -136,7 +138,7 @@ fn convert<T: Element, const WIDTH: usize>(
     }
 }
 
-/// Appends elements as they stand in a file.
+/// Appends elements to `out` in the form of a file.
 pub(super) fn encode<T: Element>(elements: &[T], out: &mut Vec<u8>) {
     let from = out.len();
     out.extend_from_slice(bytemuck::cast_slice(elements));
@@ -147,17 +149,17 @@ pub(super) fn encode<T: Element>(elements: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// What a file's header says.
+/// Content of a file's header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Header {
     pub shape: FileShape,
-    /// Where the elements begin, in bytes.
+    /// First byte of the elements.
     pub start: u64,
     pub decoder: Decoder,
 }
 
-/// Reads the header, and checks that the file is as long as it says.
-pub(super) fn header(file: &mut BufReader<File>) -> Result<Header, String> {
+/// Reads the header, and checks that the file has the length that it says.
+pub(super) fn read_header(file: &mut BufReader<File>) -> Result<Header, String> {
     let metadata = file.get_ref().metadata();
     let size = metadata.map_err(|error| error.to_string())?.len();
     let header =
@@ -209,7 +211,7 @@ pub(super) fn open<T: Element>(
     file: File,
 ) -> Result<(FileShape, Box<dyn ElementReader<T>>), String> {
     let mut file = BufReader::with_capacity(1 << 20, file);
-    let Header { shape, decoder, .. } = header(&mut file)?;
+    let Header { shape, decoder, .. } = read_header(&mut file)?;
     let bytes = Vec::new();
     let reader = NpyReader {
         file,
@@ -219,7 +221,7 @@ pub(super) fn open<T: Element>(
     Ok((shape, Box::new(reader)))
 }
 
-/// Why elements could not be read.
+/// Describes why elements could not be read.
 pub(super) fn read_failure(error: std::io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof => "truncated while it was read".to_string(),
@@ -238,7 +240,7 @@ impl<T: Element> ElementReader<T> for NpyReader {
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        Ok(()) // The size was checked when the file was opened.
+        Ok(()) // The length was checked when the file was opened.
     }
 }
 
@@ -247,7 +249,7 @@ struct NpyWriter {
     bytes: Vec<u8>,
 }
 
-/// A header for a matrix of this type, column after column.
+/// Writes a header for a matrix of this type, column after column.
 pub(super) fn write_header<T: Element>(
     file: &mut BufWriter<File>,
     rows: usize,

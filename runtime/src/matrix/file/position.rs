@@ -52,15 +52,15 @@ pub(super) fn read<T: Element>(
     Ok(true)
 }
 
-/// Opens the file, if this rank sees one. The number is the same on ranks that see alike files: of the same length, header
-/// and samples of elements. (Numbers of devices and files differ between hosts that share a file system.)
+/// Opens the file, if this rank sees one. The number is the same on ranks that see alike files, by length, header and samples
+/// of elements. Numbers of devices and inodes would differ between hosts that share a file system.
 fn open_if_seen(path: &Path) -> Option<(File, Header, u64)> {
     // Opening a pipe would take it from the rank that reads it.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
     let mut reader = BufReader::new(File::open(path).ok()?);
-    let header = npy::header(&mut reader).ok()?;
+    let header = npy::read_header(&mut reader).ok()?;
     let digest = digest_file(&mut reader, header.start).ok()?;
     Some((reader.into_inner(), header, digest))
 }
