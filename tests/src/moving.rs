@@ -22,12 +22,12 @@ fn number(row: usize, col: usize) -> i64 {
     (1 + row + 1000 * col) as i64
 }
 
-/// Spreads of a `rows×cols` matrix over `n` ranks, of every kind.
-fn spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
+/// Makes spreads of a `rows×cols` matrix over `n` ranks, of every kind.
+fn make_spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
     let block = 3;
     let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
-    let on = |layout| Spread::on_layout(rows, cols, block, Arc::new(layout));
-    let [even, lopsided, _, spiral] = layouts(n, blocks[0], blocks[1]);
+    let [even, lopsided, _, spiral] = layouts(n, blocks[0], blocks[1])
+        .map(|layout| Spread::on_layout(rows, cols, block, Arc::new(layout)));
     let (p, q) = grid(n);
     let cyclic = |rows, cols, mb, nb, grid: ProcessGrid| {
         let matrix = BlockCyclic {
@@ -39,16 +39,16 @@ fn spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
     };
     let larger = cyclic(rows + 5, cols + 9, 4, 2, ProcessGrid::by_columns(q, p));
     vec![
-        on(even),
-        on(lopsided),
-        on(spiral),
+        even,
+        lopsided,
+        spiral,
         Spread::on_one(rows, cols, n - 1, n).unwrap(),
         cyclic(rows, cols, 2, 5, ProcessGrid::by_rows(p, q)),
         larger.sub(3..3 + rows, 7..7 + cols).unwrap(),
     ]
 }
 
-/// A process grid of `n` ranks, or of one less where `n` is a prime.
+/// Chooses a process grid of `n` ranks, or of one less if `n` is a prime.
 pub fn grid(n: usize) -> (usize, usize) {
     match n {
         4 => (2, 2),
@@ -101,17 +101,17 @@ impl Local {
     }
 }
 
-/// From every kind of spread to every other, all orders, straight and transposed: everything arrives where it belongs,
-/// nothing else is touched, and each rank sends what it must and no more.
+/// Moves between all kinds of spreads, in all orders, straight and transposed. Every element arrives in its place, no other
+/// memory changes, and each rank sends no more than it must.
 pub fn redistribution(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let mut count = 0;
     for (rows, cols, limit_bytes) in [(23, 37, 1 << 20), (37, 5, 600), (1, 40, 1), (0, 3, 64)] {
-        for (i, to) in spreads(rows, cols, n).iter().enumerate() {
-            for (j, straight) in spreads(rows, cols, n).iter().enumerate() {
+        for (i, to) in make_spreads(rows, cols, n).iter().enumerate() {
+            for (j, straight) in make_spreads(rows, cols, n).iter().enumerate() {
                 let transposed = (i + j) % 2 == 1;
                 let from = match transposed {
-                    true => &spreads(cols, rows, n)[j],
+                    true => &make_spreads(cols, rows, n)[j],
                     false => straight,
                 };
                 let by_rows = [i % 3 == 0, (i + j) % 3 == 1];
@@ -150,11 +150,11 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
     count
 }
 
-/// Conjugate transposed complex numbers.
+/// Moves the conjugate transpose of a complex matrix.
 pub fn conjugated(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
-    let from = &spreads(14, 11, n)[4];
-    let to = &spreads(11, 14, n)[1];
+    let from = &make_spreads(14, 11, n)[4];
+    let to = &make_spreads(11, 14, n)[1];
     let (rows, cols) = from.local_shape(rank);
     let mut source = vec![Complex32::default(); rows * cols];
     let number = |row: usize, col: usize| Complex32::new(row as f32, col as f32 + 0.5);
@@ -178,8 +178,8 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
     1
 }
 
-/// A program with block-cyclic matrices: its operands, one of them transposed and by rows, are multiplied on a layout of
-/// ours, and the product is back in its submatrix.
+/// Multiplies a program's block-cyclic operands, one of them transposed and by rows, on our layouts. The product returns to
+/// its submatrix.
 pub fn embedded(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let (p, q) = grid(n);
@@ -243,7 +243,7 @@ pub fn embedded(comm: &dyn Comm) -> usize {
     4
 }
 
-/// A matrix on another spread is the same matrix.
+/// Redistributes a matrix to other layouts; it stays the same matrix.
 pub fn relaid(comm: &dyn Comm) -> usize {
     let on = |layout| Spread::on_layout(50, 41, 5, Arc::new(layout));
     let generator = Generator::Uniform { seed: 4 };
@@ -307,8 +307,8 @@ pub fn refused(comm: &dyn Comm) -> usize {
     3
 }
 
-/// `.npy` files that every rank sees are read and written by all of them, and nothing is sent; where they see different
-/// ones, or none, the head sends what it reads and writes what it is sent.
+/// Reads and writes `.npy` files. If all ranks see the same file, each reads and writes its part and nothing is sent. If they
+/// see different files, or none, the elements go through the head.
 pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let layouts = layouts(n, 9, 500);
@@ -364,10 +364,10 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     6
 }
 
-/// The matrix in the files.
+/// Matrix in the files.
 const FILE: Generator = Generator::Uniform { seed: 6 };
 
-/// A `.npy` file in C order.
+/// Makes a `.npy` file in C order.
 fn npy_by_rows(rows: usize, cols: usize) -> Vec<u8> {
     let header =
         format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, {cols}), }}\n");
@@ -383,7 +383,7 @@ fn failed(error: std::io::Error) -> Error {
     Error::Shape(error.to_string())
 }
 
-/// A communicator whose messages go in short pieces: the data of collective operations arrives too.
+/// Runs collective operations on a communicator that cuts messages into short pieces.
 pub fn short_pieces(comm: &dyn Comm) -> usize {
     let of = |rank: usize| -> Vec<u8> {
         (0..1000 + 10 * rank)

@@ -1,4 +1,4 @@
-//! The real ScaLAPACK, where it is installed: what it counts and moves is compared with ours.
+//! Comparison with the real ScaLAPACK, if it is installed.
 
 use std::ffi::{CString, c_char, c_int};
 
@@ -30,7 +30,7 @@ type Move = unsafe extern "C" fn(
     c_int,
 );
 
-/// The functions that are compared with.
+/// The functions of ScaLAPACK that are compared with ours.
 struct Scalapack {
     get: Get,
     grid_init: GridInit,
@@ -39,7 +39,7 @@ struct Scalapack {
 }
 
 impl Scalapack {
-    /// The library that belongs to the communicator's MPI; `None` where it is not installed.
+    /// Opens the library for the communicator's MPI; `None` if it is not installed.
     fn find(comm: &dyn Comm) -> Option<Self> {
         let mpi = match comm.implementation() {
             name if name.starts_with("Open MPI") => "openmpi",
@@ -62,7 +62,7 @@ impl Scalapack {
         }
     }
 
-    /// A context of the first `rows·cols` ranks; -1 on the others.
+    /// Makes a context of the first `rows·cols` ranks; -1 on the others.
     fn context(&self, grid: ProcessGrid) -> c_int {
         let order = CString::new(match grid.order {
             Order::Rows => "R",
@@ -88,7 +88,7 @@ impl Scalapack {
     }
 }
 
-/// A block-cyclic matrix as ScaLAPACK and we know it.
+/// A block-cyclic matrix, as ScaLAPACK's descriptor and as our spread.
 struct Side {
     spread: Spread,
     descriptor: [c_int; 9],
@@ -101,17 +101,16 @@ impl Side {
         let spread = Spread::block_cyclic(&matrix, grid, comm.size()).unwrap();
         let (rows, cols) = spread.local_shape(comm.rank());
         let ld = rows.max(1) + 2;
-        let whole = |n: usize| n as c_int;
         let descriptor = [
             1,
             scalapack.context(grid),
-            whole(matrix.rows),
-            whole(matrix.cols),
-            whole(matrix.row_block),
-            whole(matrix.col_block),
-            whole(matrix.row_source),
-            whole(matrix.col_source),
-            whole(ld),
+            matrix.rows as c_int,
+            matrix.cols as c_int,
+            matrix.row_block as c_int,
+            matrix.col_block as c_int,
+            matrix.row_source as c_int,
+            matrix.col_source as c_int,
+            ld as c_int,
         ];
         assert_eq!(BlockCyclic::from_descriptor(&descriptor), Ok(matrix));
         Self {
@@ -123,7 +122,7 @@ impl Side {
     }
 }
 
-/// `numroc` and `pdgemr2d` of ScaLAPACK say and do the same as ours; `None` where there is no ScaLAPACK.
+/// Compares `numroc` and `pdgemr2d` of ScaLAPACK with ours; `None` without ScaLAPACK.
 pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
     let found = Scalapack::find(comm);
     let mut ranks = [u64::from(found.is_some())];

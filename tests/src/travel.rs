@@ -33,7 +33,8 @@ const LINKS: [Links; 2] = [
 /// The steps of [`in_slices`].
 const STEPS: usize = 12;
 
-/// Columns of C for each rank, so that all need the same of A; of k each holds as many panels.
+/// Plans a slice of columns of C for each rank, so that all need the same panels of A. Each rank holds the same number of
+/// panels.
 fn in_slices(comm: &dyn Comm) -> Plan {
     let n = comm.size();
     let problem = Problem::new(40, 24 * n, 8 * STEPS, 4).unwrap();
@@ -53,7 +54,7 @@ pub fn relays(comm: &dyn Comm) -> usize {
             let holds = |&other: &usize| plan.a().part(other).col_range().contains(&(8 * step));
             (0..n).find(holds).unwrap()
         };
-        // Members are numbered from the holder, the others by rank.
+        // Members are numbered from the holder on, the others by rank.
         let member = |holder: usize| match rank {
             rank if rank == holder => 0,
             rank if rank < holder => rank + 1,
@@ -124,7 +125,7 @@ pub(crate) enum Fails {
     Finish,
 }
 
-/// A device that fails at some call.
+/// A device that fails at one call.
 struct Failing {
     inner: Box<dyn Worker>,
     at: Fails,
@@ -176,7 +177,7 @@ impl<T: Element> Updates<T> for Failing {
     }
 }
 
-/// Two devices, of which the second fails on one rank.
+/// Makes two devices; the second one fails on one rank.
 pub(crate) fn failing_team(comm: &dyn Comm, at: Fails) -> DeviceTeam {
     let mut workers = [cpu("first"), cpu("second")];
     if comm.rank() == comm.size() / 2 {

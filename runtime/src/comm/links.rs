@@ -87,8 +87,8 @@ fn whole_buffers(ranks: &[usize], first: usize, bytes: usize) -> Vec<Message> {
 /// Time between two looks at a message of which the CPU time is measured, about as long as while devices compute.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Measures the seconds of CPU time that this rank needs for each byte of a long message that it sends or receives, while
-/// all ranks do so: copies and system calls that occupy a core. 0 for a single rank.
+/// Measures the CPU time, in seconds, that this rank needs for each byte that it sends or receives in long messages. All
+/// ranks send and receive meanwhile. The time goes into copies and system calls, which occupy a core. 0 for a single rank.
 ///
 /// # Collective
 /// All ranks.

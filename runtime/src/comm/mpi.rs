@@ -1,9 +1,10 @@
 //! Ranks over MPI: the only user of rsmpi.
 //!
 //! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of some
-//! libraries (MPICH) spin while they wait, on a core that the devices need. rsmpi's safe requests cannot be held in one
-//! list with run-time lengths, so requests are made through its `ffi` layer. Each is completed before the memory that it
-//! refers to is free again.
+//! libraries (MPICH) spin while they wait, on a core that the devices need.
+//!
+//! Requests are made through the `ffi` layer of rsmpi, because its safe requests cannot be held in one list with run-time
+//! lengths. Each request is completed before the memory that it refers to is free again.
 
 use std::ops::Range;
 use std::os::raw::{c_int, c_void};

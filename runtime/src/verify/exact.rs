@@ -12,34 +12,34 @@ use crate::multiply::Scalars;
 /// The Mersenne prime 2⁶¹ - 1.
 const PRIME: u64 = (1 << 61) - 1;
 
-/// A check that is begun before a multiplication of whole numbers, is shown A and B, whole or in parts of k, and is finished
-/// after the multiplication.
+/// A check of whole numbers. It begins before the multiplication, which overwrites C; then it is given A and B, whole or in
+/// parts of k; it finishes after the multiplication.
 ///
-/// All numbers are taken modulo the prime `p = 2⁶¹ - 1`, complex ones as pairs of such numbers (which are a field too,
-/// since -1 is no square modulo p), and the probe vector is uniform. A result that differs anywhere from
-/// `alpha·A·B + beta·C0` passes with probability at most `1/p`; so one element in the wrong place, or one block from the
-/// wrong rank, is caught.
+/// All numbers are taken modulo the prime `p = 2⁶¹ - 1`. Complex numbers are pairs of such numbers; they form a field too,
+/// since -1 is no square modulo p. The probe vector is uniform. A result that differs anywhere from `alpha·A·B + beta·C0`
+/// passes with probability at most `1/p`. So the check catches a single element in the wrong place, or a block from the wrong
+/// rank.
 #[derive(Debug)]
 pub struct Exact<T = f64> {
     seed: u64,
     scalars: Scalars<T>,
-    /// The largest magnitude that a sum may have.
+    /// Bound on the magnitudes of all sums so far.
     largest: f64,
-    /// `alpha·A·(B·x) + beta·C0·x`, this rank's share.
+    /// This rank's share of `alpha·A·(B·x) + beta·C0·x`.
     expected: Vec<Residue>,
 }
 
-/// Whole numbers up to here, and their sums up to here, are exact in the elements' precision.
+/// Returns the magnitude up to which whole numbers and their sums are exact in the elements' precision.
 fn exact_limit<T: Element>() -> f64 {
     2.0 / T::EPSILON
 }
 
 impl<T: Element> Exact<T> {
-    /// Begins a check: `c` is what it is before the multiplication. With `beta = 0`, C is not read.
+    /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
     /// # Errors
-    /// [`Error::Parameter`], on every rank, when a scalar or an element is no whole number, or one so large that sums need not
-    /// be exact.
+    /// [`Error::Parameter`], on every rank, if a scalar or an element is no whole number, or is so large that sums may be
+    /// inexact.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
@@ -50,16 +50,16 @@ impl<T: Element> Exact<T> {
         seed: u64,
     ) -> Result<Self, Error> {
         let Scalars { alpha, beta } = scalars;
-        let checked = whole("alpha", alpha).and_then(|_| {
-            let c_max = unless_zero(beta, || largest("C", &Operand::from(c)));
-            Ok(whole("beta", beta)? * c_max?)
+        let checked = check_whole("alpha", alpha).and_then(|_| {
+            let c_max = unless_zero(beta, || largest_magnitude("C", &Operand::from(c)));
+            Ok(check_whole("beta", beta)? * c_max?)
         });
         let c_max = comm.largest(agree(comm, checked)?);
         check_limit::<T>(c_max)?;
         let seed = hash(SEED, seed as usize, 2);
         let mut expected = vec![Residue::default(); c.spread().rows()];
         if beta != T::ZERO {
-            let x = vector(seed, c.spread().cols());
+            let x = draw_vector(seed, c.spread().cols());
             add_product(&mut expected, residue(beta), &Operand::from(c), &x);
         }
         Ok(Self {
@@ -70,31 +70,31 @@ impl<T: Element> Exact<T> {
         })
     }
 
-    /// Shows A and B, or a part of k of them. With `alpha = 0` they are not read.
+    /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the factors.
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
+    /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
         let alpha = self.scalars.alpha;
         if alpha == T::ZERO {
             return Ok(());
         }
-        let sizes = || Ok([whole("alpha", alpha)?, largest("A", &a)?, largest("B", &b)?]);
-        let sizes = agree(comm, sizes())?.map(|size| comm.largest(size));
+        let sizes = agree(comm, measure_factors(alpha, [&a, &b]))?.map(|size| comm.largest(size));
         self.largest += sizes.iter().product::<f64>() * a.cols() as f64;
         check_limit::<T>(self.largest)?;
-        let x = vector(self.seed, b.cols());
+        let x = draw_vector(self.seed, b.cols());
         let mut bx = vec![Residue::default(); b.rows()];
         add_product(&mut bx, residue(T::ONE), &b, &x);
-        sum(comm, &mut bx);
+        sum_over_ranks(comm, &mut bx);
         add_product(&mut self.expected, residue(alpha), &a, &bx);
         Ok(())
     }
 
-    /// Finishes the check: `c` is the result.
+    /// Finishes the check with C after the multiplication.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
@@ -102,15 +102,15 @@ impl<T: Element> Exact<T> {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let mut expected = self.expected;
         let mut found = vec![Residue::default(); expected.len()];
-        let is_whole = largest("C", &Operand::from(c)).is_ok();
+        let is_whole = largest_magnitude("C", &Operand::from(c)).is_ok();
         if is_whole {
-            let x = vector(self.seed, c.spread().cols());
+            let x = draw_vector(self.seed, c.spread().cols());
             add_product(&mut found, residue(T::ONE), &Operand::from(c), &x);
         }
         let mut broken = [u64::from(!is_whole)];
         comm.sum_u64(&mut broken);
-        sum(comm, &mut expected);
-        sum(comm, &mut found);
+        sum_over_ranks(comm, &mut expected);
+        sum_over_ranks(comm, &mut found);
         let passed = broken[0] == 0 && expected == found;
         Verdict {
             passed,
@@ -119,7 +119,16 @@ impl<T: Element> Exact<T> {
     }
 }
 
-/// What is not read where its factor is 0.
+/// Returns the magnitudes of `alpha`, and of this rank's parts of A and B.
+fn measure_factors<T: Element>(alpha: T, [a, b]: [&Operand<'_, T>; 2]) -> Result<[f64; 3], Error> {
+    Ok([
+        check_whole("alpha", alpha)?,
+        largest_magnitude("A", a)?,
+        largest_magnitude("B", b)?,
+    ])
+}
+
+/// Returns 0 without computing `size` if the factor is 0.
 fn unless_zero<T: Element>(
     factor: T,
     size: impl FnOnce() -> Result<f64, Error>,
@@ -127,7 +136,7 @@ fn unless_zero<T: Element>(
     if factor == T::ZERO { Ok(0.0) } else { size() }
 }
 
-/// Refuses sums that need not be exact.
+/// Refuses sums that may be inexact.
 fn check_limit<T: Element>(sum: f64) -> Result<(), Error> {
     let limit = exact_limit::<T>();
     if sum <= limit {
@@ -144,8 +153,8 @@ fn check_limit<T: Element>(sum: f64) -> Result<(), Error> {
     })
 }
 
-/// The magnitude of a whole number, the sum of those of its two parts.
-fn whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error> {
+/// Returns the magnitude of a whole number: the sum of the magnitudes of its two parts.
+fn check_whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error> {
     let Complex64 { re, im } = element.value();
     let size = re.abs() + im.abs();
     if re.fract() == 0.0 && im.fract() == 0.0 && size <= exact_limit::<T>() {
@@ -164,15 +173,18 @@ fn whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error> {
     })
 }
 
-/// Largest magnitude in this rank's part.
-fn largest<T: Element>(name: &'static str, matrix: &Operand<'_, T>) -> Result<f64, Error> {
+/// Returns the largest magnitude in this rank's part.
+fn largest_magnitude<T: Element>(
+    name: &'static str,
+    matrix: &Operand<'_, T>,
+) -> Result<f64, Error> {
     let mut columns = matrix.matrix().columns().flatten();
     columns.try_fold(0.0, |max: f64, &element| {
-        whole(name, element).map(|size| max.max(size))
+        check_whole(name, element).map(|size| max.max(size))
     })
 }
 
-/// A whole complex number modulo p, by its parts.
+/// A whole complex number modulo p, as its two parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Residue {
     re: u64,
@@ -188,27 +200,27 @@ impl Residue {
     }
 
     fn times(self, other: Self) -> Self {
-        let negated = |value: u64| if value == 0 { 0 } else { PRIME - value };
         Self {
             re: add(
                 multiply(self.re, other.re),
-                negated(multiply(self.im, other.im)),
+                negate(multiply(self.im, other.im)),
             ),
             im: add(multiply(self.re, other.im), multiply(self.im, other.re)),
         }
     }
 }
 
-/// A vector of uniform pairs, up to the bias of one part in 2⁶¹ that a division leaves.
-fn vector(seed: u64, len: usize) -> Vec<Residue> {
-    let pair = |i| Residue {
-        re: hash(seed, i, 3) % PRIME,
-        im: hash(seed, i, 4) % PRIME,
-    };
-    (0..len).map(pair).collect()
+/// Draws a vector of uniform pairs, up to a bias of one part in 2⁶¹ from the division.
+fn draw_vector(seed: u64, len: usize) -> Vec<Residue> {
+    (0..len)
+        .map(|i| Residue {
+            re: hash(seed, i, 3) % PRIME,
+            im: hash(seed, i, 4) % PRIME,
+        })
+        .collect()
 }
 
-/// A whole number modulo p.
+/// Takes a whole number modulo p.
 fn residue<T: Element>(element: T) -> Residue {
     let Complex64 { re, im } = element.value();
     Residue {
@@ -219,11 +231,16 @@ fn residue<T: Element>(element: T) -> Residue {
 
 fn real_residue(value: f64) -> u64 {
     let magnitude = value.abs() as u64 % PRIME;
-    if value < 0.0 && magnitude > 0 {
-        PRIME - magnitude
+    if value < 0.0 {
+        negate(magnitude)
     } else {
         magnitude
     }
+}
+
+/// Returns `-value` modulo p.
+fn negate(value: u64) -> u64 {
+    if value == 0 { 0 } else { PRIME - value }
 }
 
 fn multiply(a: u64, b: u64) -> u64 {
@@ -237,7 +254,7 @@ fn add(a: u64, b: u64) -> u64 {
     if sum >= PRIME { sum - PRIME } else { sum }
 }
 
-/// `y += factor·M·x` modulo p with this rank's part of M.
+/// Computes `y += factor·M·x` modulo p with this rank's part of M.
 fn add_product<T: Element>(
     y: &mut [Residue],
     factor: Residue,
@@ -248,19 +265,22 @@ fn add_product<T: Element>(
     matrix.for_each(|row, col, element| y[row] = y[row].plus(residue(element).times(x[col])));
 }
 
-/// Sums over all ranks modulo p. Both halves of 32 bits are summed apart, so nothing is lost with fewer than
-/// 2³² ranks.
-fn sum(comm: &dyn Comm, values: &mut [Residue]) {
+/// Sums over all ranks modulo p. The halves of 32 bits are summed apart, so that no sum overflows with fewer than 2³² ranks.
+fn sum_over_ranks(comm: &dyn Comm, values: &mut [Residue]) {
     let parts = values.iter().flat_map(|value| [value.re, value.im]);
     let mut halves: Vec<u64> = parts
         .flat_map(|part| [part & 0xffff_ffff, part >> 32])
         .collect();
     comm.sum_u64(&mut halves);
-    let part = |halves: &[u64]| add(halves[0] % PRIME, multiply(halves[1] % PRIME, 1 << 32));
     for (value, halves) in values.iter_mut().zip(halves.chunks_exact(4)) {
-        value.re = part(&halves[..2]);
-        value.im = part(&halves[2..]);
+        value.re = join_halves(halves[0], halves[1]);
+        value.im = join_halves(halves[2], halves[3]);
     }
+}
+
+/// Returns `low + 2³²·high` modulo p.
+fn join_halves(low: u64, high: u64) -> u64 {
+    add(low % PRIME, multiply(high % PRIME, 1 << 32))
 }
 
 #[cfg(test)]
@@ -281,8 +301,8 @@ mod tests {
         fn complex_products_are_those_of_whole_numbers(parts in prop::array::uniform4(-1_000_000i64..1_000_000)) {
             let [a, b, c, d] = parts.map(|part| part as f64);
             let product = Complex64::new(a * c - b * d, a * d + b * c);
-            let of = |re, im| residue(Complex64::new(re, im));
-            prop_assert_eq!(of(a, b).times(of(c, d)), residue(product));
+            let factors = [Complex64::new(a, b), Complex64::new(c, d)].map(residue);
+            prop_assert_eq!(factors[0].times(factors[1]), residue(product));
         }
 
         #[test]

@@ -1,9 +1,9 @@
 //! Checks of a result that cost a fraction of the multiplication and need no reference.
 //!
-//! Both multiply the result by a random vector, as Freivalds' algorithm does: if `C = alpha·A·B + beta·C0`, then
-//! `C·x = alpha·A·(B·x) + beta·(C0·x)`, and the right side takes `O(mk + kn + mn)` operations. [`Probe`] computes
-//! in floating point and compares with a derived bound; [`Exact`] computes in whole numbers modulo a prime, for
-//! matrices whose product is exact.
+//! Both checks multiply the result by a random vector, as Freivalds' algorithm does: if `C = alpha·A·B + beta·C0`, then
+//! `C·x = alpha·A·(B·x) + beta·(C0·x)`, and the right side takes `O(mk + kn + mn)` operations. [`Probe`] computes in
+//! floating point and compares with a derived bound. [`Exact`] computes in whole numbers modulo a prime, for matrices with an
+//! exact product.
 //!
 //! # References
 //! Freivalds, "Probabilistic machines can use less running time", IFIP 1977.
@@ -14,15 +14,14 @@ mod probe;
 pub use exact::Exact;
 pub use probe::Probe;
 
-/// What a check found.
+/// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// Whether the result passed.
+    /// `true` if the result passed.
     pub passed: bool,
-    /// Largest residual in units of its bound: at most 1 when the result passed; for an exact check 0 or
-    /// infinite.
+    /// Largest residual in units of its bound: at most 1 if the result passed; 0 or infinite for an exact check.
     pub residual: f64,
 }
 
-/// Seed of the probe vectors, mixed with the caller's.
+/// Seed of the probe vectors, to be mixed with the caller's.
 const SEED: u64 = 0x15_0c_48_20;

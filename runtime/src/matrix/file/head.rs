@@ -1,5 +1,5 @@
-//! Files that only the head rank sees: it reads or writes one piece after the other, and a movement takes the elements of
-//! each piece to or from the ranks that hold them.
+//! Files that only the head rank sees. It reads or writes one piece after the other. A movement takes the elements of each
+//! piece to the ranks that hold them, or from there.
 
 use std::path::Path;
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use crate::matrix::{Order, Region};
 
-/// A rectangle with the lines of a file as its columns: the rectangle itself, or its transpose in a file by rows.
+/// Turns a rectangle so that the lines of the file are its columns: in a file by rows it is transposed. The same call turns it
+/// back.
 pub(super) fn orient(region: &Region, order: Order) -> Region {
     match order {
         Order::Columns => *region,
@@ -12,9 +13,10 @@ pub(super) fn orient(region: &Region, order: Order) -> Region {
     }
 }
 
-/// Cuts a rectangle, with the lines of the file as its columns, into pieces of at most `most` elements, in file order. A
-/// piece holds several lines if the gap between the parts of two lines is no more than `max_gap` elements, and counts as
-/// part of the piece; a part of one line otherwise.
+/// Cuts a rectangle, with the lines of the file as its columns, into pieces of at most `most` elements, in file order.
+///
+/// Lines that are cut short by a rectangle leave gaps between their parts. If a gap is at most `max_gap` elements, a piece
+/// holds several lines, and the gaps count as its elements. Otherwise a piece is a part of one line.
 pub(super) fn cut_pieces(
     part: &Region,
     line_len: usize,

@@ -186,8 +186,8 @@ impl ProcessGrid {
     }
 }
 
-/// Counts the rows or columns of a block-cyclic matrix that one process holds, as ScaLAPACK's `NUMROC`: of `n` indices in
-/// blocks of `block`, dealt over `n_processes` processes from `source` on, those of `process`.
+/// Counts the rows or columns of a block-cyclic matrix that `process` holds, as ScaLAPACK's `NUMROC` does. The matrix has `n`
+/// of them in blocks of `block`, dealt over `n_processes` processes from `source` on.
 ///
 /// ```
 /// use isochron::matrix::numroc;

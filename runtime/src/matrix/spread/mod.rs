@@ -448,8 +448,8 @@ pub(crate) fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Counts the elements that each rank has to send, by rank, to bring a matrix from one spread to another: those that it
-/// holds and does not need itself, once each. No way of moving sends fewer.
+/// Counts the elements that each rank must send, by rank, to bring a matrix from one spread to another: those that it holds
+/// and does not need itself, once each. No way of moving sends fewer.
 ///
 /// # Panics
 /// If the spreads are of another shape or number of ranks.
