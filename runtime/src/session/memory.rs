@@ -21,7 +21,7 @@ pub(super) struct MemoryNeed {
     pub bytes: u64,
     /// Bytes that its devices hold already, and use again or give back first.
     pub held: u64,
-    /// Number of devices that gather panels in all the memory that they may use.
+    /// Number of devices that gather panels in whatever memory they may use.
     pub gathering: usize,
 }
 
