@@ -1,4 +1,4 @@
-//! The algorithms that are timed, each with its instances.
+//! The timed algorithms with their instances.
 
 use std::hint::black_box;
 
@@ -8,6 +8,8 @@ use isochron_hierarchy::model::{SpeedModel, TimeFunction};
 use isochron_hierarchy::partition::{
     Partition, PartitionError, SearchOutcome, gpa, hpopta, hpopta_search, npa,
 };
+
+use serde::{Deserialize, Serialize};
 
 use crate::instances;
 use crate::simulated::SimulatedCluster;
@@ -20,7 +22,7 @@ const SIZES: u64 = 1000;
 const DEVICES: usize = 768;
 const UNITS: u64 = 100_000;
 
-/// Kinds of devices, where there are few.
+/// Kinds of devices in the instances with few kinds.
 const KINDS: usize = 4;
 
 /// Steps after which the published search gives up.
@@ -29,8 +31,9 @@ const WORK_LIMIT: u64 = 20_000_000;
 /// Devices of each node in the simulation.
 const DEVICES_EACH: usize = 5;
 
-/// An algorithm, and what it is to solve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An algorithm with its kind of instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// The geometric partitioning algorithm, on piecewise linear speed functions.
     Gpa,
@@ -40,7 +43,7 @@ pub enum Algorithm {
     Br,
     /// Exact load imbalancing of rugged functions, all different.
     Hpopta,
-    /// The same with four kinds of devices.
+    /// Exact load imbalancing of devices of four kinds.
     HpoptaKinds,
     /// The published search, on the same functions, all different.
     HpoptaSearch,
@@ -48,7 +51,7 @@ pub enum Algorithm {
     Inpa,
 }
 
-/// Something to solve, again and again.
+/// A problem that can be solved again and again.
 pub struct Instance(Box<dyn Fn() -> anyhow::Result<bool>>);
 
 impl Instance {
@@ -56,7 +59,7 @@ impl Instance {
         Self(Box::new(solve))
     }
 
-    /// Solves it once. False if the algorithm gave up: at the work limit, or without a balance.
+    /// Solves it once. Returns `false` if the algorithm gave up: at the work limit, or without a balance.
     ///
     /// # Errors
     /// Those of the algorithm.
@@ -77,7 +80,7 @@ impl Algorithm {
         Self::Inpa,
     ];
 
-    /// The name in text.
+    /// Returns the name in text and in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,7 +94,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of that name.
+    /// Finds the algorithm of that name.
     ///
     /// # Errors
     /// If there is none.
@@ -101,7 +104,7 @@ impl Algorithm {
             .with_context(|| format!("no algorithm is named {name}"))
     }
 
-    /// What is solved, for readers of the results.
+    /// Describes the instances for readers of the results.
     #[must_use]
     pub fn describe(self) -> String {
         match self {
@@ -127,7 +130,7 @@ impl Algorithm {
         }
     }
 
-    /// The sizes of its instances, ascending: devices, or nodes for [`Br`](Self::Br) and [`Inpa`](Self::Inpa).
+    /// Returns the sizes of its instances, ascending: devices, or nodes for [`Br`](Self::Br) and [`Inpa`](Self::Inpa).
     #[must_use]
     pub fn sizes(self) -> &'static [usize] {
         match self {
@@ -138,56 +141,56 @@ impl Algorithm {
         }
     }
 
-    /// The instance of one size.
+    /// Makes the instance of one size.
     ///
     /// # Errors
     /// If it cannot be made.
     pub fn instance(self, size: usize) -> anyhow::Result<Instance> {
         Ok(match self {
-            Self::Gpa => by_speed(instances::piecewise(size)?, |models, total| {
+            Self::Gpa => divide_by_speed(instances::make_piecewise(size)?, |models, total| {
                 gpa(models, total)
             }),
-            Self::Npa => by_speed(instances::splines(size)?, |models, total| {
+            Self::Npa => divide_by_speed(instances::make_splines(size)?, |models, total| {
                 npa(models, total).map(|solution| solution.partition)
             }),
             Self::Br => {
-                let (areas, side) = (instances::areas(size), side(size));
+                let (areas, side) = (instances::make_areas(size), matrix_side(size));
                 Instance::new(move || {
                     black_box(br(&areas, side, side)?);
                     Ok(true)
                 })
             }
             Self::Hpopta | Self::HpoptaKinds => {
-                let (functions, total) = self.imbalancing(size)?;
+                let (functions, total) = self.make_functions(size)?;
                 Instance::new(move || {
                     black_box(hpopta(&functions, &[], total)?);
                     Ok(true)
                 })
             }
             Self::HpoptaSearch => {
-                let (functions, total) = self.imbalancing(size)?;
+                let (functions, total) = self.make_functions(size)?;
                 Instance::new(move || {
                     let search = black_box(hpopta_search(&functions, &[], total, WORK_LIMIT)?);
                     Ok(matches!(search, SearchOutcome::Optimal(_)))
                 })
             }
             Self::Inpa => {
-                let cluster = SimulatedCluster::new(size, DEVICES_EACH, side(size), 1);
+                let cluster = SimulatedCluster::new(size, DEVICES_EACH, matrix_side(size), 1);
                 Instance::new(move || Ok(black_box(cluster.clone().balance_nodes()?).converged))
             }
         })
     }
 
-    /// Rugged functions for `n` devices, and the units to divide between them.
-    fn imbalancing(self, n: usize) -> anyhow::Result<(Vec<TimeFunction>, u64)> {
+    /// Makes rugged functions for `n` devices; returns them with the units to divide.
+    fn make_functions(self, n: usize) -> anyhow::Result<(Vec<TimeFunction>, u64)> {
         let kinds = if self == Self::HpoptaKinds { KINDS } else { n };
         let total = UNITS * n as u64 / DEVICES as u64;
-        Ok((instances::rugged(n, kinds, SIZES)?, total))
+        Ok((instances::make_rugged(n, kinds, SIZES)?, total))
     }
 }
 
-/// A division of as many units for each of `models` by `partitioner`.
-fn by_speed<M: SpeedModel + 'static>(
+/// Makes the division of [`UNITS_EACH`] units for each of `models` by `partitioner`.
+fn divide_by_speed<M: SpeedModel + 'static>(
     models: Vec<M>,
     partitioner: fn(&[&dyn SpeedModel], u64) -> Result<Partition, PartitionError>,
 ) -> Instance {
@@ -199,7 +202,7 @@ fn by_speed<M: SpeedModel + 'static>(
     })
 }
 
-/// Blocks in a side of a square matrix that leaves each of `n` nodes 300 × 300 on average.
-fn side(n: usize) -> u64 {
+/// Returns the blocks in a side of a square matrix of which each of `n` nodes has 300 × 300 on average.
+fn matrix_side(n: usize) -> u64 {
     (300.0 * (n as f64).sqrt()) as u64
 }

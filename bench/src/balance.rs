@@ -1,28 +1,31 @@
-//! The paper's comparison: four strategies on the same unlike nodes.
+//! The papers' comparison: four strategies on the same unlike nodes.
 //!
 //! # References
 //! Clarke et al., Euro-Par 2012, section 4; Clarke's thesis, section 2.3.1 (the memory cliff).
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use crate::launch::{Launcher, machine};
-use crate::results::{Results, list, number, series};
-use crate::statistics::Spread;
+use crate::launch::MxmLauncher;
+use crate::report::MxmReport;
+use crate::results::{Origin, ResultsPage, RoundSample, figures_by_round};
+use crate::statistics::{MedianRange, nan_if_null};
 
 const STRATEGIES: [&str; 4] = ["homogeneous", "single-cpm", "multi-cpm", "fpm"];
-const RESULTS: Results = Results {
+const RESULTS: ResultsPage = ResultsPage {
     file: "bench/results/balance.json",
     page: "bench/results/balance.md",
     section: "bench balance",
 };
-const PLATFORMS: [&str; 2] = ["emulated-4", "emulated-memory-cliff"];
+const EMULATED: &str = "emulated-4";
+const CLIFF: &str = "emulated-memory-cliff";
+const PLATFORMS: [&str; 2] = [EMULATED, CLIFF];
 const RANKS: usize = 4;
 
-/// How large the campaign is.
+/// The size of the campaign.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct BalanceArguments {
     /// Rounds; each runs every strategy once
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -37,246 +40,300 @@ pub struct Arguments {
     table_only: bool,
 }
 
-/// A platform and what is multiplied on it.
-struct Setting {
-    name: &'static str,
+/// A platform and the product on it.
+struct PlatformSetting {
+    platform: &'static str,
     size: usize,
     block: usize,
 }
 
-/// Runs the campaign, or makes its table only.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let fresh = (!arguments.table_only).then(|| measure(arguments));
-    let sum_up = |results: &mut Value| {
-        results["summary"] = summary(results);
-        results["goals"] = goals(results);
-        for goal in list(results, "goals") {
-            println!("{goal}");
-        }
-        Ok(())
-    };
-    RESULTS.publish(fresh.transpose()?, sum_up, tables)
+/// The file of results.
+#[derive(Serialize, Deserialize)]
+struct BalanceResults {
+    #[serde(flatten)]
+    origin: Origin,
+    samples: Vec<StrategySample>,
+    #[serde(default)]
+    summary: Vec<StrategyRow>,
+    #[serde(default)]
+    goals: Vec<BalanceGoal>,
 }
 
-fn measure(arguments: &Arguments) -> anyhow::Result<Value> {
-    let launcher = Launcher::from_environment()?;
-    let settings = [
-        Setting {
-            name: "emulated-4",
-            size: arguments.size,
-            block: arguments.block,
-        },
-        Setting {
-            name: "emulated-memory-cliff",
-            size: 3072,
-            block: 32,
-        },
-    ];
-    let mut samples = Vec::new();
-    for setting in &settings {
-        for round in 0..arguments.rounds {
-            // Every round starts with another strategy.
-            for turn in 0..STRATEGIES.len() {
-                let strategy = STRATEGIES[(round + turn) % STRATEGIES.len()];
-                let report = launcher.mxm(RANKS, &setting.arguments(strategy))?;
-                eprintln!(
-                    "{} round {round} {strategy}: wall {:.3} s",
-                    setting.name,
-                    number(&report, "/wall_s")
-                );
-                samples.push(json!({
-                    "platform": setting.name, "round": round, "strategy": strategy, "report": report,
-                }));
-            }
-        }
+/// A multiplication by one strategy.
+#[derive(Serialize, Deserialize)]
+struct StrategySample {
+    platform: String,
+    round: usize,
+    strategy: String,
+    report: MxmReport,
+}
+
+/// The figures of a strategy on a platform.
+#[derive(Serialize, Deserialize)]
+struct StrategyRow {
+    platform: String,
+    strategy: String,
+    wall_over_ideal: MedianRange,
+    imbalance: MedianRange,
+    iterations: MedianRange,
+    /// Measuring and partitioning, as a share of the run.
+    measuring_share: MedianRange,
+    /// Wall times over those of `fpm` in the same round.
+    wall_over_fpm: MedianRange,
+}
+
+/// A goal of the campaign.
+#[derive(Serialize, Deserialize)]
+struct BalanceGoal {
+    goal: String,
+    #[serde(deserialize_with = "nan_if_null")]
+    median: f64,
+    met: bool,
+}
+
+impl RoundSample for StrategySample {
+    fn round(&self) -> usize {
+        self.round
     }
-    let Arguments {
+}
+
+/// Runs the campaign, or makes its tables only.
+pub fn run(arguments: &BalanceArguments) -> anyhow::Result<()> {
+    let fresh = (!arguments.table_only).then(|| measure(arguments));
+    RESULTS.publish(fresh.transpose()?, sum_up, format_tables)
+}
+
+fn measure(arguments: &BalanceArguments) -> anyhow::Result<BalanceResults> {
+    let launcher = MxmLauncher::from_environment()?;
+    let BalanceArguments {
         rounds,
         size,
         block,
         ..
-    } = arguments;
-    Ok(json!({
-        "schema": 1,
-        "command": format!("cargo xtask bench balance --rounds {rounds} --size {size} --block {block}"),
-        "machine": machine(),
-        "samples": samples,
-    }))
-}
-
-impl Setting {
-    fn arguments(&self, strategy: &str) -> Vec<String> {
-        let platform = format!("cluster-configs/{}.toml", self.name);
-        let (size, block) = (self.size.to_string(), self.block.to_string());
-        [
-            "--size",
-            &size,
-            "--block",
-            &block,
-            "--platform",
-            &platform,
-            "--strategy",
-            strategy,
-        ]
-        .map(str::to_string)
-        .to_vec()
-    }
-}
-
-fn is(sample: &Value, platform: &str, strategy: &str) -> bool {
-    sample["platform"] == platform && sample["strategy"] == strategy
-}
-
-/// The reports of one platform and strategy.
-fn reports<'a>(
-    results: &'a Value,
-    platform: &'a str,
-    strategy: &'a str,
-) -> impl Iterator<Item = &'a Value> {
-    list(results, "samples")
-        .filter(move |sample| is(sample, platform, strategy))
-        .map(|sample| &sample["report"])
-}
-
-/// A figure of a report.
-type Figure = fn(&Value) -> f64;
-
-/// What the tables show of each run.
-const FIGURES: [(&str, Figure); 4] = [
-    ("wall_over_ideal", |r| {
-        number(r, "/wall_s") / number(r, "/ideal_s")
-    }),
-    ("imbalance", |r| number(r, "/imbalance")),
-    ("iterations", |r| number(r, "/balance/iterations")),
-    ("measuring_share", |r| {
-        number(r, "/balance_s") / (number(r, "/balance_s") + number(r, "/wall_s"))
-    }),
-];
-
-/// Median, smallest and largest of every figure, for each platform and strategy.
-fn summary(results: &Value) -> Value {
-    let mut rows = Vec::new();
-    for platform in PLATFORMS {
-        for strategy in STRATEGIES {
-            let mut row = json!({ "platform": platform, "strategy": strategy });
-            for (name, figure) in FIGURES {
-                row[name] = Spread::of(reports(results, platform, strategy).map(figure)).json();
+    } = *arguments;
+    let emulated = PlatformSetting {
+        platform: EMULATED,
+        size,
+        block,
+    };
+    let cliff = PlatformSetting {
+        platform: CLIFF,
+        size: 3072,
+        block: 32,
+    };
+    let mut samples = Vec::new();
+    for setting in [emulated, cliff] {
+        for round in 0..rounds {
+            for turn in 0..STRATEGIES.len() {
+                // Every round starts with another strategy.
+                let strategy = STRATEGIES[(round + turn) % STRATEGIES.len()];
+                let platform = setting.platform;
+                let report = launcher.run_mxm(RANKS, &setting.mxm_arguments(strategy))?;
+                let wall_s = report.wall_s;
+                eprintln!("{platform} round {round} {strategy}: wall {wall_s:.3} s");
+                samples.push(StrategySample {
+                    platform: platform.to_owned(),
+                    round,
+                    strategy: strategy.to_owned(),
+                    report,
+                });
             }
-            row["wall_over_fpm"] = against_fpm(results, platform, strategy).json();
-            rows.push(row);
         }
     }
-    Value::Array(rows)
+    let command =
+        format!("cargo xtask bench balance --rounds {rounds} --size {size} --block {block}");
+    Ok(BalanceResults {
+        origin: Origin::new(command),
+        samples,
+        summary: Vec::new(),
+        goals: Vec::new(),
+    })
 }
 
-/// What the campaign is to show, and whether its medians do.
-fn goals(results: &Value) -> Value {
-    let [emulated, cliff] = PLATFORMS;
-    let median = |platform, strategy, figure: usize| {
-        Spread::of(reports(results, platform, strategy).map(FIGURES[figure].1)).median
-    };
-    let even = against_fpm(results, emulated, "homogeneous").median;
-    let goals = [
-        (
-            "emulated-4: FPM's wall / ideal at most 1.15",
-            median(emulated, "fpm", 0),
-            1.15,
-            true,
-        ),
-        (
-            "emulated-4: FPM's imbalance at most 0.10",
-            median(emulated, "fpm", 1),
-            0.10,
-            true,
-        ),
-        (
-            "emulated-4: even wall / FPM's wall at least 1.7",
-            even,
-            1.7,
-            false,
-        ),
-        (
-            "emulated-4: FPM's measuring share at most 0.15",
-            median(emulated, "fpm", 3),
-            0.15,
-            true,
-        ),
-        (
-            "memory-cliff: FPM's iterations at most 10",
-            median(cliff, "fpm", 2),
-            10.0,
-            true,
-        ),
-        (
-            "memory-cliff: FPM's imbalance at most 0.10",
-            median(cliff, "fpm", 1),
-            0.10,
-            true,
-        ),
-        (
-            "memory-cliff: multi-CPM's imbalance above 0.10",
-            median(cliff, "multi-cpm", 1),
-            0.10,
-            false,
-        ),
-    ];
-    let line = |(goal, found, bound, at_most): (&str, f64, f64, bool)| {
-        let met = if at_most {
-            found <= bound
-        } else {
-            found >= bound
+impl PlatformSetting {
+    fn mxm_arguments(&self, strategy: &str) -> Vec<String> {
+        let Self {
+            platform,
+            size,
+            block,
+        } = self;
+        let platform = format!("cluster-configs/{platform}.toml");
+        let text =
+            format!("--size {size} --block {block} --platform {platform} --strategy {strategy}");
+        text.split(' ').map(str::to_owned).collect()
+    }
+}
+
+impl BalanceResults {
+    fn samples(&self, platform: &str, strategy: &str) -> impl Iterator<Item = &StrategySample> {
+        let samples = self.samples.iter();
+        samples.filter(move |s| s.platform == platform && s.strategy == strategy)
+    }
+
+    /// Returns the wall times by round.
+    fn walls(&self, platform: &str, strategy: &str) -> Vec<f64> {
+        figures_by_round(self.samples(platform, strategy), |s| s.report.wall_s)
+    }
+
+    fn summarize(&self, platform: &str, strategy: &str) -> StrategyRow {
+        let figure = |figure: fn(&MxmReport) -> f64| {
+            let samples = self.samples(platform, strategy);
+            MedianRange::of(samples.map(|sample| figure(&sample.report)))
         };
-        json!({ "goal": goal, "median": found, "met": met })
-    };
-    Value::Array(goals.into_iter().map(line).collect())
+        let walls = self.walls(platform, strategy);
+        StrategyRow {
+            platform: platform.to_owned(),
+            strategy: strategy.to_owned(),
+            wall_over_ideal: figure(MxmReport::over_ideal),
+            imbalance: figure(|report| report.imbalance),
+            iterations: figure(|report| {
+                let balance = report.balance.as_ref();
+                balance.map_or(f64::NAN, |balance| f64::from(balance.iterations))
+            }),
+            measuring_share: figure(|report| report.balance_s / (report.balance_s + report.wall_s)),
+            wall_over_fpm: MedianRange::of_ratios(&walls, &self.walls(platform, "fpm")),
+        }
+    }
+
+    /// Returns a median of the summary.
+    fn median(
+        &self,
+        platform: &str,
+        strategy: &str,
+        figure: fn(&StrategyRow) -> MedianRange,
+    ) -> f64 {
+        let mut rows = self.summary.iter();
+        let row = rows.find(|row| row.platform == platform && row.strategy == strategy);
+        row.map_or(f64::NAN, |row| figure(row).median)
+    }
+
+    fn check_goals(&self) -> Vec<BalanceGoal> {
+        vec![
+            BalanceGoal::at_most(
+                "emulated-4: FPM's wall / ideal at most 1.15",
+                self.median(EMULATED, "fpm", |row| row.wall_over_ideal),
+                1.15,
+            ),
+            BalanceGoal::at_most(
+                "emulated-4: FPM's imbalance at most 0.10",
+                self.median(EMULATED, "fpm", |row| row.imbalance),
+                0.10,
+            ),
+            BalanceGoal::at_least(
+                "emulated-4: even wall / FPM's wall at least 1.7",
+                self.median(EMULATED, "homogeneous", |row| row.wall_over_fpm),
+                1.7,
+            ),
+            BalanceGoal::at_most(
+                "emulated-4: FPM's measuring share at most 0.15",
+                self.median(EMULATED, "fpm", |row| row.measuring_share),
+                0.15,
+            ),
+            BalanceGoal::at_most(
+                "memory-cliff: FPM's iterations at most 10",
+                self.median(CLIFF, "fpm", |row| row.iterations),
+                10.0,
+            ),
+            BalanceGoal::at_most(
+                "memory-cliff: FPM's imbalance at most 0.10",
+                self.median(CLIFF, "fpm", |row| row.imbalance),
+                0.10,
+            ),
+            BalanceGoal::at_least(
+                "memory-cliff: multi-CPM's imbalance above 0.10",
+                self.median(CLIFF, "multi-cpm", |row| row.imbalance),
+                0.10,
+            ),
+        ]
+    }
 }
 
-/// Wall times in units of FPM's in the same round.
-fn against_fpm(results: &Value, platform: &str, strategy: &str) -> Spread {
-    let walls = |strategy| {
-        let is = |sample: &Value| is(sample, platform, strategy);
-        series(results, is, |sample| number(sample, "/report/wall_s"))
-    };
-    Spread::of_ratios(&walls(strategy), &walls("fpm"))
+impl BalanceGoal {
+    fn at_most(goal: &str, median: f64, bound: f64) -> Self {
+        Self {
+            goal: goal.to_owned(),
+            median,
+            met: median <= bound,
+        }
+    }
+
+    fn at_least(goal: &str, median: f64, bound: f64) -> Self {
+        Self {
+            goal: goal.to_owned(),
+            median,
+            met: median >= bound,
+        }
+    }
 }
 
-fn tables(results: &Value) -> String {
-    let cores = format!(" on {} cores", results["machine"]["cores"]);
-    let mut text = RESULTS.origin(results, &cores, "") + "\n\n";
+/// Summarizes the samples, and checks and prints the goals.
+fn sum_up(results: &mut BalanceResults) -> anyhow::Result<()> {
+    let mut summary = Vec::new();
     for platform in PLATFORMS {
-        table(&mut text, results, platform);
+        for strategy in STRATEGIES {
+            summary.push(results.summarize(platform, strategy));
+        }
+    }
+    results.summary = summary;
+    results.goals = results.check_goals();
+    for goal in &results.goals {
+        println!("{}", serde_json::to_string(goal)?);
+    }
+    Ok(())
+}
+
+fn format_tables(results: &BalanceResults) -> String {
+    let cores = format!(" on {} cores", results.origin.machine.cores);
+    let mut text = RESULTS.describe_origin(&results.origin, &cores, "") + "\n\n";
+    for platform in PLATFORMS {
+        format_table(&mut text, results, platform);
     }
     text
 }
 
-fn table(text: &mut String, results: &Value, platform: &str) {
-    let Some(first) = reports(results, platform, "fpm").next() else {
+fn format_table(text: &mut String, results: &BalanceResults, platform: &str) {
+    let Some(first) = results.samples(platform, "fpm").next() else {
         return;
     };
-    let (size, block) = (number(first, "/m"), number(first, "/block"));
+    let (size, block) = (first.report.m.unwrap_or(0), first.report.block);
+    // Writing to a String cannot fail, here and below.
     let _ = writeln!(text, "`{platform}`, m = n = k = {size}, b = {block}:\n");
     text.push_str(
         "| strategy | wall / FPM's wall | wall / ideal | imbalance of busy times, % | iterations | converged | \
          measuring and partitioning, % of the run |\n|---|---|---|---|---|---|---|\n",
     );
-    for strategy in STRATEGIES {
-        let of = |figure: usize, scale: f64| {
-            let figure = FIGURES[figure].1;
-            Spread::of(reports(results, platform, strategy).map(|report| scale * figure(report)))
-        };
-        let n_rounds = reports(results, platform, strategy).count();
-        let converged = reports(results, platform, strategy)
-            .filter(|report| report.pointer("/balance/converged") == Some(&Value::Bool(true)))
+    for row in results
+        .summary
+        .iter()
+        .filter(|row| row.platform == platform)
+    {
+        let strategy = &row.strategy;
+        let n_rounds = results.samples(platform, strategy).count();
+        let converged = results
+            .samples(platform, strategy)
+            .filter_map(|sample| sample.report.balance.as_ref())
+            .filter(|balance| balance.converged)
             .count();
         let _ = writeln!(
             text,
             "| {strategy} | {} | {} | {} | {} | {converged} of {n_rounds} | {} |",
-            against_fpm(results, platform, strategy).text(2),
-            of(0, 1.0).text(2),
-            of(1, 100.0).text(1),
-            of(2, 1.0).text(0),
-            of(3, 100.0).text(1),
+            row.wall_over_fpm.text(2),
+            row.wall_over_ideal.text(2),
+            row.imbalance.scale(100.0).text(1),
+            row.iterations.text(0),
+            row.measuring_share.scale(100.0).text(1),
         );
     }
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::check_published;
+
+    #[test]
+    fn the_published_file_is_read_and_makes_its_page() -> anyhow::Result<()> {
+        check_published(&RESULTS, format_tables)
+    }
 }

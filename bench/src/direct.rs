@@ -1,7 +1,7 @@
-//! Operands of an update, and a process that calls a BLAS directly, with threads of the library's own.
+//! A separate process that calls a BLAS directly, with the library's own threads, and the operands of its updates.
 //!
-//! A library keeps to the number of threads that it was given, and its waiting threads spin for a while. So it is called
-//! in a process of its own, which is asked for one burst of updates after another and idles in between.
+//! A library keeps the number of threads that it was given first, and its waiting threads spin for a while. So it runs in
+//! another process, which is asked for one burst of updates after another and idles in between.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,37 +10,31 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, ensure};
 use isochron_devices::{Blas, CblasLibrary, View, ViewMut, leading_dimension, try_reserve_matrix};
 
-/// The update `C (m×n) += A (m×k) · B (k×n)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-}
+use crate::shape::ProductShape;
 
 /// Written matrices for updates of one shape.
-pub struct Operands {
-    shape: Shape,
+pub struct DirectOperands {
+    shape: ProductShape,
     a: Vec<f64>,
     b: Vec<f64>,
     c: Vec<f64>,
 }
 
-impl Operands {
+impl DirectOperands {
     /// Writes the matrices, in memory of the kind that multiplications use.
-    pub fn new(shape: Shape) -> anyhow::Result<Self> {
-        let Shape { m, n, k } = shape;
+    pub fn new(shape: ProductShape) -> anyhow::Result<Self> {
+        let ProductShape { m, n, k } = shape;
         Ok(Self {
             shape,
-            a: filled(m * k)?,
-            b: filled(k * n)?,
-            c: filled(leading_dimension::<f64>(m) * n)?,
+            a: fill_matrix(m * k)?,
+            b: fill_matrix(k * n)?,
+            c: fill_matrix(leading_dimension::<f64>(m) * n)?,
         })
     }
 
-    /// A, B and C.
+    /// Returns A, B and C.
     pub fn views(&mut self) -> (View<'_, f64>, View<'_, f64>, ViewMut<'_, f64>) {
-        let Shape { m, n, k } = self.shape;
+        let ProductShape { m, n, k } = self.shape;
         (
             View::new(&self.a, m, k, m),
             View::new(&self.b, k, n, k),
@@ -49,15 +43,18 @@ impl Operands {
     }
 }
 
-fn filled(count: usize) -> anyhow::Result<Vec<f64>> {
+fn fill_matrix(count: usize) -> anyhow::Result<Vec<f64>> {
     let mut values = Vec::new();
     try_reserve_matrix(&mut values, count)?;
     values.extend((0..count).map(|at| (at % 16 + 1) as f64 / 32.0));
     Ok(values)
 }
 
-/// Seconds of each of `reps` updates after one that warms up.
-pub fn burst(
+/// Runs `reps` updates after one that warms up; returns the seconds of each.
+///
+/// # Errors
+/// Those of the update.
+pub fn time_burst(
     reps: usize,
     update: &mut dyn FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<f64>> {
@@ -72,14 +69,17 @@ pub fn burst(
 }
 
 /// A process that calls a library directly.
-pub struct Direct {
+pub struct DirectProcess {
     child: Child,
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-impl Direct {
-    /// Starts the process; `threads` are the library's own.
+impl DirectProcess {
+    /// Starts the process with this number of the library's own threads.
+    ///
+    /// # Errors
+    /// If it cannot be started.
     pub fn start(library: &str, threads: usize) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["update", "--blas", library, "--serve", &threads.to_string()]);
@@ -93,9 +93,12 @@ impl Direct {
         })
     }
 
-    /// Seconds of each of `reps` updates after one that warms up.
-    pub fn burst(&mut self, shape: Shape, reps: usize) -> anyhow::Result<Vec<f64>> {
-        let Shape { m, n, k } = shape;
+    /// Asks for `reps` updates after one that warms up; returns the seconds of each.
+    ///
+    /// # Errors
+    /// If the process has ended or answers something else.
+    pub fn time_burst(&mut self, shape: ProductShape, reps: usize) -> anyhow::Result<Vec<f64>> {
+        let ProductShape { m, n, k } = shape;
         let requests = self.requests.as_mut().context("its input")?;
         writeln!(requests, "{m} {n} {k} {reps}")?;
         let mut line = String::new();
@@ -106,31 +109,34 @@ impl Direct {
     }
 }
 
-impl Drop for Direct {
+impl Drop for DirectProcess {
     fn drop(&mut self) {
-        // It ends when there are no more requests.
+        // The process ends when its input does.
         self.requests = None;
         let _ = self.child.wait();
     }
 }
 
-/// What the process does: answers requests until there are none.
-pub fn serve(library: &str, threads: usize) -> anyhow::Result<()> {
+/// Answers the requests of a [`DirectProcess`] until its input ends.
+///
+/// # Errors
+/// If the library cannot be opened, or a request is malformed.
+pub fn serve_updates(library: &str, threads: usize) -> anyhow::Result<()> {
     let blas = CblasLibrary::open_threaded(library, threads)?;
-    let mut operands: Option<Operands> = None;
+    let mut operands: Option<DirectOperands> = None;
     for line in std::io::stdin().lock().lines() {
         let numbers: Result<Vec<usize>, _> = line?.split_whitespace().map(str::parse).collect();
         let &[m, n, k, reps] = numbers?.as_slice() else {
             return Err(anyhow!("a request is m n k reps"));
         };
-        let shape = Shape { m, n, k };
+        let shape = ProductShape { m, n, k };
         if operands.as_ref().is_none_or(|held| held.shape != shape) {
-            // The old ones go first: two sets may not fit.
+            // The old ones are freed first: two sets may not fit.
             drop(operands.take());
-            operands = Some(Operands::new(shape)?);
+            operands = Some(DirectOperands::new(shape)?);
         }
         let held = operands.as_mut().context("the operands")?;
-        let times_s = burst(reps, &mut || {
+        let times_s = time_burst(reps, &mut || {
             let (a, b, c) = held.views();
             blas.dgemm(1.0, a, b, c);
             Ok(())

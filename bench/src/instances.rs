@@ -7,77 +7,79 @@ use crate::simulated::SplitMix;
 /// Points of each speed function.
 pub const POINTS: i32 = 20;
 
-/// Speeds that rise, level out and fall off at the edge of a memory, [`POINTS`] of them for each device. Peak
-/// speeds and memories differ by factors of up to 50 and 100.
-fn measured(n: usize) -> impl Iterator<Item = Vec<Point>> {
+/// Makes [`POINTS`] points for each of `n` devices: speeds rise, level out and fall off at the edge of a memory.
+///
+/// Peak speeds and memories differ by factors of up to 50 and 100.
+fn make_points(n: usize) -> impl Iterator<Item = Vec<Point>> {
     let mut random = SplitMix::new(1);
     (0..n).map(move |_| {
         let (peak, memory) = (
             random.log_uniform(10.0, 500.0),
             random.log_uniform(1e3, 1e5),
         );
-        let point = |i: i32| {
-            let d = (memory / 1000.0 * 1.7_f64.powi(i)).round() + f64::from(i) + 1.0;
-            let paging = 1.0 + (d / memory).powi(4);
-            let speed = peak * d / (d + memory / 100.0) / paging;
-            Point {
-                d: d as u64,
-                t_s: d / speed,
-                reps: 3,
-                ci_s: 0.0,
-            }
-        };
-        (0..POINTS).map(point).collect()
+        (0..POINTS).map(|i| make_point(i, peak, memory)).collect()
     })
 }
 
-/// `n` devices with piecewise linear speed functions.
+fn make_point(i: i32, peak: f64, memory: f64) -> Point {
+    let d = (memory / 1000.0 * 1.7_f64.powi(i)).round() + f64::from(i) + 1.0;
+    let paging = 1.0 + (d / memory).powi(4);
+    let speed = peak * d / (d + memory / 100.0) / paging;
+    Point {
+        d: d as u64,
+        t_s: d / speed,
+        reps: 3,
+        ci_s: 0.0,
+    }
+}
+
+/// Makes `n` devices with piecewise linear speed functions.
 ///
 /// # Errors
 /// None for these points.
-pub fn piecewise(n: usize) -> Result<Vec<PiecewiseFpm>, ModelError> {
-    measured(n).map(PiecewiseFpm::from_points).collect()
+pub fn make_piecewise(n: usize) -> Result<Vec<PiecewiseFpm>, ModelError> {
+    make_points(n).map(PiecewiseFpm::from_points).collect()
 }
 
-/// The same `n` devices with splines.
+/// Makes the same `n` devices with splines.
 ///
 /// # Errors
 /// None for these points.
-pub fn splines(n: usize) -> Result<Vec<AkimaFpm>, ModelError> {
-    measured(n).map(AkimaFpm::from_points).collect()
+pub fn make_splines(n: usize) -> Result<Vec<AkimaFpm>, ModelError> {
+    make_points(n).map(AkimaFpm::from_points).collect()
 }
 
-/// Areas of `n` nodes, which differ by a factor of up to 100.
+/// Makes the areas of `n` nodes, which differ by a factor of up to 100.
 #[must_use]
-pub fn areas(n: usize) -> Vec<f64> {
+pub fn make_areas(n: usize) -> Vec<f64> {
     let mut random = SplitMix::new(2);
     (0..n).map(|_| random.log_uniform(1.0, 100.0)).collect()
 }
 
-/// `n` devices of `kinds` different kinds, each with a time for every size up to `sizes` units.
+/// Makes `n` devices of `kinds` different kinds, each with a time for every size up to `sizes` units.
 ///
-/// Speeds saturate, drop to less than half at multiples of some number, and vary by a third in between, as they
-/// do where matrices are multiplied or transformed: the time rises and falls hundreds of times. Peak speeds
-/// differ by a factor of up to 10.
+/// Speeds saturate, drop to less than half at multiples of some number, and vary by a third in between, as in matrix
+/// products and Fourier transforms: the time rises and falls hundreds of times. Peak speeds differ by a factor of up to 10.
 ///
 /// # Errors
 /// None for these times.
-pub fn rugged(n: usize, kinds: usize, sizes: u64) -> Result<Vec<TimeFunction>, ModelError> {
+pub fn make_rugged(n: usize, kinds: usize, sizes: u64) -> Result<Vec<TimeFunction>, ModelError> {
     let mut random = SplitMix::new(3);
     let different: Vec<TimeFunction> = (0..kinds.min(n))
-        .map(|_| TimeFunction::new(1, rugged_times(&mut random, sizes)))
+        .map(|_| TimeFunction::new(1, make_rugged_times(&mut random, sizes)))
         .collect::<Result<_, _>>()?;
     Ok(different.into_iter().cycle().take(n).collect())
 }
 
-fn rugged_times(random: &mut SplitMix, sizes: u64) -> Vec<(u64, f64)> {
+fn make_rugged_times(random: &mut SplitMix, sizes: u64) -> Vec<(u64, f64)> {
     let peak = random.log_uniform(1.0, 10.0);
     let period = random.uniform(8.0, 64.0) as u64;
-    let time = |d: u64| {
+    let mut times = Vec::new();
+    for d in 1..=sizes {
         let drop = if d.is_multiple_of(period) { 0.45 } else { 1.0 };
         let saturation = d as f64 / (d as f64 + 10.0);
         let speed = peak * saturation * drop * random.uniform(0.67, 1.0);
-        (d, d as f64 / speed)
-    };
-    (1..=sizes).map(time).collect()
+        times.push((d, d as f64 / speed));
+    }
+    times
 }

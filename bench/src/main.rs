@@ -1,10 +1,10 @@
 //! Benchmark campaigns: `cargo xtask bench NAME`.
 //!
-//! A campaign alternates what it compares within each round, so that a machine whose speed drifts treats all
-//! alike; it keeps every raw sample in `bench/results/`, and the tables in the documentation are made from those
-//! files. Ratios within one run are what counts: absolute times belong to the machine.
+//! Within each round of a campaign its contestants take turns, so that a machine with drifting speed treats all alike.
+//! Every raw sample is kept in `bench/results/`, and the tables and plots in the documentation are made from those files.
+//! Compare ratios within one run: absolute times belong to the machine.
 
-// A campaign tells how it goes.
+// A campaign reports its progress.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod algorithms;
@@ -16,46 +16,49 @@ mod launch;
 mod markdown;
 mod neighbours;
 mod peers;
-mod plot;
+mod process;
+mod report;
 mod results;
+mod shape;
 mod statistics;
+mod trace;
 mod update;
 
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(name = "isochron-bench", about)]
-struct Arguments {
+struct BenchCliArguments {
     #[command(subcommand)]
-    campaign: Campaign,
+    campaign: CampaignCommand,
 }
 
 #[derive(Subcommand)]
-enum Campaign {
+enum CampaignCommand {
     /// The four balancing strategies on emulated unlike nodes, and on nodes with a memory cliff
-    Balance(balance::Arguments),
-    /// Time and growth of the models' partitioners, layouts and balancing machines, on one core
-    Algorithms(algorithms::Arguments),
+    Balance(balance::BalanceArguments),
+    /// Time and growth of the partitioners, layouts and balancing machines, on one core
+    Algorithms(algorithms::AlgorithmsArguments),
     /// The update of a CPU device against the BLAS called directly with its own threads
-    Update(update::Arguments),
+    Update(update::UpdateArguments),
     /// Two unlike cores balanced by IDPA, against an even split over them
-    Hybrid(hybrid::Arguments),
-    /// A device alone and beside a neighbour that is hungry for memory
-    Neighbours(neighbours::Arguments),
-    /// A GPU: its link, our update beside cuBLAS, C that does not fit, the GPU beside CPUs and ranks
-    Gpu(gpu::Arguments),
-    /// Our multiplication beside ScaLAPACK's, StarPU's and the BLAS itself, on this machine and on emulated hosts
-    Peers(peers::Arguments),
+    Hybrid(hybrid::HybridArguments),
+    /// A device alone and next to a neighbour that streams through memory
+    Neighbours(neighbours::NeighboursArguments),
+    /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
+    Gpu(gpu::GpuArguments),
+    /// Our multiplication against ScaLAPACK, StarPU and the BLAS, on this machine and on emulated hosts
+    Peers(peers::PeersArguments),
 }
 
 fn main() -> anyhow::Result<()> {
-    match Arguments::parse().campaign {
-        Campaign::Balance(arguments) => balance::run(&arguments),
-        Campaign::Algorithms(arguments) => algorithms::run(&arguments),
-        Campaign::Update(arguments) => update::run(&arguments),
-        Campaign::Hybrid(arguments) => hybrid::run(&arguments),
-        Campaign::Neighbours(arguments) => neighbours::run(&arguments),
-        Campaign::Gpu(arguments) => gpu::run(&arguments),
-        Campaign::Peers(arguments) => peers::run(&arguments),
+    match BenchCliArguments::parse().campaign {
+        CampaignCommand::Balance(arguments) => balance::run(&arguments),
+        CampaignCommand::Algorithms(arguments) => algorithms::run(&arguments),
+        CampaignCommand::Update(arguments) => update::run(&arguments),
+        CampaignCommand::Hybrid(arguments) => hybrid::run(&arguments),
+        CampaignCommand::Neighbours(arguments) => neighbours::run(&arguments),
+        CampaignCommand::Gpu(arguments) => gpu::run(&arguments),
+        CampaignCommand::Peers(arguments) => peers::run(&arguments),
     }
 }

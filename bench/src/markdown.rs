@@ -1,14 +1,17 @@
-//! Tables in the documentation that are made from result files.
+//! Sections of the documentation that are made from files of results.
 
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-/// Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->` in the file at `path`.
+/// Replaces the text between `<!-- NAME -->` and `<!-- /NAME -->` in the file at `path`.
+///
+/// # Errors
+/// If the file cannot be read or written, or has no such section.
 pub fn replace_section(path: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     let document = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
-    let replaced = between(&document, &open, &close, text);
+    let replaced = replace_between(&document, &open, &close, text);
     ensure!(
         replaced.is_some(),
         "{} has no section {open}",
@@ -17,7 +20,7 @@ pub fn replace_section(path: &Path, name: &str, text: &str) -> anyhow::Result<()
     std::fs::write(path, replaced.unwrap_or_default()).with_context(|| path.display().to_string())
 }
 
-fn between(document: &str, open: &str, close: &str, text: &str) -> Option<String> {
+fn replace_between(document: &str, open: &str, close: &str, text: &str) -> Option<String> {
     let (before, rest) = document.split_once(open)?;
     let (_, after) = rest.split_once(close)?;
     Some(format!("{before}{open}{text}{close}{after}"))
@@ -25,16 +28,19 @@ fn between(document: &str, open: &str, close: &str, text: &str) -> Option<String
 
 #[cfg(test)]
 mod tests {
-    use super::between;
+    use super::replace_between;
 
     #[test]
     fn only_the_section_changes() {
         let document = "a\n<!-- x -->\nold\n<!-- /x -->\nb";
-        let replaced = between(document, "<!-- x -->\n", "<!-- /x -->", "new\n");
+        let replaced = replace_between(document, "<!-- x -->\n", "<!-- /x -->", "new\n");
         assert_eq!(
             replaced.as_deref(),
             Some("a\n<!-- x -->\nnew\n<!-- /x -->\nb")
         );
-        assert_eq!(between(document, "<!-- y -->\n", "<!-- /y -->", ""), None);
+        assert_eq!(
+            replace_between(document, "<!-- y -->\n", "<!-- /y -->", ""),
+            None
+        );
     }
 }

@@ -1,53 +1,65 @@
-//! Medians and spreads.
+//! Medians and ranges.
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Median, smallest and largest of a sample.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MedianRange {
     /// The median.
+    #[serde(deserialize_with = "nan_if_null")]
     pub median: f64,
     /// The smallest value.
+    #[serde(deserialize_with = "nan_if_null")]
     pub min: f64,
     /// The largest value.
+    #[serde(deserialize_with = "nan_if_null")]
     pub max: f64,
 }
 
-impl Spread {
-    /// Of a sample; NaN when it is empty.
+/// Reads a number that JSON writes as `null` if it is none.
+pub fn nan_if_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+impl MedianRange {
+    /// The range of an empty sample.
+    pub const NONE: Self = Self {
+        median: f64::NAN,
+        min: f64::NAN,
+        max: f64::NAN,
+    };
+
+    /// Summarizes a sample; every value is NaN if it is empty.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
-        let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+        let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else {
+            return Self::NONE;
+        };
         let half = sorted.len() / 2;
         let median = if sorted.len().is_multiple_of(2) {
-            (at(half.wrapping_sub(1)) + at(half)) / 2.0
+            (sorted[half - 1] + sorted[half]) / 2.0
         } else {
-            at(half)
+            sorted[half]
         };
-        Self {
-            median,
-            min: at(0),
-            max: at(sorted.len().wrapping_sub(1)),
-        }
+        Self { median, min, max }
     }
 
-    /// Of the ratios of two series, round by round.
+    /// Summarizes the ratios of two series, round by round.
     pub fn of_ratios(above: &[f64], below: &[f64]) -> Self {
         Self::of(above.iter().zip(below).map(|(above, below)| above / below))
     }
 
-    /// In a unit of which there are so many in the old one.
-    pub fn scaled(self, by: f64) -> Self {
-        let Self { median, min, max } = self;
-        let [median, min, max] = [median, min, max].map(|value| by * value);
-        Self { median, min, max }
+    /// Multiplies all three by a factor.
+    pub fn scale(self, factor: f64) -> Self {
+        Self {
+            median: factor * self.median,
+            min: factor * self.min,
+            max: factor * self.max,
+        }
     }
 
-    /// As JSON.
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "median": self.median, "min": self.min, "max": self.max })
-    }
-
-    /// `median (min to max)` with the given number of decimals.
+    /// Formats it as `median (min to max)` with this number of decimals.
     pub fn text(&self, decimals: usize) -> String {
         format!(
             "{:.decimals$} ({:.decimals$} to {:.decimals$})",
@@ -56,21 +68,28 @@ impl Spread {
     }
 }
 
+/// Returns the median of a sample, NaN if it is empty.
+pub fn median(values: &[f64]) -> f64 {
+    MedianRange::of(values.iter().copied()).median
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Spread;
+    use super::*;
 
     #[test]
     fn medians_of_odd_and_even_samples() {
-        assert_eq!(
-            Spread::of([3.0, 1.0, 2.0]),
-            Spread {
-                median: 2.0,
-                min: 1.0,
-                max: 3.0
-            }
-        );
-        assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).median, 2.5);
-        assert!(Spread::of([]).median.is_nan());
+        let odd = MedianRange::of([3.0, 1.0, 2.0]);
+        assert_eq!((odd.median, odd.min, odd.max), (2.0, 1.0, 3.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn no_number_is_written_as_null_and_read_back() {
+        let text = serde_json::to_string(&MedianRange::NONE).unwrap_or_default();
+        assert_eq!(text, r#"{"median":null,"min":null,"max":null}"#);
+        let read: Result<MedianRange, _> = serde_json::from_str(&text);
+        assert!(read.is_ok_and(|range| range.median.is_nan()));
     }
 }

@@ -1,4 +1,4 @@
-//! The GPU, and the cores that it and the others have.
+//! The GPU, its host cores and the other cores.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use isochron_devices::cuda::{self, CudaInfo};
 use isochron_devices::topology::CoreInfo;
 use isochron_devices::{BusId, CudaConfig, CudaWorker, Topology, Worker as _};
 
-/// How many host cores may copy for the GPU; one is what a GPU has where nobody says more.
+/// Tried numbers of cores that copy for the GPU; one is the default of a platform file.
 pub const HOST_CORES: [usize; 4] = [1, 2, 4, 8];
 
 /// The first GPU of this host.
-pub struct Card {
+pub struct GpuCard {
     topology: Arc<Topology>,
     pub info: CudaInfo,
-    /// What the survey of CUDA said.
+    /// The state of CUDA in words.
     pub finding: String,
-    /// The cores that this process may use, those nearest to the GPU first.
+    /// The cores that this process may use, the nearest to the GPU first.
     pub cores: Vec<CoreInfo>,
-    /// How many of them copy for the GPU.
+    /// The number of cores that copy for the GPU.
     pub host_cores: usize,
 }
 
-impl Card {
-    /// Looks for it.
+impl GpuCard {
+    /// Finds the first GPU.
     ///
     /// # Errors
-    /// What was found instead.
+    /// If there is none; the message describes the state of CUDA.
     pub fn find() -> anyhow::Result<Self> {
         let survey = cuda::survey();
         let Some(info) = survey.devices.into_iter().next() else {
@@ -35,8 +35,9 @@ impl Card {
         let topology = Arc::new(Topology::discover()?);
         let mut cores = topology.affordable_cores();
         let bus_id: Result<BusId, _> = info.pci_bus_id.parse();
-        let distances = bus_id.map(|id| topology.pci_distances(&id));
-        let distances = distances.unwrap_or_default();
+        let distances = bus_id
+            .map(|id| topology.pci_distances(&id))
+            .unwrap_or_default();
         cores.sort_by_key(|core| distances.get(&core.core).copied().unwrap_or(u32::MAX));
         Ok(Self {
             finding: survey.finding,
@@ -47,23 +48,36 @@ impl Card {
         })
     }
 
-    /// Whether it is none: the emulator says so in the name.
+    /// Returns `true` for an emulated GPU, which says so in its name.
     pub fn is_emulated(&self) -> bool {
         self.info.name.starts_with("Emulated CUDA")
     }
 
-    /// cuBLAS with its version, as a device tells it.
-    pub fn blas(&self) -> anyhow::Result<String> {
-        Ok(self.worker(None)?.info().blas.clone())
+    /// Returns cuBLAS with its version.
+    ///
+    /// # Errors
+    /// If the device cannot be made.
+    pub fn blas_name(&self) -> anyhow::Result<String> {
+        Ok(self.make_worker(None)?.info().blas.clone())
     }
 
-    /// The device with its host cores, whose jobs use at most `limit` bytes of the GPU's memory.
-    pub fn worker(&self, limit: Option<u64>) -> anyhow::Result<CudaWorker> {
-        self.worker_on(self.host_cores, limit)
+    /// Makes the device with its host cores. Its jobs use at most `limit` bytes of the GPU's memory.
+    ///
+    /// # Errors
+    /// If the device cannot be made.
+    pub fn make_worker(&self, limit: Option<u64>) -> anyhow::Result<CudaWorker> {
+        self.make_worker_on(self.host_cores, limit)
     }
 
-    /// The same with so many host cores.
-    pub fn worker_on(&self, host_cores: usize, limit: Option<u64>) -> anyhow::Result<CudaWorker> {
+    /// Makes the device with this number of host cores.
+    ///
+    /// # Errors
+    /// If the device cannot be made.
+    pub fn make_worker_on(
+        &self,
+        host_cores: usize,
+        limit: Option<u64>,
+    ) -> anyhow::Result<CudaWorker> {
         let cores = self.cores.get(..host_cores).unwrap_or(&self.cores);
         let config = CudaConfig {
             memory_limit_bytes: limit,
@@ -75,23 +89,23 @@ impl Card {
             .with_context(|| self.info.name.clone())
     }
 
-    /// The numbers of its host cores, and of the cores that are left.
-    pub fn divided_cores(&self) -> (Vec<u32>, Vec<u32>) {
+    /// Returns the numbers of its host cores, and of the other cores.
+    pub fn split_cores(&self) -> (Vec<u32>, Vec<u32>) {
         let numbers: Vec<u32> = self.cores.iter().map(|core| core.core).collect();
         let (host, rest) = numbers.split_at(self.host_cores.min(numbers.len()));
         (host.to_vec(), rest.to_vec())
     }
 
-    /// A short name for files: `h200` of `NVIDIA H200`.
-    pub fn slug(&self) -> String {
-        slug(&self.info.name)
+    /// Returns a short name for files: `h200` of `NVIDIA H200`.
+    pub fn file_name(&self) -> String {
+        make_file_name(&self.info.name)
     }
 }
 
-fn slug(name: &str) -> String {
-    let name = name.to_lowercase();
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let words: Vec<&str> = words
+fn make_file_name(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !["", "nvidia", "geforce"].contains(word))
         .collect();
     words.join("-")
@@ -99,13 +113,16 @@ fn slug(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::slug;
+    use super::make_file_name;
 
     #[test]
     fn files_are_named_after_the_model() {
-        assert_eq!(slug("NVIDIA H200"), "h200");
-        assert_eq!(slug("NVIDIA A100-SXM4-80GB"), "a100-sxm4-80gb");
-        assert_eq!(slug("NVIDIA GeForce RTX 4090"), "rtx-4090");
-        assert_eq!(slug("Emulated CUDA device 0"), "emulated-cuda-device-0");
+        assert_eq!(make_file_name("NVIDIA H200"), "h200");
+        assert_eq!(make_file_name("NVIDIA A100-SXM4-80GB"), "a100-sxm4-80gb");
+        assert_eq!(make_file_name("NVIDIA GeForce RTX 4090"), "rtx-4090");
+        assert_eq!(
+            make_file_name("Emulated CUDA device 0"),
+            "emulated-cuda-device-0"
+        );
     }
 }

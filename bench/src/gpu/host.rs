@@ -4,9 +4,12 @@ use anyhow::Context as _;
 use isochron_devices::{Element, try_zeroed_matrix};
 use num_complex::Complex64;
 
-/// A matrix without gaps: numbers in [1/2, 1) without a pattern, since what a processor draws of power, and so its clock,
-/// depends on what it computes. All cores write it.
-pub fn matrix<T: Element>(rows: usize, cols: usize) -> anyhow::Result<Vec<T>> {
+/// Makes a matrix without gaps, with all cores. Its numbers in [1/2, 1) have no pattern: a processor's power, and so its
+/// clock, depends on the numbers.
+///
+/// # Errors
+/// If there is too little memory.
+pub fn make_matrix<T: Element>(rows: usize, cols: usize) -> anyhow::Result<Vec<T>> {
     let mut values: Vec<T> = try_zeroed_matrix(rows * cols)
         .with_context(|| format!("no memory for a {rows}×{cols} matrix"))?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -15,7 +18,7 @@ pub fn matrix<T: Element>(rows: usize, cols: usize) -> anyhow::Result<Vec<T>> {
         for (index, part_values) in values.chunks_mut(part).enumerate() {
             scope.spawn(move || {
                 for (at, value) in part_values.iter_mut().enumerate() {
-                    *value = number(index * part + at);
+                    *value = scrambled_number(index * part + at);
                 }
             });
         }
@@ -23,8 +26,8 @@ pub fn matrix<T: Element>(rows: usize, cols: usize) -> anyhow::Result<Vec<T>> {
     Ok(values)
 }
 
-/// The number at a place: the place is scrambled by the finalizer of SplitMix64.
-fn number<T: Element>(at: usize) -> T {
+/// Returns the number at a place, which the finalizer of SplitMix64 scrambles.
+fn scrambled_number<T: Element>(at: usize) -> T {
     let mut bits = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -40,7 +43,7 @@ mod tests {
 
     #[test]
     fn numbers_are_everywhere_and_unlike() {
-        let values = matrix::<f64>(37, 53).unwrap_or_default();
+        let values = make_matrix::<f64>(37, 53).unwrap_or_default();
         assert_eq!(values.len(), 37 * 53);
         assert!(values.iter().all(|value| (0.5..1.0).contains(value)));
         let mean = values.iter().sum::<f64>() / values.len() as f64;

@@ -1,62 +1,74 @@
-//! Multiplications of `isochron mxm` on devices of this host, as platform files say.
+//! Multiplications of `isochron mxm` on devices of this host, by platform files.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
 
-use super::Campaign;
-use super::clock::Clock;
-use crate::direct::Shape;
+use super::GpuCampaign;
+use super::budget::TimeBudget;
+use crate::report::MxmReport;
+use crate::shape::ProductShape;
 
-/// A job may take so long also where the parts before took more than theirs.
+/// The time that a job may always take, even if the parts before it took too long.
 pub const LEAST: Duration = Duration::from_secs(20);
 
 /// A device in a platform file.
 #[derive(Debug, Clone)]
-pub struct Device {
+pub struct PlatformDevice {
     /// Its name, also in reports.
     pub name: String,
-    /// Whether it is the GPU; with `true` inside where others have it too.
-    pub gpu: Option<bool>,
+    /// The GPU's `share` flag, `true` if other nodes have the GPU too; `None` for a group of cores.
+    pub gpu_share: Option<bool>,
     /// The numbers of its cores.
     pub cores: Vec<u32>,
 }
 
-impl Device {
-    /// A group of these cores.
+impl PlatformDevice {
+    /// Makes a group of these cores.
     pub fn cpu(name: impl Into<String>, cores: &[u32]) -> Self {
         Self {
             name: name.into(),
-            gpu: None,
+            gpu_share: None,
             cores: cores.to_vec(),
         }
     }
 
-    /// The GPU with these host cores.
+    /// Makes the GPU with these host cores.
     pub fn gpu(name: impl Into<String>, cores: &[u32]) -> Self {
         Self {
-            gpu: Some(false),
+            gpu_share: Some(false),
+            ..Self::cpu(name, cores)
+        }
+    }
+
+    /// Makes the GPU with these host cores, for one of several nodes that share it.
+    pub fn shared_gpu(name: impl Into<String>, cores: &[u32]) -> Self {
+        Self {
+            gpu_share: Some(true),
             ..Self::cpu(name, cores)
         }
     }
 }
 
-/// The text of a platform file: the devices of each node.
-fn platform_text(nodes: &[Vec<Device>]) -> String {
+/// Formats a platform file with the devices of each node.
+fn format_platform(nodes: &[Vec<PlatformDevice>]) -> String {
     let mut text = "schema = 1\n".to_owned();
     for (rank, devices) in nodes.iter().enumerate() {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "\n[[node]]\nname = \"{rank}\"");
         for device in devices {
-            let Device { name, gpu, cores } = device;
+            let PlatformDevice {
+                name,
+                gpu_share,
+                cores,
+            } = device;
             let _ = writeln!(
                 text,
                 "\n[[node.device]]\nname = \"{name}\"\ncores = {cores:?}"
             );
-            if let Some(is_shared) = gpu {
+            if let Some(is_shared) = gpu_share {
                 let _ = writeln!(text, "kind = \"cuda\"\nshare = {is_shared}");
             }
         }
@@ -64,39 +76,69 @@ fn platform_text(nodes: &[Vec<Device>]) -> String {
     text
 }
 
-/// A multiplication: nodes, a shape, and more words of the command line.
-pub struct Job<'a> {
-    pub nodes: &'a [Vec<Device>],
-    pub shape: Shape,
+/// A multiplication by `isochron mxm`, with a rank for each node.
+pub struct MxmJob<'a> {
+    pub nodes: &'a [Vec<PlatformDevice>],
+    pub shape: ProductShape,
     pub block: usize,
+    /// More words of the command line.
     pub words: &'a [&'a str],
-    /// What `ISOCHRON_LOG` asks for.
+    /// The value of `ISOCHRON_LOG`.
     pub log: &'a str,
 }
 
-impl Campaign {
-    /// Writes a platform file, whose text is kept with the results.
-    pub(super) fn platform(
+/// The keys that are kept of a report.
+const KEYS: &[&str] = &[
+    "m",
+    "n",
+    "k",
+    "block",
+    "panel",
+    "way",
+    "split",
+    "strategy",
+    "wall_s",
+    "balance_s",
+    "ideal_s",
+    "gflops",
+    "imbalance",
+    "balance",
+    "mpi",
+    "nodes",
+];
+
+impl GpuCampaign {
+    /// Writes a platform file and keeps its text with the results.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn write_platform(
         &mut self,
         name: &str,
-        nodes: &[Vec<Device>],
+        nodes: &[Vec<PlatformDevice>],
     ) -> anyhow::Result<PathBuf> {
-        let (path, text) = (self.work.join(format!("{name}.toml")), platform_text(nodes));
+        let (path, text) = (
+            self.work.join(format!("{name}.toml")),
+            format_platform(nodes),
+        );
         std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
-        self.record.results["platforms"][name] = json!(text);
+        let platforms = &mut self.record.results.platforms;
+        platforms.insert(name.to_owned(), text);
         Ok(path)
     }
 
-    /// Runs a multiplication, a rank for each node, on the platform called `name`: what of its report counts here, and the
-    /// log.
+    /// Multiplies on the platform called `name`; returns the kept part of the report, and the log.
+    ///
+    /// # Errors
+    /// If the command fails or takes too long.
     pub(super) fn multiply(
         &mut self,
         name: &str,
-        job: &Job<'_>,
-        clock: Clock,
-    ) -> anyhow::Result<(Value, String)> {
-        let platform = self.platform(name, job.nodes)?;
-        let Shape { m, n, k } = job.shape;
+        job: &MxmJob<'_>,
+        budget: TimeBudget,
+    ) -> anyhow::Result<(MxmReport, String)> {
+        let platform = self.write_platform(name, job.nodes)?;
+        let ProductShape { m, n, k } = job.shape;
         let mut words: Vec<String> = Vec::new();
         for (option, value) in [("--m", m), ("--n", n), ("--k", k), ("--block", job.block)] {
             words.extend([option.to_owned(), value.to_string()]);
@@ -104,51 +146,13 @@ impl Campaign {
         words.extend(["--platform".to_owned(), platform.display().to_string()]);
         words.extend(job.words.iter().map(|&word| word.to_owned()));
         let variables = [("ISOCHRON_LOG", job.log), ("NO_COLOR", "1")];
-        let limit = Some(clock.left().max(LEAST));
+        let limit = Some(budget.left().max(LEAST));
         let ranks = job.nodes.len();
-        let (report, log) = self.launcher.mxm_within(ranks, &words, &variables, limit)?;
-        Ok((brief(&report), log))
+        let (report, log) = self
+            .launcher
+            .run_mxm_within(ranks, &words, &variables, limit)?;
+        Ok((report.with_keys(KEYS), log))
     }
-}
-
-/// What of a report is kept.
-fn brief(report: &Value) -> Value {
-    const KEYS: [&str; 16] = [
-        "m",
-        "n",
-        "k",
-        "block",
-        "panel",
-        "way",
-        "split",
-        "strategy",
-        "wall_s",
-        "balance_s",
-        "ideal_s",
-        "gflops",
-        "imbalance",
-        "balance",
-        "mpi",
-        "nodes",
-    ];
-    let mut brief = json!({});
-    for key in KEYS {
-        brief[key] = report[key].clone();
-    }
-    for node in brief["nodes"].as_array_mut().into_iter().flatten() {
-        for device in node["devices"].as_array_mut().into_iter().flatten() {
-            if let Some(device) = device.as_object_mut() {
-                device.remove("threads");
-            }
-        }
-    }
-    brief
-}
-
-/// The devices of a report, over all nodes.
-pub fn devices(report: &Value) -> impl Iterator<Item = &Value> {
-    let nodes = crate::results::list(report, "nodes");
-    nodes.flat_map(|node| crate::results::list(node, "devices"))
 }
 
 #[cfg(test)]
@@ -157,11 +161,9 @@ mod tests {
 
     #[test]
     fn platform_files_name_devices_and_cores() {
-        let shared = Device {
-            gpu: Some(true),
-            ..Device::gpu("gpu", &[0])
-        };
-        let text = platform_text(&[vec![shared, Device::cpu("cpu", &[1, 2])], vec![]]);
+        let shared = PlatformDevice::shared_gpu("gpu", &[0]);
+        let cpu = PlatformDevice::cpu("cpu", &[1, 2]);
+        let text = format_platform(&[vec![shared, cpu], vec![]]);
         for part in [
             "[[node.device]]\nname = \"gpu\"\ncores = [0]\nkind = \"cuda\"\nshare = true\n",
             "[[node.device]]\nname = \"cpu\"\ncores = [1, 2]\n",

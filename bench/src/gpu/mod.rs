@@ -1,13 +1,13 @@
-//! What a GPU does here, and what it could do: its link, cuBLAS by itself, our updates with their transfers, C that does
-//! not fit, cuBLASXt beside it, the GPU beside the host's cores and in a job of several ranks.
+//! The speed of a GPU in use and its bounds: its link, cuBLAS alone, our updates with their transfers, a C that does not fit
+//! against cuBLASXt, the GPU with the host's cores and in jobs of several ranks.
 //!
-//! The campaign goes through its [`Part`]s one after the other, each with a share of the minutes that it is given. It runs
-//! from a checkout and from a bundle, and leaves everything in a folder: the samples (`gpu.json`, written anew after each of
-//! them), the tables, plots and models that are made of them. What goes wrong ends as little as it can: one shape, one job or
-//! one part, and the results say so. What an emulated CUDA said is marked, and is never published.
+//! The campaign measures its [`GpuPart`]s one after the other, each in a share of the given minutes. It runs from a checkout and
+//! from a bundle, and leaves everything in a folder: the samples (`gpu.json`, written after each of them), and the tables,
+//! plots and models made from them. An error ends as little as possible: one shape, one job or one part, and the results name
+//! it. Results of an emulated CUDA are marked, and never published.
 
+mod budget;
 mod card;
-mod clock;
 mod host;
 mod jobs;
 mod link;
@@ -23,6 +23,7 @@ mod step;
 mod streamed;
 mod together;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -30,53 +31,56 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, ensure};
 use clap::ValueEnum;
 use isochron_devices::memory_available_bytes;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use crate::launch::{Launcher, machine};
-use card::Card;
-use clock::Clock;
-use record::Record;
-use scale::Scale;
+use crate::launch::MxmLauncher;
+use crate::results::Origin;
+use budget::TimeBudget;
+use card::GpuCard;
+use record::{GpuRecord, GpuResults, PartRecord};
+use scale::GpuScale;
 
-/// How large the campaign is, and where its results go.
+/// The size of the campaign and the place of its results.
 #[derive(clap::Args)]
-pub struct Arguments {
-    /// Folder for everything that is found; without one a new one, from which it is published in this checkout
+pub struct GpuArguments {
+    /// Folder for all results [default: a new one, from which they are published in this checkout]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Minutes that all of it may take
+    /// Minutes for the whole campaign
     #[arg(long, default_value_t = 9.0)]
     minutes: f64,
-    /// Rounds at most, of each part; fewer where time runs out
+    /// Most rounds of each part; fewer if time runs out
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Side of the square C that stays on the GPU; without it, what its memory and the host's free memory allow, at most 16384
+    /// Side of the square C that stays on the GPU [default: the largest for its memory and the host's free memory, at
+    /// most 16384]
     #[arg(long, conflicts_with = "small")]
     side: Option<usize>,
-    /// Tiny sizes, for an emulated CUDA: only to see that everything works
+    /// Use tiny sizes, for an emulated CUDA, only to see that everything works
     #[arg(long)]
     small: bool,
-    /// These parts only
+    /// Run these parts only
     #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Part>,
-    /// Publish in this checkout what an earlier run has left in a folder
+    only: Vec<GpuPart>,
+    /// Publish in this checkout the results that an earlier run left in a folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["out", "table_only"])]
     from: Option<PathBuf>,
-    /// Only make the tables and plots from the results that are in this checkout
+    /// Only make the tables and plots from the results in this checkout
     #[arg(long)]
     table_only: bool,
 }
 
 /// A part of the campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
-    /// What copies between host and GPU reach
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum GpuPart {
+    /// Copies between host and GPU
     Link,
-    /// Updates of a C that stays on the GPU, beside cuBLAS with everything there
+    /// Updates of a C that stays on the GPU, against cuBLAS with everything there
     Resident,
     /// Updates of a C that does not fit on the GPU
     Streamed,
-    /// A whole product with a C of twice the memory, beside cuBLASXt
+    /// A whole product with a C of twice the memory, against cuBLASXt
     OutOfCore,
     /// Models of the GPU and of the cores, as points files
     Models,
@@ -84,19 +88,19 @@ pub(crate) enum Part {
     Together,
     /// Two ranks that share the GPU, and four of which one has it
     Ranks,
-    /// What happens when in an update
+    /// The course of an update
     Step,
 }
 
-impl Part {
-    /// Its name in the results.
+impl GpuPart {
+    /// Returns its name in the results.
     fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Its share of the minutes, in hundredths. What one leaves, or takes too much, is that of all after it.
-    fn share(self) -> f64 {
+    /// Returns its share of the minutes in percent. Time that it leaves, or takes too much, changes the shares after it.
+    fn time_share(self) -> f64 {
         match self {
             Self::Link => 6.0,
             Self::Resident => 20.0,
@@ -109,99 +113,102 @@ impl Part {
         }
     }
 
-    fn measure(self, campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
+    fn measure(self, campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
         match self {
-            Self::Link => link::measure(campaign, clock),
-            Self::Resident => resident::measure(campaign, clock),
-            Self::Streamed => streamed::measure(campaign, clock),
-            Self::OutOfCore => out_of_core::measure(campaign, clock),
-            Self::Models => models::measure(campaign, clock),
-            Self::Together => together::measure(campaign, clock),
-            Self::Ranks => ranks::measure(campaign, clock),
-            Self::Step => step::measure(campaign, clock),
+            Self::Link => link::measure(campaign, budget),
+            Self::Resident => resident::measure(campaign, budget),
+            Self::Streamed => streamed::measure(campaign, budget),
+            Self::OutOfCore => out_of_core::measure(campaign, budget),
+            Self::Models => models::measure(campaign, budget),
+            Self::Together => together::measure(campaign, budget),
+            Self::Ranks => ranks::measure(campaign, budget),
+            Self::Step => step::measure(campaign, budget),
         }
     }
 
-    /// The part's rows, in the order of the table.
-    fn rows(self, results: &Value) -> Vec<rows::Row> {
+    /// Makes the part's rows, in the order of the table.
+    fn make_rows(self, results: &GpuResults) -> Vec<rows::TableRow> {
         match self {
-            Self::Link => link::rows(results),
-            Self::Resident => resident::rows(results),
-            Self::Streamed => streamed::rows(results),
-            Self::OutOfCore => out_of_core::rows(results),
-            Self::Models => models::rows(results),
-            Self::Together => together::rows(results),
-            Self::Ranks => ranks::rows(results),
-            Self::Step => step::rows(results),
+            Self::Link => link::make_rows(results),
+            Self::Resident => resident::make_rows(results),
+            Self::Streamed => streamed::make_rows(results),
+            Self::OutOfCore => out_of_core::make_rows(results),
+            Self::Models => models::make_rows(results),
+            Self::Together => together::make_rows(results),
+            Self::Ranks => ranks::make_rows(results),
+            Self::Step => step::make_rows(results),
         }
     }
 
-    /// What stands above the part's table: what was measured, and what the columns are.
-    fn words(self, results: &Value) -> String {
+    /// Describes the part's table: the measurements and the columns.
+    fn describe(self, results: &GpuResults) -> String {
         match self {
-            Self::Link => link::words(results),
-            Self::Resident => resident::words(results),
-            Self::Streamed => streamed::words(results),
-            Self::OutOfCore => out_of_core::words(results),
-            Self::Models => models::words(results),
-            Self::Together => together::words(results),
-            Self::Ranks => ranks::words(results),
-            Self::Step => step::words(results),
+            Self::Link => link::describe(results),
+            Self::Resident => resident::describe(results),
+            Self::Streamed => streamed::describe(results),
+            Self::OutOfCore => out_of_core::describe(results),
+            Self::Models => models::describe(results),
+            Self::Together => together::describe(results),
+            Self::Ranks => ranks::describe(results),
+            Self::Step => step::describe(results),
         }
     }
 }
 
-/// What every part works with.
-pub(crate) struct Campaign {
-    card: Card,
-    scale: Scale,
-    launcher: Launcher,
+/// The state that all parts share.
+pub(crate) struct GpuCampaign {
+    card: GpuCard,
+    scale: GpuScale,
+    launcher: MxmLauncher,
     rounds: usize,
     folder: PathBuf,
-    /// What is written for the programs that are started; gone at the end.
+    /// The folder of files for started programs, deleted at the end.
     work: PathBuf,
-    record: Record,
+    record: GpuRecord,
 }
 
-/// Runs the campaign, or publishes what one has left.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+/// Runs the campaign, or publishes the results of an earlier one.
+pub fn run(arguments: &GpuArguments) -> anyhow::Result<()> {
     if arguments.table_only {
-        return publish::again();
+        return publish::publish(None);
     }
     if let Some(folder) = &arguments.from {
-        return publish::from(folder);
+        return publish::publish_folder(folder);
     }
     let made = std::env::temp_dir().join(format!("isochron-gpu-{}", std::process::id()));
     let folder = arguments.out.as_deref().unwrap_or(&made);
-    let failed = measure(arguments, folder)?;
-    let results = publish::read(folder)?;
+    let errors = measure(arguments, folder)?;
+    let results = publish::read_folder(folder)?;
     println!("\nThe results are in {}.", folder.display());
-    if results["emulated"] == true {
+    if results.emulated {
         println!(
             "They are of an emulated CUDA: they say nothing about speed, and are not published."
         );
-    } else if arguments.out.is_none() && !arguments.small && failed.is_empty() {
-        publish::from(folder)?;
+    } else if arguments.out.is_none() && !arguments.small && errors.is_empty() {
+        publish::publish_folder(folder)?;
     } else {
         println!(
             "In a checkout, `cargo xtask bench gpu --from {}` publishes them.",
             folder.display()
         );
     }
-    ensure!(failed.is_empty(), "{}", failed.join("\n"));
+    ensure!(errors.is_empty(), "{}", errors.join("\n"));
     Ok(())
 }
 
-/// Goes through the parts; what went wrong.
-fn measure(arguments: &Arguments, folder: &Path) -> anyhow::Result<Vec<String>> {
+/// Measures the parts; returns the errors.
+fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<Vec<String>> {
     let begin = Instant::now();
-    // What cannot run at all is known before anything is written.
-    let card = Card::find()?;
-    let launcher = Launcher::from_environment()?;
+    // Without a GPU or a launcher nothing is written.
+    let card = GpuCard::find()?;
+    let launcher = MxmLauncher::from_environment()?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let scale = Scale::new(&card.info, arguments.small, arguments.side);
-    let record = Record::new(folder.join("gpu.json"), header(arguments, &card, &scale)?);
-    let mut campaign = Campaign {
+    let scale = GpuScale::new(&card.info, arguments.small, arguments.side);
+    let record = GpuRecord::new(
+        folder.join("gpu.json"),
+        begin_results(arguments, &card, &scale)?,
+    );
+    let mut campaign = GpuCampaign {
         card,
         scale,
         launcher,
@@ -211,48 +218,62 @@ fn measure(arguments: &Arguments, folder: &Path) -> anyhow::Result<Vec<String>> 
         record,
     };
     std::fs::create_dir_all(&campaign.work)?;
-    campaign.record.keep()?;
-    let wanted = |part: &&Part| arguments.only.is_empty() || arguments.only.contains(*part);
-    let parts: Vec<Part> = Part::value_variants()
+    campaign.record.write()?;
+    let parts: Vec<GpuPart> = GpuPart::value_variants()
         .iter()
-        .filter(wanted)
+        .filter(|part| arguments.only.is_empty() || arguments.only.contains(part))
         .copied()
         .collect();
-    let end = Clock::until(begin, 60.0 * arguments.minutes);
+    let end = TimeBudget::until(begin, 60.0 * arguments.minutes);
     for (index, &part) in parts.iter().enumerate() {
-        let to_come: f64 = parts[index..].iter().map(|part| part.share()).sum();
-        let clock = end.part(part.share() / to_come);
-        let name = part.name();
-        println!("\n== {name}: {:.0} s at most", clock.left().as_secs_f64());
-        let start = Instant::now();
-        let before = campaign.record.errors.len();
-        // The others are measured also where one part is wrong altogether. Whatever it was at is its own, or is written whole.
-        let outcome = catch_unwind(AssertUnwindSafe(|| part.measure(&mut campaign, clock)));
-        let record = &mut campaign.record;
-        if let Err(error) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) {
-            record.fail(format!("{name}: {error:#}"));
-        }
-        let errors = &record.errors[before..];
-        let part_of_all = json!({
-            "part": name, "seconds": start.elapsed().as_secs_f64(),
-            "error": (!errors.is_empty()).then(|| errors.join("\n")),
-        });
-        record.push("parts", part_of_all);
-        publish::sum_up(&mut record.results);
-        record.keep()?;
-        print!("{}", rows::table(part, &record.results));
+        let to_come: f64 = parts[index..].iter().map(|part| part.time_share()).sum();
+        let budget = end.take_share(part.time_share() / to_come);
+        campaign.measure_part(part, budget)?;
     }
-    // Nothing depends on it any more.
+    // Nothing depends on this folder any more.
     let _ = std::fs::remove_dir_all(&campaign.work);
-    publish::draw(folder, &campaign.record.results)?;
-    let tables = publish::tables(&campaign.record.results, "");
+    publish::draw_pictures(folder, &campaign.record.results)?;
+    let tables = publish::format_tables(&campaign.record.results);
     std::fs::write(folder.join("gpu.md"), tables)?;
     Ok(campaign.record.errors)
 }
 
-/// What the results begin with.
-fn header(arguments: &Arguments, card: &Card, scale: &Scale) -> anyhow::Result<Value> {
-    let Arguments {
+impl GpuCampaign {
+    /// Measures a part, and keeps and prints its table. A part that fails does not end the campaign.
+    ///
+    /// # Errors
+    /// If the results cannot be written.
+    fn measure_part(&mut self, part: GpuPart, budget: TimeBudget) -> anyhow::Result<()> {
+        let name = part.name();
+        println!("\n== {name}: {:.0} s at most", budget.left().as_secs_f64());
+        let start = Instant::now();
+        let before = self.record.errors.len();
+        // A panic leaves nothing half-changed: a part changes its own state, and the record as a whole.
+        let outcome = catch_unwind(AssertUnwindSafe(|| part.measure(self, budget)));
+        let record = &mut self.record;
+        if let Err(error) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) {
+            record.add_error(format!("{name}: {error:#}"));
+        }
+        let errors = &record.errors[before..];
+        record.results.parts.push(PartRecord {
+            part,
+            seconds: start.elapsed().as_secs_f64(),
+            error: (!errors.is_empty()).then(|| errors.join("\n")),
+        });
+        publish::sum_up(&mut record.results);
+        record.write()?;
+        print!("{}", rows::format_table(part, &record.results));
+        Ok(())
+    }
+}
+
+/// Makes results without any samples.
+fn begin_results(
+    arguments: &GpuArguments,
+    card: &GpuCard,
+    scale: &GpuScale,
+) -> anyhow::Result<GpuResults> {
+    let GpuArguments {
         minutes, rounds, ..
     } = arguments;
     let mut command = format!("cargo xtask bench gpu --minutes {minutes} --rounds {rounds}");
@@ -262,17 +283,26 @@ fn header(arguments: &Arguments, card: &Card, scale: &Scale) -> anyhow::Result<V
     if let Some(side) = arguments.side {
         command.push_str(&format!(" --side {side}"));
     }
-    Ok(json!({
-        "schema": 1,
-        "command": command,
-        "machine": machine(),
-        "emulated": card.is_emulated(),
-        "finding": card.finding,
-        "gpu": card.info,
-        "blas": card.blas()?,
-        "host_cores": card.host_cores,
-        "cores": card.cores.len(),
-        "memory_available_bytes": memory_available_bytes(),
-        "side": scale.side,
-    }))
+    Ok(GpuResults {
+        origin: Origin::new(command),
+        emulated: card.is_emulated(),
+        finding: card.finding.clone(),
+        gpu: card.info.clone(),
+        blas: card.blas_name()?,
+        host_cores: card.host_cores,
+        cores: card.cores.len(),
+        memory_available_bytes: memory_available_bytes(),
+        side: scale.side,
+        parts: Vec::new(),
+        platforms: BTreeMap::new(),
+        samples: Vec::new(),
+        summary: Vec::new(),
+        resident: Vec::new(),
+        streamed: None,
+        out_of_core: None,
+        models: None,
+        together: None,
+        ranks: None,
+        step: None,
+    })
 }

@@ -3,30 +3,75 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use isochron_plot::{Series, draw_log_log};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::Campaign;
-use super::clock::Clock;
-use super::jobs::{Device, LEAST};
-use super::rows::Row;
-use crate::plot::{Line, log_log};
-use crate::results::{list, number};
-use crate::statistics::Spread;
+use super::GpuCampaign;
+use super::budget::TimeBudget;
+use super::jobs::{LEAST, PlatformDevice};
+use super::record::GpuResults;
+use super::rows::TableRow;
+use crate::statistics::MedianRange;
 
-/// Measures both devices over sizes by `isochron devices bench`, and keeps what each did beside the other one.
-pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
-    let (host, rest) = campaign.card.divided_cores();
-    let slug = campaign.card.slug();
-    let names = ["gpu", "cpu"].map(|kind| format!("{slug}-{kind}"));
-    let mut devices = vec![Device::gpu(&names[0], &host)];
+/// The measured devices and their points files.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ModelsRecord {
+    pub files: Vec<String>,
+    measured: DevicesReport,
+}
+
+/// The document of `isochron devices bench`. Keys that the campaign does not read are kept as they are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct DevicesReport {
+    block: usize,
+    devices: Vec<DeviceCurve>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The measured speeds of a device.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct DeviceCurve {
+    name: String,
+    sizes: Vec<SizeTimes>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The times of an update.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SizeTimes {
+    n: usize,
+    flop: f64,
+    alone: UpdateMean,
+    together: Option<UpdateMean>,
+}
+
+/// A mean time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct UpdateMean {
+    t_s: f64,
+    /// 0 if the measurement was given up.
+    reps: u32,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// Measures both devices over sizes by `isochron devices bench`, and keeps the points of each with the other one at work.
+pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
+    let (host, rest) = campaign.card.split_cores();
+    let card = campaign.card.file_name();
+    let names = ["gpu", "cpu"].map(|kind| format!("{card}-{kind}"));
+    let mut devices = vec![PlatformDevice::gpu(&names[0], &host)];
     if !rest.is_empty() {
-        devices.push(Device::cpu(&names[1], &rest));
+        devices.push(PlatformDevice::cpu(&names[1], &rest));
     }
     let sides = campaign.scale.model_sides();
-    let left = clock.left().max(LEAST);
+    let left = budget.left().max(LEAST);
     // Each size is measured alone, by each device, and together, and making its matrices takes as long.
     let most_s = left.as_secs_f64() / (8 * sides.len()) as f64;
-    let platform = campaign.platform("models", &[devices])?;
+    let platform = campaign.write_platform("models", &[devices])?;
     let found = campaign.work.join("models");
     let sides: Vec<String> = sides.iter().map(ToString::to_string).collect();
     let words = [
@@ -49,12 +94,12 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
         &found.display().to_string(),
     ]
     .map(str::to_owned);
-    // Points are left at the end, so that a little more time is better than none of them.
-    let text = campaign.launcher.isochron(&words, 2 * left)?;
-    let document: Value = serde_json::from_str(&text).context("what was measured")?;
+    // The points are written at the end, so the command gets twice the time before it is stopped.
+    let text = campaign.launcher.run_isochron(&words, 2 * left)?;
+    let measured = serde_json::from_str(&text).context("the measurements")?;
     let mut files = Vec::new();
     for name in &names {
-        // A device that was alone has no neighbour to be measured beside.
+        // A device without another one has no points of both together.
         let kinds = ["together", "alone"].map(|kind| found.join(format!("{name}-{kind}.points")));
         if let Some(points) = kinds.iter().find(|points| points.is_file()) {
             let file = format!("{name}.points");
@@ -63,52 +108,55 @@ pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
             files.push(file);
         }
     }
-    campaign.record.results["models"] = json!({ "files": files, "measured": document });
+    campaign.record.results.models = Some(ModelsRecord { files, measured });
     Ok(())
 }
 
-/// The speeds of a device in 10⁹ flop/s at the sizes that were measured, `alone` or `together`.
-fn speeds(device: &Value, how: &str) -> Vec<(f64, f64)> {
-    let point = |size: &Value| {
-        let t_s = number(&size[how], "/t_s");
-        // What was given up has no repetitions.
-        let is_measured = number(&size[how], "/reps") > 0.0 && t_s > 0.0;
-        is_measured.then(|| (number(size, "/n"), number(size, "/flop") / t_s / 1e9))
-    };
-    list(device, "sizes").filter_map(point).collect()
+impl SizeTimes {
+    /// Returns a speed in 10⁹ flop/s; `None` if it was not measured.
+    fn gflops(&self, mean: Option<&UpdateMean>) -> Option<f64> {
+        let mean = mean.filter(|mean| mean.reps > 0 && mean.t_s > 0.0)?;
+        Some(self.flop / mean.t_s / 1e9)
+    }
+
+    fn gflops_alone(&self) -> Option<f64> {
+        self.gflops(Some(&self.alone))
+    }
+
+    fn gflops_together(&self) -> Option<f64> {
+        self.gflops(self.together.as_ref())
+    }
 }
 
-fn devices(results: &Value) -> impl Iterator<Item = &Value> {
-    list(&results["models"]["measured"], "devices")
+fn devices(results: &GpuResults) -> &[DeviceCurve] {
+    let models = results.models.as_ref();
+    models.map_or(&[], |models| &models.measured.devices)
 }
 
-/// A row for each device and size.
-pub fn rows(results: &Value) -> Vec<Row> {
+/// Makes a row for each device and size.
+pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
     let mut rows = Vec::new();
     for device in devices(results) {
-        let name = device["name"].as_str().unwrap_or_default();
-        let (alone, together) = (speeds(device, "alone"), speeds(device, "together"));
-        for (n, speed) in &alone {
-            let beside = together
-                .iter()
-                .find(|(other, _)| other == n)
-                .map(|found| found.1);
-            let of = |gflops: Option<f64>| Spread::of(gflops.map(|gflops| 1e9 * gflops));
-            let row = Row::new(format!("{name}, n = {n}"))
-                .speed("alone, GFLOP/s", of(Some(*speed)))
-                .speed("together", of(beside));
+        for size in &device.sizes {
+            let Some(alone) = size.gflops_alone() else {
+                continue;
+            };
+            let together = size.gflops_together().map(|gflops| 1e9 * gflops);
+            let row = TableRow::new(format!("{}, n = {}", device.name, size.n))
+                .with_speed("alone, GFLOP/s", MedianRange::of([1e9 * alone]))
+                .with_speed("together", MedianRange::of(together));
             rows.push(row);
         }
     }
     rows
 }
 
-/// What the table shows.
-pub fn words(results: &Value) -> String {
-    let block = &results["models"]["measured"]["block"];
-    let files: Vec<&str> = list(&results["models"], "files")
-        .filter_map(Value::as_str)
-        .collect();
+/// Describes the table.
+pub fn describe(results: &GpuResults) -> String {
+    let Some(ModelsRecord { files, measured }) = &results.models else {
+        return String::new();
+    };
+    let block = measured.block;
     format!(
         "**Models.** The update C (n×n) += A (n×{block}) · B ({block}×n) of each device, alone and while the other one does the \
          same; the points files are `{}`.",
@@ -116,27 +164,35 @@ pub fn words(results: &Value) -> String {
     )
 }
 
-/// Draws speed against size.
-pub fn draw(folder: &Path, results: &Value) -> anyhow::Result<()> {
-    let mut lines = Vec::new();
+/// Draws speed against size; `None` without measurements.
+pub fn draw(results: &GpuResults) -> Option<String> {
+    let mut all = Vec::new();
     for device in devices(results) {
-        let name = device["name"].as_str().unwrap_or_default();
-        for how in ["alone", "together"] {
-            let points = speeds(device, how);
+        let sizes = device.sizes.iter();
+        let alone = sizes
+            .clone()
+            .filter_map(|size| Some((size.n as f64, size.gflops_alone()?)));
+        let together = sizes.filter_map(|size| Some((size.n as f64, size.gflops_together()?)));
+        for (kind, points) in [
+            ("alone", alone.collect::<Vec<_>>()),
+            ("together", together.collect()),
+        ] {
             if !points.is_empty() {
-                lines.push(Line {
-                    name: format!("{name}, {how}"),
+                all.push(Series {
+                    name: format!("{}, {kind}", device.name),
                     points,
                 });
             }
         }
     }
-    let svg = log_log("Speed of the update", "n", "GFLOP/s", &lines);
-    let file = folder.join("gpu.svg");
-    std::fs::write(&file, svg).with_context(|| file.display().to_string())
+    (!all.is_empty()).then(|| draw_log_log("Speed of the update", "n", "GFLOP/s", &all))
 }
 
-/// Whether there is something to draw.
-pub fn is_drawn(results: &Value) -> bool {
-    devices(results).next().is_some()
+/// Writes the plot of [`draw`] into a folder.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_plot(folder: &Path, svg: &str) -> anyhow::Result<()> {
+    let file = folder.join("gpu.svg");
+    std::fs::write(&file, svg).with_context(|| file.display().to_string())
 }

@@ -1,228 +1,222 @@
-//! A whole product with a C of twice the memory that jobs may use, beside cuBLASXt on the same matrices.
+//! A whole product with a C of twice the memory of jobs, against cuBLASXt on the same matrices.
 
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use isochron_bench::yardsticks::{BlasXt, BoundContext, PinnedVec};
+use isochron_devices::cuda::TilePlan;
 use isochron_devices::{
     CudaInfo, CudaWorker, Depth, JobShape, Updates, View, ViewMut, Worker as _,
     memory_available_bytes,
 };
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::clock::Clock;
-use super::host::matrix;
-use super::link::Link;
-use super::record::figures;
-use super::resident::cublas;
-use super::rows::Row;
-use super::streamed::{cublas_speeds, tile};
-use super::{Campaign, Part};
-use crate::direct::Shape;
-use crate::results::number;
-use crate::statistics::Spread;
+use super::budget::TimeBudget;
+use super::host::make_matrix;
+use super::link::LinkSpeeds;
+use super::record::{GpuFigures, GpuResults};
+use super::resident::{CUBLAS, OURS, time_cublas};
+use super::rows::TableRow;
+use super::streamed::tile_shape;
+use super::{GpuCampaign, GpuPart};
+use crate::shape::ProductShape;
+use crate::statistics::MedianRange;
 
-/// What the product is to reach of what cuBLAS and the link allow, and of cuBLASXt's speed, at least.
+/// The goals of our speed over the bound of cuBLAS and the link, and over cuBLASXt's.
 const GOAL: f64 = 0.85;
-const GOAL_XT: f64 = 1.0;
-/// C's size over the memory.
+const XT_GOAL: f64 = 1.0;
+/// The size of C over the memory.
 const TIMES_MEMORY: u64 = 2;
-/// Squares that cuBLASXt may cut matrices into, the most promising ones first; the best is found before the rounds, for
-/// ordinary matrices and for pinned ones, in this part of the time each.
+/// Tried squares of cuBLASXt, the most promising first. The best is found before the rounds, for ordinary matrices and for
+/// pinned ones, in this share of the time each.
 const BLOCKS: [usize; 5] = [4096, 8192, 16384, 2048, 1024];
 const SMALL_BLOCKS: [usize; 2] = [32, 64];
 const SEARCH: f64 = 0.2;
 
-/// Who multiplies.
-const OURS: &str = "ours";
+/// The contestants besides ours and cuBLAS on a tile.
 const XT: &str = "cublasxt";
 const XT_PINNED: &str = "cublasxt, pinned";
 
-/// The matrices, A and B and C one after the other.
-struct Matrices {
-    shape: Shape,
+/// The product that was measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OutOfCoreRecord {
+    what: String,
+    #[serde(flatten)]
+    shape: ProductShape,
+    /// Inner dimension of our updates.
+    panel: usize,
+    memory_bytes: u64,
+    plan: TilePlan,
+    /// m, n and k of a product of cuBLAS on a whole tile.
+    tile: [usize; 3],
+    /// The reason why there is no cuBLASXt.
+    no_cublasxt: Option<String>,
+    /// The reason why no matrices were pinned.
+    not_pinned: Option<String>,
+    /// The search for cuBLASXt's block with ordinary matrices.
+    cublasxt: Option<BlockSearch>,
+    /// The same with pinned matrices.
+    #[serde(rename = "cublasxt, pinned")]
+    cublasxt_pinned: Option<BlockSearch>,
+}
+
+/// The search for the fastest block.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct BlockSearch {
+    /// The fastest block; `None` if all have failed.
+    block: Option<usize>,
+    tried: Vec<TriedBlock>,
+}
+
+/// A block that was tried: its seconds, or its error.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct TriedBlock {
+    block: usize,
+    seconds: Option<f64>,
+    error: Option<String>,
+}
+
+impl BlockSearch {
+    fn new(tried: Vec<TriedBlock>) -> Self {
+        let timed = tried.iter().filter_map(|t| Some((t.block, t.seconds?)));
+        let fastest = timed.min_by(|a, b| a.1.total_cmp(&b.1));
+        Self {
+            block: fastest.map(|(block, _)| block),
+            tried,
+        }
+    }
+
+    /// Returns the error of the last tried block.
+    fn last_error(&self) -> Option<&str> {
+        self.tried.last()?.error.as_deref()
+    }
+}
+
+/// The matrices A, B and C, and pinned copies of them.
+struct ProductMatrices {
+    shape: ProductShape,
     a: Vec<f64>,
     b: Vec<f64>,
     c: Vec<f64>,
     pinned: Option<[PinnedVec; 3]>,
 }
 
-/// Ours, cuBLASXt and cuBLAS on a tile, in turn.
-pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
-    let shape = campaign.scale.out_of_core();
+/// Measures ours, cuBLASXt and cuBLAS on a tile, in turn.
+pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
+    let shape = campaign.scale.out_of_core_shape();
     let panel = campaign.scale.panel;
-    let Shape { m, n, k } = shape;
+    let ProductShape { m, n, k } = shape;
     let limit = (8 * m * n) as u64 / TIMES_MEMORY;
-    let mut worker = campaign.card.worker(Some(limit))?;
-    let depth = Depth::of(panel, k / panel);
-    let plan = worker.plan(&JobShape::of::<f64>((m, n), depth));
-    let plan = plan.context("a C of this size has no plan")?;
-    let (tile, _) = tile(&plan)?;
+    let mut worker = campaign.card.make_worker(Some(limit))?;
+    let plan = worker
+        .plan(&JobShape::of::<f64>((m, n), Depth::of(panel, k / panel)))
+        .context("a C of this size has no plan")?;
+    let (tile, _) = tile_shape(&plan)?;
     let what = format!("{m}×{n}×{k}, f64");
-    let mut about = json!({
-        "what": what, "m": m, "n": n, "k": k, "panel": panel, "memory_bytes": limit, "plan": plan,
-        "tile": [tile.m, tile.n, tile.k],
-    });
-    let mut matrices = Matrices::new(shape)?;
+    let mut about = OutOfCoreRecord {
+        what: what.clone(),
+        shape,
+        panel,
+        memory_bytes: limit,
+        plan,
+        tile: [tile.m, tile.n, tile.k],
+        no_cublasxt: None,
+        not_pinned: None,
+        cublasxt: None,
+        cublasxt_pinned: None,
+    };
+    let mut matrices = ProductMatrices::new(shape)?;
     let count = campaign.scale.updates;
-    // What nobody waits for is not counted: memory that is taken, clocks that rise.
-    matrices.ours(&mut worker, panel)?;
-    cublas::<f64>(&mut worker, tile, count)?;
-    let mut xt = Xt::prepared(campaign, &mut matrices, clock, &mut about);
-    campaign.record.results["out_of_core"] = about;
-    let who = [OURS, "cublas", XT, XT_PINNED];
-    for round in clock.rounds(campaign.rounds) {
-        for turn in 0..who.len() {
-            let at = (round + turn) % who.len();
-            // Only cuBLASXt may not be there, on neither kind of matrices or on one.
-            let xt_kind = at.checked_sub(2);
-            let ready = xt
-                .as_mut()
-                .filter(|xt| xt_kind.is_none_or(|kind| xt.blocks[kind].is_some()));
-            if xt_kind.is_some() && ready.is_none() {
-                continue;
+    // The first runs take memory and raise the clocks, and are not counted.
+    matrices.time_ours(&mut worker, panel)?;
+    time_cublas::<f64>(&mut worker, tile, count)?;
+    let mut xt = prepare_xt(campaign, &mut matrices, budget, &mut about);
+    let blocks = [&about.cublasxt, &about.cublasxt_pinned]
+        .map(|search| search.as_ref().and_then(|search| search.block));
+    campaign.record.results.out_of_core = Some(about);
+    for round in budget.rounds(campaign.rounds) {
+        for turn in 0..4 {
+            let at = (GpuPart::OutOfCore, round);
+            let record = &mut campaign.record;
+            match (round + turn) % 4 {
+                0 => record.sample(at, (&what, OURS), || {
+                    let seconds = matrices.time_ours(&mut worker, panel)?;
+                    Ok(GpuFigures::Product { seconds })
+                })?,
+                1 => record.sample(at, (&what, CUBLAS), || {
+                    let seconds = time_cublas::<f64>(&mut worker, tile, count)?;
+                    Ok(GpuFigures::Product { seconds })
+                })?,
+                kind => {
+                    let is_pinned = kind == 3;
+                    // Only cuBLASXt may be missing, with one kind of matrices or with both.
+                    let (Some(xt), Some(block)) = (&mut xt, blocks[usize::from(is_pinned)]) else {
+                        continue;
+                    };
+                    let who = if is_pinned { XT_PINNED } else { XT };
+                    record.sample(at, (&what, who), || {
+                        let seconds = matrices.time_xt(xt, block, is_pinned)?;
+                        Ok(GpuFigures::Product { seconds })
+                    })?;
+                }
             }
-            let measured = (Part::OutOfCore, round);
-            campaign.record.sample(measured, (&what, who[at]), || {
-                let seconds = match (at, ready) {
-                    (0, _) => matrices.ours(&mut worker, panel)?,
-                    (2 | 3, Some(xt)) => xt.seconds(&mut matrices, at == 3)?,
-                    _ => cublas::<f64>(&mut worker, tile, count)?,
-                };
-                Ok(json!({ "seconds": seconds }))
-            })?;
         }
     }
     Ok(())
 }
 
-/// cuBLASXt, and the blocks that are best for it with ordinary matrices and with pinned ones, where it was tried.
-struct Xt {
-    library: BlasXt,
-    blocks: [Option<usize>; 2],
+/// Opens cuBLASXt and searches its fastest blocks; notes in `about` why it or pinned matrices are missing.
+fn prepare_xt(
+    campaign: &GpuCampaign,
+    matrices: &mut ProductMatrices,
+    budget: TimeBudget,
+    about: &mut OutOfCoreRecord,
+) -> Option<BlasXt> {
+    let gpu = &campaign.card.info;
+    let mut xt = match BlasXt::open(gpu) {
+        Ok(Some(xt)) => xt,
+        Ok(None) => {
+            about.no_cublasxt = Some("this cuBLAS has no cuBLASXt".to_owned());
+            return None;
+        }
+        Err(error) => {
+            about.no_cublasxt = Some(format!("{error:#}"));
+            return None;
+        }
+    };
+    if let Err(error) = matrices.pin(gpu) {
+        about.not_pinned = Some(format!("{error:#}"));
+    }
+    let blocks: &[usize] = if campaign.scale.small {
+        &SMALL_BLOCKS
+    } else {
+        &BLOCKS
+    };
+    let share = budget.take_share(SEARCH);
+    about.cublasxt = Some(matrices.search_block(&mut xt, false, blocks, share));
+    if matrices.pinned.is_some() {
+        let share = budget.take_share(SEARCH);
+        about.cublasxt_pinned = Some(matrices.search_block(&mut xt, true, blocks, share));
+    }
+    Some(xt)
 }
 
-impl Xt {
-    /// Ready to be measured, where the library has it; why not is noted, as is why no matrices were pinned.
-    fn prepared(
-        campaign: &Campaign,
-        matrices: &mut Matrices,
-        clock: Clock,
-        about: &mut Value,
-    ) -> Option<Self> {
-        let gpu = &campaign.card.info;
-        let library = match BlasXt::open(gpu) {
-            Ok(Some(library)) => library,
-            Ok(None) => {
-                about["no_cublasxt"] = json!("this cuBLAS has no cuBLASXt");
-                return None;
-            }
-            Err(error) => {
-                about["no_cublasxt"] = json!(format!("{error:#}"));
-                return None;
-            }
-        };
-        if let Err(error) = matrices.pin(gpu) {
-            about["not_pinned"] = json!(format!("{error:#}"));
-        }
-        let mut xt = Self {
-            library,
-            blocks: [None; 2],
-        };
-        let blocks: &[usize] = if campaign.scale.small {
-            &SMALL_BLOCKS
-        } else {
-            &BLOCKS
-        };
-        for (kind, pinned) in [false, true].into_iter().enumerate() {
-            if pinned && matrices.pinned.is_none() {
-                continue;
-            }
-            let key = if pinned { XT_PINNED } else { XT };
-            let tried = xt.search(matrices, pinned, blocks, clock.part(SEARCH));
-            let fastest = tried
-                .iter()
-                .filter(|tried| tried["seconds"].is_number())
-                .min_by(|a, b| number(a, "/seconds").total_cmp(&number(b, "/seconds")));
-            let block = fastest.and_then(|tried| tried["block"].as_u64());
-            xt.blocks[kind] = block.map(|block| block as usize);
-            let error = tried.last().map(|tried| tried["error"].clone());
-            about[key] = json!({ "block": block, "tried": tried, "error": error });
-        }
-        Some(xt)
-    }
-
-    /// Tries the blocks that there is time for.
-    fn search(
-        &mut self,
-        matrices: &mut Matrices,
-        pinned: bool,
-        blocks: &[usize],
-        clock: Clock,
-    ) -> Vec<Value> {
-        let (mut tried, mut longest_s) = (Vec::new(), 0.0_f64);
-        let most_s = clock.left().as_secs_f64();
-        let side = matrices.shape.m;
-        for &block in blocks.iter().filter(|&&block| block <= side) {
-            if longest_s > clock.left().as_secs_f64() {
-                break;
-            }
-            self.blocks[usize::from(pinned)] = Some(block);
-            // The first call takes memory, which is little beside a long one.
-            let seconds = match self.seconds(matrices, pinned) {
-                Ok(first_s) if first_s < most_s / 10.0 => self.seconds(matrices, pinned),
-                first => first,
-            };
-            tried.push(match seconds {
-                Ok(seconds) => {
-                    longest_s = longest_s.max(seconds);
-                    json!({ "block": block, "seconds": seconds })
-                }
-                // One may need more memory than there is.
-                Err(error) => json!({ "block": block, "error": format!("{error:#}") }),
-            });
-        }
-        tried
-    }
-
-    /// Seconds of the whole product, of ordinary matrices or of the pinned ones.
-    fn seconds(&mut self, matrices: &mut Matrices, pinned: bool) -> anyhow::Result<f64> {
-        let block = self.blocks[usize::from(pinned)].context("a block")?;
-        self.library.set_block(block)?;
-        let Matrices {
-            shape: Shape { m, n, k },
-            a,
-            b,
-            c,
-            pinned: copies,
-        } = matrices;
-        let (m, n, k) = (*m, *n, *k);
-        let (a, b, c) = match copies {
-            Some([a, b, c]) if pinned => (a.as_slice(), b.as_slice(), c.as_mut_slice()),
-            _ => (&**a, &**b, &mut **c),
-        };
-        let begin = Instant::now();
-        let (a, b) = (View::new(a, m, k, m), View::new(b, k, n, k));
-        self.library.multiply(a, b, ViewMut::new(c, m, n, m))?;
-        Ok(begin.elapsed().as_secs_f64())
-    }
-}
-
-impl Matrices {
-    fn new(shape: Shape) -> anyhow::Result<Self> {
-        let Shape { m, n, k } = shape;
+impl ProductMatrices {
+    fn new(shape: ProductShape) -> anyhow::Result<Self> {
+        let ProductShape { m, n, k } = shape;
         Ok(Self {
             shape,
-            a: matrix(m, k)?,
-            b: matrix(k, n)?,
-            c: matrix(m, n)?,
+            a: make_matrix(m, k)?,
+            b: make_matrix(k, n)?,
+            c: make_matrix(m, n)?,
             pinned: None,
         })
     }
 
-    /// Seconds of the whole product by updates, C in host memory before and after; the job's memory is taken before.
-    fn ours(&mut self, worker: &mut CudaWorker, panel: usize) -> anyhow::Result<f64> {
-        let Shape { m, n, k } = self.shape;
+    /// Runs the whole product by our updates; returns its seconds. C is in host memory before and after, and the job's memory
+    /// is taken before.
+    fn time_ours(&mut self, worker: &mut CudaWorker, panel: usize) -> anyhow::Result<f64> {
+        let ProductShape { m, n, k } = self.shape;
         let depth = Depth::of(panel, k / panel);
         worker.reserve(&JobShape::of::<f64>((m, n), depth))?;
         let (a, b) = (View::new(&self.a, m, k, m), View::new(&self.b, k, n, k));
@@ -241,11 +235,11 @@ impl Matrices {
     /// Makes copies in pinned memory.
     ///
     /// # Errors
-    /// Where there is too little of it: what is left is for ours.
+    /// If they would take more than three quarters of the available memory: ours needs the rest.
     fn pin(&mut self, gpu: &CudaInfo) -> anyhow::Result<()> {
         let bytes = 8 * (self.a.len() + self.b.len() + self.c.len()) as u64;
         let available = memory_available_bytes().unwrap_or(0);
-        anyhow::ensure!(
+        ensure!(
             bytes < available / 4 * 3,
             "{bytes} more bytes would be pinned, and {available} are available"
         );
@@ -257,74 +251,137 @@ impl Matrices {
         ]);
         Ok(())
     }
+
+    /// Tries the blocks for which there is time.
+    fn search_block(
+        &mut self,
+        xt: &mut BlasXt,
+        is_pinned: bool,
+        blocks: &[usize],
+        budget: TimeBudget,
+    ) -> BlockSearch {
+        let (mut tried, mut longest_s) = (Vec::new(), 0.0_f64);
+        let most_s = budget.left().as_secs_f64();
+        let side = self.shape.m;
+        for &block in blocks.iter().filter(|&&block| block <= side) {
+            if longest_s > budget.left().as_secs_f64() {
+                break;
+            }
+            // The first call takes memory, which matters for a short one.
+            let seconds = match self.time_xt(xt, block, is_pinned) {
+                Ok(first_s) if first_s < most_s / 10.0 => self.time_xt(xt, block, is_pinned),
+                first => first,
+            };
+            longest_s = longest_s.max(*seconds.as_ref().unwrap_or(&0.0));
+            tried.push(TriedBlock {
+                block,
+                // One block may need more memory than there is.
+                error: seconds.as_ref().err().map(|error| format!("{error:#}")),
+                seconds: seconds.ok(),
+            });
+        }
+        BlockSearch::new(tried)
+    }
+
+    /// Runs the whole product by cuBLASXt, on ordinary matrices or on the pinned ones; returns its seconds.
+    fn time_xt(&mut self, xt: &mut BlasXt, block: usize, is_pinned: bool) -> anyhow::Result<f64> {
+        xt.set_block(block)?;
+        let ProductShape { m, n, k } = self.shape;
+        let (a, b, c) = match &mut self.pinned {
+            Some([a, b, c]) if is_pinned => (a.as_slice(), b.as_slice(), c.as_mut_slice()),
+            _ => (&*self.a, &*self.b, &mut *self.c),
+        };
+        let begin = Instant::now();
+        let (a, b) = (View::new(a, m, k, m), View::new(b, k, n, k));
+        xt.multiply(a, b, ViewMut::new(c, m, n, m))?;
+        Ok(begin.elapsed().as_secs_f64())
+    }
 }
 
-/// A row against what is possible, and two against cuBLASXt.
-pub fn rows(results: &Value) -> Vec<Row> {
-    let about = &results["out_of_core"];
-    let Some(what) = about["what"].as_str() else {
+/// Makes a row against the bound, and two against cuBLASXt.
+pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
+    let Some(about) = &results.out_of_core else {
         return Vec::new();
     };
-    let [m, n, k, memory] = ["/m", "/n", "/k", "/memory_bytes"].map(|key| number(about, key));
-    let flop = 2.0 * m * n * k;
-    let speeds = |who: &str| {
-        let seconds = |sample: &Value| flop / number(sample, "/seconds");
-        figures(results, Part::OutOfCore, (what, who), seconds)
-    };
-    let ours = speeds(OURS);
-    let cublas = cublas_speeds(results, Part::OutOfCore, what, &about["tile"]);
-    let shape = Shape {
-        m: m as usize,
-        n: n as usize,
-        k: k as usize,
-    };
-    let link = Link::of(results);
-    let own = link.allows_tiles(shape, about);
-    let link = link.allows_streamed(shape, memory as u64);
+    let cublas = results.cublas_speeds(GpuPart::OutOfCore, &about.what, about.tile);
+    let speeds = LinkSpeeds::of(results);
+    let own = speeds.tile_bound(about.shape, &about.plan);
+    let link = speeds.streamed_bound(about.shape, about.memory_bytes);
     let bound: Vec<f64> = cublas.iter().map(|speed| speed.min(link)).collect();
     let possible = format!(
-        "the smaller of cuBLAS on a tile ({:.0}) and what the link allows ({:.0}; tiles of ours {:.0})",
-        Spread::of(cublas).median / 1e9,
+        "the smaller of cuBLAS on a tile ({:.0}) and the bound of the link ({:.0}; with tiles of ours {:.0})",
+        MedianRange::of(cublas).median / 1e9,
         link / 1e9,
         own / 1e9
     );
-    let compared = |name: &str, other: &[f64], goal: f64| {
-        let ratio = Spread::of_ratios(&ours, other);
-        Row::new(what)
-            .words("beside", name)
-            .speed("its GFLOP/s", Spread::of(other.iter().copied()))
-            .speed("ours", Spread::of(ours.iter().copied()))
-            .spread("ours / its", ratio, 3)
-            .goal(format!("≥ {goal}"), ratio.median, ratio.median >= goal)
-    };
-    let xt = |who: &str, name: &str| {
-        let found = &about[who];
-        let block = found["block"].as_u64();
-        let block = block.map_or(String::new(), |block| format!(", block {block}"));
-        let other = speeds(who);
-        let row = compared(&format!("{name}{block}"), &other, GOAL_XT);
-        let why = ["no_cublasxt", "not_pinned"].map(|key| about[key].as_str());
-        let why = found["error"].as_str().or(why[0]).or(why[1]);
-        match why {
-            Some(why) if other.is_empty() => row.goal("", f64::NAN, false).no_goal(why),
-            _ => row,
-        }
-    };
     vec![
-        compared(&possible, &bound, GOAL),
-        xt(XT, "cuBLASXt on the same matrices"),
-        xt(XT_PINNED, "cuBLASXt on pinned copies of them"),
+        about.compare_with(results, &possible, &bound, GOAL),
+        about.compare_with_xt(
+            results,
+            (XT, "cuBLASXt on the same matrices"),
+            about.cublasxt.as_ref(),
+        ),
+        about.compare_with_xt(
+            results,
+            (XT_PINNED, "cuBLASXt on pinned copies of them"),
+            about.cublasxt_pinned.as_ref(),
+        ),
     ]
 }
 
-/// What the table shows.
-pub fn words(results: &Value) -> String {
-    let bytes = number(&results["out_of_core"], "/memory_bytes");
+impl OutOfCoreRecord {
+    /// Returns the speeds of a contestant in flop/s, by round.
+    fn speeds(&self, results: &GpuResults, who: &str) -> Vec<f64> {
+        results.figures(GpuPart::OutOfCore, (&self.what, who), |figures| {
+            figures
+                .product_s()
+                .map(|seconds| self.shape.flop() / seconds)
+        })
+    }
+
+    /// Makes the row of ours against other speeds.
+    fn compare_with(&self, results: &GpuResults, name: &str, other: &[f64], goal: f64) -> TableRow {
+        let ours = self.speeds(results, OURS);
+        let ratio = MedianRange::of_ratios(&ours, other);
+        TableRow::new(&*self.what)
+            .with_text("against", name)
+            .with_speed("its GFLOP/s", MedianRange::of(other.iter().copied()))
+            .with_speed("ours", MedianRange::of(ours))
+            .with_range("ours / its", ratio, 3)
+            .with_goal(format!("≥ {goal}"), ratio.median, ratio.median >= goal)
+    }
+
+    fn compare_with_xt(
+        &self,
+        results: &GpuResults,
+        (who, name): (&str, &str),
+        search: Option<&BlockSearch>,
+    ) -> TableRow {
+        let block = search.and_then(|search| search.block);
+        let block = block.map_or(String::new(), |block| format!(", block {block}"));
+        let other = self.speeds(results, who);
+        let row = self.compare_with(results, &format!("{name}{block}"), &other, XT_GOAL);
+        let error = search.and_then(BlockSearch::last_error);
+        let why = error
+            .or(self.no_cublasxt.as_deref())
+            .or(self.not_pinned.as_deref());
+        match why {
+            Some(why) if other.is_empty() => row.with_goal("", f64::NAN, false).without_goal(why),
+            _ => row,
+        }
+    }
+}
+
+/// Describes the table.
+pub fn describe(results: &GpuResults) -> String {
+    let Some(about) = &results.out_of_core else {
+        return String::new();
+    };
     format!(
         "**A product that does not fit.** `C += A·B` in updates of {}, from host memory to host memory, where jobs may use \
-         {:.1} MB of the GPU's memory and C takes {TIMES_MEMORY} times as much. cuBLASXt uses as much as it likes, and the best \
-         of some blocks. What the link allows is as above, for the whole product.",
-        results["out_of_core"]["panel"],
-        bytes / 1e6,
+         {:.1} MB of the GPU's memory and C takes {TIMES_MEMORY} times as much. cuBLASXt has no limit of memory, and uses its \
+         fastest block. The bound of the link is that of the table above, for the whole product.",
+        about.panel,
+        about.memory_bytes as f64 / 1e6,
     )
 }

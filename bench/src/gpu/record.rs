@@ -1,117 +1,274 @@
-//! What was measured so far, kept in a file.
+//! The results of the campaign, kept in a file.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use isochron_devices::CudaInfo;
+use serde::{Deserialize, Serialize};
 
-use super::Part;
-use crate::results::{list, series};
+use super::GpuPart;
+use super::link::CopyTimes;
+use super::models::ModelsRecord;
+use super::out_of_core::OutOfCoreRecord;
+use super::ranks::RanksRecord;
+use super::resident::{ResidentRecord, ResidentTimes};
+use super::rows::RowRecord;
+use super::step::StepRecord;
+use super::streamed::StreamedRecord;
+use super::together::TogetherRecord;
+use crate::report::MxmReport;
+use crate::results::{Origin, RoundSample, figures_by_round, to_json};
 
-/// The results, and the file that they are kept in.
-pub struct Record {
+/// The file of results.
+#[derive(Serialize, Deserialize)]
+pub struct GpuResults {
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// `true` for an emulated CUDA.
+    pub emulated: bool,
+    /// The state of CUDA in words.
+    pub finding: String,
+    pub gpu: CudaInfo,
+    /// cuBLAS with its version.
+    pub blas: String,
+    /// Cores that copy for the GPU.
+    pub host_cores: usize,
+    /// All cores that this process may use.
+    pub cores: usize,
+    pub memory_available_bytes: Option<u64>,
+    /// The side of the C that stays on the GPU.
+    pub side: usize,
+    /// The parts that were measured.
+    #[serde(default)]
+    pub parts: Vec<PartRecord>,
+    /// The platform files by name.
+    #[serde(default)]
+    pub platforms: BTreeMap<String, String>,
+    #[serde(default)]
+    pub samples: Vec<GpuSample>,
+    #[serde(default)]
+    pub summary: Vec<RowRecord>,
+    #[serde(default)]
+    pub resident: Vec<ResidentRecord>,
+    pub streamed: Option<StreamedRecord>,
+    pub out_of_core: Option<OutOfCoreRecord>,
+    pub models: Option<ModelsRecord>,
+    pub together: Option<TogetherRecord>,
+    pub ranks: Option<RanksRecord>,
+    pub step: Option<StepRecord>,
+}
+
+/// A part that was measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PartRecord {
+    pub part: GpuPart,
+    pub seconds: f64,
+    /// The errors; `None` if the part was measured to its end.
+    pub error: Option<String>,
+}
+
+/// A measurement in a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GpuSample {
+    pub part: GpuPart,
+    pub round: usize,
+    /// The measured thing.
+    pub what: String,
+    /// The contestant.
+    pub who: String,
+    #[serde(flatten)]
+    pub figures: GpuFigures,
+}
+
+/// The figures of a sample.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum GpuFigures {
+    /// Copies between host and GPU.
+    Copies { copies: CopyTimes },
+    /// A job whose C stays on the GPU.
+    Resident(ResidentTimes),
+    /// A job whose C visits the GPU in tiles: the seconds of each visit.
+    Visits { updates: usize, visits_s: Vec<f64> },
+    /// A multiplication of `isochron mxm`.
+    Run {
+        report: Box<MxmReport>,
+        /// Measurements of IDPA, if they were counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        iterations: Option<usize>,
+    },
+    /// A product.
+    Product { seconds: f64 },
+}
+
+/// The measured thing and the contestant.
+pub type About<'a> = (&'a str, &'a str);
+
+impl RoundSample for GpuSample {
+    fn round(&self) -> usize {
+        self.round
+    }
+}
+
+impl GpuFigures {
+    /// Returns the seconds of a product.
+    pub fn product_s(&self) -> Option<f64> {
+        match self {
+            Self::Product { seconds } => Some(*seconds),
+            _ => None,
+        }
+    }
+
+    /// Returns the report of a multiplication.
+    pub fn report(&self) -> Option<&MxmReport> {
+        match self {
+            Self::Run { report, .. } => Some(report),
+            _ => None,
+        }
+    }
+}
+
+impl GpuResults {
+    /// Lists the things that a part has measured, in the order in which they came.
+    pub fn list_whats(&self, part: GpuPart) -> Vec<&str> {
+        let mut found: Vec<&str> = Vec::new();
+        for sample in self.samples.iter().filter(|sample| sample.part == part) {
+            if !found.contains(&&*sample.what) {
+                found.push(&sample.what);
+            }
+        }
+        found
+    }
+
+    /// Returns a figure of a part's samples by round.
+    pub fn figures(
+        &self,
+        part: GpuPart,
+        (what, who): About<'_>,
+        figure: impl Fn(&GpuFigures) -> Option<f64>,
+    ) -> Vec<f64> {
+        let samples = self.samples.iter();
+        figures_by_round(
+            samples.filter(|s| s.part == part && s.what == what && s.who == who),
+            |sample| figure(&sample.figures).unwrap_or(f64::NAN),
+        )
+    }
+}
+
+/// The results so far, with the file that keeps them.
+pub struct GpuRecord {
     file: PathBuf,
-    pub results: Value,
-    /// What went wrong.
+    pub results: GpuResults,
+    /// All errors so far.
     pub errors: Vec<String>,
 }
 
-impl Record {
-    /// Results that begin with `header`.
-    pub fn new(file: PathBuf, header: Value) -> Self {
+impl GpuRecord {
+    pub fn new(file: PathBuf, results: GpuResults) -> Self {
         Self {
             file,
-            results: header,
+            results,
             errors: Vec::new(),
         }
     }
 
-    /// Adds to a list of the results.
-    pub fn push(&mut self, list: &str, item: Value) {
-        match &mut self.results[list] {
-            Value::Array(items) => items.push(item),
-            other => *other = json!([item]),
-        }
-    }
-
-    /// Tells what went wrong, and remembers it.
-    pub fn fail(&mut self, error: String) {
+    /// Reports an error and remembers it.
+    pub fn add_error(&mut self, error: String) {
         eprintln!("{error}");
         self.errors.push(error);
     }
 
-    /// Whether `who` has failed with `what` in this part.
-    pub fn has_failed(&self, part: Part, about: (&str, &str)) -> bool {
-        let about = failure(part, about);
-        self.errors.iter().any(|error| error.starts_with(&about))
+    /// Returns `true` if this contestant has failed with this thing in this part.
+    pub fn has_failed(&self, part: GpuPart, about: About<'_>) -> bool {
+        let start = error_start(part, about);
+        self.errors.iter().any(|error| error.starts_with(&start))
     }
 
-    /// Adds what `who` did of `what` in a part's round, tells it in a line, and keeps it. What fails is told and not tried
-    /// again, and others go on.
+    /// Measures a sample, reports it and keeps it. A measurement that fails is reported and not tried again.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn sample(
         &mut self,
-        (part, round): (Part, usize),
-        (what, who): (&str, &str),
-        measure: impl FnOnce() -> anyhow::Result<Value>,
+        (part, round): (GpuPart, usize),
+        (what, who): About<'_>,
+        measure: impl FnOnce() -> anyhow::Result<GpuFigures>,
     ) -> anyhow::Result<()> {
         if self.has_failed(part, (what, who)) {
             return Ok(());
         }
-        let mut sample = match measure() {
-            Ok(sample) => sample,
-            Err(error) => {
-                self.fail(format!("{}{error:#}", failure(part, (what, who))));
-                return Ok(());
+        match measure() {
+            Ok(figures) => {
+                eprintln!("round {round} {what} {who}");
+                self.results.samples.push(GpuSample {
+                    part,
+                    round,
+                    what: what.to_owned(),
+                    who: who.to_owned(),
+                    figures,
+                });
+                self.write()
             }
-        };
-        eprintln!("round {round} {what} {who}");
-        sample["part"] = json!(part.name());
-        sample["round"] = json!(round);
-        sample["what"] = json!(what);
-        sample["who"] = json!(who);
-        self.push("samples", sample);
-        self.keep()
+            Err(error) => {
+                self.add_error(format!("{}{error:#}", error_start(part, (what, who))));
+                Ok(())
+            }
+        }
     }
 
-    /// Writes the file. A run that is ended leaves the last one that was written whole.
-    pub fn keep(&self) -> anyhow::Result<()> {
-        let text = serde_json::to_string_pretty(&self.results)? + "\n";
+    /// Writes the file. A run that is aborted leaves the last complete one.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self) -> anyhow::Result<()> {
         let partial = self.file.with_extension("partial");
-        std::fs::write(&partial, text).with_context(|| partial.display().to_string())?;
+        std::fs::write(&partial, to_json(&self.results)?)
+            .with_context(|| partial.display().to_string())?;
         std::fs::rename(&partial, &self.file).with_context(|| self.file.display().to_string())
     }
 }
 
-/// How the error of `who` with `what` begins.
-fn failure(part: Part, (what, who): (&str, &str)) -> String {
+/// Returns the beginning of the error of a contestant.
+fn error_start(part: GpuPart, (what, who): About<'_>) -> String {
     format!("{}: {what}, {who}: ", part.name())
 }
 
-/// What the samples of a part are of, each once, in the order in which they came.
-pub fn whats(results: &Value, part: Part) -> Vec<String> {
-    let name = part.name();
-    let mut found: Vec<String> = Vec::new();
-    for sample in list(results, "samples").filter(|sample| sample["part"] == *name) {
-        let what = sample["what"].as_str().unwrap_or_default();
-        if !found.iter().any(|known| known == what) {
-            found.push(what.to_owned());
-        }
+/// Results without any samples, for tests.
+#[cfg(test)]
+pub fn make_test_results(samples: Vec<GpuSample>) -> GpuResults {
+    GpuResults {
+        origin: Origin::new("made up".to_owned()),
+        emulated: false,
+        finding: String::new(),
+        gpu: CudaInfo {
+            ordinal: 0,
+            name: "GPU model".to_owned(),
+            uuid: String::new(),
+            pci_bus_id: String::new(),
+            compute_capability: (9, 0),
+            memory_bytes: 1 << 34,
+            multiprocessors: 100,
+            clock_hz: None,
+            peak_f64_flops_per_s: None,
+            peak_f32_flops_per_s: None,
+            is_slice: false,
+        },
+        blas: "cuBLAS".to_owned(),
+        host_cores: 1,
+        cores: 2,
+        memory_available_bytes: None,
+        side: 8,
+        parts: Vec::new(),
+        platforms: BTreeMap::new(),
+        samples,
+        summary: Vec::new(),
+        resident: Vec::new(),
+        streamed: None,
+        out_of_core: None,
+        models: None,
+        together: None,
+        ranks: None,
+        step: None,
     }
-    found
-}
-
-/// A figure of a part's samples of something by somebody, by round.
-pub fn figures(
-    results: &Value,
-    part: Part,
-    (what, who): (&str, &str),
-    figure: impl Fn(&Value) -> f64,
-) -> Vec<f64> {
-    let name = part.name();
-    let is =
-        |sample: &Value| sample["part"] == *name && sample["what"] == what && sample["who"] == who;
-    series(results, is, figure)
 }

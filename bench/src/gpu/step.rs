@@ -1,101 +1,147 @@
-//! What happens when in an update whose panels travel ahead, from the events that the GPU's device tells, and what bounds
-//! it.
+//! The course of an update whose panels are sent ahead, from the trace of the GPU's device, and its bound.
 
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use serde_json::{Value, json};
+use isochron_plot::{Lane, LaneBar, Timeline, color};
+use serde::{Deserialize, Serialize};
 
-use super::Campaign;
-use super::clock::Clock;
-use super::jobs::{Device, Job};
-use super::rows::Row;
-use crate::direct::Shape;
-use crate::peers::bars::rect;
-use crate::plot::{COLOURS, grid_line, text};
-use crate::results::{list, number};
-use crate::statistics::Spread;
+use super::GpuCampaign;
+use super::budget::TimeBudget;
+use super::jobs::{MxmJob, PlatformDevice};
+use super::record::GpuResults;
+use super::rows::TableRow;
+use crate::report::MxmReport;
+use crate::shape::ProductShape;
+use crate::statistics::MedianRange;
+use crate::trace::{clock_s, number_after};
 
 /// Updates of the multiplication.
 const UPDATES: usize = 16;
 /// Updates in the picture.
 const DRAWN: usize = 3;
-/// An update that waits for less than this part of its time, when all is copied, is bound by the copies.
+/// An update that waits for the arithmetic for less than this part of its time, once all is copied, is bound by the copies.
 const SHORT: f64 = 0.05;
 
-/// An update, in seconds of the day.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Update {
-    is_ahead: bool,
-    from_s: f64,
-    /// When its arithmetic was queued, when all of the next panels were in pinned memory, and when the arithmetic was done.
-    queued_s: f64,
-    copied_s: f64,
-    done_s: f64,
-    pieces: Vec<Piece>,
+/// The updates of a multiplication.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StepRecord {
+    what: String,
+    /// Updates whose panels were sent ahead.
+    updates: usize,
+    update_s: MedianRange,
+    /// Copies on the host.
+    copies_s: MedianRange,
+    /// Waiting for the link.
+    link_s: MedianRange,
+    /// Waiting for the arithmetic at the end.
+    arithmetic_s: MedianRange,
+    /// Calls of the driver.
+    calls_s: MedianRange,
+    /// The bound in words.
+    bound: String,
+    drawn: Vec<TracedUpdate>,
+    report: MxmReport,
 }
 
-/// A piece of the next panels: the wait for the link to let go of a slot, and then the copy into it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Piece {
+/// An update. All times but its beginning are seconds after that.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct TracedUpdate {
+    /// `true` if its own panels were sent ahead.
+    #[serde(skip)]
+    is_ahead: bool,
+    /// Its beginning, in seconds of the day.
+    from_s: f64,
+    /// Its arithmetic was queued.
+    queued_s: f64,
+    /// All of the next panels were in pinned memory.
+    copied_s: f64,
+    /// Its arithmetic was done.
+    done_s: f64,
+    pieces: Vec<TracedPiece>,
+}
+
+/// A piece of the next panels: the wait until the link has freed a slot, and then the copy into it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct TracedPiece {
     waits_s: f64,
     copies_s: f64,
+    /// The end of the copy, in seconds after the beginning of the update.
     done_s: f64,
 }
 
-/// Multiplies on the GPU alone, and keeps what it tells.
-pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
-    let (host, _) = campaign.card.divided_cores();
+/// Multiplies on the GPU alone, and keeps the course of its updates.
+pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
+    let (host, _) = campaign.card.split_cores();
     let (side, panel) = (campaign.scale.side, campaign.scale.panel);
-    let nodes = [vec![Device::gpu("gpu", &host)]];
+    let nodes = [vec![PlatformDevice::gpu("gpu", &host)]];
     let width = panel.to_string();
-    let job = Job {
+    let job = MxmJob {
         nodes: &nodes,
-        shape: Shape {
+        shape: ProductShape {
             m: side,
             n: side,
             k: UPDATES * panel,
         },
         block: campaign.scale.block,
         words: &["--panel", &width],
-        // The measurements before are no part of it, and tell as much again: the last updates are those of the product.
         log: "isochron_devices::cuda=trace",
     };
-    let (report, log) = campaign.multiply("step", &job, clock)?;
-    let updates = updates(log.lines());
+    let (report, log) = campaign.multiply("step", &job, budget)?;
+    let updates = read_updates(log.lines());
+    // The measurements before the product leave the same events: the last updates are those of the product.
     let last = updates.len().saturating_sub(UPDATES);
-    let found: Vec<&Update> = updates[last..]
+    let found: Vec<&TracedUpdate> = updates[last..]
         .iter()
         .filter(|update| update.is_overlapped())
         .collect();
-    ensure!(!found.is_empty(), "no update's panels came ahead");
-    let seconds =
-        |figure: fn(&Update) -> f64| Spread::of(found.iter().map(|update| figure(update)));
-    let all = seconds(|update| update.done_s - update.from_s);
-    let copies = seconds(|update| update.sum(|piece| piece.copies_s));
-    let link = seconds(|update| update.sum(|piece| piece.waits_s));
-    let arithmetic = seconds(|update| update.done_s - update.copied_s);
-    let calls = seconds(Update::calls_s);
-    let parts = [calls, copies, link, arithmetic].map(|part| part.median);
-    // The ends have no neighbours.
-    let middle = found.len().saturating_sub(DRAWN) / 2;
-    let drawn = found
-        .iter()
-        .skip(middle)
-        .take(DRAWN)
-        .map(|update| update.json());
-    campaign.record.results["step"] = json!({
-        "what": format!("{side}×{side}, k = {panel}, f64"), "updates": found.len(), "update_s": all.json(),
-        "copies_s": copies.json(), "link_s": link.json(), "arithmetic_s": arithmetic.json(), "calls_s": calls.json(),
-        "bound": bound(all.median, parts),
-        "drawn": drawn.collect::<Vec<_>>(), "report": report,
-    });
+    ensure!(!found.is_empty(), "no update's panels were sent ahead");
+    let what = format!("{side}×{side}, k = {panel}, f64");
+    campaign.record.results.step = Some(StepRecord::new(what, &found, report));
     Ok(())
 }
 
-/// What bounds an update that takes so long, of which so much goes by with calls of the driver, with copies on the host, with
-/// waiting for the link to take them, and with waiting for the arithmetic once all is copied.
-fn bound(update_s: f64, parts: [f64; 4]) -> &'static str {
+impl StepRecord {
+    fn new(what: String, updates: &[&TracedUpdate], report: MxmReport) -> Self {
+        let [update_s, copies_s, link_s, arithmetic_s, calls_s] = [
+            |update: &TracedUpdate| update.done_s,
+            TracedUpdate::copies_s,
+            TracedUpdate::waits_s,
+            |update: &TracedUpdate| update.done_s - update.copied_s,
+            TracedUpdate::calls_s,
+        ]
+        .map(|figure| MedianRange::of(updates.iter().map(|update| figure(update))));
+        let parts = [calls_s, copies_s, link_s, arithmetic_s].map(|part| part.median);
+        // Those in the middle are drawn: the first and the last lack a neighbour.
+        let middle = updates.len().saturating_sub(DRAWN) / 2;
+        let drawn = updates.iter().skip(middle).take(DRAWN);
+        Self {
+            what,
+            updates: updates.len(),
+            update_s,
+            copies_s,
+            link_s,
+            arithmetic_s,
+            calls_s,
+            bound: find_bound(update_s.median, parts).to_owned(),
+            drawn: drawn.map(|&update| update.clone()).collect(),
+            report,
+        }
+    }
+
+    /// Returns a part of the time of an update in percent.
+    fn percent(&self, part: MedianRange) -> f64 {
+        100.0 * part.median / self.update_s.median
+    }
+
+    fn draw(&self) -> String {
+        draw_updates(&self.drawn)
+    }
+}
+
+/// Names the bound of an update of `update_s` seconds. The parts are the seconds of calls of the driver, of copies on the
+/// host, of waiting for the link, and of waiting for the arithmetic once all is copied.
+fn find_bound(update_s: f64, parts: [f64; 4]) -> &'static str {
     let [calls_s, copies_s, link_s, arithmetic_s] = parts;
     if arithmetic_s >= SHORT * update_s {
         "arithmetic"
@@ -108,203 +154,156 @@ fn bound(update_s: f64, parts: [f64; 4]) -> &'static str {
     }
 }
 
-impl Update {
-    /// Whether its own panels were there, and the next ones were copied while it was computed.
+impl TracedUpdate {
+    /// Returns `true` if its own panels were sent ahead, and the next ones were copied while it was computed.
     fn is_overlapped(&self) -> bool {
         self.is_ahead && !self.pieces.is_empty()
     }
 
-    fn sum(&self, figure: fn(&Piece) -> f64) -> f64 {
-        self.pieces
-            .iter()
-            .map(figure)
-            .fold(0.0, |sum, part| sum + part)
+    fn copies_s(&self) -> f64 {
+        self.pieces.iter().map(|piece| piece.copies_s).sum()
     }
 
-    /// What neither copies nor waits: queueing the arithmetic and the copies.
+    fn waits_s(&self) -> f64 {
+        self.pieces.iter().map(|piece| piece.waits_s).sum()
+    }
+
+    /// Returns the seconds that queue the arithmetic and the copies: all that neither copies nor waits.
     fn calls_s(&self) -> f64 {
-        self.copied_s - self.from_s - self.sum(|piece| piece.copies_s + piece.waits_s)
-    }
-
-    /// As JSON, in seconds after its beginning.
-    fn json(&self) -> Value {
-        let since = |time_s: f64| time_s - self.from_s;
-        let piece = |piece: &Piece| json!({ "waits_s": piece.waits_s, "copies_s": piece.copies_s, "done_s": since(piece.done_s) });
-        json!({
-            "from_s": self.from_s, "queued_s": since(self.queued_s), "copied_s": since(self.copied_s),
-            "done_s": since(self.done_s), "pieces": self.pieces.iter().map(piece).collect::<Vec<_>>(),
-        })
+        self.copied_s - self.copies_s() - self.waits_s()
     }
 }
 
-/// The updates that a log tells of, those that are told whole.
-fn updates<'a>(log: impl Iterator<Item = &'a str>) -> Vec<Update> {
+/// Reads the complete updates in a trace. An update at midnight is read wrong.
+fn read_updates<'a>(log: impl Iterator<Item = &'a str>) -> Vec<TracedUpdate> {
     let mut updates = Vec::new();
-    let mut open: Option<Update> = None;
+    let mut open: Option<TracedUpdate> = None;
     for line in log.filter(|line| line.contains("isochron_devices::cuda")) {
         let Some(time_s) = clock_s(line) else {
             continue;
         };
         if line.contains("an update begins") {
-            open = Some(Update {
+            open = Some(TracedUpdate {
                 is_ahead: line.contains("is_ahead=true"),
                 from_s: time_s,
-                ..Update::default()
+                ..TracedUpdate::default()
             });
             continue;
         }
         let Some(update) = &mut open else { continue };
+        let since_s = time_s - update.from_s;
         if line.contains("its arithmetic is queued") {
-            update.queued_s = time_s;
+            update.queued_s = since_s;
         } else if line.contains("nothing is left to copy") {
-            update.copied_s = time_s;
+            update.copied_s = since_s;
         } else if line.contains("a piece is in pinned memory") {
-            let seconds = |key: &str| leading_number(line.split_once(key)?.1);
-            update.pieces.push(Piece {
-                waits_s: seconds("waited_s=").unwrap_or(0.0),
-                copies_s: seconds("copied_s=").unwrap_or(0.0),
-                done_s: time_s,
+            update.pieces.push(TracedPiece {
+                waits_s: number_after(line, "waited_s=").unwrap_or(0.0),
+                copies_s: number_after(line, "copied_s=").unwrap_or(0.0),
+                done_s: since_s,
             });
         } else if line.contains("an update is done") {
-            update.done_s = time_s;
+            update.done_s = since_s;
             updates.extend(open.take());
         }
     }
     updates
 }
 
-/// Seconds of the day in a line that begins with a date and a time. An update at midnight is told wrong.
-fn clock_s(line: &str) -> Option<f64> {
-    let (_, time) = line.split_once('T')?;
-    let (time, _) = time.split_once('Z')?;
-    let parts: Result<Vec<f64>, _> = time.split(':').map(str::parse).collect();
-    let &[hours, minutes, seconds] = parts.ok()?.as_slice() else {
-        return None;
-    };
-    Some(3600.0 * hours + 60.0 * minutes + seconds)
-}
-
-fn leading_number(text: &str) -> Option<f64> {
-    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | '-');
-    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
-    text[..end].parse().ok()
-}
-
-/// One row.
-pub fn rows(results: &Value) -> Vec<Row> {
-    let step = &results["step"];
-    let Some(what) = step["what"].as_str() else {
+/// Makes one row.
+pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
+    let Some(step) = &results.step else {
         return Vec::new();
     };
-    let milliseconds = |key: &str| crate::results::spread(&step[key]).scaled(1e3);
-    let row = Row::new(what)
-        .spread("an update, ms", milliseconds("update_s"), 3)
-        .spread("copies on the host", milliseconds("copies_s"), 3)
-        .spread("waiting for the link", milliseconds("link_s"), 3)
-        .spread(
-            "waiting for the arithmetic at the end",
-            milliseconds("arithmetic_s"),
-            3,
-        )
-        .no_goal(step["bound"].as_str().unwrap_or_default());
+    let [update, copies, link, arithmetic] =
+        [step.update_s, step.copies_s, step.link_s, step.arithmetic_s].map(|s| s.scale(1e3));
+    let row = TableRow::new(&*step.what)
+        .with_range("an update, ms", update, 3)
+        .with_range("copies on the host", copies, 3)
+        .with_range("waiting for the link", link, 3)
+        .with_range("waiting for the arithmetic at the end", arithmetic, 3)
+        .without_goal(&*step.bound);
     vec![row]
 }
 
-/// What the table shows, and what it says.
-pub fn words(results: &Value) -> String {
-    let step = &results["step"];
-    let part = |key: &str| {
-        100.0 * number(step, &format!("/{key}/median")) / number(step, "/update_s/median")
+/// Describes the table.
+pub fn describe(results: &GpuResults) -> String {
+    let Some(step) = &results.step else {
+        return String::new();
     };
     format!(
-        "**One update.** While the arithmetic of an update runs, the next panels are copied into pinned memory piece by piece, \
-         each as soon as the link has let go of a slot. Of the {} updates whose panels came ahead, in the median, {:.0} % of the \
-         time goes by with copies on the host, {:.0} % with waiting for the link, {:.0} % with calls of the driver, and {:.0} % is left to wait for the arithmetic \
-         when everything is copied: the update is bound by {}.",
-        step["updates"],
-        part("copies_s"),
-        part("link_s"),
-        part("calls_s"),
-        part("arithmetic_s"),
-        step["bound"].as_str().unwrap_or("nothing that is known"),
+        "**One update.** During the arithmetic of an update, the next panels are copied into pinned memory piece by piece, \
+         each as soon as the link has freed a slot. {} updates had panels that were sent ahead. Their median time is made of \
+         {:.0} % copies on the host, {:.0} % waiting for the link, {:.0} % calls of the driver, and {:.0} % waiting for the \
+         arithmetic when everything is copied. The update is bound by {}.",
+        step.updates,
+        step.percent(step.copies_s),
+        step.percent(step.link_s),
+        step.percent(step.calls_s),
+        step.percent(step.arithmetic_s),
+        step.bound,
     )
 }
 
-const WIDTH: f64 = 1000.0;
-const LEFT: f64 = 150.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 30.0;
-const LANE: f64 = 34.0;
-const LANES: [&str; 3] = [
-    "arithmetic, at most",
-    "copies on the host",
-    "waiting for the link",
+/// Draws the updates of the step; `None` without measurements.
+pub fn draw(results: &GpuResults) -> Option<String> {
+    let step = results.step.as_ref()?;
+    (!step.drawn.is_empty()).then(|| step.draw())
+}
+
+/// Writes the picture of [`draw`] into a folder.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_picture(folder: &Path, svg: &str) -> anyhow::Result<()> {
+    let file = folder.join("gpu-step.svg");
+    std::fs::write(&file, svg).with_context(|| file.display().to_string())
+}
+
+/// The lanes of the picture, with their colours.
+const LANES: [(&str, &str); 3] = [
+    ("arithmetic, at most", color::BLUE),
+    ("copies on the host", color::VERMILION),
+    ("waiting for the link", color::GREEN),
 ];
 
-/// Draws some updates, one after the other.
-pub fn draw(folder: &Path, results: &Value) -> anyhow::Result<()> {
-    let file = folder.join("gpu-step.svg");
-    std::fs::write(&file, picture(&results["step"])).with_context(|| file.display().to_string())
-}
-
-fn picture(step: &Value) -> String {
-    let drawn: Vec<&Value> = list(step, "drawn").collect();
-    let first_s = drawn
-        .first()
-        .map_or(0.0, |update| number(update, "/from_s"));
-    let last_s = drawn.last().map_or(1.0, |update| {
-        number(update, "/from_s") + number(update, "/done_s")
+/// Draws updates one after the other.
+fn draw_updates(updates: &[TracedUpdate]) -> String {
+    let lanes = LANES.map(|(name, _)| Lane {
+        name: name.to_owned(),
+        height: 34.0,
     });
-    let x = |time_s: f64| {
-        LEFT + (time_s - first_s) / (last_s - first_s).max(1e-9) * (WIDTH - LEFT - RIGHT)
+    let mut timeline = Timeline {
+        lanes: lanes.into(),
+        left: 150.0,
+        ..Timeline::default()
     };
-    let bottom = TOP + LANE * LANES.len() as f64;
-    let height = bottom + 40.0;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
-         font-size=\"13\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
-    );
-    for (lane, name) in LANES.iter().enumerate() {
-        text(
-            &mut svg,
-            LEFT - 8.0,
-            TOP + LANE * lane as f64 + 18.0,
-            "end",
-            name,
-        );
-    }
-    let mut bar = |lane: usize, from_s: f64, to_s: f64| {
-        let at = (x(from_s), TOP + LANE * lane as f64);
-        rect(
-            &mut svg,
-            at,
-            ((x(to_s) - at.0).max(0.3), LANE - 8.0),
-            COLOURS[lane],
-        );
-    };
-    for update in &drawn {
-        let from_s = number(update, "/from_s");
-        let at = |key: &str| from_s + number(update, key);
-        bar(0, at("/queued_s"), at("/done_s"));
-        for piece in list(update, "pieces") {
-            let done_s = from_s + number(piece, "/done_s");
-            let free_s = done_s - number(piece, "/copies_s");
-            bar(1, free_s, done_s);
-            bar(2, free_s - number(piece, "/waits_s"), free_s);
+    let first_s = updates.first().map_or(0.0, |update| update.from_s);
+    for update in updates {
+        let from_s = update.from_s;
+        let arithmetic = (from_s + update.queued_s, from_s + update.done_s);
+        timeline.bars.push(make_bar(0, arithmetic));
+        for piece in &update.pieces {
+            let done_s = from_s + piece.done_s;
+            let free_s = done_s - piece.copies_s;
+            timeline.bars.push(make_bar(1, (free_s, done_s)));
+            timeline
+                .bars
+                .push(make_bar(2, (free_s - piece.waits_s, free_s)));
         }
+        let since_ms = 1e3 * (from_s - first_s);
+        timeline.ticks.push((from_s, format!("{since_ms:.2} ms")));
     }
-    for update in &drawn {
-        let from_s = number(update, "/from_s");
-        let (left, label) = (x(from_s), format!("{:.2} ms", 1e3 * (from_s - first_s)));
-        grid_line(&mut svg, (left, TOP - 6.0), (left, bottom));
-        text(&mut svg, left, bottom + 16.0, "start", &label);
-    }
-    svg + "</svg>\n"
+    timeline.draw()
 }
 
-/// Whether there is something to draw.
-pub fn is_drawn(results: &Value) -> bool {
-    list(&results["step"], "drawn").next().is_some()
+fn make_bar(lane: usize, (from_s, to_s): (f64, f64)) -> LaneBar {
+    LaneBar {
+        lane,
+        from_s,
+        to_s,
+        color: LANES[lane].1,
+    }
 }
 
 #[cfg(test)]
@@ -321,8 +320,8 @@ mod tests {
 2026-01-01T10:00:02.000000Z TRACE isochron_devices::cuda::resident: an update begins k=512 is_ahead=false";
 
     #[test]
-    fn updates_are_read_from_the_log_and_drawn() {
-        let found = updates(LOG.lines());
+    fn updates_are_read_from_the_trace_and_drawn() {
+        let found = read_updates(LOG.lines());
         assert_eq!(found.len(), 1);
         let update = &found[0];
         assert!(update.is_ahead && update.pieces.len() == 1);
@@ -332,20 +331,23 @@ mod tests {
         );
         assert!(update.is_overlapped() && (update.calls_s() - 0.002).abs() < 1e-9);
         assert!((update.done_s - update.copied_s - 0.003).abs() < 1e-9);
-        let svg = picture(&json!({ "drawn": [update.json()] }));
-        assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN"), "{svg}");
+        let svg = draw_updates(&found);
+        assert!(!svg.contains("NaN"), "{svg}");
         assert_eq!(svg.matches("<rect").count(), 4);
-        assert!(!picture(&Value::Null).contains("NaN"));
+        assert!(!draw_updates(&[]).contains("NaN"));
     }
 
     #[test]
-    fn what_bounds_an_update_is_what_it_waits_for() {
-        assert_eq!(bound(1.0, [0.1, 0.2, 0.2, 0.5]), "arithmetic");
+    fn the_bound_of_an_update_is_its_longest_wait() {
+        assert_eq!(find_bound(1.0, [0.1, 0.2, 0.2, 0.5]), "arithmetic");
         assert_eq!(
-            bound(1.0, [0.1, 0.6, 0.3, 0.01]),
+            find_bound(1.0, [0.1, 0.6, 0.3, 0.01]),
             "the host's copies into pinned memory"
         );
-        assert_eq!(bound(1.0, [0.1, 0.3, 0.6, 0.01]), "the link");
-        assert_eq!(bound(1.0, [0.9, 0.05, 0.04, 0.01]), "calls of the driver");
+        assert_eq!(find_bound(1.0, [0.1, 0.3, 0.6, 0.01]), "the link");
+        assert_eq!(
+            find_bound(1.0, [0.9, 0.05, 0.04, 0.01]),
+            "calls of the driver"
+        );
     }
 }

@@ -1,160 +1,208 @@
 //! The host's cores alone, the GPU alone, and both as IDPA balances them.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::clock::Clock;
-use super::jobs::{Device, Job, devices};
-use super::record::figures;
-use super::rows::Row;
-use super::{Campaign, Part};
-use crate::direct::Shape;
-use crate::results::{list, number};
-use crate::statistics::Spread;
+use super::budget::TimeBudget;
+use super::jobs::{MxmJob, PlatformDevice};
+use super::record::{GpuFigures, GpuResults};
+use super::rows::TableRow;
+use super::{GpuCampaign, GpuPart};
+use crate::report::MxmReport;
+use crate::shape::ProductShape;
+use crate::statistics::MedianRange;
 
-/// What both are to reach together of the sum of their speeds alone, at least.
+/// The goal of the speed together over the sum of the speeds alone.
 const GOAL: f64 = 0.95;
-/// How often IDPA may measure, at most.
+/// The most measurements of IDPA.
 const ITERATIONS: f64 = 6.0;
-/// The cores alone have this part of the columns: they would take minutes for all.
+/// The cores alone have this part of the columns: all of them would take minutes.
 const CPU_PART: usize = 8;
 
 /// Names of the devices.
 const GPU: &str = "gpu";
 const CPU: &str = "cpu";
 
-/// Each alone and both together, in turn.
-pub fn measure(campaign: &mut Campaign, clock: Clock) -> anyhow::Result<()> {
-    let (host, rest) = campaign.card.divided_cores();
-    let side = campaign.scale.side;
-    let whole = Shape {
-        m: side,
-        n: side,
-        k: side,
-    };
-    let part = Shape {
-        n: side / CPU_PART,
+/// The measured thing, and the contestants.
+const SPEED: &str = "speed";
+const GPU_ALONE: &str = "GPU alone";
+const CORES_ALONE: &str = "cores alone";
+const TOGETHER: &str = "together";
+
+/// The multiplications that were measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TogetherRecord {
+    side: usize,
+    columns_of_the_cores: usize,
+    host_cores: Vec<u32>,
+    cores: Vec<u32>,
+}
+
+/// Measures each alone and both together, in turn.
+pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
+    let (host, rest) = campaign.card.split_cores();
+    let whole = ProductShape::square(campaign.scale.side);
+    let part = ProductShape {
+        n: whole.n / CPU_PART,
         ..whole
     };
-    let (gpu, cpu) = (Device::gpu(GPU, &host), Device::cpu(CPU, &rest));
-    let mut jobs = vec![("GPU alone", vec![gpu.clone()], whole)];
+    let gpu = PlatformDevice::gpu(GPU, &host);
+    let cpu = PlatformDevice::cpu(CPU, &rest);
+    let mut jobs = vec![(GPU_ALONE, vec![gpu.clone()], whole)];
     if !rest.is_empty() {
-        jobs.push(("cores alone", vec![cpu.clone()], part));
-        jobs.push(("together", vec![gpu, cpu], whole));
+        jobs.push((CORES_ALONE, vec![cpu.clone()], part));
+        jobs.push((TOGETHER, vec![gpu, cpu], whole));
     }
-    campaign.record.results["together"] = json!({
-        "side": side, "columns_of_the_cores": part.n, "host_cores": host, "cores": rest,
+    campaign.record.results.together = Some(TogetherRecord {
+        side: whole.m,
+        columns_of_the_cores: part.n,
+        host_cores: host,
+        cores: rest,
     });
-    for round in clock.rounds(campaign.rounds) {
+    for round in budget.rounds(campaign.rounds) {
         for turn in 0..jobs.len() {
             let (who, devices, shape) = &jobs[(round + turn) % jobs.len()];
-            let job = Job {
+            let job = MxmJob {
                 nodes: std::slice::from_ref(devices),
                 shape: *shape,
                 block: campaign.scale.block,
                 words: &[],
                 log: "isochron::session=debug",
             };
-            if campaign.record.has_failed(Part::Together, ("speed", who)) {
+            let about = (SPEED, *who);
+            if campaign.record.has_failed(GpuPart::Together, about) {
                 continue;
             }
-            let found = campaign.multiply(&who.replace(' ', "-"), &job, clock);
-            campaign
-                .record
-                .sample((Part::Together, round), ("speed", who), || {
-                    let (report, log) = found?;
-                    Ok(json!({ "iterations": iterations(&log, devices.len()), "report": report }))
-                })?;
+            let found = campaign.multiply(&who.replace(' ', "-"), &job, budget);
+            let at = (GpuPart::Together, round);
+            campaign.record.sample(at, about, || {
+                let (report, log) = found?;
+                Ok(GpuFigures::Run {
+                    report: Box::new(report),
+                    iterations: Some(count_iterations(&log, devices.len())),
+                })
+            })?;
         }
     }
     Ok(())
 }
 
-/// How often IDPA has measured all devices of the one node: a line tells each of its measurements, inside its span.
-fn iterations(log: &str, devices: usize) -> usize {
-    let is_it = |line: &&str| line.contains("model{") && line.contains(": measured device=");
-    log.lines().filter(is_it).count() / devices.max(1)
+/// Counts IDPA's measurements of the node's devices: each leaves a line in its span for each device.
+fn count_iterations(log: &str, devices: usize) -> usize {
+    let lines = log
+        .lines()
+        .filter(|line| line.contains("model{") && line.contains(": measured device="));
+    lines.count() / devices.max(1)
 }
 
-/// A row for each alone, and for both their speed and IDPA's iterations.
-pub fn rows(results: &Value) -> Vec<Row> {
-    if results["together"].is_null() {
+/// Makes a row for each alone, and two for both: speed and iterations.
+pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
+    if results.together.is_none() {
         return Vec::new();
     }
-    let of = |who: &str, figure: &dyn Fn(&Value) -> f64| {
-        figures(results, Part::Together, ("speed", who), |sample| {
-            figure(sample)
-        })
+    let [gpu, cpu, both] = [GPU_ALONE, CORES_ALONE, TOGETHER].map(|who| results.job_speeds(who));
+    let none = MedianRange::NONE;
+    let alone = JointFigures {
+        ratio: none,
+        share: none,
+        iterations: none,
     };
-    let speeds = |who: &str| of(who, &|sample| 1e9 * number(sample, "/report/gflops"));
-    let [gpu, cpu, both] = ["GPU alone", "cores alone", "together"].map(speeds);
     let sum: Vec<f64> = gpu.iter().zip(&cpu).map(|(gpu, cpu)| gpu + cpu).collect();
-    let ratio = Spread::of_ratios(&both, &sum);
-    let iterations = Spread::of(of("together", &|sample| number(sample, "/iterations")));
-    let share = Spread::of(of("together", &|sample| cores_share(&sample["report"])));
-    let row = |what: &str, speeds: Vec<f64>, ratio: Spread, share: Spread, iterations: Spread| {
-        Row::new(what)
-            .speed("GFLOP/s", Spread::of(speeds))
-            .spread("of the sum of both alone", ratio, 3)
-            .spread("the cores' share, %", share.scaled(100.0), 2)
-            .spread("IDPA's iterations", iterations, 0)
-    };
-    let none = Spread::of([]);
-    let mut rows = vec![row("GPU alone", gpu, none, none, none)];
+    let joint = JointFigures::new(results, MedianRange::of_ratios(&both, &sum));
+    let mut rows = vec![alone.make_row(GPU_ALONE, gpu)];
     if cpu.is_empty() && both.is_empty() {
-        rows.push(
-            row("together", both, ratio, share, iterations)
-                .no_goal("no core is left beside the GPU's, or no time"),
-        );
+        let row = joint.make_row(TOGETHER, both);
+        rows.push(row.without_goal("the GPU leaves no other core, or no time"));
         return rows;
     }
-    rows.push(row("cores alone", cpu, none, none, none));
-    let joint = row("together", both.clone(), ratio, share, iterations);
-    rows.push(if share.median == 0.0 {
-        joint.no_goal("the plan leaves the cores out: their share is too small to matter")
+    rows.push(alone.make_row(CORES_ALONE, cpu));
+    let row = joint.make_row(TOGETHER, both.clone());
+    let ratio = joint.ratio.median;
+    rows.push(if joint.share.median == 0.0 {
+        row.without_goal("the plan leaves the cores out: their share is too small to matter")
     } else {
-        joint.goal(
-            format!("≥ {GOAL} of the sum"),
-            ratio.median,
-            ratio.median >= GOAL,
-        )
+        row.with_goal(format!("≥ {GOAL} of the sum"), ratio, ratio >= GOAL)
     });
-    let often = row("together", both, ratio, share, iterations);
-    rows.push(often.goal(
+    let iterations = joint.iterations.median;
+    rows.push(joint.make_row(TOGETHER, both).with_goal(
         format!("≤ {ITERATIONS} iterations"),
-        iterations.median,
-        (1.0..=ITERATIONS).contains(&iterations.median),
+        iterations,
+        (1.0..=ITERATIONS).contains(&iterations),
     ));
     rows
 }
 
-/// The part of the work that the cores did.
-fn cores_share(report: &Value) -> f64 {
-    let units = |kind: Option<&str>| {
-        let devices =
-            devices(report).filter(|device| kind.is_none_or(|kind| device["kind"] == kind));
-        devices.map(|device| number(device, "/units")).sum::<f64>()
-    };
-    units(Some("cpu")) / units(None)
+/// The figures of both together.
+struct JointFigures {
+    /// The speed over the sum of the speeds alone.
+    ratio: MedianRange,
+    /// The cores' share of the work.
+    share: MedianRange,
+    iterations: MedianRange,
 }
 
-/// What the table shows.
-pub fn words(results: &Value) -> String {
-    let about = &results["together"];
-    let count = |key: &str| list(about, key).count();
+impl JointFigures {
+    fn new(results: &GpuResults, ratio: MedianRange) -> Self {
+        let about = (SPEED, TOGETHER);
+        let share = results.figures(GpuPart::Together, about, |figures| {
+            figures.report().map(cores_share)
+        });
+        let iterations = results.figures(GpuPart::Together, about, |figures| match figures {
+            GpuFigures::Run { iterations, .. } => iterations.map(|count| count as f64),
+            _ => None,
+        });
+        Self {
+            ratio,
+            share: MedianRange::of(share),
+            iterations: MedianRange::of(iterations),
+        }
+    }
+
+    fn make_row(&self, what: &str, speeds: Vec<f64>) -> TableRow {
+        TableRow::new(what)
+            .with_speed("GFLOP/s", MedianRange::of(speeds))
+            .with_range("of the sum of both alone", self.ratio, 3)
+            .with_range("the cores' share, %", self.share.scale(100.0), 2)
+            .with_range("IDPA's iterations", self.iterations, 0)
+    }
+}
+
+impl GpuResults {
+    /// Returns the speeds of a contestant in flop/s, by round.
+    fn job_speeds(&self, who: &str) -> Vec<f64> {
+        self.figures(GpuPart::Together, (SPEED, who), |figures| {
+            Some(1e9 * figures.report()?.gflops?)
+        })
+    }
+}
+
+/// Returns the part of the work that the cores did.
+fn cores_share(report: &MxmReport) -> f64 {
+    let all: f64 = report.devices().map(|device| device.units).sum();
+    let cores = report.devices().filter(|device| device.kind == "cpu");
+    cores.map(|device| device.units).sum::<f64>() / all
+}
+
+/// Describes the table.
+pub fn describe(results: &GpuResults) -> String {
+    let Some(about) = &results.together else {
+        return String::new();
+    };
     format!(
         "**The GPU and the cores.** `isochron mxm` with m = n = k = {} on one rank, each device by itself and both balanced by \
          IDPA: the GPU with {} host core(s), and {} other core(s), which alone multiply the first {} columns only. Speeds are \
          of the multiplication, with all transfers of the GPU.",
-        about["side"],
-        count("host_cores"),
-        count("cores"),
-        about["columns_of_the_cores"],
+        about.side,
+        about.host_cores.len(),
+        about.cores.len(),
+        about.columns_of_the_cores,
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::{GpuSample, make_test_results};
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn iterations_are_counted_in_the_log() {
@@ -163,36 +211,47 @@ mod tests {
 2026-01-01T00:00:00Z DEBUG model{rows=8 cols=8}:measure{rows=8 columns=[4, 4]}: isochron::session: measured device=\"cpu\" rows=8
 2026-01-01T00:00:00Z DEBUG measure{rows=8 columns=[4, 4]}: isochron::session: measured device=\"gpu\" rows=8
 2026-01-01T00:00:00Z  INFO something else";
-        assert_eq!(iterations(log, 2), 1);
-        assert_eq!(iterations("", 2), 0);
+        assert_eq!(count_iterations(log, 2), 1);
+        assert_eq!(count_iterations("", 2), 0);
+    }
+
+    fn make_sample(who: &str, gflops: f64, cpu_units: f64) -> anyhow::Result<GpuSample> {
+        let devices = json!([
+            { "kind": "cuda", "units": 9.0 }, { "kind": "cpu", "units": cpu_units },
+        ]);
+        let node = json!({ "busy_s": 1.0, "bytes": 0, "devices": devices });
+        let report = json!({
+            "block": 1, "wall_s": 1.0, "balance_s": 0.0, "ideal_s": 1.0, "imbalance": 0.0, "gflops": gflops,
+            "nodes": [node],
+        });
+        Ok(serde_json::from_value(json!({
+            "part": "together", "what": SPEED, "who": who, "round": 0, "iterations": 2, "report": report,
+        }))?)
+    }
+
+    fn make_test_rows(cpu_units: f64) -> anyhow::Result<Vec<TableRow>> {
+        let samples = vec![
+            make_sample(GPU_ALONE, 90.0, 0.0)?,
+            make_sample(CORES_ALONE, 10.0, 1.0)?,
+            make_sample(TOGETHER, 96.0, cpu_units)?,
+        ];
+        let mut results = make_test_results(samples);
+        results.together = Some(TogetherRecord {
+            side: 8,
+            columns_of_the_cores: 1,
+            host_cores: vec![0],
+            cores: vec![1],
+        });
+        Ok(make_rows(&results))
     }
 
     #[test]
-    fn cores_without_work_are_left_out() {
-        let sample = |who: &str, gflops: f64, units: f64| {
-            let devices =
-                json!([{ "kind": "cuda", "units": 9.0 }, { "kind": "cpu", "units": units }]);
-            json!({
-                "part": "together", "what": "speed", "who": who, "round": 0, "iterations": 2,
-                "report": { "gflops": gflops, "nodes": [{ "devices": devices }] },
-            })
-        };
-        let results = |units: f64| {
-            let samples = [
-                sample("GPU alone", 90.0, 0.0),
-                sample("cores alone", 10.0, 1.0),
-                sample("together", 96.0, units),
-            ];
-            json!({ "together": { "side": 8 }, "samples": samples })
-        };
-        let text = |units: f64| format!("{:?}", rows(&results(units)));
-        assert_eq!(rows(&results(1.0)).len(), 4);
-        assert_eq!(
-            text(1.0).matches("met: Some(true)").count(),
-            2,
-            "{}",
-            text(1.0)
-        );
-        assert!(text(0.0).contains("leaves the cores out"));
+    fn cores_without_work_are_left_out() -> anyhow::Result<()> {
+        let rows = make_test_rows(1.0)?;
+        let verdicts: Vec<Option<bool>> = rows.iter().map(TableRow::is_met).collect();
+        assert_eq!(verdicts, [None, None, Some(true), Some(true)], "{rows:?}");
+        let text = format!("{:?}", make_test_rows(0.0)?);
+        assert!(text.contains("leaves the cores out"), "{text}");
+        Ok(())
     }
 }

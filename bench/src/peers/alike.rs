@@ -1,22 +1,19 @@
 //! Alike ranks of one machine: squares, and long and thin shapes.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use isochron_plot::{Bar, BarPanel, draw_bars};
+use serde::{Deserialize, Serialize};
 
-use super::bars::{Bar, Panel, bars};
-use super::programs::{Blas, Place, Programs, Shape, Start, seconds};
-use super::search::Searches;
-use super::{Campaign, Family};
-use crate::results::{Results, list, number, series, spread, word, yes};
-use crate::statistics::Spread;
-
-pub const RESULTS: Results = Results {
-    file: "bench/results/peers-alike.json",
-    page: "bench/results/peers-alike.md",
-    section: "bench peers alike",
-};
+use super::programs::{PeerBlas, PeerPrograms, RankPlace, RankStart};
+use super::search::{ParameterSearches, SearchRecord};
+use super::{Family, FamilyResults, PeerCampaign, PeerOrigin, write_plot};
+use crate::report::{MxmReport, TIME_KEYS};
+use crate::results::{ResultsPage, RoundSample, figures_by_round, yes_or_no};
+use crate::shape::ProductShape;
+use crate::statistics::{MedianRange, median};
 
 const SHAPES: [[usize; 3]; 6] = [
     [2048, 2048, 2048],
@@ -28,23 +25,113 @@ const SHAPES: [[usize; 3]; 6] = [
 ];
 const RANKS: [usize; 3] = [1, 2, 4];
 
-/// What our speed is to be of a peer's, at least: in general, on long and thin shapes with a rank on each core, and of the
-/// BLAS itself.
+/// Goals of our speed over a peer's: in general, on long and thin shapes with a rank on each core, and over the BLAS itself.
 const GOAL: f64 = 1.0;
 const LONG_GOAL: f64 = 1.4;
 const BLAS_GOAL: f64 = 0.97;
 
-/// Who multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+/// A contestant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Contestant {
+    #[serde(rename = "ours")]
     Ours,
+    #[serde(rename = "pdgemm")]
     Pdgemm,
-    /// The BLAS itself, with threads of its own.
+    /// The BLAS itself, with its own threads.
+    #[serde(rename = "BLAS")]
     Blas,
+    #[serde(rename = "StarPU")]
     StarPu,
 }
 
-impl Who {
+/// The file of results.
+#[derive(Serialize, Deserialize)]
+pub struct AlikeResults {
+    #[serde(flatten)]
+    origin: PeerOrigin,
+    searches: Vec<SearchRecord>,
+    samples: Vec<AlikeSample>,
+    #[serde(default)]
+    summary: Vec<AlikeRow>,
+    #[serde(default)]
+    best: Vec<BestRow>,
+}
+
+/// One multiplication.
+#[derive(Serialize, Deserialize)]
+struct AlikeSample {
+    round: usize,
+    #[serde(flatten)]
+    case: AlikeCase,
+    who: Contestant,
+    /// The fastest parameters of a peer.
+    parameters: String,
+    seconds: f64,
+    /// Seconds in which ours measured before.
+    measuring_s: f64,
+    /// Ours: the part of the report that explains the time.
+    report: Option<MxmReport>,
+}
+
+/// A shape on a number of ranks with a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct AlikeCase {
+    #[serde(flatten)]
+    shape: ProductShape,
+    ranks: usize,
+    library: PeerBlas,
+}
+
+/// The figures of a case.
+#[derive(Serialize, Deserialize)]
+struct AlikeRow {
+    #[serde(flatten)]
+    case: AlikeCase,
+    gflops: MedianRange,
+    gflops_with_measuring: MedianRange,
+    peers: Vec<PeerFigures>,
+    met: bool,
+}
+
+/// A peer in a case.
+#[derive(Serialize, Deserialize)]
+struct PeerFigures {
+    who: Contestant,
+    parameters: String,
+    gflops: MedianRange,
+    /// Our speed over the peer's.
+    ratio: MedianRange,
+    goal: f64,
+    met: bool,
+}
+
+/// The faster of our two libraries against the fastest peer with any.
+#[derive(Serialize, Deserialize)]
+struct BestRow {
+    #[serde(flatten)]
+    shape: ProductShape,
+    ranks: usize,
+    ours: PeerBlas,
+    peer: String,
+    ratio: MedianRange,
+    goal: f64,
+    met: bool,
+}
+
+/// A contestant in a case, with its parameters.
+struct Contender {
+    who: Contestant,
+    case: AlikeCase,
+    parameters: String,
+}
+
+impl RoundSample for AlikeSample {
+    fn round(&self) -> usize {
+        self.round
+    }
+}
+
+impl Contestant {
     const PEERS: [Self; 3] = [Self::Pdgemm, Self::Blas, Self::StarPu];
 
     fn name(self) -> &'static str {
@@ -56,416 +143,397 @@ impl Who {
         }
     }
 
-    /// The program of a peer.
-    fn program(self, blas: Blas) -> Option<&'static str> {
-        match self {
-            // Our own program can call a library that is there.
-            Self::Ours => (blas == Blas::Mkl).then_some(blas.pdgemm()),
-            Self::Pdgemm => Some(blas.pdgemm()),
-            Self::Blas => Some("dgemm"),
-            Self::StarPu => Some("starpu"),
-        }
-    }
-}
-
-/// Somebody who multiplies a shape on so many ranks with a BLAS.
-struct Contender {
-    who: Who,
-    blas: Blas,
-    shape: Shape,
-    ranks: usize,
-    /// What a peer was found to be fastest with.
-    parameters: String,
-}
-
-/// For each shape and number of ranks, searches the peers' parameters and then lets everybody multiply in turn, round by
-/// round; what is found is kept before the next begins.
-pub fn measure(campaign: &Campaign<'_>) -> anyhow::Result<Value> {
-    let programs = campaign.programs;
-    let absent = programs.absences(&["pdgemm", "pdgemm-mkl", "starpu", "dgemm"]);
-    let mut results = campaign.header(Family::Alike, absent);
-    let mut searches = Searches::default();
-    let mut samples = Vec::new();
-    let settings = SHAPES
-        .into_iter()
-        .flat_map(|sizes| RANKS.map(|ranks| (sizes, ranks)));
-    for (sizes, ranks) in settings {
-        let [m, n, k] = sizes.map(|size| campaign.size(size));
-        let all = contenders(programs, Shape { m, n, k }, ranks, &mut searches)?;
-        for round in 0..campaign.rounds {
-            for turn in 0..all.len() {
-                // Every round starts with another one.
-                let contender = &all[(round + turn) % all.len()];
-                samples.push(contender.sample(programs, round)?);
+    /// Returns `true` if the contestant can run a case. StarPU is built with OpenBLAS; MKL is there if its ScaLAPACK is.
+    fn can_run(self, case: AlikeCase, programs: &PeerPrograms) -> bool {
+        let has_library = case.library == PeerBlas::OpenBlas || programs.has(case.library.pdgemm());
+        let is_able = match self {
+            Self::Ours => true,
+            Self::Pdgemm => programs.has(case.library.pdgemm()),
+            Self::Blas => case.ranks == 1 && programs.has("dgemm"),
+            Self::StarPu => {
+                case.ranks == 1 && case.library == PeerBlas::OpenBlas && programs.has("starpu")
             }
-        }
-        results["searches"] = searches.record();
-        results["samples"] = json!(samples);
-        if !campaign.quick {
-            RESULTS.keep(&results)?;
-        }
+        };
+        has_library && is_able
     }
-    Ok(results)
 }
 
-/// Everybody who can multiply this shape on so many ranks.
-fn contenders(
-    programs: &Programs,
-    shape: Shape,
-    ranks: usize,
-    searches: &mut Searches,
-) -> anyhow::Result<Vec<Contender>> {
-    let mut all = Vec::new();
-    for blas in Blas::ALL {
-        for who in [Who::Ours, Who::Pdgemm, Who::Blas, Who::StarPu] {
-            let on_one_node = matches!(who, Who::Blas | Who::StarPu);
-            // MKL is there where its ScaLAPACK was built.
-            let is_there = (blas == Blas::OpenBlas || programs.absent(blas.pdgemm()).is_none())
-                && who
-                    .program(blas)
-                    .is_none_or(|name| programs.absent(name).is_none());
-            let is_other = who == Who::StarPu && blas != Blas::OpenBlas;
-            if !is_there || is_other || (on_one_node && ranks > 1) {
-                continue;
-            }
-            let mut contender = Contender {
-                who,
-                blas,
-                shape,
-                ranks,
-                parameters: String::new(),
-            };
-            contender.search(programs, searches)?;
-            all.push(contender);
-        }
-    }
-    Ok(all)
-}
-
-impl Contender {
-    fn start(&self, programs: &Programs) -> Start<'static> {
-        Start {
-            place: Place::Here(self.ranks),
+impl AlikeCase {
+    fn start(self, programs: &PeerPrograms) -> RankStart<'static> {
+        RankStart {
+            place: RankPlace::Here(self.ranks),
             threads: (programs.cores / self.ranks).max(1),
         }
     }
 
-    /// Finds a peer's parameters.
-    fn search(&mut self, programs: &Programs, searches: &mut Searches) -> anyhow::Result<()> {
-        let on = format!("{} ranks", self.ranks);
-        self.parameters = match self.who {
-            Who::Pdgemm => {
-                let there = (&self.start(programs), on.as_str());
-                searches.pdgemm(programs, there, self.blas, self.shape)?
-            }
-            Who::StarPu => searches.starpu(programs, self.shape)?,
-            Who::Ours | Who::Blas => String::new(),
-        };
-        Ok(())
-    }
-
-    /// One multiplication.
-    fn sample(&self, programs: &Programs, round: usize) -> anyhow::Result<Value> {
-        let (shape, blas) = (self.shape, self.blas);
-        let start = self.start(programs);
-        let parameters = std::slice::from_ref(&self.parameters);
-        let one = |answers: Vec<Value>| answers.into_iter().next().context("an answer");
-        let (took_s, measuring_s, more) = match self.who {
-            Who::Ours => {
-                let report = programs.mxm(&start, blas, shape, &[])?;
-                let measuring_s = number(&report, "/balance_s");
-                (number(&report, "/wall_s"), measuring_s, brief(&report))
-            }
-            Who::Pdgemm => {
-                let answers = programs.pdgemm(&start, blas, shape, 1, parameters)?;
-                (seconds(&one(answers)?), 0.0, Value::Null)
-            }
-            Who::Blas => (seconds(&programs.dgemm(blas, shape)?), 0.0, Value::Null),
-            Who::StarPu => {
-                let answers = programs.starpu(shape, 1, parameters)?;
-                (seconds(&one(answers)?), 0.0, Value::Null)
-            }
-        };
-        let (who, library, ranks) = (self.who.name(), blas.name(), self.ranks);
-        let gflops = shape.flop() / took_s / 1e9;
-        eprintln!(
-            "round {round} {}, {ranks} ranks: {who}, {library}: {took_s:.4} s, {gflops:.1} GFLOP/s",
-            shape.text()
-        );
-        Ok(json!({
-            "round": round, "m": shape.m, "n": shape.n, "k": shape.k, "ranks": ranks, "who": who, "library": library,
-            "parameters": self.parameters, "seconds": took_s, "measuring_s": measuring_s, "report": more,
-        }))
-    }
-}
-
-/// What of a report explains its time.
-pub fn brief(report: &Value) -> Value {
-    let keys = [
-        "block",
-        "panel",
-        "lookahead",
-        "links",
-        "split",
-        "wall_s",
-        "balance_s",
-        "ideal_s",
-        "imbalance",
-        "messages",
-        "bytes",
-        "nodes",
-    ];
-    let mut brief = json!({});
-    for key in keys {
-        brief[key] = report[key].clone();
-    }
-    for node in brief["nodes"].as_array_mut().into_iter().flatten() {
-        for device in node["devices"].as_array_mut().into_iter().flatten() {
-            if let Some(device) = device.as_object_mut() {
-                device.remove("threads");
-            }
-        }
-    }
-    brief
-}
-
-/// The samples of one row of the table.
-#[derive(Clone, Copy)]
-struct Row {
-    shape: Shape,
-    ranks: usize,
-    blas: Blas,
-}
-
-impl Row {
-    fn all(results: &Value) -> Vec<Self> {
-        let mut shapes: Vec<Shape> = Vec::new();
-        for sample in list(results, "samples") {
-            let [m, n, k] = ["/m", "/n", "/k"].map(|key| number(sample, key) as usize);
-            let shape = Shape { m, n, k };
-            if !shapes.contains(&shape) {
-                shapes.push(shape);
-            }
-        }
-        let mut rows = Vec::new();
-        for shape in shapes {
-            for ranks in RANKS {
-                let of = |blas| Self { shape, ranks, blas };
-                rows.extend(Blas::ALL.map(of));
-            }
-        }
-        rows.retain(|row| !row.times(results, Who::Ours, "/seconds").is_empty());
-        rows
-    }
-
-    /// A time of somebody by round.
-    fn times(&self, results: &Value, who: Who, key: &str) -> Vec<f64> {
-        let Shape { m, n, k } = self.shape;
-        let is = |sample: &Value| {
-            let is_shape = sample["m"] == m && sample["n"] == n && sample["k"] == k;
-            is_shape
-                && sample["ranks"] == self.ranks
-                && sample["library"] == self.blas.name()
-                && sample["who"] == who.name()
-        };
-        series(results, is, |sample| number(sample, key))
-    }
-
-    fn parameters<'a>(&self, results: &'a Value, who: Who) -> &'a str {
-        let Shape { m, n, k } = self.shape;
-        let found = list(results, "samples").find(|sample| {
-            sample["m"] == m
-                && sample["n"] == n
-                && sample["k"] == k
-                && sample["ranks"] == self.ranks
-                && sample["library"] == self.blas.name()
-                && sample["who"] == who.name()
-        });
-        found.map_or("", |sample| word(sample, "/parameters"))
-    }
-
-    fn gflops(&self, times_s: &[f64]) -> Spread {
-        Spread::of(times_s.iter().map(|t_s| self.shape.flop() / t_s / 1e9))
-    }
-
-    fn goal(&self, who: Who) -> f64 {
-        let Shape { m, n, k } = self.shape;
-        let is_square = m == n && n == k;
+    /// Returns the goal of our speed over the contestant's.
+    fn goal(self, who: Contestant) -> f64 {
         match who {
-            Who::Blas => BLAS_GOAL,
-            Who::Pdgemm if self.ranks == 2 && !is_square => LONG_GOAL,
+            Contestant::Blas => BLAS_GOAL,
+            Contestant::Pdgemm if self.ranks == 2 && !self.shape.is_square() => LONG_GOAL,
             _ => GOAL,
         }
     }
 
-    fn summary(&self, results: &Value) -> Value {
-        let ours = self.times(results, Who::Ours, "/seconds");
-        let measuring = self.times(results, Who::Ours, "/measuring_s");
-        let whole: Vec<f64> = ours.iter().zip(&measuring).map(|(a, b)| a + b).collect();
-        let mut peers = Vec::new();
-        for who in Who::PEERS {
-            let times = self.times(results, who, "/seconds");
-            if times.is_empty() {
-                continue;
-            }
-            let ratio = Spread::of_ratios(&times, &ours);
-            let goal = self.goal(who);
-            peers.push(json!({
-                "who": who.name(), "parameters": self.parameters(results, who), "gflops": self.gflops(&times).json(),
-                "ratio": ratio.json(), "goal": goal, "met": ratio.median >= goal,
-            }));
-        }
-        let Shape { m, n, k } = self.shape;
-        let met = peers.iter().all(|peer| peer["met"] == true);
-        json!({
-            "m": m, "n": n, "k": k, "ranks": self.ranks, "library": self.blas.name(),
-            "gflops": self.gflops(&ours).json(), "gflops_with_measuring": self.gflops(&whole).json(),
-            "peers": peers, "met": met,
-        })
+    fn speeds_gflops(self, times_s: &[f64]) -> MedianRange {
+        MedianRange::of(times_s.iter().map(|t_s| self.shape.flop() / t_s / 1e9))
     }
 }
 
-/// Speeds and ratios of every row, the best of ours against the best of all peers, and the plot.
-pub fn sum_up(results: &mut Value, folder: &str) -> anyhow::Result<()> {
-    let rows = Row::all(results);
-    let summary: Vec<Value> = rows.iter().map(|row| row.summary(results)).collect();
-    results["summary"] = json!(summary);
-    results["best"] = json!(best(results, &rows));
-    let file = format!("{folder}/peers-alike.svg");
-    std::fs::write(&file, plot(results)).context(file)
+/// Finds the contestants that can multiply this shape on this number of ranks, with their parameters.
+fn find_contenders(
+    programs: &PeerPrograms,
+    shape: ProductShape,
+    ranks: usize,
+    searches: &mut ParameterSearches,
+) -> anyhow::Result<Vec<Contender>> {
+    let mut contenders = Vec::new();
+    for library in PeerBlas::ALL {
+        let case = AlikeCase {
+            shape,
+            ranks,
+            library,
+        };
+        for who in [Contestant::Ours].into_iter().chain(Contestant::PEERS) {
+            if who.can_run(case, programs) {
+                contenders.push(Contender {
+                    who,
+                    case,
+                    parameters: find_parameters(who, case, programs, searches)?,
+                });
+            }
+        }
+    }
+    Ok(contenders)
 }
 
-/// For each shape and number of ranks the faster of our two libraries against the fastest peer with any.
-fn best(results: &Value, rows: &[Row]) -> Vec<Value> {
-    let median = |times: &[f64]| Spread::of(times.iter().copied()).median;
-    let fastest = |row: &Row, candidates: &[Who]| {
-        let same = rows
-            .iter()
-            .filter(|other| other.shape == row.shape && other.ranks == row.ranks);
-        let all = same.flat_map(|row| candidates.iter().map(move |&who| (*row, who)));
-        let timed = all.map(|(row, who)| (row, who, row.times(results, who, "/seconds")));
-        timed
-            .filter(|(_, _, times)| !times.is_empty())
-            .min_by(|a, b| median(&a.2).total_cmp(&median(&b.2)))
+fn find_parameters(
+    who: Contestant,
+    case: AlikeCase,
+    programs: &PeerPrograms,
+    searches: &mut ParameterSearches,
+) -> anyhow::Result<String> {
+    match who {
+        Contestant::Pdgemm => {
+            let place = format!("{} ranks", case.ranks);
+            let start = case.start(programs);
+            searches.find_pdgemm(programs, (&start, &place), case.library, case.shape)
+        }
+        Contestant::StarPu => searches.find_starpu(programs, case.shape),
+        Contestant::Ours | Contestant::Blas => Ok(String::new()),
+    }
+}
+
+impl Contender {
+    /// Multiplies once.
+    fn sample(&self, programs: &PeerPrograms, round: usize) -> anyhow::Result<AlikeSample> {
+        let AlikeCase {
+            shape,
+            ranks,
+            library,
+        } = self.case;
+        let start = self.case.start(programs);
+        let parameters = std::slice::from_ref(&self.parameters);
+        let mut sample = AlikeSample {
+            round,
+            case: self.case,
+            who: self.who,
+            parameters: self.parameters.clone(),
+            seconds: f64::NAN,
+            measuring_s: 0.0,
+            report: None,
+        };
+        let answers = match self.who {
+            Contestant::Ours => {
+                let report = programs.run_mxm(&start, library, shape)?;
+                sample.seconds = report.wall_s;
+                sample.measuring_s = report.balance_s;
+                sample.report = Some(report.with_keys(TIME_KEYS));
+                Vec::new()
+            }
+            Contestant::Pdgemm => programs.run_pdgemm(&start, library, shape, 1, parameters)?,
+            Contestant::Blas => programs.run_dgemm(library, shape)?,
+            Contestant::StarPu => programs.run_starpu(shape, 1, parameters)?,
+        };
+        if self.who != Contestant::Ours {
+            sample.seconds = answers.first().context("an answer")?.first_s();
+        }
+        let gflops = shape.flop() / sample.seconds / 1e9;
+        eprintln!(
+            "round {round} {shape}, {ranks} ranks: {}, {}: {:.4} s, {gflops:.1} GFLOP/s",
+            self.who.name(),
+            library.name(),
+            sample.seconds
+        );
+        Ok(sample)
+    }
+}
+
+impl FamilyResults for AlikeResults {
+    const PAGE: ResultsPage = ResultsPage {
+        file: "bench/results/peers-alike.json",
+        page: "bench/results/peers-alike.md",
+        section: "bench peers alike",
     };
-    let mut found = Vec::new();
-    for row in rows.iter().filter(|row| row.blas == Blas::OpenBlas) {
-        let ours = fastest(row, &[Who::Ours]);
-        let peer = fastest(row, &[Who::Pdgemm, Who::StarPu]);
-        if let (Some((our_row, _, ours)), Some((peer_row, who, peer))) = (ours, peer) {
-            let ratio = Spread::of_ratios(&peer, &ours);
-            let goal = row.goal(Who::Pdgemm);
-            found.push(json!({
-                "m": row.shape.m, "n": row.shape.n, "k": row.shape.k, "ranks": row.ranks,
-                "ours": our_row.blas.name(), "peer": format!("{}, {}", who.name(), peer_row.blas.name()),
-                "ratio": ratio.json(), "goal": goal, "met": ratio.median >= goal,
-            }));
-        }
-    }
-    found
-}
 
-fn shape_of(row: &Value) -> String {
-    let [m, n, k] = ["/m", "/n", "/k"].map(|key| number(row, key) as usize);
-    Shape { m, n, k }.text()
-}
-
-fn plot(results: &Value) -> String {
-    let names = Blas::ALL.map(|blas| {
-        let mut names: Vec<String> = [Who::Ours, Who::Pdgemm, Who::Blas]
-            .map(|who| format!("{}, {}", who.name(), blas.name()))
-            .into();
-        if blas == Blas::OpenBlas {
-            names.push(format!("{}, {}", Who::StarPu.name(), blas.name()));
-        }
-        names
-    });
-    let names = names.concat();
-    let panels = RANKS.map(|ranks| {
-        let rows = || list(results, "summary").filter(move |row| row["ranks"] == ranks);
-        let mut groups: Vec<(String, Vec<Bar>)> = Vec::new();
-        for row in rows() {
-            let bar = |who: &str, value: &Value| {
-                let name = format!("{who}, {}", word(row, "/library"));
-                let series = names.iter().position(|known| *known == name);
-                series.map(|series| Bar {
-                    series,
-                    height: spread(value),
-                })
-            };
-            let mut found: Vec<Bar> = bar(Who::Ours.name(), &row["gflops"]).into_iter().collect();
-            found.extend(
-                list(row, "peers").filter_map(|peer| bar(word(peer, "/who"), &peer["gflops"])),
-            );
-            let name = shape_of(row);
-            match groups.last_mut() {
-                Some((last, bars)) if *last == name => bars.extend(found),
-                _ => groups.push((name, found)),
+    /// Searches the peers' parameters for each shape and number of ranks, then lets all multiply in turn, round by round.
+    ///
+    /// The samples so far are written before the next shape or number of ranks.
+    fn measure(campaign: &PeerCampaign<'_>) -> anyhow::Result<Self> {
+        let programs = campaign.programs;
+        let absent = programs.find_absent(&["pdgemm", "pdgemm-mkl", "starpu", "dgemm"]);
+        let mut results = Self {
+            origin: campaign.make_origin(Family::Alike, absent),
+            searches: Vec::new(),
+            samples: Vec::new(),
+            summary: Vec::new(),
+            best: Vec::new(),
+        };
+        let mut searches = ParameterSearches::default();
+        for sizes in SHAPES {
+            for ranks in RANKS {
+                let [m, n, k] = sizes.map(|size| campaign.scale_size(size));
+                let shape = ProductShape { m, n, k };
+                let contenders = find_contenders(programs, shape, ranks, &mut searches)?;
+                for round in 0..campaign.rounds {
+                    for turn in 0..contenders.len() {
+                        // Every round starts with another one.
+                        let contender = &contenders[(round + turn) % contenders.len()];
+                        results.samples.push(contender.sample(programs, round)?);
+                    }
+                }
+                results.searches = searches.records();
+                if !campaign.quick {
+                    Self::PAGE.write(&results)?;
+                }
             }
         }
-        Panel {
-            title: format!("{ranks} rank{}, GFLOP/s", if ranks == 1 { "" } else { "s" }),
-            groups,
-        }
-    });
-    bars(&names, &panels)
-}
+        Ok(results)
+    }
 
-pub fn tables(results: &Value) -> String {
-    let cores = format!(" on {} cores", results["machine"]["cores"]);
-    let mut text = RESULTS.origin(results, &cores, "") + "\n\n";
-    absent(&mut text, results);
-    text.push_str(
-        "![speeds](peers-alike.svg)\n\n\
-         | m×n×k | ranks | BLAS | ours, GFLOP/s | with the measuring | peer | its GFLOP/s | ours / peer's | goal | met |\n\
-         |---|---:|---|---|---:|---|---|---|---:|---|\n",
-    );
-    for row in list(results, "summary") {
-        for peer in list(row, "peers") {
-            let parameters = match word(peer, "/parameters") {
-                "" => String::new(),
-                parameters => format!(" {parameters}"),
-            };
+    fn sum_up(&mut self, folder: &Path) -> anyhow::Result<()> {
+        let cases = self.find_cases();
+        self.summary = cases.iter().map(|&case| self.summarize(case)).collect();
+        let openblas = cases.iter().filter(|c| c.library == PeerBlas::OpenBlas);
+        self.best = openblas
+            .filter_map(|&case| self.find_best(case, &cases))
+            .collect();
+        write_plot(folder, "peers-alike.svg", &self.draw_plot())
+    }
+
+    fn format_tables(&self) -> String {
+        let origin = &self.origin.origin;
+        let cores = format!(" on {} cores", origin.machine.cores);
+        let mut text = Self::PAGE.describe_origin(origin, &cores, "") + "\n\n";
+        self.origin.list_absent(&mut text);
+        text.push_str(
+            "![speeds](peers-alike.svg)\n\n\
+             | m×n×k | ranks | BLAS | ours, GFLOP/s | with the measuring | peer | its GFLOP/s | ours / peer's | goal | met |\n\
+             |---|---:|---|---|---:|---|---|---|---:|---|\n",
+        );
+        for row in &self.summary {
+            for peer in &row.peers {
+                row.format_peer(&mut text, peer);
+            }
+        }
+        text.push_str(
+            "\nThe faster of the two libraries for us against the fastest of ScaLAPACK and StarPU with any:\n\n\
+             | m×n×k | ranks | ours | peer | ours / peer's | goal | met |\n|---|---:|---|---|---|---:|---|\n",
+        );
+        for row in &self.best {
+            // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {:.1} | {}{parameters} | {} | {} | {} | {} |",
-                shape_of(row),
-                row["ranks"],
-                word(row, "/library"),
-                spread(&row["gflops"]).text(1),
-                number(row, "/gflops_with_measuring/median"),
-                word(peer, "/who"),
-                spread(&peer["gflops"]).text(1),
-                spread(&peer["ratio"]).text(2),
-                number(peer, "/goal"),
-                yes(&peer["met"]),
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                row.shape,
+                row.ranks,
+                row.ours.name(),
+                row.peer,
+                row.ratio.text(2),
+                row.goal,
+                yes_or_no(row.met),
             );
         }
+        text
     }
-    text.push_str(
-        "\nThe faster of the two libraries for us against the fastest of ScaLAPACK and StarPU with any:\n\n\
-         | m×n×k | ranks | ours | peer | ours / peer's | goal | met |\n|---|---:|---|---|---|---:|---|\n",
-    );
-    for row in list(results, "best") {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} |",
-            shape_of(row),
-            row["ranks"],
-            word(row, "/ours"),
-            word(row, "/peer"),
-            spread(&row["ratio"]).text(2),
-            number(row, "/goal"),
-            yes(&row["met"]),
-        );
-    }
-    text
 }
 
-/// A line for each peer that could not be had.
-pub fn absent(text: &mut String, results: &Value) {
-    for peer in list(results, "absent") {
-        let why = word(peer, "/why").replace('\n', " ");
-        let _ = writeln!(text, "Absent: `{}` ({why}).\n", word(peer, "/peer"));
+impl AlikeRow {
+    /// Adds the line of a peer to the table.
+    fn format_peer(&self, text: &mut String, peer: &PeerFigures) {
+        let space = if peer.parameters.is_empty() { "" } else { " " };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {:.1} | {}{space}{} | {} | {} | {} | {} |",
+            self.case.shape,
+            self.case.ranks,
+            self.case.library.name(),
+            self.gflops.text(1),
+            self.gflops_with_measuring.median,
+            peer.who.name(),
+            peer.parameters,
+            peer.gflops.text(1),
+            peer.ratio.text(2),
+            peer.goal,
+            yes_or_no(peer.met),
+        );
+    }
+}
+
+impl AlikeResults {
+    fn samples(&self, case: AlikeCase, who: Contestant) -> impl Iterator<Item = &AlikeSample> {
+        let samples = self.samples.iter();
+        samples.filter(move |sample| sample.case == case && sample.who == who)
+    }
+
+    /// Returns the times of a contestant by round.
+    fn times(&self, case: AlikeCase, who: Contestant) -> Vec<f64> {
+        figures_by_round(self.samples(case, who), |sample| sample.seconds)
+    }
+
+    /// Returns the cases that ours has multiplied, shapes in the order of measurement.
+    fn find_cases(&self) -> Vec<AlikeCase> {
+        let mut shapes: Vec<ProductShape> = Vec::new();
+        for sample in &self.samples {
+            if !shapes.contains(&sample.case.shape) {
+                shapes.push(sample.case.shape);
+            }
+        }
+        let mut cases = Vec::new();
+        for shape in shapes {
+            for ranks in RANKS {
+                cases.extend(PeerBlas::ALL.map(|library| AlikeCase {
+                    shape,
+                    ranks,
+                    library,
+                }));
+            }
+        }
+        cases.retain(|&case| self.samples(case, Contestant::Ours).next().is_some());
+        cases
+    }
+
+    fn summarize(&self, case: AlikeCase) -> AlikeRow {
+        let ours = self.times(case, Contestant::Ours);
+        let with_measuring = figures_by_round(self.samples(case, Contestant::Ours), |sample| {
+            sample.seconds + sample.measuring_s
+        });
+        let mut peers = Vec::new();
+        for who in Contestant::PEERS {
+            let Some(first) = self.samples(case, who).next() else {
+                continue;
+            };
+            let times = self.times(case, who);
+            let ratio = MedianRange::of_ratios(&times, &ours);
+            let goal = case.goal(who);
+            peers.push(PeerFigures {
+                who,
+                parameters: first.parameters.clone(),
+                gflops: case.speeds_gflops(&times),
+                ratio,
+                goal,
+                met: ratio.median >= goal,
+            });
+        }
+        AlikeRow {
+            case,
+            gflops: case.speeds_gflops(&ours),
+            gflops_with_measuring: case.speeds_gflops(&with_measuring),
+            met: peers.iter().all(|peer| peer.met),
+            peers,
+        }
+    }
+
+    /// Compares the fastest of ours with the fastest peer for the shape and the ranks of a case.
+    fn find_best(&self, case: AlikeCase, cases: &[AlikeCase]) -> Option<BestRow> {
+        let same: Vec<AlikeCase> = cases
+            .iter()
+            .copied()
+            .filter(|other| other.shape == case.shape && other.ranks == case.ranks)
+            .collect();
+        let ours = self.find_fastest(&same, &[Contestant::Ours])?;
+        let peer = self.find_fastest(&same, &[Contestant::Pdgemm, Contestant::StarPu])?;
+        let ratio = MedianRange::of_ratios(&peer.2, &ours.2);
+        let goal = case.goal(Contestant::Pdgemm);
+        Some(BestRow {
+            shape: case.shape,
+            ranks: case.ranks,
+            ours: ours.0.library,
+            peer: format!("{}, {}", peer.1.name(), peer.0.library.name()),
+            ratio,
+            goal,
+            met: ratio.median >= goal,
+        })
+    }
+
+    /// Finds the case and the contestant with the least median time; returns its times too.
+    fn find_fastest(
+        &self,
+        cases: &[AlikeCase],
+        contestants: &[Contestant],
+    ) -> Option<(AlikeCase, Contestant, Vec<f64>)> {
+        let mut fastest: Option<(AlikeCase, Contestant, Vec<f64>)> = None;
+        for &case in cases {
+            for &who in contestants {
+                let times = self.times(case, who);
+                let is_faster = |(_, _, best): &(_, _, Vec<f64>)| median(&times) < median(best);
+                if !times.is_empty() && fastest.as_ref().is_none_or(is_faster) {
+                    fastest = Some((case, who, times));
+                }
+            }
+        }
+        fastest
+    }
+
+    fn draw_plot(&self) -> String {
+        let mut names = Vec::new();
+        for library in PeerBlas::ALL {
+            for who in [Contestant::Ours, Contestant::Pdgemm, Contestant::Blas] {
+                names.push(series_name(who, library));
+            }
+            if library == PeerBlas::OpenBlas {
+                names.push(series_name(Contestant::StarPu, library));
+            }
+        }
+        let panels = RANKS.map(|ranks| BarPanel {
+            title: format!("{ranks} rank{}, GFLOP/s", if ranks == 1 { "" } else { "s" }),
+            groups: self.group_bars(ranks, &names),
+        });
+        draw_bars(&names, &panels)
+    }
+
+    /// Returns the bars of each shape on this number of ranks.
+    fn group_bars(&self, ranks: usize, names: &[String]) -> Vec<(String, Vec<Bar>)> {
+        let mut groups: Vec<(String, Vec<Bar>)> = Vec::new();
+        for row in self.summary.iter().filter(|row| row.case.ranks == ranks) {
+            let peers = row.peers.iter().map(|peer| (peer.who, peer.gflops));
+            let all = std::iter::once((Contestant::Ours, row.gflops)).chain(peers);
+            let bars = all.filter_map(|(who, gflops)| {
+                let name = series_name(who, row.case.library);
+                let series = names.iter().position(|known| *known == name)?;
+                Some(make_bar(series, gflops))
+            });
+            let shape = row.case.shape.to_string();
+            match groups.last_mut() {
+                Some((last, known)) if *last == shape => known.extend(bars),
+                _ => groups.push((shape, bars.collect())),
+            }
+        }
+        groups
+    }
+}
+
+fn series_name(who: Contestant, library: PeerBlas) -> String {
+    format!("{}, {}", who.name(), library.name())
+}
+
+/// Makes a bar as high as a median, with the range over it.
+pub fn make_bar(series: usize, range: MedianRange) -> Bar {
+    Bar {
+        series,
+        height: range.median,
+        low: range.min,
+        high: range.max,
     }
 }

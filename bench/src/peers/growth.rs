@@ -1,186 +1,232 @@
-//! More and more hosts with as much work each, and the volume that layouts predict for many more nodes.
+//! More and more hosts with the same work each, and the volume that layouts predict for many more nodes.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::alike::{absent, brief};
-use super::hosts::Hosts;
+use super::hosts::EmulatedHosts;
 use super::overlap::NETWORK;
-use super::programs::{Blas, Place, Shape, Start, seconds};
-use super::search::Searches;
-use super::volume::{self, COLUMNS};
-use super::{Campaign, Family};
-use crate::results::{Results, list, number, series, spread};
-use crate::statistics::Spread;
+use super::programs::{AbsentPeer, RankStart};
+use super::search::{ParameterSearches, SearchRecord};
+use super::sides::{Side, SideRun};
+use super::volume::{PredictedVolume, draw_volumes, predict_volumes};
+use super::{Family, FamilyResults, PeerCampaign, PeerOrigin, write_plot};
+use crate::results::{ResultsPage, RoundSample, figures_by_round};
+use crate::shape::ProductShape;
+use crate::statistics::MedianRange;
 
-pub const RESULTS: Results = Results {
-    file: "bench/results/peers-growth.json",
-    page: "bench/results/peers-growth.md",
-    section: "bench peers growth",
-};
-
-/// m = n = k of one host; of p hosts m and n are √p times as large, and k is the same.
+/// m = n = k of one host. For p hosts m and n are √p times as large, and k is the same.
 const SIZE: usize = 2048;
 const MOST: usize = 4;
-/// m and n are a multiple of it.
+/// The divisor of m and n.
 const BLOCK: usize = 128;
-/// As fast a host with all the others as alone: two of them share a core.
+/// The quota at which a host is as fast with all the others as alone: two of them share a core.
 const QUOTA: &str = "50%";
 
-/// Ours and `pdgemm` in turn on one to four hosts.
-pub fn measure(campaign: &Campaign<'_>) -> anyhow::Result<Value> {
-    let programs = campaign.programs;
-    let mut absent = programs.absences(&["pdgemm"]);
-    let mut searches = Searches::default();
-    let mut samples = Vec::new();
-    let options = [&NETWORK[..], &["--quota", QUOTA, "--cpus", "0,1"]].concat();
-    match Hosts::up(programs.cluster(), "peers", MOST, &options) {
-        Ok(hosts) => {
-            for round in 0..campaign.rounds {
-                for count in 1..=MOST {
-                    for turn in 0..2 {
-                        let is_ours = (round + turn) % 2 == 0;
-                        if is_ours || programs.absent("pdgemm").is_none() {
-                            let searches = &mut searches;
-                            let mut sample = sample(campaign, &hosts, count, is_ours, searches)?;
-                            sample["round"] = json!(round);
-                            samples.push(sample);
-                        }
-                    }
+/// The file of results.
+#[derive(Serialize, Deserialize)]
+pub struct GrowthResults {
+    #[serde(flatten)]
+    origin: PeerOrigin,
+    quota: String,
+    searches: Vec<SearchRecord>,
+    samples: Vec<GrowthSample>,
+    #[serde(default)]
+    predicted: Vec<PredictedVolume>,
+    #[serde(default)]
+    summary: Vec<GrowthSummary>,
+}
+
+/// One multiplication.
+#[derive(Serialize, Deserialize)]
+struct GrowthSample {
+    round: usize,
+    hosts: usize,
+    /// m = n.
+    m: usize,
+    k: usize,
+    flop: f64,
+    #[serde(flatten)]
+    run: SideRun,
+}
+
+/// The speeds on a number of hosts, in 10⁹ flop/s a host, and the part kept of one host's.
+#[derive(Serialize, Deserialize)]
+struct GrowthSummary {
+    hosts: usize,
+    m: usize,
+    k: usize,
+    ours: MedianRange,
+    ours_kept: MedianRange,
+    pdgemm: MedianRange,
+    pdgemm_kept: MedianRange,
+    /// Our speed over that of `pdgemm`.
+    ratio: MedianRange,
+}
+
+impl RoundSample for GrowthSample {
+    fn round(&self) -> usize {
+        self.round
+    }
+}
+
+impl FamilyResults for GrowthResults {
+    const PAGE: ResultsPage = ResultsPage {
+        file: "bench/results/peers-growth.json",
+        page: "bench/results/peers-growth.md",
+        section: "bench peers growth",
+    };
+
+    /// Runs ours and `pdgemm` in turn on one to four hosts.
+    fn measure(campaign: &PeerCampaign<'_>) -> anyhow::Result<Self> {
+        let programs = campaign.programs;
+        let absent = programs.find_absent(&["pdgemm"]);
+        let mut results = Self {
+            origin: campaign.make_origin(Family::Growth, absent),
+            quota: QUOTA.to_owned(),
+            searches: Vec::new(),
+            samples: Vec::new(),
+            predicted: Vec::new(),
+            summary: Vec::new(),
+        };
+        let options = [&NETWORK[..], &["--quota", QUOTA, "--cpus", "0,1"]].concat();
+        match programs.bring_up_hosts(MOST, &options) {
+            Ok(hosts) => results.measure_rounds(campaign, &hosts)?,
+            Err(error) => {
+                let absent = AbsentPeer::report("hosts", format!("{error:#}"));
+                results.origin.absent.push(absent);
+            }
+        }
+        Ok(results)
+    }
+
+    fn sum_up(&mut self, folder: &Path) -> anyhow::Result<()> {
+        self.predicted = predict_volumes()?;
+        self.summary = (1..=MOST)
+            .filter_map(|hosts| self.summarize(hosts))
+            .collect();
+        write_plot(folder, "peers-growth.svg", &draw_volumes(&self.predicted))
+    }
+
+    fn format_tables(&self) -> String {
+        let quota = format!(
+            ", on hosts of {} of a core each, joined by 1 Gbit/s with 100 µs",
+            self.quota
+        );
+        let mut text = Self::PAGE.describe_origin(&self.origin.origin, "", &quota) + "\n\n";
+        self.origin.list_absent(&mut text);
+        text.push_str(
+            "| hosts | m = n | k | ours, GFLOP/s a host | of one host's, % | pdgemm, GFLOP/s a host | of one host's, % | ours / pdgemm \
+             |\n|---:|---:|---:|---|---|---|---|---|\n",
+        );
+        for row in &self.summary {
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} |",
+                row.hosts,
+                row.m,
+                row.k,
+                row.ours.text(1),
+                row.ours_kept.scale(100.0).text(0),
+                row.pdgemm.text(1),
+                row.pdgemm_kept.scale(100.0).text(0),
+                row.ratio.text(2),
+            );
+        }
+        self.format_volumes(&mut text);
+        text
+    }
+}
+
+impl GrowthResults {
+    fn measure_rounds(
+        &mut self,
+        campaign: &PeerCampaign<'_>,
+        hosts: &EmulatedHosts,
+    ) -> anyhow::Result<()> {
+        let mut searches = ParameterSearches::default();
+        let has_pdgemm = campaign.programs.has("pdgemm");
+        for round in 0..campaign.rounds {
+            for count in 1..=MOST {
+                for side in Side::in_turn(round, has_pdgemm) {
+                    let sample = run_on_hosts(campaign, (hosts, count), side, &mut searches)?;
+                    self.samples.push(GrowthSample { round, ..sample });
                 }
             }
         }
-        Err(error) => {
-            eprintln!("absent: hosts: {error:#}");
-            absent.push(json!({ "peer": "hosts", "why": format!("{error:#}") }));
-        }
+        self.searches = searches.records();
+        Ok(())
     }
-    let mut results = campaign.header(Family::Growth, absent);
-    results["quota"] = json!(QUOTA);
-    results["searches"] = searches.record();
-    results["samples"] = json!(samples);
-    Ok(results)
-}
 
-fn sample(
-    campaign: &Campaign<'_>,
-    hosts: &Hosts,
-    count: usize,
-    is_ours: bool,
-    searches: &mut Searches,
-) -> anyhow::Result<Value> {
-    let programs = campaign.programs;
-    let size = campaign.size(SIZE);
-    let side = (size as f64 * (count as f64).sqrt() / BLOCK as f64).round() as usize * BLOCK;
-    let shape = Shape {
-        m: side,
-        n: side,
-        k: size,
-    };
-    let ranks: Vec<usize> = (0..MOST).map(|host| usize::from(host < count)).collect();
-    let start = Start {
-        place: Place::On(hosts, &ranks),
-        threads: 1,
-    };
-    let blas = Blas::OpenBlas;
-    let mut sample = if is_ours {
-        let report = programs.mxm(&start, blas, shape, &[])?;
-        json!({
-            "who": "ours", "seconds": number(&report, "/wall_s"), "measuring_s": number(&report, "/balance_s"),
-            "report": brief(&report),
+    /// Returns the speeds of a side in 10⁹ flop/s a host, by round.
+    fn speeds(&self, side: Side, hosts: usize) -> Vec<f64> {
+        let samples = self.samples.iter();
+        let samples = samples.filter(|sample| sample.run.who == side && sample.hosts == hosts);
+        figures_by_round(samples, |sample| {
+            sample.flop / sample.run.seconds / 1e9 / hosts as f64
         })
-    } else {
-        let on = format!("{count} of {MOST} hosts");
-        let parameters = searches.pdgemm(programs, (&start, &on), blas, shape)?;
-        let chosen = std::slice::from_ref(&parameters);
-        let answers = programs.pdgemm(&start, blas, shape, 1, chosen)?;
-        let took_s = seconds(answers.first().context("an answer")?);
-        json!({ "who": "pdgemm", "seconds": took_s, "parameters": parameters })
-    };
-    sample["hosts"] = json!(count);
-    sample["m"] = json!(side);
-    sample["k"] = json!(size);
-    sample["flop"] = json!(shape.flop());
-    eprintln!(
-        "{count} hosts {}: {:.3} s",
-        sample["who"],
-        number(&sample, "/seconds")
-    );
-    Ok(sample)
-}
-
-pub fn sum_up(results: &mut Value, folder: &str) -> anyhow::Result<()> {
-    results["predicted"] = json!(volume::predicted()?);
-    let speeds = |who: &str, count: usize| {
-        let is = |sample: &Value| sample["who"] == who && sample["hosts"] == count;
-        series(results, is, |sample| {
-            number(sample, "/flop") / number(sample, "/seconds") / 1e9 / count as f64
-        })
-    };
-    let mut summary = Vec::new();
-    for count in 1..=MOST {
-        let first = list(results, "samples").find(|sample| sample["hosts"] == count);
-        let Some(first) = first else { continue };
-        let mut row = json!({ "hosts": count, "m": first["m"], "k": first["k"] });
-        for who in ["ours", "pdgemm"] {
-            let (each, alone) = (speeds(who, count), speeds(who, 1));
-            row[who] = Spread::of(each.iter().copied()).json();
-            row[format!("{who}_kept")] = Spread::of_ratios(&each, &alone).json();
-        }
-        row["ratio"] = Spread::of_ratios(&speeds("ours", count), &speeds("pdgemm", count)).json();
-        summary.push(row);
     }
-    results["summary"] = json!(summary);
-    let file = format!("{folder}/peers-growth.svg");
-    std::fs::write(&file, volume::plot(results)).context(file)
-}
 
-pub fn tables(results: &Value) -> String {
-    let quota = format!(
-        ", on hosts of {} of a core each, joined by 1 Gbit/s with 100 µs",
-        results["quota"].as_str().unwrap_or("?")
-    );
-    let mut text = RESULTS.origin(results, "", &quota) + "\n\n";
-    absent(&mut text, results);
-    text.push_str(
-        "| hosts | m = n | k | ours, GFLOP/s a host | of one host's, % | pdgemm, GFLOP/s a host | of one host's, % | ours / pdgemm \
-         |\n|---:|---:|---:|---|---|---|---|---|\n",
-    );
-    for row in list(results, "summary") {
-        let cell = |key: &str, scale, decimals| spread(&row[key]).scaled(scale).text(decimals);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            row["hosts"],
-            row["m"],
-            row["k"],
-            cell("ours", 1.0, 1),
-            cell("ours_kept", 100.0, 0),
-            cell("pdgemm", 1.0, 1),
-            cell("pdgemm_kept", 100.0, 0),
-            cell("ratio", 1.0, 2),
+    fn summarize(&self, hosts: usize) -> Option<GrowthSummary> {
+        let first = self.samples.iter().find(|sample| sample.hosts == hosts)?;
+        let ours = self.speeds(Side::Ours, hosts);
+        let pdgemm = self.speeds(Side::Pdgemm, hosts);
+        Some(GrowthSummary {
+            hosts,
+            m: first.m,
+            k: first.k,
+            ours_kept: MedianRange::of_ratios(&ours, &self.speeds(Side::Ours, 1)),
+            pdgemm_kept: MedianRange::of_ratios(&pdgemm, &self.speeds(Side::Pdgemm, 1)),
+            ratio: MedianRange::of_ratios(&ours, &pdgemm),
+            ours: MedianRange::of(ours),
+            pdgemm: MedianRange::of(pdgemm),
+        })
+    }
+
+    /// Adds the table of the predicted volumes.
+    fn format_volumes(&self, text: &mut String) {
+        text.push_str(
+            "\nWhat an average node receives, in GB, as the layouts predict it: nodes whose speeds differ by a factor of up to 100, \
+             and matrices that grow with their number.\n\n![predicted volume](peers-growth.svg)\n\n| nodes | m = n = k |",
         );
+        for (name, _) in PredictedVolume::COLUMNS {
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(text, " {name} |");
+        }
+        text.push_str(" columns / lower bound |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+        for row in &self.predicted {
+            let _ = write!(text, "| {} | {} |", row.nodes, row.size);
+            for (_, bytes) in PredictedVolume::COLUMNS {
+                let _ = write!(text, " {:.2} |", bytes(row) / 1e9);
+            }
+            let _ = writeln!(text, " {:.3} |", row.br / row.bound);
+        }
     }
-    predicted(&mut text, results);
-    text
 }
 
-fn predicted(text: &mut String, results: &Value) {
-    text.push_str(
-        "\nWhat an average node receives, in GB, as the layouts predict it: nodes whose speeds differ by a factor of up to 100, \
-         and matrices that grow with their number.\n\n![predicted volume](peers-growth.svg)\n\n| nodes | m = n = k |",
-    );
-    for (_, name) in COLUMNS {
-        let _ = write!(text, " {name} |");
-    }
-    text.push_str(" columns / lower bound |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n");
-    for row in list(results, "predicted") {
-        let _ = write!(text, "| {} | {} |", row["nodes"], row["size"]);
-        for (key, _) in COLUMNS {
-            let _ = write!(text, " {:.2} |", number(row, &format!("/{key}")) / 1e9);
-        }
-        let _ = writeln!(text, " {:.3} |", number(row, "/br") / number(row, "/bound"));
-    }
+/// Multiplies once on `count` of the hosts.
+fn run_on_hosts(
+    campaign: &PeerCampaign<'_>,
+    (hosts, count): (&EmulatedHosts, usize),
+    side: Side,
+    searches: &mut ParameterSearches,
+) -> anyhow::Result<GrowthSample> {
+    let k = campaign.scale_size(SIZE);
+    let m = (k as f64 * (count as f64).sqrt() / BLOCK as f64).round() as usize * BLOCK;
+    let shape = ProductShape { m, n: m, k };
+    let ranks: Vec<usize> = (0..MOST).map(|host| usize::from(host < count)).collect();
+    let start = RankStart::on_hosts(hosts, &ranks);
+    let place = format!("{count} of {MOST} hosts");
+    let run = side.run(campaign.programs, (&start, &place), shape, searches)?;
+    eprintln!("{count} hosts {side:?}: {:.3} s", run.seconds);
+    Ok(GrowthSample {
+        round: 0,
+        hosts: count,
+        m,
+        k,
+        flop: shape.flop(),
+        run,
+    })
 }

@@ -1,36 +1,62 @@
-//! Emulated hosts for a family of comparisons.
+//! Emulated hosts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::programs::output;
-use crate::results::{list, number};
+use crate::process::run_program;
 
-/// A cluster of this machine, which goes when the value does.
-pub struct Hosts {
+/// A cluster emulated on this machine, which is taken down when the value is dropped.
+pub struct EmulatedHosts {
     program: PathBuf,
     name: String,
 }
 
-impl Hosts {
-    /// Brings a cluster up; `options` are those of `cargo xtask cluster up`. One that a campaign before left behind is
-    /// taken down.
-    pub fn up(program: &Path, name: &str, count: usize, options: &[&str]) -> anyhow::Result<Self> {
+/// The network and the hosts as `cargo xtask cluster check` finds them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostsCheck {
+    /// The links between hosts.
+    links: Vec<LinkCheck>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// A link between two hosts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct LinkCheck {
+    there_bits_per_s: f64,
+    back_bits_per_s: f64,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl EmulatedHosts {
+    /// Brings a cluster up; `options` are those of `cargo xtask cluster up`. A cluster of this name that an earlier campaign
+    /// left behind is taken down.
+    ///
+    /// # Errors
+    /// If the hosts cannot be emulated.
+    pub fn bring_up(
+        program: &Path,
+        name: &str,
+        count: usize,
+        options: &[&str],
+    ) -> anyhow::Result<Self> {
         let hosts = Self {
             program: program.to_owned(),
             name: name.to_owned(),
         };
-        hosts.down();
+        hosts.take_down();
         let mut command = Command::new(program);
         command.args(["up", &count.to_string(), "--name", name]);
-        output(command.args(options))?;
+        run_program(command.args(options))?;
         Ok(hosts)
     }
 
-    /// A command that starts `ranks[i]` ranks on host i.
+    /// Makes a command that starts `ranks[i]` ranks on host i.
     pub fn mpirun(&self, program: &Path, ranks: &[usize]) -> Command {
         let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
         let mut command = Command::new(program);
@@ -40,37 +66,36 @@ impl Hosts {
         command
     }
 
-    /// What the network and the hosts really give, as `cargo xtask cluster check` finds it.
-    pub fn check(&self) -> anyhow::Result<Value> {
+    /// Measures the network and the hosts.
+    ///
+    /// # Errors
+    /// If the check fails.
+    pub fn check(&self) -> anyhow::Result<HostsCheck> {
         let mut command = Command::new(&self.program);
         command.args(["check", "--json", "--name", &self.name]);
-        serde_json::from_str(&output(&mut command)?.0).context("the check of the hosts")
+        serde_json::from_str(&run_program(&mut command)?.0).context("the check of the hosts")
     }
 
-    fn down(&self) {
+    fn take_down(&self) {
         let mut command = Command::new(&self.program);
         command.args(["down", "--name", &self.name]);
-        if let Err(error) = output(&mut command) {
+        if let Err(error) = run_program(&mut command) {
             eprintln!("warning: {error:#}");
         }
     }
 }
 
-impl Drop for Hosts {
+impl Drop for EmulatedHosts {
     fn drop(&mut self) {
-        self.down();
+        self.take_down();
     }
 }
 
-/// The slowest link of a check: latency in seconds, and bytes per second.
-pub fn slowest_link(check: &Value) -> (f64, f64) {
-    let links = || list(check, "links");
-    let latency_s = links().map(|link| number(link, "/latency_median_s"));
-    let speeds = links().flat_map(|link| {
-        ["/there_bits_per_s", "/back_bits_per_s"].map(|way| number(link, way) / 8.0)
-    });
-    (
-        latency_s.fold(0.0, f64::max),
-        speeds.fold(f64::INFINITY, f64::min),
-    )
+impl HostsCheck {
+    /// Returns the bytes per second of the slowest link.
+    pub fn slowest_bytes_per_s(&self) -> f64 {
+        let links = self.links.iter();
+        let speeds = links.map(|link| link.there_bits_per_s.min(link.back_bits_per_s) / 8.0);
+        speeds.fold(f64::INFINITY, f64::min)
+    }
 }

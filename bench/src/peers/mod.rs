@@ -1,41 +1,48 @@
-//! Our multiplication beside other people's: ScaLAPACK, StarPU, and the BLAS itself.
+//! Our multiplication against ScaLAPACK, StarPU and the BLAS itself.
 //!
-//! In families, each with a file of samples and a section of the page: alike ranks of one machine ([`alike`]), unlike hosts
-//! ([`unlike`]), a slow network ([`overlap`]), growing numbers of hosts and of nodes ([`growth`]). Within one, whatever is
-//! compared takes turns in each round, calls the same BLAS with as many threads on the same cores, and multiplies matrices
-//! that are in place; every product is checked.
+//! The comparisons come in families, each with a file of samples and a page: alike ranks of one machine ([`alike`]), unlike
+//! hosts ([`unlike`]), a slow network ([`overlap`]), growing numbers of hosts and nodes ([`growth`]). Within a family the
+//! contestants take turns in each round, call the same BLAS with as many threads on the same cores, and multiply matrices that
+//! are already in place. Every product is checked.
 
 mod alike;
-pub(crate) mod bars;
 mod growth;
 mod hosts;
 mod overlap;
 mod programs;
 mod search;
-mod timeline;
+mod sides;
+mod traced;
 mod unlike;
 mod volume;
 
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::launch::machine;
-use crate::results::Results;
-use programs::Programs;
+use crate::results::{Origin, ResultsPage, to_json};
+use programs::{AbsentPeer, PeerPrograms};
 
-/// What is compared, and how large it is.
+/// The folder of the published results.
+const FOLDER: &str = "bench/results";
+
+/// The families to compare, and the size of the campaign.
 #[derive(clap::Args)]
-pub struct Arguments {
-    /// Rounds; each runs everything once
+pub struct PeersArguments {
+    /// Rounds; each runs every contestant once
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// These families only
+    /// Run these families only
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Family>,
-    /// Tiny sizes, into a folder of their own and no page: only to see that everything works
+    /// Use tiny sizes and publish nothing, only to see that everything works
     #[arg(long, conflicts_with = "table_only")]
     quick: bool,
-    /// Only make the tables and plots from the results that are there
+    /// Only make the tables and plots from the samples that are kept
     #[arg(long)]
     table_only: bool,
 }
@@ -47,36 +54,73 @@ enum Family {
     Alike,
     /// Hosts of unlike speed
     Unlike,
-    /// A slow network: what of the communication is hidden
+    /// A slow network: the hidden part of the communication
     Overlap,
     /// More and more hosts, and the volume predicted for many more nodes
     Growth,
 }
 
-/// What every family is told.
-struct Campaign<'a> {
-    programs: &'a Programs,
+/// The campaign that a family is measured in.
+struct PeerCampaign<'a> {
+    programs: &'a PeerPrograms,
     rounds: usize,
     quick: bool,
 }
 
-impl Campaign<'_> {
-    /// A size of the campaign, or the eighth of it that shows that everything works.
-    fn size(&self, size: usize) -> usize {
+/// The beginning of a family's file of results.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct PeerOrigin {
+    #[serde(flatten)]
+    origin: Origin,
+    /// The peers that are not there.
+    absent: Vec<AbsentPeer>,
+}
+
+/// The results of a family.
+trait FamilyResults: Serialize + DeserializeOwned {
+    /// The places of the results.
+    const PAGE: ResultsPage;
+
+    /// Measures everything.
+    ///
+    /// # Errors
+    /// If a program fails.
+    fn measure(campaign: &PeerCampaign<'_>) -> anyhow::Result<Self>;
+
+    /// Adds the summary, and draws the plot into a folder.
+    ///
+    /// # Errors
+    /// If the plot cannot be written.
+    fn sum_up(&mut self, folder: &Path) -> anyhow::Result<()>;
+
+    /// Formats the tables.
+    fn format_tables(&self) -> String;
+}
+
+impl PeerCampaign<'_> {
+    /// Returns a size of the campaign, or an eighth of it in a quick one.
+    fn scale_size(&self, size: usize) -> usize {
         if self.quick { (size / 8).max(64) } else { size }
     }
 
-    /// What a family's file begins with.
-    fn header(&self, family: Family, absent: Vec<Value>) -> Value {
+    fn make_origin(&self, family: Family, absent: Vec<AbsentPeer>) -> PeerOrigin {
         let quick = if self.quick { " --quick" } else { "" };
-        json!({
-            "schema": 1,
-            "command": format!(
-                "cargo xtask bench peers --only {} --rounds {}{quick}", family.name(), self.rounds
-            ),
-            "machine": machine(),
-            "absent": absent,
-        })
+        let (family, rounds) = (family.name(), self.rounds);
+        let command = format!("cargo xtask bench peers --only {family} --rounds {rounds}{quick}");
+        PeerOrigin {
+            origin: Origin::new(command),
+            absent,
+        }
+    }
+}
+
+impl PeerOrigin {
+    /// Adds a line for each peer that is not there.
+    fn list_absent(&self, text: &mut String) {
+        for AbsentPeer { peer, why } in &self.absent {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "Absent: `{peer}` ({}).\n", why.replace('\n', " "));
+        }
     }
 }
 
@@ -90,81 +134,81 @@ impl Family {
         }
     }
 
-    fn results(self) -> Results {
+    fn run(self, campaign: Option<&PeerCampaign<'_>>) -> anyhow::Result<()> {
         match self {
-            Self::Alike => alike::RESULTS,
-            Self::Unlike => unlike::RESULTS,
-            Self::Overlap => overlap::RESULTS,
-            Self::Growth => growth::RESULTS,
-        }
-    }
-
-    fn measure(self, campaign: &Campaign<'_>) -> anyhow::Result<Value> {
-        match self {
-            Self::Alike => alike::measure(campaign),
-            Self::Unlike => unlike::measure(campaign),
-            Self::Overlap => overlap::measure(campaign),
-            Self::Growth => growth::measure(campaign),
-        }
-    }
-
-    /// Adds to the results what follows from the samples, and draws the plot.
-    fn sum_up(self, results: &mut Value, folder: &str) -> anyhow::Result<()> {
-        match self {
-            Self::Alike => alike::sum_up(results, folder),
-            Self::Unlike => unlike::sum_up(results, folder),
-            Self::Overlap => overlap::sum_up(results, folder),
-            Self::Growth => growth::sum_up(results, folder),
-        }
-    }
-
-    fn tables(self, results: &Value) -> String {
-        match self {
-            Self::Alike => alike::tables(results),
-            Self::Unlike => unlike::tables(results),
-            Self::Overlap => overlap::tables(results),
-            Self::Growth => growth::tables(results),
+            Self::Alike => run_family::<alike::AlikeResults>(self, campaign),
+            Self::Unlike => run_family::<unlike::UnlikeResults>(self, campaign),
+            Self::Overlap => run_family::<overlap::OverlapResults>(self, campaign),
+            Self::Growth => run_family::<growth::GrowthResults>(self, campaign),
         }
     }
 }
 
 /// Runs the families asked for, or makes their tables only.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &PeersArguments) -> anyhow::Result<()> {
     let programs = (!arguments.table_only)
-        .then(Programs::from_environment)
+        .then(PeerPrograms::from_environment)
         .transpose()?;
+    let campaign = programs.as_ref().map(|programs| PeerCampaign {
+        programs,
+        rounds: arguments.rounds,
+        quick: arguments.quick,
+    });
     for &family in Family::value_variants() {
-        if !arguments.only.is_empty() && !arguments.only.contains(&family) {
-            continue;
-        }
-        let campaign = programs.as_ref().map(|programs| Campaign {
-            programs,
-            rounds: arguments.rounds,
-            quick: arguments.quick,
-        });
-        let fresh = campaign.map(|campaign| family.measure(&campaign));
-        match fresh.transpose()? {
-            Some(fresh) if arguments.quick => try_out(family, fresh)?,
-            fresh => family.results().publish(
-                fresh,
-                |results| family.sum_up(results, "bench/results"),
-                |results| family.tables(results),
-            )?,
+        if arguments.only.is_empty() || arguments.only.contains(&family) {
+            family.run(campaign.as_ref())?;
         }
     }
     Ok(())
 }
 
-/// Everything that is made of samples, beside where it counts.
-fn try_out(family: Family, mut results: Value) -> anyhow::Result<()> {
+/// Measures and publishes a family. Without a campaign only its tables are made; a quick campaign is not published.
+fn run_family<R: FamilyResults>(
+    family: Family,
+    campaign: Option<&PeerCampaign<'_>>,
+) -> anyhow::Result<()> {
+    let fresh = campaign.map(R::measure).transpose()?;
+    match fresh {
+        Some(fresh) if campaign.is_some_and(|campaign| campaign.quick) => try_out(family, fresh),
+        fresh => R::PAGE.publish(
+            fresh,
+            |results: &mut R| results.sum_up(Path::new(FOLDER)),
+            R::format_tables,
+        ),
+    }
+}
+
+/// Makes everything from samples outside the published places.
+fn try_out<R: FamilyResults>(family: Family, mut results: R) -> anyhow::Result<()> {
     let folder = std::env::temp_dir().join("isochron-peers");
     std::fs::create_dir_all(&folder)?;
-    let folder = folder.display().to_string();
-    family.sum_up(&mut results, &folder)?;
-    std::fs::write(
-        format!("{folder}/peers-{}.json", family.name()),
-        serde_json::to_string_pretty(&results)? + "\n",
-    )?;
-    println!("{}", family.tables(&results));
+    results.sum_up(&folder)?;
+    let file = folder.join(format!("peers-{}.json", family.name()));
+    std::fs::write(file, to_json(&results)?)?;
+    println!("{}", results.format_tables());
     Ok(())
+}
+
+/// Writes a plot into a folder.
+fn write_plot(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> {
+    let file: PathBuf = folder.join(name);
+    std::fs::write(&file, svg).with_context(|| file.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::check_published;
+
+    fn check<R: FamilyResults>() -> anyhow::Result<()> {
+        check_published(&R::PAGE, R::format_tables)
+    }
+
+    #[test]
+    fn the_published_files_are_read_and_make_their_pages() -> anyhow::Result<()> {
+        check::<alike::AlikeResults>()?;
+        check::<unlike::UnlikeResults>()?;
+        check::<overlap::OverlapResults>()?;
+        check::<growth::GrowthResults>()
+    }
 }

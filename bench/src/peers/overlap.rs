@@ -1,28 +1,24 @@
-//! Two hosts on a slow network: how much of the communication is hidden behind the arithmetic.
+//! Two hosts on a slow network: the part of the communication that is hidden behind the arithmetic.
 //!
-//! What communication would take alone is its bytes over the bandwidth that the network showed in the same run, without a
-//! word about latencies: that makes it as short as it could be, and what was hidden of it as little as it could be. A
-//! rank that waits for one that is late waits for communication here.
+//! The time of the communication alone is its bytes over the bandwidth that the network showed in the same run, without
+//! latencies. That is its least possible time, and gives the least possible hidden part. A rank that waits for a late one
+//! counts as waiting for communication.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::alike::{absent, brief};
-use super::hosts::{Hosts, slowest_link};
-use super::programs::{Blas, Place, Programs, Shape, Start, seconds};
-use super::search::Searches;
-use super::timeline::timeline;
-use super::{Campaign, Family};
-use crate::results::{Results, list, number, series, spread, yes};
-use crate::statistics::Spread;
-
-pub const RESULTS: Results = Results {
-    file: "bench/results/peers-overlap.json",
-    page: "bench/results/peers-overlap.md",
-    section: "bench peers overlap",
-};
+use super::hosts::HostsCheck;
+use super::programs::{AbsentPeer, PeerBlas, PeerPrograms, RankStart};
+use super::search::{ParameterSearches, SearchRecord};
+use super::sides::{Side, SideRun};
+use super::traced::draw_log;
+use super::{Family, FamilyResults, PeerCampaign, PeerOrigin, write_plot};
+use crate::report::{MxmReport, NodeSummary, TIME_KEYS};
+use crate::results::{ResultsPage, RoundSample, figures_by_round, yes_or_no};
+use crate::shape::ProductShape;
+use crate::statistics::{MedianRange, median, nan_if_null};
 
 /// The network, and sizes m = n = k: communication is longer than arithmetic, about as long, and shorter.
 pub const NETWORK: [&str; 4] = ["--bandwidth", "1gbit", "--latency", "100us"];
@@ -30,246 +26,317 @@ const SIZES: [usize; 4] = [1024, 2048, 4096, 6144];
 /// The size of the timeline.
 const TIMELINE: usize = 4096;
 
-/// What is to be hidden, at least, where arithmetic is longer; and the wall time to be of the longer of both, at most.
+/// The least goal of the hidden part if arithmetic is longer, and the largest one of the wall time over the longer of both.
 const HIDDEN_GOAL: f64 = 0.8;
 const WALL_GOAL: f64 = 1.1;
 
 const RANKS: [usize; 2] = [1, 1];
 
-/// Ours and `pdgemm` in turn, and a timeline of one of ours.
-pub fn measure(campaign: &Campaign<'_>) -> anyhow::Result<Value> {
-    let programs = campaign.programs;
-    let mut absent = programs.absences(&["pdgemm"]);
-    let options = [&NETWORK[..], &["--cpus", "0,1"]].concat();
-    let hosts = match Hosts::up(programs.cluster(), "peers", RANKS.len(), &options) {
-        Ok(hosts) => hosts,
-        Err(error) => {
-            eprintln!("absent: hosts: {error:#}");
-            absent.push(json!({ "peer": "hosts", "why": format!("{error:#}") }));
-            return Ok(campaign.header(Family::Overlap, absent));
-        }
-    };
-    let start = Start {
-        place: Place::On(&hosts, &RANKS),
-        threads: 1,
-    };
-    let mut searches = Searches::default();
-    let mut checks = vec![hosts.check()?];
-    let mut samples = Vec::new();
-    for round in 0..campaign.rounds {
-        for size in SIZES {
-            let size = campaign.size(size);
-            let shape = Shape {
-                m: size,
-                n: size,
-                k: size,
-            };
-            for turn in 0..2 {
-                let is_ours = (round + turn) % 2 == 0;
-                if !is_ours && programs.absent("pdgemm").is_some() {
-                    continue;
-                }
-                let mut sample = if is_ours {
-                    ours(programs, &start, shape)?
-                } else {
-                    pdgemm(programs, &start, shape, &mut searches)?
-                };
-                sample["round"] = json!(round);
-                sample["size"] = json!(size);
-                eprintln!(
-                    "round {round} {size} {}: {:.3} s",
-                    sample["who"],
-                    number(&sample, "/seconds")
-                );
-                samples.push(sample);
-            }
-        }
-    }
-    checks.push(hosts.check()?);
-    let size = campaign.size(TIMELINE);
-    let mut results = campaign.header(Family::Overlap, absent);
-    results["timeline"] = traced(
-        programs,
-        &start,
-        Shape {
-            m: size,
-            n: size,
-            k: size,
-        },
-    )?;
-    results["network"] = json!(NETWORK);
-    results["checks"] = json!(checks);
-    results["searches"] = searches.record();
-    results["samples"] = json!(samples);
-    Ok(results)
+/// The file of results. Without hosts it holds no samples.
+#[derive(Serialize, Deserialize)]
+pub struct OverlapResults {
+    #[serde(flatten)]
+    origin: PeerOrigin,
+    network: Vec<String>,
+    checks: Vec<HostsCheck>,
+    searches: Vec<SearchRecord>,
+    samples: Vec<OverlapSample>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeline: Option<TracedRun>,
+    /// The bandwidth of the network.
+    #[serde(default)]
+    bytes_per_s: f64,
+    #[serde(default)]
+    summary: Vec<OverlapRow>,
 }
 
-fn ours(programs: &Programs, start: &Start<'_>, shape: Shape) -> anyhow::Result<Value> {
-    let report = programs.mxm(start, Blas::OpenBlas, shape, &[])?;
-    Ok(json!({
-        "who": "ours", "seconds": number(&report, "/wall_s"), "measuring_s": number(&report, "/balance_s"),
-        "report": brief(&report),
-    }))
+/// One multiplication.
+#[derive(Serialize, Deserialize)]
+struct OverlapSample {
+    round: usize,
+    /// m = n = k.
+    size: usize,
+    #[serde(flatten)]
+    run: SideRun,
 }
 
-fn pdgemm(
-    programs: &Programs,
-    start: &Start<'_>,
-    shape: Shape,
-    searches: &mut Searches,
-) -> anyhow::Result<Value> {
-    let parameters = searches.pdgemm(programs, (start, "2 hosts"), Blas::OpenBlas, shape)?;
-    let chosen = std::slice::from_ref(&parameters);
-    let answers = programs.pdgemm(start, Blas::OpenBlas, shape, 1, chosen)?;
-    let took_s = seconds(answers.first().context("an answer")?);
-    Ok(json!({ "who": "pdgemm", "seconds": took_s, "parameters": parameters }))
+/// A multiplication of ours with its trace.
+#[derive(Serialize, Deserialize)]
+struct TracedRun {
+    report: MxmReport,
+    log: Vec<String>,
 }
 
-/// What happened when, in one multiplication of ours that tells it.
-fn traced(programs: &Programs, start: &Start<'_>, shape: Shape) -> anyhow::Result<Value> {
-    let variables = [
-        ("ISOCHRON_LOG", "isochron::multiply=trace".to_owned()),
-        ("NO_COLOR", "1".to_owned()),
-    ];
-    let (report, log) = programs.mxm_with(start, Blas::OpenBlas, shape, &[], &variables)?;
-    let events = log.lines().filter(|line| line.contains("multiply{"));
-    Ok(json!({ "report": brief(&report), "log": events.collect::<Vec<_>>() }))
-}
-
-/// Seconds of one multiplication of ours: the arithmetic of the slowest node, its communication by itself, and what of the
-/// communication was waited for.
-struct Parts {
+/// The figures of a size.
+#[derive(Serialize, Deserialize)]
+struct OverlapRow {
+    size: usize,
+    #[serde(deserialize_with = "nan_if_null")]
     compute_s: f64,
+    #[serde(deserialize_with = "nan_if_null")]
     travel_s: f64,
+    /// The part of the communication by which the wall time is shorter than both one after the other; `None` if nothing was
+    /// sent.
+    hidden: Option<MedianRange>,
+    /// The part of the communication that no rank waited for; `None` if nothing was sent.
+    unseen: Option<MedianRange>,
+    wall_s: MedianRange,
+    with_measuring_s: MedianRange,
+    /// Wall time over the longer of arithmetic and communication.
+    over_longer: MedianRange,
+    met_wall: Option<bool>,
+    met_hidden: Option<bool>,
+    pdgemm_s: MedianRange,
+    /// Time of `pdgemm` over the sum of our arithmetic and communication.
+    pdgemm_over_sum: MedianRange,
+    /// Time of `pdgemm` over ours.
+    ratio: MedianRange,
+}
+
+/// Seconds of one multiplication of ours.
+#[derive(Clone, Copy)]
+struct TimeParts {
+    wall_s: f64,
+    /// Arithmetic of the slowest node.
+    compute_s: f64,
+    /// Communication alone.
+    travel_s: f64,
+    /// Communication that was waited for.
     exposed_s: f64,
 }
 
-fn parts(sample: &Value, bytes_per_s: f64) -> Parts {
-    let most = |key: &str| {
-        let nodes = list(&sample["report"], "nodes").map(|node| number(node, key));
-        nodes.fold(0.0, f64::max)
-    };
-    Parts {
-        compute_s: most("/busy_s"),
-        // Of two nodes one receives what the other one sends.
-        travel_s: most("/bytes") / bytes_per_s,
-        exposed_s: most("/exposed_s"),
+impl RoundSample for OverlapSample {
+    fn round(&self) -> usize {
+        self.round
     }
 }
 
-/// Bytes per second of the link in the better of the checks: they disturb themselves, and less is what they find then.
-fn bandwidth(results: &Value) -> f64 {
-    let found = list(results, "checks").map(|check| slowest_link(check).1);
-    found.fold(0.0, f64::max)
-}
-
-pub fn sum_up(results: &mut Value, folder: &str) -> anyhow::Result<()> {
-    let bytes_per_s = bandwidth(results);
-    let mut sizes: Vec<u64> = list(results, "samples")
-        .filter_map(|sample| sample["size"].as_u64())
-        .collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let rows: Vec<Value> = sizes
-        .iter()
-        .map(|size| row(results, *size, bytes_per_s))
-        .collect();
-    results["bytes_per_s"] = json!(bytes_per_s);
-    results["summary"] = json!(rows);
-    let lines = list(&results["timeline"], "log").filter_map(Value::as_str);
-    let file = format!("{folder}/peers-overlap.svg");
-    std::fs::write(&file, timeline(lines)).context(file)
-}
-
-fn row(results: &Value, size: u64, bytes_per_s: f64) -> Value {
-    let of = |who: &str, figure: &dyn Fn(&Value) -> f64| {
-        let is = |sample: &Value| sample["size"] == size && sample["who"] == who;
-        series(results, is, figure)
+impl FamilyResults for OverlapResults {
+    const PAGE: ResultsPage = ResultsPage {
+        file: "bench/results/peers-overlap.json",
+        page: "bench/results/peers-overlap.md",
+        section: "bench peers overlap",
     };
-    let part =
-        |figure: fn(&Parts) -> f64| of("ours", &|sample| figure(&parts(sample, bytes_per_s)));
-    let wall = of("ours", &|sample| number(sample, "/seconds"));
-    let whole = of("ours", &|sample| {
-        number(sample, "/seconds") + number(sample, "/measuring_s")
-    });
-    let pdgemm = of("pdgemm", &|sample| number(sample, "/seconds"));
-    let longer = part(|parts| parts.compute_s.max(parts.travel_s));
-    let sum = part(|parts| parts.compute_s + parts.travel_s);
-    // In a round in which one node did all there was nothing to hide.
-    let finite =
-        |shares: Vec<f64>| Spread::of(shares.into_iter().filter(|share| share.is_finite()));
-    let hidden = finite(of("ours", &|sample| {
-        let parts = parts(sample, bytes_per_s);
-        (parts.compute_s + parts.travel_s - number(sample, "/seconds")) / parts.travel_s
-    }));
-    let unseen = finite(part(|parts| 1.0 - parts.exposed_s / parts.travel_s));
-    let over = Spread::of_ratios(&wall, &longer);
-    let median = |times: Vec<f64>| Spread::of(times).median;
-    let (compute_s, travel_s) = (
-        median(part(|parts| parts.compute_s)),
-        median(part(|parts| parts.travel_s)),
-    );
-    // Nothing travels where one node does all.
-    let is_hiding = travel_s > 0.0;
-    let computes_longer = is_hiding && compute_s >= travel_s;
-    json!({
-        "size": size, "compute_s": compute_s, "travel_s": travel_s, "hidden": is_hiding.then(|| hidden.json()),
-        "unseen": is_hiding.then(|| unseen.json()),
-        "wall_s": Spread::of(wall.iter().copied()).json(), "with_measuring_s": Spread::of(whole).json(),
-        "over_longer": over.json(), "met_wall": is_hiding.then_some(over.median <= WALL_GOAL),
-        "met_hidden": computes_longer.then_some(hidden.median >= HIDDEN_GOAL),
-        "pdgemm_s": Spread::of(pdgemm.iter().copied()).json(),
-        "pdgemm_over_sum": Spread::of_ratios(&pdgemm, &sum).json(),
-        "ratio": Spread::of_ratios(&pdgemm, &wall).json(),
-    })
-}
 
-pub fn tables(results: &Value) -> String {
-    let more = format!(
-        ", on two hosts joined by 1 Gbit/s with 100 µs, of which {:.0} MB/s were found",
-        number(results, "/bytes_per_s") / 1e6
-    );
-    let mut text = RESULTS.origin(results, "", &more) + "\n\n";
-    absent(&mut text, results);
-    let _ = write!(
-        text,
-        "The goals are {:.0} % hidden where arithmetic is longer, and a wall time of at most {WALL_GOAL} times the longer of both.\n\n\
-         | m = n = k | arithmetic, s | communication alone, s | hidden, % | met | not waited for, % | wall, s | wall / the longer | met | with the \
-         measuring, s | pdgemm, s | pdgemm / sum of both | pdgemm / ours |\n\
-         |---:|---:|---:|---|---|---|---|---|---|---:|---|---|---|\n",
-        100.0 * HIDDEN_GOAL
-    );
-    for row in list(results, "summary") {
-        let met = |key: &str| match row[key].as_bool() {
-            Some(_) => yes(&row[key]),
-            None => "",
+    /// Runs ours and `pdgemm` in turn, then one of ours with a trace.
+    fn measure(campaign: &PeerCampaign<'_>) -> anyhow::Result<Self> {
+        let programs = campaign.programs;
+        let absent = programs.find_absent(&["pdgemm"]);
+        let mut results = Self {
+            origin: campaign.make_origin(Family::Overlap, absent),
+            network: NETWORK.map(str::to_owned).into(),
+            checks: Vec::new(),
+            searches: Vec::new(),
+            samples: Vec::new(),
+            timeline: None,
+            bytes_per_s: 0.0,
+            summary: Vec::new(),
         };
-        let (met_wall, met_hidden) = (met("met_wall"), met("met_hidden"));
-        let percent = |key: &str| match row[key].is_null() {
-            true => "one node does all".to_owned(),
-            false => spread(&row[key]).scaled(100.0).text(0),
+        let options = [&NETWORK[..], &["--cpus", "0,1"]].concat();
+        let hosts = match programs.bring_up_hosts(RANKS.len(), &options) {
+            Ok(hosts) => hosts,
+            Err(error) => {
+                let absent = AbsentPeer::report("hosts", format!("{error:#}"));
+                results.origin.absent.push(absent);
+                return Ok(results);
+            }
         };
-        let (hidden, unseen) = (percent("hidden"), percent("unseen"));
-        let _ = writeln!(
-            text,
-            "| {} | {:.3} | {:.3} | {hidden} | {met_hidden} | {unseen} | {} | {} | {met_wall} | {:.3} | {} | {} | {} |",
-            row["size"],
-            number(row, "/compute_s"),
-            number(row, "/travel_s"),
-            spread(&row["wall_s"]).text(3),
-            spread(&row["over_longer"]).text(2),
-            number(row, "/with_measuring_s/median"),
-            spread(&row["pdgemm_s"]).text(3),
-            spread(&row["pdgemm_over_sum"]).text(2),
-            spread(&row["ratio"]).text(2),
+        let start = RankStart::on_hosts(&hosts, &RANKS);
+        results.checks.push(hosts.check()?);
+        results.measure_rounds(campaign, &start)?;
+        results.checks.push(hosts.check()?);
+        let shape = ProductShape::square(campaign.scale_size(TIMELINE));
+        results.timeline = Some(TracedRun::new(programs, &start, shape)?);
+        Ok(results)
+    }
+
+    fn sum_up(&mut self, folder: &Path) -> anyhow::Result<()> {
+        // The better check counts: checks disturb themselves, and then find less.
+        let checks = self.checks.iter().map(HostsCheck::slowest_bytes_per_s);
+        self.bytes_per_s = checks.fold(0.0, f64::max);
+        let mut sizes: Vec<usize> = self.samples.iter().map(|sample| sample.size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        self.summary = sizes.into_iter().map(|size| self.summarize(size)).collect();
+        let log = self.timeline.iter().flat_map(|traced| &traced.log);
+        let svg = draw_log(log.map(String::as_str));
+        write_plot(folder, "peers-overlap.svg", &svg)
+    }
+
+    fn format_tables(&self) -> String {
+        let more = format!(
+            ", on two hosts joined by 1 Gbit/s with 100 µs, of which {:.0} MB/s were found",
+            self.bytes_per_s / 1e6
         );
+        let mut text = Self::PAGE.describe_origin(&self.origin.origin, "", &more) + "\n\n";
+        self.origin.list_absent(&mut text);
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(
+            text,
+            "The goals are {:.0} % hidden where arithmetic is longer, and a wall time of at most {WALL_GOAL} times the longer of both.\n\n\
+             | m = n = k | arithmetic, s | communication alone, s | hidden, % | met | not waited for, % | wall, s | wall / the longer | met | with the \
+             measuring, s | pdgemm, s | pdgemm / sum of both | pdgemm / ours |\n\
+             |---:|---:|---:|---|---|---|---|---|---|---:|---|---|---|\n",
+            100.0 * HIDDEN_GOAL
+        );
+        for row in &self.summary {
+            let _ = writeln!(
+                text,
+                "| {} | {:.3} | {:.3} | {} | {} | {} | {} | {} | {} | {:.3} | {} | {} | {} |",
+                row.size,
+                row.compute_s,
+                row.travel_s,
+                percent_text(row.hidden),
+                row.met_hidden.map_or("", yes_or_no),
+                percent_text(row.unseen),
+                row.wall_s.text(3),
+                row.over_longer.text(2),
+                row.met_wall.map_or("", yes_or_no),
+                row.with_measuring_s.median,
+                row.pdgemm_s.text(3),
+                row.pdgemm_over_sum.text(2),
+                row.ratio.text(2),
+            );
+        }
+        text.push_str(
+            "\n![what happens when in one multiplication](peers-overlap.svg)\n\n\
+             Above, what each rank computes and which panels are on their way to it, from sending for them until they are \
+             found to be there. Hidden is the part of the communication by which the wall time is shorter than the slowest rank's \
+             arithmetic and the communication one after the other; not waited for is what is left when the waiting of the rank that \
+             waits most is taken off, also where it waits for the other one to be done computing.\n",
+        );
+        text
     }
-    text.push_str(
-        "\n![what happens when in one multiplication](peers-overlap.svg)\n\n\
-         Above, what each rank computes and which panels are on their way to it, from sending for them until they are \
-         found to be there. Hidden is the part of the communication by which the wall time is shorter than the slowest rank's \
-         arithmetic and the communication one after the other; not waited for is what is left when the waiting of the rank that \
-         waits most is taken off, also where it waits for the other one to be done computing.\n",
-    );
-    text
+}
+
+fn percent_text(part: Option<MedianRange>) -> String {
+    match part {
+        Some(part) => part.scale(100.0).text(0),
+        None => "one node does all".to_owned(),
+    }
+}
+
+impl TracedRun {
+    /// Runs one multiplication of ours with a trace.
+    fn new(
+        programs: &PeerPrograms,
+        start: &RankStart<'_>,
+        shape: ProductShape,
+    ) -> anyhow::Result<Self> {
+        let variables = [
+            ("ISOCHRON_LOG", "isochron::multiply=trace".to_owned()),
+            ("NO_COLOR", "1".to_owned()),
+        ];
+        let blas = PeerBlas::OpenBlas;
+        let (report, log) = programs.run_mxm_with(start, blas, shape, &variables)?;
+        let events = log.lines().filter(|line| line.contains("multiply{"));
+        Ok(Self {
+            report: report.with_keys(TIME_KEYS),
+            log: events.map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl TimeParts {
+    /// Returns the parts of a run of ours; `None` for another one.
+    fn of(run: &SideRun, bytes_per_s: f64) -> Option<Self> {
+        let report = run.report.as_ref()?;
+        Some(Self {
+            wall_s: run.seconds,
+            compute_s: largest(report, |node| node.busy_s),
+            // Of two nodes one receives all that the other one sends.
+            travel_s: largest(report, |node| node.bytes as f64) / bytes_per_s,
+            exposed_s: largest(report, |node| node.exposed_s.unwrap_or(f64::NAN)),
+        })
+    }
+
+    fn sum_s(self) -> f64 {
+        self.compute_s + self.travel_s
+    }
+}
+
+fn largest(report: &MxmReport, figure: fn(&NodeSummary) -> f64) -> f64 {
+    report.nodes.iter().map(figure).fold(0.0, f64::max)
+}
+
+impl OverlapResults {
+    fn measure_rounds(
+        &mut self,
+        campaign: &PeerCampaign<'_>,
+        start: &RankStart<'_>,
+    ) -> anyhow::Result<()> {
+        let programs = campaign.programs;
+        let mut searches = ParameterSearches::default();
+        for round in 0..campaign.rounds {
+            for size in SIZES {
+                let size = campaign.scale_size(size);
+                let shape = ProductShape::square(size);
+                for side in Side::in_turn(round, programs.has("pdgemm")) {
+                    let run = side.run(programs, (start, "2 hosts"), shape, &mut searches)?;
+                    eprintln!("round {round} {size} {side:?}: {:.3} s", run.seconds);
+                    self.samples.push(OverlapSample { round, size, run });
+                }
+            }
+        }
+        self.searches = searches.records();
+        Ok(())
+    }
+
+    /// Returns a figure of the runs of one side by round.
+    fn figures(&self, size: usize, side: Side, figure: fn(&SideRun) -> f64) -> Vec<f64> {
+        let samples = self.samples.iter();
+        let samples = samples.filter(|sample| sample.size == size && sample.run.who == side);
+        figures_by_round(samples, |sample| figure(&sample.run))
+    }
+
+    /// Returns a figure of the parts of our times by round.
+    fn part_figures(&self, size: usize, figure: fn(&TimeParts) -> f64) -> Vec<f64> {
+        let samples = self.samples.iter();
+        let ours = samples.filter(|sample| sample.size == size && sample.run.who == Side::Ours);
+        figures_by_round(ours, |sample| {
+            let parts = TimeParts::of(&sample.run, self.bytes_per_s);
+            parts.as_ref().map_or(f64::NAN, figure)
+        })
+    }
+
+    fn summarize(&self, size: usize) -> OverlapRow {
+        let wall = self.figures(size, Side::Ours, |run| run.seconds);
+        let with_measuring = self.figures(size, Side::Ours, |run| {
+            run.seconds + run.measuring_s.unwrap_or(f64::NAN)
+        });
+        let pdgemm = self.figures(size, Side::Pdgemm, |run| run.seconds);
+        let longer = self.part_figures(size, |parts| parts.compute_s.max(parts.travel_s));
+        let sum = self.part_figures(size, |parts| parts.sum_s());
+        let hidden = self.part_figures(size, |parts| {
+            (parts.sum_s() - parts.wall_s) / parts.travel_s
+        });
+        let unseen = self.part_figures(size, |parts| 1.0 - parts.exposed_s / parts.travel_s);
+        let [hidden, unseen] = [hidden, unseen].map(finite_range);
+        let over_longer = MedianRange::of_ratios(&wall, &longer);
+        let compute_s = median(&self.part_figures(size, |parts| parts.compute_s));
+        let travel_s = median(&self.part_figures(size, |parts| parts.travel_s));
+        // Nothing is sent if one node does all.
+        let is_sent = travel_s > 0.0;
+        let computes_longer = is_sent && compute_s >= travel_s;
+        OverlapRow {
+            size,
+            compute_s,
+            travel_s,
+            hidden: is_sent.then_some(hidden),
+            unseen: is_sent.then_some(unseen),
+            wall_s: MedianRange::of(wall.iter().copied()),
+            with_measuring_s: MedianRange::of(with_measuring),
+            over_longer,
+            met_wall: is_sent.then_some(over_longer.median <= WALL_GOAL),
+            met_hidden: computes_longer.then_some(hidden.median >= HIDDEN_GOAL),
+            pdgemm_s: MedianRange::of(pdgemm.iter().copied()),
+            pdgemm_over_sum: MedianRange::of_ratios(&pdgemm, &sum),
+            ratio: MedianRange::of_ratios(&pdgemm, &wall),
+        }
+    }
+}
+
+/// Summarizes the finite values: in a round in which one node did all, there was nothing to hide.
+fn finite_range(values: Vec<f64>) -> MedianRange {
+    MedianRange::of(values.into_iter().filter(|value| value.is_finite()))
 }

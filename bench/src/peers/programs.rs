@@ -1,28 +1,32 @@
-//! The programs that are compared, and where they run.
+//! The compared programs, and the ranks that they run on.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
-use serde_json::{Value, json};
+use anyhow::{Context, ensure};
+use serde::{Deserialize, Serialize};
 
-use super::hosts::Hosts;
-use crate::launch::variable;
+use super::hosts::EmulatedHosts;
+use crate::process::{path_variable, run_program};
+use crate::report::MxmReport;
+use crate::shape::ProductShape;
 
 /// The BLAS that both sides of a comparison call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blas {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PeerBlas {
     /// OpenBLAS; its ScaLAPACK is Debian's.
+    #[serde(rename = "OpenBLAS")]
     OpenBlas,
     /// Intel's, with a ScaLAPACK of its own.
+    #[serde(rename = "MKL")]
     Mkl,
 }
 
-impl Blas {
-    /// Both.
+impl PeerBlas {
+    /// Both libraries.
     pub const ALL: [Self; 2] = [Self::OpenBlas, Self::Mkl];
 
-    /// The name people know.
+    /// Returns the name of the library.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpenBlas => "OpenBLAS",
@@ -30,7 +34,7 @@ impl Blas {
         }
     }
 
-    /// The program that calls the library's `pdgemm`.
+    /// Returns the program that calls the library's `pdgemm`.
     pub fn pdgemm(self) -> &'static str {
         match self {
             Self::OpenBlas => "pdgemm",
@@ -39,58 +43,100 @@ impl Blas {
     }
 }
 
-/// A multiplication `C (m×n) = A (m×k) · B (k×n)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-}
-
-impl Shape {
-    pub fn flop(self) -> f64 {
-        2.0 * (self.m * self.n) as f64 * self.k as f64
-    }
-
-    /// As people write it.
-    pub fn text(self) -> String {
-        let Self { m, n, k } = self;
-        format!("{m}×{n}×{k}")
-    }
-
-    fn words(self) -> [String; 3] {
-        [self.m, self.n, self.k].map(|size| size.to_string())
-    }
-}
-
-/// Where a program runs: ranks of this machine, or of emulated hosts.
+/// The place of ranks: this machine or emulated hosts.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
-    /// So many ranks of this machine.
+pub enum RankPlace<'a> {
+    /// This number of ranks on this machine.
     Here(usize),
-    /// So many on each host.
-    On(&'a Hosts, &'a [usize]),
+    /// This number of ranks on each host.
+    On(&'a EmulatedHosts, &'a [usize]),
 }
 
-/// How a program is started.
+/// The start of a program.
 #[derive(Clone, Copy)]
-pub struct Start<'a> {
-    pub place: Place<'a>,
-    /// Threads of the BLAS in each rank of a peer; our own ranks use the cores that are theirs.
+pub struct RankStart<'a> {
+    pub place: RankPlace<'a>,
+    /// Threads of the BLAS in each rank of a peer. Our own ranks find their cores themselves.
     pub threads: usize,
 }
 
-impl Start<'_> {
-    pub fn ranks(&self) -> usize {
+impl<'a> RankStart<'a> {
+    /// Starts ranks of one thread on hosts.
+    pub fn on_hosts(hosts: &'a EmulatedHosts, ranks: &'a [usize]) -> Self {
+        Self {
+            place: RankPlace::On(hosts, ranks),
+            threads: 1,
+        }
+    }
+
+    /// Returns the number of ranks.
+    pub fn n_ranks(&self) -> usize {
         match self.place {
-            Place::Here(ranks) => ranks,
-            Place::On(_, ranks) => ranks.iter().sum(),
+            RankPlace::Here(ranks) => ranks,
+            RankPlace::On(_, ranks) => ranks.iter().sum(),
+        }
+    }
+}
+
+/// A peer that is not there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AbsentPeer {
+    pub peer: String,
+    pub why: String,
+}
+
+/// The answer of a peer for one choice of its parameters.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PeerAnswer {
+    /// Seconds of each repetition.
+    pub seconds: Vec<f64>,
+    /// `true` if the product passed its check.
+    pub verified: bool,
+    #[serde(flatten)]
+    pub parameters: PeerParameters,
+}
+
+/// The parameters of a peer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PeerParameters {
+    /// Block size and grid of `pdgemm`.
+    Pdgemm {
+        block: usize,
+        rows: usize,
+        cols: usize,
+    },
+    /// Tile of C and inner dimension of a task on StarPU.
+    StarPu { tile: usize, depth: usize },
+    /// The BLAS itself has none.
+    None {},
+}
+
+impl PeerAnswer {
+    /// Returns the seconds of the first repetition, NaN without any.
+    pub fn first_s(&self) -> f64 {
+        self.seconds.first().copied().unwrap_or(f64::NAN)
+    }
+
+    /// Returns the seconds of the fastest repetition.
+    pub fn best_s(&self) -> f64 {
+        self.seconds.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// The parameters as the program takes them: `BLOCK:ROWSxCOLS` or `TILExDEPTH`.
+impl std::fmt::Display for PeerParameters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Pdgemm { block, rows, cols } => write!(f, "{block}:{rows}x{cols}"),
+            Self::StarPu { tile, depth } => write!(f, "{tile}x{depth}"),
+            Self::None {} => Ok(()),
         }
     }
 }
 
 /// The programs of the campaign, as `cargo xtask bench` names them in the environment.
-pub struct Programs {
+pub struct PeerPrograms {
     mpirun: PathBuf,
     isochron: PathBuf,
     cluster: PathBuf,
@@ -99,84 +145,76 @@ pub struct Programs {
     pub cores: usize,
 }
 
-impl Programs {
+impl PeerPrograms {
+    /// Finds the programs.
+    ///
+    /// # Errors
+    /// If a variable is not set.
     pub fn from_environment() -> anyhow::Result<Self> {
         Ok(Self {
-            mpirun: variable("ISOCHRON_MPIRUN_OPENMPI")?,
-            isochron: variable("ISOCHRON_BIN_OPENMPI")?,
-            cluster: variable("ISOCHRON_CLUSTER")?,
-            folder: variable("ISOCHRON_PEERS")?,
+            mpirun: path_variable("ISOCHRON_MPIRUN_OPENMPI")?,
+            isochron: path_variable("ISOCHRON_BIN_OPENMPI")?,
+            cluster: path_variable("ISOCHRON_CLUSTER")?,
+            folder: path_variable("ISOCHRON_PEERS")?,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         })
     }
 
-    /// The program that emulates hosts.
-    pub fn cluster(&self) -> &Path {
-        &self.cluster
+    /// Brings emulated hosts up.
+    ///
+    /// # Errors
+    /// If the hosts cannot be emulated.
+    pub fn bring_up_hosts(&self, count: usize, options: &[&str]) -> anyhow::Result<EmulatedHosts> {
+        EmulatedHosts::bring_up(&self.cluster, "peers", count, options)
     }
 
-    /// Why a peer is not there; `None` if it is.
-    pub fn absent(&self, peer: &str) -> Option<String> {
-        if self.folder.join(peer).is_file() {
-            return None;
+    /// Returns `true` if a peer was built.
+    pub fn has(&self, peer: &str) -> bool {
+        self.folder.join(peer).is_file()
+    }
+
+    /// Returns the peers of `names` that are not there, and reports them.
+    pub fn find_absent(&self, names: &[&str]) -> Vec<AbsentPeer> {
+        let missing = names.iter().filter(|name| !self.has(name));
+        missing
+            .map(|name| {
+                let note = self.folder.join(format!("{name}.absent"));
+                let why = std::fs::read_to_string(note);
+                AbsentPeer::report(name, why.unwrap_or_else(|_| "it was not built".to_owned()))
+            })
+            .collect()
+    }
+
+    /// Returns the file of a library, for our own `--blas` and for peers of one process.
+    fn blas_file(&self, blas: PeerBlas) -> anyhow::Result<String> {
+        if blas == PeerBlas::OpenBlas {
+            return Ok("libopenblas.so.0".to_owned());
         }
-        let note = self.folder.join(format!("{peer}.absent"));
-        Some(std::fs::read_to_string(note).unwrap_or_else(|_| "it was not built".to_owned()))
+        let root = self.folder.join("mkl");
+        let packages = std::fs::read_dir(&root).context("the package of MKL")?;
+        let mut files = packages
+            .flatten()
+            .filter_map(|package| std::fs::read_dir(package.path().join("data/lib")).ok())
+            .flat_map(|files| files.flatten().map(|file| file.path()));
+        let found = files
+            .find(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with("libmkl_rt.so")
+            })
+            .context("MKL without libmkl_rt")?;
+        Ok(found.display().to_string())
     }
 
-    /// The peers of `names` that are not there, with a line for each; for the record.
-    pub fn absences(&self, names: &[&str]) -> Vec<Value> {
-        let absent = names.iter().filter_map(|name| {
-            let why = self.absent(name)?;
-            eprintln!("absent: the peer {name}: {why}");
-            Some(json!({ "peer": name, "why": why }))
-        });
-        absent.collect()
-    }
-
-    /// What our own `--blas`, and the peers of one process, call the library.
-    fn blas_name(&self, blas: Blas) -> anyhow::Result<String> {
-        match blas {
-            Blas::OpenBlas => Ok("libopenblas.so.0".to_owned()),
-            Blas::Mkl => {
-                let root = self.folder.join("mkl");
-                let packages = std::fs::read_dir(&root).context("the package of MKL")?;
-                let mut files = packages
-                    .flatten()
-                    .filter_map(|package| std::fs::read_dir(package.path().join("data/lib")).ok())
-                    .flat_map(|files| files.flatten().map(|file| file.path()));
-                let is_runtime = |path: &PathBuf| {
-                    let name = path.file_name().unwrap_or_default().to_string_lossy();
-                    name.starts_with("libmkl_rt.so")
-                };
-                let found = files.find(is_runtime).context("MKL without libmkl_rt")?;
-                Ok(found.display().to_string())
-            }
-        }
-    }
-
-    /// A command that starts ranks with `variables`; a peer's ranks are bound to cores of their own, which ours see to
-    /// themselves.
-    fn mpirun(&self, start: &Start<'_>, is_peer: bool, variables: &[(&str, String)]) -> Command {
+    /// Makes a command that starts ranks with `variables`. A peer's ranks are bound to cores; ours bind themselves.
+    fn mpirun(
+        &self,
+        start: &RankStart<'_>,
+        is_peer: bool,
+        variables: &[(&str, String)],
+    ) -> Command {
         let mut command = match start.place {
-            Place::Here(ranks) => {
-                let mut command = Command::new(&self.mpirun);
-                command
-                    .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-                    .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-                    .args(["-n", &ranks.to_string()]);
-                let spread = format!("slot:PE={}", start.threads);
-                if !is_peer {
-                    command.args(["--oversubscribe", "--bind-to", "none"]);
-                } else if ranks * start.threads <= self.cores {
-                    command.args(["--map-by", &spread, "--bind-to", "core"]);
-                } else {
-                    command.args(["--map-by", "core:OVERSUBSCRIBE"]);
-                    command.args(["--bind-to", "core:overload-allowed"]);
-                }
-                command
-            }
-            Place::On(hosts, ranks) => hosts.mpirun(&self.cluster, ranks),
+            RankPlace::Here(ranks) => self.mpirun_here(ranks, start.threads, is_peer),
+            RankPlace::On(hosts, ranks) => hosts.mpirun(&self.cluster, ranks),
         };
         for (name, value) in variables {
             command.args(["-x", &format!("{name}={value}")]);
@@ -184,99 +222,148 @@ impl Programs {
         command
     }
 
-    /// The report of `isochron mxm`, checked. `more` are words of its command line.
-    pub fn mxm(
+    fn mpirun_here(&self, ranks: usize, threads: usize, is_peer: bool) -> Command {
+        let mut command = Command::new(&self.mpirun);
+        command
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            .args(["-n", &ranks.to_string()]);
+        if !is_peer {
+            command.args(["--oversubscribe", "--bind-to", "none"]);
+        } else if ranks * threads <= self.cores {
+            let slots = format!("slot:PE={threads}");
+            command.args(["--map-by", &slots, "--bind-to", "core"]);
+        } else {
+            command.args(["--map-by", "core:OVERSUBSCRIBE"]);
+            command.args(["--bind-to", "core:overload-allowed"]);
+        }
+        command
+    }
+
+    /// Runs `isochron mxm`; returns its report.
+    ///
+    /// # Errors
+    /// If it fails, or its result does not pass the check.
+    pub fn run_mxm(
         &self,
-        start: &Start<'_>,
-        blas: Blas,
-        shape: Shape,
-        more: &[&str],
-    ) -> anyhow::Result<Value> {
-        let (report, _) = self.mxm_with(start, blas, shape, more, &[])?;
+        start: &RankStart<'_>,
+        blas: PeerBlas,
+        shape: ProductShape,
+    ) -> anyhow::Result<MxmReport> {
+        let (report, _) = self.run_mxm_with(start, blas, shape, &[])?;
         Ok(report)
     }
 
-    /// As [`mxm`](Self::mxm) with environment variables, and what it wrote to standard error.
-    pub fn mxm_with(
+    /// Does the same with environment variables; returns the report and standard error.
+    ///
+    /// # Errors
+    /// If it fails, or its result does not pass the check.
+    pub fn run_mxm_with(
         &self,
-        start: &Start<'_>,
-        blas: Blas,
-        shape: Shape,
-        more: &[&str],
+        start: &RankStart<'_>,
+        blas: PeerBlas,
+        shape: ProductShape,
         variables: &[(&str, String)],
-    ) -> anyhow::Result<(Value, String)> {
+    ) -> anyhow::Result<(MxmReport, String)> {
         let choice = match blas {
-            Blas::OpenBlas => "openblas".to_owned(),
-            Blas::Mkl => self.blas_name(blas)?,
+            PeerBlas::OpenBlas => "openblas".to_owned(),
+            PeerBlas::Mkl => self.blas_file(blas)?,
         };
         let mut command = self.mpirun(start, false, variables);
         command.arg(&self.isochron).arg("mxm");
-        for (option, size) in ["--m", "--n", "--k"].into_iter().zip(shape.words()) {
+        for (option, size) in ["--m", "--n", "--k"].into_iter().zip(size_words(shape)) {
             command.args([option, &size]);
         }
-        command.args(["--blas", &choice, "--json"]).args(more);
-        let (output, errors) = output(&mut command)?;
-        let report: Value = serde_json::from_str(&output).context("the report")?;
-        ensure!(
-            report["verified"] == true,
-            "{command:?}: the result is not verified"
-        );
+        command.args(["--blas", &choice, "--json"]);
+        let (text, errors) = run_program(&mut command)?;
+        let report = MxmReport::parse(&text).with_context(|| format!("{command:?}"))?;
         Ok((report, errors))
     }
 
-    /// The answers of a `pdgemm`, one for each of `candidates` (`BLOCK:ROWSxCOLS`).
-    pub fn pdgemm(
+    /// Runs `pdgemm` once for each of `candidates` (`BLOCK:ROWSxCOLS`).
+    ///
+    /// # Errors
+    /// If it fails, or a product is wrong.
+    pub fn run_pdgemm(
         &self,
-        start: &Start<'_>,
-        blas: Blas,
-        shape: Shape,
+        start: &RankStart<'_>,
+        blas: PeerBlas,
+        shape: ProductShape,
         repetitions: usize,
         candidates: &[String],
-    ) -> anyhow::Result<Vec<Value>> {
-        let mut command = self.mpirun(start, true, &threads(start.threads));
+    ) -> anyhow::Result<Vec<PeerAnswer>> {
+        let mut command = self.mpirun(start, true, &thread_variables(start.threads));
         command.arg(self.folder.join(blas.pdgemm()));
-        command.args(shape.words()).arg(repetitions.to_string());
-        answers(command.args(candidates))
+        command.args(size_words(shape)).arg(repetitions.to_string());
+        read_answers(command.args(candidates))
     }
 
-    /// The answer of one call of the library on all cores.
-    pub fn dgemm(&self, blas: Blas, shape: Shape) -> anyhow::Result<Value> {
-        let mut command = Command::new(self.folder.join("dgemm"));
-        command.envs(threads(self.cores)).arg(self.blas_name(blas)?);
-        command.args(shape.words()).arg("1");
-        let mut answers = answers(&mut command)?;
-        answers.pop().context("an answer of dgemm")
-    }
-
-    /// The answers of the tiled multiplication on StarPU on all cores, one for each of `candidates` (`TILExDEPTH`).
-    pub fn starpu(
+    /// Calls the library once on all cores.
+    ///
+    /// # Errors
+    /// If it fails, or the product is wrong.
+    pub fn run_dgemm(
         &self,
-        shape: Shape,
+        blas: PeerBlas,
+        shape: ProductShape,
+    ) -> anyhow::Result<Vec<PeerAnswer>> {
+        let mut command = Command::new(self.folder.join("dgemm"));
+        command
+            .envs(thread_variables(self.cores))
+            .arg(self.blas_file(blas)?);
+        read_answers(command.args(size_words(shape)).arg("1"))
+    }
+
+    /// Runs the tiled multiplication on StarPU on all cores, once for each of `candidates` (`TILExDEPTH`).
+    ///
+    /// # Errors
+    /// If it fails, or a product is wrong.
+    pub fn run_starpu(
+        &self,
+        shape: ProductShape,
         repetitions: usize,
         candidates: &[String],
-    ) -> anyhow::Result<Vec<Value>> {
+    ) -> anyhow::Result<Vec<PeerAnswer>> {
         let mut command = Command::new(self.folder.join("starpu"));
         command
-            .envs(threads(1))
+            .envs(thread_variables(1))
             .env("STARPU_NCPU", self.cores.to_string())
-            .arg(self.blas_name(Blas::OpenBlas)?)
-            .args(shape.words())
+            .arg(self.blas_file(PeerBlas::OpenBlas)?)
+            .args(size_words(shape))
             .arg(repetitions.to_string());
-        answers(command.args(candidates))
+        read_answers(command.args(candidates))
     }
 
-    /// The speed in flop/s of every rank's BLAS while all compute for some seconds.
-    pub fn speeds(&self, start: &Start<'_>, seconds: f64) -> anyhow::Result<Vec<f64>> {
-        let mut command = self.mpirun(start, true, &threads(1));
-        let command = command
+    /// Measures every rank's BLAS while all compute for some seconds; returns flop/s by rank.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn measure_speeds(&self, start: &RankStart<'_>, seconds: f64) -> anyhow::Result<Vec<f64>> {
+        let mut command = self.mpirun(start, true, &thread_variables(1));
+        command
             .arg(self.folder.join("speed"))
             .arg(seconds.to_string());
-        serde_json::from_str(&output(command)?.0).context("speeds")
+        serde_json::from_str(&run_program(&mut command)?.0).context("speeds")
     }
 }
 
-/// How the libraries are told their number of threads; those of MKL stay on their cores.
-fn threads(count: usize) -> Vec<(&'static str, String)> {
+impl AbsentPeer {
+    /// Reports a peer that is not there.
+    pub fn report(peer: &str, why: String) -> Self {
+        eprintln!("absent: {peer}: {why}");
+        Self {
+            peer: peer.to_owned(),
+            why,
+        }
+    }
+}
+
+fn size_words(shape: ProductShape) -> [String; 3] {
+    [shape.m, shape.n, shape.k].map(|size| size.to_string())
+}
+
+/// Returns the variables that set the libraries' number of threads; those of MKL stay on their cores.
+fn thread_variables(count: usize) -> Vec<(&'static str, String)> {
     let count = count.to_string();
     vec![
         ("OPENBLAS_NUM_THREADS", count.clone()),
@@ -286,32 +373,14 @@ fn threads(count: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The JSON objects that a peer writes, each of them of a right product.
-fn answers(command: &mut Command) -> anyhow::Result<Vec<Value>> {
-    let (text, _) = output(command)?;
+/// Runs a peer; returns the answers that it writes as lines of JSON.
+fn read_answers(command: &mut Command) -> anyhow::Result<Vec<PeerAnswer>> {
+    let (text, _) = run_program(command)?;
     let lines = text.lines().filter(|line| line.starts_with('{'));
-    let answers: Vec<Value> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let answers: Vec<PeerAnswer> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
     ensure!(!answers.is_empty(), "{command:?}: no answer");
     for answer in &answers {
-        ensure!(
-            answer["verified"] == true,
-            "{command:?}: a wrong product: {answer}"
-        );
+        ensure!(answer.verified, "{command:?}: a wrong product: {answer:?}");
     }
     Ok(answers)
-}
-
-/// What a program writes to standard output and standard error.
-pub fn output(command: &mut Command) -> anyhow::Result<(String, String)> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if !output.status.success() {
-        bail!("{command:?}: {}\n{}", output.status, text(&output.stderr));
-    }
-    Ok((text(&output.stdout), text(&output.stderr)))
-}
-
-/// The first of the times in an answer.
-pub fn seconds(answer: &Value) -> f64 {
-    answer["seconds"][0].as_f64().unwrap_or(f64::NAN)
 }

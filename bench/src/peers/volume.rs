@@ -1,74 +1,106 @@
-//! The volume that layouts predict for numbers of nodes that no machine at hand has.
+//! The volume that layouts predict for more nodes than the machine has.
 
 use anyhow::Context as _;
 use isochron_bench::instances;
 use isochron_hierarchy::layout::{Method, arrange};
-use serde_json::{Value, json};
-
-use crate::plot::{Line, log_log};
-use crate::results::{list, number};
+use isochron_plot::{Series, draw_log_log};
+use serde::{Deserialize, Serialize};
 
 const NODES: [usize; 6] = [16, 64, 256, 1024, 4096, 10_000];
 /// Blocks of C that a node has on average, and their side in elements.
 const BLOCKS_EACH: f64 = 4096.0;
 const BLOCK: u64 = 128;
-const METHODS: [Method; 3] = [Method::Br, Method::Recursive, Method::Cartesian];
 
-/// Bytes that an average node receives in `C (m×m) = A·B`, by nodes and method, and what no layout goes below. Speeds
-/// differ by a factor of up to 100, and memory grows with the nodes.
+/// Bytes that an average node receives in `C (m×m) = A·B`, by layout.
 ///
-/// Every node needs as many elements of A and B for each of k as its half-perimeter is long, and holds all of A and B
-/// together once: `k·(Σ half-perimeters - (m + n))` elements travel.
-pub fn predicted() -> anyhow::Result<Vec<Value>> {
-    let mut rows = Vec::new();
-    for nodes in NODES {
-        let side = (BLOCKS_EACH * nodes as f64).sqrt().round() as u64;
-        let areas = instances::areas(nodes);
-        let elements = side * BLOCK;
-        let bytes_each = |half_perimeters: f64| {
-            let lines = (half_perimeters - 2.0 * side as f64) * BLOCK as f64;
-            8.0 * lines * elements as f64 / nodes as f64
-        };
-        let mut bound = f64::INFINITY;
-        let mut row = json!({ "nodes": nodes, "size": elements });
-        for method in METHODS {
-            let layout = arrange(method, &areas, side, side).context(method.name())?;
-            if method == Method::Br {
-                bound = layout.lower_bound();
-            }
-            row[method.name()] = json!(bytes_each(layout.half_perimeter_sum() as f64));
-        }
-        // Slices of the whole height are as wide together as the matrix.
-        row["slices"] = json!(bytes_each(((nodes + 1) as u64 * side) as f64));
-        row["bound"] = json!(bytes_each(bound));
-        rows.push(row);
-    }
-    Ok(rows)
+/// For each of k, a node needs as many elements of A and B as its half-perimeter is long, and all nodes together hold A and B
+/// once: `k·(Σ half-perimeters - (m + n))` elements are sent.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PredictedVolume {
+    pub nodes: usize,
+    /// m = n = k.
+    pub size: u64,
+    /// Columns by the CMA.
+    pub br: f64,
+    /// Rectangles by recursive cuts.
+    pub recursive: f64,
+    /// A grid.
+    pub cartesian: f64,
+    /// Slices of the whole height.
+    pub slices: f64,
+    /// The least volume of any layout.
+    pub bound: f64,
 }
 
-/// The columns of [`predicted`], with their names for people.
-pub const COLUMNS: [(&str, &str); 5] = [
-    ("br", "columns (br)"),
-    ("recursive", "recursive cuts"),
-    ("cartesian", "grid"),
-    ("slices", "slices"),
-    ("bound", "lower bound"),
-];
+/// A column of a table: its name and its bytes.
+type VolumeColumn = (&'static str, fn(&PredictedVolume) -> f64);
 
-/// Bytes against nodes, of every column.
-pub fn plot(results: &Value) -> String {
-    let line = |(key, name): (&str, &str)| {
-        let point = |row: &Value| (number(row, "/nodes"), number(row, &format!("/{key}")) / 1e9);
-        Line {
-            name: name.to_owned(),
-            points: list(results, "predicted").map(point).collect(),
-        }
-    };
-    log_log(
+impl PredictedVolume {
+    /// The columns of the table and the series of the plot.
+    pub const COLUMNS: [VolumeColumn; 5] = [
+        ("columns (br)", |row| row.br),
+        ("recursive cuts", |row| row.recursive),
+        ("grid", |row| row.cartesian),
+        ("slices", |row| row.slices),
+        ("lower bound", |row| row.bound),
+    ];
+
+    fn predict(nodes: usize) -> anyhow::Result<Self> {
+        let side = (BLOCKS_EACH * nodes as f64).sqrt().round() as u64;
+        let areas = instances::make_areas(nodes);
+        let [br, recursive, cartesian] = [Method::Br, Method::Recursive, Method::Cartesian]
+            .map(|method| arrange(method, &areas, side, side).context(method.name()));
+        let br = br?;
+        let volume = VolumeOf { nodes, side };
+        Ok(Self {
+            nodes,
+            size: side * BLOCK,
+            bound: volume.bytes_each(br.lower_bound()),
+            br: volume.bytes_each(br.half_perimeter_sum() as f64),
+            recursive: volume.bytes_each(recursive?.half_perimeter_sum() as f64),
+            cartesian: volume.bytes_each(cartesian?.half_perimeter_sum() as f64),
+            // Slices of the whole height are together as wide as the matrix.
+            slices: volume.bytes_each(((nodes + 1) as u64 * side) as f64),
+        })
+    }
+}
+
+/// A number of nodes, and the blocks in a side of their matrix.
+struct VolumeOf {
+    nodes: usize,
+    side: u64,
+}
+
+impl VolumeOf {
+    /// Returns the bytes that a node receives on average if the half-perimeters have this sum, in blocks.
+    fn bytes_each(&self, half_perimeters: f64) -> f64 {
+        let lines = (half_perimeters - 2.0 * self.side as f64) * BLOCK as f64;
+        8.0 * lines * (self.side * BLOCK) as f64 / self.nodes as f64
+    }
+}
+
+/// Predicts the volumes for nodes with speeds that differ by a factor of up to 100, and memory that grows with the nodes.
+///
+/// # Errors
+/// If a layout refuses.
+pub fn predict_volumes() -> anyhow::Result<Vec<PredictedVolume>> {
+    NODES.into_iter().map(PredictedVolume::predict).collect()
+}
+
+/// Draws bytes against nodes, a series for each column.
+pub fn draw_volumes(rows: &[PredictedVolume]) -> String {
+    let series = PredictedVolume::COLUMNS.map(|(name, bytes)| Series {
+        name: name.to_owned(),
+        points: rows
+            .iter()
+            .map(|row| (row.nodes as f64, bytes(row) / 1e9))
+            .collect(),
+    });
+    draw_log_log(
         "Predicted volume",
         "nodes",
         "GB that a node receives on average",
-        &COLUMNS.map(line),
+        &series,
     )
 }
 
@@ -78,12 +110,11 @@ mod tests {
 
     #[test]
     fn layouts_lie_between_the_bound_and_slices() -> anyhow::Result<()> {
-        let rows = predicted()?;
+        let rows = predict_volumes()?;
         assert_eq!(rows.len(), NODES.len());
         for row in rows {
-            let of = |key: &str| number(&row, &format!("/{key}"));
-            assert!(of("bound") <= of("br") && of("br") < of("slices"), "{row}");
-            assert!(of("br") / of("bound") < 1.1, "{row}");
+            assert!(row.bound <= row.br && row.br < row.slices, "{row:?}");
+            assert!(row.br / row.bound < 1.1, "{row:?}");
         }
         Ok(())
     }

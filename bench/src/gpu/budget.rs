@@ -1,36 +1,36 @@
-//! Time that runs out.
+//! A limited time.
 
 use std::time::{Duration, Instant};
 
-/// When something has to be done.
+/// The time until which something has to be done.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock {
+pub struct TimeBudget {
     until: Instant,
 }
 
-impl Clock {
-    /// So many seconds after `begin`.
+impl TimeBudget {
+    /// Ends this many seconds after `begin`.
     pub fn until(begin: Instant, seconds: f64) -> Self {
         Self {
             until: begin + Duration::from_secs_f64(seconds.clamp(0.0, 1e6)),
         }
     }
 
-    /// What is left.
+    /// Returns the rest.
     pub fn left(self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// A share of what is left, from now on.
-    pub fn part(self, share: f64) -> Self {
+    /// Returns a share of the rest, which begins now.
+    pub fn take_share(self, share: f64) -> Self {
         Self::until(Instant::now(), share * self.left().as_secs_f64())
     }
 
-    /// Rounds, from 0 on: `most`, or fewer where another one as long as the longest so far would end too late. The first one
-    /// always is.
-    pub fn rounds(self, most: usize) -> Rounds {
-        Rounds {
-            clock: self,
+    /// Counts rounds from 0: `most`, or fewer if another one as long as the longest so far would end too late. There is
+    /// always a first one.
+    pub fn rounds(self, most: usize) -> BudgetRounds {
+        BudgetRounds {
+            budget: self,
             most,
             next: 0,
             longest: Duration::ZERO,
@@ -39,24 +39,24 @@ impl Clock {
     }
 }
 
-/// The iterator of [`Clock::rounds`].
+/// The iterator of [`TimeBudget::rounds`].
 #[derive(Debug)]
-pub struct Rounds {
-    clock: Clock,
+pub struct BudgetRounds {
+    budget: TimeBudget,
     most: usize,
     next: usize,
     longest: Duration,
     began: Instant,
 }
 
-impl Iterator for Rounds {
+impl Iterator for BudgetRounds {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
         if self.next > 0 {
             self.longest = self.longest.max(self.began.elapsed());
         }
-        if self.next >= self.most || (self.next > 0 && self.clock.left() < self.longest) {
+        if self.next >= self.most || (self.next > 0 && self.budget.left() < self.longest) {
             return None;
         }
         self.began = Instant::now();
@@ -72,12 +72,11 @@ mod tests {
     #[test]
     fn a_round_is_always_run_and_more_while_there_is_time() {
         let now = Instant::now();
-        assert_eq!(Clock::until(now, 0.0).rounds(3).count(), 1);
-        assert_eq!(
-            Clock::until(now, 1e6).rounds(3).collect::<Vec<_>>(),
-            [0, 1, 2]
-        );
-        assert_eq!(Clock::until(now, 1e6).rounds(0).count(), 0);
-        assert!(Clock::until(now, 1000.0).part(0.25).left() <= Duration::from_secs(250));
+        assert_eq!(TimeBudget::until(now, 0.0).rounds(3).count(), 1);
+        let long = TimeBudget::until(now, 1e6);
+        assert_eq!(long.rounds(3).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(long.rounds(0).count(), 0);
+        let share = TimeBudget::until(now, 1000.0).take_share(0.25);
+        assert!(share.left() <= Duration::from_secs(250));
     }
 }

@@ -1,0 +1,161 @@
+//! The report of `isochron mxm`, as far as campaigns read it.
+
+use anyhow::{Context as _, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::statistics::nan_if_null;
+
+/// The report of a multiplication. Keys that no campaign reads are kept as they are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct MxmReport {
+    /// Rows of A and C; missing in a brief report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub m: Option<usize>,
+    /// Block size.
+    pub block: usize,
+    /// Seconds of the multiplication alone.
+    pub wall_s: f64,
+    /// Seconds of measuring and partitioning.
+    pub balance_s: f64,
+    /// Seconds of the work at the sum of the speeds that the devices showed.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub ideal_s: f64,
+    /// Speed in 10⁹ flop/s; missing in a brief report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gflops: Option<f64>,
+    /// Imbalance of the busy times, max |t_i - t_j| / t_i.
+    #[serde(deserialize_with = "nan_if_null")]
+    pub imbalance: f64,
+    /// The course of the balancing; missing in a brief report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balance: Option<BalanceSummary>,
+    /// `true` if the result passed its check; missing in a brief report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// The nodes by rank.
+    pub nodes: Vec<NodeSummary>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The course of the balancing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BalanceSummary {
+    /// Measurements of all nodes.
+    pub iterations: u32,
+    /// `true` if the balance was reached.
+    pub converged: bool,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// A node of a report.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeSummary {
+    /// Seconds in which its slowest device computed.
+    pub busy_s: f64,
+    /// Bytes that it received.
+    pub bytes: u64,
+    /// Seconds in which it waited for messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exposed_s: Option<f64>,
+    /// Its devices.
+    pub devices: Vec<DeviceSummary>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// A device of a report.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeviceSummary {
+    /// `cpu` or `cuda`.
+    pub kind: String,
+    /// Units of work.
+    pub units: f64,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The keys of a report that explain its time.
+pub const TIME_KEYS: &[&str] = &[
+    "block",
+    "panel",
+    "lookahead",
+    "links",
+    "split",
+    "wall_s",
+    "balance_s",
+    "ideal_s",
+    "imbalance",
+    "messages",
+    "bytes",
+    "nodes",
+];
+
+impl MxmReport {
+    /// Parses the output of `isochron mxm --json`.
+    ///
+    /// # Errors
+    /// If it is no report, or of a product that did not pass its check.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let report: Self = serde_json::from_str(text).context("the report")?;
+        ensure!(report.verified == Some(true), "the result is not verified");
+        Ok(report)
+    }
+
+    /// Returns the report with these keys only, and without the threads of the devices. Keys of required fields stay.
+    #[must_use]
+    pub fn with_keys(mut self, keys: &[&str]) -> Self {
+        self.m = self.m.filter(|_| keys.contains(&"m"));
+        self.gflops = self.gflops.filter(|_| keys.contains(&"gflops"));
+        self.verified = self.verified.filter(|_| keys.contains(&"verified"));
+        self.balance = self.balance.filter(|_| keys.contains(&"balance"));
+        self.rest.retain(|key, _| keys.contains(&key.as_str()));
+        let devices = self.nodes.iter_mut().flat_map(|node| &mut node.devices);
+        for device in devices {
+            device.rest.remove("threads");
+        }
+        self
+    }
+
+    /// Returns the multiplication's time over the ideal one.
+    pub fn over_ideal(&self) -> f64 {
+        self.wall_s / self.ideal_s
+    }
+
+    /// Returns the devices of all nodes.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceSummary> {
+        self.nodes.iter().flat_map(|node| &node.devices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_brief_report_has_the_keys_asked_for() -> anyhow::Result<()> {
+        let device = json!({ "kind": "cpu", "units": 3.0, "threads": [1], "name": "cpu0" });
+        let node = json!({ "busy_s": 1.0, "bytes": 8, "devices": [device], "host": "a" });
+        let report = json!({
+            "m": 8, "block": 2, "wall_s": 1.5, "balance_s": 0.5, "ideal_s": 1.0, "gflops": 2.0, "imbalance": null,
+            "balance": { "iterations": 2, "converged": true, "why": "balanced" }, "verified": true, "nodes": [node],
+            "links": null, "version": "1",
+        });
+        let brief = MxmReport::parse(&report.to_string())?.with_keys(TIME_KEYS);
+        assert!(brief.imbalance.is_nan() && (brief.over_ideal() - 1.5).abs() < 1e-12);
+        let kept = serde_json::to_value(&brief)?;
+        assert_eq!(kept["links"], Value::Null);
+        assert_eq!(kept["nodes"][0]["host"], "a");
+        for gone in ["/m", "/version", "/verified", "/nodes/0/devices/0/threads"] {
+            assert_eq!(kept.pointer(gone), None, "{gone}");
+        }
+        let wrong = report
+            .to_string()
+            .replace("\"verified\":true", "\"verified\":false");
+        assert!(MxmReport::parse(&wrong).is_err());
+        Ok(())
+    }
+}
