@@ -251,7 +251,7 @@ impl<'a, T> ViewMut<'a, T> {
     ///
     /// # Panics
     /// If `j > cols`.
-    pub fn split_at_col(self, j: usize) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
+    fn split_at_col(self, j: usize) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
         assert!(j <= self.cols, "split at column {j} of {}", self.cols);
         // The last column may end before a whole `ld`, so the cut can lie past the end.
         let cut = j.saturating_mul(self.ld).min(self.data.len());

@@ -22,7 +22,7 @@ macro_rules! functions {
             pub fn find() -> Option<&'static Self> {
                 static FOUND: OnceLock<Option<$table>> = OnceLock::new();
                 let found = FOUND.get_or_init(|| {
-                    // SAFETY: opening the library runs its initialisers, which it is made for.
+                    // SAFETY: opening the library runs its initialisers, which are meant to run then.
                     if !unsafe { $present() } {
                         return None;
                     }

@@ -4,7 +4,7 @@ use isochron_devices::{CudaInfo, View, ViewMut};
 
 use super::foreign::{Xt, XtHandle, check};
 
-/// The operation of an operand that is used as it is.
+/// The operation of an operand that is not transposed.
 const PLAIN: u32 = 0;
 
 /// cuBLASXt on one GPU.

@@ -84,7 +84,7 @@ pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
     ask_driver().map(|(found, _)| found)
 }
 
-/// Returns the GPUs, and the errors of those that do not answer.
+/// Returns the GPUs, and the errors of GPUs that do not answer.
 fn ask_driver() -> Result<Listed, DeviceError> {
     match raw::find_driver() {
         Err(Missing::Library) => return Ok((Vec::new(), Vec::new())),

@@ -1,6 +1,6 @@
 //! Panels of several updates that wait in pinned memory for a visit.
 
-use super::staging::{DevicePlace, block_mut, copy_columns};
+use super::staging::{DevicePlace, copy_columns};
 use super::stream::MatrixCopy;
 use super::tiles::Tile;
 use crate::worker::{JobShape, PanelPair};
@@ -69,10 +69,10 @@ impl Gathered {
                 std::slice::from_raw_parts_mut(self.b.cast().as_ptr(), self.room * self.cols),
             )
         };
-        let mut all_a = ViewMut::new(all_a, self.rows, self.room, self.rows);
-        copy_columns(a, block_mut(&mut all_a, 0..self.rows, k.clone()));
-        let mut all_b = ViewMut::new(all_b, self.room, self.cols, self.room);
-        copy_columns(b, block_mut(&mut all_b, k.clone(), 0..self.cols));
+        let all_a = ViewMut::new(all_a, self.rows, self.room, self.rows);
+        copy_columns(a, all_a.into_block(0..self.rows, k.clone()));
+        let all_b = ViewMut::new(all_b, self.room, self.cols, self.room);
+        copy_columns(b, all_b.into_block(k.clone(), 0..self.cols));
         self.filled = k.end;
     }
 

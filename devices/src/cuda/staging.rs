@@ -128,7 +128,7 @@ impl Staging {
     ) -> CallResult<()> {
         self.done[slot].synchronize()?;
         let packed = self.view_slot(slot, rows.len(), cols.len());
-        copy_columns(packed.rb(), block_mut(to, rows, cols));
+        copy_columns(packed.rb(), to.reborrow().into_block(rows, cols));
         Ok(())
     }
 
@@ -189,28 +189,12 @@ fn cut_into_pieces(rows: usize, cols: usize, most: usize) -> impl Iterator<Item 
     cut_into_tiles(rows, cols, (height, width))
 }
 
-/// Returns a part of a matrix, to be changed.
-pub fn block_mut<'a, T>(
-    whole: &'a mut ViewMut<'_, T>,
-    rows: Range<usize>,
-    cols: Range<usize>,
-) -> ViewMut<'a, T> {
-    let (n_rows, n_cols, ld) = (rows.len(), cols.len(), whole.ld());
-    if n_rows == 0 || n_cols == 0 {
-        return ViewMut::new(&mut [], n_rows, n_cols, ld);
-    }
-    let first = cols.start * ld + rows.start;
-    let span = (n_cols - 1) * ld + n_rows;
-    let data = &mut whole.data_mut()[first..first + span];
-    ViewMut::new(data, n_rows, n_cols, ld)
-}
-
 /// Columns of at least this many elements are copied by several threads each.
 const LONG_COLUMN: usize = 1 << 15;
 
 /// Copies column by column, with all threads of the pool that the caller is a thread of: one core alone does not fill a fast
 /// link. If there are fewer columns than threads, all threads share each column.
-pub fn copy_columns<T: Element>(from: View<'_, T>, to: ViewMut<'_, T>) {
+pub fn copy_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
     if from.is_empty() {
         return;
     }
@@ -219,14 +203,14 @@ pub fn copy_columns<T: Element>(from: View<'_, T>, to: ViewMut<'_, T>) {
         return copy_along_columns(from, to, threads);
     }
     if threads == 1 || from.cols() < threads {
-        return copy_serially(from, to);
+        return to.copy_from(from);
     }
     rayon::scope(|scope| {
         let mut first = 0;
-        for to in to.split_columns(crate::view::even_widths(from.cols(), threads)) {
+        for mut to in to.split_columns(crate::view::even_widths(from.cols(), threads)) {
             let columns = first..first + to.cols();
             first = columns.end;
-            scope.spawn(move |_| copy_serially(from.columns(columns), to));
+            scope.spawn(move |_| to.copy_from(from.columns(columns)));
         }
     });
 }
@@ -238,12 +222,6 @@ fn copy_along_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>, thr
         let parts = to.col_mut(j).par_chunks_mut(part);
         let copied = parts.zip(from.col(j).par_chunks(part));
         copied.for_each(|(to, from)| to.copy_from_slice(from));
-    }
-}
-
-fn copy_serially<T: Copy>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
-    for j in 0..from.cols() {
-        to.col_mut(j).copy_from_slice(from.col(j));
     }
 }
 
@@ -291,8 +269,7 @@ mod tests {
     fn parts_are_copied_in_place() {
         let from: Vec<f64> = (0..6).map(f64::from).collect();
         let mut to = vec![-1.0; 5 * 4];
-        let mut whole = ViewMut::new(&mut to, 5, 4, 5);
-        let part = block_mut(&mut whole, 1..4, 2..4);
+        let part = ViewMut::new(&mut to, 5, 4, 5).into_block(1..4, 2..4);
         copy_columns(View::new(&from, 3, 2, 3), part);
         assert_eq!(
             &to[10..],

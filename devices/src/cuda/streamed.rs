@@ -7,7 +7,7 @@ use super::gathered::Gathered;
 use super::gpu::OpenGpu;
 use super::lanes::Lanes;
 use super::plan::{Placement, SLOTS, TilePlan};
-use super::staging::{DevicePlace, block_mut};
+use super::staging::DevicePlace;
 use super::tiles::{Tile, cut_into_tiles};
 use crate::worker::{JobShape, PanelPair};
 use crate::{Element, ViewMut};
@@ -217,7 +217,7 @@ impl Rooms {
     ) -> CallResult<()> {
         let place = self.tile_place(slot, &tile);
         gpu.lanes.download.wait(&gpu.lanes.computed[slot])?;
-        let part = block_mut(c, tile.0, tile.1);
+        let part = c.reborrow().into_block(tile.0, tile.1);
         gpu.staging.download(&gpu.lanes.download, place, part)
     }
 

@@ -115,11 +115,6 @@ impl CudaWorker {
     pub fn link_bytes_per_s(&self) -> f64 {
         self.engine.gpu.limits.link_bytes_per_s
     }
-
-    /// Returns the bytes of GPU memory that jobs may use.
-    pub fn memory_limit_bytes(&self) -> u64 {
-        self.engine.gpu.limits.device_bytes
-    }
 }
 
 impl Worker for CudaWorker {

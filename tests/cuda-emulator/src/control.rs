@@ -1,6 +1,6 @@
 //! Functions for tests: counters, and failures to come.
 
-use crate::settings::{PlannedFailure, WorkSchedule};
+use crate::settings::PlannedFailure;
 use crate::state::lock;
 use std::ffi::{c_char, c_int};
 
@@ -103,21 +103,6 @@ pub extern "C" fn isochron_cuda_emulator_set_memory(device: c_int, bytes: u64) {
     if let Some(device) = emulator.settings.visible.get_mut(index) {
         device.memory = bytes;
     }
-}
-
-/// Sets the schedule of queued work: 1 is `late`, any other number `early`. If streams have threads, it changes nothing and
-/// returns 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_set_schedule(schedule: c_int) -> c_int {
-    let mut emulator = lock();
-    if emulator.settings.schedule == WorkSchedule::Threads {
-        return 0;
-    }
-    emulator.settings.schedule = match schedule {
-        1 => WorkSchedule::Late,
-        _ => WorkSchedule::Early,
-    };
-    1
 }
 
 /// Forgets failures to come, lost devices and the counters. Live resources stay.

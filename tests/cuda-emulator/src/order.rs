@@ -31,14 +31,14 @@ impl VectorClock {
 
 /// Lines of bytes, `pitch` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Area {
+pub struct MemoryArea {
     pub start: u64,
     pub width: u64,
     pub pitch: u64,
     pub height: u64,
 }
 
-impl Area {
+impl MemoryArea {
     /// Makes an area of one line.
     pub fn line(start: u64, bytes: u64) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Area {
 /// A read or a write of memory by work. Device addresses and host addresses never coincide.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
-    pub area: Area,
+    pub area: MemoryArea,
     pub writes: bool,
 }
 
@@ -131,7 +131,7 @@ fn access_end(
         CopyEnd::Host(address) => *address as u64,
         CopyEnd::Staged(_) => return None,
     };
-    let area = Area {
+    let area = MemoryArea {
         start,
         width: width as u64,
         pitch: pitch as u64,
@@ -148,7 +148,7 @@ fn access_matrix(
     writes: bool,
 ) -> Access {
     let size = gemm.kind.bytes();
-    let area = Area {
+    let area = MemoryArea {
         start,
         width: (rows * size) as u64,
         pitch: (ld * size) as u64,
@@ -213,7 +213,7 @@ impl Emulator {
 
     /// Returns `true` if work that the host has not waited for uses memory in this range.
     pub fn is_used(&self, start: u64, bytes: u64) -> bool {
-        let area = Area::line(start, bytes);
+        let area = MemoryArea::line(start, bytes);
         self.recent.iter().any(|r| r.access.area.overlaps(&area))
     }
 }
@@ -228,8 +228,8 @@ impl Access {
 mod tests {
     use super::*;
 
-    fn area(start: u64, width: u64, pitch: u64, height: u64) -> Area {
-        Area {
+    fn area(start: u64, width: u64, pitch: u64, height: u64) -> MemoryArea {
+        MemoryArea {
             start,
             width,
             pitch,
@@ -246,7 +246,7 @@ mod tests {
                 all.extend((1..4).map(|height| area(start, width, pitch, height)));
             }
         }
-        fn bytes(area: &Area) -> Vec<u64> {
+        fn bytes(area: &MemoryArea) -> Vec<u64> {
             let lines = (0..area.height).map(|line| area.start + line * area.pitch);
             lines.flat_map(|start| start..start + area.width).collect()
         }
