@@ -46,7 +46,7 @@ impl Grouping {
 
     /// Groups cores into devices: by package or NUMA domain, ascending, and the fastest kind first. A core keeps its
     /// hardware threads together, so its SMT siblings are used once.
-    pub fn group_cores(self, cores: &[CoreInfo]) -> Vec<Vec<CoreInfo>> {
+    pub(crate) fn group_cores(self, cores: &[CoreInfo]) -> Vec<Vec<CoreInfo>> {
         let mut groups: BTreeMap<(u32, Reverse<Option<u32>>), Vec<CoreInfo>> = BTreeMap::new();
         for core in cores {
             let place = match self {

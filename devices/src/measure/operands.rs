@@ -45,9 +45,10 @@ impl<T: Element> UpdateOperands<T> {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Allocates and writes the operands for updates of `rows × cols` with inner dimension `k`. [`measure_team`](crate::measure_team) does
-    /// so itself. Nodes that measure at the same time do it before they start together, since writing matrices disturbs
-    /// the others' measurements.
+    /// Allocates and writes the operands for updates of `rows × cols` with inner dimension `k`.
+    ///
+    /// [`measure_team`](crate::measure_team) does so itself. Nodes that measure at the same time do it before they start
+    /// together, since writing matrices disturbs the others' measurements.
     ///
     /// # Errors
     /// [`DeviceError::Memory`] if they do not fit into the free memory.
@@ -55,7 +56,7 @@ impl<T: Element> UpdateOperands<T> {
         self.prepare_leaving((rows, cols, k), 0)
     }
 
-    /// Does the same, and bounds the memory of devices that gather panels if they need more than there is.
+    /// Prepares for `job`, and bounds the memory of devices that gather panels if they need more than there is.
     pub(super) fn prepare_with_devices(
         &mut self,
         team: &mut DeviceTeam,
@@ -75,7 +76,7 @@ impl<T: Element> UpdateOperands<T> {
         self.prepare_leaving((rows, cols, k), needed.saturating_sub(held))
     }
 
-    /// Does the same and leaves `devices` bytes of the free memory.
+    /// Prepares, and leaves `devices` bytes of the free memory.
     fn prepare_leaving(
         &mut self,
         (rows, cols, k): (usize, usize, usize),

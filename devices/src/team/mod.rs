@@ -167,7 +167,7 @@ impl DeviceTeam {
     }
 
     /// Returns `true` if the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
-    pub fn copies_ahead(&self) -> bool {
+    pub(crate) fn copies_ahead(&self) -> bool {
         self.devices
             .iter()
             .any(|device| lock(device).copies_ahead())
