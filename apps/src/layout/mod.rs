@@ -27,21 +27,21 @@ pub struct LayoutArguments {
         conflicts_with = "models"
     )]
     areas: Vec<f64>,
-    /// Files with a model of each node in place of areas. Points files have lines `d t [reps [ci]]`, d in
-    /// blocks. Surface files, for fpm-kl, have the first line `# format: isochron-surface 1`, then lines
-    /// `m n t [reps [ci]]`: seconds for m rows and n columns of blocks
+    /// Files with a model of each node in place of areas. Points files have lines `d t [reps [ci]]`, d
+    /// in blocks. Surface files, for fpm-kl, have the first line `# format: isochron-surface 1`, then
+    /// lines `m n t [reps [ci]]`: seconds for m rows and n columns of blocks
     #[arg(long, num_args = 1.., value_name = "FILE")]
     models: Vec<PathBuf>,
     /// Method that arranges the areas, or areas of equal times by models [default: br, with --models
     /// fpm-br]. By areas: kl (columns of equally many nodes as they come), br (columns of the least sum
-    /// of half-perimeters), cartesian (a grid that keeps the largest time small), cartesian-sums (a grid
-    /// by the sums of its rows and columns), recursive (rectangles by cuts). Only with --models: fpm-br
-    /// (1.5D: equal times, arranged as br), fpm-kl (by models of height and width, in columns)
+    /// of half-perimeters), cartesian (a grid that keeps the largest time small), cartesian-sums (a
+    /// grid by the sums of its rows and columns), recursive (rectangles by cuts). Only with --models:
+    /// fpm-br (1.5D: equal times, arranged as br), fpm-kl (by models of height and width, in columns)
     #[arg(long)]
     method: Option<LayoutMethod>,
-    /// Columns for kl, cartesian, cartesian-sums and fpm-kl, from left to right, each with its nodes from
-    /// top to bottom, counted from 0: 0,1/2,3. Without it, kl and fpm-kl take equally many nodes as they
-    /// come, the others a grid that suits the areas
+    /// Columns for kl, cartesian, cartesian-sums and fpm-kl, from left to right, each with its nodes
+    /// from top to bottom, counted from 0: 0,1/2,3. Without it, kl and fpm-kl take equally many nodes
+    /// as they come, the others a grid that suits the areas
     #[arg(long, value_name = "I,.../...")]
     columns: Option<Columns>,
     /// Model made of the points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise

@@ -44,22 +44,22 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// Balancing also ends
 /// * when the next division was measured before; with [`Strategy::MultiCpm`] that is a cycle;
 /// * when iterations run out;
-/// * when a further measurement cannot pay for itself:
-///   `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`. Here `runs` is the
-///   number of kernel runs that a repetition of the last measurement cost. It is above 1 for a device
-///   with updates that belong together, or with much work before the first update. The noise is the
-///   standard error of the slowest part's time. Once measuring has taken a twentieth of the run, it is
-///   four times that. After a first division that was only a guess it is 0.
+/// * when a further measurement cannot pay for itself, if
+///   `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`.
+///   Here `runs` is the number of kernel runs that a repetition of the last measurement cost. It is above
+///   1 for a device with updates that belong together, or with much work before the first update. The
+///   noise is the standard error of the slowest part's time. Once measuring has taken a twentieth of the
+///   run, it is four times that. After a first division that was only a guess it is 0;
 /// * with [`Partitioner::Hpopta`], whose optimum need not be balanced, when the models promise nothing
 ///   better than the measured times, whatever their balance.
 ///
 /// # Result
-/// The result is the best measured division, since convergence need not be monotone. An early end takes the
-/// next division unmeasured on two conditions. The models must promise a gain above the standard error of the
-/// slowest part's time, and they must know the speeds well ([`PiecewiseFpm::supports`]).
+/// The result is the best measured division, since convergence need not be monotone. An early end takes
+/// the next division unmeasured on two conditions. The models must promise a gain above the standard
+/// error of the slowest part's time, and they must know the speeds well ([`PiecewiseFpm::supports`]).
 ///
-/// A measured time is one sample. Within two standard errors of it the model decides, which has seen the
-/// other divisions too. Otherwise the division with the luckiest sample would win.
+/// A measured time is one sample. Within two standard errors of it the model decides, which has seen
+/// the other divisions too. Otherwise the division with the luckiest sample would win.
 ///
 /// A division that took too long to be measured ([`Observation::at_least`]) is never the result as long
 /// as there is another. Its floor enters the model of the part and moves work away from it.
@@ -68,16 +68,16 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// A division is measured a second time if a part's time contradicts the others of that part
 /// ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run.
 ///
-/// A part is never measured if its share is rounded to nothing. It is assumed to be as fast as its prior
-/// says relative to the measured parts, or else as fast as their mean. So it is tried. While
-/// a part is idle, equal times of the others count as balanced only if the models promise nothing better.
+/// A part is never measured if its share is rounded to nothing. It is assumed to be as fast as its
+/// prior says relative to the measured parts, or else as fast as their mean. So it is tried. While a
+/// part is idle, equal times of the others count as balanced only if the models promise nothing better.
 ///
 /// # Two uses
-/// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application starts
-/// with the result. In *dynamic load balancing* the application's own iterations answer. It runs the next
-/// one on the units requested and hands over its times; once there is a result, it runs on that. A
-/// balancing ends for good. When the application later finds its times apart, it starts another one from
-/// the speeds of the devices at that time ([`with_prior`](Self::with_prior)), as the example
+/// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application
+/// starts with the result. In *dynamic load balancing* the application's own iterations answer. It runs
+/// the next one on the units requested and hands over its times; once there is a result, it runs on
+/// that. A balancing ends for good. When the application later finds its times apart, it starts another
+/// one from the speeds of the devices at that time ([`with_prior`](Self::with_prior)), as the example
 /// `dynamic_load_balancing` does.
 ///
 /// # Example
@@ -131,8 +131,8 @@ const MEASURING_SHARE: f64 = 0.05;
 pub struct Balanced {
     /// Units of each part.
     pub units: Vec<u64>,
-    /// Seconds of each part: measured, or predicted if the division was not measured, or 0 if nothing is
-    /// known.
+    /// Seconds of each part: measured, or predicted if the division was not measured, or 0 if nothing
+    /// is known.
     pub times_s: Vec<f64>,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
@@ -229,8 +229,8 @@ impl Dpa {
         Ok(())
     }
 
-    /// Seeds every part with a point of `d` units, or none if one is invalid. Parts with times that differ
-    /// by no more than their errors count as equally fast.
+    /// Seeds every part with a point of `d` units, or none if one is invalid. Parts with times that
+    /// differ by no more than their errors count as equally fast.
     pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
         let units = vec![d; self.models.len()];
         self.check_times(&units, times)?;
@@ -260,8 +260,8 @@ impl Dpa {
 
     /// Takes the times measured for `units`.
     ///
-    /// The units may differ from those requested (whole blocks), but not in their sum. The time of a part
-    /// without units is ignored.
+    /// The units may differ from those requested (whole blocks), but not in their sum. The time of a
+    /// part without units is ignored.
     ///
     /// # Errors
     /// [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
@@ -347,7 +347,8 @@ impl Dpa {
         Ok(())
     }
 
-    /// Ends with the next division if that is promising enough unmeasured, else with the best measured one.
+    /// Ends with the next division if that is promising enough unmeasured, else with the best measured
+    /// one.
     fn end_early(&mut self, why: EndReason, next: Partition) {
         let early = matches!(why, EndReason::NotWorthIt | EndReason::IterationLimit);
         let best_s = self.best_s(1.0);
@@ -359,8 +360,8 @@ impl Dpa {
         }
     }
 
-    /// Returns `true` if a measured division is a solution, given that the models promise `next_s` for the
-    /// next one.
+    /// Returns `true` if a measured division is a solution, given that the models promise `next_s` for
+    /// the next one.
     ///
     /// Equal times are a solution, unless an idle part might have helped. If the optimum need not be
     /// balanced, a division is a solution when the models promise nothing better.
@@ -380,8 +381,8 @@ impl Dpa {
         self.config.strategy != Strategy::Fpm || self.config.partitioner != Partitioner::Hpopta
     }
 
-    /// Returns `true` if a division is worth measuring a second time: it was measured once, and one of its
-    /// times contradicts the part's other times.
+    /// Returns `true` if a division is worth measuring a second time: it was measured once, and one of
+    /// its times contradicts the part's other times.
     fn is_doubtful(&self, now: &MeasuredDivision) -> bool {
         let same = self.history.iter().filter(|it| it.units == now.units);
         let once = same.count() == 1;
@@ -405,7 +406,8 @@ impl Dpa {
         self.again
     }
 
-    /// Returns the seconds of the best measured division, less `noise` standard errors of its slowest part.
+    /// Returns the seconds of the best measured division, less `noise` standard errors of its slowest
+    /// part.
     fn best_s(&self, noise: f64) -> f64 {
         self.history
             .iter()
@@ -432,7 +434,8 @@ impl Dpa {
             .fold(0.0, f64::max)
     }
 
-    /// Returns `true` if the models know the speeds of this division well enough to trust it unmeasured.
+    /// Returns `true` if the models know the speeds of this division well enough to trust it
+    /// unmeasured.
     fn is_supported(&self, units: &[u64]) -> bool {
         let mut parts = self.models.iter().zip(units);
         self.config.strategy == Strategy::Fpm
@@ -526,8 +529,8 @@ impl Dpa {
 
     /// Ends with the best measured division.
     ///
-    /// Its last part finishes first. But a balanced division stays if the fastest gains no more than the
-    /// tolerance.
+    /// Its last part finishes first. But a balanced division stays if the fastest gains no more than
+    /// the tolerance.
     pub(super) fn end(&mut self, why: EndReason) {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;

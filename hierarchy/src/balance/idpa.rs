@@ -33,8 +33,8 @@ use super::{
 /// 5. The GPA computes the next division from the models.
 /// 6. Back to 3.
 ///
-/// A *prior*, the relative speeds from an earlier call for another sub-matrix of the same node, replaces
-/// steps 1 and 2: the first division is in proportion to it.
+/// A *prior*, the relative speeds from an earlier call for another sub-matrix of the same node,
+/// replaces steps 1 and 2: the first division is in proportion to it.
 ///
 /// It ends in more cases, and with the best slices measured; see [`Dpa`].
 ///
@@ -160,8 +160,8 @@ impl DeviceBalance {
 impl Idpa {
     /// Starts a balancing of `columns` matrix columns over `n_devices` devices.
     ///
-    /// `prior` holds relative speeds of the devices, [`DeviceBalance::prior`] of an earlier call; a speed
-    /// of 0 is unknown.
+    /// `prior` holds relative speeds of the devices, [`DeviceBalance::prior`] of an earlier call; a
+    /// speed of 0 is unknown.
     ///
     /// # Panics
     /// If `n_devices` is 0, or `prior` does not hold one speed for each device.

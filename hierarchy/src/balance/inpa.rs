@@ -90,8 +90,8 @@ enum Phase {
     Done(NodeBalance),
 }
 
-/// Returns the size of each node's first measurement: a sixteenth of an even share, or the paper's single
-/// block before the even division.
+/// Returns the size of each node's first measurement: a sixteenth of an even share, or the paper's
+/// single block before the even division.
 fn first_extent(start: BalanceStart, n_nodes: usize, rows: u64, cols: u64) -> Extent {
     let parts = 4.0 * (n_nodes as f64).sqrt();
     let [rows, cols] = [rows, cols].map(|whole| match start {
@@ -290,6 +290,6 @@ impl Inpa {
 }
 
 /// Largest ratio of half-perimeters to the least possible for which the columns of the last measured
-/// layout are kept. A node's time depends a little on the shape of its rectangle too, and that shape was
-/// measured.
+/// layout are kept. A node's time depends a little on the shape of its rectangle too, and that shape
+/// was measured.
 const KEEP: f64 = 1.03;

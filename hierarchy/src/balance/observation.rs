@@ -113,8 +113,8 @@ impl Observation {
     }
 
     /// Returns `true` if another measurement of the same work differs by no more than the confidence
-    /// interval of the difference, and by no more than alike parts may. The second limit keeps intervals
-    /// that are too wide from making parts alike.
+    /// interval of the difference, and by no more than alike parts may. The second limit keeps
+    /// intervals that are too wide from making parts alike.
     fn is_alike(&self, other: &Self) -> bool {
         let measured = self.reps > 1 && other.reps > 1;
         let apart_s = (self.t_s - other.t_s).abs();

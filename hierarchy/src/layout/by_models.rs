@@ -9,9 +9,9 @@ use crate::partition::{PartitionError, Partitioner};
 /// the areas by `method`.
 ///
 /// `partitioner` finds areas of equal times, [`arrange()`] their places. Rounding to whole blocks
-/// treats every cut alike, whatever the cost of a block. So single rows and columns of blocks then move away
-/// from the slowest node, as by [`repair()`](super::repair()), at most four for each node. That is done for
-/// methods that keep columns over the whole height ([`Method::Kl`], [`Method::Br`]).
+/// treats every cut alike, whatever the cost of a block. So single rows and columns of blocks then move
+/// away from the slowest node, as by [`repair()`](super::repair()), at most four for each node. That is
+/// done for methods that keep columns over the whole height ([`Method::Kl`], [`Method::Br`]).
 ///
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
@@ -41,8 +41,8 @@ pub fn by_models(
     repair_columns(method, layout, models)
 }
 
-/// Divides as [`by_models()`] does, in the given `columns`, from left to right, each with its nodes from
-/// top to bottom.
+/// Divides as [`by_models()`] does, in the given `columns`, from left to right, each with its nodes
+/// from top to bottom.
 ///
 /// # Errors
 /// Those of [`by_models()`] and of [`arrange_in()`].

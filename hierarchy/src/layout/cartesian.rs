@@ -25,9 +25,9 @@ const SLOWEST: f64 = 1e-100;
 
 /// The rule that gives the rows of a grid their heights and its columns their widths.
 ///
-/// Node `(i, j)` of speed `s_ij` gets the height `r_i` and the width `c_j`, and takes a time in proportion
-/// to `r_i · c_j / s_ij`. If and only if the matrix of speeds has rank 1, all times can be equal; both rules
-/// make them equal then. In general no heights and widths can.
+/// Node `(i, j)` of speed `s_ij` gets the height `r_i` and the width `c_j`, and takes a time in
+/// proportion to `r_i · c_j / s_ij`. If and only if the matrix of speeds has rank 1, all times can be
+/// equal; both rules make them equal then. In general no heights and widths can.
 ///
 /// # Example
 /// On a grid of 2 × 2 with the speeds 9 and 1 in the first row, 2 and 3 in the second:
@@ -52,18 +52,19 @@ pub enum GridRule {
     ///
     /// For given widths the best heights are in proportion to `min_j s_ij / c_j`, and likewise the best
     /// widths for given heights. The two are computed in turn, which never increases the largest time.
-    /// One start is the column sums, the other one the geometric means of the columns; the better end is
-    /// taken. So the largest time, before rounding, is never above that of [`Sums`](Self::Sums). That is
-    /// an approximation, of O(p) time a turn. Beaumont et al. start from the singular vectors of the matrix
-    /// of inverse speeds; the sums need no iteration, and the turns make up for the difference.
+    /// One start is the column sums, the other one the geometric means of the columns; the better end
+    /// is taken. So the largest time, before rounding, is never above that of [`Sums`](Self::Sums).
+    /// That is an approximation, of O(p) time a turn. Beaumont et al. start from the singular vectors
+    /// of the matrix of inverse speeds; the sums need no iteration, and the turns make up for the
+    /// difference.
     Balanced,
 }
 
 /// Arranges rectangles in a grid of rows and columns that reach through the whole matrix of
 /// `rows × cols` blocks.
 ///
-/// Every node has exactly one neighbour to each side, and the nodes of a grid row or column are the same
-/// in every step of a multiplication. [`cartesian_columns()`] chooses the grid.
+/// Every node has exactly one neighbour to each side, and the nodes of a grid row or column are the
+/// same in every step of a multiplication. [`cartesian_columns()`] chooses the grid.
 ///
 /// A grid cannot give every node an area in proportion to its speed; see [`GridRule`].
 ///
@@ -104,10 +105,10 @@ pub fn cartesian(
 /// blocks and no nodes in the grid; [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # References
-/// Alonso, Reddy and Lastovetsky 2009, Fig. 14 ([`GridRule::Sums`]). Beaumont, Boudet, Petitet, Rastello
-/// and Robert, "A proposal for a heterogeneous cluster ScaLAPACK (dense linear solvers)", IEEE Transactions
-/// on Computers 50(10), 2001; Dovolnov, Kalinov and Klimov, "Natural block data decomposition for
-/// heterogeneous clusters", IPDPS 2003; both by way of Clarke's thesis, section 2.2.
+/// Alonso, Reddy and Lastovetsky 2009, Fig. 14 ([`GridRule::Sums`]). Beaumont, Boudet, Petitet,
+/// Rastello and Robert, "A proposal for a heterogeneous cluster ScaLAPACK (dense linear solvers)", IEEE
+/// Transactions on Computers 50(10), 2001; Dovolnov, Kalinov and Klimov, "Natural block data
+/// decomposition for heterogeneous clusters", IPDPS 2003; both by way of Clarke's thesis, section 2.2.
 pub fn cartesian_in(
     rule: GridRule,
     columns: &[Vec<usize>],
@@ -133,17 +134,17 @@ pub fn cartesian_in(
 
 /// Chooses the grid of [`cartesian()`], as columns of nodes.
 ///
-/// A grid of `a × b` takes the fastest `a · b` nodes of positive speed in descending order, row after row
-/// or column after column, whichever balances better. All grids without room for another row or column
-/// are compared by
+/// A grid of `a × b` takes the fastest `a · b` nodes of positive speed in descending order, row after
+/// row or column after column, whichever balances better. All grids without room for another row or
+/// column are compared by
 ///
 /// `T · Σs / (rows · cols) + (b · rows + a · cols) / (4 · bound)`:
 ///
 /// the computing time `T` by `rule` relative to the ideal time of all nodes, and the sum of
 /// half-perimeters relative to the [lower bound](lower_bound()). Communication counts as a fourth of
-/// computing. A number of nodes that is no product of two similar numbers leaves two choices. Either some of
-/// the slowest nodes stay idle (13 equal nodes stand 4 × 3), or the grid is a single row or column (5 equal
-/// nodes). The cheaper of the two is chosen.
+/// computing. A number of nodes that is no product of two similar numbers leaves two choices. Either
+/// some of the slowest nodes stay idle (13 equal nodes stand 4 × 3), or the grid is a single row or
+/// column (5 equal nodes). The cheaper of the two is chosen.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite speed.
@@ -404,7 +405,8 @@ mod tests {
         }
     }
 
-    /// The speeds of the report's Fig. 3, with row sums 0.41, 0.34, 0.25 and column sums 0.33, 0.51, 0.16.
+    /// The speeds of the report's Fig. 3, with row sums 0.41, 0.34, 0.25 and column sums 0.33, 0.51,
+    /// 0.16.
     #[test]
     fn the_reports_rule_takes_row_sums_and_column_sums() {
         let columns = [vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8]];

@@ -25,9 +25,9 @@ use super::{Layout, LayoutError};
 ///
 /// `F[0] = 0`, `F[q] = min_{0 ≤ j < q} F[j] + rows + (q - j) · W(j, q)`
 ///
-/// is the least sum for the first `q` nodes. Beaumont et al. tile the unit square. Here the true heights
-/// and widths enter, so that a long matrix gets columns that suit it. [`br_in()`] places the columns in
-/// whole blocks; its documentation says how far rounding moves the areas.
+/// is the least sum for the first `q` nodes. Beaumont et al. tile the unit square. Here the true
+/// heights and widths enter, so that a long matrix gets columns that suit it. [`br_in()`] places the
+/// columns in whole blocks; its documentation says how far rounding moves the areas.
 ///
 /// O(p log p) time, O(p) memory, where Beaumont et al. fill a table of p² entries. That is possible
 /// because the best `j` never decreases with `q`. The cost `(q - j) · W(j, q)` is a number of nodes
@@ -62,8 +62,8 @@ pub fn br(areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
     br_in(&br_columns(areas, rows, cols)?, areas, rows, cols)
 }
 
-/// Chooses the columns of [`br()`], from left to right, each with its nodes from top to bottom. Nodes of
-/// area 0 are in none.
+/// Chooses the columns of [`br()`], from left to right, each with its nodes from top to bottom. Nodes
+/// of area 0 are in none.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area.
@@ -114,8 +114,8 @@ impl ColumnCosts {
         self.least[j] + self.height + (q - j) as f64 * width
     }
 
-    /// Finds the first `q > from` up to `end` from which on starting with node `late` costs no more than
-    /// with node `early`, or `end + 1`.
+    /// Finds the first `q > from` up to `end` from which on starting with node `late` costs no more
+    /// than with node `early`, or `end + 1`.
     fn find_takeover(&self, late: usize, early: usize, from: usize, end: usize) -> usize {
         let (mut low, mut high) = (from + 1, end + 1);
         while low < high {

@@ -109,8 +109,8 @@ pub fn arrange(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<La
     layout.map(Layout::forget_empty_places)
 }
 
-/// Arranges `areas` as [`arrange()`] does, in the given `columns`, from left to right, each with its nodes
-/// from top to bottom.
+/// Arranges `areas` as [`arrange()`] does, in the given `columns`, from left to right, each with its
+/// nodes from top to bottom.
 ///
 /// # Errors
 /// [`LayoutError::OwnColumns`] unless [`Method::takes_columns()`]; else those of [`kl()`] or

@@ -1,6 +1,7 @@
 //! Layouts: where in the matrix each node's rectangle lies.
 //!
-//! A [`Layout`] is plain data that is known to tile its matrix by one rectangle per node. Layouts come from
+//! A [`Layout`] is plain data that is known to tile its matrix by one rectangle per node. Layouts come
+//! from
 //! * areas, by [`Method`]: [`kl()`] and [`br()`] (the communication minimising algorithm) in columns,
 //!   [`cartesian()`] in a grid, [`recursive()`] by cuts;
 //! * whole sizes: [`slice_cols()`] and [`slice_rows()`] in one dimension;
@@ -118,8 +119,8 @@ impl Layout {
         self.rects.iter().map(Rect::area).collect()
     }
 
-    /// Returns the sum of half-perimeters, `Σ (rows_i + cols_i)` over the rectangles that are not empty.
-    /// The volume of communication of a matrix multiplication is proportional to it.
+    /// Returns the sum of half-perimeters, `Σ (rows_i + cols_i)` over the rectangles that are not
+    /// empty. The volume of communication of a matrix multiplication is proportional to it.
     ///
     /// # References
     /// Clarke et al. 2012, section 3 (CMA).
@@ -148,8 +149,8 @@ impl Layout {
 
     /// Stretches the tiling to `new_cols` columns, so that it tiles `rows × new_cols` exactly.
     ///
-    /// Every boundary `x` moves to `x · new_cols / cols`, rounded half up. A rectangle may become empty.
-    /// A layout without columns has no boundaries to stretch: its first node gets everything.
+    /// Every boundary `x` moves to `x · new_cols / cols`, rounded half up. A rectangle may become
+    /// empty. A layout without columns has no boundaries to stretch: its first node gets everything.
     #[must_use]
     pub fn scale_cols(&self, new_cols: u64) -> Self {
         if self.cols == 0 {

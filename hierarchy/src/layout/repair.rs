@@ -11,7 +11,8 @@ use super::{Layout, LayoutError, Rect};
 ///
 /// Rounding treats every cut alike. At the edge of a node's memory or of a kernel's granule, one block
 /// more or less can matter more than its share. In each step, with `T` the largest time,
-/// * the slowest node exchanges a row of blocks with another node in its column, in either direction; or
+/// * the slowest node exchanges a row of blocks with another node in its column, in either direction;
+///   or
 /// * its column exchanges a column of blocks with another column, in either direction.
 ///
 /// The best change is made that brings no node above `T` and leaves fewer nodes at `T`. If `T` is

@@ -4,16 +4,17 @@
 //!
 //! * **C stays** ([`panel_traffic()`]): a node with an `r×c` rectangle of C needs `r` rows of A and `c`
 //!   columns of B over all of k. It holds `c/n` of these rows and `r/m` of these columns itself. So it
-//!   receives `k·(r·(1 - c/n) + c·(1 - r/m))` elements, in panels that travel while others are computed.
-//! * **k is split** ([`reduction_traffic()`]): every node computes all of C over its share of k, and nothing
-//!   travels until the end. Then every holder of a rectangle of C receives it from every other node that
-//!   has a share.
+//!   receives `k·(r·(1 - c/n) + c·(1 - r/m))` elements, in panels that travel while others are
+//!   computed.
+//! * **k is split** ([`reduction_traffic()`]): every node computes all of C over its share of k, and
+//!   nothing travels until the end. Then every holder of a rectangle of C receives it from every other
+//!   node that has a share.
 //!
 //! If the cores that compute also handle messages, each element that a node sends or receives
 //! ([`count_exchanged()`]) takes time from its arithmetic ([`NodeRate`]).
 //!
-//! [`in_place()`] and [`along_k()`] predict the seconds of each [`Way`], and [`choose_way()`] chooses one.
-//! [`choose_nodes()`] leaves out nodes that cost more than they help.
+//! [`in_place()`] and [`along_k()`] predict the seconds of each [`Way`], and [`choose_way()`] chooses
+//! one. [`choose_nodes()`] leaves out nodes that cost more than they help.
 //!
 //! # References
 //! van de Geijn and Watts 1997 (SUMMA); Clarke et al. 2012, section 3 (the volume is the sum of
@@ -88,10 +89,11 @@ impl Links {
 
     /// Returns the number of steps that panels must be sent ahead to arrive in time.
     ///
-    /// It is one step that has arrived, and the number of steps that pass while a step's panels travel. The
-    /// latter includes a reserve of three quarters of a step, because messages are slower during the
-    /// arithmetic and some steps need more of them than others. A step takes `step_s` of arithmetic, but no less than the links need for
-    /// its bytes. If the links are the bound, more steps on their way would wait for each other.
+    /// It is one step that has arrived, and the number of steps that pass while a step's panels travel.
+    /// The latter includes a reserve of three quarters of a step, because messages are slower during
+    /// the arithmetic and some steps need more of them than others. A step takes `step_s` of
+    /// arithmetic, but no less than the links need for its bytes. If the links are the bound, more
+    /// steps on their way would wait for each other.
     ///
     /// # Example
     /// ```
@@ -108,7 +110,7 @@ impl Links {
     pub fn lookahead(&self, step: &Traffic, element_bytes: usize, step_s: f64) -> usize {
         let bytes_s = step.elements * element_bytes as f64 / self.bytes_per_s;
         let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s) + RESERVE;
-        // Not a number if nothing travels or nothing takes any time.
+        // Not finite if nothing travels or nothing takes any time.
         let on_their_way = if passed.is_finite() {
             passed.ceil() as usize
         } else {
@@ -148,12 +150,12 @@ impl Traffic {
     }
 }
 
-/// Returns the traffic of every node while C stays in place: `layout` in blocks of `block` elements a side,
-/// `k` elements in panels of `panel`.
+/// Returns the traffic of every node while C stays in place: `layout` in blocks of `block` elements a
+/// side, `k` elements in panels of `panel`.
 ///
 /// The result is exact if the blocks divide the matrix and the nodes hold whole panels. Otherwise each
-/// number can be off by a piece. One or two nodes hold a panel, so each panel counts as `1 - c/n` messages
-/// for A and `1 - r/m` for B.
+/// number can be off by a piece. One or two nodes hold a panel, so each panel counts as `1 - c/n`
+/// messages for A and `1 - r/m` for B.
 ///
 /// # Example
 /// ```
@@ -189,8 +191,8 @@ pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> V
 ///
 /// The node has `part` (rows and columns) of `c` and is one of `nodes`; the layout is not known yet. It
 /// receives the elements that it needs and does not hold, as in [`panel_traffic()`]. It sends its own
-/// elements to the nodes that share its rows or its columns. Their number is that of a grid of about square
-/// parts: `√(nodes·n/m)` across, at least 1 and at most all.
+/// elements to the nodes that share its rows or its columns. Their number is that of a grid of about
+/// square parts: `√(nodes·n/m)` across, at least 1 and at most all.
 ///
 /// # Example
 /// ```
@@ -214,8 +216,8 @@ pub fn count_exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) ->
     received + rows * of_cols * (across - 1.0) + cols * of_rows * (nodes / across - 1.0)
 }
 
-/// Returns the traffic of every node if k is split. `layout` gives the holders of C, in blocks of `block`
-/// elements a side; `computes` is `true` for the nodes with a share of k.
+/// Returns the traffic of every node if k is split. `layout` gives the holders of C, in blocks of
+/// `block` elements a side; `computes` is `true` for the nodes with a share of k.
 ///
 /// # Panics
 /// If `computes` and the layout have unlike numbers of nodes.
@@ -250,8 +252,8 @@ pub fn reduction_traffic(layout: &Layout, block: usize, computes: &[bool]) -> Ve
 /// Returns the seconds of a multiplication with `compute_s` of arithmetic on the slowest node and
 /// `travel_s` of messages on the busiest link.
 ///
-/// The part `hidden` of the messages, from 0 to 1, travels during the arithmetic. It costs nothing as long
-/// as the arithmetic is longer.
+/// The part `hidden` of the messages, from 0 to 1, travels during the arithmetic. It costs nothing as
+/// long as the arithmetic is longer.
 #[must_use]
 pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
     compute_s.max(travel_s * hidden) + travel_s * (1.0 - hidden)

@@ -85,8 +85,8 @@ pub struct Subset {
     pub all_s: f64,
 }
 
-/// Chooses the nodes that are fastest together: the fastest node alone, the two fastest, and so on to all
-/// of them.
+/// Chooses the nodes that are fastest together: the fastest node alone, the two fastest, and so on to
+/// all of them.
 ///
 /// A node that is left out has nothing to send either, because the matrices are spread over the others.
 ///

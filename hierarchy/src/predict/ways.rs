@@ -1,13 +1,14 @@
 //! The ways to divide a multiplication, their predicted times, and the choice of one.
 //!
-//! While C stays, nearly square rectangles need the least traffic if C is nearly square. If C is long and
-//! thin, slices do: every node receives the short factor, and the long one stays.
-//! [`br()`](crate::layout::br()) finds that by itself. A single column of nodes makes slices of rows, and as
-//! many columns as nodes make slices of columns, so both are among its candidates.
+//! While C stays, nearly square rectangles need the least traffic if C is nearly square. If C is long
+//! and thin, slices do: every node receives the short factor, and the long one stays.
+//! [`br()`](crate::layout::br()) finds that by itself. A single column of nodes makes slices of rows,
+//! and as many columns as nodes make slices of columns, so both are among its candidates.
 //!
-//! On 65536×512 and 512×65536 in blocks of 128, on 2, 3, 4 and 6 nodes, alike or 1 : 2 : 4 : 8, its layout
-//! *is* those slices. From 4×4 to 512×4 blocks on 2 to 6 nodes, slices never brought less traffic to the
-//! busiest node, as long as every node had a part. Slices can only be rounded better, if C has few blocks.
+//! On 65536×512 and 512×65536 in blocks of 128, on 2, 3, 4 and 6 nodes, alike or 1 : 2 : 4 : 8, its
+//! layout *is* those slices. From 4×4 to 512×4 blocks on 2 to 6 nodes, slices never brought less
+//! traffic to the busiest node, as long as every node had a part. Slices can only be rounded better, if
+//! C has few blocks.
 //!
 //! So the layout that was balanced is taken unless another way is predicted to be
 //! [clearly faster](choose_way()).
@@ -86,10 +87,10 @@ pub struct Candidate {
 
 /// Lists the ways to divide C: in this layout, and with its areas in slices of rows and of columns.
 ///
-/// Slices are left out if the layout is such slices itself, or if a node that has a part would get no line
-/// of blocks; [`choose_nodes()`](super::choose_nodes()) is the function that leaves nodes out. The speeds were
-/// measured with these areas. Slices in proportion to the speeds would be another balancing, by the luck of
-/// the last measurement.
+/// Slices are left out if the layout is such slices itself, or if a node that has a part would get no
+/// line of blocks; [`choose_nodes()`](super::choose_nodes()) is the function that leaves nodes out. The
+/// speeds were measured with these areas. Slices in proportion to the speeds would be another
+/// balancing, by the luck of the last measurement.
 ///
 /// # Errors
 /// [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
@@ -154,11 +155,11 @@ fn predict_in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate])
     }
 }
 
-/// Predicts the time if k is divided in proportion to the nodes' `speeds` on all of C, in blocks of C per
-/// second over all of k.
+/// Predicts the time if k is divided in proportion to the nodes' `speeds` on all of C, in blocks of C
+/// per second over all of k.
 ///
-/// The parts are summed at the holders of C in `held`. No arithmetic hides that, so its cost on the cores is
-/// contained in the travel time.
+/// The parts are summed at the holders of C in `held`. No arithmetic hides that, so its cost on the
+/// cores is contained in the travel time.
 ///
 /// # Panics
 /// If there is not one speed for each node of the layout.
@@ -185,12 +186,12 @@ pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidat
 
 /// Largest predicted time of another way, relative to the first, that makes it the choice.
 ///
-/// Its rectangles have other shapes than the measured ones, and a node's speed depends on the shape by about
-/// as much. INPA keeps its measured columns for the same reason and within the same bounds.
+/// Its rectangles have other shapes than the measured ones, and a node's speed depends on the shape by
+/// about as much. INPA keeps its measured columns for the same reason and within the same bounds.
 const CLEARLY_FASTER: f64 = 0.97;
 
-/// Returns the index of the way to use: the fastest, or the first if that is slower by at most 3 %. Returns 0
-/// if there is none.
+/// Returns the index of the way to use: the fastest, or the first if that is slower by at most 3 %.
+/// Returns 0 if there is none.
 ///
 /// # Example
 /// ```
