@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::pages::root;
+use crate::pages::find_root;
 
 /// One bullet of a section.
 struct Deviation {
@@ -13,11 +13,11 @@ struct Deviation {
 }
 
 /// Returns the table of all deviations, in the order of the files.
-pub fn table() -> String {
+pub fn deviation_table() -> String {
     let mut table =
         "| where | what | the paper, and why it is otherwise here |\n|---|---|---|\n".to_owned();
-    for file in sources() {
-        for Deviation { file, what, text } in deviations(&file) {
+    for file in source_files() {
+        for Deviation { file, what, text } in read_deviations(&file) {
             let shown = file.display();
             table += &format!("| [{shown}](../{shown}) | {what} | {text} |\n");
         }
@@ -26,12 +26,12 @@ pub fn table() -> String {
 }
 
 /// Returns the sources of the crates that hold algorithms, relative to the repository.
-fn sources() -> Vec<PathBuf> {
+fn source_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     for folder in ["hierarchy/src", "devices/src", "runtime/src", "apps/src"] {
-        collect(&root().join(folder), &mut files);
+        collect_sources(&find_root().join(folder), &mut files);
     }
-    let root = root();
+    let root = find_root();
     let mut files: Vec<PathBuf> = files
         .iter()
         .map(|file| file.strip_prefix(&root).expect("in the root").to_owned())
@@ -40,11 +40,11 @@ fn sources() -> Vec<PathBuf> {
     files
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+fn collect_sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            collect(&path, files);
+            collect_sources(&path, files);
         } else if path.extension().is_some_and(|end| end == "rs") {
             files.push(path);
         }
@@ -52,8 +52,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 /// Reads the sections of one file.
-fn deviations(file: &Path) -> Vec<Deviation> {
-    let text = fs::read_to_string(root().join(file)).expect("a source");
+fn read_deviations(file: &Path) -> Vec<Deviation> {
+    let text = fs::read_to_string(find_root().join(file)).expect("a source");
     let mut found: Vec<Deviation> = Vec::new();
     let mut is_section = false;
     for line in text.lines() {
@@ -86,7 +86,7 @@ impl Deviation {
             .unwrap_or_else(|| panic!("{}: {bullet}", file.display()));
         Self {
             file: file.to_owned(),
-            what: capitalised(what.trim_end_matches(':')),
+            what: capitalise(what.trim_end_matches(':')),
             text: text.trim_start_matches(':').trim().to_owned(),
         }
     }
@@ -99,7 +99,7 @@ impl Deviation {
     }
 }
 
-fn capitalised(text: &str) -> String {
+fn capitalise(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(characters).collect()

@@ -7,32 +7,36 @@ use isochron_tests::launch::{HANGS, libraries, run};
 use serde_json::Value;
 
 use crate::outputs::SCHEMAS;
-use crate::pages::{read, root};
+use crate::pages::{find_root, read_file};
 use crate::{deviations, results, schema};
 
 #[test]
 fn results_are_those_of_the_campaigns() {
-    check("README.md", "results summary", &results::summary());
-    check(
+    check_section("README.md", "results summary", &results::summary_table());
+    check_section(
         "bench/README.md",
         "results campaigns",
-        &results::campaigns(),
+        &results::campaign_table(),
     );
 }
 
 #[test]
 fn deviations_are_those_of_the_sources() {
-    check("docs/deviations.md", "deviations", &deviations::table());
+    check_section(
+        "docs/deviations.md",
+        "deviations",
+        &deviations::deviation_table(),
+    );
 }
 
 #[test]
 fn fields_are_those_of_the_schemas() {
     for name in SCHEMAS {
         let section = format!("fields {name}");
-        check(
+        check_section(
             "docs/formats.md",
             &section,
-            &schema::table(&schema::load(name)),
+            &schema::field_table(&schema::load_schema(name)),
         );
     }
 }
@@ -41,22 +45,22 @@ fn fields_are_those_of_the_schemas() {
 fn the_reference_has_every_command_and_option() {
     let mut commands = vec![String::new()];
     while let Some(command) = commands.pop() {
-        let help = help(&command);
+        let help = read_help(&command);
         let name = format!("isochron {command}");
         let section = format!("help {}", name.trim());
-        check(
+        check_section(
             "docs/command.md",
             &section,
             &format!("```text\n{help}```\n"),
         );
-        for subcommand in subcommands(&help) {
+        for subcommand in list_subcommands(&help) {
             commands.push(format!("{command} {subcommand}").trim().to_owned());
         }
     }
 }
 
 /// Returns what `isochron COMMAND --help` prints.
-fn help(command: &str) -> String {
+fn read_help(command: &str) -> String {
     let [mpi, _] = libraries();
     let mut program = Command::new(&mpi.isochron);
     program.args(command.split_whitespace()).arg("--help");
@@ -67,7 +71,7 @@ fn help(command: &str) -> String {
 }
 
 /// Returns the commands that a help text lists, without `help`.
-fn subcommands(help: &str) -> Vec<&str> {
+fn list_subcommands(help: &str) -> Vec<&str> {
     let lines = help.lines().skip_while(|line| *line != "Commands:");
     let lines = lines.skip(1).take_while(|line| !line.is_empty());
     lines
@@ -78,8 +82,8 @@ fn subcommands(help: &str) -> Vec<&str> {
 }
 
 /// Compares a section of a page with what it is made from, or writes it.
-fn check(page: &str, section: &str, wanted: &str) {
-    let text = read(page);
+fn check_section(page: &str, section: &str, wanted: &str) {
+    let text = read_file(page);
     let (open, close) = (
         format!("<!-- {section} -->\n"),
         format!("<!-- /{section} -->"),
@@ -91,7 +95,7 @@ fn check(page: &str, section: &str, wanted: &str) {
     let (before, found, after) = parts.unwrap_or_else(|| panic!("{page} has no {open}"));
     if std::env::var_os("ISOCHRON_WRITE_DOCS").is_some() {
         let text = format!("{before}{open}{wanted}{close}{after}");
-        fs::write(root().join(page), text).expect("a page of ours");
+        fs::write(find_root().join(page), text).expect("a page of ours");
     } else {
         let how = "ISOCHRON_WRITE_DOCS=1 cargo xtask test -- generated";
         assert_eq!(found, wanted, "{page}, {section}: write it by `{how}`");
@@ -99,7 +103,7 @@ fn check(page: &str, section: &str, wanted: &str) {
 }
 
 /// Reads a number of a JSON document.
-pub fn number(value: &Value, pointer: &str) -> f64 {
+pub fn read_number(value: &Value, pointer: &str) -> f64 {
     let found = value.pointer(pointer).and_then(Value::as_f64);
     found.unwrap_or_else(|| panic!("no number at {pointer}"))
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use crate::pages::{Page, pages, read, root};
+use crate::pages::{Page, find_root, read_file, read_pages};
 
 #[test]
 fn links_lead_to_files_and_headings() {
-    let wrong: Vec<String> = pages().iter().flat_map(broken_links).collect();
+    let wrong: Vec<String> = read_pages().iter().flat_map(broken_links).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -29,18 +29,19 @@ fn leads_somewhere(page: &Page, target: &str) -> bool {
         "" => page.path.clone(),
         _ => folder.join(file),
     };
-    root().join(&path).exists() && (heading.is_empty() || has_heading(&read(&path), heading))
+    find_root().join(&path).exists()
+        && (heading.is_empty() || has_heading(&read_file(&path), heading))
 }
 
 fn has_heading(text: &str, wanted: &str) -> bool {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings
-        .map(|line| slug(line.trim_start_matches('#').trim()))
+        .map(|line| make_anchor(line.trim_start_matches('#').trim()))
         .any(|slug| slug == wanted)
 }
 
 /// Returns the anchor that GitHub gives a heading.
-fn slug(heading: &str) -> String {
+fn make_anchor(heading: &str) -> String {
     let kept = heading
         .chars()
         .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
@@ -49,7 +50,10 @@ fn slug(heading: &str) -> String {
 
 #[test]
 fn anchors_are_made_as_github_makes_them() {
-    assert_eq!(slug("GPUs and MIG"), "gpus-and-mig");
-    assert_eq!(slug("`isochron mxm`"), "isochron-mxm");
-    assert_eq!(slug("Cores, ranks and memory"), "cores-ranks-and-memory");
+    assert_eq!(make_anchor("GPUs and MIG"), "gpus-and-mig");
+    assert_eq!(make_anchor("`isochron mxm`"), "isochron-mxm");
+    assert_eq!(
+        make_anchor("Cores, ranks and memory"),
+        "cores-ranks-and-memory"
+    );
 }

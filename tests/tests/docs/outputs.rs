@@ -6,7 +6,7 @@ use std::process::Command;
 use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
 use serde_json::Value;
 
-use crate::pages::{read, root};
+use crate::pages::{find_root, read_file};
 use crate::schema::Schema;
 
 /// The formats, by the names of their schemas.
@@ -22,7 +22,7 @@ pub const SCHEMAS: [&str; 8] = [
 ];
 
 /// Checks documents against a schema, and that every property of it was in one of them.
-fn check(name: &str, documents: &[Value]) {
+fn check_documents(name: &str, documents: &[Value]) {
     let mut schema = Schema::new(name);
     for document in documents {
         if let Err(reason) = schema.check(document) {
@@ -34,22 +34,22 @@ fn check(name: &str, documents: &[Value]) {
 }
 
 /// Runs the command in the repository and reads the JSON that it prints.
-fn answer(line: &str) -> Value {
+fn run_json(line: &str) -> Value {
     let [mpi, _] = libraries();
     let mut command = Command::new(&mpi.isochron);
     command
         .args(line.split_whitespace())
         .arg("--json")
-        .current_dir(root());
-    parse(&run(command, HANGS).success())
+        .current_dir(find_root());
+    parse_json(&run(command, HANGS).success())
 }
 
-fn answers(lines: &[&str]) -> Vec<Value> {
-    lines.iter().map(|line| answer(line)).collect()
+fn run_each(lines: &[&str]) -> Vec<Value> {
+    lines.iter().map(|line| run_json(line)).collect()
 }
 
 /// Runs the command on several ranks and reads the JSON that it prints.
-fn answer_of_ranks(ranks: usize, line: &str) -> Value {
+fn run_on_ranks(ranks: usize, line: &str) -> Value {
     let [mpi, _] = libraries();
     let platform = cluster_configs().join("emulated-4.toml");
     let platform = platform.to_str().expect("a path");
@@ -57,10 +57,10 @@ fn answer_of_ranks(ranks: usize, line: &str) -> Value {
         .split_whitespace()
         .chain(["--platform", platform, "--json"])
         .collect();
-    parse(&mpi.isochron(ranks, &words).success())
+    parse_json(&mpi.isochron(ranks, &words).success())
 }
 
-fn parse(text: &str) -> Value {
+fn parse_json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -69,8 +69,8 @@ fn platform_files_are_as_their_schema_says() {
     let shipped = fs::read_dir(cluster_configs()).expect("the platform files");
     let paths = shipped.map(|entry| entry.expect("an entry").path());
     let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
-    let mut texts: Vec<String> = paths.map(read).collect();
-    let formats = crate::pages::pages();
+    let mut texts: Vec<String> = paths.map(read_file).collect();
+    let formats = crate::pages::read_pages();
     let blocks = formats.iter().flat_map(crate::pages::Page::blocks);
     texts.extend(
         blocks
@@ -81,29 +81,29 @@ fn platform_files_are_as_their_schema_says() {
         .iter()
         .map(|text| toml::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}")))
         .collect();
-    check("platform", &documents);
+    check_documents("platform", &documents);
 }
 
 #[test]
 fn reports_are_as_their_schema_says() {
-    check(
+    check_documents(
         "report",
         &[
-            answer_of_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32"),
-            answer_of_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k"),
-            answer("mxm --size 200 --verify exact --type c32 --strategy homogeneous"),
+            run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32"),
+            run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k"),
+            run_json("mxm --size 200 --verify exact --type c32 --strategy homogeneous"),
         ],
     );
 }
 
 #[test]
 fn plans_are_as_their_schema_says() {
-    check(
+    check_documents(
         "plan",
         &[
-            answer_of_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32 --plan"),
-            answer_of_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k --plan"),
-            answer("mxm --size 200 --plan"),
+            run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32 --plan"),
+            run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k --plan"),
+            run_json("mxm --size 200 --plan"),
         ],
     );
 }
@@ -117,14 +117,14 @@ fn topologies_are_as_their_schema_says() {
         ));
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    check("topology", &answers(&lines));
+    check_documents("topology", &run_each(&lines));
 }
 
 #[test]
 fn device_speeds_are_as_their_schema_says() {
-    check(
+    check_documents(
         "devices-bench",
-        &answers(&[
+        &run_each(&[
             "devices bench --sizes 64,128 --block 64 --max-reps 4 \
              --platform cluster-configs/emulated-hybrid.toml",
             "devices bench --sizes 64 --block 64 --max-reps 4 --group node",
@@ -147,11 +147,11 @@ fn partitions_are_as_their_schema_says() {
         "hipopta --nodes 2",
     ];
     let documents = options.map(|options| {
-        answer(&format!(
+        run_json(&format!(
             "partition {MODELS} --units 3000 --algorithm {options}"
         ))
     });
-    check("partition", &documents);
+    check_documents("partition", &documents);
 }
 
 #[test]
@@ -161,11 +161,11 @@ fn layouts_are_as_their_schema_says() {
         format!("layout {MODELS}"),
         format!("layout {MODELS} --method cartesian --dividing npa"),
     ];
-    let mut documents = lines.map(|line| answer(&line)).to_vec();
+    let mut documents = lines.map(|line| run_json(&line)).to_vec();
     documents.push(by_surface(
         "layout --method fpm-kl --rows 16 --cols 16 --models",
     ));
-    check("layout", &documents);
+    check_documents("layout", &documents);
 }
 
 #[test]
@@ -174,11 +174,11 @@ fn models_are_as_their_schema_says() {
     let points = folder.path().join("odd.points");
     fs::write(&points, "100 1\n200 2\n300 30\n400 4\n500 5\n").expect("a writable folder");
     let documents = [
-        answer("model cluster-configs/models/cliff-paging.points --at 1000"),
-        answer(&format!("model {}", points.display())),
+        run_json("model cluster-configs/models/cliff-paging.points --at 1000"),
+        run_json(&format!("model {}", points.display())),
         by_surface("model"),
     ];
-    check("model", &documents);
+    check_documents("model", &documents);
 }
 
 /// Runs the command on a surface file.
@@ -187,5 +187,5 @@ fn by_surface(line: &str) -> Value {
     let path = folder.path().join("node.surface");
     let text = "# format: isochron-surface 1\n8 2 0.5\n8 6 1.5\n16 2 4.0\n16 6 12.0\n";
     fs::write(&path, text).expect("a writable folder");
-    answer(&format!("{line} {}", path.display()))
+    run_json(&format!("{line} {}", path.display()))
 }

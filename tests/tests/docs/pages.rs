@@ -13,7 +13,7 @@ pub struct Page {
 
 /// A fenced block of code.
 #[derive(Debug)]
-pub struct Block {
+pub struct CodeBlock {
     /// The line of its fence, counted from 1.
     pub line: usize,
     /// The word after the opening fence.
@@ -25,21 +25,21 @@ pub struct Block {
 }
 
 /// Returns the folder of the repository.
-pub fn root() -> PathBuf {
+pub fn find_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Reads a file of the repository.
-pub fn read(path: impl AsRef<Path>) -> String {
-    let path = root().join(path);
+pub fn read_file(path: impl AsRef<Path>) -> String {
+    let path = find_root().join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Reads every Markdown file that a reader may open.
-pub fn pages() -> Vec<Page> {
+pub fn read_pages() -> Vec<Page> {
     let mut paths = Vec::new();
     for folder in [".", "bench", "bench/results", "docs"] {
-        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+        for entry in fs::read_dir(find_root().join(folder)).expect("a folder") {
             let name = entry.expect("an entry").file_name();
             if Path::new(&name).extension().is_some_and(|end| end == "md") {
                 paths.push(Path::new(folder).join(name));
@@ -50,7 +50,7 @@ pub fn pages() -> Vec<Page> {
     paths
         .into_iter()
         .map(|path| Page {
-            text: read(&path),
+            text: read_file(&path),
             path,
         })
         .collect()
@@ -58,18 +58,18 @@ pub fn pages() -> Vec<Page> {
 
 impl Page {
     /// Returns the fenced blocks, in order.
-    pub fn blocks(&self) -> Vec<Block> {
-        let mut blocks: Vec<Block> = Vec::new();
+    pub fn blocks(&self) -> Vec<CodeBlock> {
+        let mut blocks: Vec<CodeBlock> = Vec::new();
         let mut is_open = false;
         let mut above = "";
         for (index, line) in self.text.lines().enumerate() {
             match line.trim_start().strip_prefix("```") {
                 Some(language) if !is_open => {
                     is_open = true;
-                    blocks.push(Block {
+                    blocks.push(CodeBlock {
                         line: index + 1,
                         language: language.trim().to_owned(),
-                        run: treatment(above),
+                        run: read_treatment(above),
                         code: String::new(),
                     });
                 }
@@ -104,7 +104,7 @@ impl Page {
 }
 
 /// Returns the text of a `<!-- run: TEXT -->`.
-fn treatment(line: &str) -> Option<String> {
+fn read_treatment(line: &str) -> Option<String> {
     let comment = line.trim().strip_prefix("<!-- run: ")?;
     comment.strip_suffix(" -->").map(str::to_owned)
 }
@@ -112,7 +112,7 @@ fn treatment(line: &str) -> Option<String> {
 #[test]
 fn readme_and_architecture_stay_short() {
     for (path, limit) in [("README.md", 700), ("ARCHITECTURE.md", 1500)] {
-        let words = read(path).split_whitespace().count();
+        let words = read_file(path).split_whitespace().count();
         assert!(words <= limit, "{path} has {words} words, over {limit}");
     }
 }

@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use crate::generated::number;
-use crate::pages::read;
+use crate::generated::read_number;
+use crate::pages::read_file;
 
 /// Ratios of one comparison, one a round, or their median with the smallest and the largest.
-struct Spread {
+struct RatioSpread {
     median: f64,
     min: f64,
     max: f64,
 }
 
-impl Spread {
+impl RatioSpread {
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let (half, last) = (values.len() / 2, values.len() - 1);
@@ -25,9 +25,9 @@ impl Spread {
 
     fn read(value: &Value) -> Self {
         Self {
-            median: number(value, "/median"),
-            min: number(value, "/min"),
-            max: number(value, "/max"),
+            median: read_number(value, "/median"),
+            min: read_number(value, "/min"),
+            max: read_number(value, "/max"),
         }
     }
 
@@ -38,17 +38,17 @@ impl Spread {
 }
 
 /// Reads the samples of a campaign.
-fn load(name: &str) -> Value {
-    let text = read(format!("bench/results/{name}.json"));
+fn load_samples(name: &str) -> Value {
+    let text = read_file(format!("bench/results/{name}.json"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+fn list_records<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value[key].as_array().expect("a list").iter()
 }
 
 /// Returns `true` if a record has these values.
-fn has(record: &Value, values: &[(&str, Value)]) -> bool {
+fn has_values(record: &Value, values: &[(&str, Value)]) -> bool {
     values.iter().all(|(key, value)| record[*key] == *value)
 }
 
@@ -62,29 +62,31 @@ struct Side<'a> {
 impl Side<'_> {
     /// Returns the seconds of each round, with the measuring before the product or without.
     fn seconds(&self, results: &Value, with_measuring: bool) -> Vec<f64> {
-        let mut samples: Vec<&Value> = list(results, "samples")
-            .filter(|sample| has(sample, &self.samples))
+        let mut samples: Vec<&Value> = list_records(results, "samples")
+            .filter(|sample| has_values(sample, &self.samples))
             .collect();
         samples.sort_by_key(|sample| sample["round"].as_u64());
         let part = f64::from(u8::from(with_measuring));
         samples
             .iter()
-            .map(|sample| number(sample, self.product_s) + part * number(sample, self.measuring_s))
+            .map(|sample| {
+                read_number(sample, self.product_s) + part * read_number(sample, self.measuring_s)
+            })
             .collect()
     }
 }
 
 /// Returns a row: how many times as long the other one takes.
-fn compare(text: &str, command: &str, results: &Value, [other, ours]: [&Side; 2]) -> String {
+fn compare_sides(text: &str, command: &str, results: &Value, [other, ours]: [&Side; 2]) -> String {
     let [alone, counted] = [false, true].map(|with_measuring| {
         let seconds = [other, ours].map(|side| side.seconds(results, with_measuring));
         let pairs = seconds[0].iter().zip(&seconds[1]);
-        Spread::of(pairs.map(|(other, ours)| other / ours).collect()).text()
+        RatioSpread::of(pairs.map(|(other, ours)| other / ours).collect()).text()
     });
     format!("| {text} | {alone} | {counted} | `cargo xtask bench {command}` |\n")
 }
 
-fn strategy(name: &'static str) -> Side<'static> {
+fn strategy_side(name: &'static str) -> Side<'static> {
     Side {
         samples: vec![("platform", "emulated-4".into()), ("strategy", name.into())],
         product_s: "/report/wall_s",
@@ -119,130 +121,131 @@ fn on_alike_ranks(who: &'static str) -> Side<'static> {
 }
 
 /// Returns the table of the project's README.
-pub fn summary() -> String {
+pub fn summary_table() -> String {
     let mut table = "| on | against | its time / ours | with our measuring | reproduce |\n\
                      |---|---|---|---|---|\n"
         .to_owned();
-    table += &compare(
+    table += &compare_sides(
         "4 paced nodes, 2 : 4 : 8 : 8 | an even split",
         "balance",
-        &load("balance"),
-        [&strategy("homogeneous"), &strategy("fpm")],
+        &load_samples("balance"),
+        [&strategy_side("homogeneous"), &strategy_side("fpm")],
     );
-    table += &compare(
+    table += &compare_sides(
         "4 hosts, 1 : 2 : 4 : 8 | ScaLAPACK, even grid",
         "peers --only unlike",
-        &load("peers-unlike"),
+        &load_samples("peers-unlike"),
         [&on_unlike_hosts("even grid"), &on_unlike_hosts("ours")],
     );
-    table += &compare(
+    table += &compare_sides(
         "4 alike ranks | ScaLAPACK, its best grid",
         "peers --only alike",
-        &load("peers-alike"),
+        &load_samples("peers-alike"),
         [&on_alike_ranks("pdgemm"), &on_alike_ranks("ours")],
     );
     table
 }
 
 /// Returns the table of all campaigns.
-pub fn campaigns() -> String {
+pub fn campaign_table() -> String {
     let rows = [
-        balance(),
-        hybrid(),
-        update(),
-        neighbours(),
-        algorithms(),
-        alike(),
-        unlike(),
-        overlap(),
-        growth(),
+        balance_row(),
+        hybrid_row(),
+        update_row(),
+        neighbours_row(),
+        algorithms_row(),
+        alike_row(),
+        unlike_row(),
+        overlap_row(),
+        growth_row(),
     ];
     let head = "| campaign | figure | found | goals met |\n|---|---|---|---|\n";
     head.to_owned() + &rows.concat()
 }
 
-fn row(page: &str, figure: &str, found: &str, met: &str) -> String {
+fn format_row(page: &str, figure: &str, found: &str, met: &str) -> String {
     format!("| [{page}](results/{page}.md) | {figure} | {found} | {met} |\n")
 }
 
 /// Returns how many of the verdicts are good: `3 of 4`.
-fn verdicts<'a>(records: impl Iterator<Item = &'a Value>, key: &str) -> String {
+fn count_verdicts<'a>(records: impl Iterator<Item = &'a Value>, key: &str) -> String {
     let all: Vec<bool> = records.filter_map(|record| record[key].as_bool()).collect();
     let met = all.iter().filter(|met| **met).count();
     format!("{met} of {}", all.len())
 }
 
 /// Returns the record of a list that has these values.
-fn find<'a>(results: &'a Value, key: &str, values: &[(&str, Value)]) -> &'a Value {
-    list(results, key)
-        .find(|record| has(record, values))
+fn find_record<'a>(results: &'a Value, key: &str, values: &[(&str, Value)]) -> &'a Value {
+    list_records(results, key)
+        .find(|record| has_values(record, values))
         .unwrap_or_else(|| panic!("no {values:?} in {key}"))
 }
 
-fn balance() -> String {
-    let results = load("balance");
+fn balance_row() -> String {
+    let results = load_samples("balance");
     let [paced, cliff] = ["emulated-4", "emulated-memory-cliff"].map(|platform| {
         let wanted = [
             ("platform", platform.into()),
             ("strategy", "homogeneous".into()),
         ];
-        Spread::read(&find(&results, "summary", &wanted)["wall_over_fpm"]).text()
+        RatioSpread::read(&find_record(&results, "summary", &wanted)["wall_over_fpm"]).text()
     });
-    row(
+    format_row(
         "balance",
         "even split / balanced, wall time",
         &format!("{paced} on paced nodes, {cliff} with a memory cliff"),
-        &verdicts(list(&results, "goals"), "met"),
+        &count_verdicts(list_records(&results, "goals"), "met"),
     )
 }
 
-fn hybrid() -> String {
-    let results = load("hybrid");
-    row(
+fn hybrid_row() -> String {
+    let results = load_samples("hybrid");
+    format_row(
         "hybrid",
         "even split / balanced, wall time",
-        &Spread::read(&results["summary"]["even_over_fpm"]).text(),
-        &verdicts(std::iter::once(&results["summary"]), "met"),
+        &RatioSpread::read(&results["summary"]["even_over_fpm"]).text(),
+        &count_verdicts(std::iter::once(&results["summary"]), "met"),
     )
 }
 
 /// Returns the smallest and the largest median of a list: `0.93 to 1.06`.
-fn range(results: &Value, key: &str, ratio: &str) -> String {
-    let medians: Vec<f64> = list(results, key)
+fn range_of_medians(results: &Value, key: &str, ratio: &str) -> String {
+    let medians: Vec<f64> = list_records(results, key)
         .filter_map(|record| record.pointer(ratio)?.as_f64())
         .collect();
-    let Spread { min, max, .. } = Spread::of(medians);
+    let RatioSpread { min, max, .. } = RatioSpread::of(medians);
     format!("{min:.2} to {max:.2}")
 }
 
-fn update() -> String {
-    let results = load("update");
-    row(
+fn update_row() -> String {
+    let results = load_samples("update");
+    format_row(
         "update",
         "our speed / the library's own threads",
-        &range(&results, "summary", "/ratio/median"),
-        &verdicts(list(&results, "summary"), "met"),
+        &range_of_medians(&results, "summary", "/ratio/median"),
+        &count_verdicts(list_records(&results, "summary"), "met"),
     )
 }
 
-fn neighbours() -> String {
-    let results = load("neighbours");
-    row(
+fn neighbours_row() -> String {
+    let results = load_samples("neighbours");
+    format_row(
         "neighbours",
         "speed next to a neighbour / alone",
-        &range(&results, "summary", "/ratio/median"),
+        &range_of_medians(&results, "summary", "/ratio/median"),
         "",
     )
 }
 
-fn algorithms() -> String {
-    let results = load("algorithms");
-    let gpa = list(&results, "goals").find(|goal| goal["goal"].as_str().is_some_and(is_of_gpa));
-    row(
+fn algorithms_row() -> String {
+    let results = load_samples("algorithms");
+    let gpa =
+        list_records(&results, "goals").find(|goal| goal["goal"].as_str().is_some_and(is_of_gpa));
+    format_row(
         "algorithms",
         "seconds to divide work over 100,000 devices (GPA)",
-        &format!("{:.3}", number(gpa.expect("a goal of gpa"), "/found")),
-        &verdicts(list(&results, "goals"), "met"),
+        &format!("{:.3}", read_number(gpa.expect("a goal of gpa"), "/found")),
+        &count_verdicts(list_records(&results, "goals"), "met"),
     )
 }
 
@@ -250,51 +253,51 @@ fn is_of_gpa(goal: &str) -> bool {
     goal.starts_with("gpa of 100000:")
 }
 
-fn alike() -> String {
-    let results = load("peers-alike");
-    row(
+fn alike_row() -> String {
+    let results = load_samples("peers-alike");
+    format_row(
         "peers-alike",
         "our speed / the fastest of ScaLAPACK and StarPU",
-        &range(&results, "best", "/ratio/median"),
-        &verdicts(list(&results, "best"), "met"),
+        &range_of_medians(&results, "best", "/ratio/median"),
+        &count_verdicts(list_records(&results, "best"), "met"),
     )
 }
 
-fn unlike() -> String {
-    let results = load("peers-unlike");
+fn unlike_row() -> String {
+    let results = load_samples("peers-unlike");
     let setting = ("setting", Value::from("1 : 2 : 4 : 8, larger"));
     let [even, many] = ["even grid", "many ranks"].map(|who| {
         let wanted = [setting.clone(), ("who", who.into())];
-        Spread::read(&find(&results, "summary", &wanted)["ratio"]).text()
+        RatioSpread::read(&find_record(&results, "summary", &wanted)["ratio"]).text()
     });
-    row(
+    format_row(
         "peers-unlike",
         "ScaLAPACK / ours, wall time, hosts 1 : 2 : 4 : 8",
         &format!("{even} on an even grid, {many} with many ranks"),
-        &verdicts(list(&results, "summary"), "met"),
+        &count_verdicts(list_records(&results, "summary"), "met"),
     )
 }
 
-fn overlap() -> String {
-    let results = load("peers-overlap");
-    let largest = list(&results, "summary").last().expect("sizes");
-    let percent = 100.0 * number(largest, "/hidden/median");
-    let goals = list(&results, "summary");
-    row(
+fn overlap_row() -> String {
+    let results = load_samples("peers-overlap");
+    let largest = list_records(&results, "summary").last().expect("sizes");
+    let percent = 100.0 * read_number(largest, "/hidden/median");
+    let goals = list_records(&results, "summary");
+    format_row(
         "peers-overlap",
         "communication hidden behind arithmetic, 1 Gbit/s",
         &format!("{percent:.0} % at {}", largest["size"]),
-        &verdicts(goals, "met_wall"),
+        &count_verdicts(goals, "met_wall"),
     )
 }
 
-fn growth() -> String {
-    let results = load("peers-growth");
-    let most = list(&results, "summary").last().expect("hosts");
-    row(
+fn growth_row() -> String {
+    let results = load_samples("peers-growth");
+    let most = list_records(&results, "summary").last().expect("hosts");
+    format_row(
         "peers-growth",
         "our speed / ScaLAPACK's on 4 hosts, 1 Gbit/s",
-        &Spread::read(&most["ratio"]).text(),
+        &RatioSpread::read(&most["ratio"]).text(),
         "",
     )
 }

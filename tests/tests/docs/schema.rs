@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::pages::read;
+use crate::pages::read_file;
 
 /// The keywords that say nothing about a document.
 const REMARKS: [&str; 6] = [
@@ -26,8 +26,8 @@ pub struct Schema {
 }
 
 /// Reads `docs/schema/NAME.schema.json`.
-pub fn load(name: &str) -> Value {
-    let text = read(format!("docs/schema/{name}.schema.json"));
+pub fn load_schema(name: &str) -> Value {
+    let text = read_file(format!("docs/schema/{name}.schema.json"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -35,7 +35,7 @@ impl Schema {
     /// Reads a schema.
     pub fn new(name: &str) -> Self {
         Self {
-            root: load(name),
+            root: load_schema(name),
             seen: BTreeSet::new(),
         }
     }
@@ -84,17 +84,17 @@ impl Checker<'_> {
             let outcome = match keyword.as_str() {
                 "$ref" => self.check(&self.resolve(rule), value, at, seen),
                 "type" => check_type(rule, value),
-                "enum" => hold(list(rule).contains(value), "not one of the values"),
-                "const" => hold(rule == value, "another value"),
+                "enum" => ensure_that(as_list(rule).contains(value), "not one of the values"),
+                "const" => ensure_that(rule == value, "another value"),
                 "minimum" => check_minimum(rule, value),
                 "properties" => self.check_properties(rule, value, at, seen),
                 "required" => check_required(rule, value),
                 "additionalProperties" => self.check_others(schema, value, at, seen),
                 "items" => self.check_items(rule, value, at, seen),
-                "minItems" => hold(length(value) >= rule.as_u64(), "too short"),
-                "maxItems" => hold(length(value) <= rule.as_u64(), "too long"),
+                "minItems" => ensure_that(length_of(value) >= rule.as_u64(), "too short"),
+                "maxItems" => ensure_that(length_of(value) <= rule.as_u64(), "too long"),
                 "oneOf" => self.check_one(rule, value, at, seen),
-                _ => hold(
+                _ => ensure_that(
                     REMARKS.contains(&keyword.as_str()),
                     "unknown keyword in the schema",
                 ),
@@ -126,9 +126,9 @@ impl Checker<'_> {
         at: &str,
         seen: &mut BTreeSet<String>,
     ) -> Result<(), String> {
-        for (name, schema) in object(rule) {
+        for (name, schema) in as_object(rule) {
             if let Some(value) = value.get(name) {
-                seen.insert(identity(name, schema));
+                seen.insert(identify_property(name, schema));
                 self.check(schema, value, &format!("{at}/{name}"), seen)?;
             }
         }
@@ -142,7 +142,7 @@ impl Checker<'_> {
         at: &str,
         seen: &mut BTreeSet<String>,
     ) -> Result<(), String> {
-        let known = schema.get("properties").map(object);
+        let known = schema.get("properties").map(as_object);
         let rule = &schema["additionalProperties"];
         for (name, value) in value.as_object().into_iter().flatten() {
             if known.is_none_or(|known| !known.contains_key(name)) {
@@ -175,7 +175,7 @@ impl Checker<'_> {
     ) -> Result<(), String> {
         let mut reasons = Vec::new();
         let mut matching = 0;
-        for schema in list(rule) {
+        for schema in as_list(rule) {
             let mut shown = seen.clone();
             match self.check(schema, value, at, &mut shown) {
                 Ok(()) => {
@@ -185,14 +185,14 @@ impl Checker<'_> {
                 Err(reason) => reasons.push(reason),
             }
         }
-        hold(
+        ensure_that(
             matching == 1,
             &format!("{matching} fit ({})", reasons.join("; ")),
         )
     }
 }
 
-fn hold(holds: bool, otherwise: &str) -> Result<(), String> {
+fn ensure_that(holds: bool, otherwise: &str) -> Result<(), String> {
     if holds {
         Ok(())
     } else {
@@ -205,7 +205,7 @@ fn check_type(rule: &Value, value: &Value) -> Result<(), String> {
         Value::Array(names) => names.iter().any(|name| is_of_type(name, value)),
         name => is_of_type(name, value),
     };
-    hold(allowed, &format!("not {rule}"))
+    ensure_that(allowed, &format!("not {rule}"))
 }
 
 fn is_of_type(name: &Value, value: &Value) -> bool {
@@ -223,7 +223,7 @@ fn is_of_type(name: &Value, value: &Value) -> bool {
 
 fn check_minimum(rule: &Value, value: &Value) -> Result<(), String> {
     let least = rule.as_f64().expect("a number");
-    hold(
+    ensure_that(
         value.as_f64().is_none_or(|number| number >= least),
         "too small",
     )
@@ -233,28 +233,28 @@ fn check_required(rule: &Value, value: &Value) -> Result<(), String> {
     let Some(value) = value.as_object() else {
         return Ok(());
     };
-    let names = list(rule).iter().filter_map(Value::as_str);
+    let names = as_list(rule).iter().filter_map(Value::as_str);
     let missing: Vec<&str> = names.filter(|name| !value.contains_key(*name)).collect();
-    hold(
+    ensure_that(
         missing.is_empty(),
         &format!("without {}", missing.join(", ")),
     )
 }
 
-fn length(value: &Value) -> Option<u64> {
+fn length_of(value: &Value) -> Option<u64> {
     value.as_array().map(|items| items.len() as u64)
 }
 
-fn list(value: &Value) -> &[Value] {
+fn as_list(value: &Value) -> &[Value] {
     value.as_array().expect("a list in the schema")
 }
 
-fn object(value: &Value) -> &Map<String, Value> {
+fn as_object(value: &Value) -> &Map<String, Value> {
     value.as_object().expect("an object in the schema")
 }
 
 /// Returns what tells a property from others of its name: its description.
-fn identity(name: &str, schema: &Value) -> String {
+fn identify_property(name: &str, schema: &Value) -> String {
     let description = schema["description"].as_str();
     let description = description.unwrap_or_else(|| panic!("{name} has no description"));
     format!("{name}: {description}")
@@ -265,9 +265,9 @@ fn collect_properties(schema: &Value, all: &mut BTreeSet<String>) {
     match schema {
         Value::Object(members) => {
             if let Some(properties) = members.get("properties") {
-                for (name, schema) in object(properties) {
+                for (name, schema) in as_object(properties) {
                     if schema.get("$comment").is_none() {
-                        all.insert(identity(name, schema));
+                        all.insert(identify_property(name, schema));
                         collect_properties(schema, all);
                     }
                 }
@@ -282,7 +282,7 @@ fn collect_properties(schema: &Value, all: &mut BTreeSet<String>) {
 }
 
 /// Returns a Markdown table of the fields of a schema.
-pub fn table(schema: &Value) -> String {
+pub fn field_table(schema: &Value) -> String {
     let mut table = "| key | type | meaning |\n|---|---|---|\n".to_owned();
     add_rows(schema, schema, "", &mut table);
     table
@@ -293,7 +293,7 @@ fn add_rows(root: &Value, schema: &Value, path: &str, table: &mut String) {
     if path.contains(".parts[].parts") {
         return;
     }
-    let schema = followed(root, schema);
+    let schema = follow_reference(root, schema);
     for choice in schema["oneOf"].as_array().into_iter().flatten() {
         add_rows(root, choice, path, table);
     }
@@ -303,7 +303,7 @@ fn add_rows(root: &Value, schema: &Value, path: &str, table: &mut String) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
         let shown = path.trim_start_matches('.');
-        let (kind, text) = (kind(root, field), field["description"].as_str());
+        let (kind, text) = (name_type(root, field), field["description"].as_str());
         let row = format!("| `{shown}` | {kind} | {} |\n", text.unwrap_or_default());
         // Several choices may share a field.
         if !table.contains(&row) {
@@ -314,7 +314,7 @@ fn add_rows(root: &Value, schema: &Value, path: &str, table: &mut String) {
 }
 
 /// Returns the definition that a schema refers to, or the schema.
-fn followed<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+fn follow_reference<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let pointer = schema["$ref"]
         .as_str()
         .and_then(|text| text.strip_prefix('#'));
@@ -324,10 +324,13 @@ fn followed<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 }
 
 /// Returns the type of a field in words.
-fn kind(root: &Value, field: &Value) -> String {
-    let field = followed(root, field);
+fn name_type(root: &Value, field: &Value) -> String {
+    let field = follow_reference(root, field);
     if let Some(choices) = field["oneOf"].as_array() {
-        let mut kinds: Vec<String> = choices.iter().map(|choice| kind(root, choice)).collect();
+        let mut kinds: Vec<String> = choices
+            .iter()
+            .map(|choice| name_type(root, choice))
+            .collect();
         kinds.sort_by_key(|kind| kind == "null");
         return kinds.join(" or ");
     }
@@ -341,7 +344,7 @@ fn kind(root: &Value, field: &Value) -> String {
             let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
             names.join(" or ")
         }
-        name if name == "array" => match kind(root, &field["items"]) {
+        name if name == "array" => match name_type(root, &field["items"]) {
             values if values.starts_with('`') => format!("list of {values}"),
             list if list.starts_with("list") => {
                 format!("list of {}", list.replacen("list", "lists", 1))

@@ -17,7 +17,7 @@ use std::process::Command;
 
 use isochron_tests::launch::{HANGS, campaigns, cluster_program, libraries, python, run};
 
-use crate::pages::{Block, Page, pages, root};
+use crate::pages::{CodeBlock, Page, find_root, read_pages};
 
 /// Stands for cargo: asks the programs behind `cargo xtask` for help about the options that they are given.
 const CARGO: &str = r#"#!/bin/sh
@@ -76,7 +76,7 @@ echo "  MIG 3g.40gb Device 1: (UUID: MIG-second)"
 
 #[test]
 fn every_command_runs() {
-    for page in pages() {
+    for page in read_pages() {
         run_page(&page);
     }
 }
@@ -106,7 +106,7 @@ fn run_page(page: &Page) {
 }
 
 /// Runs one block with the programs of the folder `bin`.
-fn run_block(block: &Block, folder: &Path, bin: &str, at: &str) {
+fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
     let [mpi, _] = libraries();
     let path = std::env::var("PATH").unwrap_or_default();
     let python = python();
@@ -140,7 +140,7 @@ fn set_up(folder: &Path) {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
     for name in ["cluster-configs", "devices"] {
-        symlink(root().join(name), folder.join(name)).expect("a link");
+        symlink(find_root().join(name), folder.join(name)).expect("a link");
     }
     for place in ["target/release/isochron", "bin/isochron"] {
         symlink(&mpi.isochron, folder.join(place)).expect("a link");
