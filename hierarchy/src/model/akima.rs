@@ -15,26 +15,27 @@ use super::{Knot, ModelError, Point, SpeedModel};
 ///
 /// **Ends and few points.** The speed is constant to the left of the smallest and to the right of the
 /// largest size. The thesis expresses this by additional points of the speed at the end. On either side
-/// it adds three to a full model, two to a partial one of 1 or 2 points, else one. Chords between such
-/// points have slope 0 wherever the points lie. One rule therefore covers all numbers of points: two
-/// chords of slope 0 beyond either end, and slope 0 at the end.
+/// it adds three to a full model, two to a partial one of 1 or 2 points, and one to any other partial
+/// one. Chords between such points have slope 0 wherever the points lie. One rule therefore covers all
+/// numbers of points: two chords of slope 0 beyond either end, and slope 0 at the end.
 ///
 /// The time `d / s(d)` need not increase everywhere. [`units_within`](SpeedModel::units_within) is the
 /// last of several sizes of one time.
 ///
 /// # Deviations
-/// * **Akima, ends of 3 and 4 points**: the thesis adds one chord beyond either end (section 3.3.2);
-///   here two, because Akima's boundary rule would make the speed swing there. The chords have slope
-///   0, and that rule is a parabola. The slope would also jump at the end of the swing, and the thesis
-///   wants the nearest point's speed outside the measured sizes.
-/// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (section 3.2.2); here the
-///   slope at an end is always 0, because the speed would swing outside. The case occurs if the three
-///   outer points lie on one line.
+/// * **Akima, ends of 3 and more points**: the thesis adds one chord of slope 0 beyond either end of a
+///   partial model (section 3.3.2); here two, because Akima's boundary rule continues a single one by a
+///   parabola. The speed would swing outside the measured sizes, where the thesis wants the nearest
+///   point's speed (section 3.3), and its slope would jump where the swing ends.
+/// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (Akima 1970); here the slope
+///   at an end is always 0, because the speed would swing outside the measured sizes. The case occurs
+///   if the three outer points lie on one line.
 /// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here slopes at
 ///   measured sizes are limited, because a spline may overshoot to speeds of 0 and less. The limits
-///   are `-3 s / h` and `3 s / h'`. Here `s` is the speed at the size, and `h`, `h'` are the distances
-///   to the next size and to the one before. Between sizes of speeds `a` and `b` the speed is then at
-///   least `a b / (√a + √b)²`, a quarter of the smaller one, and the slope stays continuous.
+///   are `-3 s / h` and `3 s / h'`, with `s` the speed at the size, and `h`, `h'` the distances to the
+///   next size and to the one before. Between sizes of speeds `a` and `b` the speed is then at least
+///   `a b / (√a + √b)²`, so at least a quarter of the smaller one. The slope stays continuous. Slopes
+///   within the limits are Akima's own.
 ///
 /// # Example
 /// ```

@@ -7,9 +7,9 @@ use super::{ModelError, Point, SpeedModel};
 /// points.
 ///
 /// # Deviations
-/// * **CPM of several sizes**: the thesis measures one size (section 2.3); here the speed is
-///   `Σ d / Σ t`, because that predicts the time of all measured sizes together. A mean of the speeds
-///   would count a tiny size as much as a large one.
+/// * **CPM of several sizes**: the thesis takes the speed of one point (appendix A.3); here it is
+///   `Σ d / Σ t` of all measured sizes, because that predicts their time together. Large sizes then
+///   count most, as in a run. A mean of the speeds would count a tiny size as much as a large one.
 ///
 /// # Example
 /// ```
@@ -22,7 +22,7 @@ use super::{ModelError, Point, SpeedModel};
 /// ```
 ///
 /// # References
-/// Clarke's thesis, section 2.3.
+/// Clarke's thesis, section 2.3 and appendix A.3.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cpm {
     /// Units per second.

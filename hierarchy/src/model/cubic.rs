@@ -5,7 +5,7 @@ use super::Knot;
 /// A cubic speed function between two sizes, in Bernstein form:
 /// `s = b0 (1-u)³ + 3 b1 u (1-u)² + 3 b2 u² (1-u) + b3 u³` with `u = (d - start) / width` from 0 to 1.
 ///
-/// The coefficients are not negative. Neither is the speed, even after rounding.
+/// The coefficients are not negative, so neither is the speed, even after rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cubic {
     start: f64,
@@ -38,7 +38,7 @@ impl Cubic {
         self.speed_at((d - self.start) / self.width)
     }
 
-    /// Returns the slope of the speed at `d`.
+    /// Returns the slope of the speed at `d`, in units per second per unit.
     pub(super) fn derivative(&self, d: f64) -> f64 {
         self.derivative_at((d - self.start) / self.width)
     }
@@ -136,7 +136,7 @@ impl Cubic {
     /// Returns the last `u` found at which `holds` is true, from `left`, where it is, to `right`, where
     /// it is not.
     fn bisect(&self, mut left: f64, mut right: f64, holds: impl Fn(f64) -> bool) -> f64 {
-        // Further halvings move no size, however large it is against the width or the reverse.
+        // More halvings move no size, whether it is large relative to the width or small.
         for _ in 0..128 {
             let middle = left.midpoint(right);
             if self.size_at(middle) <= self.size_at(left)

@@ -92,9 +92,8 @@ impl TimeFunction {
     /// Builds a function of these points `(units, seconds)`, in any order.
     ///
     /// # Errors
-    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units, or if the time or the
-    /// speed is not finite and positive; [`ModelError::NotAMultiple`] of the granule;
-    /// [`ModelError::RepeatedSize`].
+    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] for 0 units or a time that is not within
+    /// 1e-100 to 1e100 s; [`ModelError::NotAMultiple`] of the granule; [`ModelError::RepeatedSize`].
     pub fn new(granule: u64, mut points: Vec<(u64, f64)>) -> Result<Self, ModelError> {
         if granule == 0 {
             return Err(ModelError::ZeroGranule);
@@ -134,8 +133,8 @@ impl TimeFunction {
     /// Samples the times of `model` at `granule, 2·granule, …`, up to `max` units.
     ///
     /// # Errors
-    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] if the model has no finite positive
-    /// time; [`ModelError::TooManyPoints`] above 2²⁴ points.
+    /// [`ModelError::ZeroGranule`]; [`ModelError::InvalidPoint`] if a time of the model is not within
+    /// 1e-100 to 1e100 s; [`ModelError::TooManyPoints`] above 2²⁴ points.
     pub fn sample(model: &dyn SpeedModel, granule: u64, max: u64) -> Result<Self, ModelError> {
         let Some(points) = max.checked_div(granule) else {
             return Err(ModelError::ZeroGranule);

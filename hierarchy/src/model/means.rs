@@ -6,14 +6,14 @@ use super::{Knot, Point, Polyline, SpeedModel};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mean {
     pub(super) knot: Knot,
-    /// Half-width of the speed's confidence interval.
+    /// Half-width of the speed's confidence interval, in units per second; 0 if it is not known.
     pub(super) ci: f64,
     /// Number of repetitions; 0 for a floor.
     pub(super) weight: f64,
 }
 
 /// Returns one mean for each size, ascending in `d`. A measured size has the mean of its times, weighted
-/// by repetitions. Another size has its floor, if the measured speeds predict less time.
+/// by repetitions. Another size has its floor, unless the measured speeds predict at least that time.
 pub(super) fn average_sizes(points: &[Point]) -> Vec<Mean> {
     let mut means = average_measured(points);
     if means.len() == points.len() {
@@ -74,7 +74,7 @@ fn average_by_size<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Mean> {
 /// A mean of times.
 pub(super) struct MeanTime {
     pub(super) t_s: f64,
-    /// Half-width of its confidence interval.
+    /// Half-width of its confidence interval, in seconds.
     pub(super) ci_s: f64,
     /// Number of repetitions; 0 for a floor.
     pub(super) reps: f64,

@@ -75,8 +75,8 @@ pub trait SpeedModel: Debug {
     /// origin meets the speed function.
     fn units_within(&self, t_s: f64) -> f64;
 
-    /// Returns the straight segment of the speed function on which `units_within(t_s)` lies, or `None`
-    /// if the function is not piecewise linear. On the segment both have the same values.
+    /// Returns the straight segment of the speed function on which `units_within(t_s)` lies. On it, the
+    /// segment and the model have the same values. Returns `None` if the model keeps no such segments.
     fn segment_within(&self, _t_s: f64) -> Option<SpeedSegment> {
         None
     }
@@ -108,7 +108,7 @@ impl<M: SpeedModel + ?Sized> SpeedModel for &M {
     }
 }
 
-/// The reason for which a measurement or a points file is unusable.
+/// The reason why a measurement, a points file or a name cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -158,7 +158,7 @@ pub enum ModelError {
         /// Units of the repeated point.
         d: u64,
     },
-    /// More points than a time function may have.
+    /// More points than may be sampled from a model.
     #[error("{points} points, and {limit} at most: choose a larger granule")]
     TooManyPoints {
         /// Number of points requested.
@@ -198,7 +198,7 @@ pub enum ModelError {
         /// Seconds of the rejected point.
         t_s: f64,
     },
-    /// A section at a height or width that is not positive.
+    /// A section at a height or width that is not finite and positive.
     #[error("extent {extent}: a section lies at a finite positive height or width")]
     InvalidExtent {
         /// The height or width, in blocks.

@@ -14,7 +14,7 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, f
 /// 1. Repeated measurements of one size are averaged in time, weighted by their repetitions.
 /// 2. Points of nearly the same size and speed are pooled.
 /// 3. Points that break the shape which the geometric partitioning algorithm needs (rising and concave,
-///    then falling) are left out. A later point may bring them back.
+///    then falling) are left out or lowered. A later point may bring them back.
 ///
 /// # Deviations
 /// * **partial FPM**: the thesis draws a line through every point (section 3.3.1); here alike points
@@ -24,7 +24,7 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, f
 ///   pooled.
 /// * **unfinished measurements**: the thesis repeats until a time is precise (section 3.1.4); here a
 ///   point may be a floor, because a size beyond a cliff can take too long. A floor is the time after
-///   which measuring was given up. It counts while the measured points predict less time.
+///   which measuring was given up. It counts as long as the measured points predict less time.
 ///
 /// # Example
 /// ```
@@ -48,7 +48,7 @@ pub struct PiecewiseFpm {
     points: Vec<Point>,
     /// One knot per size: `points` with repeated measurements averaged, and floors.
     raw: Polyline,
-    /// `raw` with similar knots pooled, and without the knots that break the shape.
+    /// `raw` with similar knots pooled, and knots that break the shape left out or lowered.
     fit: Polyline,
 }
 
@@ -106,8 +106,8 @@ impl PiecewiseFpm {
 
     /// Returns `true` if measurements back the model at `d`: one of nearly that size, or two around it
     /// with nearly the same speed. Below the smallest size the model counts as backed. Beyond the largest
-    /// size, and on the fast side of a fall, a cliff may begin at once. Only the measured size itself is
-    /// certain there.
+    /// size, and on the fast side of a fall, a cliff may begin at once. There only the measured size
+    /// itself is certain.
     #[must_use]
     pub fn supports(&self, d: f64) -> bool {
         match Polyline::from_means(&average_measured(&self.points)).around(d) {
@@ -131,8 +131,8 @@ impl PiecewiseFpm {
     }
 
     /// Returns the measured sizes that contradict their neighbours, ascending in `d`. They should be
-    /// measured again before they are believed; the model does not leave them out. [`Flag`] defines
-    /// a contradiction. Floors have no say. The cost is `O(n log n)` for `n` points.
+    /// measured again before they are believed, but a flag changes nothing in the model. [`Flag`] defines
+    /// a contradiction. Floors are not considered. The cost is `O(n log n)` for `n` points.
     ///
     /// # Example
     /// ```
@@ -192,7 +192,7 @@ impl From<PiecewiseFpm> for Vec<Point> {
 /// Largest ratio of sizes that count as nearly the same.
 const SAME_SIZE: f64 = 1.25;
 
-/// Largest ratio of a size to a measured one that backs it.
+/// Largest ratio between a size and a measured one that backs it.
 const NEAR: f64 = 1.1;
 
 /// The same if the speed may fall between the two.
@@ -218,7 +218,7 @@ fn pool_similar(means: &[Mean]) -> Vec<Knot> {
 }
 
 impl Mean {
-    /// Returns `true` if the difference of the speeds is within its confidence interval.
+    /// Returns `true` if both confidence intervals are known and explain the difference of the speeds.
     fn agrees_with(&self, other: &Self) -> bool {
         let difference = (self.knot.speed - other.knot.speed).abs();
         self.ci > 0.0 && other.ci > 0.0 && difference <= self.ci.hypot(other.ci)

@@ -14,15 +14,16 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// **Restriction.** Times that do not increase contradict each other. The model goes through a largest
 /// set of measured sizes with strictly increasing times. Of several such sets it takes one of small
 /// times, because disturbances only make a measurement longer. Averaging the contradicting times
-/// (isotonic regression) would use all points. But one long outlier would raise the times after it, until
+/// (isotonic regression) would use all points, but one long outlier would raise the times after it until
 /// the true times have caught up with it.
 ///
 /// **Beyond the last knot** the speed is constant, as in the thesis. The slope of the last segment would
 /// be mostly noise if its two measurements lie close together.
 ///
 /// # Deviations
-/// * **time model**: FuPerMod fits times by an Akima spline (thesis, appendix A.3); here times are
-///   linear between increasing points, because the geometric algorithm needs increasing times.
+/// * **time model**: FuPerMod interpolates times linearly, from data coarsened to an admissible shape
+///   of the speed, or by an Akima spline (thesis, appendix A.3); here times are linear between
+///   increasing points, because increasing times are all that the geometric algorithm needs.
 ///
 /// # Example
 /// ```
@@ -99,7 +100,7 @@ impl PiecewiseTime {
         &self.knots
     }
 
-    /// Returns the corner before the knot `right`, which may be the origin, and that knot.
+    /// Returns the corner to the left of the knot `right`, or the origin, and that knot if it exists.
     fn around(&self, right: usize) -> (TimeKnot, Option<TimeKnot>) {
         let left = right
             .checked_sub(1)

@@ -13,8 +13,8 @@ pub(super) const TIMES_S: RangeInclusive<f64> = 1e-100..=1e100;
 /// A measured point of a speed function: `d` units took `t_s` seconds.
 ///
 /// With `reps = 0` the point is a *floor*: measuring was given up, and the units take at least `t_s`.
-/// Models use a floor as the time of its size while their measured points predict less. A measured time
-/// of that size replaces the floor.
+/// Models use a floor as the time of its size as long as their measured points predict less time. A
+/// measured time of that size replaces the floor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Problem size in computational units.
@@ -37,8 +37,8 @@ impl Point {
     /// Refuses a point that no model can use.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] if `d = 0` or `t_s` is not within 1e-100 to 1e100;
-    /// [`ModelError::InvalidInterval`] if `ci_s` is not within 0 to 1e100.
+    /// [`ModelError::InvalidPoint`] if `d = 0` or `t_s` is not within 1e-100 to 1e100 s;
+    /// [`ModelError::InvalidInterval`] if `ci_s` is not within 0 to 1e100 s.
     pub(crate) fn check(&self) -> Result<(), ModelError> {
         let Self { d, t_s, ci_s, .. } = *self;
         if d == 0 || !TIMES_S.contains(&t_s) {

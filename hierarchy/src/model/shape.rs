@@ -2,8 +2,8 @@
 
 use super::Knot;
 
-/// Removes the points that break the admissible shape: rising and concave up to the highest speed,
-/// falling after it.
+/// Removes or lowers the points that break the admissible shape: rising and concave up to the highest
+/// speed, not rising after it.
 ///
 /// `points` are in ascending order of `d`, each `d` once. The four rules, in order:
 /// 1. The peak is the point of highest speed (the first of several).
@@ -14,14 +14,14 @@ use super::Knot;
 ///
 /// # Deviations
 /// * **shape restrictions, first point**: the thesis compares slopes between points only (section
-///   3.2.1); here a first point of no less time is removed, because `t(d)` would not increase. Its
-///   time is compared with the next point's. The function is constant to the left of the first point.
-///   After start-up cost or noise a line through the origin could meet it twice, although it is
-///   concave between points.
+///   3.2.1); here a first point that takes as long as the next one or longer is removed, because
+///   `t(d)` would not increase. The function is constant to the left of the first point. If start-up
+///   cost or noise makes that point slow, a line through the origin may meet the function twice,
+///   although it is concave between points.
 /// * **shape restrictions, after the peak**: the thesis removes a point faster than its predecessor
 ///   (section 3.2.1); here it counts as equally fast, because a plateau would lose its edge. Any point
-///   of a plateau may be a little faster than the one before. Without the last one the speed would
-///   seem to fall from the middle of the plateau to the cliff at its end.
+///   of a plateau may be a little faster than the one before. Without its last point the speed would
+///   seem to fall from the middle of the plateau on, although the cliff begins at its end.
 ///
 /// # References
 /// Clarke's thesis, section 3.2.1.
@@ -55,7 +55,7 @@ pub(super) fn restrict_shape(points: &[Knot]) -> Vec<Knot> {
 }
 
 /// Returns `true` if the last of `knots` lies below the line from its predecessor to `next`. The
-/// predecessor of a first knot is the origin.
+/// predecessor of a first knot is the origin, and a first knot on the line counts as below it.
 fn breaks_concavity(knots: &[Knot], next: Knot) -> bool {
     match knots {
         [] => false,

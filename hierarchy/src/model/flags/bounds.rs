@@ -7,7 +7,7 @@ use crate::model::means::Mean;
 /// Least relative uncertainty of a measured speed.
 const TOLERANCE: f64 = 0.05;
 
-/// A bound on a speed, and its uncertainty.
+/// A bound on a speed and its uncertainty, in units per second.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SpeedBound {
     pub speed: f64,

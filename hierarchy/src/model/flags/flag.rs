@@ -22,14 +22,15 @@ use serde::{Deserialize, Serialize};
 ///
 /// **Blame.** An outlier makes its neighbours contradict each other as well. Candidates are single sizes
 /// and runs of up to three adjacent ones. The candidate that resolves most per size by its removal is
-/// flagged first and taken out of the comparison, until no contradiction is left. Among equals it is the
-/// one farther from the line between its neighbours, then the slower one, because disturbances only slow
-/// down. If the second size is three times as fast as the others, for example, the first one may be too
-/// slow. If the speed jumps up and stays there, all sizes on one side of the jump are flagged.
+/// flagged and taken out of the comparison. This repeats until no contradiction is left. Among equals the
+/// candidate farther from the line between its neighbours goes first, then the slower one, because
+/// disturbances only slow down. If the second size is three times as fast as the others, for example, the
+/// first one may be too slow. If the speed jumps up and stays there, all sizes on one side of the jump are
+/// flagged.
 ///
-/// **Wide valleys.** A valley may be so wide that no size contradicts the next. Some sizes are left out
-/// by the shape restriction nevertheless. Those that contradict its fit of the unflagged sizes are flagged
-/// last ([`Reason::OutOfShape`]).
+/// **Wide valleys.** A valley may be so wide that no size contradicts the next. Up to the peak, the shape
+/// restriction leaves its sizes out nevertheless. Those that contradict its fit of the unflagged sizes are
+/// flagged last ([`Reason::OutOfShape`]).
 ///
 /// # Deviations
 /// * **contradicting measurements**: the thesis leaves a point out of the fit (section 3.2.1); here a
@@ -41,11 +42,11 @@ use serde::{Deserialize, Serialize};
 pub struct Flag {
     /// The size in units.
     pub d: u64,
-    /// Its measured speed in units per second; the mean of several measurements.
+    /// Its measured speed in units per second; the mean if it was measured several times.
     pub speed: f64,
     /// The nearest speed that the others allow, in units per second.
     pub allowed: f64,
-    /// Difference of the two that imprecision explains, in units per second.
+    /// Largest difference of the two that imprecision explains, in units per second.
     pub tolerance: f64,
     /// The kind of contradiction.
     pub reason: Reason,

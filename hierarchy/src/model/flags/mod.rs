@@ -55,8 +55,8 @@ fn flag_out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
             // The size lies below the line to a later corner.
             rising.push(i);
         } else if let Some(left) = left {
-            // The size is faster than the last corner. The error of the peak may hide a speed that still
-            // rises, so that the bound has the uncertainty of both.
+            // The size is faster than the last corner. The speed may truly still rise, and only seem to
+            // fall from the peak by errors, so the bound has the uncertainty of both.
             let bound = SpeedBound {
                 speed: left.knot.speed,
                 uncertainty: left.uncertainty() + peak.uncertainty(),
