@@ -13,7 +13,7 @@ use super::even;
 /// the floor of its exact share `total · w_i / Σw`. Each unit left goes to the part whose ratio
 /// `(units_i + 1) / w_i` is least; ties go to the larger weight, then to the lower index. This is
 /// Jefferson's method of apportionment. The method of largest remainders keeps each part nearest to its
-/// exact share instead. It may round up a slow part that finishes last by far with one unit more.
+/// exact share instead. It may give a slow part one unit more, with which that part finishes last by far.
 ///
 /// A weight that is zero, negative or not finite gets nothing. If all weights are, the parts are
 /// [`even`]. Without weights the result is empty.
@@ -22,7 +22,7 @@ use super::even;
 /// ```
 /// use isochron_hierarchy::partition::apportion;
 ///
-/// // 9.1 and 0.9 units would be exact. Rounding the slow part up would make it the last by 11 %.
+/// // 9.1 and 0.9 units would be exact, but one unit takes the slow part longer than all take the fast one.
 /// assert_eq!(apportion(10, &[91.0, 9.0]), [10, 0]);
 /// ```
 ///
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_slow_part_is_not_rounded_up_for_its_remainder() {
-        // Exact shares 9.1 and 0.9: the largest remainder would make the slow part last by 11 %.
+        // The exact shares are 9.1 and 0.9. One unit takes the slow part longer than all take the fast one.
         assert_eq!(apportion(10, &[91.0, 9.0]), [10, 0]);
     }
 

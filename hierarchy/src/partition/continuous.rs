@@ -274,7 +274,7 @@ impl<'a> LineSearch<'a> {
         }
     }
 
-    /// Returns the error that names a device which more time gives no more units.
+    /// Returns the error that names a device which completes no more units in more time.
     fn name_stuck_device(&self) -> PartitionError {
         let mut shares = self.shares.iter();
         let index = shares.position(|&share| share < self.total).unwrap_or(0);
@@ -287,7 +287,7 @@ impl<'a> LineSearch<'a> {
     }
 
     /// Returns the shares that sum to `total` between two lines of neighbouring times. Some function is
-    /// so steep that whole units of equal time lie between the lines.
+    /// so steep that whole units lie between the lines, and all of them take the same time.
     fn interpolate_jump(mut self) -> EqualTimeLine<'a> {
         let (devices, total) = (&mut self.devices, self.total);
         let mut larger = vec![0.0; self.shares.len()];
@@ -341,7 +341,7 @@ impl SearchStart {
         }
     }
 
-    /// Returns the time of a division in proportion to the devices' speeds at an even share.
+    /// Estimates the time by a division in proportion to the devices' speeds at an even share.
     fn from_even_division(models: &[&dyn SpeedModel], total: f64) -> Self {
         let d = total / models.len() as f64;
         let (mut shortest_s, mut longest_s) = (f64::INFINITY, 0.0_f64);

@@ -33,7 +33,7 @@ pub(super) fn divide_target(
     match reach_target(&stages)? {
         None => Ok(None),
         Some(Reached::Sparse(n)) => stages.trace_choices::<Sparse>(n).map(Some),
-        // Identical devices may take part in any order, so the first ones do.
+        // Any of identical devices may take part, so the first ones do.
         Some(Reached::First(n)) if identical => {
             stages.keep_first(n).trace_choices::<Bits>(n).map(Some)
         }
@@ -162,9 +162,9 @@ fn is_possible(devices: &[&Choices], time_s: f64, target: u64) -> Result<bool, P
 
 /// The number of devices by which the target was reached.
 enum Reached {
-    /// The first devices, as many as this and no fewer of the first.
+    /// This number of first devices. Fewer of the first do not reach it.
     First(usize),
-    /// Any devices, the fewest of all.
+    /// This number of any devices, the fewest possible.
     Sparse(usize),
 }
 

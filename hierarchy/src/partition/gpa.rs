@@ -23,8 +23,8 @@ use crate::model::SpeedModel;
 ///   here each goes to the device that finishes it first, because that is optimal. A large share says
 ///   nothing about the cost of one unit more: the device may stand at the edge of its memory.
 /// * **end of GPA**: the thesis bisects to less than one unit between lines (section 4.1); here `p`
-///   units below `D` suffice, because the integer solution reaches the same optimum. The search also
-///   ends when the times of two lines are neighbouring numbers.
+///   units below `D` suffice, because the integer solution reaches the same optimum from any line
+///   below `D`. The search also ends when the times of two lines are neighbouring numbers.
 /// * **variable of GPA**: the thesis searches for a slope (section 4.1); here for its inverse, the
 ///   time, because the closed-form inverse of the models takes a time.
 /// * **steps of GPA**: the thesis bisects the region between two lines (section 4.1); here a secant
@@ -65,9 +65,9 @@ pub fn gpa(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, Partitio
 
 /// Raises the line, if there are many devices, until its shares rounded down sum to nearly `total`.
 ///
-/// Otherwise they lack half a unit each, and one more evaluation of every model is cheaper than giving
-/// out these units one by one. If the raised line oversteps `total`, as when equal devices all gain
-/// a unit at the same time, the shares stay as they are.
+/// Rounded down, the shares of the first line lack half a unit each on average. One more evaluation of
+/// every model is cheaper than giving out these units one by one. If the raised line oversteps `total`,
+/// as when equal devices all gain a unit at the same time, the shares stay as they are.
 fn raise_line(line: &mut EqualTimeLine, total: u64) {
     let margin = line.shares.len() as u64 / 64;
     let lacking = total

@@ -10,8 +10,8 @@ use crate::model::TimeFunction;
 ///
 /// `min max_i t_i(x_i)` subject to `Σ x_i = total`, `x_i` a size of function `i` or 0.
 ///
-/// A balanced division is optimal only if more units never take less time. The optimum need not be
-/// balanced, and some devices may be idle.
+/// A balanced division is certain to be optimal only if more units never take less time. Here the
+/// optimum need not be balanced, and some devices may be idle.
 ///
 /// * Of all divisions of the optimal time, one with the fewest active devices is taken.
 /// * The remaining choice is fixed, so that equal input has equal output. Let `τ` be the optimal time and
@@ -20,7 +20,7 @@ use crate::model::TimeFunction;
 ///   devices suffice, they are active. The last device chooses first. Each takes the size of least time,
 ///   then of most units, with which the devices before it can complete the division.
 ///
-/// `limits` holds one entry for each function, or none at all if there are none.
+/// `limits` holds one entry for each function, or none at all.
 ///
 /// # Cost
 /// The least `τ` with `Σ σ_i(τ) ≥ total` bounds the optimal time from below. To decide whether a time is
@@ -28,7 +28,8 @@ use crate::model::TimeFunction;
 /// the sums from which the `σ_i` of the remaining devices still lead to `total`. For `p` functions of `m`
 /// points, and `n` the total in units of the greatest common divisor of all sizes:
 /// * Sorting takes `O(p·m·log(p·m))` steps.
-/// * Near the optimum the `σ_i` exceed `total` by about one size, and the sums take `O(p·m·m/64)` steps.
+/// * Near the optimum the sum of the `σ_i` exceeds `total` by about one size, and adding all devices
+///   takes `O(p·m·m/64)` steps.
 /// * Divisions that exist only at later times cost up to `O(p·m·n/64)` steps for each of `O(log(p·m))`
 ///   times.
 /// * Minimising the active devices costs up to `O(p·m·n)` steps, if their number is not the least that
@@ -38,9 +39,10 @@ use crate::model::TimeFunction;
 /// Sums of huge sizes, too far apart for a bit each, are listed instead.
 ///
 /// # Deviations
-/// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 6); here
-///   sets of reachable sums decide on each time, because the search can grow exponentially. The time
-///   is the same. [`hpopta_search`](super::hpopta_search()) follows the paper.
+/// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 7); here
+///   sets of reachable sums decide whether a time is possible, because the search takes longer. It can
+///   grow exponentially if the sizes have many different sums. The largest time is the same.
+///   [`hpopta_search`](super::hpopta_search()) follows the paper.
 ///
 /// # Errors
 /// [`PartitionError::LimitsMismatch`]; [`PartitionError::NoDevices`];
@@ -63,7 +65,7 @@ use crate::model::TimeFunction;
 /// ```
 ///
 /// # References
-/// Khaleghzadeh, Reddy and Lastovetsky, the problem and supplement, sections 3 and 7.
+/// Khaleghzadeh, Reddy and Lastovetsky, the paper for the problem; supplement, sections 3 and 7.
 pub fn hpopta(
     functions: &[TimeFunction],
     limits: &[Limits],

@@ -41,13 +41,13 @@ pub enum SearchOutcome {
 /// Memory grows with the steps.
 ///
 /// # Deviations
-/// * **published HPOPTA, memory**: the paper keeps a matrix of all levels and amounts (supplement,
-///   section 6.4); here a hash table, because such a matrix need not fit into memory.
+/// * **published HPOPTA, memory**: the paper keeps a matrix of levels and amounts (supplement, section
+///   6.4); here a hash table, because such a matrix may not fit into memory.
 /// * **published HPOPTA, bottleneck**: the paper passes it from level to level (supplement, section
-///   6); here a level knows the largest time above it, because that needs less state. The level ends
+///   6.8); here a level knows the largest time above it, because that needs less state. The level ends
 ///   when that time is no longer below `τ`, which has the same effect.
-/// * **published HPOPTA, recursion**: the paper calls itself for each level (supplement, section 6);
-///   here the search keeps its own stack, because there may be any number of devices.
+/// * **published HPOPTA, recursion**: the paper expands the tree by recursive calls (supplement,
+///   section 8); here the search keeps its own stack, because there may be any number of devices.
 ///
 /// # Errors
 /// As [`hpopta`](super::hpopta()).
@@ -127,7 +127,7 @@ impl Known {
         next: 0,
     };
 
-    /// The `next` of an amount that no further choice improves.
+    /// The `next` of an amount that no other choice can improve.
     const FINAL: usize = usize::MAX;
 }
 

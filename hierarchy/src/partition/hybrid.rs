@@ -29,7 +29,7 @@ pub(super) struct StopCriteria {
 }
 
 impl Default for StopCriteria {
-    /// Returns steps of the order of rounding errors and 200 iterations.
+    /// Returns a step of the order of rounding errors, and 200 points.
     fn default() -> Self {
         Self {
             step: 1e-14,
@@ -53,7 +53,7 @@ pub(super) struct Root {
     pub why: Stop,
 }
 
-/// The reason for which the method ended.
+/// The reason why the method ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// `F` is zero, or the last Newton step met the criterion.
@@ -71,14 +71,15 @@ pub(super) enum Stop {
 ///
 /// The trust region is a scaled ball in which the linear model `F + J p` has proved good. If the ball
 /// contains Newton's step, that step is taken. Otherwise the step follows the steepest descent of
-/// `|F + J p|²` and bends towards Newton's point where the descent is deepest (the *dogleg*). A step
-/// that reduces `|F|` as the model predicted lets the ball grow; any other step is taken back and
-/// shrinks the ball. The method thus converges like Newton's near a root and still makes progress where
-/// Newton's would diverge.
+/// `|F + J p|²` to its deepest point, and bends towards Newton's point there (the *dogleg*). A step
+/// that reduces `|F|²` by at least half of the prediction lets the ball grow, and one by less than a
+/// tenth shrinks it. A step that does not reduce `|F|` is taken back. The method thus converges like
+/// Newton's near a root and still makes progress where Newton's would diverge.
 ///
 /// # Deviations
-/// * **Jacobian of NPA**: HYBRJ corrects the old factors by rank-one updates until that fails
-///   (MINPACK); here it is evaluated at every new point, because that is as cheap as `F`.
+/// * **Jacobian of NPA**: HYBRJ corrects the factors of the last Jacobian by rank-one updates until that
+///   fails (MINPACK); here the Jacobian is evaluated at every new point, because it is analytic and, with
+///   its structure, as cheap as `F`. A step costs `O(p)`, not `O(p²)` as in the thesis (section 4.2.1).
 /// * **step of Powell's method**: HYBRJ lets the unknowns go anywhere (MINPACK); here a step stays
 ///   inside an open interval, because models are not defined outside it. It takes each unknown at most
 ///   nine tenths of the way to the end.

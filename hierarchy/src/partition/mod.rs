@@ -1,9 +1,9 @@
 //! Partitioners: the number of computational units of each device.
 //!
-//! These partitioners make all devices finish together:
-//! * [`even`] divides without models, [`proportional()`] by constant speeds.
+//! These make all devices finish together:
+//! * [`proportional()`] divides by constant speeds; without models, [`even`] divides evenly.
 //! * [`gpa()`] divides by speed functions, [`npa()`] numerically by smooth speed functions of any shape.
-//! * [`continuous()`] returns the real-valued optimum, [`apportion()`] turns weights into whole units.
+//! * [`continuous()`] returns the real-valued optimum, [`apportion()`] divides whole units by weights.
 //!
 //! For time functions of any shape an unbalanced division may be faster:
 //! * [`hpopta()`] minimises the largest time under the [`Limits`] of each device. [`hpopta_search()`] is
@@ -92,7 +92,7 @@ pub fn even(n: usize, total: u64) -> Vec<u64> {
         .collect()
 }
 
-/// The reason for which work cannot be divided.
+/// The reason why work cannot be divided.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PartitionError {
@@ -111,7 +111,7 @@ pub enum PartitionError {
         /// The name given.
         name: String,
     },
-    /// No device can take the work.
+    /// There is no device to give the work to.
     #[error("{total} units and no device to give them to")]
     NoDevices {
         /// Units to divide.
@@ -131,7 +131,7 @@ pub enum PartitionError {
         /// Units to divide.
         total: u64,
     },
-    /// A model that is empty or has a time that does not grow with the problem size.
+    /// A model that is empty, or whose time does not grow with the problem size.
     #[error(
         "device {index}: its model gives {time_s} s for {d} units; it is empty or inadmissible"
     )]

@@ -65,7 +65,7 @@ impl FromStr for Guess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharesOf {
-    /// The root that Powell's method found.
+    /// The point at which Powell's method ended: a root, or a better division than the geometric one.
     Numerical,
     /// The line of equal time ([`continuous()`]), because Powell's method found no root and no better
     /// division.
@@ -134,17 +134,17 @@ pub fn npa(models: &[&dyn SpeedModel], total: u64) -> Result<NpaSolution, Partit
 ///
 /// # Deviations
 /// * **start of NPA**: the thesis starts evenly (section 4.2, equation 4.7); here [`npa`] starts in
-///   proportion to the speeds at an even share, because speeds are often nearly constant.
+///   proportion to the speeds at an even share, because that is the root if speeds are constant.
 ///   [`Guess::Even`] is the start of the thesis.
 /// * **NPA without convergence**: the thesis proves convergence for smooth models (section 4.2.1);
 ///   here the better of this division and GPA's is taken, because models may have corners. GPA is
-///   exact if times grow with the problem size. If they do not, neither division is known to be the
-///   best.
+///   exact if times grow with the problem size, however many corners there are. If times do not grow,
+///   neither division is known to be the best.
 /// * **units of NPA**: the thesis counts units and seconds (section 4.2, equation 4.5); here both are
 ///   relative, because neither kind of equation may outweigh the other. Shares are relative to `D`,
 ///   times to the time that constant speeds would give.
-/// * **domain of NPA**: the thesis does not bound the unknowns (section 4.2); here a share stays
-///   between 0 and `D`, because the models are defined only there.
+/// * **domain of NPA**: the solver of the thesis does not bound the unknowns (section 4.2); here a
+///   share stays between 0 and `D`, because the models are defined only there.
 /// * **NPA, integer solution**: the thesis rounds and increments the largest shares (section 4.2);
 ///   here each unit left goes to the device that finishes it first, because that is optimal. It is the
 ///   rule of [`gpa()`].

@@ -33,7 +33,7 @@ pub enum Partitioner {
     Gpa,
     /// The numerical partitioning algorithm, [`npa()`]: equal times, for smooth models.
     Npa,
-    /// [`hpopta()`]: the least largest time, balanced or not, for models of any shape.
+    /// [`hpopta()`]: the minimal largest time, balanced or not, for models of any shape.
     Hpopta,
 }
 

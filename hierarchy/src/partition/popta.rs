@@ -10,15 +10,15 @@ use crate::model::TimeFunction;
 /// [`hpopta`](super::hpopta()) for equal functions.
 ///
 /// Among divisions of that time, one with the fewest active devices is taken, those of the lowest
-/// indices. Identical devices may take part in any order, so their fewest number is the first stage at
-/// which sizes can sum to `total`. For `m` points and `p = n_devices`, the cost is
-/// `O(m·log m + p·m·m/64)` time if the first time that the thresholds allow is possible. The function takes
-/// `O(m)` memory, besides that of the sums.
+/// indices. Identical devices may take part in any order. The fewest active ones are therefore as many
+/// as must be added until their sizes can sum to `total`, and nothing else has to be counted. For `m`
+/// points and `p = n_devices`, the cost is `O(m·log m + p·m·m/64)` time if the first time that the
+/// thresholds allow is possible. The function takes `O(m)` memory, besides that of the sums.
 ///
 /// # Deviations
-/// * **POPTA, method**: the paper fills a table over processors and loads (Lastovetsky and Reddy
-///   2017); here the time is bisected as in HPOPTA, because that needs no such table. The time is the
-///   same.
+/// * **POPTA, method**: the paper fills a table of the best time for each number of processors and each
+///   load (Lastovetsky and Reddy 2017); here the time is bisected as in [`hpopta`](super::hpopta()),
+///   because that needs no such table. The largest time is the same.
 ///
 /// # Errors
 /// As [`hpopta`](super::hpopta()), without [`PartitionError::LimitsMismatch`];

@@ -5,6 +5,10 @@ use super::{Partition, PartitionError, apportion};
 /// Divides `total` units in proportion to constant `speeds` (units per second): `d_i ∝ s_i`, in whole
 /// units such that the largest time `d_i / s_i` is minimal.
 ///
+/// # Deviations
+/// * **CPM, integer solution**: the thesis leaves the rounding open (section 2.3); here [`apportion()`]
+///   rounds by Jefferson's method, because it minimises the largest time.
+///
 /// # Errors
 /// [`PartitionError::InvalidSpeed`] for a negative or non-finite speed;
 /// [`PartitionError::NoDevices`] or [`PartitionError::NoSpeed`] if there are units and no device can

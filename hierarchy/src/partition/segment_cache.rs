@@ -4,8 +4,8 @@ use crate::model::{SpeedModel, SpeedSegment};
 
 /// The devices' speed functions, each with its straight segment used last.
 ///
-/// A search over very many devices waits for their models to come from memory. The segments lie side by
-/// side, and as the search closes in on a time hardly any device leaves its segment.
+/// A search over very many devices spends its time waiting for their models to come from memory. The
+/// segments lie side by side, and as the search approaches one time, hardly any device leaves its segment.
 pub(super) struct SegmentCache<'a> {
     pub models: &'a [&'a dyn SpeedModel],
     segments: Vec<SpeedSegment>,

@@ -69,8 +69,8 @@ impl<'a> Stages<'a> {
         self.devices.len()
     }
 
-    /// Returns the fewest devices with thresholds that sum to at least the target, or `None` if all
-    /// devices do not.
+    /// Returns the fewest devices with thresholds that sum to at least the target, or `None` if the
+    /// thresholds of all devices do not.
     pub fn fewest_by_threshold(&self) -> Option<usize> {
         let n = self
             .most
@@ -83,8 +83,8 @@ impl<'a> Stages<'a> {
         Self::from_devices(self.devices[..n].to_vec(), self.target)
     }
 
-    /// Returns the stages with at most `active` active devices, without the devices that can then not
-    /// take part.
+    /// Returns the stages with at most `active` active devices, without the devices that then cannot take
+    /// part.
     pub fn limit_active(&self, active: usize) -> Self {
         let target = u128::from(self.target);
         let needed = target.saturating_sub(self.most[active - 1]);
@@ -115,7 +115,8 @@ impl<'a> Stages<'a> {
             .unwrap_or(0)
     }
 
-    /// Returns the number of first devices that reach the target, or `None` if all do not.
+    /// Returns the number of first devices that are needed for the target, or `None` if all of them
+    /// together cannot reach it.
     ///
     /// # Errors
     /// [`PartitionError::TooLarge`].
