@@ -16,7 +16,7 @@ use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
 const PIECE_LEN: usize = 1 << 20;
 
 /// Reads a file that only the head sees; the head has its reader.
-pub(super) fn read<T: Element>(
+pub(super) fn read_pieces<T: Element>(
     comm: &dyn Comm,
     path: &Path,
     (order, mut reader): (Order, Option<&mut Box<dyn ElementReader<T>>>),
@@ -28,7 +28,9 @@ pub(super) fn read<T: Element>(
     for piece in cut_matrix(matrix.spread(), order) {
         let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
-        let read = reader.as_mut().map_or(Ok(()), |r| r.read(&mut buffer));
+        let read = reader
+            .as_mut()
+            .map_or(Ok(()), |r| r.read_elements(&mut buffer));
         let source = Stored {
             data: buffer.as_slice(),
             ld: orient(&piece, order).rows,
@@ -41,13 +43,13 @@ pub(super) fn read<T: Element>(
         let movement = agree(comm, movement)?;
         moved = moved.and(movement.run(comm, matrix.stored_mut(), None));
     }
-    let finished = reader.map_or(Ok(()), |reader| reader.finish());
+    let finished = reader.map_or(Ok(()), |reader| reader.check_end());
     agree(comm, finished.map_err(failed))?;
     Ok(moved)
 }
 
 /// Writes a file that only the head sees; the head has it open.
-pub(super) fn write<T: Element>(
+pub(super) fn write_pieces<T: Element>(
     comm: &dyn Comm,
     mut output: Option<&mut MatrixOutput<T>>,
     matrix: &Matrix<T>,
@@ -62,7 +64,9 @@ pub(super) fn write<T: Element>(
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let target = StoredMut::by_columns(&mut buffer, piece.rows);
         moved = moved.and(movement.run(comm, target, None));
-        let written = output.as_mut().map_or(Ok(()), |o| o.write(&buffer));
+        let written = output
+            .as_mut()
+            .map_or(Ok(()), |o| o.write_elements(&buffer));
         agree(comm, written)?;
     }
     Ok(moved)

@@ -52,7 +52,7 @@ impl NumberedLines {
     }
 }
 
-pub(super) fn open<T: Element>(
+pub(super) fn open_market<T: Element>(
     file: File,
 ) -> Result<(FileShape, Box<dyn ElementReader<T>>), String> {
     let size = file.metadata().map_err(|error| error.to_string())?.len();
@@ -133,7 +133,7 @@ fn read_sizes(lines: &mut NumberedLines) -> Result<(usize, usize), String> {
 }
 
 impl<T: Element> ElementReader<T> for MarketReader {
-    fn read(&mut self, out: &mut [T]) -> Result<(), String> {
+    fn read_elements(&mut self, out: &mut [T]) -> Result<(), String> {
         for value in out {
             let Some(text) = self.lines.next_data()? else {
                 return Err(format!(
@@ -149,7 +149,7 @@ impl<T: Element> ElementReader<T> for MarketReader {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn check_end(&mut self) -> Result<(), String> {
         match self.lines.next_data()? {
             None => Ok(()),
             Some(_) => Err(format!(
@@ -200,12 +200,12 @@ pub(super) fn write_header<T: Element>(
     )
 }
 
-pub(super) fn writer<T: Element>(file: BufWriter<File>) -> Box<dyn ElementWriter<T>> {
+pub(super) fn make_writer<T: Element>(file: BufWriter<File>) -> Box<dyn ElementWriter<T>> {
     Box::new(MarketWriter { file })
 }
 
 impl<T: Element> ElementWriter<T> for MarketWriter {
-    fn write(&mut self, elements: &[T]) -> std::io::Result<()> {
+    fn write_elements(&mut self, elements: &[T]) -> std::io::Result<()> {
         for value in elements {
             // The shortest form that reads back as the same number.
             let Complex64 { re, im } = value.value();

@@ -33,14 +33,14 @@ const HEAD: usize = 0;
 /// A dense file being read from front to back.
 trait ElementReader<T> {
     /// Fills `out` with the next elements, or says why the file does not hold them.
-    fn read(&mut self, out: &mut [T]) -> Result<(), String>;
+    fn read_elements(&mut self, out: &mut [T]) -> Result<(), String>;
     /// Checks, after all elements, that the file holds nothing else.
-    fn finish(&mut self) -> Result<(), String>;
+    fn check_end(&mut self) -> Result<(), String>;
 }
 
 /// A dense file being written from front to back.
 trait ElementWriter<T> {
-    fn write(&mut self, elements: &[T]) -> std::io::Result<()>;
+    fn write_elements(&mut self, elements: &[T]) -> std::io::Result<()>;
 }
 
 /// Shape of the matrix in a file, as the header says.
@@ -74,12 +74,12 @@ impl Format {
     }
 }
 
-fn open<T: Element>(path: &Path) -> Result<(FileShape, Box<dyn ElementReader<T>>), Error> {
+fn open_file<T: Element>(path: &Path) -> Result<(FileShape, Box<dyn ElementReader<T>>), Error> {
     let format = Format::of_path(path)?;
     let file = File::open(path).map_err(|error| Error::file(path, error))?;
     match format {
-        Format::Npy => npy::open(file),
-        Format::Market => market::open(file),
+        Format::Npy => npy::open_npy(file),
+        Format::Market => market::open_market(file),
     }
     .map_err(|reason| Error::file(path, reason))
 }
@@ -93,7 +93,7 @@ fn open<T: Element>(path: &Path) -> Result<(FileShape, Box<dyn ElementReader<T>>
 /// All ranks.
 pub fn read_shape(comm: &dyn Comm, path: &Path) -> Result<FileShape, Error> {
     let opened = if comm.rank() == HEAD {
-        open::<Complex64>(path).map(|(shape, _)| Some(shape))
+        open_file::<Complex64>(path).map(|(shape, _)| Some(shape))
     } else {
         Ok(None)
     };
@@ -116,7 +116,7 @@ pub fn read<T: Element>(
 ) -> Result<(Matrix<T>, Moved), Error> {
     let begin = Instant::now();
     let opened = if comm.rank() == HEAD {
-        open(path).map(Some)
+        open_file(path).map(Some)
     } else {
         Ok(None)
     };
@@ -136,12 +136,12 @@ pub fn read<T: Element>(
     }
     let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
     let in_place =
-        Format::of_path(path)? == Format::Npy && position::read(comm, path, &mut matrix)?;
+        Format::of_path(path)? == Format::Npy && position::read_in_place(comm, path, &mut matrix)?;
     let mut moved = if in_place {
         Moved::default()
     } else {
         let reader = opened.as_mut().map(|(_, reader)| reader);
-        head::read(comm, path, (shape.order, reader), &mut matrix)?
+        head::read_pieces(comm, path, (shape.order, reader), &mut matrix)?
     };
     moved.seconds = begin.elapsed().as_secs_f64();
     Ok((matrix, moved))
@@ -169,11 +169,11 @@ impl<T: Element> MatrixOutput<T> {
                     .and_then(|()| buffered.flush())
                     .map_err(failed)?;
                 target = position::SharedTarget::with_length::<T>(&mut partial, rows * cols);
-                npy::writer(buffered)
+                npy::make_writer(buffered)
             }
             Format::Market => {
                 market::write_header::<T>(&mut buffered, rows, cols).map_err(failed)?;
-                market::writer(buffered)
+                market::make_writer(buffered)
             }
         };
         let path = path.to_path_buf();
@@ -190,15 +190,15 @@ impl<T: Element> MatrixOutput<T> {
         self.target.take()
     }
 
-    fn write(&mut self, elements: &[T]) -> Result<(), Error> {
-        let written = self.writer.write(elements);
+    fn write_elements(&mut self, elements: &[T]) -> Result<(), Error> {
+        let written = self.writer.write_elements(elements);
         written.map_err(|error| Error::output(&self.path, error))
     }
 
     /// Gives the file its final name.
     fn publish(mut self) -> Result<(), Error> {
         // The header of an empty matrix is still to be flushed.
-        self.write(&[])?;
+        self.write_elements(&[])?;
         self.partial.publish()
     }
 }
@@ -226,11 +226,11 @@ pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Re
     };
     let mut output = agree(comm, created)?;
     let target = output.as_mut().and_then(MatrixOutput::target);
-    let in_place = position::write(comm, path, comm.share(HEAD, Some(target))?, matrix)?;
+    let in_place = position::write_in_place(comm, path, comm.share(HEAD, Some(target))?, matrix)?;
     let mut moved = if in_place {
         Moved::default()
     } else {
-        head::write(comm, output.as_mut(), matrix)?
+        head::write_pieces(comm, output.as_mut(), matrix)?
     };
     agree(comm, output.map_or(Ok(()), MatrixOutput::publish))?;
     moved.seconds = begin.elapsed().as_secs_f64();

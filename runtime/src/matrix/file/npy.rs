@@ -87,7 +87,7 @@ impl Decoder {
     }
 
     /// Fills `out` with numbers from the beginning of `bytes`. Bytes of big-endian numbers are reversed in place.
-    pub(super) fn decode<T: Element>(&self, bytes: &mut [u8], out: &mut [T]) {
+    pub(super) fn decode_numbers<T: Element>(&self, bytes: &mut [u8], out: &mut [T]) {
         let bytes = &mut bytes[..out.len() * self.width];
         if self.big_endian {
             let part = if self.element().is_complex() { 2 } else { 1 };
@@ -139,7 +139,7 @@ fn convert_numbers<T: Element, const WIDTH: usize>(
 }
 
 /// Appends elements to `out` in the form of a file.
-pub(super) fn encode<T: Element>(elements: &[T], out: &mut Vec<u8>) {
+pub(super) fn encode_elements<T: Element>(elements: &[T], out: &mut Vec<u8>) {
     let from = out.len();
     out.extend_from_slice(bytemuck::cast_slice(elements));
     if cfg!(target_endian = "big") {
@@ -207,7 +207,7 @@ pub(super) fn read_header(file: &mut BufReader<File>) -> Result<Header, String> 
     })
 }
 
-pub(super) fn open<T: Element>(
+pub(super) fn open_npy<T: Element>(
     file: File,
 ) -> Result<(FileShape, Box<dyn ElementReader<T>>), String> {
     let mut file = BufReader::with_capacity(1 << 20, file);
@@ -230,16 +230,16 @@ pub(super) fn read_failure(error: std::io::Error) -> String {
 }
 
 impl<T: Element> ElementReader<T> for NpyReader {
-    fn read(&mut self, out: &mut [T]) -> Result<(), String> {
+    fn read_elements(&mut self, out: &mut [T]) -> Result<(), String> {
         self.bytes.resize(out.len() * self.decoder.width, 0);
         self.file
             .read_exact(&mut self.bytes)
             .map_err(read_failure)?;
-        self.decoder.decode(&mut self.bytes, out);
+        self.decoder.decode_numbers(&mut self.bytes, out);
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn check_end(&mut self) -> Result<(), String> {
         Ok(()) // The length was checked when the file was opened.
     }
 }
@@ -271,15 +271,15 @@ pub(super) fn write_header<T: Element>(
         .map(drop)
 }
 
-pub(super) fn writer<T: Element>(file: BufWriter<File>) -> Box<dyn ElementWriter<T>> {
+pub(super) fn make_writer<T: Element>(file: BufWriter<File>) -> Box<dyn ElementWriter<T>> {
     let bytes = Vec::new();
     Box::new(NpyWriter { file, bytes })
 }
 
 impl<T: Element> ElementWriter<T> for NpyWriter {
-    fn write(&mut self, elements: &[T]) -> std::io::Result<()> {
+    fn write_elements(&mut self, elements: &[T]) -> std::io::Result<()> {
         self.bytes.clear();
-        encode(elements, &mut self.bytes);
+        encode_elements(elements, &mut self.bytes);
         self.file.write_all(&self.bytes)?;
         self.file.flush()
     }

@@ -30,7 +30,7 @@ const SAMPLE_BYTES: u64 = 4096;
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn read<T: Element>(
+pub(super) fn read_in_place<T: Element>(
     comm: &dyn Comm,
     path: &Path,
     matrix: &mut Matrix<T>,
@@ -94,7 +94,7 @@ fn read_part<T: Element>(file: &File, header: &Header, matrix: &mut Matrix<T>) -
         values.resize(piece.len(), T::ZERO);
         let lines = bytes.chunks_mut(line_len * width);
         for (line, values) in lines.zip(values.chunks_exact_mut(piece.rows)) {
-            header.decoder.decode(line, values);
+            header.decoder.decode_numbers(line, values);
         }
         store_piece(matrix, &orient(&piece, order), order, &values);
     }
@@ -164,7 +164,7 @@ impl SharedTarget {
 ///
 /// # Collective
 /// All ranks, with the same target.
-pub(super) fn write<T: Element>(
+pub(super) fn write_in_place<T: Element>(
     comm: &dyn Comm,
     path: &Path,
     target: Option<SharedTarget>,
@@ -192,7 +192,7 @@ fn write_part<T: Element>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Re
         let place = piece.relative_to(&part);
         bytes.clear();
         for col in place.col_range() {
-            npy::encode(&matrix.local().col(col)[place.row_range()], &mut bytes);
+            npy::encode_elements(&matrix.local().col(col)[place.row_range()], &mut bytes);
         }
         let first = piece.col * line_len + piece.row;
         file.write_all_at(&bytes, start + (size_of::<T>() * first) as u64)?;

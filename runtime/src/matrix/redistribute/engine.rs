@@ -124,12 +124,12 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
             match before.replace((round, transfer)) {
                 Some(done) => self.finish_round(done, (&mut *data, ld), put, own),
                 None if in_rank_order => {}
-                None => self.plan.keep(self.source, (&mut *data, ld), put),
+                None => self.plan.copy_own(self.source, (&mut *data, ld), put),
             }
         }
         match before {
             Some(done) => self.finish_round(done, (data, ld), put, own),
-            None => self.plan.keep(self.source, (data, ld), put),
+            None => self.plan.copy_own(self.source, (data, ld), put),
         }
         moved
     }
@@ -142,11 +142,11 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
         moved: &mut Moved,
     ) -> Transfer<'c, T> {
         let [mut packed, mut wanted] = self.spare.pop().unwrap_or_default();
-        self.plan.pack(round, self.source, &mut packed);
-        let sends = self.plan.sends(round, 0);
-        let recvs = self.plan.recvs(round, 1);
+        self.plan.pack_round(round, self.source, &mut packed);
+        let sends = self.plan.list_sends(round, 0);
+        let recvs = self.plan.list_recvs(round, 1);
         wanted.resize(recvs.last().map_or(0, |last| last.range.end), T::zeroed());
-        moved.count::<T>(sends.iter().map(|message| message.range.len()));
+        moved.count_messages::<T>(sends.iter().map(|message| message.range.len()));
         Transfer::start(comm, vec![packed, wanted], &sends, &recvs)
     }
 
@@ -160,7 +160,7 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
     ) {
         let mut buffers = transfer.finish().into_iter();
         let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
-        self.plan.unpack(round, &pair[1], target, put, own);
+        self.plan.unpack_round(round, &pair[1], target, put, own);
         self.spare.push(pair);
     }
 }
@@ -187,7 +187,7 @@ impl Moved {
     }
 
     /// Counts messages of `elements` elements of `T`.
-    pub(crate) fn count<T>(&mut self, elements: impl IntoIterator<Item = usize>) {
+    pub(crate) fn count_messages<T>(&mut self, elements: impl IntoIterator<Item = usize>) {
         for elements in elements {
             self.messages += u64::from(elements > 0);
             self.bytes += (elements * size_of::<T>()) as u64;

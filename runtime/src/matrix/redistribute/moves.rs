@@ -55,7 +55,7 @@ impl PairMoves {
     }
 
     /// Returns the blocks of the elements with these numbers.
-    fn blocks(&self, range: Range<usize>) -> impl Iterator<Item = CopyBlock> + '_ {
+    fn cut_blocks(&self, range: Range<usize>) -> impl Iterator<Item = CopyBlock> + '_ {
         let (start, line_len) = (range.start, self.along.len());
         cut_rectangles(range, line_len).flat_map(move |(lines, along)| {
             self.lines.within(lines).flat_map(move |line| {
@@ -138,12 +138,12 @@ impl MovePlan {
     }
 
     /// Returns the messages of a round that this rank sends, one after the other in buffer `buffer`.
-    pub(super) fn sends(&self, round: usize, buffer: usize) -> Vec<Message> {
+    pub(super) fn list_sends(&self, round: usize, buffer: usize) -> Vec<Message> {
         self.list_messages(&self.sends, round, buffer)
     }
 
     /// Returns the messages of a round that this rank receives.
-    pub(super) fn recvs(&self, round: usize, buffer: usize) -> Vec<Message> {
+    pub(super) fn list_recvs(&self, round: usize, buffer: usize) -> Vec<Message> {
         self.list_messages(&self.recvs, round, buffer)
     }
 
@@ -161,7 +161,7 @@ impl MovePlan {
     }
 
     /// Packs the elements that this rank sends in a round into `buffer`.
-    pub(super) fn pack<T: bytemuck::Pod>(
+    pub(super) fn pack_round<T: bytemuck::Pod>(
         &self,
         round: usize,
         (source, strides): (&[T], Strides),
@@ -174,7 +174,7 @@ impl MovePlan {
         for pair in &self.sends {
             let range = pair.range_of_round(round, self.rounds);
             let (message, after) = rest.split_at_mut(range.len());
-            for block in pair.blocks(range) {
+            for block in pair.cut_blocks(range) {
                 let from = &source[strides.index(block.from.0, block.from.1)..];
                 let to = &mut message[block.at..];
                 let ld = pair.along.len();
@@ -186,7 +186,7 @@ impl MovePlan {
 
     /// Puts the elements that this rank has received in a round into `target`, in the order of their senders. With `own`,
     /// the memory that this rank sends from, its own elements of the round take their place in that order.
-    pub(super) fn unpack<T: bytemuck::Pod>(
+    pub(super) fn unpack_round<T: bytemuck::Pod>(
         &self,
         round: usize,
         received: &[T],
@@ -218,7 +218,7 @@ impl MovePlan {
             let range = pair.range_of_round(round, self.rounds);
             let (message, after) = rest.split_at(range.len());
             let strides = Strides::lines(pair.along.len());
-            for block in pair.blocks(range) {
+            for block in pair.cut_blocks(range) {
                 let to = &mut target[block.to.0 + block.to.1 * ld..];
                 copy_lines((to, ld), (&message[block.at..], strides), block.size, put);
             }
@@ -228,7 +228,7 @@ impl MovePlan {
     }
 
     /// Puts all elements that this rank has and needs itself into `target`.
-    pub(super) fn keep<T: bytemuck::Pod>(
+    pub(super) fn copy_own<T: bytemuck::Pod>(
         &self,
         source: (&[T], Strides),
         target: (&mut [T], usize),
@@ -248,7 +248,7 @@ fn copy_pair<T: bytemuck::Pod>(
     (target, ld): (&mut [T], usize),
     put: &impl Fn(&mut T, T),
 ) {
-    for block in pair.blocks(range) {
+    for block in pair.cut_blocks(range) {
         let from = &source[strides.index(block.from.0, block.from.1)..];
         let to = &mut target[block.to.0 + block.to.1 * ld..];
         copy_lines((to, ld), (from, strides), block.size, put);
@@ -390,16 +390,16 @@ mod tests {
             for (rank, plan) in plans.iter().enumerate() {
                 let mut buffer = Vec::new();
                 let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
-                plan.pack(round, local, &mut buffer);
+                plan.pack_round(round, local, &mut buffer);
                 assert!(buffer.len() <= plan.most_per_round()[0]);
-                for message in plan.sends(round, 0) {
+                for message in plan.list_sends(round, 0) {
                     sent[rank] += message.range.len() as u64;
                     post.insert((rank, message.rank), buffer[message.range].to_vec());
                 }
             }
             for (rank, plan) in plans.iter().enumerate() {
                 let mut buffer = Vec::new();
-                for message in plan.recvs(round, 1) {
+                for message in plan.list_recvs(round, 1) {
                     let data = post.remove(&(message.rank, rank)).expect("a message");
                     assert_eq!(
                         (message.range.start, message.range.len()),
@@ -409,7 +409,7 @@ mod tests {
                 }
                 assert!(buffer.len() <= plan.most_per_round()[1]);
                 let ld = target.lds[rank];
-                plan.unpack(
+                plan.unpack_round(
                     round,
                     &buffer,
                     (&mut target.locals[rank], ld),
@@ -422,7 +422,7 @@ mod tests {
         for (rank, plan) in plans.iter().enumerate() {
             let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
             let ld = target.lds[rank];
-            plan.keep(local, (&mut target.locals[rank], ld), &negated);
+            plan.copy_own(local, (&mut target.locals[rank], ld), &negated);
         }
         sent
     }
