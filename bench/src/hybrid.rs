@@ -1,6 +1,6 @@
 //! A hybrid processor: two unlike cores balanced by IDPA, against an even split.
 //!
-//! A BLAS with threads of its own gives each thread the same number of columns, regardless of its core. So does the
+//! A BLAS with its own threads gives each thread the same number of columns, regardless of its core. So does the
 //! homogeneous strategy, with the same library on the same cores, one of which is paced.
 
 use std::fmt::Write as _;
@@ -144,7 +144,7 @@ fn sum_up(results: &mut HybridResults) -> anyhow::Result<()> {
 fn format_table(results: &HybridResults) -> String {
     let mut text = format!(
         "{} The even split stands for the threads of a BLAS: the same library on the same cores, one of them paced. The \
-         goal is a ratio of {GOAL} at least.\n\n",
+         goal is a ratio of at least {GOAL}.\n\n",
         RESULTS.describe_origin(&results.origin, "", ""),
     );
     text.push_str("| | wall / ideal | imbalance of busy times, % |\n|---|---|---|\n");
@@ -162,7 +162,7 @@ fn format_table(results: &HybridResults) -> String {
     if let Some(summary) = &results.summary {
         let _ = writeln!(
             text,
-            "\nThe even split takes {} times as long as the balanced one, {} times with the measuring counted in: \
+            "\nThe even split takes {} times as long as the balanced one, {} times with the measuring: \
              the goal is {}.",
             summary.even_over_fpm.text(2),
             summary.even_over_fpm_with_balancing.text(2),

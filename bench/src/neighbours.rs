@@ -357,7 +357,7 @@ fn format_table(results: &NeighboursResults) -> String {
     );
     let mut text = RESULTS.describe_origin(&results.origin, &cores, &more) + "\n\n";
     text.push_str(
-        "| n | alone, GFLOP/s | beside the neighbour, GFLOP/s | beside / alone | the models' speeds, beside / alone | slower |\n\
+        "| n | alone, GFLOP/s | with the neighbour, GFLOP/s | with / alone | the models' speeds, with / alone | slower |\n\
          |---:|---|---|---|---:|---|\n",
     );
     for row in &results.summary {

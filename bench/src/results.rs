@@ -154,7 +154,7 @@ pub fn check_published<R: Serialize + DeserializeOwned>(
 ) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let results: R = read_results(&root.join(page.file))?;
-    // Texts are not compared: serde_json reads some numbers with an error in the last place.
+    // Documents are compared, not texts: the spelling of a number may differ.
     let kept: serde_json::Value = read_results(&root.join(page.file))?;
     let read = serde_json::to_value(&results)?;
     if let Some(place) = find_difference("", &kept, &read) {

@@ -259,7 +259,7 @@ fn format_table(results: &UpdateResults) -> String {
     let cores = format!(" on {} cores", results.origin.machine.cores);
     let library = format!(", {}", results.library);
     let origin = RESULTS.describe_origin(&results.origin, &cores, &library);
-    let mut text = format!("{origin} The goal is a ratio of {GOAL} at least.\n\n");
+    let mut text = format!("{origin} The goal is a ratio of at least {GOAL}.\n\n");
     text.push_str(
         "| C | k | ours, GFLOP/s | the library's own threads, GFLOP/s | ours / the library's | met |\n\
          |---|---:|---|---|---|---|\n",

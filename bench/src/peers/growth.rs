@@ -188,8 +188,8 @@ impl GrowthResults {
     /// Adds the table of the predicted volumes.
     fn format_volumes(&self, text: &mut String) {
         text.push_str(
-            "\nWhat an average node receives, in GB, as the layouts predict it: nodes whose speeds differ by a factor of up to 100, \
-             and matrices that grow with their number.\n\n![predicted volume](peers-growth.svg)\n\n| nodes | m = n = k |",
+            "\nThe volume that an average node receives, in GB, as the layouts predict it. The nodes' speeds differ by a factor of \
+             up to 100, and the matrices grow with the number of nodes.\n\n![predicted volume](peers-growth.svg)\n\n| nodes | m = n = k |",
         );
         for (name, _) in PredictedVolume::COLUMNS {
             // Writing to a String cannot fail, here and below.

@@ -173,7 +173,7 @@ impl FamilyResults for OverlapResults {
         // Writing to a String cannot fail, here and below.
         let _ = write!(
             text,
-            "The goals are {:.0} % hidden where arithmetic is longer, and a wall time of at most {WALL_GOAL} times the longer of both.\n\n\
+            "The goals are {:.0} % hidden if arithmetic is longer, and a wall time of at most {WALL_GOAL} times the longer of both.\n\n\
              | m = n = k | arithmetic, s | communication alone, s | hidden, % | met | not waited for, % | wall, s | wall / the longer | met | with the \
              measuring, s | pdgemm, s | pdgemm / sum of both | pdgemm / ours |\n\
              |---:|---:|---:|---|---|---|---|---|---|---:|---|---|---|\n",
@@ -199,11 +199,11 @@ impl FamilyResults for OverlapResults {
             );
         }
         text.push_str(
-            "\n![what happens when in one multiplication](peers-overlap.svg)\n\n\
-             Above, what each rank computes and which panels are on their way to it, from sending for them until they are \
-             found to be there. Hidden is the part of the communication by which the wall time is shorter than the slowest rank's \
-             arithmetic and the communication one after the other; not waited for is what is left when the waiting of the rank that \
-             waits most is taken off, also where it waits for the other one to be done computing.\n",
+            "\n![one multiplication over time](peers-overlap.svg)\n\n\
+             The picture shows the updates of each rank, and the panels on their way to it: from sending for them until they are \
+             found to be there. *Hidden* is the part of the communication by which the wall time is shorter than the slowest \
+             rank's arithmetic and the communication one after the other. *Not waited for* is the rest without the waiting of the \
+             rank that waits most, which includes its waiting for the other rank's arithmetic.\n",
         );
         text
     }

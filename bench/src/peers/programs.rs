@@ -17,7 +17,7 @@ pub enum PeerBlas {
     /// OpenBLAS; its ScaLAPACK is Debian's.
     #[serde(rename = "OpenBLAS")]
     OpenBlas,
-    /// Intel's, with a ScaLAPACK of its own.
+    /// Intel's, with its own ScaLAPACK.
     #[serde(rename = "MKL")]
     Mkl,
 }

@@ -117,8 +117,8 @@ fn name_pdgemm(blas: PeerBlas, place: &str) -> String {
     format!("pdgemm, {}, {place}", blas.name())
 }
 
-/// Returns the shape that is multiplied in the search for another one: the time is proportional to k, so k is shortened, and
-/// squares above 4096 take the parameters of 4096.
+/// Returns the shape that is multiplied in the search for another one. Its k is shorter, since the time is proportional to k.
+/// Squares above 4096 take the parameters of 4096.
 fn shorten_shape(shape: ProductShape) -> ProductShape {
     if shape.is_square() {
         let side = shape.m.min(4096);
