@@ -447,6 +447,24 @@ mod tests {
     }
 
     #[test]
+    fn relayed_pieces_that_are_under_way_together_have_numbers_of_their_own() {
+        // All ranks of one row need the same part of A, so every piece is passed on.
+        let schedules = schedules(&[1.0; 8], [4, 24, 60], 3);
+        let sets = schedules[0].sets;
+        for first in 0..20 - sets {
+            let mut numbers: Vec<_> = (first..first + sets)
+                .flat_map(|step| schedules[1].step_transfers(step, A).recvs)
+                .map(|piece| piece.tag)
+                .collect();
+            let count = numbers.len();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert!(numbers.len() == count && count > 1, "{numbers:?}");
+            assert!(!numbers.contains(&0), "{numbers:?}");
+        }
+    }
+
+    #[test]
     fn two_equal_ranks_wait_for_nothing_and_then_send_to_each_other() {
         for schedule in schedules(&[1.0, 1.0], [12, 24, 24], 3) {
             let [now, next] = [0, 1].map(|step| schedule.step_transfers(step, A));
