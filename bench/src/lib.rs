@@ -6,7 +6,7 @@
 
 mod algorithm;
 pub mod instances;
-#[path = "../../hierarchy/tests/simulated/mod.rs"]
+#[path = "../../hierarchy/tests/properties/simulated/mod.rs"]
 pub mod simulated;
 pub mod yardsticks;
 

@@ -9,32 +9,20 @@ use crate::mpi::Library;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
-/// A file in `hierarchy/tests`, the properties in it that take whatever comes, and the cases of each in one
-/// round: about a second. Every round has other cases.
-const PROPERTIES: [(&str, &[&str], &str); 4] = [
+/// Properties in `hierarchy/tests/properties` that take any input, and their cases in one round: about a second. Every
+/// round has other cases.
+const PROPERTIES: [(&str, &str); 5] = [
     (
-        "points_file",
-        &["any_text_is_refused_by_line_or_reads_back_as_written"],
+        "points_file::any_text_is_refused_by_line_or_reads_back_as_written",
         "50000",
     ),
+    ("fits::models_of_few_points_can_be_partitioned_by", "8000"),
+    ("fits::extreme_points_make_finite_models", "8000"),
     (
-        "fits",
-        &[
-            "models_of_few_points_can_be_partitioned_by",
-            "extreme_points_make_finite_models",
-        ],
-        "8000",
-    ),
-    (
-        "npa",
-        &["nasty_models_and_totals_are_divided_or_refused"],
+        "npa::nasty_models_and_totals_are_divided_or_refused",
         "3000",
     ),
-    (
-        "hpopta",
-        &["nothing_panics_and_every_division_is_sound"],
-        "300",
-    ),
+    ("hpopta::nothing_panics_and_every_division_is_sound", "300"),
 ];
 
 /// Runs rounds of cases until `seconds` have passed, at least one.
@@ -43,16 +31,13 @@ const PROPERTIES: [(&str, &[&str], &str); 4] = [
 /// If a case fails; the test names it, and keeps its seed in a file next to the test.
 pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()> {
     steps.run("build the properties", || {
-        PROPERTIES
-            .iter()
-            .try_for_each(|(file, ..)| execute(&mut test_command(workspace, file, &["--no-run"])))
+        execute(&mut test_command(workspace, &["--no-run"]))
     })?;
     steps.run(&format!("fuzz for {seconds} s"), || {
         let start = Instant::now();
         loop {
-            for (file, properties, cases) in PROPERTIES {
-                let words = [&["--", "--exact"], properties].concat();
-                let mut command = test_command(workspace, file, &words);
+            for (property, cases) in PROPERTIES {
+                let mut command = test_command(workspace, &["--", "--exact", property]);
                 execute(command.env("PROPTEST_CASES", cases))?;
             }
             if start.elapsed() >= Duration::from_secs(seconds) {
@@ -62,15 +47,15 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()>
     })
 }
 
-/// Makes the command that runs tests of a file in the profile of tests: optimised, with the checks of arithmetic left on.
-fn test_command(workspace: &Workspace, file: &str, rest: &[&str]) -> Command {
+/// Makes the command that runs properties in the profile of tests: optimised, with the checks of arithmetic left on.
+fn test_command(workspace: &Workspace, rest: &[&str]) -> Command {
     let arguments = [
         "test",
         "--quiet",
         "-p",
         "isochron-hierarchy",
         "--test",
-        file,
+        "properties",
     ];
     workspace.cargo(Library::OpenMpi, &[&arguments, rest].concat())
 }
@@ -81,16 +66,13 @@ mod tests {
 
     #[test]
     fn every_property_is_where_it_is_looked_for() {
-        let tests = Workspace::locate().unwrap().root().join("hierarchy/tests");
-        for (file, properties, _) in PROPERTIES {
+        let workspace = Workspace::locate().unwrap();
+        let tests = workspace.root().join("hierarchy/tests/properties");
+        for (place, _) in PROPERTIES {
+            let (file, property) = place.split_once("::").unwrap();
             let path = tests.join(file).with_extension("rs");
             let text = std::fs::read_to_string(path).unwrap();
-            for property in properties {
-                assert!(
-                    text.contains(&format!("fn {property}(")),
-                    "{file}: {property}"
-                );
-            }
+            assert!(text.contains(&format!("fn {property}(")), "{place}");
         }
     }
 }

@@ -1,11 +1,5 @@
 //! Balancing if a division cannot be measured to the end, and if the best one is not balanced.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceStep, Balanced, DeviceBalance, Dpa, EndReason, Idpa, Observation,
 };

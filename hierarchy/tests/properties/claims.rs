@@ -1,20 +1,14 @@
 //! Claims of the papers about their algorithms, in the shape of their figures. The examples of the same
 //! names print the series themselves.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::balance::{Balanced, EndReason, Strategy, imbalance};
 
-#[path = "../examples/akima_npa.rs"]
+#[path = "../../examples/akima_npa.rs"]
 mod akima_npa;
 
-#[path = "../examples/dynamic_load_balancing.rs"]
+#[path = "../../examples/dynamic_load_balancing.rs"]
 mod dynamic_load_balancing;
-#[path = "../examples/layout_bounds.rs"]
+#[path = "../../examples/layout_bounds.rs"]
 mod layout_bounds;
 
 use akima_npa::memory_cliff::{MACHINES, balance};

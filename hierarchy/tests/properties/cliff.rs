@@ -1,12 +1,6 @@
 //! Speed functions that fall off a cliff in mid-range, where a device runs out of memory: constant
 //! models never settle there (Clarke's thesis, section 2.3.1), functional ones do.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceStart, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,
 };

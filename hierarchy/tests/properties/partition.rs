@@ -1,11 +1,5 @@
 //! Properties of the partitioners.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::model::{Cpm, PiecewiseFpm, Point, SpeedModel};
 use isochron_hierarchy::partition::{apportion, even, gpa, proportional};
 use proptest::prelude::*;

@@ -1,12 +1,6 @@
 //! Properties of the numerical partitioning algorithm, and of the optimum in real numbers that all
 //! partitioners are measured against.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::model::{AkimaFpm, Cpm, PiecewiseFpm, Point, SpeedModel};
 use isochron_hierarchy::partition::{
     Guess, NpaSolution, Partition, PartitionError, SharesOf, continuous, gpa, npa, npa_from,

@@ -1,12 +1,6 @@
 //! Properties of every fit of measured points, of flags and of surfaces. `PROPTEST_CASES` sets the number
 //! of cases.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::model::{
     AkimaFpm, Fit, Knot, PiecewiseFpm, PiecewiseTime, Point, Polyline, Reason, SpeedModel, Surface,
     SurfacePoint,

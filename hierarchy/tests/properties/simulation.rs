@@ -1,15 +1,7 @@
 //! INPA over IDPA at scale, on a made-up cluster with cliffs and noise.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
-mod simulated;
-
+use crate::simulated::SimulatedCluster;
 use isochron_hierarchy::balance::imbalance;
-use simulated::SimulatedCluster;
 
 /// Returns a side with enough blocks for each node that whole blocks are no coarser than noise.
 fn side_for(n_nodes: usize) -> u64 {

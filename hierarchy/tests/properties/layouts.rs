@@ -1,11 +1,5 @@
 //! Properties of the layout methods.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::layout::{
     FpmKlConfig, GridRule, Layout, LayoutError, Method, Rect, SpeedSurface, arrange, br,
     br_columns, br_in, cartesian, cartesian_columns, fpm_br, fpm_kl, half_perimeters_in, kl,

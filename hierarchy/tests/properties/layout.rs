@@ -1,11 +1,5 @@
 //! Properties of layouts.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::layout::{Layout, Rect, br, lower_bound};
 use proptest::prelude::*;
 

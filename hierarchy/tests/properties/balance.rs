@@ -1,11 +1,5 @@
 //! INPA over IDPA on made-up clusters, and the ends of a balancing.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, DeviceBalance, Dpa,
     EndReason, Extent, Idpa, Inpa, NodeBalance, Observation, Strategy as How,

@@ -1,11 +1,5 @@
 //! Properties of the piecewise model and of the points file.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use std::collections::BTreeMap;
 
 use isochron_hierarchy::model::{Knot, ModelError, ModelFile, PiecewiseFpm, Point, SpeedModel};

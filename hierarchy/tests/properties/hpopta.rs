@@ -1,12 +1,6 @@
 //! Properties of the load imbalancing partitioners.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
-#[path = "../examples/load_imbalancing.rs"]
+#[path = "../../examples/load_imbalancing.rs"]
 mod load_imbalancing;
 
 use std::collections::BTreeMap;

@@ -1,11 +1,5 @@
 //! The surface file against arbitrary input. `PROPTEST_CASES` sets the number of cases.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on panics"
-)]
-
 use isochron_hierarchy::layout::SpeedSurface;
 use isochron_hierarchy::model::{ModelError, Surface, SurfaceFile, SurfacePoint};
 use proptest::prelude::*;

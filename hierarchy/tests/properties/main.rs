@@ -1,0 +1,25 @@
+//! Properties of the models, partitioners, layouts and balancing machines.
+//!
+//! One test program, so that it is linked once.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on panics"
+)]
+
+mod balance;
+mod claims;
+mod cliff;
+mod endings;
+mod fits;
+mod hpopta;
+mod layout;
+mod layouts;
+mod model;
+mod npa;
+mod partition;
+mod points_file;
+mod simulated;
+mod simulation;
+mod surface_file;
