@@ -73,14 +73,14 @@ struct NeighbourSample {
     round: usize,
     n: usize,
     beside: bool,
-    measurement: MeanTime,
+    measurement: AverageTime,
     /// Bytes that the neighbours read and wrote meanwhile.
     neighbour_bytes: Option<u64>,
 }
 
 /// A measurement. Keys that the campaign does not read are kept as they are.
 #[derive(Serialize, Deserialize)]
-struct MeanTime {
+struct AverageTime {
     t_s: f64,
     #[serde(flatten)]
     rest: Map<String, Value>,

@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::build;
+use crate::counts;
 use crate::install;
 use crate::machine;
 use crate::mpi::Library;
@@ -12,7 +13,7 @@ use crate::needs::Goal;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
-/// Formatting, clippy, dependency rules and documentation, each without a single warning.
+/// Checks formatting, counts, clippy, dependency rules and documentation, each without a single warning.
 ///
 /// # Errors
 /// When a step fails.
@@ -24,6 +25,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     steps.run("formatting", || {
         execute(&mut cargo(&["fmt", "--all", "--check"]))
     })?;
+    steps.run("counts", || counts::run(workspace))?;
     steps.run("clippy", || {
         // In release, as the tests, so that build scripts and macros are compiled once.
         let args = ["clippy", "--release", "--workspace", "--all-targets"];
