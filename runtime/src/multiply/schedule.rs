@@ -448,8 +448,9 @@ mod tests {
 
     #[test]
     fn relayed_pieces_that_are_under_way_together_have_numbers_of_their_own() {
-        // All ranks of one row need the same part of A, so every piece is passed on.
-        let schedules = schedules(&[1.0; 8], [4, 24, 60], 3);
+        // All ranks of one row need the same part of A, so every piece is passed on. One rank holds most of them.
+        let areas = [20.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+        let schedules = schedules(&areas, [4, 81, 60], 3);
         let sets = schedules[0].sets;
         for first in 0..20 - sets {
             let mut numbers: Vec<_> = (first..first + sets)

@@ -8,11 +8,13 @@
     clippy::unwrap_used,
     reason = "a test that cannot go on says so by panicking"
 )]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 #[cfg(target_os = "linux")]
 mod cluster;
 mod command;
 mod cuda;
+mod docs;
 mod elements;
 mod gpu_campaign;
 mod gpu_ranks;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::pages::read_file;
+use super::pages::read_file;
 
 /// The keywords that say nothing about a document.
 const REMARKS: [&str; 6] = [

@@ -17,7 +17,7 @@ use std::process::Command;
 
 use isochron_tests::launch::{HANGS, campaigns, cluster_program, libraries, python, run};
 
-use crate::pages::{CodeBlock, Page, find_root, read_pages};
+use super::pages::{CodeBlock, Page, find_root, read_pages};
 
 /// Stands for cargo: asks the programs behind `cargo xtask` for help about the options that they are given.
 const CARGO: &str = r#"#!/bin/sh

@@ -6,9 +6,9 @@ use std::process::Command;
 use isochron_tests::launch::{HANGS, libraries, run};
 use serde_json::Value;
 
-use crate::outputs::SCHEMAS;
-use crate::pages::{find_root, read_file};
-use crate::{deviations, results, schema};
+use super::outputs::SCHEMAS;
+use super::pages::{find_root, read_file};
+use super::{deviations, results, schema};
 
 #[test]
 fn results_are_those_of_the_campaigns() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::pages::find_root;
+use super::pages::find_root;
 
 /// One bullet of a section.
 struct Deviation {

@@ -3,12 +3,6 @@
 //!
 //! With `ISOCHRON_WRITE_DOCS=1` the generated parts are written in place of being compared.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
-
 mod deviations;
 mod generated;
 mod links;

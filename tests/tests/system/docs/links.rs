@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::pages::{Page, find_root, read_file, read_pages};
+use super::pages::{Page, find_root, read_file, read_pages};
 
 #[test]
 fn links_lead_to_files_and_headings() {

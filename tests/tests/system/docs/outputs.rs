@@ -6,8 +6,8 @@ use std::process::Command;
 use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
 use serde_json::Value;
 
-use crate::pages::{find_root, read_file};
-use crate::schema::Schema;
+use super::pages::{find_root, read_file};
+use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
 pub const SCHEMAS: [&str; 8] = [
@@ -70,8 +70,8 @@ fn platform_files_are_as_their_schema_says() {
     let paths = shipped.map(|entry| entry.expect("an entry").path());
     let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
     let mut texts: Vec<String> = paths.map(read_file).collect();
-    let formats = crate::pages::read_pages();
-    let blocks = formats.iter().flat_map(crate::pages::Page::blocks);
+    let formats = super::pages::read_pages();
+    let blocks = formats.iter().flat_map(super::pages::Page::blocks);
     texts.extend(
         blocks
             .filter(|block| block.language == "toml" && block.code.contains("[[node]]"))

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::generated::read_number;
-use crate::pages::read_file;
+use super::generated::read_number;
+use super::pages::read_file;
 
 /// Ratios of one comparison, one a round, or their median with the smallest and the largest.
 struct RatioSpread {
