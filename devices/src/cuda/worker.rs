@@ -30,11 +30,11 @@ use std::time::Instant;
 /// came than were announced.
 ///
 /// # Deviations
-/// * **Transfers of a GPU**: the papers overlap transfers with the arithmetic from one update to the next (thesis, section
-///   5.2.3; Clarke et al. 2012); here the same if the next panels have arrived already (SUMMA keeps them a step ahead), and
-///   within an update, in stripes, if not. In both cases an update waits for its own arithmetic, because its time and its
-///   errors must be its own. An update that returned earlier would seem to take no time next to a slower device, and its
-///   error would come one update late.
+/// * **Transfers of a GPU**: the papers count transfers in the time of an update, and do not describe any overlap (thesis,
+///   section 5.2.3; Clarke et al. 2012, section 4); here the arithmetic hides them, because the GPU would wait for its link
+///   otherwise. If the next panels have arrived already (SUMMA keeps them a step ahead), they are copied during this update; if
+///   not, an update hides its own, in stripes. In both cases an update waits for its own arithmetic. If it returned earlier,
+///   it would seem to take no time next to a slower device, and its error would come one update late.
 pub struct CudaWorker {
     info: DeviceInfo,
     job: JobCheck,
@@ -99,7 +99,7 @@ impl CudaWorker {
     /// A job under way is abandoned. `None` if the limits have no room for the matrices, or there is nothing to compute.
     ///
     /// # Errors
-    /// [`DeviceError::Cuda`] when a call fails.
+    /// [`DeviceError::Cuda`] if a call fails.
     pub fn time_products<T: Element>(
         &mut self,
         size: (usize, usize, usize),

@@ -20,7 +20,7 @@ pub struct MeasureConfig {
     pub precision: f64,
     /// Fewest repetitions, 2 or more.
     pub min_reps: u32,
-    /// Most repetitions; up to half as many more replace disturbed ones.
+    /// Most repetitions; up to half as many more if times are disturbed, or few of them contradict each other.
     pub max_reps: u32,
     /// Time in seconds after which the node needs no further repetition, above 0. It is the busiest device's time or the wall
     /// time, whichever is longer; waiting for nodes in step counts.

@@ -99,22 +99,23 @@ pub fn repeat_alone(needed: bool) -> bool {
 /// Repeats `sample` until the mean of every device has the precision, or the repetitions or the time are used up. `sample`
 /// returns the time of each of `n_devices` devices in one common repetition.
 ///
-/// [Disturbances](SortedTimes) are measured again and not averaged in. At most half of `max_reps` repetitions more are spent
-/// on that. Without devices nothing is repeated.
+/// [Disturbances](SortedTimes) are measured again and not averaged in, and few times that contradict each other are not
+/// believed. At most half of `max_reps` repetitions more are spent on both. Without devices nothing is repeated.
 ///
 /// `in_step` has the last word on every repetition. So several nodes can repeat in step as long as one of them needs to; with
 /// [`repeat_alone`] this node decides. Repetitions for other nodes count as well.
 ///
 /// # Deviations
-/// * **Fewest repetitions**: the paper checks the precision from one repetition after `minReps` on (supplement of the HPOPTA
-///   paper, section 1, algorithm 1); here from `min_reps` on, because each repetition costs time of the run.
-/// * **Time limit**: the paper checks it after `minReps` repetitions; here it holds from the first one, because an update that
-///   exceeds it alone would else be repeated. The [outcome](Measurement::outcome) then is
-///   [`OutOfTime`](MeasureOutcome::OutOfTime).
-/// * **Measuring again**: the paper never exceeds `maxReps` and raises it by hand if the precision was not reached; here up to
-///   half as many more replace disturbed repetitions, because a mean over fewer times would be less precise.
-/// * **Checks of the precision**: the paper checks after every repetition; here after every sixteenth more from 64 on, because
-///   a check reads all times.
+/// * **Fewest repetitions**: the paper checks the precision from repetition `minReps + 2` on (supplement of the HPOPTA paper,
+///   section 1, algorithm 1); here from `min_reps` on, because each repetition costs time of the run.
+/// * **Time limit**: the paper checks it from repetition `minReps + 2` on (supplement of the HPOPTA paper, section 1,
+///   algorithm 1); here it holds from the first one, because an update that exceeds it alone would be repeated otherwise. The
+///   [outcome](Measurement::outcome) then is [`OutOfTime`](MeasureOutcome::OutOfTime).
+/// * **Measuring again**: the paper never exceeds `maxReps`, and raises it if the precision was not reached (supplement of the
+///   HPOPTA paper, section 1); here up to half as many more replace disturbed repetitions, because a mean over fewer times
+///   would be less precise.
+/// * **Checks of the precision**: the paper checks after every repetition (supplement of the HPOPTA paper, section 1,
+///   algorithm 1); here after every sixteenth more from 64 on, because a check reads all times.
 ///
 /// # Errors
 /// [`DeviceError::Measure`] for a configuration out of range; the errors of `sample`, at once.
