@@ -48,7 +48,7 @@ impl OpenGpu {
                 }
                 Err(error) => error,
             };
-            // Smaller tiles have no use for memory that is held already, and it may be what other programs lack.
+            // Memory that is held already does not suit smaller tiles, and may be the memory that they lack.
             self.device = None;
             self.pinned = None;
             if !error.is_out_of_memory() {

@@ -228,7 +228,8 @@ impl CudaJob {
             pinned,
         } = *memory;
         let slot_bytes = plan.slot_elements * size_of::<T>();
-        // SAFETY: the pinned memory begins with the slots, and is held while a job runs; no work is under way.
+        // SAFETY: the pinned memory begins with the slots, and is held while a job runs. No work is under way, since `begin`
+        // has abandoned any older job.
         unsafe { gpu.staging.place(pinned, slot_bytes) };
         let place = match plan.placement {
             Placement::Resident => {

@@ -64,7 +64,7 @@ impl TryFrom<&CudaInfo> for DriverGpu {
     /// Returns the properties that join a GPU with the host's view of its buses.
     ///
     /// # Errors
-    /// [`DeviceError::BusId`] if the driver's address is none.
+    /// [`DeviceError::BusId`] if the driver's text is not an address.
     fn try_from(gpu: &CudaInfo) -> Result<Self, DeviceError> {
         Ok(Self {
             ordinal: u32::try_from(gpu.ordinal).unwrap_or(u32::MAX),
@@ -107,8 +107,8 @@ pub struct Survey {
     pub devices: Vec<CudaInfo>,
     /// The line: the hardware and libraries found, and the consequence.
     pub finding: String,
-    /// `true` if something is there and cannot be used: a driver without a GPU, a driver that fails or is too old, or GPUs
-    /// without cuBLAS. A machine without a driver is not broken.
+    /// `true` if something is there and cannot be used: a driver without a GPU, a driver that fails or is too old, a GPU that
+    /// does not answer, or GPUs without cuBLAS. A machine without a driver is not broken.
     pub is_broken: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::memory::memory_available_bytes;
 use crate::{DeviceError, ElementType};
 use std::sync::Arc;
 
-/// The part of the free memory of a GPU that is left alone: cuBLAS loads code, and other programs come and go.
+/// One in this number of parts of a GPU's free memory is left alone: cuBLAS loads code, and other programs come and go.
 const LEFT_FREE: u64 = 16;
 /// The peak assumed for an unknown GPU: a middling one.
 const UNKNOWN_PEAK_FLOPS_PER_S: f64 = 10e12;

@@ -219,7 +219,8 @@ fn may_gather(job: &JobShape, updates: usize, host_bytes: u64) -> bool {
 }
 
 /// Returns the sides of the largest tile, as square as C allows, that takes three quarters of `elements` and leaves room for
-/// panels. The sides divide those of C nearly evenly. The tile is no smaller than the smallest; `None` if that does not fit.
+/// panels. The sides divide those of C nearly evenly. If that tile is too small, the smallest one is taken; `None` if it does
+/// not fit.
 fn choose_tile(job: &JobShape, elements: usize) -> Option<(usize, usize)> {
     let side = tile_area(elements).isqrt();
     let rows = if job.cols < side {
@@ -234,7 +235,7 @@ fn choose_tile(job: &JobShape, elements: usize) -> Option<(usize, usize)> {
     (rows * cols + rows + cols <= elements).then_some((rows, cols))
 }
 
-/// Returns the elements of a tile for which, with its panels, there is room for `elements`.
+/// Returns the largest area of a tile in elements, if the tile and its panels have room for `elements`.
 fn tile_area(elements: usize) -> usize {
     elements / 4 * 3
 }

@@ -32,7 +32,7 @@ impl HostPanels {
 
 /// The smallest stripe of a panel, in rows of A or columns of B: smaller products use only a part of a GPU.
 const MIN_STRIPE: usize = 1024;
-/// The most stripes: the first one is then a sixteenth of the traffic.
+/// The most stripes: the first one, which no arithmetic hides, is then a sixteenth of the traffic.
 const MAX_STRIPES: usize = 8;
 
 impl Resident {

@@ -105,7 +105,8 @@ impl OpenGpu {
         bytes: u64,
     ) -> CallResult<Product> {
         let (device, pinned) = self.hold(bytes, PROBE_PINNED_BYTES)?;
-        // SAFETY: the pinned memory is as large, and held until the next job places its own slots; no work is under way.
+        // SAFETY: the pinned memory is as large, and held until the next job places its own slots. No work is under way: the
+        // engine abandons its job before it measures, and each burst is waited for.
         unsafe { self.staging.place(pinned, PROBE_SLOT_BYTES) };
         let [a, b, c] = [(0, m), (m * k, k), (m * k + k * n, m)].map(|(offset, ld)| DevicePlace {
             address: device + (offset * size_of::<T>()) as u64,

@@ -43,7 +43,7 @@ pub struct Staging {
     next: usize,
 }
 
-// SAFETY: the memory belongs to the engine that owns this value, and one thread at a time uses both.
+// SAFETY: the memory belongs to the `OpenGpu` that owns this value, and one thread at a time uses both.
 unsafe impl Send for Staging {}
 
 impl Staging {
