@@ -35,7 +35,7 @@ impl DeviceClock {
 }
 
 impl UpdateTime {
-    /// Seconds that a call takes in a long run if each thread can run for `share_of_time` of the time only, above 0 and at
+    /// Returns the seconds of a call in a long run in which each thread runs for `share_of_time` of the time, above 0 and at
     /// most 1.
     ///
     /// A quota lets a short call run through and stops a later one for both, so the wall time of one call says little. On a
@@ -49,7 +49,7 @@ impl UpdateTime {
         }
     }
 
-    /// Seconds that a call really used. The CPU time of cores stands still while other programs have them; other devices
+    /// Returns the seconds that a call really used. The CPU time of cores stands still while other programs have them; other devices
     /// have no such clock.
     pub(crate) fn used_s(&self, clock: DeviceClock) -> f64 {
         if clock.keeps_cores_busy() {

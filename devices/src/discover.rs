@@ -45,7 +45,7 @@ pub struct RankDevices {
 ///
 /// The ranks must be allowed the *same* cores: their [`Topology::allowed_pus`] are equal. A rank that the launcher bound to
 /// its own cores is alone. If there are more ranks than cores, ranks share cores and nothing is pinned. Nothing is pinned
-/// either unless [`Topology::should_pin`].
+/// either if [`Topology::should_pin`] returns `false`.
 ///
 /// # Panics
 /// If `ranks` is 0.

@@ -65,8 +65,9 @@ fn share_distance(gpu: &Distances, share: &[CoreInfo]) -> u32 {
 /// Deals GPUs to ranks that do not all see every GPU. `distances[gpu][rank]` is the distance of the rank's nearest core from
 /// the GPU's bus, if the rank sees the GPU.
 ///
-/// No rank gets more than an even share, rounded up, unless all ranks that see a GPU have theirs. Within that a GPU goes to
-/// the nearest rank, and among equals to the rank with the fewest GPUs so far. A GPU that no rank sees goes to none.
+/// No rank gets more than an even share, rounded up. Within that a GPU goes to the nearest rank, and among equals to the rank
+/// with the fewest GPUs so far. If all ranks that see a GPU have their share already, the one with the fewest takes it. A GPU
+/// that no rank sees goes to none.
 pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
     let n_ranks = distances.first().map_or(0, Vec::len);
     let most = distances.len().div_ceil(n_ranks.max(1));

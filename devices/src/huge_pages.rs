@@ -17,8 +17,8 @@ const WORTHWHILE_BYTES: usize = 8 << 20;
 ///
 /// A blocked update touches every column of C, each on other pages; with pages of 4 KiB the processor waits for
 /// address translation. Linux grants huge pages only to memory that asks for them (`madvise`, the usual setting), and
-/// only before its first write. Measured and multiplied matrices must lie in memory of the same kind, or the times of one
-/// would not predict the other.
+/// only before its first write. Measured and multiplied matrices must lie in memory of the same kind, or the measured times
+/// would not predict those of the multiplication.
 ///
 /// # Errors
 /// If there is no such memory.

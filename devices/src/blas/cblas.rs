@@ -465,7 +465,7 @@ unsafe fn owned_text(text: *const c_char) -> String {
         .into_owned()
 }
 
-/// Shortens to `OpenBLAS 0.3.21` from `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …`.
+/// Returns `OpenBLAS 0.3.21` for `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …`.
 fn openblas_product(config: &str) -> String {
     let mut words = config.split_whitespace();
     match (words.next(), words.next()) {
@@ -474,7 +474,7 @@ fn openblas_product(config: &str) -> String {
     }
 }
 
-/// Shortens to `MKL 2026.2` from `Intel(R) oneAPI Math Kernel Library Version 2026.2-Product Build … for …`.
+/// Returns `MKL 2026.2` for `Intel(R) oneAPI Math Kernel Library Version 2026.2-Product Build … for …`.
 fn mkl_product(text: &str) -> String {
     let version = text
         .split_once("Version ")

@@ -132,7 +132,7 @@ impl CpuWorker {
 
 /// Side of the squares that make a library ready: large enough that it packs them, and a millisecond's work.
 const READY_SIDE: usize = 256;
-/// Fewest multiplications of a job for which a library is made ready: those of some of these squares.
+/// Fewest multiplications of a job for which a library is made ready: as many as 16 products of these squares.
 const WORTH_BEING_READY: usize = 16 * READY_SIDE * READY_SIDE * READY_SIDE;
 
 fn multiply_zeros<T: Element>(blas: &dyn Blas) {

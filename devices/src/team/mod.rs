@@ -77,7 +77,7 @@ impl DeviceTeam {
     /// Returns the resources that each device needs for its slice of `job`, as [`Worker::job_needs`].
     ///
     /// # Errors
-    /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or the job.
+    /// [`DeviceError::Slices`] and [`DeviceError::Width`] if `slices` do not fit the team or the job.
     pub fn job_needs(
         &self,
         job: &JobShape,

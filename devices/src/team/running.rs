@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 const SHORTEST_PAUSE: Duration = Duration::from_micros(75);
 /// Longest sleep between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
-/// Between these bounds it sleeps for one part in this number of the elapsed time: a late look is then late by a small part
-/// of the update.
+/// Divisor of the elapsed time that gives the length of a sleep between these bounds. So a look is late by no more than a
+/// small part of the update.
 const PART: u32 = 8;
 
 /// The number of drivers still at work, and the thread that waits for them.

@@ -1,7 +1,7 @@
 //! The threads and locks of [`Gate`](super::gate::Gate) and [`RunningDrivers`](super::running::RunningDrivers).
 //!
-//! `tests/interleavings.rs` compiles these two files a second time. It replaces this module by one with the same items, on
-//! modelled threads that take every turn that the memory model allows.
+//! `tests/interleavings.rs` compiles these two files a second time. It replaces this module by one with the same items, whose
+//! modelled threads run in every order that the memory model allows.
 
 pub(super) use std::hint::spin_loop;
 pub(super) use std::sync::atomic::{AtomicUsize, Ordering};

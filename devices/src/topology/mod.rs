@@ -1,7 +1,7 @@
 //! The hardware of this host, as hwloc sees it. No other module knows hwloc.
 //!
-//! [`Topology::cores`] are the cores that this process may use: those that control groups allow and, on this machine, to which
-//! the launcher or `taskset` bound the process. Their logical indices are those of the whole topology, so differently bound
+//! [`Topology::cores`] are the cores that this process may use: those that control groups allow and, on this machine, those to
+//! which the launcher or `taskset` bound the process. Their logical indices are those of the whole topology, so differently bound
 //! ranks of one host give a core the same number.
 
 mod binding;
