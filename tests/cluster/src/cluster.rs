@@ -40,7 +40,7 @@ impl EmulatedCluster {
     /// for the printed reason.
     ///
     /// # Panics
-    /// If the cluster cannot be brought up for any other reason, or `ISOCHRON_REQUIRE_CLUSTER=1` is set.
+    /// If the cluster cannot be brought up for any other reason; with `ISOCHRON_REQUIRE_CLUSTER=1` for any reason at all.
     #[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
     pub fn bring_up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
         let is_required = std::env::var("ISOCHRON_REQUIRE_CLUSTER").is_ok_and(|value| value == "1");

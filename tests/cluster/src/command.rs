@@ -36,7 +36,7 @@ struct Which {
     name: String,
 }
 
-/// The cluster asked for, as written: the parser refuses no value, so that our own message does.
+/// The cluster asked for, as written: the parser accepts every value, so that a wrong one ends with our own one-line message.
 #[derive(clap::Args)]
 struct Up {
     /// Number of hosts

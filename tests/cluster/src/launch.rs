@@ -8,7 +8,7 @@ use crate::error::{ClusterError, During};
 use crate::link::CARD;
 use crate::state::cluster_folder;
 
-/// MPI libraries with the same launcher's options.
+/// MPI libraries whose launchers have the same options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpiFamily {
     /// Open MPI.

@@ -3,7 +3,7 @@
 //! Every host has a link to the switch, of the same rate in each direction. A frame of `s` bits leaves its sender
 //! when the sender's link has carried the frames before it. It has left entirely `s/rate` later, and after the latency it
 //! has arrived at the switch's other side. There it takes its turn on the receiver's link with the frames of other
-//! senders. It is sent on before it is complete, so a frame on idle links takes `s/rate + latency`, and not twice the first.
+//! senders. It is sent on before it is complete, so a frame on idle links takes `s/rate + latency`, and not twice `s/rate`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

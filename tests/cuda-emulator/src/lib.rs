@@ -11,7 +11,7 @@
 //!   the three.
 //! * A copy to pinned host memory poisons its destination until it has run. A copy from or to memory that is not pinned is
 //!   counted, since it would not be asynchronous on a GPU.
-//! * An action of no correct program that a GPU would not notice is a violation, counted and named. Such are work on two
+//! * A mistake of the program that a GPU would not notice is a violation, counted and named. There are three: work on two
 //!   streams that uses the same memory in no defined order (module `order`), memory freed in use, and a context released
 //!   before its contents.
 //! * Any call can be made to fail, at once or when its work runs. Some failures lose the device, and then every later call on
@@ -27,7 +27,7 @@
     non_snake_case,
     reason = "the exported functions have the names of the libraries that they stand for"
 )]
-// The manuals of those libraries document the exported functions.
+// The manuals of those libraries state the conditions under which the exported functions may be called.
 #![allow(clippy::missing_safety_doc, missing_docs)]
 
 mod arithmetic;

@@ -2,8 +2,8 @@
 //!
 //! Work on different streams may run in any order, unless one stream waits for an event behind the other's work, or the host
 //! has waited in between. If both use the same memory and one writes it, the result is luck. This is noticed when the second
-//! work is queued, under every schedule. Each stream has a vector clock for that: the number of works of every stream that
-//! are done before.
+//! work is queued, under every schedule. Each stream has a vector clock for that: it counts the pieces of work of every stream
+//! that are done before.
 
 use crate::arithmetic::Gemm;
 use crate::state::{Emulator, Violation};
@@ -11,7 +11,7 @@ use crate::work::{CopyEnd, StreamWork};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The number of works of each stream that come before a moment.
+/// The number of pieces of work of each stream that come before a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VectorClock(BTreeMap<u64, u64>);
 

@@ -28,7 +28,7 @@ pub struct EmulatedStream {
     pub queue: VecDeque<Queued>,
     /// Work that was taken from the queue and is under way.
     pub running: Option<Queued>,
-    /// Number of works put on it.
+    /// Number of pieces of work put on it.
     pub queued: u64,
     /// The moment before the next work put on it.
     pub clock: VectorClock,
@@ -86,12 +86,12 @@ pub struct Emulator {
     pub recent: Vec<Recent>,
 }
 
-/// An action of no correct program that the driver would not notice.
+/// A mistake of the program that the driver would not notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
     /// Work on two streams uses the same memory, one of the two writes it, and no order is defined.
     Unordered,
-    /// Memory is freed although work uses it for which the host has not waited.
+    /// Memory is freed although work that the host has not waited for uses it.
     FreedInUse,
     /// The last hold on a context is released while memory, streams, events or cuBLAS handles of it are left.
     ContextNotEmpty,
@@ -104,7 +104,7 @@ impl Violation {
             Self::Unordered => {
                 "work on two streams uses the same memory, and nothing orders what one of them writes"
             }
-            Self::FreedInUse => "memory is freed that work uses which was not waited for",
+            Self::FreedInUse => "memory is freed although work that was not waited for uses it",
             Self::ContextNotEmpty => {
                 "a context is released while memory, streams, events or handles of it are left"
             }
