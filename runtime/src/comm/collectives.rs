@@ -40,7 +40,7 @@ impl dyn Comm + '_ {
     /// Gathers the name of every rank's host, by rank.
     ///
     /// # Errors
-    /// As [`gather`](Self::gather).
+    /// [`Error::Unreadable`] on every rank, for the lowest rank whose name cannot be read.
     ///
     /// # Collective
     /// All ranks.
@@ -60,7 +60,7 @@ impl dyn Comm + '_ {
     }
 }
 
-/// Encodes a value; one that cannot be encoded becomes empty, which no value reads back from.
+/// Encodes a value. One that cannot be encoded becomes empty, and [`decode`] refuses that.
 fn encode<V: Serialize>(value: &V) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
