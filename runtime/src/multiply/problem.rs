@@ -1,8 +1,8 @@
 //! The shape of a multiplication: dimensions, blocks, operations and element type.
 //!
 //! # Deviations
-//! * **Homogeneous matrices**: the papers' matrices are square, and N is a multiple of b; here any m, n, k and b are
-//!   allowed, because users' matrices have any shape.
+//! * **Homogeneous matrices**: the papers' matrices are square, and N is a multiple of b (thesis, section 5.2; Clarke et
+//!   al. 2012, section 3); here any m, n, k and b are allowed, because users' matrices have any shape.
 
 use std::fmt;
 use std::str::FromStr;
@@ -283,7 +283,8 @@ impl Problem {
     /// Returns the inner dimension of the update that is measured.
     ///
     /// It is the panel width, unless fewer than `steps` panels make up k. Then it is narrower, in whole blocks if possible,
-    /// so that measuring costs a small part of the run. Below 128 it would be another kernel, bound by the memory of C.
+    /// so that measuring costs a small part of the run. Below 128 it would be another kernel, bound by reading and writing
+    /// C.
     pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
         let affordable = self.k / steps.max(1);
         whole_blocks(affordable.max(NARROW_KERNEL), self.block).min(self.panel(ranks))
@@ -297,7 +298,7 @@ impl Problem {
         )
     }
 
-    /// Returns the index behind the first `blocks` blocks of a dimension of `length` elements.
+    /// Returns the index after the first `blocks` blocks of a dimension of `length` elements.
     pub(crate) fn block_end(&self, blocks: u64, length: usize) -> usize {
         (blocks as usize).saturating_mul(self.block).min(length)
     }

@@ -1,7 +1,7 @@
 //! The contention for a host's cores between computation, messages and other ranks.
 //!
 //! # Deviations
-//! * **Time of a node**: the paper takes the slowest device's (Clarke et al. 2012); here the cost of the node's
+//! * **Time of a node**: the paper takes the slowest device's (Clarke et al. 2012, section 3); here the cost of the node's
 //!   messages is added, because they use cores that compute. It is the measured CPU time of a byte, and 0 if a core
 //!   is left for messages. A node with more messages then gets less work, so `imbalance`, which counts the devices
 //!   alone, need not be 0.

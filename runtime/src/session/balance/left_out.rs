@@ -1,11 +1,8 @@
 //! The nodes that help less than they cost.
 //!
-//! # Deviations
-//! * **Every node takes part**: the paper balances all nodes (Clarke et al. 2012); here fewer may compute, because a
-//!   slow node's messages can cost more than it helps. After balancing, the run is predicted for the fastest node
-//!   alone, the two fastest and so on, with the messages over the measured links. Between hosts, messages hide behind
-//!   the arithmetic as far as it lasts; within a host they add to it. If fewer nodes are faster by 5 %, these are
-//!   balanced again and the others get nothing (`left_out` in the report).
+//! After balancing, the run is predicted for the fastest node alone, the two fastest and so on. If fewer nodes are faster
+//! by 5 %, these are balanced again and the others get nothing. `hierarchy/src/predict/subset.rs` describes the
+//! prediction and lists the deviation from the paper.
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;

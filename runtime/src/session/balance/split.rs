@@ -2,16 +2,8 @@
 //!
 //! If k is long against m and n, the panels of A and B that travel for a division of C outweigh C itself. Then it is
 //! better if every node computes all of C over its share of k, and the nodes' contributions are summed at the end. The
-//! way with the least predicted time is used, as [`predict`] says.
-//!
-//! # Deviations
-//! * **Division of C alone**: the paper divides C (Clarke et al. 2012); here k is divided if less than half travels
-//!   that way, because a long k makes panels outweigh C. The shares of k are in proportion to the nodes' speeds on all
-//!   of C, and the nodes' contributions are summed. The report lists the predicted seconds of each way (`candidates`):
-//!   the arithmetic in whole blocks with the CPU cost of hidden messages, and the messages that nothing hides. The ways
-//!   are C in rectangles, m in slices of rows, n in slices of columns, and k in shares if measured. The balanced layout
-//!   is used unless another way is faster by 3 %. The CMA makes slices by itself for a long and thin C, as columns of
-//!   one node each or as one column. The report says which way was used (`way`, `split`).
+//! way with the least predicted time is used, as [`predict`] says; `hierarchy/src/predict/ways.rs` lists the deviation from
+//! the paper.
 
 use std::sync::Arc;
 
@@ -28,8 +20,8 @@ use crate::error::Error;
 use crate::multiply::{BalanceResult, Plan, Split, SplitChoice, even_slices};
 use crate::session::memory::{self, MemoryNeed};
 
-/// Factor by which less must travel with k split than with panels before k is considered, since nothing hides the sum of C.
-/// Otherwise k is no candidate: its seconds would be the only ones without a measurement.
+/// The panels must take more than this many times as long to travel as the sum of C before k is considered, since nothing
+/// hides the sum. Otherwise k is no candidate: its seconds would be the only ones without a measurement.
 const CLEARLY_LESS: f64 = 2.0;
 
 /// The division of k, for which every node was measured on all of C.
@@ -61,7 +53,8 @@ impl<T: Element> Balancer<'_, T> {
     /// Considers the division of k, if it is asked for or could be faster than dividing C.
     ///
     /// All nodes are measured once, on all of C. Each of them computes all of it, so one time tells its speed. The same
-    /// speeds predict a division of C. If that is not clearly slower, the nodes are balanced for it.
+    /// speeds predict a division of C. If that, or a run on fewer nodes, is predicted to be faster, k is not chosen yet:
+    /// the nodes are balanced for C first, and k stays a candidate.
     ///
     /// # Collective
     /// All ranks.
