@@ -1,8 +1,8 @@
 //! Distributed matrices.
 //!
 //! A [`Spread`] says which rank holds which elements. A [`Matrix`] is one rank's rectangle of a matrix that is spread over
-//! a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and [`file`](mod@file) between a matrix
-//! and a file.
+//! a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and [`file`](mod@file)
+//! between a matrix and a file.
 
 mod copy;
 pub mod file;

@@ -61,7 +61,7 @@ impl Region {
     /// Returns the same elements, counted from the first row and column of `outer`, which holds them all.
     ///
     /// # Panics
-    /// If `outer` begins behind this rectangle (in a debug build).
+    /// If `outer` begins after this rectangle (in a debug build).
     #[must_use]
     pub fn relative_to(&self, outer: &Self) -> Self {
         Self {

@@ -56,13 +56,13 @@ pub struct StoredMut<'a, T> {
 }
 
 impl<'a, T> Stored<'a, T> {
-    /// Looks at column-major memory.
+    /// Takes `data` as column-major, with leading dimension `ld`.
     pub fn by_columns(data: &'a [T], ld: usize) -> Self {
         let order = Order::Columns;
         Self { data, ld, order }
     }
 
-    /// Looks at row-major memory.
+    /// Takes `data` as row-major, with leading dimension `ld`.
     pub fn by_rows(data: &'a [T], ld: usize) -> Self {
         let order = Order::Rows;
         Self { data, ld, order }
@@ -75,13 +75,13 @@ impl<'a, T> Stored<'a, T> {
 }
 
 impl<'a, T> StoredMut<'a, T> {
-    /// Looks at column-major memory.
+    /// Takes `data` as column-major, with leading dimension `ld`.
     pub fn by_columns(data: &'a mut [T], ld: usize) -> Self {
         let order = Order::Columns;
         Self { data, ld, order }
     }
 
-    /// Looks at row-major memory.
+    /// Takes `data` as row-major, with leading dimension `ld`.
     pub fn by_rows(data: &'a mut [T], ld: usize) -> Self {
         let order = Order::Rows;
         Self { data, ld, order }

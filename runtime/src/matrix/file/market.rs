@@ -9,7 +9,7 @@ use num_complex::Complex64;
 use super::{ElementReader, ElementWriter, FileShape};
 use crate::matrix::Order;
 
-/// Length of the longest line of the format, in bytes.
+/// Bytes from which on a line is refused: a text file with such lines is something else.
 const MAX_LINE: u64 = 4096;
 
 struct MarketReader {
@@ -19,7 +19,7 @@ struct MarketReader {
     total: usize,
 }
 
-/// NumberedLines with their numbers, comments and empty ones left out.
+/// Lines with their numbers, comments and empty ones left out.
 struct NumberedLines {
     file: BufReader<File>,
     line: String,

@@ -140,7 +140,7 @@ pub(super) struct SharedTarget {
 
 impl SharedTarget {
     /// Gives `partial`, which holds a header, its whole length; returns `None` if that is not possible. On a network file
-    /// system, a rank that does not know that others write behind the end it sees might fill that part with zeros.
+    /// system, a rank that does not know that others write beyond the end it sees might fill that part with zeros.
     pub(super) fn with_length<T>(partial: &mut PartialFile, elements: usize) -> Option<Self> {
         let name = partial.partial_path()?.as_os_str().as_bytes().to_vec();
         let start = partial.file().metadata().ok()?.len();

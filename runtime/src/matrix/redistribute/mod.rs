@@ -102,7 +102,7 @@ impl<T> Default for RedistributeConfig<T> {
 /// that cannot hold its part, and ranks with unlike arguments; [`Error::Allocation`].
 ///
 /// # Collective
-/// All ranks, with the same spreads, orders and limit. Leading dimensions may differ.
+/// All ranks, with the same spreads, orders, element size, limit and transposition. Leading dimensions may differ.
 pub fn redistribute<T: bytemuck::Pod>(
     comm: &dyn Comm,
     (from, source): (&Spread, Stored<'_, T>),

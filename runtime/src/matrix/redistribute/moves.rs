@@ -256,7 +256,7 @@ fn copy_pair<T: bytemuck::Pod>(
 }
 
 /// Counts the rounds in which no rank sends and receives more than `room` elements together, but for one element for each of
-/// its partners. Every element has one holder, so every rank finds the same number.
+/// its partners. Every element has one holder. The number follows from the spreads alone, so every rank finds the same.
 pub(super) fn count_rounds(from: &Spread, to: &Spread, room: usize) -> usize {
     let most = (0..from.n_ranks())
         .map(|rank| {
