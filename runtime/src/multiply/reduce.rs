@@ -38,7 +38,8 @@ impl SumOfC {
     }
 }
 
-/// Counts the rounds in which no rank sends and receives more than [`ROUND_LEN`] elements, but for one for each other rank.
+/// Counts the rounds of the sum: enough that no rank sends and receives more than [`ROUND_LEN`] elements in one of them,
+/// apart from rounding up by one element for each other rank.
 fn count_rounds(c: &Spread, computed: &[bool]) -> usize {
     let all = c.rows() * c.cols();
     let n_computed = computed.iter().filter(|&&computed| computed).count();

@@ -3,7 +3,7 @@
 //! In a step every device updates its slice of C with the pivot panels of A and B, while the panels of later steps travel.
 //!
 //! # References
-//! van de Geijn and Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997, section 3.
+//! van de Geijn and Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997.
 
 use std::time::Instant;
 
@@ -233,7 +233,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         }
     }
 
-    /// Scales C by beta, each device its own columns. That is no busy time.
+    /// Scales C by beta, each device its own columns. It does not count as busy time.
     fn scale_c(&mut self, beta: T, c: &mut Matrix<T>) {
         if self.failure.is_none() {
             let scaled = self.team.scale(beta, c.local_mut(), self.plan.slices());

@@ -42,7 +42,7 @@ impl RankCores {
     }
 
     /// Takes `count` cores for one device, and tells whether its threads may be pinned to them. A device whose clock
-    /// tolerates it may share cores that another one took.
+    /// tolerates it may share cores that another one took: an emulated pace follows CPU time, which sharing does not change.
     fn take_cores(
         &mut self,
         count: usize,

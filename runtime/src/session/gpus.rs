@@ -27,7 +27,8 @@ struct GpuOffer {
 struct RankOffers {
     host: String,
     gpus: Vec<GpuOffer>,
-    /// The wishes of its devices in the platform file. A rank without such devices drives the GPUs that it is dealt.
+    /// The wishes of its devices in the platform file. `None` if the file lists no device of the rank, which then drives
+    /// the GPUs that it is dealt.
     wishes: Option<Vec<GpuWish>>,
 }
 

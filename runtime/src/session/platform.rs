@@ -102,7 +102,7 @@ pub(super) struct DeviceSpec {
     /// Emulation: the factor, at least 1, by which the device is slower than its cores.
     #[serde(default)]
     pub pace: Option<f64>,
-    /// Emulation: the points file with the device's speeds, relative to the platform file.
+    /// Emulation: the points file with the device's speeds. Its path is relative to the folder of the platform file.
     #[serde(default)]
     pub points: Option<String>,
     /// The contents of that file, once it is loaded.

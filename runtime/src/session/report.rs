@@ -50,8 +50,8 @@ pub struct Report {
     pub split: String,
     /// The way of dividing: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
     pub way: Way,
-    /// The ways to divide that were compared, with the predicted seconds of each, in that order. Empty if the caller chose
-    /// the way, or nothing was compared.
+    /// The ways to divide that were compared, in order of their predicted seconds. Empty if the caller chose the way, or
+    /// nothing was compared.
     pub candidates: Vec<Candidate>,
     /// The balancing strategy.
     pub strategy: String,
@@ -78,8 +78,8 @@ pub struct Report {
     pub messages: u64,
     /// Bytes that all ranks sent during the multiplication.
     pub bytes: u64,
-    /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes that
-    /// ranks sent each other for it. None are sent if all ranks see the same `.npy` files.
+    /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes of
+    /// elements that ranks sent each other for it. None are sent if all ranks see the same `.npy` files.
     pub redistribution: Moved,
     /// The message-passing library.
     pub mpi: String,

@@ -41,9 +41,10 @@ pub struct SavedPlan {
     pub balance: Option<NodeBalance>,
     /// The nodes that get nothing because the run is faster without them; `null` if every node helps.
     pub left_out: Option<LeftOut>,
-    /// The ways to divide that were compared, with the predicted seconds of each, in that order.
+    /// The ways to divide that were compared, in order of their predicted seconds.
     pub candidates: Vec<Candidate>,
-    /// Predicted seconds of the arithmetic: updates times the slowest node's time. `null` if nothing was measured.
+    /// Predicted seconds of the arithmetic: number of updates times the slowest node's time of one. `null` if nothing was
+    /// measured.
     pub predicted_s: Option<f64>,
     /// Every node, by rank.
     pub nodes: Vec<PlannedNode>,
@@ -235,7 +236,7 @@ impl Session<'_> {
             links: saved.links,
         };
         let plan = Plan::restore(saved.problem, found);
-        // A scarcity of memory may have chosen the lookahead.
+        // Short memory may have lowered the lookahead.
         plan.map(|plan| plan.with_lookahead(saved.lookahead))
             .and_then(|plan| plan.with_k_parts(saved.k_parts))
             .or_else(|error| refuse_plan(error.to_string()))

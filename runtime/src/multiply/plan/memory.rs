@@ -100,8 +100,8 @@ impl Plan {
 
     /// Returns the bytes of host memory that `rank` needs.
     ///
-    /// They hold its parts of the matrices, of A and B those held at a time, and the panels and messages of the steps under
-    /// way. If others hold C, its contribution to all of C counts too. The vectors of the result check are included.
+    /// These are its parts of the matrices (of A and B those held at a time), the panels and messages of the steps under
+    /// way, and the vectors of the result check. If k is split, its contribution to all of C counts too.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         if self.k_parts > 1 {
             let parts = self.unlike_parts().into_iter();

@@ -176,7 +176,7 @@ impl<T: Element> Balancer<'_, T> {
         Ok(observed)
     }
 
-    /// Returns about the slices that IDPA will measure: by the devices' known speeds, or even ones.
+    /// Estimates the slices that IDPA will measure: in proportion to the devices' known speeds, or even ones.
     fn expected_slices(&self, cols: usize, memory: &NodeMemory) -> Vec<usize> {
         let even = vec![1.0; self.team.len()];
         let speeds = memory.prior.as_deref().unwrap_or(&even);

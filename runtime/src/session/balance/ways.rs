@@ -26,7 +26,7 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// Chooses the best way to divide C, of which the first was measured, or k in shares if that was considered.
+    /// Chooses the best among ways to divide C, the first of which was measured, and k in shares if that was considered.
     fn choose(mut divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> Self {
         let in_place = divided.iter().map(|(way, _)| *way);
         let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
@@ -111,7 +111,7 @@ impl<T: Element> Balancer<'_, T> {
         self.compare_ways(layout, &nodes, whole).map(Some)
     }
 
-    /// Returns the rates of nodes with these times of an update in this layout, the cost of messages apart.
+    /// Returns the rates of nodes from their times of an update in this layout, with the cost of messages kept apart.
     ///
     /// Predicted times may contain more or less of that cost. So at most half of a time is taken for messages.
     pub(super) fn node_rates(&self, layout: &Layout, times_s: &[f64]) -> Vec<NodeRate> {
@@ -137,7 +137,7 @@ impl<T: Element> Balancer<'_, T> {
             .collect()
     }
 
-    /// Returns the speeds of nodes with these times of an update of these areas of C, in blocks per second over all of k.
+    /// Returns the speeds of nodes from their times of an update on these areas of C, in blocks per second over all of k.
     /// A speed is 0 if the time is unknown.
     pub(super) fn node_speeds(&self, areas: &[u64], times_s: &[f64]) -> Vec<f64> {
         let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
