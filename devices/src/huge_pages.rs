@@ -70,8 +70,8 @@ fn ask_for_huge_pages(start: usize, end: usize) {
     };
     let (start, end) = (start.next_multiple_of(page), end / page * page);
     if start < end {
-        // SAFETY: the pages lie within one allocation of the caller. The advice changes neither what they hold nor
-        // who may use them; a kernel without huge pages refuses it, which changes nothing either.
+        // SAFETY: the pages lie within one allocation of the caller. The advice changes neither their contents nor their
+        // owner; a kernel without huge pages refuses it, which changes nothing either.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
     }
 }

@@ -25,7 +25,7 @@ struct HostProcess {
     output: BufReader<ChildStdout>,
 }
 
-/// Makes the cluster, says `ready`, and holds it until this process is ended; with `tied`, only until standard input ends.
+/// Makes the cluster, says `ready`, and holds it until this process is ended, or with `tied` until standard input ends.
 ///
 /// `program` is the command `isochron-cluster`.
 ///
@@ -168,7 +168,7 @@ pub fn farewell_line(error: &ClusterError) -> String {
     line.replace('\n', " ")
 }
 
-/// Forwards frames for ever, or waits for ever if the kernel's bridge does.
+/// Forwards frames for ever, or just waits for ever if the kernel's bridge forwards them.
 fn hold_hosts(
     spec: &Spec,
     holders: Vec<HostProcess>,

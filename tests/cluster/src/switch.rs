@@ -22,7 +22,7 @@ pub const MTU: usize = 9000;
 const HEADER: usize = 14;
 /// Bytes that a real link sends in addition: preamble, checksum and the gap between frames.
 pub(crate) const OVERHEAD: usize = 24;
-/// Time by which a host is read before its link is free: the switch may be that late, and the link does not stand still.
+/// Frames of a host are read this long before its link is free: if the switch is late by less, the link does not stand still.
 /// Other frames stay in the host's queue, as with a network card.
 const READ_AHEAD_NS: u64 = 500_000;
 /// Most bytes on the way to one host; further frames are lost.

@@ -102,7 +102,7 @@ impl Violation {
     pub fn text(self) -> &'static str {
         match self {
             Self::Unordered => {
-                "work on two streams uses the same memory, and nothing orders what one of them writes"
+                "work on two streams uses the same memory, one of the two writes it, and no order is defined"
             }
             Self::FreedInUse => "memory is freed although work that was not waited for uses it",
             Self::ContextNotEmpty => {
