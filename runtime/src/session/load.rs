@@ -7,7 +7,7 @@
 //!   alone, need not be 0.
 //! * **Time under a quota**: the paper takes wall time (Clarke et al. 2012); here it is CPU time over the thread's
 //!   share of the quota, because a short update runs through and a later one waits for both. A quota for all
-//!   computing cores changes nothing.
+//!   computing cores changes nothing. Threads of several ranks on one core are timed alike, by their share of it.
 
 use isochron_devices::DeviceInfo;
 use isochron_devices::topology::Topology;

@@ -176,8 +176,8 @@ impl Session<'_> {
     /// Makes the plan of a document again, for the ranks and devices it was made for. Nothing is measured.
     ///
     /// # Errors
-    /// On every rank: [`Error::Plan`] when the document was made for others, or is broken; [`Error::Memory`] when the
-    /// matrices do not fit.
+    /// On every rank: [`Error::Plan`] when the document was made for others, or is broken; [`Error::Parameter`] when its
+    /// multiplication has an impossible size; [`Error::Memory`] when the matrices do not fit.
     ///
     /// # Collective
     /// All ranks, with the same document.

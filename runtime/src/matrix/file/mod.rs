@@ -105,7 +105,7 @@ pub fn read_shape(comm: &dyn Comm, path: &Path) -> Result<FileShape, Error> {
 ///
 /// # Errors
 /// [`Error::File`] on every rank if the file is missing, broken, truncated, of another shape than `spread`, or holds complex
-/// numbers and `T` is real; [`Error::Allocation`].
+/// numbers and `T` is real; [`Error::Spread`] if a rank of `spread` holds more than one rectangle; [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same arguments.
