@@ -96,7 +96,7 @@ pub struct BalanceConfig {
     /// Least number of repetitions in one measurement. Each is one kernel run, or several if the
     /// [cost](super::Observation::cost_s) of earlier measurements says so.
     pub reps: u32,
-    /// The first measurement of [`Strategy::Fpm`].
+    /// The division that [`Strategy::Fpm`] measures first.
     pub start: BalanceStart,
     /// The model that [`Strategy::Fpm`] makes of each part's points.
     pub fit: Fit,

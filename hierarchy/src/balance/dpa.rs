@@ -2,21 +2,21 @@
 //!
 //! # Deviations
 //!
-//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3); here it also ends
-//!   when it cannot pay, because in short runs measuring costs most. It ends when the next division was
-//!   measured before, since [`Strategy::MultiCpm`] may cycle for ever. It ends when iterations run out,
-//!   and when a further measurement cannot win back its cost beyond the noise.
+//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3); here it also ends when
+//!   a further measurement cannot win back its cost beyond the noise, because no division can win back a
+//!   loss that is only noise. It also ends when iterations run out, and when the next division was
+//!   measured before, since [`Strategy::MultiCpm`] may cycle for ever.
 //! * **result of balancing**: the thesis takes the last division (4.3); here the result is the best
 //!   measured one, because convergence need not be monotone. The models judge it within two standard
 //!   errors of the measured times, because the luckiest sample would win otherwise. An early end takes
 //!   the next division unmeasured if nearby measurements back it.
-//! * **measuring again**: the thesis adds every measured time to the model (4.3); here a doubtful
-//!   division is measured again, because one disturbed time would misplace work. It is doubtful if a
-//!   part's time contradicts the other times of that part. The second measurement is made only while
-//!   measuring has taken little of the run.
+//! * **measuring again**: the thesis adds every measured time to the model (4.3); here a division is
+//!   measured again if a part's time contradicts the other times of that part, because that time may be
+//!   a disturbance. It is measured at most twice, and again only while measuring has taken little of the
+//!   run.
 //! * **divisions that take too long**: the thesis measures every division to its end (4.3); here a part
-//!   may report a lower bound, because paging can take very long. Such a division is the result only if
-//!   there is no other.
+//!   may report a lower bound, because a division can take too long to be measured. Such a division is
+//!   the result only if there is no other.
 //! * **parts without units**: the thesis does not consider them (4.3); here they are assumed to be as
 //!   fast as their prior says, because they would never be tried otherwise. The prior is scaled to the
 //!   measured parts. Without a prior a part is as fast as their mean.
@@ -49,7 +49,8 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 ///   Here `runs` is the number of kernel runs that a repetition of the last measurement cost. It is above
 ///   1 for a device with updates that belong together, or with much work before the first update. The
 ///   noise is the standard error of the slowest part's time. Once measuring has taken a twentieth of the
-///   run, it is four times that. After a first division that was only a guess it is 0;
+///   run, it is four times that. After a first division that was only a guess it is 0. What a division
+///   only seems to lose, another one cannot win back;
 /// * with [`Partitioner::Hpopta`], whose optimum need not be balanced, when the models promise nothing
 ///   better than the measured times, whatever their balance.
 ///
@@ -529,8 +530,8 @@ impl Dpa {
 
     /// Ends with the best measured division.
     ///
-    /// Its last part finishes first. But a balanced division stays if the fastest gains no more than
-    /// the tolerance.
+    /// That is the division whose slowest part finishes first. A balanced last division is kept,
+    /// however, if the best one gains no more than the tolerance.
     pub(super) fn end(&mut self, why: EndReason) {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;
@@ -605,7 +606,7 @@ fn list_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (us
         })
 }
 
-/// Returns a number of each part that has units, 0 for the others.
+/// Maps the observation of each part that has units to a number, and the others to 0.
 fn map_busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) -> Vec<f64> {
     let parts = units.iter().zip(times);
     parts
@@ -619,7 +620,7 @@ fn longest_measuring_s(times: &[Observation]) -> f64 {
     seconds.fold(0.0, f64::max)
 }
 
-/// Returns the kernel runs that a repetition cost, of the part that took longest.
+/// Returns the kernel runs that a repetition cost on the part that took longest.
 fn count_runs(times: &[Observation]) -> f64 {
     let repetitions_s = times.iter().map(Observation::repetitions_s);
     match repetitions_s.fold(0.0, f64::max) {

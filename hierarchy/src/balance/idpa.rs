@@ -3,13 +3,13 @@
 //! # Deviations
 //!
 //! * **first points of IDPA**: the paper measures one column (step 1); here each device measures a
-//!   sixteenth of an even share, because one block fits a first-level cache. Its speed says little
-//!   about the speeds to come.
+//!   sixteenth of an even share, because so small a measurement says little about the speeds to come.
 //! * **first distribution of IDPA**: the paper starts evenly (step 2); here [`Strategy::Fpm`] starts
-//!   with GPA's division by the first points, because an even one is the most expensive. The
-//!   configuration can ask for the paper's start by [`BalanceStart::Even`].
+//!   with GPA's division by the first points, because between unlike devices an even one is the most
+//!   expensive. The configuration can ask for the paper's start by [`BalanceStart::Even`].
 //! * **IDPA, later calls**: the paper starts each call from the beginning (section 3); here a *prior*
-//!   gives the devices' last relative speeds, because these change little. It measures no first points.
+//!   gives the devices' last relative speeds, because these change little between INPA's iterations,
+//!   each of which calls IDPA. Then no first points are measured.
 //! * **single devices**: the paper balances any number of devices (section 3); here a single one is
 //!   measured once, because there is nothing to divide.
 
@@ -36,7 +36,7 @@ use super::{
 /// A *prior*, the relative speeds from an earlier call for another sub-matrix of the same node,
 /// replaces steps 1 and 2: the first division is in proportion to it.
 ///
-/// It ends in more cases, and with the best slices measured; see [`Dpa`].
+/// It also ends in other cases, and with the best slices measured; see [`Dpa`].
 ///
 /// # Example
 /// ```

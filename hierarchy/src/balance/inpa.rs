@@ -3,17 +3,17 @@
 //! # Deviations
 //!
 //! * **first points of INPA**: the paper measures one block (step 1); here each node measures a
-//!   sixteenth of an even share, because one block fits a first-level cache. Its speed says little
-//!   about the speeds to come. The sub-matrix has the matrix's proportions.
+//!   sixteenth of an even share, because one block fits a first-level cache. Its speed says little about
+//!   the speeds to come, and the larger sub-matrix costs little more. It has the matrix's proportions.
 //! * **first points by strategy**: the paper measures first points in every case (step 1); here only
 //!   [`Strategy::Fpm`] with more than one node does, because nothing else uses them.
 //! * **first distribution of INPA**: the paper starts evenly (step 3); here [`Strategy::Fpm`] starts
-//!   with GPA's division by the first points, because an even one is the most expensive. The
-//!   configuration can ask for the paper's start by [`BalanceStart::Even`]. The CPM strategies start
-//!   evenly, as in the paper's comparison (section 4).
-//! * **end of an INPA iteration**: the paper takes the nodes' times (step 5); here finished nodes
-//!   repeat with the others, because nodes run together later. They do so until the last one knows its
-//!   time. All measurements count.
+//!   with GPA's division by the first points, because between unlike nodes an even one is the most
+//!   expensive. The configuration can ask for the paper's start by [`BalanceStart::Even`]. The CPM
+//!   strategies start evenly, as in the paper's comparison (section 4).
+//! * **end of an INPA iteration**: the paper takes the nodes' times (step 5); here nodes that know their
+//!   time repeat with the others until the last one does, because the multiplication runs all nodes
+//!   together too. All measurements count.
 //! * **CMA between iterations**: the paper arranges every division again (step 4); here the last
 //!   measured columns are kept if that costs little, because speeds depend on shapes too. Small changes
 //!   of areas are then small changes of shapes. The limit is 3 % more half-perimeters than the least.
@@ -43,7 +43,7 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in};
 /// 7. The GPA computes the next division from the models.
 /// 8. Back to 4.
 ///
-/// It ends in more cases, and with the best layout measured; see [`Dpa`].
+/// It also ends in other cases, and with the best layout measured; see [`Dpa`].
 ///
 /// # Example
 /// ```
@@ -133,8 +133,8 @@ impl From<&Rect> for Extent {
 pub struct NodeBalance {
     /// The nodes' rectangles.
     pub layout: Layout,
-    /// Seconds of each node: measured, or predicted where the layout was not measured, or 0 where
-    /// nothing is known.
+    /// Seconds of each node: measured, or predicted if the layout was not measured, or 0 if nothing is
+    /// known.
     pub times_s: Vec<f64>,
     /// The [`imbalance`] of these times.
     pub imbalance: f64,
@@ -260,7 +260,7 @@ impl Inpa {
         }
     }
 
-    /// Does step 4, the CMA, in the columns that were measured last while these cost little more.
+    /// Does step 4, the CMA, and keeps the columns that were measured last if they cost little more.
     fn arrange(&self, units: &[u64]) -> Layout {
         let areas: Vec<f64> = units.iter().map(|&d| d as f64).collect();
         let best = self.arrange_freely(&areas);

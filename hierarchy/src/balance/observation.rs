@@ -3,8 +3,8 @@
 //! # Deviations
 //!
 //! * **times of alike parts**: the papers take every time as measured (Clarke et al. 2012, section 3);
-//!   here [`merge_alike()`] averages first times that differ by noise, because alike parts would become
-//!   unequal. Noise is a difference within their errors.
+//!   here [`merge_alike()`] averages first times that differ by no more than their errors, because to
+//!   follow noise would make alike parts unequal.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ impl Observation {
         Self { cost_s, ..self }
     }
 
-    /// Adds `more_s` seconds that are known to the time of a part with units.
+    /// Adds `more_s` seconds, known without a measurement, to the time of a part with units.
     #[must_use]
     pub fn plus_known(self, more_s: f64) -> Self {
         let more_s = if self.t_s > 0.0 { more_s } else { 0.0 };
@@ -137,8 +137,7 @@ impl Observation {
 /// Largest relative difference, of the longer time, between times that are taken for equal.
 const NEARLY_ALIKE: f64 = 0.25;
 
-/// Replaces times of the same work by several parts that differ by no more than their errors by their
-/// mean.
+/// Averages times of the same work by several parts if they differ by no more than their errors.
 ///
 /// A difference between alike parts is noise, and to follow it would make them unequal.
 ///

@@ -2,13 +2,14 @@
 //!
 //! # Deviations
 //!
-//! * **Cartesian rule**: the report takes row and column sums (Fig. 14); here [`GridRule::Balanced`]
-//!   computes heights and widths in turn, because by sums one slow node delays all others.
-//!   [`GridRule::Sums`] is the report's rule.
+//! * **Cartesian rule**: the report takes widths in proportion to the sums of the columns' speeds, and
+//!   heights in proportion to those of the rows (Fig. 14); here [`GridRule::Balanced`] computes heights
+//!   and widths in turn, because the sums can make the largest time longer. [`GridRule::Sums`] is the
+//!   report's rule.
 //! * **Cartesian grid**: the report tries all arrangements `p × q` by predicted times (4.1.2); here
 //!   computing time and half-perimeters compare the grids, because areas say nothing about the network.
-//!   The report tries first all nodes, then one node fewer and so on. Here every grid without room for
-//!   another row or column is a candidate.
+//!   The report tries all nodes first, then one node fewer, as long as that is faster. Here every grid
+//!   without room for another row or column is a candidate.
 
 use super::areas::{check_areas, relate, sort_ascending};
 use super::arrangement::{check_nodes, place};
@@ -20,7 +21,8 @@ use crate::partition::apportion;
 /// distributing is well above 1.
 const COMPUTING_TO_COMMUNICATING: f64 = 4.0;
 
-/// Lower limit of relative speeds, so that products of speeds stay finite. No such node gets a block.
+/// Lower limit of relative speeds, so that products of speeds do not underflow. With
+/// [`GridRule::Balanced`] a node that slow gets no block.
 const SLOWEST: f64 = 1e-100;
 
 /// The rule that gives the rows of a grid their heights and its columns their widths.
@@ -52,19 +54,19 @@ pub enum GridRule {
     ///
     /// For given widths the best heights are in proportion to `min_j s_ij / c_j`, and likewise the best
     /// widths for given heights. The two are computed in turn, which never increases the largest time.
-    /// One start is the column sums, the other one the geometric means of the columns; the better end
-    /// is taken. So the largest time, before rounding, is never above that of [`Sums`](Self::Sums).
-    /// That is an approximation, of O(p) time a turn. Beaumont et al. start from the singular vectors
-    /// of the matrix of inverse speeds; the sums need no iteration, and the turns make up for the
-    /// difference.
+    /// One start is the column sums, the other one the geometric means of the columns; the better end is
+    /// taken. So the largest time, before rounding, is never above that of [`Sums`](Self::Sums). The
+    /// result is an approximation; each turn takes O(p) time. Beaumont et al. start from the singular
+    /// vectors of the matrix of inverse speeds; the sums need no iteration, and the turns make up for
+    /// the difference.
     Balanced,
 }
 
 /// Arranges rectangles in a grid of rows and columns that reach through the whole matrix of
 /// `rows × cols` blocks.
 ///
-/// Every node has exactly one neighbour to each side, and the nodes of a grid row or column are the
-/// same in every step of a multiplication. [`cartesian_columns()`] chooses the grid.
+/// Every node has at most one neighbour to each side, and the nodes of a grid row or column are the same
+/// in every step of a multiplication. [`cartesian_columns()`] chooses the grid.
 ///
 /// A grid cannot give every node an area in proportion to its speed; see [`GridRule`].
 ///
@@ -105,10 +107,11 @@ pub fn cartesian(
 /// blocks and no nodes in the grid; [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
 /// # References
-/// Alonso, Reddy and Lastovetsky 2009, Fig. 14 ([`GridRule::Sums`]). Beaumont, Boudet, Petitet,
-/// Rastello and Robert, "A proposal for a heterogeneous cluster ScaLAPACK (dense linear solvers)", IEEE
+/// Alonso, Reddy and Lastovetsky 2009, Fig. 14 ([`GridRule::Sums`]). Beaumont, Boudet, Petitet, Rastello
+/// and Robert, "A proposal for a heterogeneous cluster ScaLAPACK (dense linear solvers)", IEEE
 /// Transactions on Computers 50(10), 2001; Dovolnov, Kalinov and Klimov, "Natural block data
-/// decomposition for heterogeneous clusters", IPDPS 2003; both by way of Clarke's thesis, section 2.2.
+/// decomposition for heterogeneous clusters", IPDPS 2003; both by way of Clarke's thesis, section 2.2,
+/// which names Cartesian partitioning without a method.
 pub fn cartesian_in(
     rule: GridRule,
     columns: &[Vec<usize>],
@@ -189,7 +192,7 @@ struct GridShape {
 }
 
 impl GridShape {
-    /// Takes the first nodes of `order`, row after row and column after column.
+    /// Fills the grid with the first nodes of `order`: once row after row, once column after column.
     fn fill(&self, order: &[usize]) -> [Vec<Vec<usize>>; 2] {
         let (a, b) = (self.n_rows, self.n_cols);
         let along_rows = (0..b).map(|j| (0..a).map(|i| order[i * b + j]).collect());

@@ -3,11 +3,11 @@
 //! # Deviations
 //!
 //! * **CMA**: the paper tiles a unit square (thesis, 5.1.2); here true rows and columns of blocks are
-//!   tiled, because a long matrix needs other columns. Widths and heights follow Jefferson's method,
-//!   which minimises the largest time.
-//! * **search for the columns**: the paper fills a table of p² costs (Beaumont et al. 2001); here
-//!   binary searches find the same minimum, because the quadrangle inequality holds. They take O(p log
-//!   p) time.
+//!   tiled, because a long matrix needs other columns. Widths, and then heights, follow Jefferson's
+//!   method, which minimises the largest time at either stage.
+//! * **search for the columns**: the paper fills a table of p² costs (Beaumont et al. 2001); here binary
+//!   searches find the same minimum, because they take only O(p log p) time. The quadrangle inequality
+//!   makes them possible.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -39,7 +39,7 @@ use super::{Layout, LayoutError};
 /// which is the quadrangle inequality. So a later start of the last column, once it is as good as an
 /// earlier one, remains so. One binary search finds the node from which that holds.
 ///
-/// A node of area 0, or of less than rounding leaves, gets an empty rectangle.
+/// A node gets an empty rectangle if its area is 0, or so small that rounding leaves it no block.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there

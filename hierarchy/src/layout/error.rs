@@ -51,7 +51,7 @@ pub enum LayoutError {
         /// Blocks of the matrix.
         total: u64,
     },
-    /// An area that is negative or not a number.
+    /// An area that is negative or not finite.
     #[error("node {index}: area {area} is not a finite number of at least 0")]
     InvalidArea {
         /// Index of the node.
@@ -97,7 +97,7 @@ pub enum LayoutError {
         /// Number of nodes of the first column.
         expected: usize,
     },
-    /// A node of speed 0 in a grid: its whole row or column would get no blocks.
+    /// A node of speed 0 in a grid: it could never finish a rectangle with blocks.
     #[error("node {index} has speed 0 and cannot hold a place in a grid")]
     IdleInGrid {
         /// Index of the node.
@@ -124,7 +124,7 @@ pub enum LayoutError {
         /// The time in seconds.
         time_s: f64,
     },
-    /// The nodes' models cannot be partitioned. A device of this error is a node.
+    /// The nodes' models admit no division. A device in the message is a node.
     #[error(transparent)]
     Partition(#[from] PartitionError),
     /// An unknown method name.

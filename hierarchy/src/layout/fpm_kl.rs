@@ -2,17 +2,17 @@
 //!
 //! # Deviations
 //!
-//! * **end of FPM-KL**: the thesis repeats step 3 until the times are balanced (5.1.3); here the
-//!   iteration also ends when widths come back, because they may never settle. Step 3 takes speeds for
-//!   constants. The iteration ends after `max_iterations` too, and the result is the division of the
-//!   smallest largest time.
+//! * **end of FPM-KL**: the thesis iterates until the times are balanced (5.1.3); here the iteration
+//!   also ends when widths come back or after `max_iterations`, because widths may never settle: step 3
+//!   takes speeds for constants. The result is the division of the smallest largest time.
 //! * **widths in FPM-KL**: the thesis leaves rounding open (5.1.3); here [`apportion()`] makes whole
 //!   blocks of widths, because a matrix consists of blocks. A column of width 0 has the speeds of width
 //!   1, by which it can come back.
-//! * **grid of FPM-KL**: the thesis takes a grid (5.1.3); here columns may hold unlike numbers of
-//!   nodes, because a prime number of nodes has no grid. A node in no column gets nothing.
-//! * **repair after FPM-KL**: the thesis ends with the iteration (5.1.3); here single blocks then leave
-//!   the slowest node, because rounding ignores the cost of a block.
+//! * **grid of FPM-KL**: the thesis takes a grid (5.1.3); here columns may hold unlike numbers of nodes,
+//!   because a prime number of nodes makes no grid but a single row or column. A node in no column gets
+//!   nothing.
+//! * **repair after FPM-KL**: the thesis ends with the iteration (5.1.3); here single rows and columns
+//!   of blocks then leave the slowest node, because rounding ignores the cost of a block.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -94,7 +94,7 @@ pub struct FpmKl {
 ///    `Σ_i m_i · n / t_i` blocks per second.
 ///
 /// At the end single rows and columns of blocks move away from the slowest node while that reduces the
-/// largest time, as by [`repair()`](super::repair()), at most four for each node.
+/// largest time, as by [`repair()`](super::repair()), in at most `4 p` steps for `p` nodes.
 ///
 /// # Errors
 /// [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`]; [`LayoutError::NoArea`] if there are blocks
@@ -135,7 +135,7 @@ pub fn fpm_kl(
 ) -> Result<FpmKl, LayoutError> {
     check_nodes(columns, surfaces.len())?;
     let columns: Vec<Vec<usize>> = columns.iter().filter(|c| !c.is_empty()).cloned().collect();
-    // Also checks that there are nodes, and countably many blocks.
+    // Also checks that there are nodes, and that the blocks can be counted in 63 bits.
     let first = lay_out_evenly(&columns, surfaces.len(), rows, cols)?;
     let divider = ColumnDivider {
         surfaces,

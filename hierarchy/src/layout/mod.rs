@@ -147,7 +147,7 @@ impl Layout {
         squares.sum()
     }
 
-    /// Stretches the tiling to `new_cols` columns, so that it tiles `rows × new_cols` exactly.
+    /// Returns the tiling stretched to `new_cols` columns; it tiles `rows × new_cols` exactly.
     ///
     /// Every boundary `x` moves to `x · new_cols / cols`, rounded half up. A rectangle may become
     /// empty. A layout without columns has no boundaries to stretch: its first node gets everything.
@@ -172,7 +172,8 @@ impl Layout {
         }
     }
 
-    /// Stretches the tiling to `new_rows` rows, as [`scale_cols`](Self::scale_cols) does to columns.
+    /// Returns the tiling stretched to `new_rows` rows, as [`scale_cols`](Self::scale_cols) does for
+    /// columns.
     #[must_use]
     pub fn scale_rows(&self, new_rows: u64) -> Self {
         self.transposed().scale_cols(new_rows).transposed()

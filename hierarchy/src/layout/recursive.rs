@@ -20,10 +20,10 @@ use crate::partition::apportion;
 /// Arranges one rectangle per node, of areas in proportion to `areas`, by repeatedly cutting the matrix
 /// of `rows × cols` blocks in two.
 ///
-/// The areas are sorted in descending order. The first group takes the largest areas until they make
-/// up a third of the sum; the second group takes the others. A straight line across the longer side
-/// gives each group its part, and both parts are divided the same way. The rule keeps rectangles from
-/// becoming thin: no part is below a third unless its group is a single dominant node.
+/// The areas are sorted in descending order. The first group takes the largest areas until they make up
+/// a third of the sum; the second group takes the others. A straight line across the longer side gives
+/// each group its part, and both parts are divided the same way. The rule keeps rectangles from becoming
+/// thin: no part is below a third of the whole unless one node needs more than two thirds.
 ///
 /// A part whose sum of half-perimeters is smaller in columns or in rows, as by [`br()`](super::br()),
 /// becomes columns or rows instead. So before rounding the sum never exceeds that of
@@ -35,7 +35,7 @@ use crate::partition::apportion;
 ///
 /// O(p log² p) time, unless areas fall off so fast that one node after another dominates.
 ///
-/// A node of area 0, or of less than rounding leaves, gets an empty rectangle.
+/// A node gets an empty rectangle if its area is 0, or so small that rounding leaves it no block.
 ///
 /// The sum of half-perimeters is on average 1.030 times the bound `2 · Σ √area`, and at worst 1.454
 /// times. In columns ([`br()`](super::br())) the figures are 1.035 and 1.454. They are those of 40 000

@@ -16,14 +16,14 @@
 //! # Deviations
 //!
 //! * **division of C alone**: the paper gives every node a rectangle of C (Clarke et al. 2012, section
-//!   3); here k may be divided instead, because its sums can travel faster. It is considered if that
-//!   halves the traffic. The shares of k are in proportion to the nodes' speeds on all of C, and the
-//!   parts are summed. The candidates are C in rectangles, m in slices of rows, n in slices of columns,
-//!   and k in shares if it was measured. The prediction of each (`candidates` in the report) counts the
-//!   arithmetic in whole blocks, the cost of hidden messages on computing cores, and the messages that
-//!   nothing hides. The fastest is used, but the balanced layout unless another way is faster by 3 %.
-//!   The CMA makes slices by itself for a long and thin C, as columns of one node each or as one
-//!   column. The report names the way (`way`, `split`).
+//!   3); here k may be divided instead, because with a long k the panels outweigh C. It is considered if
+//!   the sum of C travels in less than half the time of the panels. The shares of k are in proportion to
+//!   the nodes' speeds on all of C, and the parts are summed. The candidates are C in rectangles, m in
+//!   slices of rows, n in slices of columns, and k in shares if it was measured. The prediction of each
+//!   (`candidates` in the report) counts the arithmetic in whole blocks, the cost of hidden messages on
+//!   computing cores, and the messages that nothing hides. The fastest is used, but the balanced layout
+//!   unless another way is faster by 3 %. The CMA makes slices by itself for a long and thin C, as
+//!   columns of one node each or as one column. The report names the way (`way`, `split`).
 
 use std::fmt;
 
@@ -185,10 +185,11 @@ pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidat
     }
 }
 
-/// Largest predicted time of another way, relative to the first, that makes it the choice.
+/// Limit of the predicted time of another way, relative to the first, below which it is chosen.
 ///
-/// Its rectangles have other shapes than the measured ones, and a node's speed depends on the shape by
-/// about as much. INPA keeps its measured columns for the same reason and within the same bounds.
+/// The other way's rectangles have other shapes than the measured ones, and a node's speed depends on
+/// the shape by about as much. INPA keeps its measured columns for the same reason and within the same
+/// bounds.
 const CLEARLY_FASTER: f64 = 0.97;
 
 /// Returns the index of the way to use: the fastest, or the first if that is slower by at most 3 %.
