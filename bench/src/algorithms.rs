@@ -125,7 +125,7 @@ pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
 /// Solves every instance once in each round, the instances of the algorithms in turn, so that a disturbance affects all of
 /// them.
 fn measure(rounds: usize) -> anyhow::Result<AlgorithmsResults> {
-    // The memory comes before this process grows: a child shows no more than its own.
+    // Memory is measured before this process grows, so that a child shows its own memory only.
     let mut memory = Vec::new();
     for (algorithm, size, _) in MEMORY_GOALS {
         memory.push(measure_memory(algorithm, size)?);

@@ -97,7 +97,7 @@ fn divide_sides(
     fpm_kl(&surfaces, &columns, rows, cols, &FpmKlConfig::default())
 }
 
-/// Returns the speeds on equal parts of the matrix, of its proportions.
+/// Returns each node's speed on an equal part of the matrix with the matrix's proportions.
 fn even_speeds(surfaces: &[Surface], rows: u64, cols: u64) -> Vec<f64> {
     let side = (surfaces.len() as f64).sqrt();
     surfaces

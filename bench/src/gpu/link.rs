@@ -184,8 +184,8 @@ impl LinkSpeeds {
 
     /// Returns the largest speed in flop/s of a product of `shape`, of whose C the GPU holds `memory_bytes` at a time.
     ///
-    /// C is sent both ways once, A and B as often as they must. With memory for M elements no order of the work sends fewer
-    /// than about `2·m·n·k / √M` elements of them, and at least all of A and B.
+    /// C is sent both ways once, A and B as often as they must be. With memory for M elements no order of the work sends
+    /// fewer than about `2·m·n·k / √M` elements of them, nor fewer than all of A and B.
     ///
     /// # References
     /// Hong and Kung, I/O complexity: the red-blue pebble game, 1981.

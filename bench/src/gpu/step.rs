@@ -20,7 +20,8 @@ use crate::trace::{clock_s, number_after};
 const UPDATES: usize = 16;
 /// Updates in the picture.
 const DRAWN: usize = 3;
-/// An update that waits for the arithmetic for less than this part of its time, once all is copied, is bound by the copies.
+/// An update that waits for the arithmetic for less than this part of its time, once all is copied, is not bound by the
+/// arithmetic.
 const SHORT: f64 = 0.05;
 
 /// The updates of a multiplication.

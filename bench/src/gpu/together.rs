@@ -15,7 +15,7 @@ use crate::statistics::MedianRange;
 const GOAL: f64 = 0.95;
 /// The most measurements of IDPA.
 const ITERATIONS: f64 = 6.0;
-/// The cores alone have this part of the columns: all of them would take minutes.
+/// The cores alone have this part of the columns: all columns would take minutes.
 const CPU_PART: usize = 8;
 
 /// Names of the devices.

@@ -26,7 +26,7 @@ const SIZES: [usize; 4] = [1024, 2048, 4096, 6144];
 /// The size of the timeline.
 const TIMELINE: usize = 4096;
 
-/// The least goal of the hidden part if arithmetic is longer, and the largest one of the wall time over the longer of both.
+/// Goals: the least part that is hidden if arithmetic is longer, and the most of the wall time over the longer of both.
 const HIDDEN_GOAL: f64 = 0.8;
 const WALL_GOAL: f64 = 1.1;
 

@@ -149,7 +149,7 @@ fn read_spans<'a>(log: impl Iterator<Item = &'a str>) -> Vec<TraceSpan> {
     spans
 }
 
-/// Begins a journey in the first free lane of its rank. Without messages nothing travels: all of the panels is there.
+/// Begins a journey in the first free lane of its rank. Without messages nothing travels: all panels are there already.
 fn begin_journey(line: &str, rank: usize, from_s: f64, others: &[Journey]) -> Option<Journey> {
     let k = number_after(line, " k=")? as usize;
     if number_after(line, " messages=")? == 0.0 {

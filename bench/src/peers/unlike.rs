@@ -23,7 +23,7 @@ use crate::statistics::{MedianRange, median};
 /// Seconds for which the hosts show their speeds, before each round.
 const SPEED_S: f64 = 2.0;
 
-/// The largest goal of our wall time over the ideal one, and the least ones of a peer's over ours.
+/// Goals: the most of our wall time over the ideal one, and the least of a peer's over ours.
 const IDEAL_GOAL: f64 = 1.10;
 const EVEN_GOAL: f64 = 2.0;
 const MANY_GOAL: f64 = 1.0;

@@ -13,8 +13,8 @@ const BLOCK: u64 = 128;
 
 /// Bytes that an average node receives in `C (m×m) = A·B`, by layout.
 ///
-/// For each of k, a node needs as many elements of A and B as its half-perimeter is long, and all nodes together hold A and B
-/// once: `k·(Σ half-perimeters - (m + n))` elements are sent.
+/// For each index along k, a node needs as many elements of A and B as its half-perimeter is long, and all nodes together
+/// hold A and B once: `k·(Σ half-perimeters - (m + n))` elements are sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PredictedVolume {
     pub nodes: usize,
