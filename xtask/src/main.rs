@@ -65,14 +65,7 @@ enum Task {
     /// Multiply on four unlike ranks, split evenly and then balanced, and compare
     Demo,
     /// Run every test: unit, doc, and multi-rank under Open MPI and MPICH
-    Test {
-        /// Also all combinations of every table, all programs under valgrind and a minute of `fuzz`
-        #[arg(long)]
-        all: bool,
-        /// Passed to every test program, e.g. `-- summa` runs the tests named so
-        #[arg(last = true)]
-        filter: Vec<String>,
-    },
+    Test(test::TestOptions),
     /// All checks that a change must pass: `lint`, `test` and `bundle`
     Ci,
     /// Formatting, clippy, dependency rules, documentation and `counts`
@@ -132,10 +125,10 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
     let workspace = Workspace::locate()?;
     match task {
         Task::Demo => demo::run(&workspace, steps),
-        Task::Test { all, filter } => test::run(&workspace, steps, all, &filter),
+        Task::Test(options) => test::run(&workspace, steps, &options),
         Task::Ci => {
             check::run(&workspace, steps)?;
-            test::run(&workspace, steps, false, &[])?;
+            test::run(&workspace, steps, &test::TestOptions::default())?;
             bundle::run(&workspace, steps, mpi::Library::OpenMpi, false)
         }
         Task::Lint => check::run(&workspace, steps),
@@ -161,10 +154,10 @@ mod tests {
     fn words_after_the_dashes_filter_the_tests() {
         let arguments =
             XtaskArguments::try_parse_from(["xtask", "test", "--", "summa", "--nocapture"]);
-        let Task::Test { filter, .. } = arguments.unwrap().command else {
+        let Task::Test(options) = arguments.unwrap().command else {
             panic!("`test` parsed as another command");
         };
-        assert_eq!(filter, ["summa", "--nocapture"]);
+        assert_eq!(options.filter, ["summa", "--nocapture"]);
     }
 
     #[test]

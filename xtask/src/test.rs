@@ -6,9 +6,11 @@ use anyhow::{Context, Result};
 
 use crate::FUZZ_SECONDS;
 use crate::build::{self, EVERYTHING, ISOCHRON_AND_CASES};
+use crate::bundle;
 use crate::cluster;
 use crate::fuzz;
 use crate::install;
+use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::{Goal, find_python};
 use crate::steps::{Steps, execute};
@@ -17,11 +19,25 @@ use crate::workspace::Workspace;
 /// The programs that the multi-rank tests launch.
 const PROGRAMS: &[(&str, &str)] = &[("BIN", "isochron"), ("CASES", "isochron-cases")];
 
-/// Builds with both MPI libraries, then runs unit, doc and multi-rank tests; with `all` the slow ones too.
+/// The tests to run.
+#[derive(Debug, Default, clap::Args)]
+pub struct TestOptions {
+    /// Also all combinations of every table, all programs under valgrind, a minute of `fuzz`, and a bundle with the tests
+    #[arg(long)]
+    pub all: bool,
+    /// Print the time of each test; leaves the tests of documentation out
+    #[arg(long)]
+    pub times: bool,
+    /// Passed to every test program, e.g. `-- summa` runs the tests named so
+    #[arg(last = true)]
+    pub filter: Vec<String>,
+}
+
+/// Builds with both MPI libraries, then runs unit, doc and multi-rank tests.
 ///
 /// # Errors
-/// When a step fails.
-pub fn run(workspace: &Workspace, steps: &mut Steps, all: bool, filter: &[String]) -> Result<()> {
+/// If a step fails.
+pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> Result<()> {
     install::ensure(Goal::Test, steps)?;
     let python = find_python().context("no Python with numpy was found")?;
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
@@ -31,20 +47,46 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, all: bool, filter: &[String
     // The selection of the first build, so that nothing is compiled twice with other features.
     let mut command = build::cargo(workspace, &open_mpi, &["test", "--release", "--workspace"]);
     command.env("ISOCHRON_PYTHON", python);
-    command.env("ISOCHRON_TEST_ALL", if all { "1" } else { "0" });
+    command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
     for mpi in [&open_mpi, &mpich] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
     }
     command.env(cluster::VARIABLE, cluster::program_path(workspace));
     let campaigns = workspace.binary(Library::OpenMpi, "isochron-bench");
     command.env("ISOCHRON_BENCH", campaigns);
-    if !filter.is_empty() {
-        command.arg("--").args(filter);
+    if options.times {
+        report_times(&mut command)?;
+    } else if !options.filter.is_empty() {
+        command.arg("--");
     }
-    steps.run("tests", || execute(&mut command))?;
-    if all {
+    steps.run("tests", || execute(command.args(&options.filter)))?;
+    if options.all {
         fuzz::run(workspace, steps, FUZZ_SECONDS)?;
+        bundle::run(workspace, steps, Library::OpenMpi, true)?;
     }
+    Ok(())
+}
+
+/// Makes the test programs print the time of each test, which the stable harness does only if it is told to be another one.
+///
+/// That is told to the programs and not to cargo, which would build everything again.
+fn report_times(command: &mut Command) -> Result<()> {
+    let version = machine::read_output("rustc", &["-vV"]).context("rustc does not start")?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc does not tell its host")?;
+    let runner = format!(
+        "CARGO_TARGET_{}_RUNNER",
+        host.to_uppercase().replace('-', "_")
+    );
+    command.env(runner, "env RUSTC_BOOTSTRAP=1");
+    command.args([
+        "--lib",
+        "--bins",
+        "--tests",
+        "--",
+        "-Zunstable-options",
+        "--report-time",
+    ]);
     Ok(())
 }
 
