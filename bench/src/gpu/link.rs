@@ -6,10 +6,10 @@ use isochron_devices::cuda::{Placement, TilePlan};
 use isochron_devices::{
     CudaWorker, Depth, JobShape, UpdateTime, Updates, ViewMut, Worker as _, memory_available_bytes,
 };
-use serde::{Deserialize, Serialize};
 
 use super::budget::TimeBudget;
 use super::card::{GpuCard, HOST_CORES};
+use super::part_records::CopyTimes;
 use super::record::{GpuFigures, GpuResults};
 use super::rows::TableRow;
 use super::{GpuCampaign, GpuPart};
@@ -25,22 +25,6 @@ const COLUMNS: usize = 2048;
 
 /// The contestant of the samples.
 const COPIES: &str = "copies";
-
-/// Seconds of copies of `bytes` bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct CopyTimes {
-    pub bytes: u64,
-    /// From pinned memory to the GPU.
-    pub up_s: f64,
-    /// From the GPU to pinned memory.
-    pub down_s: f64,
-    /// Both at once.
-    pub both_s: f64,
-    /// From an ordinary matrix to the GPU.
-    pub staged_up_s: f64,
-    /// From the GPU to an ordinary matrix.
-    pub staged_down_s: f64,
-}
 
 /// A direction of copies: its column in the table and its speed in bytes per second.
 type CopyDirection = (&'static str, fn(&CopyTimes) -> f64);

@@ -15,6 +15,7 @@ mod jobs;
 mod link;
 mod models;
 mod out_of_core;
+mod part_records;
 mod publish;
 mod ranks;
 mod record;
@@ -264,7 +265,7 @@ impl GpuCampaign {
         });
         publish::sum_up(&mut record.results);
         record.write()?;
-        print!("{}", rows::format_table(part, &record.results));
+        print!("{}", publish::format_table(part, &record.results));
         Ok(())
     }
 }

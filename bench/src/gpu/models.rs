@@ -4,59 +4,14 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use isochron_plot::{Series, draw_log_log};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::GpuCampaign;
 use super::budget::TimeBudget;
 use super::jobs::{LEAST, PlatformDevice};
+use super::part_records::{DeviceCurve, ModelsRecord, SizeTimes, UpdateMean};
 use super::record::GpuResults;
 use super::rows::TableRow;
 use crate::statistics::MedianRange;
-
-/// The measured devices and their points files.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ModelsRecord {
-    pub files: Vec<String>,
-    measured: DevicesReport,
-}
-
-/// The document of `isochron devices bench`. Keys that the campaign does not read are kept as they are.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct DevicesReport {
-    block: usize,
-    devices: Vec<DeviceCurve>,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-/// The measured speeds of a device.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct DeviceCurve {
-    name: String,
-    sizes: Vec<SizeTimes>,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
-
-/// The times of an update.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct SizeTimes {
-    n: usize,
-    flop: f64,
-    alone: UpdateMean,
-    together: Option<UpdateMean>,
-}
-
-/// A mean time.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct UpdateMean {
-    t_s: f64,
-    /// 0 if the measurement was given up.
-    reps: u32,
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
 
 /// Measures both devices over sizes by `isochron devices bench`, and keeps the points of each with the other one at work.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {

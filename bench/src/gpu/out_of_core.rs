@@ -4,16 +4,15 @@ use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use isochron_bench::yardsticks::{BlasXt, BoundContext, PinnedVec};
-use isochron_devices::cuda::TilePlan;
 use isochron_devices::{
     CudaInfo, CudaWorker, Depth, JobShape, Updates, View, ViewMut, Worker as _,
     memory_available_bytes,
 };
-use serde::{Deserialize, Serialize};
 
 use super::budget::TimeBudget;
 use super::host::make_matrix;
 use super::link::LinkSpeeds;
+use super::part_records::{BlockSearch, OutOfCoreRecord, TriedBlock};
 use super::record::{GpuFigures, GpuResults};
 use super::resident::{CUBLAS, OURS, time_cublas};
 use super::rows::TableRow;
@@ -36,45 +35,6 @@ const SEARCH: f64 = 0.2;
 /// The contestants besides ours and cuBLAS on a tile.
 const XT: &str = "cublasxt";
 const XT_PINNED: &str = "cublasxt, pinned";
-
-/// The product that was measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct OutOfCoreRecord {
-    what: String,
-    #[serde(flatten)]
-    shape: ProductShape,
-    /// Inner dimension of our updates.
-    panel: usize,
-    memory_bytes: u64,
-    plan: TilePlan,
-    /// m, n and k of a product of cuBLAS on a whole tile.
-    tile: [usize; 3],
-    /// The reason why there is no cuBLASXt.
-    no_cublasxt: Option<String>,
-    /// The reason why no matrices were pinned.
-    not_pinned: Option<String>,
-    /// The search for cuBLASXt's block with ordinary matrices.
-    cublasxt: Option<BlockSearch>,
-    /// The same with pinned matrices.
-    #[serde(rename = "cublasxt, pinned")]
-    cublasxt_pinned: Option<BlockSearch>,
-}
-
-/// The search for the fastest block.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct BlockSearch {
-    /// The fastest block; `None` if all have failed.
-    block: Option<usize>,
-    tried: Vec<TriedBlock>,
-}
-
-/// A block that was tried: its seconds, or its error.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct TriedBlock {
-    block: usize,
-    seconds: Option<f64>,
-    error: Option<String>,
-}
 
 impl BlockSearch {
     fn new(tried: Vec<TriedBlock>) -> Self {

@@ -1,12 +1,13 @@
 //! Tables and plots of the results, and their publication in the repository.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
 
 use super::record::GpuResults;
-use super::rows::{format_table, summarize};
+use super::rows::{RowRecord, TableRow};
 use super::{GpuPart, models, step};
 use crate::results::{ResultsPage, read_results};
 
@@ -106,4 +107,83 @@ pub fn publish(fresh: Option<GpuResults>) -> anyhow::Result<()> {
         },
         format_tables,
     )
+}
+
+/// Makes the rows of all parts.
+fn summarize(results: &GpuResults, parts: &[GpuPart]) -> Vec<RowRecord> {
+    let mut records = Vec::new();
+    for &part in parts {
+        let rows = part.make_rows(results).into_iter();
+        records.extend(rows.map(|row| RowRecord { part, row }));
+    }
+    records
+}
+
+/// Formats the table of a part with the text above it, from the summary. A part without rows has none.
+pub fn format_table(part: GpuPart, results: &GpuResults) -> String {
+    let records = results.summary.iter().filter(|record| record.part == part);
+    let rows: Vec<&TableRow> = records.map(|record| &record.row).collect();
+    let Some(first) = rows.first() else {
+        return String::new();
+    };
+    let mut text = format!("\n{}\n\n| |", part.describe(results));
+    let mut line = "\n|---|".to_owned();
+    for (name, _) in &first.cells {
+        // Writing to a String cannot fail, here and below.
+        let _ = write!(text, " {name} |");
+        line.push_str("---|");
+    }
+    text.push_str(" goal | met |");
+    text.push_str(&line);
+    text.push_str("---|---|\n");
+    for row in rows {
+        let _ = write!(text, "| {} |", row.what);
+        for (_, cell) in &row.cells {
+            let _ = write!(text, " {cell} |");
+        }
+        let _ = writeln!(text, " {} | {} |", row.goal, row.verdict());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::make_test_results;
+    use super::*;
+    use crate::statistics::MedianRange;
+
+    #[test]
+    fn rows_become_lines_of_a_table() {
+        let two = MedianRange::of([2e9, 4e9]);
+        let rows = [
+            TableRow::new("first")
+                .with_speed("GFLOP/s", two)
+                .with_goal("≥ 2", 3.0, true),
+            TableRow::new("second")
+                .with_speed("GFLOP/s", MedianRange::NONE)
+                .with_goal("≥ 2", f64::NAN, false),
+            TableRow::new("third")
+                .with_text("GFLOP/s", "none")
+                .without_goal("it is absent"),
+        ];
+        let mut results = make_test_results(Vec::new());
+        let part = GpuPart::Resident;
+        results.summary = rows.map(|row| RowRecord { part, row }).into();
+        let text = format_table(part, &results);
+        let lines: Vec<&str> = text
+            .lines()
+            .skip_while(|line| !line.starts_with('|'))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "| | GFLOP/s | goal | met |",
+                "|---|---|---|---|",
+                "| first | 3.0 (2.0 to 4.0) | ≥ 2 | yes |",
+                "| second |  | ≥ 2 | not measured |",
+                "| third | none |  | it is absent |",
+            ]
+        );
+        assert_eq!(format_table(GpuPart::Link, &results), "");
+    }
 }

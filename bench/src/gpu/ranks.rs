@@ -1,9 +1,8 @@
 //! The GPU in jobs of several ranks: two that share it, and four of which one has it.
 
-use serde::{Deserialize, Serialize};
-
 use super::budget::TimeBudget;
 use super::jobs::{MxmJob, PlatformDevice};
+use super::part_records::RanksRecord;
 use super::record::{GpuFigures, GpuResults};
 use super::rows::TableRow;
 use super::{GpuCampaign, GpuPart};
@@ -19,14 +18,6 @@ const PLATFORMS: [&str; 2] = ["two ranks share the GPU", "one of four ranks has 
 /// The strategies: by functional models, and the same for all.
 const FPM: &str = "fpm";
 const STRATEGIES: [&str; 2] = [FPM, "homogeneous"];
-
-/// The multiplications that were measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RanksRecord {
-    side: usize,
-    host_cores: Vec<u32>,
-    cores: Vec<u32>,
-}
 
 /// Measures both platforms with both strategies, in turn.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {

@@ -8,15 +8,11 @@ use isochron_devices::CudaInfo;
 use serde::{Deserialize, Serialize};
 
 use super::GpuPart;
-use super::link::CopyTimes;
-use super::models::ModelsRecord;
-use super::out_of_core::OutOfCoreRecord;
-use super::ranks::RanksRecord;
-use super::resident::{ResidentRecord, ResidentTimes};
+use super::part_records::{
+    CopyTimes, ModelsRecord, OutOfCoreRecord, RanksRecord, ResidentRecord, ResidentTimes,
+    StepRecord, StreamedRecord, TogetherRecord,
+};
 use super::rows::RowRecord;
-use super::step::StepRecord;
-use super::streamed::StreamedRecord;
-use super::together::TogetherRecord;
 use crate::report::MxmReport;
 use crate::results::{Origin, RoundSample, figures_by_round, to_json};
 

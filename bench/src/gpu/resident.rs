@@ -2,11 +2,11 @@
 
 use anyhow::Context as _;
 use isochron_devices::{CudaWorker, Depth, Element, ElementType, Updates, View, ViewMut};
-use serde::{Deserialize, Serialize};
 
 use super::budget::TimeBudget;
 use super::host::make_matrix;
 use super::link::LinkSpeeds;
+use super::part_records::{ResidentRecord, ResidentTimes};
 use super::record::{GpuFigures, GpuResults};
 use super::rows::TableRow;
 use super::{GpuCampaign, GpuPart};
@@ -19,30 +19,6 @@ const GOAL: f64 = 0.95;
 /// The contestants.
 pub const OURS: &str = "ours";
 pub const CUBLAS: &str = "cublas";
-
-/// A shape that was measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ResidentRecord {
-    what: String,
-    #[serde(flatten)]
-    shape: ProductShape,
-    element: ElementType,
-}
-
-/// Seconds of a job of ours.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ResidentTimes {
-    /// The beginning of the job.
-    begin_s: f64,
-    /// The first update, whose panels were not sent ahead.
-    first_s: f64,
-    /// The updates between.
-    times_s: Vec<f64>,
-    /// The last update, which sends no panels ahead.
-    last_s: f64,
-    /// The end of the job.
-    finish_s: f64,
-}
 
 /// Measures all shapes, each for its share of the time.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
@@ -256,7 +232,7 @@ pub fn describe(_results: &GpuResults) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::link::CopyTimes;
+    use super::super::part_records::CopyTimes;
     use super::super::record::{GpuSample, make_test_results};
     use super::*;
 

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use isochron_plot::{Lane, LaneBar, Timeline, color};
-use serde::{Deserialize, Serialize};
 
 use super::GpuCampaign;
 use super::budget::TimeBudget;
 use super::jobs::{MxmJob, PlatformDevice};
+use super::part_records::{StepRecord, TracedPiece, TracedUpdate};
 use super::record::GpuResults;
 use super::rows::TableRow;
 use crate::report::MxmReport;
@@ -23,53 +23,6 @@ const DRAWN: usize = 3;
 /// An update that waits for the arithmetic for less than this part of its time, once all is copied, is not bound by the
 /// arithmetic.
 const SHORT: f64 = 0.05;
-
-/// The updates of a multiplication.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StepRecord {
-    what: String,
-    /// Updates whose panels were sent ahead.
-    updates: usize,
-    update_s: MedianRange,
-    /// Copies on the host.
-    copies_s: MedianRange,
-    /// Waiting for the link.
-    link_s: MedianRange,
-    /// Waiting for the arithmetic at the end.
-    arithmetic_s: MedianRange,
-    /// Calls of the driver.
-    calls_s: MedianRange,
-    /// The bound in words.
-    bound: String,
-    drawn: Vec<TracedUpdate>,
-    report: MxmReport,
-}
-
-/// An update. All times but its beginning are seconds after that.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct TracedUpdate {
-    /// `true` if its own panels were sent ahead.
-    #[serde(skip)]
-    is_ahead: bool,
-    /// Its beginning, in seconds of the day.
-    from_s: f64,
-    /// Its arithmetic was queued.
-    queued_s: f64,
-    /// All of the next panels were in pinned memory.
-    copied_s: f64,
-    /// Its arithmetic was done.
-    done_s: f64,
-    pieces: Vec<TracedPiece>,
-}
-
-/// A piece of the next panels: the wait until the link has freed a slot, and then the copy into it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct TracedPiece {
-    waits_s: f64,
-    copies_s: f64,
-    /// The end of the copy, in seconds after the beginning of the update.
-    done_s: f64,
-}
 
 /// Multiplies on the GPU alone, and keeps the course of its updates.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {

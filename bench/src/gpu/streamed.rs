@@ -3,11 +3,11 @@
 use anyhow::{Context as _, bail};
 use isochron_devices::cuda::{Placement, TilePlan};
 use isochron_devices::{CudaWorker, Depth, JobShape, Updates, View, ViewMut};
-use serde::{Deserialize, Serialize};
 
 use super::budget::TimeBudget;
 use super::host::make_matrix;
 use super::link::LinkSpeeds;
+use super::part_records::StreamedRecord;
 use super::record::{GpuFigures, GpuResults};
 use super::resident::{CUBLAS, OURS, time_cublas};
 use super::rows::TableRow;
@@ -19,20 +19,6 @@ use crate::statistics::{MedianRange, median};
 const GOAL: f64 = 0.9;
 /// The memory of jobs over the size of C.
 const MEMORY: f64 = 0.75;
-
-/// The job that was measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StreamedRecord {
-    what: String,
-    #[serde(flatten)]
-    shape: ProductShape,
-    memory_bytes: u64,
-    /// The inner dimension gathered for a visit.
-    gathered_k: usize,
-    plan: TilePlan,
-    /// m, n and k of a product of cuBLAS on a whole tile.
-    tile: [usize; 3],
-}
 
 /// Measures updates of a C a third larger than the memory, and cuBLAS on a tile of it, in turn.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {

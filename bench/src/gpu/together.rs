@@ -1,9 +1,8 @@
 //! The host's cores alone, the GPU alone, and both as IDPA balances them.
 
-use serde::{Deserialize, Serialize};
-
 use super::budget::TimeBudget;
 use super::jobs::{MxmJob, PlatformDevice};
+use super::part_records::TogetherRecord;
 use super::record::{GpuFigures, GpuResults};
 use super::rows::TableRow;
 use super::{GpuCampaign, GpuPart};
@@ -27,15 +26,6 @@ const SPEED: &str = "speed";
 const GPU_ALONE: &str = "GPU alone";
 const CORES_ALONE: &str = "cores alone";
 const TOGETHER: &str = "together";
-
-/// The multiplications that were measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct TogetherRecord {
-    side: usize,
-    columns_of_the_cores: usize,
-    host_cores: Vec<u32>,
-    cores: Vec<u32>,
-}
 
 /// Measures each alone and both together, in turn.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
