@@ -94,7 +94,7 @@ fn products_that_cublas_has_no_memory_for_are_computed_in_parts() {
 
 #[test]
 fn every_failing_call_ends_in_a_result_or_an_error_and_leaks_nothing() {
-    under_schedule("threads", "failures", "1M");
+    under_schedule("early", "failures", "1M");
 }
 
 #[test]

@@ -166,13 +166,6 @@ fn a_plan_says_what_it_was_chosen_from() {
             (report.way, &report.candidates),
             (kept.way(), &kept.candidates)
         );
-        // One of before there were candidates.
-        let mut older = serde_json::to_value(&kept).unwrap();
-        older.as_object_mut().unwrap().remove("candidates");
-        std::fs::write(&path, older.to_string()).unwrap();
-        let text = mpi.isochron(2, &mxm(&["--load-plan", file, "--plan"]));
-        let text = text.success();
-        assert!(!text.contains("predicted with messages: "), "{text}");
         let asked = mxm(&["--size", "100", "--split", "c", "--block", "8", "--plan"]);
         let text = mpi.isochron(2, &asked).success();
         assert!(!text.contains("predicted with messages: "), "{text}");
