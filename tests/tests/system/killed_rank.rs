@@ -33,9 +33,12 @@ fn a_killed_rank_ends_the_job_without_an_output_file() {
         kill(&mpi, out_name, victim);
         let outcome = job.wait(SOON);
         assert_ne!(outcome.status, Some(0), "{}: {outcome:#?}", mpi.name);
-        let all = outcome.stdout + &outcome.stderr;
+        // MPICH may name another rank, whose library aborts because it cannot read the dead one's memory.
+        let all = (outcome.stdout + &outcome.stderr).to_lowercase();
         assert!(
-            all.to_lowercase().contains("killed") || all.contains("signal 9"),
+            ["killed", "signal 9", "bad termination"]
+                .iter()
+                .any(|words| all.contains(words)),
             "{}: {all}",
             mpi.name
         );
