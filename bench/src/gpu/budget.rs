@@ -28,40 +28,13 @@ impl TimeBudget {
 
     /// Counts rounds from 0: `most`, or fewer if another one as long as the longest so far would end too late. There is
     /// always a first one.
-    pub fn rounds(self, most: usize) -> BudgetRounds {
-        BudgetRounds {
-            budget: self,
-            most,
-            next: 0,
-            longest: Duration::ZERO,
-            began: Instant::now(),
-        }
-    }
-}
-
-/// The iterator of [`TimeBudget::rounds`].
-#[derive(Debug)]
-pub struct BudgetRounds {
-    budget: TimeBudget,
-    most: usize,
-    next: usize,
-    longest: Duration,
-    began: Instant,
-}
-
-impl Iterator for BudgetRounds {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        if self.next > 0 {
-            self.longest = self.longest.max(self.began.elapsed());
-        }
-        if self.next >= self.most || (self.next > 0 && self.budget.left() < self.longest) {
-            return None;
-        }
-        self.began = Instant::now();
-        self.next += 1;
-        Some(self.next - 1)
+    pub fn rounds(self, most: usize) -> impl Iterator<Item = usize> {
+        let (mut began, mut longest) = (None::<Instant>, Duration::ZERO);
+        (0..most).take_while(move |_| {
+            let before = began.replace(Instant::now());
+            longest = longest.max(before.map_or(Duration::ZERO, |began| began.elapsed()));
+            before.is_none() || self.left() >= longest
+        })
     }
 }
 

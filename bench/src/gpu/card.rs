@@ -58,26 +58,14 @@ impl GpuCard {
     /// # Errors
     /// If the device cannot be made.
     pub fn blas_name(&self) -> anyhow::Result<String> {
-        Ok(self.make_worker(None)?.info().blas.clone())
+        Ok(self.make_worker(self.host_cores, None)?.info().blas.clone())
     }
 
-    /// Makes the device with its host cores. Its jobs use at most `limit` bytes of the GPU's memory.
+    /// Makes the device with this number of host cores. Its jobs use at most `limit` bytes of the GPU's memory.
     ///
     /// # Errors
     /// If the device cannot be made.
-    pub fn make_worker(&self, limit: Option<u64>) -> anyhow::Result<CudaWorker> {
-        self.make_worker_on(self.host_cores, limit)
-    }
-
-    /// Makes the device with this number of host cores.
-    ///
-    /// # Errors
-    /// If the device cannot be made.
-    pub fn make_worker_on(
-        &self,
-        host_cores: usize,
-        limit: Option<u64>,
-    ) -> anyhow::Result<CudaWorker> {
+    pub fn make_worker(&self, host_cores: usize, limit: Option<u64>) -> anyhow::Result<CudaWorker> {
         let cores = self.cores.get(..host_cores).unwrap_or(&self.cores);
         let config = CudaConfig {
             memory_limit_bytes: limit,

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 
 use super::GpuCampaign;
 use super::budget::TimeBudget;
+use crate::launch::MxmLauncher;
 use crate::report::MxmReport;
 use crate::shape::ProductShape;
 
@@ -19,35 +20,19 @@ pub const LEAST: Duration = Duration::from_secs(20);
 pub struct PlatformDevice {
     /// Its name, also in reports.
     pub name: String,
-    /// The GPU's `share` flag, `true` if other nodes have the GPU too; `None` for a group of cores.
+    /// The GPU's `share` flag, `true` if other nodes have the GPU too, of which these are the host cores; `None` for a group of
+    /// cores.
     pub gpu_share: Option<bool>,
     /// The numbers of its cores.
     pub cores: Vec<u32>,
 }
 
 impl PlatformDevice {
-    /// Makes a group of these cores.
-    pub fn cpu(name: impl Into<String>, cores: &[u32]) -> Self {
+    pub fn new(name: impl Into<String>, gpu_share: Option<bool>, cores: &[u32]) -> Self {
         Self {
             name: name.into(),
-            gpu_share: None,
+            gpu_share,
             cores: cores.to_vec(),
-        }
-    }
-
-    /// Makes the GPU with these host cores.
-    pub fn gpu(name: impl Into<String>, cores: &[u32]) -> Self {
-        Self {
-            gpu_share: Some(false),
-            ..Self::cpu(name, cores)
-        }
-    }
-
-    /// Makes the GPU with these host cores, for one of several nodes that share it.
-    pub fn shared_gpu(name: impl Into<String>, cores: &[u32]) -> Self {
-        Self {
-            gpu_share: Some(true),
-            ..Self::cpu(name, cores)
         }
     }
 }
@@ -76,13 +61,14 @@ fn format_platform(nodes: &[Vec<PlatformDevice>]) -> String {
     text
 }
 
-/// A multiplication by `isochron mxm`, with a rank for each node.
+/// A multiplication by `isochron mxm`, with a rank for each node of a platform file.
 pub struct MxmJob<'a> {
-    pub nodes: &'a [Vec<PlatformDevice>],
+    pub platform: PathBuf,
+    pub ranks: usize,
     pub shape: ProductShape,
     pub block: usize,
     /// More words of the command line.
-    pub words: &'a [&'a str],
+    pub words: Vec<&'a str>,
     /// The value of `ISOCHRON_LOG`.
     pub log: &'a str,
 }
@@ -117,40 +103,35 @@ impl GpuCampaign {
         name: &str,
         nodes: &[Vec<PlatformDevice>],
     ) -> anyhow::Result<PathBuf> {
-        let (path, text) = (
-            self.work.join(format!("{name}.toml")),
-            format_platform(nodes),
-        );
+        let path = self.work.join(format!("{name}.toml"));
+        let text = format_platform(nodes);
         std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
         let platforms = &mut self.record.results.platforms;
         platforms.insert(name.to_owned(), text);
         Ok(path)
     }
+}
 
-    /// Multiplies on the platform called `name`; returns the kept part of the report, and the log.
+impl MxmJob<'_> {
+    /// Multiplies; returns the kept part of the report, and the log.
     ///
     /// # Errors
     /// If the command fails or takes too long.
-    pub(super) fn multiply(
-        &mut self,
-        name: &str,
-        job: &MxmJob<'_>,
+    pub fn run(
+        &self,
+        launcher: &MxmLauncher,
         budget: TimeBudget,
     ) -> anyhow::Result<(MxmReport, String)> {
-        let platform = self.write_platform(name, job.nodes)?;
-        let ProductShape { m, n, k } = job.shape;
+        let ProductShape { m, n, k } = self.shape;
         let mut words: Vec<String> = Vec::new();
-        for (option, value) in [("--m", m), ("--n", n), ("--k", k), ("--block", job.block)] {
+        for (option, value) in [("--m", m), ("--n", n), ("--k", k), ("--block", self.block)] {
             words.extend([option.to_owned(), value.to_string()]);
         }
-        words.extend(["--platform".to_owned(), platform.display().to_string()]);
-        words.extend(job.words.iter().map(|&word| word.to_owned()));
-        let variables = [("ISOCHRON_LOG", job.log), ("NO_COLOR", "1")];
+        words.extend(["--platform".to_owned(), self.platform.display().to_string()]);
+        words.extend(self.words.iter().map(|&word| word.to_owned()));
+        let variables = [("ISOCHRON_LOG", self.log), ("NO_COLOR", "1")];
         let limit = Some(budget.left().max(LEAST));
-        let ranks = job.nodes.len();
-        let (report, log) = self
-            .launcher
-            .run_mxm_within(ranks, &words, &variables, limit)?;
+        let (report, log) = launcher.run_mxm_within(self.ranks, &words, &variables, limit)?;
         Ok((report.with_keys(KEYS), log))
     }
 }
@@ -161,8 +142,8 @@ mod tests {
 
     #[test]
     fn platform_files_name_devices_and_cores() {
-        let shared = PlatformDevice::shared_gpu("gpu", &[0]);
-        let cpu = PlatformDevice::cpu("cpu", &[1, 2]);
+        let shared = PlatformDevice::new("gpu", Some(true), &[0]);
+        let cpu = PlatformDevice::new("cpu", None, &[1, 2]);
         let text = format_platform(&[vec![shared, cpu], vec![]]);
         for part in [
             "[[node.device]]\nname = \"gpu\"\ncores = [0]\nkind = \"cuda\"\nshare = true\n",

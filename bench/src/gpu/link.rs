@@ -2,16 +2,16 @@
 
 use anyhow::ensure;
 use isochron_bench::yardsticks::time_pinned_copies;
-use isochron_devices::cuda::{Placement, TilePlan};
+use isochron_devices::cuda::Placement;
 use isochron_devices::{
-    CudaWorker, Depth, JobShape, UpdateTime, Updates, ViewMut, Worker as _, memory_available_bytes,
+    CudaInfo, CudaWorker, Depth, JobShape, Updates, ViewMut, Worker as _, memory_available_bytes,
 };
 
 use super::budget::TimeBudget;
-use super::card::{GpuCard, HOST_CORES};
-use super::part_records::CopyTimes;
-use super::record::{GpuFigures, GpuResults};
-use super::rows::TableRow;
+use super::card::HOST_CORES;
+use super::part_records::TiledRecord;
+use super::record::{About, GpuFigures, GpuResults};
+use super::rows::{PartTable, TableRow};
 use super::{GpuCampaign, GpuPart};
 use crate::shape::ProductShape;
 use crate::statistics::MedianRange;
@@ -26,71 +26,47 @@ const COLUMNS: usize = 2048;
 /// The contestant of the samples.
 const COPIES: &str = "copies";
 
-/// A direction of copies: its column in the table and its speed in bytes per second.
-type CopyDirection = (&'static str, fn(&CopyTimes) -> f64);
-
-impl CopyTimes {
-    const DIRECTIONS: [CopyDirection; 5] = [
-        ("pinned, to the GPU, GB/s", Self::up),
-        ("pinned, back", Self::down),
-        ("pinned, both at once", Self::both),
-        ("ordinary matrix, to the GPU", Self::staged_up),
-        ("ordinary matrix, back", Self::staged_down),
-    ];
-
-    fn up(&self) -> f64 {
-        self.bytes as f64 / self.up_s
-    }
-
-    fn down(&self) -> f64 {
-        self.bytes as f64 / self.down_s
-    }
-
-    /// Both directions together carry twice the bytes.
-    fn both(&self) -> f64 {
-        2.0 * self.bytes as f64 / self.both_s
-    }
-
-    fn staged_up(&self) -> f64 {
-        self.bytes as f64 / self.staged_up_s
-    }
-
-    fn staged_down(&self) -> f64 {
-        self.bytes as f64 / self.staged_down_s
-    }
-}
+/// The columns of the table, in the order of a sample's speeds, and the places of some of them.
+const DIRECTIONS: [&str; 5] = [
+    "pinned, to the GPU, GB/s",
+    "pinned, back",
+    "pinned, both at once",
+    "ordinary matrix, to the GPU",
+    "ordinary matrix, back",
+];
+const UP: usize = 0;
+const DOWN: usize = 1;
+const STAGED_UP: usize = 3;
 
 /// Measures copies with some numbers of host cores, and chooses the number for the other parts.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
     // At least half of the cores are left to compute.
     let most = (campaign.card.cores.len() / 2).max(1);
     let counts = HOST_CORES.into_iter().filter(|&count| count <= most);
-    let mut workers: Vec<(usize, CudaWorker)> = Vec::new();
-    for count in counts {
-        workers.push((count, campaign.card.make_worker_on(count, None)?));
+    let mut workers: Vec<(String, CudaWorker)> = Vec::new();
+    for count in counts.clone() {
+        workers.push((count.to_string(), campaign.card.make_worker(count, None)?));
     }
     let rows = (campaign.scale.copy_bytes as usize / COLUMNS / size_of::<f64>()).max(1);
     for (_, worker) in &mut workers {
         // The first copies find sleeping clocks, and are not counted.
-        time_copies(&campaign.card, worker, rows)?;
+        time_copies(&campaign.card.info, worker, rows)?;
     }
-    for round in budget.rounds(campaign.rounds) {
-        for (count, worker) in &mut workers {
-            let about = (&*count.to_string(), COPIES);
-            let card = &campaign.card;
-            campaign.record.sample((GpuPart::Link, round), about, || {
-                let copies = time_copies(card, worker, rows)?;
-                Ok(GpuFigures::Copies { copies })
-            })?;
-        }
-    }
-    let results = &mut campaign.record.results;
+    let (names, mut workers): (Vec<String>, Vec<CudaWorker>) = workers.into_iter().unzip();
+    let contestants: Vec<About<'_>> = names.iter().map(|name| (&**name, COPIES)).collect();
+    let rounds = budget.rounds(campaign.rounds);
+    let record = &mut campaign.record;
+    record.sample_in_turn(GpuPart::Link, rounds, &contestants, |at, _| {
+        let bytes_per_s = time_copies(&campaign.card.info, &mut workers[at], rows)?;
+        Ok(GpuFigures::Copies { bytes_per_s })
+    })?;
+    let results = &mut record.results;
     let mut chosen = HOST_CORES[0];
-    let mut best = results.copy_speed(chosen, CopyTimes::staged_up).median;
-    for (count, _) in &workers {
-        let staged = results.copy_speed(*count, CopyTimes::staged_up).median;
+    let mut best = results.copy_speed(chosen, STAGED_UP).median;
+    for count in counts {
+        let staged = results.copy_speed(count, STAGED_UP).median;
         if staged > WORTHWHILE * best {
-            (chosen, best) = (*count, staged);
+            (chosen, best) = (count, staged);
         }
     }
     results.host_cores = chosen;
@@ -99,16 +75,16 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
 }
 
 /// Times copies of a matrix of `rows` rows: of pinned memory, and of an ordinary matrix, which is the C of a job without
-/// updates.
-fn time_copies(card: &GpuCard, worker: &mut CudaWorker, rows: usize) -> anyhow::Result<CopyTimes> {
-    let bytes = (rows * COLUMNS * size_of::<f64>()) as u64;
-    let pinned_bytes = 2 * bytes;
+/// updates. Returns bytes per second, in the order of [`DIRECTIONS`].
+fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::Result<[f64; 5]> {
+    let bytes = rows * COLUMNS * size_of::<f64>();
+    let pinned_bytes = 2 * bytes as u64;
     let available = memory_available_bytes().unwrap_or(u64::MAX);
     ensure!(
         pinned_bytes <= available / 4,
         "{pinned_bytes} bytes would be pinned, and {available} are available"
     );
-    let pinned = time_pinned_copies(&card.info, (COLUMNS, rows * size_of::<f64>()))?;
+    let pinned = time_pinned_copies(gpu, (COLUMNS, rows * size_of::<f64>()))?;
     let mut values = vec![1.0; rows * COLUMNS];
     let job = JobShape::of::<f64>((rows, COLUMNS), Depth::of(1, 1));
     let plan = worker.plan(&job);
@@ -118,24 +94,26 @@ fn time_copies(card: &GpuCard, worker: &mut CudaWorker, rows: usize) -> anyhow::
     );
     worker.reserve(&job)?;
     let mut c = ViewMut::new(&mut values, rows, COLUMNS, rows);
-    let UpdateTime { busy_s: up_s, .. } = worker.begin(c.reborrow(), job.depth)?;
-    let UpdateTime { busy_s: down_s, .. } = worker.finish(c)?;
-    Ok(CopyTimes {
-        bytes,
-        up_s: pinned.up_s,
-        down_s: pinned.down_s,
-        both_s: pinned.both_s,
-        staged_up_s: up_s,
-        staged_down_s: down_s,
-    })
+    let begin = worker.begin(c.reborrow(), job.depth)?;
+    let finish = worker.finish(c)?;
+    // Both directions together carry twice the bytes.
+    let both_s = pinned.both_s / 2.0;
+    Ok([
+        pinned.up_s,
+        pinned.down_s,
+        both_s,
+        begin.busy_s,
+        finish.busy_s,
+    ]
+    .map(|s| bytes as f64 / s))
 }
 
 impl GpuResults {
-    /// Returns the bytes per second of copies with this number of host cores.
-    fn copy_speed(&self, host_cores: usize, speed: fn(&CopyTimes) -> f64) -> MedianRange {
+    /// Returns the bytes per second of copies in one of [`DIRECTIONS`] with this number of host cores.
+    fn copy_speed(&self, host_cores: usize, direction: usize) -> MedianRange {
         let what = host_cores.to_string();
         let speeds = self.figures(GpuPart::Link, (&what, COPIES), |figures| match figures {
-            GpuFigures::Copies { copies } => Some(speed(copies)),
+            GpuFigures::Copies { bytes_per_s } => Some(bytes_per_s[direction]),
             _ => None,
         });
         MedianRange::of(speeds)
@@ -156,9 +134,8 @@ pub struct LinkSpeeds {
 impl LinkSpeeds {
     /// Returns the measured speeds.
     pub fn of(results: &GpuResults) -> Self {
-        let host_cores = results.host_cores;
-        let [up, down, staged_up] = [CopyTimes::up, CopyTimes::down, CopyTimes::staged_up]
-            .map(|speed: fn(&CopyTimes) -> f64| results.copy_speed(host_cores, speed).median);
+        let [up, down, staged_up] = [UP, DOWN, STAGED_UP]
+            .map(|direction| results.copy_speed(results.host_cores, direction).median);
         Self {
             up,
             down,
@@ -181,21 +158,12 @@ impl LinkSpeeds {
     }
 
     /// Returns the same bound with the tiles and visits of our plan: in each visit C is sent both ways, and every tile gets its
-    /// gathered panels. NaN for a plan without tiles.
-    pub fn tile_bound(&self, shape: ProductShape, plan: &TilePlan) -> f64 {
-        let Placement::Streamed {
-            tile_rows,
-            tile_cols,
-            gather_k,
-            ..
-        } = plan.placement
-        else {
-            return f64::NAN;
-        };
+    /// gathered panels.
+    pub fn tile_bound(&self, shape: ProductShape, job: &TiledRecord) -> f64 {
         let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
-        let across = (n / tile_cols as f64).ceil();
-        let down = (m / tile_rows as f64).ceil();
-        let visits = (k / gather_k as f64).ceil();
+        let across = (n / job.tile.n as f64).ceil();
+        let down = (m / job.tile.m as f64).ceil();
+        let visits = (k / job.gathered_k as f64).ceil();
         let panels = k * (m * across + n * down);
         let c = visits * m * n;
         self.bound(shape.flop(), [8.0 * (c + panels), 8.0 * c])
@@ -207,16 +175,18 @@ impl LinkSpeeds {
     }
 }
 
-/// Makes a row for each number of host cores.
-pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
+/// Makes a row for each number of host cores that was measured.
+pub fn make_table(results: &GpuResults) -> PartTable {
     let mut rows = Vec::new();
-    for what in results.list_whats(GpuPart::Link) {
-        let count: usize = what.parse().unwrap_or(1);
+    for count in HOST_CORES {
+        let speeds = [0, 1, 2, 3, 4].map(|direction| results.copy_speed(count, direction));
+        if speeds[0].median.is_nan() {
+            continue;
+        }
         let plural = if count == 1 { "" } else { "s" };
         let mut row = TableRow::new(format!("{count} host core{plural}"));
-        for (name, speed) in CopyTimes::DIRECTIONS {
-            let gb_per_s = results.copy_speed(count, speed).scale(1e-9);
-            row = row.with_range(name, gb_per_s, 1);
+        for (name, speed) in DIRECTIONS.into_iter().zip(speeds) {
+            row = row.with_range(name, speed.scale(1e-9), 1);
         }
         let is_chosen = count == results.host_cores;
         rows.push(row.without_goal(if is_chosen {
@@ -225,12 +195,9 @@ pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
             ""
         }));
     }
-    rows
-}
-
-/// Describes the table.
-pub fn describe(_results: &GpuResults) -> String {
-    "**The link.** Copies between the host and the GPU: of pinned memory, at the speed of the link, and of ordinary \
-     matrices, which host cores copy into pinned memory piece by piece, as in every job of ours."
-        .to_owned()
+    PartTable::new(
+        "**The link.** Copies between the host and the GPU: of pinned memory, at the speed of the link, and of ordinary \
+         matrices, which host cores copy into pinned memory piece by piece, as in every job of ours.",
+        rows,
+    )
 }

@@ -26,7 +26,6 @@ mod step;
 mod streamed;
 mod together;
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -41,6 +40,7 @@ use crate::results::Origin;
 use budget::TimeBudget;
 use card::GpuCard;
 use record::{GpuRecord, GpuResults, PartRecord};
+use rows::PartTable;
 use scale::GpuScale;
 
 /// The size of the campaign and the place of its results.
@@ -73,6 +73,23 @@ pub struct GpuArguments {
     table_only: bool,
 }
 
+impl GpuArguments {
+    /// Returns the origin of the results, with the command that measures them again.
+    fn origin(&self) -> Origin {
+        let Self {
+            minutes, rounds, ..
+        } = self;
+        let mut command = format!("cargo xtask bench gpu --minutes {minutes} --rounds {rounds}");
+        if self.small {
+            command.push_str(" --small");
+        }
+        if let Some(side) = self.side {
+            command.push_str(&format!(" --side {side}"));
+        }
+        Origin::new(command)
+    }
+}
+
 /// A part of the campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -95,6 +112,9 @@ pub(crate) enum GpuPart {
     Step,
 }
 
+type MeasurePart = fn(&mut GpuCampaign, TimeBudget) -> anyhow::Result<()>;
+type MakeTable = fn(&GpuResults) -> PartTable;
+
 impl GpuPart {
     /// Returns its name in the results.
     fn name(self) -> String {
@@ -102,59 +122,27 @@ impl GpuPart {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Returns its share of the minutes in percent. Time that it leaves, or takes too much, changes the shares after it.
+    /// Returns its share of the minutes in percent, and the functions that measure it and make its table of the results.
+    /// Time that a part leaves, or takes too much, changes the shares after it.
+    fn describe(self) -> (f64, MeasurePart, MakeTable) {
+        match self {
+            Self::Link => (6.0, link::measure, link::make_table),
+            Self::Resident => (20.0, resident::measure, resident::make_table),
+            Self::Streamed => (9.0, streamed::measure, streamed::make_table),
+            Self::OutOfCore => (21.0, out_of_core::measure, out_of_core::make_table),
+            Self::Models => (10.0, models::measure, models::make_table),
+            Self::Together => (16.0, together::measure, together::make_table),
+            Self::Ranks => (12.0, ranks::measure, ranks::make_table),
+            Self::Step => (6.0, step::measure, step::make_table),
+        }
+    }
+
     fn time_share(self) -> f64 {
-        match self {
-            Self::Link => 6.0,
-            Self::Resident => 20.0,
-            Self::Streamed => 9.0,
-            Self::OutOfCore => 21.0,
-            Self::Models => 10.0,
-            Self::Together => 16.0,
-            Self::Ranks => 12.0,
-            Self::Step => 6.0,
-        }
+        self.describe().0
     }
 
-    fn measure(self, campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
-        match self {
-            Self::Link => link::measure(campaign, budget),
-            Self::Resident => resident::measure(campaign, budget),
-            Self::Streamed => streamed::measure(campaign, budget),
-            Self::OutOfCore => out_of_core::measure(campaign, budget),
-            Self::Models => models::measure(campaign, budget),
-            Self::Together => together::measure(campaign, budget),
-            Self::Ranks => ranks::measure(campaign, budget),
-            Self::Step => step::measure(campaign, budget),
-        }
-    }
-
-    /// Makes the part's rows, in the order of the table.
-    fn make_rows(self, results: &GpuResults) -> Vec<rows::TableRow> {
-        match self {
-            Self::Link => link::make_rows(results),
-            Self::Resident => resident::make_rows(results),
-            Self::Streamed => streamed::make_rows(results),
-            Self::OutOfCore => out_of_core::make_rows(results),
-            Self::Models => models::make_rows(results),
-            Self::Together => together::make_rows(results),
-            Self::Ranks => ranks::make_rows(results),
-            Self::Step => step::make_rows(results),
-        }
-    }
-
-    /// Describes the part's table: the measurements and the columns.
-    fn describe(self, results: &GpuResults) -> String {
-        match self {
-            Self::Link => link::describe(results),
-            Self::Resident => resident::describe(results),
-            Self::Streamed => streamed::describe(results),
-            Self::OutOfCore => out_of_core::describe(results),
-            Self::Models => models::describe(results),
-            Self::Together => together::describe(results),
-            Self::Ranks => ranks::describe(results),
-            Self::Step => step::describe(results),
-        }
+    fn make_table(self, results: &GpuResults) -> PartTable {
+        self.describe().2(results)
     }
 }
 
@@ -180,8 +168,9 @@ pub fn run(arguments: &GpuArguments) -> anyhow::Result<()> {
     }
     let made = std::env::temp_dir().join(format!("isochron-gpu-{}", std::process::id()));
     let folder = arguments.out.as_deref().unwrap_or(&made);
-    let errors = measure(arguments, folder)?;
-    let results = publish::read_folder(folder)?;
+    let GpuRecord {
+        results, errors, ..
+    } = measure(arguments, folder)?;
     println!("\nThe results are in {}.", folder.display());
     if results.emulated {
         println!(
@@ -199,18 +188,23 @@ pub fn run(arguments: &GpuArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures the parts; returns the errors.
-fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<Vec<String>> {
+/// Measures the parts.
+fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<GpuRecord> {
     let begin = Instant::now();
     // Without a GPU or a launcher nothing is written.
     let card = GpuCard::find()?;
     let launcher = MxmLauncher::from_environment()?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let scale = GpuScale::new(&card.info, arguments.small, arguments.side);
-    let record = GpuRecord::new(
-        folder.join("gpu.json"),
-        begin_results(arguments, &card, &scale)?,
-    );
+    let results = GpuResults {
+        emulated: card.is_emulated(),
+        finding: card.finding.clone(),
+        blas: card.blas_name()?,
+        host_cores: card.host_cores,
+        cores: card.cores.len(),
+        memory_available_bytes: memory_available_bytes(),
+        ..GpuResults::new(arguments.origin(), card.info.clone(), scale)
+    };
     let mut campaign = GpuCampaign {
         card,
         scale,
@@ -218,7 +212,11 @@ fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<Vec<String
         rounds: arguments.rounds.max(1),
         folder: folder.to_owned(),
         work: std::env::temp_dir().join(format!("isochron-gpu-work-{}", std::process::id())),
-        record,
+        record: GpuRecord {
+            file: folder.join("gpu.json"),
+            results,
+            errors: Vec::new(),
+        },
     };
     std::fs::create_dir_all(&campaign.work)?;
     campaign.record.write()?;
@@ -238,7 +236,7 @@ fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<Vec<String
     publish::draw_pictures(folder, &campaign.record.results)?;
     let tables = publish::format_tables(&campaign.record.results);
     std::fs::write(folder.join("gpu.md"), tables)?;
-    Ok(campaign.record.errors)
+    Ok(campaign.record)
 }
 
 impl GpuCampaign {
@@ -252,7 +250,7 @@ impl GpuCampaign {
         let start = Instant::now();
         let before = self.record.errors.len();
         // A panic leaves nothing half-changed: a part changes its own state, and the record as a whole.
-        let outcome = catch_unwind(AssertUnwindSafe(|| part.measure(self, budget)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| part.describe().1(self, budget)));
         let record = &mut self.record;
         if let Err(error) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) {
             record.add_error(format!("{name}: {error:#}"));
@@ -265,47 +263,7 @@ impl GpuCampaign {
         });
         publish::sum_up(&mut record.results);
         record.write()?;
-        print!("{}", publish::format_table(part, &record.results));
+        print!("{}", part.make_table(&record.results).format());
         Ok(())
     }
-}
-
-/// Makes results without any samples.
-fn begin_results(
-    arguments: &GpuArguments,
-    card: &GpuCard,
-    scale: &GpuScale,
-) -> anyhow::Result<GpuResults> {
-    let GpuArguments {
-        minutes, rounds, ..
-    } = arguments;
-    let mut command = format!("cargo xtask bench gpu --minutes {minutes} --rounds {rounds}");
-    if arguments.small {
-        command.push_str(" --small");
-    }
-    if let Some(side) = arguments.side {
-        command.push_str(&format!(" --side {side}"));
-    }
-    Ok(GpuResults {
-        origin: Origin::new(command),
-        emulated: card.is_emulated(),
-        finding: card.finding.clone(),
-        gpu: card.info.clone(),
-        blas: card.blas_name()?,
-        host_cores: card.host_cores,
-        cores: card.cores.len(),
-        memory_available_bytes: memory_available_bytes(),
-        side: scale.side,
-        parts: Vec::new(),
-        platforms: BTreeMap::new(),
-        samples: Vec::new(),
-        summary: Vec::new(),
-        resident: Vec::new(),
-        streamed: None,
-        out_of_core: None,
-        models: None,
-        together: None,
-        ranks: None,
-        step: None,
-    })
 }

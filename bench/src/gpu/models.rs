@@ -1,7 +1,5 @@
 //! Models of the GPU and of the host's cores: speed against size, each alone and both together.
 
-use std::path::Path;
-
 use anyhow::Context as _;
 use isochron_plot::{Series, draw_log_log};
 
@@ -10,7 +8,7 @@ use super::budget::TimeBudget;
 use super::jobs::{LEAST, PlatformDevice};
 use super::part_records::{DeviceCurve, ModelsRecord, SizeTimes, UpdateMean};
 use super::record::GpuResults;
-use super::rows::TableRow;
+use super::rows::{PartTable, TableRow};
 use crate::statistics::MedianRange;
 
 /// Measures both devices over sizes by `isochron devices bench`, and keeps the points of each with the other one at work.
@@ -18,9 +16,9 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     let (host, rest) = campaign.card.split_cores();
     let card = campaign.card.file_name();
     let names = ["gpu", "cpu"].map(|kind| format!("{card}-{kind}"));
-    let mut devices = vec![PlatformDevice::gpu(&names[0], &host)];
+    let mut devices = vec![PlatformDevice::new(&names[0], Some(false), &host)];
     if !rest.is_empty() {
-        devices.push(PlatformDevice::cpu(&names[1], &rest));
+        devices.push(PlatformDevice::new(&names[1], None, &rest));
     }
     let sides = campaign.scale.model_sides();
     let left = budget.left().max(LEAST);
@@ -40,7 +38,7 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
         "--max-seconds",
         &format!("{most_s:.3}"),
         "--block",
-        &campaign.scale.model_block().to_string(),
+        &campaign.scale.panel.to_string(),
         "--sizes",
         &sides.join(","),
         "--platform",
@@ -69,85 +67,50 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
 
 impl SizeTimes {
     /// Returns a speed in 10⁹ flop/s; `None` if it was not measured.
-    fn gflops(&self, mean: Option<&UpdateMean>) -> Option<f64> {
-        let mean = mean.filter(|mean| mean.reps > 0 && mean.t_s > 0.0)?;
-        Some(self.flop / mean.t_s / 1e9)
-    }
-
-    fn gflops_alone(&self) -> Option<f64> {
-        self.gflops(Some(&self.alone))
-    }
-
-    fn gflops_together(&self) -> Option<f64> {
-        self.gflops(self.together.as_ref())
+    fn gflops(&self, mean: &UpdateMean) -> Option<f64> {
+        let is_measured = mean.reps > 0 && mean.t_s > 0.0;
+        is_measured.then(|| self.flop / mean.t_s / 1e9)
     }
 }
 
-fn devices(results: &GpuResults) -> &[DeviceCurve] {
-    let models = results.models.as_ref();
-    models.map_or(&[], |models| &models.measured.devices)
-}
-
-/// Makes a row for each device and size.
-pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
-    let mut rows = Vec::new();
-    for device in devices(results) {
-        for size in &device.sizes {
-            let Some(alone) = size.gflops_alone() else {
+/// Makes a row for each device and size, and draws speed against size.
+pub fn make_table(results: &GpuResults) -> PartTable {
+    let Some(ModelsRecord { files, measured }) = &results.models else {
+        return PartTable::default();
+    };
+    let (mut rows, mut curves) = (Vec::new(), Vec::new());
+    for DeviceCurve { name, sizes, .. } in &measured.devices {
+        let [mut alone, mut together] = [Vec::new(), Vec::new()];
+        for size in sizes {
+            let both = size.together.as_ref().and_then(|mean| size.gflops(mean));
+            together.extend(both.map(|gflops| (size.n as f64, gflops)));
+            let Some(gflops) = size.gflops(&size.alone) else {
                 continue;
             };
-            let together = size.gflops_together().map(|gflops| 1e9 * gflops);
-            let row = TableRow::new(format!("{}, n = {}", device.name, size.n))
-                .with_speed("alone, GFLOP/s", MedianRange::of([1e9 * alone]))
-                .with_speed("together", MedianRange::of(together));
+            alone.push((size.n as f64, gflops));
+            let row = TableRow::new(format!("{name}, n = {}", size.n))
+                .with_speed("alone, GFLOP/s", MedianRange::of([1e9 * gflops]))
+                .with_speed("together", MedianRange::of(both.map(|gflops| 1e9 * gflops)));
             rows.push(row);
         }
-    }
-    rows
-}
-
-/// Describes the table.
-pub fn describe(results: &GpuResults) -> String {
-    let Some(ModelsRecord { files, measured }) = &results.models else {
-        return String::new();
-    };
-    let block = measured.block;
-    format!(
-        "**Models.** The update C (n×n) += A (n×{block}) · B ({block}×n) of each device, alone and while the other one does the \
-         same; the points files are `{}`.",
-        files.join("` and `")
-    )
-}
-
-/// Draws speed against size; `None` without measurements.
-pub fn draw(results: &GpuResults) -> Option<String> {
-    let mut all = Vec::new();
-    for device in devices(results) {
-        let sizes = device.sizes.iter();
-        let alone = sizes
-            .clone()
-            .filter_map(|size| Some((size.n as f64, size.gflops_alone()?)));
-        let together = sizes.filter_map(|size| Some((size.n as f64, size.gflops_together()?)));
-        for (kind, points) in [
-            ("alone", alone.collect::<Vec<_>>()),
-            ("together", together.collect()),
-        ] {
+        for (kind, points) in [("alone", alone), ("together", together)] {
             if !points.is_empty() {
-                all.push(Series {
-                    name: format!("{}, {kind}", device.name),
-                    points,
-                });
+                let name = format!("{name}, {kind}");
+                curves.push(Series { name, points });
             }
         }
     }
-    (!all.is_empty()).then(|| draw_log_log("Speed of the update", "n", "GFLOP/s", &all))
-}
-
-/// Writes the plot of [`draw`] into a folder.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn write_plot(folder: &Path, svg: &str) -> anyhow::Result<()> {
-    let file = folder.join("gpu.svg");
-    std::fs::write(&file, svg).with_context(|| file.display().to_string())
+    let block = measured.block;
+    let about = format!(
+        "**Models.** The update C (n×n) += A (n×{block}) · B ({block}×n) of each device, alone and while the other one does the \
+         same; the points files are `{}`.",
+        files.join("` and `")
+    );
+    let picture = (!curves.is_empty())
+        .then(|| draw_log_log("Speed of the update", "n", "GFLOP/s", &curves))
+        .map(|svg| ("gpu.svg", svg));
+    PartTable {
+        picture,
+        ..PartTable::new(about, rows)
+    }
 }

@@ -11,12 +11,11 @@ use isochron_devices::{
 
 use super::budget::TimeBudget;
 use super::host::make_matrix;
-use super::link::LinkSpeeds;
 use super::part_records::{BlockSearch, OutOfCoreRecord, TriedBlock};
 use super::record::{GpuFigures, GpuResults};
 use super::resident::{CUBLAS, OURS, time_cublas};
-use super::rows::TableRow;
-use super::streamed::tile_shape;
+use super::rows::{PartTable, TableRow};
+use super::streamed::prepare_tiles;
 use super::{GpuCampaign, GpuPart};
 use crate::shape::ProductShape;
 use crate::statistics::MedianRange;
@@ -36,22 +35,6 @@ const SEARCH: f64 = 0.2;
 const XT: &str = "cublasxt";
 const XT_PINNED: &str = "cublasxt, pinned";
 
-impl BlockSearch {
-    fn new(tried: Vec<TriedBlock>) -> Self {
-        let timed = tried.iter().filter_map(|t| Some((t.block, t.seconds?)));
-        let fastest = timed.min_by(|a, b| a.1.total_cmp(&b.1));
-        Self {
-            block: fastest.map(|(block, _)| block),
-            tried,
-        }
-    }
-
-    /// Returns the error of the last tried block.
-    fn last_error(&self) -> Option<&str> {
-        self.tried.last()?.error.as_deref()
-    }
-}
-
 /// The matrices A, B and C, and pinned copies of them.
 struct ProductMatrices {
     shape: ProductShape,
@@ -64,101 +47,82 @@ struct ProductMatrices {
 /// Measures ours, cuBLASXt and cuBLAS on a tile, in turn.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
     let shape = campaign.scale.out_of_core_shape();
-    let panel = campaign.scale.panel;
-    let ProductShape { m, n, k } = shape;
-    let limit = (8 * m * n) as u64 / TIMES_MEMORY;
-    let mut worker = campaign.card.make_worker(Some(limit))?;
-    let plan = worker
-        .plan(&JobShape::of::<f64>((m, n), Depth::of(panel, k / panel)))
-        .context("a C of this size has no plan")?;
-    let (tile, _) = tile_shape(&plan)?;
-    let what = format!("{m}×{n}×{k}, f64");
-    let mut about = OutOfCoreRecord {
-        what: what.clone(),
-        shape,
-        panel,
-        memory_bytes: limit,
-        plan,
-        tile: [tile.m, tile.n, tile.k],
-        no_cublasxt: None,
-        not_pinned: None,
-        cublasxt: None,
-        cublasxt_pinned: None,
-    };
+    let (panel, count) = (campaign.scale.panel, campaign.scale.updates);
+    let limit = (8 * shape.m * shape.n) as u64 / TIMES_MEMORY;
+    let depth = Depth::of(panel, shape.k / panel);
+    let (mut worker, job, _) = prepare_tiles(campaign, shape, limit, depth)?;
+    let (what, tile) = (job.what.clone(), job.tile);
     let mut matrices = ProductMatrices::new(shape)?;
-    let count = campaign.scale.updates;
     // The first runs take memory and raise the clocks, and are not counted.
     matrices.time_ours(&mut worker, panel)?;
     time_cublas::<f64>(&mut worker, tile, count)?;
-    let mut xt = prepare_xt(campaign, &mut matrices, budget, &mut about);
-    let blocks = [&about.cublasxt, &about.cublasxt_pinned]
-        .map(|search| search.as_ref().and_then(|search| search.block));
-    campaign.record.results.out_of_core = Some(about);
-    for round in budget.rounds(campaign.rounds) {
-        for turn in 0..4 {
-            let at = (GpuPart::OutOfCore, round);
-            let record = &mut campaign.record;
-            match (round + turn) % 4 {
-                0 => record.sample(at, (&what, OURS), || {
-                    let seconds = matrices.time_ours(&mut worker, panel)?;
-                    Ok(GpuFigures::Product { seconds })
-                })?,
-                1 => record.sample(at, (&what, CUBLAS), || {
-                    let seconds = time_cublas::<f64>(&mut worker, tile, count)?;
-                    Ok(GpuFigures::Product { seconds })
-                })?,
-                kind => {
-                    let is_pinned = kind == 3;
-                    // Only cuBLASXt may be missing, with one kind of matrices or with both.
-                    let (Some(xt), Some(block)) = (&mut xt, blocks[usize::from(is_pinned)]) else {
-                        continue;
-                    };
-                    let who = if is_pinned { XT_PINNED } else { XT };
-                    record.sample(at, (&what, who), || {
-                        let seconds = matrices.time_xt(xt, block, is_pinned)?;
-                        Ok(GpuFigures::Product { seconds })
-                    })?;
-                }
+    let (mut xt, [cublasxt, cublasxt_pinned]) = prepare_xt(campaign, &mut matrices, budget);
+    let mut contestants = vec![(OURS, 0), (CUBLAS, 0)];
+    // Only cuBLASXt may be missing, with one kind of matrices or with both.
+    contestants.extend(cublasxt.block.map(|block| (XT, block)));
+    contestants.extend(cublasxt_pinned.block.map(|block| (XT_PINNED, block)));
+    campaign.record.results.out_of_core = Some(OutOfCoreRecord {
+        job,
+        cublasxt,
+        cublasxt_pinned,
+    });
+    let abouts: Vec<_> = contestants.iter().map(|&(who, _)| (&*what, who)).collect();
+    let rounds = budget.rounds(campaign.rounds);
+    let record = &mut campaign.record;
+    record.sample_in_turn(GpuPart::OutOfCore, rounds, &abouts, |at, _| {
+        let seconds = match (contestants[at], &mut xt) {
+            ((who @ (XT | XT_PINNED), block), Some(xt)) => {
+                matrices.time_xt(xt, block, who == XT_PINNED)?
             }
-        }
-    }
-    Ok(())
+            ((CUBLAS, _), _) => time_cublas::<f64>(&mut worker, tile, count)?,
+            _ => matrices.time_ours(&mut worker, panel)?,
+        };
+        Ok(GpuFigures::Times {
+            times_s: vec![seconds],
+        })
+    })
 }
 
-/// Opens cuBLASXt and searches its fastest blocks; notes in `about` why it or pinned matrices are missing.
+/// Opens cuBLASXt and searches its fastest blocks with ordinary matrices and with pinned ones.
 fn prepare_xt(
     campaign: &GpuCampaign,
     matrices: &mut ProductMatrices,
     budget: TimeBudget,
-    about: &mut OutOfCoreRecord,
-) -> Option<BlasXt> {
+) -> (Option<BlasXt>, [BlockSearch; 2]) {
     let gpu = &campaign.card.info;
-    let mut xt = match BlasXt::open(gpu) {
-        Ok(Some(xt)) => xt,
-        Ok(None) => {
-            about.no_cublasxt = Some("this cuBLAS has no cuBLASXt".to_owned());
-            return None;
-        }
-        Err(error) => {
-            about.no_cublasxt = Some(format!("{error:#}"));
-            return None;
-        }
+    let opened = BlasXt::open(gpu).and_then(|xt| xt.context("this cuBLAS has no cuBLASXt"));
+    let mut xt = match opened {
+        Ok(xt) => xt,
+        Err(error) => return (None, [(); 2].map(|()| BlockSearch::without(&error))),
     };
-    if let Err(error) = matrices.pin(gpu) {
-        about.not_pinned = Some(format!("{error:#}"));
-    }
+    let pinned = matrices.pin(gpu);
     let blocks: &[usize] = if campaign.scale.small {
         &SMALL_BLOCKS
     } else {
         &BLOCKS
     };
-    let share = budget.take_share(SEARCH);
-    about.cublasxt = Some(matrices.search_block(&mut xt, false, blocks, share));
-    if matrices.pinned.is_some() {
-        let share = budget.take_share(SEARCH);
-        about.cublasxt_pinned = Some(matrices.search_block(&mut xt, true, blocks, share));
+    let ordinary = matrices.search_block(&mut xt, false, blocks, budget.take_share(SEARCH));
+    let pinned = match pinned {
+        Ok(()) => matrices.search_block(&mut xt, true, blocks, budget.take_share(SEARCH)),
+        Err(error) => BlockSearch::without(&error),
+    };
+    (Some(xt), [ordinary, pinned])
+}
+
+impl BlockSearch {
+    /// Makes the search that `error` has prevented.
+    fn without(error: &anyhow::Error) -> Self {
+        Self {
+            missing: Some(format!("{error:#}")),
+            ..Self::default()
+        }
     }
-    Some(xt)
+
+    /// Returns the reason why there is no block: the error of the last tried one, or that for which none was tried.
+    fn error(&self) -> Option<&str> {
+        let last = self.tried.last().and_then(|tried| tried.error.as_deref());
+        last.or(self.missing.as_deref())
+    }
 }
 
 impl ProductMatrices {
@@ -240,7 +204,13 @@ impl ProductMatrices {
                 seconds: seconds.ok(),
             });
         }
-        BlockSearch::new(tried)
+        let timed = tried.iter().filter_map(|t| Some((t.block, t.seconds?)));
+        let fastest = timed.min_by(|a, b| a.1.total_cmp(&b.1));
+        BlockSearch {
+            block: fastest.map(|(block, _)| block),
+            tried,
+            missing: None,
+        }
     }
 
     /// Runs the whole product by cuBLASXt, on ordinary matrices or on the pinned ones; returns its seconds.
@@ -259,14 +229,12 @@ impl ProductMatrices {
 }
 
 /// Makes a row against the bound, and two against cuBLASXt.
-pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
+pub fn make_table(results: &GpuResults) -> PartTable {
     let Some(about) = &results.out_of_core else {
-        return Vec::new();
+        return PartTable::default();
     };
-    let cublas = results.cublas_speeds(GpuPart::OutOfCore, &about.what, about.tile);
-    let speeds = LinkSpeeds::of(results);
-    let own = speeds.tile_bound(about.shape, &about.plan);
-    let link = speeds.streamed_bound(about.shape, about.memory_bytes);
+    let job = &about.job;
+    let (cublas, link, own) = job.find_bounds(results, GpuPart::OutOfCore, job.shape);
     let bound: Vec<f64> = cublas.iter().map(|speed| speed.min(link)).collect();
     let possible = format!(
         "the smaller of cuBLAS on a tile ({:.0}) and the bound of the link ({:.0}; with tiles of ours {:.0})",
@@ -274,36 +242,38 @@ pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
         link / 1e9,
         own / 1e9
     );
-    vec![
-        about.compare_with(results, &possible, &bound, GOAL),
-        about.compare_with_xt(
-            results,
-            (XT, "cuBLASXt on the same matrices"),
-            about.cublasxt.as_ref(),
+    let (plain, pinned) = (
+        (XT, "cuBLASXt on the same matrices"),
+        (XT_PINNED, "cuBLASXt on pinned copies of them"),
+    );
+    PartTable::new(
+        format!(
+            "**A product that does not fit.** `C += A·B` in updates of {}, from host memory to host memory, where jobs may use \
+             {:.1} MB of the GPU's memory and C takes {TIMES_MEMORY} times as much. cuBLASXt has no limit of memory, and uses \
+             its fastest block. The bound of the link is that of the table above, for the whole product.",
+            results.scale.panel,
+            job.memory_bytes as f64 / 1e6,
         ),
-        about.compare_with_xt(
-            results,
-            (XT_PINNED, "cuBLASXt on pinned copies of them"),
-            about.cublasxt_pinned.as_ref(),
-        ),
-    ]
+        vec![
+            about.compare_with(results, &possible, &bound, GOAL),
+            about.compare_with_xt(results, plain, &about.cublasxt),
+            about.compare_with_xt(results, pinned, &about.cublasxt_pinned),
+        ],
+    )
 }
 
 impl OutOfCoreRecord {
     /// Returns the speeds of a contestant in flop/s, by round.
     fn speeds(&self, results: &GpuResults, who: &str) -> Vec<f64> {
-        results.figures(GpuPart::OutOfCore, (&self.what, who), |figures| {
-            figures
-                .product_s()
-                .map(|seconds| self.shape.flop() / seconds)
-        })
+        let about = (&*self.job.what, who);
+        results.speeds(GpuPart::OutOfCore, about, self.job.shape.flop())
     }
 
     /// Makes the row of ours against other speeds.
     fn compare_with(&self, results: &GpuResults, name: &str, other: &[f64], goal: f64) -> TableRow {
         let ours = self.speeds(results, OURS);
         let ratio = MedianRange::of_ratios(&ours, other);
-        TableRow::new(&*self.what)
+        TableRow::new(&*self.job.what)
             .with_text("against", name)
             .with_speed("its GFLOP/s", MedianRange::of(other.iter().copied()))
             .with_speed("ours", MedianRange::of(ours))
@@ -315,33 +285,15 @@ impl OutOfCoreRecord {
         &self,
         results: &GpuResults,
         (who, name): (&str, &str),
-        search: Option<&BlockSearch>,
+        search: &BlockSearch,
     ) -> TableRow {
-        let block = search.and_then(|search| search.block);
+        let block = search.block;
         let block = block.map_or(String::new(), |block| format!(", block {block}"));
         let other = self.speeds(results, who);
         let row = self.compare_with(results, &format!("{name}{block}"), &other, XT_GOAL);
-        let error = search.and_then(BlockSearch::last_error);
-        let why = error
-            .or(self.no_cublasxt.as_deref())
-            .or(self.not_pinned.as_deref());
-        match why {
+        match search.error() {
             Some(why) if other.is_empty() => row.with_goal("", f64::NAN, false).without_goal(why),
             _ => row,
         }
     }
-}
-
-/// Describes the table.
-pub fn describe(results: &GpuResults) -> String {
-    let Some(about) = &results.out_of_core else {
-        return String::new();
-    };
-    format!(
-        "**A product that does not fit.** `C += A·B` in updates of {}, from host memory to host memory, where jobs may use \
-         {:.1} MB of the GPU's memory and C takes {TIMES_MEMORY} times as much. cuBLASXt has no limit of memory, and uses its \
-         fastest block. The bound of the link is that of the table above, for the whole product.",
-        about.panel,
-        about.memory_bytes as f64 / 1e6,
-    )
 }

@@ -1,29 +1,10 @@
 //! The records of the parts of the campaign, as they stand in the file of results.
 
-use isochron_devices::ElementType;
-use isochron_devices::cuda::TilePlan;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::report::MxmReport;
 use crate::shape::ProductShape;
-use crate::statistics::MedianRange;
-
-/// Seconds of copies of `bytes` bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct CopyTimes {
-    pub bytes: u64,
-    /// From pinned memory to the GPU.
-    pub up_s: f64,
-    /// From the GPU to pinned memory.
-    pub down_s: f64,
-    /// Both at once.
-    pub both_s: f64,
-    /// From an ordinary matrix to the GPU.
-    pub staged_up_s: f64,
-    /// From the GPU to an ordinary matrix.
-    pub staged_down_s: f64,
-}
 
 /// The measured devices and their points files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -69,35 +50,39 @@ pub struct UpdateMean {
     pub rest: Map<String, Value>,
 }
 
-/// The product that was measured.
+/// A job whose C does not fit, and visits the GPU in tiles.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct OutOfCoreRecord {
+pub struct TiledRecord {
     pub what: String,
     #[serde(flatten)]
     pub shape: ProductShape,
-    /// Inner dimension of our updates.
-    pub panel: usize,
     pub memory_bytes: u64,
-    pub plan: TilePlan,
-    /// m, n and k of a product of cuBLAS on a whole tile.
-    pub tile: [usize; 3],
-    /// The reason why there is no cuBLASXt.
-    pub no_cublasxt: Option<String>,
-    /// The reason why no matrices were pinned.
-    pub not_pinned: Option<String>,
+    /// The product of cuBLAS on a whole tile.
+    pub tile: ProductShape,
+    /// The inner dimension gathered for a visit; 0 if each update is a visit.
+    pub gathered_k: usize,
+}
+
+/// The product that was measured against cuBLASXt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct OutOfCoreRecord {
+    #[serde(flatten)]
+    pub job: TiledRecord,
     /// The search for cuBLASXt's block with ordinary matrices.
-    pub cublasxt: Option<BlockSearch>,
+    pub cublasxt: BlockSearch,
     /// The same with pinned matrices.
     #[serde(rename = "cublasxt, pinned")]
-    pub cublasxt_pinned: Option<BlockSearch>,
+    pub cublasxt_pinned: BlockSearch,
 }
 
 /// The search for the fastest block.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct BlockSearch {
-    /// The fastest block; `None` if all have failed.
+    /// The fastest block; `None` if none was tried, or all have failed.
     pub block: Option<usize>,
     pub tried: Vec<TriedBlock>,
+    /// The reason why none was tried.
+    pub missing: Option<String>,
 }
 
 /// A block that was tried: its seconds, or its error.
@@ -108,56 +93,11 @@ pub struct TriedBlock {
     pub error: Option<String>,
 }
 
-/// The multiplications that were measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RanksRecord {
-    pub side: usize,
-    pub host_cores: Vec<u32>,
-    pub cores: Vec<u32>,
-}
-
-/// A shape that was measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ResidentRecord {
-    pub what: String,
-    #[serde(flatten)]
-    pub shape: ProductShape,
-    pub element: ElementType,
-}
-
-/// Seconds of a job of ours.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ResidentTimes {
-    /// The beginning of the job.
-    pub begin_s: f64,
-    /// The first update, whose panels were not sent ahead.
-    pub first_s: f64,
-    /// The updates between.
-    pub times_s: Vec<f64>,
-    /// The last update, which sends no panels ahead.
-    pub last_s: f64,
-    /// The end of the job.
-    pub finish_s: f64,
-}
-
-/// The updates of a multiplication.
+/// The updates of a multiplication whose panels were sent ahead.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StepRecord {
     pub what: String,
-    /// Updates whose panels were sent ahead.
-    pub updates: usize,
-    pub update_s: MedianRange,
-    /// Copies on the host.
-    pub copies_s: MedianRange,
-    /// Waiting for the link.
-    pub link_s: MedianRange,
-    /// Waiting for the arithmetic at the end.
-    pub arithmetic_s: MedianRange,
-    /// Calls of the driver.
-    pub calls_s: MedianRange,
-    /// The bound in words.
-    pub bound: String,
-    pub drawn: Vec<TracedUpdate>,
+    pub updates: Vec<TracedUpdate>,
     pub report: MxmReport,
 }
 
@@ -165,7 +105,6 @@ pub struct StepRecord {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TracedUpdate {
     /// `true` if its own panels were sent ahead.
-    #[serde(skip)]
     pub is_ahead: bool,
     /// Its beginning, in seconds of the day.
     pub from_s: f64,
@@ -185,27 +124,4 @@ pub struct TracedPiece {
     pub copies_s: f64,
     /// The end of the copy, in seconds after the beginning of the update.
     pub done_s: f64,
-}
-
-/// The job that was measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct StreamedRecord {
-    pub what: String,
-    #[serde(flatten)]
-    pub shape: ProductShape,
-    pub memory_bytes: u64,
-    /// The inner dimension gathered for a visit.
-    pub gathered_k: usize,
-    pub plan: TilePlan,
-    /// m, n and k of a product of cuBLAS on a whole tile.
-    pub tile: [usize; 3],
-}
-
-/// The multiplications that were measured.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct TogetherRecord {
-    pub side: usize,
-    pub columns_of_the_cores: usize,
-    pub host_cores: Vec<u32>,
-    pub cores: Vec<u32>,
 }

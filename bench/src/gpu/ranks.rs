@@ -2,11 +2,9 @@
 
 use super::budget::TimeBudget;
 use super::jobs::{MxmJob, PlatformDevice};
-use super::part_records::RanksRecord;
 use super::record::{GpuFigures, GpuResults};
-use super::rows::TableRow;
+use super::rows::{PartTable, TableRow};
 use super::{GpuCampaign, GpuPart};
-use crate::report::MxmReport;
 use crate::shape::ProductShape;
 use crate::statistics::MedianRange;
 
@@ -22,44 +20,36 @@ const STRATEGIES: [&str; 2] = [FPM, "homogeneous"];
 /// Measures both platforms with both strategies, in turn.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
     let (host, rest) = campaign.card.split_cores();
-    // An even split of the whole side would take long.
-    let side = campaign.scale.side / 4 * 3;
-    let platforms = [
-        ("shared", make_shared_nodes(&host, &rest)),
-        ("unlike", make_unlike_nodes(&host, &rest)),
-    ];
-    campaign.record.results.ranks = Some(RanksRecord {
-        side,
-        host_cores: host,
-        cores: rest,
-    });
-    for round in budget.rounds(campaign.rounds) {
-        for turn in 0..PLATFORMS.len() * STRATEGIES.len() {
-            // Every round starts with another one.
-            let at = (round + turn) % (PLATFORMS.len() * STRATEGIES.len());
-            let (platform, strategy) = (at / STRATEGIES.len(), STRATEGIES[at % STRATEGIES.len()]);
-            let (name, nodes) = &platforms[platform];
-            let job = MxmJob {
-                nodes,
-                shape: ProductShape::square(side),
+    let shared = campaign.write_platform("shared", &make_shared_nodes(&host, &rest))?;
+    let unlike = campaign.write_platform("unlike", &make_unlike_nodes(&host, &rest))?;
+    let mut abouts = Vec::new();
+    let mut jobs = Vec::new();
+    for (about, platform, ranks) in [(PLATFORMS[0], shared, 2), (PLATFORMS[1], unlike, 4)] {
+        for strategy in STRATEGIES {
+            abouts.push((about, strategy));
+            jobs.push(MxmJob {
+                platform: platform.clone(),
+                ranks,
+                shape: ProductShape::square(multiplied_side(campaign.scale.side)),
                 block: campaign.scale.block,
-                words: &["--strategy", strategy],
+                words: vec!["--strategy", strategy],
                 log: "error",
-            };
-            let about = (PLATFORMS[platform], strategy);
-            if campaign.record.has_failed(GpuPart::Ranks, about) {
-                continue;
-            }
-            let found = campaign.multiply(name, &job, budget);
-            campaign.record.sample((GpuPart::Ranks, round), about, || {
-                Ok(GpuFigures::Run {
-                    report: Box::new(found?.0),
-                    iterations: None,
-                })
-            })?;
+            });
         }
     }
-    Ok(())
+    let (rounds, launcher) = (budget.rounds(campaign.rounds), &campaign.launcher);
+    let record = &mut campaign.record;
+    record.sample_in_turn(GpuPart::Ranks, rounds, &abouts, |at, _| {
+        Ok(GpuFigures::Run {
+            report: Box::new(jobs[at].run(launcher, budget)?.0),
+            iterations: None,
+        })
+    })
+}
+
+/// Returns the side of the product: an even split of the whole side would take long.
+fn multiplied_side(whole: usize) -> usize {
+    whole / 4 * 3
 }
 
 /// Makes two nodes with the same GPU, each with as many host cores as the GPU has alone, as far as the cores reach.
@@ -68,19 +58,19 @@ fn make_shared_nodes(host: &[u32], rest: &[u32]) -> Vec<Vec<PlatformDevice>> {
     let cores: Vec<u32> = host.iter().chain(others).copied().collect();
     split_cores(&cores, 2)
         .iter()
-        .map(|cores| vec![PlatformDevice::shared_gpu("gpu", cores)])
+        .map(|cores| vec![PlatformDevice::new("gpu", Some(true), cores)])
         .collect()
 }
 
 /// Makes one node with the GPU, and three with the other cores.
 fn make_unlike_nodes(host: &[u32], rest: &[u32]) -> Vec<Vec<PlatformDevice>> {
     let cores = if rest.is_empty() { host } else { rest };
-    let mut nodes = vec![vec![PlatformDevice::gpu("gpu", host)]];
+    let mut nodes = vec![vec![PlatformDevice::new("gpu", Some(false), host)]];
     let others = split_cores(cores, 3);
     nodes.extend(
         others
             .iter()
-            .map(|cores| vec![PlatformDevice::cpu("cpu", cores)]),
+            .map(|cores| vec![PlatformDevice::new("cpu", None, cores)]),
     );
     nodes
 }
@@ -99,28 +89,20 @@ fn split_cores(cores: &[u32], count: usize) -> Vec<Vec<u32>> {
         .collect()
 }
 
-impl GpuResults {
-    /// Returns a figure of the reports of a platform and strategy, by round.
-    fn rank_figures(&self, about: (&str, &str), figure: fn(&MxmReport) -> Option<f64>) -> Vec<f64> {
-        self.figures(GpuPart::Ranks, about, |figures| figure(figures.report()?))
-    }
-}
-
 /// Makes a row for each platform and strategy.
-pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
-    if results.ranks.is_none() {
-        return Vec::new();
-    }
+pub fn make_table(results: &GpuResults) -> PartTable {
     let mut rows = Vec::new();
     for platform in PLATFORMS {
-        let fpm_walls = results.rank_figures((platform, FPM), |report| Some(report.wall_s));
+        let part = GpuPart::Ranks;
+        let fpm_walls = results.report_figures(part, (platform, FPM), |report| Some(report.wall_s));
         for strategy in STRATEGIES {
             let about = (platform, strategy);
-            let walls = results.rank_figures(about, |report| Some(report.wall_s));
-            let speeds = results.rank_figures(about, |report| Some(1e9 * report.gflops?));
-            let over_ideal = results.rank_figures(about, |report| Some(report.over_ideal()));
-            let over_ideal = MedianRange::of(over_ideal);
-            let left_out = results.rank_figures(about, |report| {
+            let walls = results.report_figures(part, about, |report| Some(report.wall_s));
+            let speeds = results.report_figures(part, about, |report| Some(1e9 * report.gflops?));
+            let over_ideal = MedianRange::of(
+                results.report_figures(part, about, |report| Some(report.over_ideal())),
+            );
+            let left_out = results.report_figures(part, about, |report| {
                 let idle = report.devices().filter(|device| device.units == 0.0);
                 Some(idle.count() as f64)
             });
@@ -129,14 +111,11 @@ pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
             } else {
                 "even split"
             };
+            let over_fpm = MedianRange::of_ratios(&walls, &fpm_walls);
             let row = TableRow::new(format!("{platform}, {name}"))
                 .with_speed("GFLOP/s", MedianRange::of(speeds))
                 .with_range("wall / ideal", over_ideal, 2)
-                .with_range(
-                    "wall / FPM's wall",
-                    MedianRange::of_ratios(&walls, &fpm_walls),
-                    2,
-                )
+                .with_range("wall / FPM's wall", over_fpm, 2)
                 .with_range("ranks left out", MedianRange::of(left_out), 0);
             let median = over_ideal.median;
             rows.push(if strategy == FPM {
@@ -146,21 +125,15 @@ pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
             });
         }
     }
-    rows
-}
-
-/// Describes the table.
-pub fn describe(results: &GpuResults) -> String {
-    let Some(about) = &results.ranks else {
-        return String::new();
-    };
-    format!(
-        "**Ranks and the GPU.** m = n = k = {} on ranks of this host: two that share the GPU and its {} host core(s), and four of \
-         which one has the GPU and the others {} core(s) together. Ideal is the work over the sum of the speeds that the devices \
-         showed in the same multiplication; a rank without work showed none.",
-        about.side,
-        about.host_cores.len(),
-        about.cores.len(),
+    let (host, others) = results.split_cores();
+    let side = multiplied_side(results.scale.side);
+    PartTable::new(
+        format!(
+            "**Ranks and the GPU.** m = n = k = {side} on ranks of this host: two that share the GPU and its {host} host \
+             core(s), and four of which one has the GPU and the others {others} core(s) together. Ideal is the work over the \
+             sum of the speeds that the devices showed in the same multiplication; a rank without work showed none."
+        ),
+        rows,
     )
 }
 

@@ -8,11 +8,9 @@ use isochron_devices::CudaInfo;
 use serde::{Deserialize, Serialize};
 
 use super::GpuPart;
-use super::part_records::{
-    CopyTimes, ModelsRecord, OutOfCoreRecord, RanksRecord, ResidentRecord, ResidentTimes,
-    StepRecord, StreamedRecord, TogetherRecord,
-};
+use super::part_records::{ModelsRecord, OutOfCoreRecord, StepRecord, TiledRecord};
 use super::rows::RowRecord;
+use super::scale::GpuScale;
 use crate::report::MxmReport;
 use crate::results::{Origin, RoundSample, figures_by_round, to_json};
 
@@ -33,25 +31,16 @@ pub struct GpuResults {
     /// All cores that this process may use.
     pub cores: usize,
     pub memory_available_bytes: Option<u64>,
-    /// The side of the C that stays on the GPU.
-    pub side: usize,
+    pub scale: GpuScale,
     /// The parts that were measured.
-    #[serde(default)]
     pub parts: Vec<PartRecord>,
     /// The platform files by name.
-    #[serde(default)]
     pub platforms: BTreeMap<String, String>,
-    #[serde(default)]
     pub samples: Vec<GpuSample>,
-    #[serde(default)]
     pub summary: Vec<RowRecord>,
-    #[serde(default)]
-    pub resident: Vec<ResidentRecord>,
-    pub streamed: Option<StreamedRecord>,
+    pub streamed: Option<TiledRecord>,
     pub out_of_core: Option<OutOfCoreRecord>,
     pub models: Option<ModelsRecord>,
-    pub together: Option<TogetherRecord>,
-    pub ranks: Option<RanksRecord>,
     pub step: Option<StepRecord>,
 }
 
@@ -81,12 +70,10 @@ pub struct GpuSample {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum GpuFigures {
-    /// Copies between host and GPU.
-    Copies { copies: CopyTimes },
-    /// A job whose C stays on the GPU.
-    Resident(ResidentTimes),
-    /// A job whose C visits the GPU in tiles: the seconds of each visit.
-    Visits { updates: usize, visits_s: Vec<f64> },
+    /// The speeds of copies between host and GPU, in the order of the table's columns.
+    Copies { bytes_per_s: [f64; 5] },
+    /// Seconds of an update or a product, in one or more measurements.
+    Times { times_s: Vec<f64> },
     /// A multiplication of `isochron mxm`.
     Run {
         report: Box<MxmReport>,
@@ -94,8 +81,6 @@ pub enum GpuFigures {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         iterations: Option<usize>,
     },
-    /// A product.
-    Product { seconds: f64 },
 }
 
 /// The measured thing and the contestant.
@@ -107,34 +92,34 @@ impl RoundSample for GpuSample {
     }
 }
 
-impl GpuFigures {
-    /// Returns the seconds of a product.
-    pub fn product_s(&self) -> Option<f64> {
-        match self {
-            Self::Product { seconds } => Some(*seconds),
-            _ => None,
-        }
-    }
-
-    /// Returns the report of a multiplication.
-    pub fn report(&self) -> Option<&MxmReport> {
-        match self {
-            Self::Run { report, .. } => Some(report),
-            _ => None,
-        }
-    }
-}
-
 impl GpuResults {
-    /// Lists the things that a part has measured, in the order in which they came.
-    pub fn list_whats(&self, part: GpuPart) -> Vec<&str> {
-        let mut found: Vec<&str> = Vec::new();
-        for sample in self.samples.iter().filter(|sample| sample.part == part) {
-            if !found.contains(&&*sample.what) {
-                found.push(&sample.what);
-            }
+    /// Makes results without any samples, and without what only the process knows that measures.
+    pub fn new(origin: Origin, gpu: CudaInfo, scale: GpuScale) -> Self {
+        Self {
+            origin,
+            emulated: false,
+            finding: String::new(),
+            gpu,
+            blas: String::new(),
+            host_cores: 1,
+            cores: 1,
+            memory_available_bytes: None,
+            scale,
+            parts: Vec::new(),
+            platforms: BTreeMap::new(),
+            samples: Vec::new(),
+            summary: Vec::new(),
+            streamed: None,
+            out_of_core: None,
+            models: None,
+            step: None,
         }
-        found
+    }
+
+    /// Counts the cores that copy for the GPU, and the others.
+    pub fn split_cores(&self) -> (usize, usize) {
+        let host = self.host_cores.min(self.cores);
+        (host, self.cores - host)
     }
 
     /// Returns a figure of a part's samples by round.
@@ -150,67 +135,84 @@ impl GpuResults {
             |sample| figure(&sample.figures).unwrap_or(f64::NAN),
         )
     }
+
+    /// Returns the speeds in flop/s of updates or products of `flop`, by round.
+    pub fn speeds(&self, part: GpuPart, about: About<'_>, flop: f64) -> Vec<f64> {
+        self.figures(part, about, |figures| match figures {
+            GpuFigures::Times { times_s } => {
+                let mean_s = times_s.iter().sum::<f64>() / times_s.len() as f64;
+                Some(flop / mean_s)
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns a figure of the reports of a multiplication, by round.
+    pub fn report_figures(
+        &self,
+        part: GpuPart,
+        about: About<'_>,
+        figure: impl Fn(&MxmReport) -> Option<f64>,
+    ) -> Vec<f64> {
+        self.figures(part, about, |figures| match figures {
+            GpuFigures::Run { report, .. } => figure(report),
+            _ => None,
+        })
+    }
 }
 
 /// The results so far, with the file that keeps them.
 pub struct GpuRecord {
-    file: PathBuf,
+    pub file: PathBuf,
     pub results: GpuResults,
     /// All errors so far.
     pub errors: Vec<String>,
 }
 
 impl GpuRecord {
-    pub fn new(file: PathBuf, results: GpuResults) -> Self {
-        Self {
-            file,
-            results,
-            errors: Vec::new(),
-        }
-    }
-
     /// Reports an error and remembers it.
     pub fn add_error(&mut self, error: String) {
         eprintln!("{error}");
         self.errors.push(error);
     }
 
-    /// Returns `true` if this contestant has failed with this thing in this part.
-    pub fn has_failed(&self, part: GpuPart, about: About<'_>) -> bool {
-        let start = error_start(part, about);
-        self.errors.iter().any(|error| error.starts_with(&start))
-    }
-
-    /// Measures a sample, reports it and keeps it. A measurement that fails is reported and not tried again.
+    /// Measures contestants in turn, reports the samples and keeps them. Every round begins with another contestant; one that
+    /// fails is reported and not tried again. `measure` gets the place of the contestant and the round.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn sample(
+    pub fn sample_in_turn(
         &mut self,
-        (part, round): (GpuPart, usize),
-        (what, who): About<'_>,
-        measure: impl FnOnce() -> anyhow::Result<GpuFigures>,
+        part: GpuPart,
+        rounds: impl Iterator<Item = usize>,
+        contestants: &[About<'_>],
+        mut measure: impl FnMut(usize, usize) -> anyhow::Result<GpuFigures>,
     ) -> anyhow::Result<()> {
-        if self.has_failed(part, (what, who)) {
-            return Ok(());
-        }
-        match measure() {
-            Ok(figures) => {
-                eprintln!("round {round} {what} {who}");
-                self.results.samples.push(GpuSample {
-                    part,
-                    round,
-                    what: what.to_owned(),
-                    who: who.to_owned(),
-                    figures,
-                });
-                self.write()
+        for round in rounds {
+            for turn in 0..contestants.len() {
+                let at = (round + turn) % contestants.len();
+                let (what, who) = contestants[at];
+                let start = format!("{}: {what}, {who}: ", part.name());
+                if self.errors.iter().any(|error| error.starts_with(&start)) {
+                    continue;
+                }
+                match measure(at, round) {
+                    Ok(figures) => {
+                        eprintln!("round {round} {what} {who}");
+                        self.results.samples.push(GpuSample {
+                            part,
+                            round,
+                            what: what.to_owned(),
+                            who: who.to_owned(),
+                            figures,
+                        });
+                        self.write()?;
+                    }
+                    Err(error) => self.add_error(format!("{start}{error:#}")),
+                }
             }
-            Err(error) => {
-                self.add_error(format!("{}{error:#}", error_start(part, (what, who))));
-                Ok(())
-            }
         }
+        Ok(())
     }
 
     /// Writes the file. A run that is aborted leaves the last complete one.
@@ -225,46 +227,25 @@ impl GpuRecord {
     }
 }
 
-/// Returns the beginning of the error of a contestant.
-fn error_start(part: GpuPart, (what, who): About<'_>) -> String {
-    format!("{}: {what}, {who}: ", part.name())
-}
-
-/// Results without any samples, for tests.
+/// Results of some samples, for tests.
 #[cfg(test)]
 pub fn make_test_results(samples: Vec<GpuSample>) -> GpuResults {
+    let gpu = CudaInfo {
+        ordinal: 0,
+        name: "GPU model".to_owned(),
+        uuid: String::new(),
+        pci_bus_id: String::new(),
+        compute_capability: (9, 0),
+        memory_bytes: 1 << 34,
+        multiprocessors: 100,
+        clock_hz: None,
+        peak_f64_flops_per_s: None,
+        peak_f32_flops_per_s: None,
+        is_slice: false,
+    };
+    let scale = GpuScale::new(&gpu, true, None);
     GpuResults {
-        origin: Origin::new("made up".to_owned()),
-        emulated: false,
-        finding: String::new(),
-        gpu: CudaInfo {
-            ordinal: 0,
-            name: "GPU model".to_owned(),
-            uuid: String::new(),
-            pci_bus_id: String::new(),
-            compute_capability: (9, 0),
-            memory_bytes: 1 << 34,
-            multiprocessors: 100,
-            clock_hz: None,
-            peak_f64_flops_per_s: None,
-            peak_f32_flops_per_s: None,
-            is_slice: false,
-        },
-        blas: "cuBLAS".to_owned(),
-        host_cores: 1,
-        cores: 2,
-        memory_available_bytes: None,
-        side: 8,
-        parts: Vec::new(),
-        platforms: BTreeMap::new(),
         samples,
-        summary: Vec::new(),
-        resident: Vec::new(),
-        streamed: None,
-        out_of_core: None,
-        models: None,
-        together: None,
-        ranks: None,
-        step: None,
+        ..GpuResults::new(Origin::new("made up".to_owned()), gpu, scale)
     }
 }

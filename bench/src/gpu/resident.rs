@@ -6,9 +6,8 @@ use isochron_devices::{CudaWorker, Depth, Element, ElementType, Updates, View, V
 use super::budget::TimeBudget;
 use super::host::make_matrix;
 use super::link::LinkSpeeds;
-use super::part_records::{ResidentRecord, ResidentTimes};
 use super::record::{GpuFigures, GpuResults};
-use super::rows::TableRow;
+use super::rows::{PartTable, TableRow};
 use super::{GpuCampaign, GpuPart};
 use crate::shape::ProductShape;
 use crate::statistics::MedianRange;
@@ -22,7 +21,7 @@ pub const CUBLAS: &str = "cublas";
 
 /// Measures all shapes, each for its share of the time.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
-    let mut worker = campaign.card.make_worker(None)?;
+    let mut worker = campaign.card.make_worker(campaign.card.host_cores, None)?;
     let shapes = campaign.scale.resident_shapes();
     for (index, &(element, shape)) in shapes.iter().enumerate() {
         let share = budget.take_share(1.0 / (shapes.len() - index) as f64);
@@ -44,15 +43,9 @@ fn measure_shape<T: Element>(
 where
     CudaWorker: Updates<T>,
 {
-    let ProductShape { m, n, k } = shape;
+    let what = name_update(T::TYPE, shape);
     let updates = campaign.scale.updates;
     let record = &mut campaign.record;
-    let what = format!("{m}×{n}, k = {k}, {}", T::TYPE);
-    record.results.resident.push(ResidentRecord {
-        what: what.clone(),
-        shape,
-        element: T::TYPE,
-    });
     let mut job = match ResidentJob::<T>::new(shape) {
         Ok(job) => job,
         Err(error) => {
@@ -60,21 +53,24 @@ where
             return Ok(());
         }
     };
-    for round in budget.rounds(campaign.rounds) {
-        for turn in 0..2 {
-            // Every other round begins with ours.
-            let is_ours = (round + turn) % 2 == 0;
-            let who = if is_ours { OURS } else { CUBLAS };
-            record.sample((GpuPart::Resident, round), (&what, who), || {
-                // The first run finds slow clocks and kernels that are not loaded, and is not counted.
-                if round == 0 {
-                    job.measure(is_ours, worker, updates)?;
-                }
-                job.measure(is_ours, worker, updates)
-            })?;
+    let contestants = [(&*what, OURS), (&*what, CUBLAS)];
+    let rounds = budget.rounds(campaign.rounds);
+    record.sample_in_turn(GpuPart::Resident, rounds, &contestants, |at, round| {
+        // The first run finds slow clocks and kernels that are not loaded, and is not counted.
+        let runs = if round == 0 { 2 } else { 1 };
+        let mut times_s = Vec::new();
+        for _ in 0..runs {
+            times_s = match at {
+                0 => job.run(worker, updates)?,
+                _ => vec![time_cublas::<T>(worker, shape, updates)?],
+            };
         }
-    }
-    Ok(())
+        Ok(GpuFigures::Times { times_s })
+    })
+}
+
+fn name_update(element: ElementType, ProductShape { m, n, k }: ProductShape) -> String {
+    format!("{m}×{n}, k = {k}, {element}")
 }
 
 /// Runs `count` products of cuBLAS alone; returns the mean seconds of one.
@@ -112,21 +108,9 @@ where
         })
     }
 
-    fn measure(
-        &mut self,
-        is_ours: bool,
-        worker: &mut CudaWorker,
-        updates: usize,
-    ) -> anyhow::Result<GpuFigures> {
-        if is_ours {
-            return Ok(GpuFigures::Resident(self.run(worker, updates)?));
-        }
-        let seconds = time_cublas::<T>(worker, self.shape, updates)?;
-        Ok(GpuFigures::Product { seconds })
-    }
-
-    /// Runs a job of ours with `updates` updates between the first and the last.
-    fn run(&mut self, worker: &mut CudaWorker, updates: usize) -> anyhow::Result<ResidentTimes> {
+    /// Runs a job with `updates` updates between the first, whose panels were not sent ahead, and the last, which sends none.
+    /// Returns their seconds.
+    fn run(&mut self, worker: &mut CudaWorker, updates: usize) -> anyhow::Result<Vec<f64>> {
         let ProductShape { m, n, k } = self.shape;
         let [first, second] = [0, 1].map(|turn: usize| {
             let (a, b) = (&self.a[turn], &self.b[turn]);
@@ -135,7 +119,7 @@ where
         let mut c = ViewMut::new(&mut self.c, m, n, m);
         let worker: &mut dyn Updates<T> = worker;
         let last = updates + 1;
-        let begin = worker.begin(c.reborrow(), Depth::of(k, last + 1))?;
+        worker.begin(c.reborrow(), Depth::of(k, last + 1))?;
         let mut times_s = Vec::with_capacity(last + 1);
         for update in 0..=last {
             let (now, next) = match update % 2 {
@@ -150,54 +134,44 @@ where
             };
             times_s.push(took.busy_s);
         }
-        let finish = worker.finish(c)?;
-        Ok(ResidentTimes {
-            begin_s: begin.busy_s,
-            first_s: times_s[0],
-            times_s: times_s[1..last].to_vec(),
-            last_s: times_s[last],
-            finish_s: finish.busy_s,
-        })
-    }
-}
-
-impl ResidentTimes {
-    /// Returns the mean seconds of an update while the next panels are sent.
-    fn update_s(&self) -> f64 {
-        self.times_s.iter().sum::<f64>() / self.times_s.len() as f64
+        worker.finish(c)?;
+        Ok(times_s[1..last].to_vec())
     }
 }
 
 /// Makes a row for each shape.
-pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
-    let shapes = results.resident.iter();
-    shapes.map(|about| make_row(results, about)).collect()
+pub fn make_table(results: &GpuResults) -> PartTable {
+    let shapes = results.scale.resident_shapes().into_iter();
+    PartTable::new(
+        "**C on the GPU.** Updates `C += A·B` of the shape in SUMMA: C stays there, and the panels A and B are sent during the \
+         update before. cuBLAS alone has everything in the GPU's memory, one product queued behind the other. The bound of the \
+         link is the work over the time to send the panels; the bound of our copies includes the copy from ordinary into pinned \
+         memory.",
+        shapes
+            .map(|(element, shape)| make_row(results, element, shape))
+            .collect(),
+    )
 }
 
-fn make_row(results: &GpuResults, about: &ResidentRecord) -> TableRow {
-    let what = &*about.what;
-    let ours = results.figures(GpuPart::Resident, (what, OURS), |figures| match figures {
-        GpuFigures::Resident(times) => Some(times.update_s()),
-        _ => None,
-    });
-    let cublas = results.figures(GpuPart::Resident, (what, CUBLAS), GpuFigures::product_s);
-    let flop = about.shape.flop();
-    let ratio = MedianRange::of_ratios(&cublas, &ours);
-    let [ours_speed, cublas_speed] =
-        [&ours, &cublas].map(|times| MedianRange::of(times.iter().map(|t_s| flop / t_s)));
+fn make_row(results: &GpuResults, element: ElementType, shape: ProductShape) -> TableRow {
+    let what = name_update(element, shape);
+    let flop = shape.flop();
+    let [ours, cublas] =
+        [OURS, CUBLAS].map(|who| results.speeds(GpuPart::Resident, (&what, who), flop));
+    let ratio = MedianRange::of_ratios(&ours, &cublas);
+    let [ours, cublas] = [ours, cublas].map(MedianRange::of);
     // Both panels of an update are sent.
-    let ProductShape { m, n, k } = about.shape;
-    let bytes = ((m + n) * k * about.element.bytes()) as f64;
+    let bytes = ((shape.m + shape.n) * shape.k * element.bytes()) as f64;
     let speeds = LinkSpeeds::of(results);
     let [link, staged] =
         [speeds.up, speeds.staged_up].map(|bytes_per_s| flop * bytes_per_s / bytes);
-    let alone = cublas_speed.median;
+    let alone = cublas.median;
     let row = TableRow::new(what)
-        .with_speed("cuBLAS alone, GFLOP/s", cublas_speed)
+        .with_speed("cuBLAS alone, GFLOP/s", cublas)
         .with_speed("the link allows", MedianRange::of([link]))
         .with_speed("copies of ours allow", MedianRange::of([staged]))
         .with_text("bound by", find_bound(alone, link, staged))
-        .with_speed("ours", ours_speed)
+        .with_speed("ours", ours)
         .with_range("ours / cuBLAS", ratio, 3);
     if link < alone {
         let most = 100.0 * link / alone;
@@ -221,20 +195,16 @@ fn find_bound(cublas: f64, link: f64, staged: f64) -> &'static str {
     }
 }
 
-/// Describes the table.
-pub fn describe(_results: &GpuResults) -> String {
-    "**C on the GPU.** Updates `C += A·B` of the shape in SUMMA: C stays there, and the panels A and B are sent during the \
-     update before. cuBLAS alone has everything in the GPU's memory, one product queued behind the other. The bound of the \
-     link is the work over the time to send the panels; the bound of our copies includes the copy from ordinary into pinned \
-     memory."
-        .to_owned()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::part_records::CopyTimes;
     use super::super::record::{GpuSample, make_test_results};
     use super::*;
+
+    const SHAPE: ProductShape = ProductShape {
+        m: 1000,
+        n: 1000,
+        k: 100,
+    };
 
     fn sample(part: GpuPart, what: &str, who: &str, figures: GpuFigures) -> GpuSample {
         GpuSample {
@@ -248,38 +218,19 @@ mod tests {
 
     /// Makes the row of an update that moves 1.6 MB over a link of this speed.
     fn row_text(bytes_per_s: f64) -> String {
-        let t_s = 1e6 / bytes_per_s;
-        let copies = CopyTimes {
-            bytes: 1_000_000,
-            up_s: t_s,
-            down_s: t_s,
-            both_s: t_s,
-            staged_up_s: 2.0 * t_s,
-            staged_down_s: t_s,
+        let staged = bytes_per_s / 2.0;
+        let copies = GpuFigures::Copies {
+            bytes_per_s: [bytes_per_s, bytes_per_s, 0.0, staged, bytes_per_s],
         };
-        let ours = ResidentTimes {
-            begin_s: 0.0,
-            first_s: 0.0,
-            times_s: vec![0.011, 0.009],
-            last_s: 0.0,
-            finish_s: 0.0,
-        };
-        let cublas = GpuFigures::Product { seconds: 0.0096 };
-        let mut results = make_test_results(vec![
-            sample(GpuPart::Resident, "x", OURS, GpuFigures::Resident(ours)),
-            sample(GpuPart::Resident, "x", CUBLAS, cublas),
-            sample(GpuPart::Link, "1", "copies", GpuFigures::Copies { copies }),
+        let [ours, cublas] =
+            [vec![0.011, 0.009], vec![0.0096]].map(|times_s| GpuFigures::Times { times_s });
+        let what = name_update(ElementType::F64, SHAPE);
+        let results = make_test_results(vec![
+            sample(GpuPart::Resident, &what, OURS, ours),
+            sample(GpuPart::Resident, &what, CUBLAS, cublas),
+            sample(GpuPart::Link, "1", "copies", copies),
         ]);
-        results.resident.push(ResidentRecord {
-            what: "x".to_owned(),
-            shape: ProductShape {
-                m: 1000,
-                n: 1000,
-                k: 100,
-            },
-            element: ElementType::F64,
-        });
-        format!("{:?}", make_rows(&results))
+        format!("{:?}", make_row(&results, ElementType::F64, SHAPE))
     }
 
     #[test]

@@ -1,20 +1,63 @@
-//! The rows of the tables: figures, a goal, and whether it is met.
+//! The tables: rows of figures, a goal, and whether it is met.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
 use super::GpuPart;
 use crate::statistics::MedianRange;
 
+/// The table of a part. Nothing is published of a part without rows.
+#[derive(Debug, Default)]
+pub struct PartTable {
+    /// The measurements and the columns in words.
+    pub about: String,
+    pub rows: Vec<TableRow>,
+    /// The name of a picture below the table, and its text.
+    pub picture: Option<(&'static str, String)>,
+}
+
+impl PartTable {
+    pub fn new(about: impl Into<String>, rows: Vec<TableRow>) -> Self {
+        Self {
+            about: about.into(),
+            rows,
+            picture: None,
+        }
+    }
+
+    /// Formats the text and the rows; empty without rows.
+    pub fn format(&self) -> String {
+        let Some(first) = self.rows.first() else {
+            return String::new();
+        };
+        let mut text = format!("\n{}\n\n| |", self.about);
+        for (name, _) in &first.cells {
+            // Writing to a String cannot fail, here and below.
+            let _ = write!(text, " {name} |");
+        }
+        let line = "---|".repeat(first.cells.len());
+        let _ = writeln!(text, " goal | met |\n|---|{line}---|---|");
+        for row in &self.rows {
+            let _ = write!(text, "| {} |", row.what);
+            for (_, cell) in &row.cells {
+                let _ = write!(text, " {cell} |");
+            }
+            let _ = writeln!(text, " {} | {} |", row.goal, row.verdict());
+        }
+        text
+    }
+}
+
 /// A row of a part's table. All rows of a part have the same cells.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableRow {
-    pub what: String,
+    what: String,
     /// Names of columns with the text of the cells.
-    pub cells: Vec<(String, String)>,
+    cells: Vec<(String, String)>,
     figures: BTreeMap<String, MedianRange>,
-    pub goal: String,
+    goal: String,
     /// `None` without a goal or a measurement.
     met: Option<bool>,
     /// The reason why there is no verdict.
@@ -93,11 +136,48 @@ impl TableRow {
         self.met
     }
 
-    pub fn verdict(&self) -> &str {
+    fn verdict(&self) -> &str {
         match self.met {
             Some(true) => "yes",
             Some(false) => "no",
             None => &self.why,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_lines_of_a_table() {
+        let two = MedianRange::of([2e9, 4e9]);
+        let rows = [
+            TableRow::new("first")
+                .with_speed("GFLOP/s", two)
+                .with_goal("≥ 2", 3.0, true),
+            TableRow::new("second")
+                .with_speed("GFLOP/s", MedianRange::NONE)
+                .with_goal("≥ 2", f64::NAN, false),
+            TableRow::new("third")
+                .with_text("GFLOP/s", "none")
+                .without_goal("it is absent"),
+        ];
+        let text = PartTable::new("", rows.into()).format();
+        let lines: Vec<&str> = text
+            .lines()
+            .skip_while(|line| !line.starts_with('|'))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "| | GFLOP/s | goal | met |",
+                "|---|---|---|---|",
+                "| first | 3.0 (2.0 to 4.0) | ≥ 2 | yes |",
+                "| second |  | ≥ 2 | not measured |",
+                "| third | none |  | it is absent |",
+            ]
+        );
+        assert_eq!(PartTable::default().format(), "");
     }
 }

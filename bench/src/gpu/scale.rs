@@ -1,6 +1,7 @@
 //! The sizes of the campaign: several of them fit the GPU's memory, and each is computed in a moment.
 
 use isochron_devices::{CudaInfo, ElementType, memory_available_bytes};
+use serde::{Deserialize, Serialize};
 
 use crate::shape::ProductShape;
 
@@ -14,7 +15,7 @@ const UNKNOWN_FLOPS_PER_S: f64 = 10e12;
 const PANEL: usize = 512;
 
 /// Sizes of the campaign.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct GpuScale {
     /// The side of the C that stays on the GPU.
     pub side: usize,
@@ -54,17 +55,15 @@ impl GpuScale {
         let peak = gpu.peak_f64_flops_per_s.unwrap_or(UNKNOWN_FLOPS_PER_S);
         let quick = (UPDATE_S * peak / (2.0 * PANEL as f64)).sqrt();
         let fitting = (fitting.min(quick) as usize).min(LARGEST);
-        // Whole panels, of which parts are whole panels too.
-        let side_is_given = side.is_some();
-        let side = side.unwrap_or(fitting).max(1024) / 1024 * 1024;
         Self {
-            side,
+            // Whole panels, of which parts are whole panels too.
+            side: side.unwrap_or(fitting).max(1024) / 1024 * 1024,
             panel: PANEL,
             block: 128,
             copy_bytes: 256 << 20,
             updates: 32,
             small,
-            given: side_is_given,
+            given: side.is_some(),
         }
     }
 
@@ -107,19 +106,13 @@ impl GpuScale {
         }
     }
 
-    /// Returns the sides of the squares that models are measured at, in whole blocks.
+    /// Returns the sides of the squares that models are measured at, in whole panels, which are their blocks.
     pub fn model_sides(&self) -> Vec<usize> {
-        let block = self.model_block();
         let steps = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-        let sides = steps.into_iter().map(|step| step * block);
+        let sides = steps.into_iter().map(|step| step * self.panel);
         // The cores take long for larger ones.
         let largest = self.side / 4 * 3;
         sides.take_while(|&side| side <= largest).collect()
-    }
-
-    /// Returns the block size of the models.
-    pub fn model_block(&self) -> usize {
-        self.panel
     }
 }
 

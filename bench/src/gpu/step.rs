@@ -1,8 +1,6 @@
 //! The course of an update whose panels are sent ahead, from the trace of the GPU's device, and its bound.
 
-use std::path::Path;
-
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use isochron_plot::{Lane, LaneBar, Timeline, color};
 
 use super::GpuCampaign;
@@ -10,8 +8,7 @@ use super::budget::TimeBudget;
 use super::jobs::{MxmJob, PlatformDevice};
 use super::part_records::{StepRecord, TracedPiece, TracedUpdate};
 use super::record::GpuResults;
-use super::rows::TableRow;
-use crate::report::MxmReport;
+use super::rows::{PartTable, TableRow};
 use crate::shape::ProductShape;
 use crate::statistics::MedianRange;
 use crate::trace::{clock_s, number_after};
@@ -28,69 +25,32 @@ const SHORT: f64 = 0.05;
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
     let (host, _) = campaign.card.split_cores();
     let (side, panel) = (campaign.scale.side, campaign.scale.panel);
-    let nodes = [vec![PlatformDevice::gpu("gpu", &host)]];
+    let nodes = [vec![PlatformDevice::new("gpu", Some(false), &host)]];
     let width = panel.to_string();
     let job = MxmJob {
-        nodes: &nodes,
+        platform: campaign.write_platform("step", &nodes)?,
+        ranks: 1,
         shape: ProductShape {
             m: side,
             n: side,
             k: UPDATES * panel,
         },
         block: campaign.scale.block,
-        words: &["--panel", &width],
+        words: vec!["--panel", &width],
         log: "isochron_devices::cuda=trace",
     };
-    let (report, log) = campaign.multiply("step", &job, budget)?;
-    let updates = read_updates(log.lines());
+    let (report, log) = job.run(&campaign.launcher, budget)?;
+    let mut updates = read_updates(log.lines());
     // The measurements before the product leave the same events: the last updates are those of the product.
-    let last = updates.len().saturating_sub(UPDATES);
-    let found: Vec<&TracedUpdate> = updates[last..]
-        .iter()
-        .filter(|update| update.is_overlapped())
-        .collect();
-    ensure!(!found.is_empty(), "no update's panels were sent ahead");
-    let what = format!("{side}×{side}, k = {panel}, f64");
-    campaign.record.results.step = Some(StepRecord::new(what, &found, report));
+    updates.drain(..updates.len().saturating_sub(UPDATES));
+    updates.retain(TracedUpdate::is_overlapped);
+    ensure!(!updates.is_empty(), "no update's panels were sent ahead");
+    campaign.record.results.step = Some(StepRecord {
+        what: format!("{side}×{side}, k = {panel}, f64"),
+        updates,
+        report,
+    });
     Ok(())
-}
-
-impl StepRecord {
-    fn new(what: String, updates: &[&TracedUpdate], report: MxmReport) -> Self {
-        let [update_s, copies_s, link_s, arithmetic_s, calls_s] = [
-            |update: &TracedUpdate| update.done_s,
-            TracedUpdate::copies_s,
-            TracedUpdate::waits_s,
-            |update: &TracedUpdate| update.done_s - update.copied_s,
-            TracedUpdate::calls_s,
-        ]
-        .map(|figure| MedianRange::of(updates.iter().map(|update| figure(update))));
-        let parts = [calls_s, copies_s, link_s, arithmetic_s].map(|part| part.median);
-        // Those in the middle are drawn: the first and the last lack a neighbour.
-        let middle = updates.len().saturating_sub(DRAWN) / 2;
-        let drawn = updates.iter().skip(middle).take(DRAWN);
-        Self {
-            what,
-            updates: updates.len(),
-            update_s,
-            copies_s,
-            link_s,
-            arithmetic_s,
-            calls_s,
-            bound: find_bound(update_s.median, parts).to_owned(),
-            drawn: drawn.map(|&update| update.clone()).collect(),
-            report,
-        }
-    }
-
-    /// Returns a part of the time of an update in percent.
-    fn percent(&self, part: MedianRange) -> f64 {
-        100.0 * part.median / self.update_s.median
-    }
-
-    fn draw(&self) -> String {
-        draw_updates(&self.drawn)
-    }
 }
 
 /// Names the bound of an update of `update_s` seconds. The parts are the seconds of calls of the driver, of copies on the
@@ -164,54 +124,43 @@ fn read_updates<'a>(log: impl Iterator<Item = &'a str>) -> Vec<TracedUpdate> {
     updates
 }
 
-/// Makes one row.
-pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
-    let Some(step) = &results.step else {
-        return Vec::new();
+/// Makes one row, and draws some updates.
+pub fn make_table(results: &GpuResults) -> PartTable {
+    let Some(StepRecord { what, updates, .. }) = &results.step else {
+        return PartTable::default();
     };
-    let [update, copies, link, arithmetic] =
-        [step.update_s, step.copies_s, step.link_s, step.arithmetic_s].map(|s| s.scale(1e3));
-    let row = TableRow::new(&*step.what)
+    let figures: [fn(&TracedUpdate) -> f64; 5] = [
+        |update| update.done_s,
+        TracedUpdate::calls_s,
+        TracedUpdate::copies_s,
+        TracedUpdate::waits_s,
+        |update| update.done_s - update.copied_s,
+    ];
+    let ranges = figures.map(|figure| MedianRange::of(updates.iter().map(figure)));
+    let [update_s, parts @ ..] = ranges.map(|range| range.median);
+    let bound = find_bound(update_s, parts);
+    let [update, _, copies, link, arithmetic] = ranges.map(|range| range.scale(1e3));
+    let row = TableRow::new(&**what)
         .with_range("an update, ms", update, 3)
         .with_range("copies on the host", copies, 3)
         .with_range("waiting for the link", link, 3)
         .with_range("waiting for the arithmetic at the end", arithmetic, 3)
-        .without_goal(&*step.bound);
-    vec![row]
-}
-
-/// Describes the table.
-pub fn describe(results: &GpuResults) -> String {
-    let Some(step) = &results.step else {
-        return String::new();
-    };
-    format!(
+        .without_goal(bound);
+    let [calls, copies, link, arithmetic] = parts.map(|part_s| 100.0 * part_s / update_s);
+    let about = format!(
         "**One update.** During the arithmetic of an update, the next panels are copied into pinned memory piece by piece, \
          each as soon as the link has freed a slot. {} updates had panels that were sent ahead. Their median time is made of \
-         {:.0} % copies on the host, {:.0} % waiting for the link, {:.0} % calls of the driver, and {:.0} % waiting for the \
-         arithmetic when everything is copied. The update is bound by {}.",
-        step.updates,
-        step.percent(step.copies_s),
-        step.percent(step.link_s),
-        step.percent(step.calls_s),
-        step.percent(step.arithmetic_s),
-        step.bound,
-    )
-}
-
-/// Draws the updates of the step; `None` without measurements.
-pub fn draw(results: &GpuResults) -> Option<String> {
-    let step = results.step.as_ref()?;
-    (!step.drawn.is_empty()).then(|| step.draw())
-}
-
-/// Writes the picture of [`draw`] into a folder.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn write_picture(folder: &Path, svg: &str) -> anyhow::Result<()> {
-    let file = folder.join("gpu-step.svg");
-    std::fs::write(&file, svg).with_context(|| file.display().to_string())
+         {copies:.0} % copies on the host, {link:.0} % waiting for the link, {calls:.0} % calls of the driver, and \
+         {arithmetic:.0} % waiting for the arithmetic when everything is copied. The update is bound by {bound}.",
+        updates.len(),
+    );
+    // Those in the middle are drawn: the first and the last lack a neighbour.
+    let middle = updates.len().saturating_sub(DRAWN) / 2;
+    let drawn = &updates[middle..updates.len().min(middle + DRAWN)];
+    PartTable {
+        picture: (!drawn.is_empty()).then(|| ("gpu-step.svg", draw_updates(drawn))),
+        ..PartTable::new(about, vec![row])
+    }
 }
 
 /// The lanes of the picture, with their colours.

@@ -2,9 +2,8 @@
 
 use super::budget::TimeBudget;
 use super::jobs::{MxmJob, PlatformDevice};
-use super::part_records::TogetherRecord;
 use super::record::{GpuFigures, GpuResults};
-use super::rows::TableRow;
+use super::rows::{PartTable, TableRow};
 use super::{GpuCampaign, GpuPart};
 use crate::report::MxmReport;
 use crate::shape::ProductShape;
@@ -16,10 +15,6 @@ const GOAL: f64 = 0.95;
 const ITERATIONS: f64 = 6.0;
 /// The cores alone have this part of the columns: all columns would take minutes.
 const CPU_PART: usize = 8;
-
-/// Names of the devices.
-const GPU: &str = "gpu";
-const CPU: &str = "cpu";
 
 /// The measured thing, and the contestants.
 const SPEED: &str = "speed";
@@ -35,45 +30,38 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
         n: whole.n / CPU_PART,
         ..whole
     };
-    let gpu = PlatformDevice::gpu(GPU, &host);
-    let cpu = PlatformDevice::cpu(CPU, &rest);
-    let mut jobs = vec![(GPU_ALONE, vec![gpu.clone()], whole)];
+    let gpu = PlatformDevice::new("gpu", Some(false), &host);
+    let mut nodes = vec![(GPU_ALONE, vec![gpu.clone()], whole)];
     if !rest.is_empty() {
-        jobs.push((CORES_ALONE, vec![cpu.clone()], part));
-        jobs.push((TOGETHER, vec![gpu, cpu], whole));
+        let cpu = PlatformDevice::new("cpu", None, &rest);
+        nodes.push((CORES_ALONE, vec![cpu.clone()], part));
+        nodes.push((TOGETHER, vec![gpu, cpu], whole));
     }
-    campaign.record.results.together = Some(TogetherRecord {
-        side: whole.m,
-        columns_of_the_cores: part.n,
-        host_cores: host,
-        cores: rest,
-    });
-    for round in budget.rounds(campaign.rounds) {
-        for turn in 0..jobs.len() {
-            let (who, devices, shape) = &jobs[(round + turn) % jobs.len()];
-            let job = MxmJob {
-                nodes: std::slice::from_ref(devices),
-                shape: *shape,
-                block: campaign.scale.block,
-                words: &[],
-                log: "isochron::session=debug",
-            };
-            let about = (SPEED, *who);
-            if campaign.record.has_failed(GpuPart::Together, about) {
-                continue;
-            }
-            let found = campaign.multiply(&who.replace(' ', "-"), &job, budget);
-            let at = (GpuPart::Together, round);
-            campaign.record.sample(at, about, || {
-                let (report, log) = found?;
-                Ok(GpuFigures::Run {
-                    report: Box::new(report),
-                    iterations: Some(count_iterations(&log, devices.len())),
-                })
-            })?;
-        }
+    let mut abouts = Vec::new();
+    let mut jobs = Vec::new();
+    for (who, devices, shape) in nodes {
+        let n_devices = devices.len();
+        let job = MxmJob {
+            platform: campaign.write_platform(&who.replace(' ', "-"), &[devices])?,
+            ranks: 1,
+            shape,
+            block: campaign.scale.block,
+            words: Vec::new(),
+            log: "isochron::session=debug",
+        };
+        abouts.push((SPEED, who));
+        jobs.push((job, n_devices));
     }
-    Ok(())
+    let (rounds, launcher) = (budget.rounds(campaign.rounds), &campaign.launcher);
+    let record = &mut campaign.record;
+    record.sample_in_turn(GpuPart::Together, rounds, &abouts, |at, _| {
+        let (job, n_devices) = &jobs[at];
+        let (report, log) = job.run(launcher, budget)?;
+        Ok(GpuFigures::Run {
+            report: Box::new(report),
+            iterations: Some(count_iterations(&log, *n_devices)),
+        })
+    })
 }
 
 /// Counts IDPA's measurements of the node's devices: each leaves a line in its span for each device.
@@ -85,35 +73,53 @@ fn count_iterations(log: &str, devices: usize) -> usize {
 }
 
 /// Makes a row for each alone, and two for both: speed and iterations.
-pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
-    if results.together.is_none() {
-        return Vec::new();
-    }
-    let [gpu, cpu, both] = [GPU_ALONE, CORES_ALONE, TOGETHER].map(|who| results.job_speeds(who));
-    let none = MedianRange::NONE;
-    let alone = JointFigures {
-        ratio: none,
-        share: none,
-        iterations: none,
-    };
+pub fn make_table(results: &GpuResults) -> PartTable {
+    let (host, others) = results.split_cores();
+    let side = results.scale.side;
+    PartTable::new(
+        format!(
+            "**The GPU and the cores.** `isochron mxm` with m = n = k = {side} on one rank, each device by itself and both \
+             balanced by IDPA: the GPU with {host} host core(s), and {others} other core(s), which alone multiply the first {} \
+             columns only. Speeds are of the multiplication, with all transfers of the GPU.",
+            side / CPU_PART,
+        ),
+        make_rows(results),
+    )
+}
+
+fn make_rows(results: &GpuResults) -> Vec<TableRow> {
+    let [gpu, cpu, both] = [GPU_ALONE, CORES_ALONE, TOGETHER].map(|who| {
+        results.report_figures(GpuPart::Together, (SPEED, who), |report| {
+            Some(1e9 * report.gflops?)
+        })
+    });
+    let about = (SPEED, TOGETHER);
+    let share = results.report_figures(GpuPart::Together, about, |report| {
+        Some(100.0 * cores_share(report))
+    });
+    let iterations = results.figures(GpuPart::Together, about, |figures| match figures {
+        GpuFigures::Run { iterations, .. } => iterations.map(|count| count as f64),
+        _ => None,
+    });
     let sum: Vec<f64> = gpu.iter().zip(&cpu).map(|(gpu, cpu)| gpu + cpu).collect();
-    let joint = JointFigures::new(results, MedianRange::of_ratios(&both, &sum));
-    let mut rows = vec![alone.make_row(GPU_ALONE, gpu)];
+    let ratio = MedianRange::of_ratios(&both, &sum);
+    let joint = [ratio, MedianRange::of(share), MedianRange::of(iterations)];
+    let alone = [MedianRange::NONE; 3];
+    let mut rows = vec![make_row(GPU_ALONE, &gpu, alone)];
     if cpu.is_empty() && both.is_empty() {
-        let row = joint.make_row(TOGETHER, both);
+        let row = make_row(TOGETHER, &both, joint);
         rows.push(row.without_goal("the GPU leaves no other core, or no time"));
         return rows;
     }
-    rows.push(alone.make_row(CORES_ALONE, cpu));
-    let row = joint.make_row(TOGETHER, both.clone());
-    let ratio = joint.ratio.median;
-    rows.push(if joint.share.median == 0.0 {
+    rows.push(make_row(CORES_ALONE, &cpu, alone));
+    let [ratio, share, iterations] = joint.map(|range| range.median);
+    let row = make_row(TOGETHER, &both, joint);
+    rows.push(if share == 0.0 {
         row.without_goal("the plan leaves the cores out: their share is too small to matter")
     } else {
         row.with_goal(format!("≥ {GOAL} of the sum"), ratio, ratio >= GOAL)
     });
-    let iterations = joint.iterations.median;
-    rows.push(joint.make_row(TOGETHER, both).with_goal(
+    rows.push(make_row(TOGETHER, &both, joint).with_goal(
         format!("≤ {ITERATIONS} iterations"),
         iterations,
         (1.0..=ITERATIONS).contains(&iterations),
@@ -121,48 +127,15 @@ pub fn make_rows(results: &GpuResults) -> Vec<TableRow> {
     rows
 }
 
-/// The figures of both together.
-struct JointFigures {
-    /// The speed over the sum of the speeds alone.
-    ratio: MedianRange,
-    /// The cores' share of the work.
-    share: MedianRange,
-    iterations: MedianRange,
-}
-
-impl JointFigures {
-    fn new(results: &GpuResults, ratio: MedianRange) -> Self {
-        let about = (SPEED, TOGETHER);
-        let share = results.figures(GpuPart::Together, about, |figures| {
-            figures.report().map(cores_share)
-        });
-        let iterations = results.figures(GpuPart::Together, about, |figures| match figures {
-            GpuFigures::Run { iterations, .. } => iterations.map(|count| count as f64),
-            _ => None,
-        });
-        Self {
-            ratio,
-            share: MedianRange::of(share),
-            iterations: MedianRange::of(iterations),
-        }
-    }
-
-    fn make_row(&self, what: &str, speeds: Vec<f64>) -> TableRow {
-        TableRow::new(what)
-            .with_speed("GFLOP/s", MedianRange::of(speeds))
-            .with_range("of the sum of both alone", self.ratio, 3)
-            .with_range("the cores' share, %", self.share.scale(100.0), 2)
-            .with_range("IDPA's iterations", self.iterations, 0)
-    }
-}
-
-impl GpuResults {
-    /// Returns the speeds of a contestant in flop/s, by round.
-    fn job_speeds(&self, who: &str) -> Vec<f64> {
-        self.figures(GpuPart::Together, (SPEED, who), |figures| {
-            Some(1e9 * figures.report()?.gflops?)
-        })
-    }
+/// Makes a row of speeds in flop/s. `joint`: the speed over the sum of the speeds alone, the cores' share of the work in
+/// percent, and IDPA's iterations.
+fn make_row(what: &str, speeds: &[f64], joint: [MedianRange; 3]) -> TableRow {
+    let [ratio, share, iterations] = joint;
+    TableRow::new(what)
+        .with_speed("GFLOP/s", MedianRange::of(speeds.iter().copied()))
+        .with_range("of the sum of both alone", ratio, 3)
+        .with_range("the cores' share, %", share, 2)
+        .with_range("IDPA's iterations", iterations, 0)
 }
 
 /// Returns the part of the work that the cores did.
@@ -170,22 +143,6 @@ fn cores_share(report: &MxmReport) -> f64 {
     let all: f64 = report.devices().map(|device| device.units).sum();
     let cores = report.devices().filter(|device| device.kind == "cpu");
     cores.map(|device| device.units).sum::<f64>() / all
-}
-
-/// Describes the table.
-pub fn describe(results: &GpuResults) -> String {
-    let Some(about) = &results.together else {
-        return String::new();
-    };
-    format!(
-        "**The GPU and the cores.** `isochron mxm` with m = n = k = {} on one rank, each device by itself and both balanced by \
-         IDPA: the GPU with {} host core(s), and {} other core(s), which alone multiply the first {} columns only. Speeds are \
-         of the multiplication, with all transfers of the GPU.",
-        about.side,
-        about.host_cores.len(),
-        about.cores.len(),
-        about.columns_of_the_cores,
-    )
 }
 
 #[cfg(test)]
@@ -225,14 +182,7 @@ mod tests {
             make_sample(CORES_ALONE, 10.0, 1.0)?,
             make_sample(TOGETHER, 96.0, cpu_units)?,
         ];
-        let mut results = make_test_results(samples);
-        results.together = Some(TogetherRecord {
-            side: 8,
-            columns_of_the_cores: 1,
-            host_cores: vec![0],
-            cores: vec![1],
-        });
-        Ok(make_rows(&results))
+        Ok(make_rows(&make_test_results(samples)))
     }
 
     #[test]
