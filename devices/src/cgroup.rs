@@ -3,41 +3,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folder of a control group.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Group {
-    /// Path of the file system's mount point, without the leading `/`.
-    mount: PathBuf,
-    /// Path of the group below it.
-    below: PathBuf,
-    /// Version of control groups, 1 or 2.
-    pub(crate) version: u32,
-}
+/// A folder that describes a control group, and the version of control groups, 1 or 2.
+pub(crate) type GroupFolder = (PathBuf, u32);
 
-impl Group {
-    /// Returns the group's folder and those of the visible groups above it, the group's own first, on a file system
-    /// with this root.
-    pub(crate) fn folders(&self, root: &Path) -> Vec<PathBuf> {
-        let mount = root.join(&self.mount);
-        self.below.ancestors().map(|b| mount.join(b)).collect()
-    }
-}
-
-/// Finds the groups of this process that `controller` (`memory`, `cpu`) confines, on a file system with this root; none if
-/// the system has none.
-pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<Group> {
+/// Finds the folders of the groups of this process that `controller` (`memory`, `cpu`) confines, each followed by those of the
+/// visible groups above it, on a file system with this root; none if the system has none.
+pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<GroupFolder> {
     let cgroup = fs::read_to_string(root.join("proc/self/cgroup"));
     let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo"));
     parse_groups(
+        root,
         &cgroup.unwrap_or_default(),
         &mountinfo.unwrap_or_default(),
         controller,
     )
 }
 
-/// Finds the groups in the contents of the process's `cgroup` and `mountinfo` files.
-fn parse_groups(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
-    let mut groups = Vec::new();
+/// Finds the folders in the contents of the process's `cgroup` and `mountinfo` files.
+fn parse_groups(root: &Path, cgroup: &str, mountinfo: &str, controller: &str) -> Vec<GroupFolder> {
+    let mut folders = Vec::new();
     for line in cgroup.lines() {
         // `4:memory:/job/1` in version 1, `0::/job/1` in version 2.
         let mut parts = line.splitn(3, ':');
@@ -51,13 +35,22 @@ fn parse_groups(cgroup: &str, mountinfo: &str, controller: &str) -> Vec<Group> {
             _ => continue,
         };
         let mounts = mountinfo.lines();
-        groups.extend(mounts.filter_map(|mount| match_mount(mount, path, version, controller)));
+        for (mount, below) in mounts.filter_map(|m| match_mount(m, path, version, controller)) {
+            let mount = root.join(mount);
+            folders.extend(below.ancestors().map(|group| (mount.join(group), version)));
+        }
     }
-    groups
+    folders
 }
 
-/// Returns the group `path` below the mount that a line of `mountinfo` describes, if the mount has that version.
-fn match_mount(line: &str, path: &str, version: u32, controller: &str) -> Option<Group> {
+/// Returns the mount point that a line of `mountinfo` describes, without the leading `/`, and the group `path` below it, if
+/// the mount has that version.
+fn match_mount<'a>(
+    line: &'a str,
+    path: &'a str,
+    version: u32,
+    controller: &str,
+) -> Option<(&'a Path, &'a Path)> {
     // `36 31 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory`
     let (left, right) = line.split_once(" - ")?;
     let mut right = right.split(' ');
@@ -73,14 +66,11 @@ fn match_mount(line: &str, path: &str, version: u32, controller: &str) -> Option
     let mut left = left.split(' ').skip(3);
     let (mount_root, mount) = (left.next()?, left.next()?);
     // In a container the mount shows only a part of the hierarchy. A group outside it is seen from its top.
-    let below = Path::new(path)
-        .strip_prefix(mount_root)
-        .unwrap_or(Path::new(""));
-    Some(Group {
-        mount: Path::new(mount).strip_prefix("/").ok()?.to_owned(),
-        below: below.to_owned(),
-        version,
-    })
+    let below = Path::new(path).strip_prefix(mount_root);
+    Some((
+        Path::new(mount).strip_prefix("/").ok()?,
+        below.unwrap_or(Path::new("")),
+    ))
 }
 
 /// Writes a made-up `/proc` and `/sys`: paths and contents.
@@ -103,14 +93,11 @@ mod tests {
     fn groups_of_other_controllers_do_not_count() {
         let mounts = "33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct\n\
                       41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(
-            parse_groups("2:cpuacct:/a\n4:memory:/a\n", mounts, "memory"),
-            []
-        );
-        let unified = parse_groups("0::/a/b\n", mounts, "memory");
-        assert_eq!(unified.len(), 1);
-        let folders = unified[0].folders(Path::new("/r"));
-        assert_eq!(folders[0], Path::new("/r/sys/fs/cgroup/unified/a/b"));
+        let root = Path::new("/r");
+        let other = parse_groups(root, "2:cpuacct:/a\n4:memory:/a\n", mounts, "memory");
+        assert_eq!(other, []);
+        let folders = parse_groups(root, "0::/a/b\n", mounts, "memory");
+        assert_eq!(folders[0].0, Path::new("/r/sys/fs/cgroup/unified/a/b"));
         assert_eq!(folders.len(), 3);
     }
 }

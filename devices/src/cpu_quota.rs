@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cgroup::{Group, find_groups};
+use crate::cgroup::find_groups;
 
 /// Returns the CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second); `None` without
 /// a quota. It is the least over all control groups of the process (versions 1 and 2, every level up to the root).
@@ -16,18 +16,9 @@ pub fn cpu_quota_cores() -> Option<f64> {
 
 /// Returns the quota on a file system with this root.
 fn quota_below(root: &Path) -> Option<f64> {
-    let quotas = find_groups(root, "cpu").into_iter();
-    quotas
-        .filter_map(|group| group_quota(&group, root))
-        .reduce(f64::min)
-}
-
-/// Returns the least quota of a group and the groups above it.
-fn group_quota(group: &Group, root: &Path) -> Option<f64> {
-    let folders = group.folders(root);
+    let folders = find_groups(root, "cpu").into_iter();
     folders
-        .iter()
-        .filter_map(|folder| folder_quota(folder, group.version))
+        .filter_map(|(folder, version)| folder_quota(&folder, version))
         .reduce(f64::min)
 }
 

@@ -10,7 +10,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cgroup::{Group, find_groups};
+use crate::cgroup::find_groups;
 
 /// Returns the bytes that this process can still allocate; `None` if the system does not tell (other than Linux).
 pub fn memory_available_bytes() -> Option<u64> {
@@ -28,7 +28,10 @@ fn available_below(root: &Path) -> Option<u64> {
         .map(|path| fs::read_to_string(root.join(path)).unwrap_or_default());
     let address_space = free_address_space(&limits, &status);
     let groups = find_groups(root, "memory");
-    let groups = groups.iter().filter_map(|group| free_bytes(group, root));
+    let groups = groups.iter().filter_map(|(folder, version)| {
+        let files = if *version == 2 { &V2 } else { &V1 };
+        files.free_bytes(folder)
+    });
     field_kib(&meminfo, "MemAvailable:")
         .into_iter()
         .chain(address_space)
@@ -72,14 +75,8 @@ const V2: MemoryFiles = MemoryFiles {
     reclaimable: "inactive_file ",
 };
 
-/// Returns the fewest bytes that a group and the groups above it leave; `None` if none has a limit.
-fn free_bytes(group: &Group, root: &Path) -> Option<u64> {
-    let files = if group.version == 2 { &V2 } else { &V1 };
-    let folders = group.folders(root);
-    folders.iter().filter_map(|f| files.free_bytes(f)).min()
-}
-
 impl MemoryFiles {
+    /// Returns the bytes that the group in a folder leaves; `None` if it has no limit.
     fn free_bytes(&self, folder: &Path) -> Option<u64> {
         // Without a limit version 2 writes `max`, and version 1 a number near 2^63, which bounds nothing.
         let [limit, usage] = [self.limit, self.usage].map(|name| {
