@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, ensure};
-use isochron_devices::{Blas, CblasLibrary, View, ViewMut, leading_dimension, try_reserve_matrix};
+use isochron_devices::{CblasLibrary, Gemm, View, ViewMut, leading_dimension, try_reserve_matrix};
 
 use crate::shape::ProductShape;
 
@@ -138,7 +138,7 @@ pub fn serve_updates(library: &str, threads: usize) -> anyhow::Result<()> {
         let held = operands.as_mut().context("the operands")?;
         let times_s = time_burst(reps, &mut || {
             let (a, b, c) = held.views();
-            blas.dgemm(1.0, a, b, c);
+            blas.gemm(1.0, a, b, c);
             Ok(())
         })?;
         println!("{}", serde_json::to_string(&times_s)?);

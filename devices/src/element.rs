@@ -1,15 +1,31 @@
 //! The types of matrix elements.
 
-use crate::{Blas, Updates, View, ViewMut, Worker};
-use num_complex::{Complex32, Complex64};
+use crate::{Blas, Gemm, Updates, Worker};
+use num_complex::{Complex32, Complex64, ComplexFloat};
+use num_traits::{ConstOne, ConstZero};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::ops::{Add, Mul, Sub};
-use std::str::FromStr;
+use strum::{Display, EnumString, IntoStaticStr};
 
-/// The name of an element type, in Rust and in files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+/// The name of an element type, in Rust and in files: `f32`, `f64`, `c32` or `c64`.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_type)]
 pub enum ElementType {
     /// Real numbers in single precision.
     F32,
@@ -20,6 +36,10 @@ pub enum ElementType {
     C32,
     /// Complex numbers in double precision.
     C64,
+}
+
+fn unknown_type(text: &str) -> String {
+    format!("unknown element type `{text}`: use f32, f64, c32 or c64")
 }
 
 impl ElementType {
@@ -48,66 +68,30 @@ impl ElementType {
     /// Returns the smallest type that holds all numbers of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let complex = self.is_complex() || other.is_complex();
-        let double = [self, other]
-            .iter()
-            .any(|kind| matches!(kind, Self::F64 | Self::C64));
-        match (complex, double) {
-            (false, false) => Self::F32,
-            (false, true) => Self::F64,
-            (true, false) => Self::C32,
-            (true, true) => Self::C64,
-        }
-    }
-
-    /// Returns its name: `f32`, `f64`, `c32` or `c64`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::C32 => "c32",
-            Self::C64 => "c64",
+        match (self, other) {
+            (Self::F64, Self::C32) | (Self::C32, Self::F64) => Self::C64,
+            // Of any other two the later one holds both.
+            _ => self.max(other),
         }
     }
 }
 
-impl fmt::Display for ElementType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for ElementType {
-    type Err = String;
-
-    /// Reads a [`name`](Self::name).
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| format!("unknown element type `{text}`: use f32, f64, c32 or c64"))
-    }
-}
-
-/// A type of elements: `f32`, `f64`, and complex numbers of them.
+/// A type of elements: `f32`, `f64`, and complex numbers of them. [`ConstZero`] and [`ConstOne`] give their 0 and 1.
 ///
 /// Every pattern of bits is a value of such a type, so any initialised memory can be read as elements and sent in messages.
 /// All bits zero are the number 0.
 pub trait Element:
     bytemuck::Pod
-    + PartialEq
+    + ComplexFloat<Real: Into<f64>>
+    + ConstZero
+    + ConstOne
+    + Default
     + Send
     + Sync
     + fmt::Debug
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + sealed::Sealed
 {
     /// The name of the type.
     const TYPE: ElementType;
-    /// The number 0.
-    const ZERO: Self;
-    /// The number 1.
-    const ONE: Self;
     /// The distance from 1 to the next larger real number of its precision.
     const EPSILON: f64;
     /// The smallest positive normal number of its precision.
@@ -117,63 +101,30 @@ pub trait Element:
     fn of(value: Complex64) -> Self;
 
     /// Returns its exact value.
-    fn value(self) -> Complex64;
+    fn value(self) -> Complex64 {
+        Complex64::new(self.re().into(), self.im().into())
+    }
 
-    /// Returns its complex conjugate, which for a real number is the number.
-    fn conj(self) -> Self;
-
-    /// Computes `C += alpha·A·B` with the function of `blas` for this type.
-    ///
-    /// # Panics
-    /// If the shapes do not match.
-    fn gemm(
-        blas: &dyn Blas,
-        alpha: Self,
-        a: View<'_, Self>,
-        b: View<'_, Self>,
-        c: ViewMut<'_, Self>,
-    );
+    /// Selects the multiplication of `blas` for this type.
+    fn select_gemm(blas: &dyn Blas) -> &dyn Gemm<Self>;
 
     /// Selects the arithmetic of a device with elements of this type.
     fn updates(worker: &mut dyn Worker) -> &mut dyn Updates<Self>;
 }
 
-mod sealed {
-    /// Only the types that this module names are elements.
-    pub trait Sealed {}
-}
-
 macro_rules! element {
-    ($element:ty, $type:ident, $real:ty, $gemm:ident, $of:expr, $value:expr, $conj:expr) => {
-        impl sealed::Sealed for $element {}
-
+    ($element:ty, $type:ident, $real:ty, |$value:ident| $of:expr) => {
         impl Element for $element {
             const TYPE: ElementType = ElementType::$type;
-            const ZERO: Self = $of(Complex64::new(0.0, 0.0));
-            const ONE: Self = $of(Complex64::new(1.0, 0.0));
             const EPSILON: f64 = <$real>::EPSILON as f64;
             const SMALLEST_NORMAL: f64 = <$real>::MIN_POSITIVE as f64;
 
-            fn of(value: Complex64) -> Self {
-                $of(value)
+            fn of($value: Complex64) -> Self {
+                $of
             }
 
-            fn value(self) -> Complex64 {
-                $value(self)
-            }
-
-            fn conj(self) -> Self {
-                $conj(self)
-            }
-
-            fn gemm(
-                blas: &dyn Blas,
-                alpha: Self,
-                a: View<'_, Self>,
-                b: View<'_, Self>,
-                c: ViewMut<'_, Self>,
-            ) {
-                blas.$gemm(alpha, a, b, c);
+            fn select_gemm(blas: &dyn Blas) -> &dyn Gemm<Self> {
+                blas
             }
 
             fn updates(worker: &mut dyn Worker) -> &mut dyn Updates<Self> {
@@ -183,58 +134,13 @@ macro_rules! element {
     };
 }
 
-const fn real_32(value: Complex64) -> f32 {
-    value.re as f32
-}
-
-const fn real_64(value: Complex64) -> f64 {
-    value.re
-}
-
-const fn complex_32(value: Complex64) -> Complex32 {
-    Complex32::new(value.re as f32, value.im as f32)
-}
-
-const fn complex_64(value: Complex64) -> Complex64 {
-    value
-}
-
-element!(
-    f32,
-    F32,
-    f32,
-    sgemm,
-    real_32,
-    |x| Complex64::new(f64::from(x), 0.0),
-    |x| x
-);
-element!(
-    f64,
-    F64,
-    f64,
-    dgemm,
-    real_64,
-    |x| Complex64::new(x, 0.0),
-    |x| x
-);
-element!(
-    Complex32,
-    C32,
-    f32,
-    cgemm,
-    complex_32,
-    |x: Complex32| Complex64::new(f64::from(x.re), f64::from(x.im)),
-    |x: Complex32| Complex32::new(x.re, -x.im)
-);
-element!(
-    Complex64,
-    C64,
-    f64,
-    zgemm,
-    complex_64,
-    |x| x,
-    |x: Complex64| Complex64::new(x.re, -x.im)
-);
+element!(f32, F32, f32, |value| value.re as f32);
+element!(f64, F64, f64, |value| value.re);
+element!(Complex32, C32, f32, |value| Complex32::new(
+    value.re as f32,
+    value.im as f32
+));
+element!(Complex64, C64, f64, |value| value);
 
 #[cfg(test)]
 mod tests {
@@ -283,7 +189,7 @@ mod tests {
     fn types_are_read_by_their_names() {
         for kind in ElementType::ALL {
             assert_eq!(kind.to_string().parse(), Ok(kind));
-            assert_eq!(kind.flop() == 8.0, kind.name().starts_with('c'));
+            assert_eq!(kind.flop() == 8.0, kind.to_string().starts_with('c'));
         }
         assert!("double".parse::<ElementType>().unwrap_err().contains("c64"));
     }

@@ -25,11 +25,8 @@ pub enum DeviceError {
         reason: String,
     },
     /// The binding of the calling thread could not be read.
-    #[error("cannot read which processing units the calling thread may use: {reason}")]
-    BindingUnknown {
-        /// hwloc's message.
-        reason: String,
-    },
+    #[error("cannot read which processing units the calling thread may use: {0}")]
+    BindingUnknown(String),
     /// Memory could not be moved to a NUMA node.
     #[error("cannot move memory to NUMA node {numa}: {reason}")]
     MemoryPlace {
@@ -40,24 +37,15 @@ pub enum DeviceError {
     },
     /// The text does not name a BLAS.
     #[error(
-        "`{text}` is not a BLAS: use auto, embedded, openblas, mkl, blis or the path of a CBLAS library"
+        "`{0}` is not a BLAS: use auto, embedded, openblas, mkl, blis or the path of a CBLAS library"
     )]
-    UnknownBlas {
-        /// The text that was read.
-        text: String,
-    },
+    UnknownBlas(String),
     /// The text does not name a grouping of cores.
-    #[error("`{text}` is not a grouping of cores: use auto, package, numa, kind or node")]
-    UnknownGrouping {
-        /// The text that was read.
-        text: String,
-    },
+    #[error("`{0}` is not a grouping of cores: use auto, package, numa, kind or node")]
+    UnknownGrouping(String),
     /// The text is not the address of a device on a PCI bus.
-    #[error("`{text}` is not a PCI bus id, such as 0000:3b:00.0")]
-    BusId {
-        /// The text that was read.
-        text: String,
-    },
+    #[error("`{0}` is not a PCI bus id, such as 0000:3b:00.0")]
+    BusId(String),
     /// A BLAS library could not be opened, or cannot be used.
     #[error("the BLAS library {library} cannot be used: {reason}")]
     Blas {
@@ -121,12 +109,10 @@ pub enum DeviceError {
         call: ElementType,
     },
     /// A worker was called out of order: `begin`, any number of `update`, `finish`.
-    #[error("{call} was called {when}: the order is begin, update..., finish")]
+    #[error("{call} was called before begin: the order is begin, update..., finish")]
     Order {
         /// The call.
         call: &'static str,
-        /// Its place in the order, such as `before begin`.
-        when: &'static str,
     },
     /// There is not enough memory for the operands.
     #[error(
@@ -187,11 +173,8 @@ pub enum DeviceError {
         source: Box<DeviceError>,
     },
     /// The code of a device panicked.
-    #[error("panic: {message}")]
-    Panic {
-        /// The panic's message.
-        message: String,
-    },
+    #[error("panic: {0}")]
+    Panic(String),
     /// A measurement was configured with a value out of range.
     #[error("measurement: {field} = {value}, but it must be {must_be}")]
     Measure {

@@ -5,8 +5,7 @@ use crate::topology::CoreInfo;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
+use strum::{Display, EnumString, VariantArray};
 
 /// The common property of the cores of one device.
 ///
@@ -17,8 +16,22 @@ use std::str::FromStr;
 /// # References
 /// Clarke's thesis, section 3.1.4 (cores that contend for memory are grouped to be measured) and 5.2.3 (the
 /// devices of a node).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = DeviceError, parse_err_fn = unknown_grouping)]
 pub enum Grouping {
     /// The NUMA domain and the kind of core: all cores of a device have one speed, and its matrices lie in its own memory.
     /// With one domain and one kind, as on most small machines, there is one device.
@@ -35,15 +48,6 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// Every grouping, in the order of the documentation.
-    pub const ALL: [Self; 5] = [
-        Self::Auto,
-        Self::Package,
-        Self::Numa,
-        Self::Kind,
-        Self::Node,
-    ];
-
     /// Groups cores into devices: by package or NUMA domain, ascending, and the fastest kind first. A core keeps its
     /// hardware threads together, so its SMT siblings are used once.
     pub(crate) fn group_cores(self, cores: &[CoreInfo]) -> Vec<Vec<CoreInfo>> {
@@ -65,28 +69,8 @@ impl Grouping {
     }
 }
 
-impl fmt::Display for Grouping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Auto => "auto",
-            Self::Package => "package",
-            Self::Numa => "numa",
-            Self::Kind => "kind",
-            Self::Node => "node",
-        })
-    }
-}
-
-impl FromStr for Grouping {
-    type Err = DeviceError;
-
-    /// Reads `auto`, `package`, `numa`, `kind` or `node`.
-    fn from_str(text: &str) -> Result<Self, DeviceError> {
-        let known = Self::ALL.into_iter().find(|g| g.to_string() == text);
-        known.ok_or_else(|| DeviceError::UnknownGrouping {
-            text: text.to_owned(),
-        })
-    }
+fn unknown_grouping(text: &str) -> DeviceError {
+    DeviceError::UnknownGrouping(text.to_owned())
 }
 
 #[cfg(test)]
@@ -97,7 +81,7 @@ mod tests {
 
     #[test]
     fn words_are_read_and_written_back() {
-        for grouping in Grouping::ALL {
+        for &grouping in Grouping::VARIANTS {
             assert_eq!(grouping.to_string().parse::<Grouping>().unwrap(), grouping);
         }
         let error = "socket".parse::<Grouping>().unwrap_err().to_string();
@@ -110,7 +94,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_core_is_in_one_group_of_its_like(cores in arbitrary_cores()) {
-            for grouping in Grouping::ALL {
+            for &grouping in Grouping::VARIANTS {
                 let groups = grouping.group_cores(&cores);
                 let mut all: Vec<u32> = groups.iter().flatten().map(|c| c.core).collect();
                 all.sort_unstable();

@@ -42,7 +42,7 @@ mod view;
 mod visit;
 mod worker;
 
-pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas};
+pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas, Gemm};
 pub use clock::DeviceClock;
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
 pub use cpu_quota::cpu_quota_cores;
@@ -60,7 +60,7 @@ pub use recorded::RecordedWorker;
 pub use share::share_cores;
 pub use team::DeviceTeam;
 pub use topology::{BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary};
-pub use view::{View, ViewMut, leading_dimension};
+pub use view::{MatrixView, View, ViewMut, leading_dimension};
 pub use worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
     UpdateTime, Updates, Worker,

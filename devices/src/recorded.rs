@@ -1,9 +1,7 @@
 //! A device without hardware: it replays a recorded model on a virtual clock.
 
 use crate::model_time::{check_model, model_time_s};
-use crate::worker::{
-    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, UpdateTime, Updates, Worker,
-};
+use crate::worker::{Depth, DeviceInfo, DeviceKind, JobCheck, UpdateTime, Updates, Worker};
 use crate::{DeviceClock, DeviceError, Element, View, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
@@ -55,10 +53,6 @@ impl RecordedWorker {
 impl Worker for RecordedWorker {
     fn info(&self) -> &DeviceInfo {
         &self.info
-    }
-
-    fn job_needs(&self, _: &JobShape) -> JobNeeds {
-        JobNeeds::default()
     }
 }
 

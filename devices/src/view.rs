@@ -4,7 +4,7 @@
 //! it needs `(cols - 1)*ld + rows` elements, or none when it is empty.
 
 use crate::Element;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 /// The distance in bytes at which addresses share a set of a first-level cache.
 const PAGE_BYTES: usize = 4096;
@@ -32,20 +32,16 @@ fn span(rows: usize, cols: usize, ld: usize) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-fn check_span(len: usize, rows: usize, cols: usize, ld: usize) {
-    assert!(
-        ld >= rows.max(1),
-        "a view of {rows}x{cols} needs ld >= {}, not {ld}",
-        rows.max(1)
-    );
-    let needed = span(rows, cols, ld);
-    assert!(
-        len >= needed,
-        "a view of {rows}x{cols} with ld {ld} needs {needed} elements, not {len}"
-    );
+/// A matrix in memory `D`: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
+#[derive(Debug, Clone, Copy)]
+pub struct MatrixView<D> {
+    data: D,
+    rows: usize,
+    cols: usize,
+    ld: usize,
 }
 
-/// A read-only matrix: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
+/// A read-only matrix.
 ///
 /// ```
 /// use isochron_devices::View;
@@ -53,29 +49,23 @@ fn check_span(len: usize, rows: usize, cols: usize, ld: usize) {
 /// assert_eq!(a.col(1), &[3.0, 4.0]);
 /// assert_eq!(a.columns(1..3).col(1), &[5.0, 6.0]);
 /// ```
-#[derive(Debug)]
-pub struct View<'a, T> {
-    data: &'a [T],
-    rows: usize,
-    cols: usize,
-    ld: usize,
-}
+pub type View<'a, T> = MatrixView<&'a [T]>;
 
-impl<T> Clone for View<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+/// A writable matrix.
+pub type ViewMut<'a, T> = MatrixView<&'a mut [T]>;
 
-impl<T> Copy for View<'_, T> {}
-
-impl<'a, T> View<'a, T> {
-    /// Views `data` as a `rows × cols` matrix.
-    ///
-    /// # Panics
-    /// If `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
-    pub fn new(data: &'a [T], rows: usize, cols: usize, ld: usize) -> Self {
-        check_span(data.len(), rows, cols, ld);
+impl<T, D: Deref<Target = [T]>> MatrixView<D> {
+    fn new_checked(data: D, rows: usize, cols: usize, ld: usize) -> Self {
+        let (least, needed) = (rows.max(1), span(rows, cols, ld));
+        assert!(
+            ld >= least,
+            "a view of {rows}x{cols} needs ld >= {least}, not {ld}"
+        );
+        assert!(
+            data.len() >= needed,
+            "a view of {rows}x{cols} with ld {ld} needs {needed} elements, not {}",
+            data.len()
+        );
         Self {
             data,
             rows,
@@ -99,14 +89,49 @@ impl<'a, T> View<'a, T> {
         self.ld
     }
 
-    /// Returns the elements, with the gaps between columns.
-    pub fn data(&self) -> &'a [T] {
-        self.data
-    }
-
     /// Returns `true` if there is no element.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
+    }
+
+    /// Returns the place of a block's elements among the data.
+    fn locate_block(&self, rows: &Range<usize>, cols: &Range<usize>) -> Range<usize> {
+        let (n_rows, n_cols) = (self.rows, self.cols);
+        assert!(
+            rows.start <= rows.end && rows.end <= n_rows,
+            "rows {rows:?} of {n_rows}"
+        );
+        assert!(
+            cols.start <= cols.end && cols.end <= n_cols,
+            "columns {cols:?} of {n_cols}"
+        );
+        match span(rows.len(), cols.len(), self.ld) {
+            0 => 0..0,
+            needed => {
+                let first = cols.start * self.ld + rows.start;
+                first..first + needed
+            }
+        }
+    }
+
+    fn locate_column(&self, j: usize) -> Range<usize> {
+        assert!(j < self.cols, "column {j} of {}", self.cols);
+        self.locate_block(&(0..self.rows), &(j..j + 1))
+    }
+}
+
+impl<'a, T> View<'a, T> {
+    /// Views `data` as a `rows × cols` matrix.
+    ///
+    /// # Panics
+    /// If `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
+    pub fn new(data: &'a [T], rows: usize, cols: usize, ld: usize) -> Self {
+        Self::new_checked(data, rows, cols, ld)
+    }
+
+    /// Returns the elements, with the gaps between columns.
+    pub fn data(&self) -> &'a [T] {
+        self.data
     }
 
     /// Returns column `j`, a slice of `rows` elements.
@@ -114,11 +139,7 @@ impl<'a, T> View<'a, T> {
     /// # Panics
     /// If `j >= cols`.
     pub fn col(&self, j: usize) -> &'a [T] {
-        assert!(j < self.cols, "column {j} of {}", self.cols);
-        if self.rows == 0 {
-            return &[];
-        }
-        &self.data[j * self.ld..][..self.rows]
+        &self.data[self.locate_column(j)]
     }
 
     /// Returns the columns `range` of this view.
@@ -134,67 +155,18 @@ impl<'a, T> View<'a, T> {
     /// # Panics
     /// If a range reaches past the view, or runs backwards.
     pub fn block(&self, rows: Range<usize>, cols: Range<usize>) -> Self {
-        assert!(
-            rows.start <= rows.end && rows.end <= self.rows,
-            "rows {rows:?} of {}",
-            self.rows
-        );
-        assert!(
-            cols.start <= cols.end && cols.end <= self.cols,
-            "columns {cols:?} of {}",
-            self.cols
-        );
-        let (n_rows, n_cols) = (rows.len(), cols.len());
-        let data = match span(n_rows, n_cols, self.ld) {
-            0 => &[],
-            needed => &self.data[cols.start * self.ld + rows.start..][..needed],
-        };
-        Self::new(data, n_rows, n_cols, self.ld)
+        let data = &self.data[self.locate_block(&rows, &cols)];
+        Self::new(data, rows.len(), cols.len(), self.ld)
     }
-}
-
-/// A writable matrix: `rows × cols`, column-major, leading dimension `ld >= max(1, rows)`.
-#[derive(Debug)]
-pub struct ViewMut<'a, T> {
-    data: &'a mut [T],
-    rows: usize,
-    cols: usize,
-    ld: usize,
 }
 
 impl<'a, T> ViewMut<'a, T> {
     /// Views `data` as a `rows × cols` matrix.
     ///
     /// # Panics
-    /// If `ld < max(1, rows)` or `data` is shorter than `(cols - 1)*ld + rows`.
+    /// As [`View::new`].
     pub fn new(data: &'a mut [T], rows: usize, cols: usize, ld: usize) -> Self {
-        check_span(data.len(), rows, cols, ld);
-        Self {
-            data,
-            rows,
-            cols,
-            ld,
-        }
-    }
-
-    /// Returns the number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Returns the number of columns.
-    pub fn cols(&self) -> usize {
-        self.cols
-    }
-
-    /// Returns the distance between the starts of neighbouring columns, in elements.
-    pub fn ld(&self) -> usize {
-        self.ld
-    }
-
-    /// Returns `true` if there is no element.
-    pub fn is_empty(&self) -> bool {
-        self.rows == 0 || self.cols == 0
+        Self::new_checked(data, rows, cols, ld)
     }
 
     /// Returns the elements, with the gaps between columns.
@@ -207,58 +179,37 @@ impl<'a, T> ViewMut<'a, T> {
         self.data
     }
 
-    /// Returns column `j`, a slice of `rows` elements.
-    ///
-    /// # Panics
-    /// If `j >= cols`.
-    pub fn col(&self, j: usize) -> &[T] {
-        self.rb().col(j)
-    }
-
     /// Returns column `j`, to be changed.
     ///
     /// # Panics
     /// If `j >= cols`.
     pub fn col_mut(&mut self, j: usize) -> &mut [T] {
-        assert!(j < self.cols, "column {j} of {}", self.cols);
-        if self.rows == 0 {
-            return &mut [];
-        }
-        &mut self.data[j * self.ld..][..self.rows]
+        let column = self.locate_column(j);
+        &mut self.data[column]
     }
 
     /// Returns the same matrix, to be read.
     pub fn rb(&self) -> View<'_, T> {
-        View {
-            data: self.data,
-            rows: self.rows,
-            cols: self.cols,
-            ld: self.ld,
-        }
+        View::new(self.data, self.rows, self.cols, self.ld)
     }
 
     /// Returns the same matrix for a shorter time, so that this view can be used again.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
-        ViewMut {
-            data: self.data,
-            rows: self.rows,
-            cols: self.cols,
-            ld: self.ld,
-        }
+        ViewMut::new(self.data, self.rows, self.cols, self.ld)
     }
 
     /// Returns the columns before `j`, and the others.
     ///
     /// # Panics
     /// If `j > cols`.
-    fn split_at_col(self, j: usize) -> (ViewMut<'a, T>, ViewMut<'a, T>) {
+    fn split_at_col(self, j: usize) -> (Self, Self) {
         assert!(j <= self.cols, "split at column {j} of {}", self.cols);
         // The last column may end before a whole `ld`, so the cut can lie past the end.
         let cut = j.saturating_mul(self.ld).min(self.data.len());
         let (left, right) = self.data.split_at_mut(cut);
         (
-            ViewMut::new(left, self.rows, j, self.ld),
-            ViewMut::new(right, self.rows, self.cols - j, self.ld),
+            Self::new(left, self.rows, j, self.ld),
+            Self::new(right, self.rows, self.cols - j, self.ld),
         )
     }
 
@@ -267,22 +218,15 @@ impl<'a, T> ViewMut<'a, T> {
     /// # Panics
     /// If a range reaches past the view, or runs backwards.
     pub fn into_block(self, rows: Range<usize>, cols: Range<usize>) -> Self {
-        // The read-only view makes the checks.
-        let block = self.rb().block(rows.clone(), cols.clone());
-        let (n_rows, n_cols, len) = (block.rows, block.cols, block.data.len());
-        let first = if len == 0 {
-            0
-        } else {
-            cols.start * self.ld + rows.start
-        };
-        Self::new(&mut self.data[first..][..len], n_rows, n_cols, self.ld)
+        let place = self.locate_block(&rows, &cols);
+        Self::new(&mut self.data[place], rows.len(), cols.len(), self.ld)
     }
 
     /// Cuts the matrix into vertical slices of the widths given, from left to right.
     ///
     /// # Panics
     /// If the widths do not sum to `cols`.
-    pub fn split_columns(self, widths: impl IntoIterator<Item = usize>) -> Vec<ViewMut<'a, T>> {
+    pub fn split_columns(self, widths: impl IntoIterator<Item = usize>) -> Vec<Self> {
         let mut rest = self;
         let mut slices = Vec::new();
         for width in widths {
@@ -290,11 +234,8 @@ impl<'a, T> ViewMut<'a, T> {
             slices.push(slice);
             rest = right;
         }
-        assert!(
-            rest.cols == 0,
-            "the widths leave {} columns over",
-            rest.cols
-        );
+        let left = rest.cols;
+        assert!(left == 0, "the widths leave {left} columns over");
         slices
     }
 }
@@ -382,7 +323,7 @@ mod tests {
             let mut j = 0;
             for slice in ViewMut::new(&mut data, rows, cols, ld).split_columns(widths.iter().copied()) {
                 for local in 0..slice.cols() {
-                    prop_assert_eq!(slice.col(local), whole.col(j));
+                    prop_assert_eq!(slice.rb().col(local), whole.col(j));
                     j += 1;
                 }
             }

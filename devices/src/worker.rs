@@ -169,8 +169,11 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
     /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Returns the resources that `job` needs, between jobs; during a job of this shape, the resources it has.
-    fn job_needs(&self, job: &JobShape) -> JobNeeds;
+    /// Returns the resources that `job` needs, between jobs; during a job of this shape, the resources it has. By default they
+    /// are those of a device that updates C in place.
+    fn job_needs(&self, _job: &JobShape) -> JobNeeds {
+        JobNeeds::default()
+    }
 
     /// Returns the bytes of host memory held from earlier jobs. The next job uses them again or gives them back.
     fn memory_held(&self) -> u64 {
@@ -311,7 +314,9 @@ impl JobCheck {
     /// # Errors
     /// As [`Updates::finish`]: `Order`, `Element`, `Shape`.
     pub fn finish<T: Element>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
-        self.open.take().ok_or(BEFORE_BEGIN_FINISH)?.check_c(c)
+        let open = self.open.take();
+        open.ok_or(DeviceError::Order { call: "finish" })?
+            .check_c(c)
     }
 
     fn check_operands<T: Element>(
@@ -320,7 +325,7 @@ impl JobCheck {
         b: &View<'_, T>,
         c: &ViewMut<'_, T>,
     ) -> Result<(), DeviceError> {
-        let open = self.open.ok_or(BEFORE_BEGIN_UPDATE)?;
+        let open = self.open.ok_or(DeviceError::Order { call: "update" })?;
         open.check_c(c)?;
         check_size("A", (open.rows, a.cols()), (a.rows(), a.cols()))?;
         check_size("B", (a.cols(), open.cols), (b.rows(), b.cols()))?;
@@ -345,17 +350,8 @@ impl JobShape {
     }
 }
 
-const BEFORE_BEGIN_UPDATE: DeviceError = DeviceError::Order {
-    call: "update",
-    when: "before begin",
-};
-
-const BEFORE_BEGIN_FINISH: DeviceError = DeviceError::Order {
-    call: "finish",
-    when: "before begin",
-};
-
-fn check_size(
+/// Checks the size of an operand.
+pub(crate) fn check_size(
     matrix: &'static str,
     expected: (usize, usize),
     found: (usize, usize),

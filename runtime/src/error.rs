@@ -140,8 +140,8 @@ impl Error {
         match self {
             Error::Rank { class, .. } => *class,
             Error::Device(
-                DeviceError::UnknownBlas { .. }
-                | DeviceError::UnknownGrouping { .. }
+                DeviceError::UnknownBlas(_)
+                | DeviceError::UnknownGrouping(_)
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
                 | DeviceError::Config { .. }

@@ -10,8 +10,7 @@ use isochron::matrix::{
     BlockCyclic, Generator, Matrix, ProcessGrid, Spread, Stored, StoredMut, file, volume,
 };
 use isochron::multiply::{Problem, Scalars};
-use isochron_devices::Element;
-use num_complex::Complex32;
+use num_complex::{Complex32, ComplexFloat};
 
 use crate::cases::{layouts, multiply_on, plan_on};
 
@@ -164,7 +163,7 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
     let mut target = vec![Complex32::default(); rows * local_cols];
     let config = RedistributeConfig {
         transposed: true,
-        map: Some(Element::conj),
+        map: Some(ComplexFloat::conj),
         ..Default::default()
     };
     let source = (from, Stored::by_rows(&source, cols.max(1)));

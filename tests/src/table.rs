@@ -92,7 +92,7 @@ impl<T: Element> Expected<T> {
         let mut view = ViewMut::new(&mut c, m, n, m);
         view.scale(scalars.beta);
         let (a, b) = (View::new(&a, m, k, m), View::new(&b, k, n, k.max(1)));
-        T::gemm(library.as_ref(), scalars.alpha, a, b, view);
+        T::select_gemm(library.as_ref()).gemm(scalars.alpha, a, b, view);
         Self { rows: m, c, gauge }
     }
 
@@ -271,7 +271,7 @@ mod tests {
     /// A row's levels as text, by factor.
     fn name_levels(row: &TableRow, library: usize, ranks: usize) -> Vec<(&'static str, String)> {
         let mut levels = vec![
-            ("type", row.element.name().to_owned()),
+            ("type", row.element.to_string()),
             ("operations", format!("{:?}", row.ops)),
             ("shape", format!("{:?}", row.shape)),
             ("ranks", RANKS[ranks].to_string()),

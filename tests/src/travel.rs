@@ -137,9 +137,7 @@ impl Failing {
         if self.at != now {
             return Ok(());
         }
-        Err(DeviceError::Panic {
-            message: "made to fail".to_owned(),
-        })
+        Err(DeviceError::Panic("made to fail".to_owned()))
     }
 }
 

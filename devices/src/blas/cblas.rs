@@ -1,42 +1,27 @@
 //! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
 
-use super::{Blas, EmbeddedBlas, has_work};
-use crate::{DeviceError, Element, View, ViewMut};
+use super::{Blas, EmbeddedBlas, Gemm, has_work};
+use crate::{DeviceError, Element, PanelPair, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
 use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
 
-/// `cblas_sgemm` and `cblas_dgemm` with 32-bit integers (LP64): real factors are passed by value.
-type RealGemm<T> = unsafe extern "C" fn(
+/// A function such as `cblas_dgemm` with 32-bit integers (LP64). `S` is `T` for real numbers, whose factors are passed by
+/// value, and `*const T` for complex ones, passed by address.
+type CblasGemm<T, S> = unsafe extern "C" fn(
     c_int,
     c_int,
     c_int,
     c_int,
     c_int,
     c_int,
-    T,
+    S,
     *const T,
     c_int,
     *const T,
     c_int,
-    T,
-    *mut T,
-    c_int,
-);
-/// `cblas_cgemm` and `cblas_zgemm`: complex factors are passed by address.
-type ComplexGemm<T> = unsafe extern "C" fn(
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    *const T,
-    *const T,
-    c_int,
-    *const T,
-    c_int,
-    *const T,
+    S,
     *mut T,
     c_int,
 );
@@ -56,22 +41,16 @@ const MKL_SEQUENTIAL: c_int = 1;
 /// `MKL_INTERFACE_LP64` of `mkl_service.h`.
 const MKL_LP64: c_int = 0;
 
-/// A CBLAS library, made sequential when it is opened.
+/// A CBLAS library, made sequential when it is opened. It has at least the product of `f64`.
 ///
-/// A call whose dimensions exceed the library's 32-bit integers is computed by [`EmbeddedBlas`].
+/// [`EmbeddedBlas`] computes missing products, and calls whose dimensions exceed the library's 32-bit integers.
 #[derive(Debug)]
 pub struct CblasLibrary {
     name: String,
-    functions: Functions,
-}
-
-/// The products of a library. Only that of `f64` is required; [`EmbeddedBlas`] computes missing ones.
-#[derive(Debug, Clone, Copy)]
-struct Functions {
-    sgemm: Option<RealGemm<f32>>,
-    dgemm: RealGemm<f64>,
-    cgemm: Option<ComplexGemm<Complex32>>,
-    zgemm: Option<ComplexGemm<Complex64>>,
+    sgemm: Option<CblasGemm<f32, f32>>,
+    dgemm: Option<CblasGemm<f64, f64>>,
+    cgemm: Option<CblasGemm<Complex32, *const Complex32>>,
+    zgemm: Option<CblasGemm<Complex64, *const Complex64>>,
 }
 
 impl CblasLibrary {
@@ -103,18 +82,15 @@ impl CblasLibrary {
         } else {
             load_library(file, threads)
         };
-        match opened {
-            Ok((functions, name)) => Ok(Self { name, functions }),
-            Err(reason) => Err(DeviceError::Blas {
-                library: file.to_owned(),
-                reason,
-            }),
-        }
+        opened.map_err(|reason| DeviceError::Blas {
+            library: file.to_owned(),
+            reason,
+        })
     }
 }
 
-/// Loads a library for the rest of the process; returns its functions and its name.
-fn load_library(file: &str, threads: c_int) -> Result<(Functions, String), String> {
+/// Loads a library for the rest of the process.
+fn load_library(file: &str, threads: c_int) -> Result<CblasLibrary, String> {
     // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
     // any library that a program links to.
     let opened = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
@@ -171,130 +147,66 @@ impl Blas for CblasLibrary {
     fn name(&self) -> &str {
         &self.name
     }
-
-    fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
-        match self.functions.sgemm {
-            Some(gemm) => call_real(gemm, alpha, a, b, c),
-            None => EmbeddedBlas.sgemm(alpha, a, b, c),
-        }
-    }
-
-    fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
-        call_real(self.functions.dgemm, alpha, a, b, c);
-    }
-
-    fn cgemm(
-        &self,
-        alpha: Complex32,
-        a: View<'_, Complex32>,
-        b: View<'_, Complex32>,
-        c: ViewMut<'_, Complex32>,
-    ) {
-        match self.functions.cgemm {
-            Some(gemm) => call_complex(gemm, alpha, a, b, c),
-            None => EmbeddedBlas.cgemm(alpha, a, b, c),
-        }
-    }
-
-    fn zgemm(
-        &self,
-        alpha: Complex64,
-        a: View<'_, Complex64>,
-        b: View<'_, Complex64>,
-        c: ViewMut<'_, Complex64>,
-    ) {
-        match self.functions.zgemm {
-            Some(gemm) => call_complex(gemm, alpha, a, b, c),
-            None => EmbeddedBlas.zgemm(alpha, a, b, c),
-        }
-    }
 }
 
-/// Multiplies by a library's function for real numbers.
-fn call_real<T: Element>(
-    gemm: RealGemm<T>,
-    alpha: T,
-    a: View<'_, T>,
-    b: View<'_, T>,
-    c: ViewMut<'_, T>,
-) {
-    call_checked(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
-        // SAFETY: `call_checked` passes the descriptions of three matrices that exist.
-        unsafe {
-            gemm(
-                COLUMN_MAJOR,
-                NO_TRANSPOSE,
-                NO_TRANSPOSE,
-                m,
-                n,
-                k,
-                alpha,
-                a,
-                lda,
-                b,
-                ldb,
-                T::ONE,
-                c,
-                ldc,
-            );
+macro_rules! multiply_by {
+    ($function:ident, $element:ty, $pass_factor:expr) => {
+        impl Gemm<$element> for CblasLibrary {
+            fn gemm(
+                &self,
+                alpha: $element,
+                a: View<'_, $element>,
+                b: View<'_, $element>,
+                c: ViewMut<'_, $element>,
+            ) {
+                multiply(self.$function, $pass_factor, alpha, (a, b), c);
+            }
         }
-    });
+    };
 }
 
-/// Multiplies by a library's function for complex numbers.
-fn call_complex<T: Element>(
-    gemm: ComplexGemm<T>,
-    alpha: T,
-    a: View<'_, T>,
-    b: View<'_, T>,
-    c: ViewMut<'_, T>,
-) {
-    let one = T::ONE;
-    call_checked(alpha, (a, b), c, |[m, n, k, lda, ldb, ldc], [a, b], c| {
-        // SAFETY: `call_checked` passes the descriptions of three matrices that exist; the factors outlive the call.
-        unsafe {
-            gemm(
-                COLUMN_MAJOR,
-                NO_TRANSPOSE,
-                NO_TRANSPOSE,
-                m,
-                n,
-                k,
-                &raw const alpha,
-                a,
-                lda,
-                b,
-                ldb,
-                &raw const one,
-                c,
-                ldc,
-            );
-        }
-    });
-}
+multiply_by!(sgemm, f32, |&factor| factor);
+multiply_by!(dgemm, f64, |&factor| factor);
+multiply_by!(cgemm, Complex32, ptr::from_ref);
+multiply_by!(zgemm, Complex64, ptr::from_ref);
 
-/// Calls a library's function with m, n, k and the leading dimensions, the addresses of A and B, and that of C. If a dimension
-/// exceeds the library's integers, [`EmbeddedBlas`] computes the product.
-///
-/// A is m×k, B k×n and C m×n ([`has_work`] asserts it). A view's constructor asserts that its data span all elements
-/// `i + j*ld` and that `ld >= max(1, rows)`. The integers are LP64 ([`RawLibrary::prepare_library`] refuses others). C is
-/// borrowed mutably, so it overlaps neither A nor B.
-fn call_checked<T: Element>(
+/// Multiplies by a function of a library, to which `pass_factor` passes alpha and 1. [`EmbeddedBlas`] computes the product if
+/// there is no function, or a dimension exceeds the library's integers.
+fn multiply<T: Element, S>(
+    function: Option<CblasGemm<T, S>>,
+    pass_factor: fn(&T) -> S,
     alpha: T,
-    (a, b): (View<'_, T>, View<'_, T>),
+    (a, b): PanelPair<'_, T>,
     mut c: ViewMut<'_, T>,
-    function: impl FnOnce([c_int; 6], [*const T; 2], *mut T),
 ) {
     if !has_work(alpha, &a, &b, &c) {
         return;
     }
     let dims = [c.rows(), c.cols(), a.cols(), a.ld(), b.ld(), c.ld()];
-    match as_c_ints(dims) {
-        Some(ints) => {
-            let operands = [a.data().as_ptr(), b.data().as_ptr()];
-            function(ints, operands, c.data_mut().as_mut_ptr());
-        }
-        None => T::gemm(&EmbeddedBlas, alpha, a, b, c),
+    let (Some(function), Some([m, n, k, lda, ldb, ldc])) = (function, as_c_ints(dims)) else {
+        return EmbeddedBlas.gemm(alpha, a, b, c);
+    };
+    // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserts it). A view's constructor asserts that its data span all elements
+    // `i + j*ld` and that `ld >= max(1, rows)`. The integers are LP64 (`RawLibrary::prepare_library` refuses others). C is
+    // borrowed mutably, so it overlaps neither A nor B. `CblasGemm` takes factors as `pass_factor` passes them, and those passed
+    // by address outlive the call.
+    unsafe {
+        function(
+            COLUMN_MAJOR,
+            NO_TRANSPOSE,
+            NO_TRANSPOSE,
+            m,
+            n,
+            k,
+            pass_factor(&alpha),
+            a.data().as_ptr(),
+            lda,
+            b.data().as_ptr(),
+            ldb,
+            pass_factor(&T::ONE),
+            c.data_mut().as_mut_ptr(),
+            ldc,
+        );
     }
 }
 
@@ -313,8 +225,8 @@ struct RawLibrary {
 }
 
 impl RawLibrary {
-    /// Sets the library's number of threads; returns its functions and its name.
-    fn prepare_library(&self, file: &str, threads: c_int) -> Result<(Functions, String), String> {
+    /// Sets the library's number of threads, and finds its functions and its name.
+    fn prepare_library(&self, file: &str, threads: c_int) -> Result<CblasLibrary, String> {
         let (prefix, product, detail) = if self.has_symbol("MKL_Get_Version_String") {
             ("", self.prepare_mkl(threads), String::new())
         } else if self.has_symbol("bli_thread_set_num_threads") {
@@ -329,25 +241,27 @@ impl RawLibrary {
         } else {
             ("", "CBLAS".to_owned(), String::new())
         };
-        // SAFETY: every CBLAS exports these functions with these signatures; builds with 64-bit integers were refused
-        // above if the library tells.
-        let functions = unsafe {
-            Functions {
-                sgemm: self.find_symbol(&format!("{prefix}cblas_sgemm")),
-                dgemm: self
-                    .find_symbol(&format!("{prefix}cblas_dgemm"))
-                    .ok_or_else(|| format!("it has no function {prefix}cblas_dgemm"))?,
-                cgemm: self.find_symbol(&format!("{prefix}cblas_cgemm")),
-                zgemm: self.find_symbol(&format!("{prefix}cblas_zgemm")),
-            }
-        };
         let short = file.rsplit('/').next().unwrap_or(file);
         let name = if detail.is_empty() {
             format!("{product} ({short})")
         } else {
             format!("{product} ({short}, {detail})")
         };
-        Ok((functions, name))
+        // SAFETY: every CBLAS exports these functions with these signatures; builds with 64-bit integers were refused
+        // above if the library tells.
+        let library = unsafe {
+            CblasLibrary {
+                name,
+                sgemm: self.find_symbol(&format!("{prefix}cblas_sgemm")),
+                dgemm: self.find_symbol(&format!("{prefix}cblas_dgemm")),
+                cgemm: self.find_symbol(&format!("{prefix}cblas_cgemm")),
+                zgemm: self.find_symbol(&format!("{prefix}cblas_zgemm")),
+            }
+        };
+        match library.dgemm {
+            Some(_) => Ok(library),
+            None => Err(format!("it has no function {prefix}cblas_dgemm")),
+        }
     }
 
     /// Sets MKL's number of threads and 32-bit integers, and its sequential layer for one thread; returns its name. The

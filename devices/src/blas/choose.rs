@@ -4,7 +4,8 @@ use super::{Blas, CblasLibrary, EmbeddedBlas};
 use crate::cpu::thread_cpu_time_s;
 use crate::{DeviceError, Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{str::FromStr, sync::Arc};
+use strum::Display;
 
 /// Environment variable that replaces [`BlasChoice::Auto`]; it takes the same words.
 const BLAS_VARIABLE: &str = "ISOCHRON_BLAS";
@@ -19,7 +20,8 @@ const OPENBLAS: &[&str] = &["libopenblas.so.0", "libscipy_openblas.so"];
 const BLIS: &[&str] = &["libblis.so.4"];
 
 /// The BLAS that a device should use.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum BlasChoice {
     /// The fastest of all installed ones, measured at once.
     #[default]
@@ -33,6 +35,7 @@ pub enum BlasChoice {
     /// BLIS.
     Blis,
     /// A CBLAS library by its path.
+    #[strum(to_string = "{0}")]
     Path(String),
 }
 
@@ -48,23 +51,8 @@ impl FromStr for BlasChoice {
             "mkl" => Ok(Self::Mkl),
             "blis" => Ok(Self::Blis),
             path if path.contains('/') => Ok(Self::Path(path.to_owned())),
-            _ => Err(DeviceError::UnknownBlas {
-                text: text.to_owned(),
-            }),
+            _ => Err(DeviceError::UnknownBlas(text.to_owned())),
         }
-    }
-}
-
-impl fmt::Display for BlasChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Embedded => "embedded",
-            Self::OpenBlas => "openblas",
-            Self::Mkl => "mkl",
-            Self::Blis => "blis",
-            Self::Path(path) => path,
-        })
     }
 }
 
@@ -224,7 +212,7 @@ fn is_exact<T: Element>(blas: &dyn Blas) -> bool {
         trial_matrix(M, N),
     );
     let alpha = T::of(Complex64::new(2.0, 1.0));
-    blas.gemm(
+    T::select_gemm(blas).gemm(
         alpha,
         View::new(&a, M, K, M),
         View::new(&b, K, N, K),
@@ -254,6 +242,8 @@ fn trial_element<T: Element>(i: usize, j: usize) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ElementType;
+    use crate::blas::Gemm;
 
     #[test]
     fn words_are_read_and_written_back() {
@@ -284,39 +274,20 @@ mod tests {
         assert_eq!(named.name(), embedded);
     }
 
-    /// A broken library, which adds nothing if numbers are complex.
+    /// A broken library, which adds nothing if numbers are complex in double precision.
     struct IdleBlas;
 
     impl Blas for IdleBlas {
         fn name(&self) -> &'static str {
             "idle"
         }
+    }
 
-        fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
-            EmbeddedBlas.sgemm(alpha, a, b, c);
-        }
-
-        fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
-            EmbeddedBlas.dgemm(alpha, a, b, c);
-        }
-
-        fn cgemm(
-            &self,
-            alpha: Complex32,
-            a: View<'_, Complex32>,
-            b: View<'_, Complex32>,
-            c: ViewMut<'_, Complex32>,
-        ) {
-            EmbeddedBlas.cgemm(alpha, a, b, c);
-        }
-
-        fn zgemm(
-            &self,
-            _: Complex64,
-            _: View<'_, Complex64>,
-            _: View<'_, Complex64>,
-            _: ViewMut<'_, Complex64>,
-        ) {
+    impl<T: Element> Gemm<T> for IdleBlas {
+        fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) {
+            if T::TYPE != ElementType::C64 {
+                EmbeddedBlas.gemm(alpha, a, b, c);
+            }
         }
     }
 
@@ -352,7 +323,7 @@ mod tests {
             .map(|at| T::of(Complex64::new(pseudo_random(at), pseudo_random(at + 13))))
             .collect();
         let mut c = vec![T::ZERO; m * n];
-        blas.gemm(
+        T::select_gemm(blas).gemm(
             T::of(Complex64::new(1.5, 0.0)),
             View::new(&values[..m * k], m, k, m),
             View::new(&values[77..77 + k * n], k, n, k),

@@ -1,8 +1,7 @@
 //! The BLAS that needs no installed library: the `gemm` crate, pure Rust.
 
-use super::{Blas, has_work};
+use super::{Blas, Gemm, has_work};
 use crate::{Element, View, ViewMut};
-use num_complex::{Complex32, Complex64};
 
 /// Inner dimension of one call. Beyond it the kernels lose a fifth of their speed.
 const K_SLICE: usize = 256;
@@ -17,49 +16,19 @@ impl Blas for EmbeddedBlas {
     fn name(&self) -> &'static str {
         "gemm (embedded)"
     }
-
-    fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>) {
-        multiply_views(alpha, a, b, c);
-    }
-
-    fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>) {
-        multiply_views(alpha, a, b, c);
-    }
-
-    fn cgemm(
-        &self,
-        alpha: Complex32,
-        a: View<'_, Complex32>,
-        b: View<'_, Complex32>,
-        c: ViewMut<'_, Complex32>,
-    ) {
-        multiply_views(alpha, a, b, c);
-    }
-
-    fn zgemm(
-        &self,
-        alpha: Complex64,
-        a: View<'_, Complex64>,
-        b: View<'_, Complex64>,
-        c: ViewMut<'_, Complex64>,
-    ) {
-        multiply_views(alpha, a, b, c);
-    }
 }
 
-fn multiply_views<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
-    if !has_work(alpha, &a, &b, &c) {
-        return;
-    }
-    let k = a.cols();
-    for start in (0..k).step_by(K_SLICE) {
-        let slice = start..k.min(start + K_SLICE);
-        multiply_slice(
-            alpha,
-            a.columns(slice.clone()),
-            b.block(slice, 0..b.cols()),
-            c.reborrow(),
-        );
+impl<T: Element> Gemm<T> for EmbeddedBlas {
+    fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
+        if !has_work(alpha, &a, &b, &c) {
+            return;
+        }
+        let k = a.cols();
+        for start in (0..k).step_by(K_SLICE) {
+            let slice = start..k.min(start + K_SLICE);
+            let (a, b) = (a.columns(slice.clone()), b.block(slice, 0..b.cols()));
+            multiply_slice(alpha, a, b, c.reborrow());
+        }
     }
 }
 

@@ -15,48 +15,21 @@ use crate::{Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::fmt;
 
-/// A sequential `C += alpha·A·B` on the calling thread; several threads may call it at once.
-///
-/// A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0; `alpha = 0` does not change C and
-/// reads neither A nor B. Every function panics if the shapes do not fit each other. [`gemm`](trait.Blas.html#method.gemm)
-/// picks the one for an element type.
-pub trait Blas: Send + Sync {
+/// A sequential `C += alpha·A·B` on the calling thread, for every type of elements; several threads may call it at once.
+/// [`Element::select_gemm`] selects the one for a type.
+pub trait Blas: Gemm<f32> + Gemm<f64> + Gemm<Complex32> + Gemm<Complex64> + Send + Sync {
     /// Returns the library, its version and the kernels in use, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
     fn name(&self) -> &str;
-
-    /// Multiplies real matrices in single precision.
-    fn sgemm(&self, alpha: f32, a: View<'_, f32>, b: View<'_, f32>, c: ViewMut<'_, f32>);
-
-    /// Multiplies real matrices in double precision.
-    fn dgemm(&self, alpha: f64, a: View<'_, f64>, b: View<'_, f64>, c: ViewMut<'_, f64>);
-
-    /// Multiplies complex matrices in single precision.
-    fn cgemm(
-        &self,
-        alpha: Complex32,
-        a: View<'_, Complex32>,
-        b: View<'_, Complex32>,
-        c: ViewMut<'_, Complex32>,
-    );
-
-    /// Multiplies complex matrices in double precision.
-    fn zgemm(
-        &self,
-        alpha: Complex64,
-        a: View<'_, Complex64>,
-        b: View<'_, Complex64>,
-        c: ViewMut<'_, Complex64>,
-    );
 }
 
-impl dyn Blas + '_ {
-    /// Computes `C += alpha·A·B`.
+/// The multiplication of a [`Blas`] for elements of one type.
+pub trait Gemm<T> {
+    /// Computes `C += alpha·A·B` with A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0;
+    /// `alpha = 0` does not change C and reads neither A nor B.
     ///
     /// # Panics
     /// If the shapes do not fit each other.
-    pub fn gemm<T: Element>(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) {
-        T::gemm(self, alpha, a, b, c);
-    }
+    fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>);
 }
 
 impl fmt::Display for dyn Blas {

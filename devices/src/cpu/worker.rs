@@ -7,7 +7,7 @@ use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
 use crate::worker::{
-    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, UpdateTime, Updates, Worker,
+    Depth, DeviceInfo, DeviceKind, JobCheck, JobShape, UpdateTime, Updates, Worker,
 };
 use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
 use num_complex::{Complex32, Complex64};
@@ -21,7 +21,7 @@ use std::time::Instant;
 /// has the columns of share `i`, so its data stay in its caches and in its NUMA domain. [`Updates::scale`] lets that thread
 /// write them first. On a host with several domains [`Updates::begin`] moves the pages that lie elsewhere: other threads
 /// wrote them first (a matrix read from a file), or the slices have changed since. A page with columns of two threads lies
-/// with one of them.
+/// with one of them. The library's own packing buffers, a few megabytes a thread, are no part of [`Worker::job_needs`].
 ///
 /// ```
 /// use isochron_devices::{CpuWorker, Depth, EmbeddedBlas, Topology, Updates, View, ViewMut};
@@ -138,7 +138,7 @@ const WORTH_BEING_READY: usize = 16 * READY_SIDE * READY_SIDE * READY_SIDE;
 fn multiply_zeros<T: Element>(blas: &dyn Blas) {
     let factor = vec![T::ZERO; READY_SIDE * READY_SIDE];
     let mut product = factor.clone();
-    blas.gemm(
+    T::select_gemm(blas).gemm(
         T::ONE,
         View::new(&factor, READY_SIDE, READY_SIDE, READY_SIDE),
         View::new(&factor, READY_SIDE, READY_SIDE, READY_SIDE),
@@ -152,12 +152,6 @@ const WORTH_MOVING_BYTES: usize = 8 << 20;
 impl Worker for CpuWorker {
     fn info(&self) -> &DeviceInfo {
         &self.info
-    }
-
-    /// Nothing: the update works in place. The library's own packing buffers, a few megabytes a thread that do not
-    /// depend on the size, are not counted.
-    fn job_needs(&self, _: &JobShape) -> JobNeeds {
-        JobNeeds::default()
     }
 
     fn threads(&self) -> Vec<ThreadPlace> {
@@ -254,7 +248,7 @@ fn timed_gemm<T: Element>(
 ) -> f64 {
     seen.note_unit();
     let start_s = thread_cpu_time_s();
-    blas.gemm(alpha, a, b, c);
+    T::select_gemm(blas).gemm(alpha, a, b, c);
     let cpu_s = thread_cpu_time_s() - start_s;
     seen.note_unit();
     cpu_s

@@ -7,7 +7,7 @@ use crate::{DeviceError, Element, ViewMut, leading_dimension, try_reserve_matrix
 use num_complex::Complex64;
 
 /// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in place.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct UpdateOperands<T = f64> {
     pub(super) rows: usize,
     pub(super) cols: usize,
@@ -15,20 +15,6 @@ pub struct UpdateOperands<T = f64> {
     pub(super) a: Vec<T>,
     pub(super) b: Vec<T>,
     pub(super) c: Vec<T>,
-}
-
-impl<T> Default for UpdateOperands<T> {
-    /// Returns empty operands.
-    fn default() -> Self {
-        Self {
-            rows: 0,
-            cols: 0,
-            k: 0,
-            a: Vec::new(),
-            b: Vec::new(),
-            c: Vec::new(),
-        }
-    }
 }
 
 impl<T: Element> UpdateOperands<T> {

@@ -5,16 +5,17 @@ use super::outliers::SortedTimes;
 use super::stats::{Sample, looks_normal};
 use crate::DeviceError;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::time::Instant;
+use strum::Display;
 
 /// Up to this number of repetitions the precision is checked after each. Later it is checked after every sixteenth more,
 /// because a check costs more the more there are.
 const FEW: usize = 64;
 
-/// The end of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+/// The end of a measurement, displayed as in JSON: `out-of-time`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum MeasureOutcome {
     /// The device had no work.
     #[default]
@@ -27,19 +28,6 @@ pub enum MeasureOutcome {
     OutOfTime,
     /// The size is hopeless: only a lower bound of its time is known.
     Bounded,
-}
-
-impl fmt::Display for MeasureOutcome {
-    /// Writes the name that JSON uses too, such as `out-of-time`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Idle => "idle",
-            Self::Precise => "precise",
-            Self::OutOfRepetitions => "out-of-repetitions",
-            Self::OutOfTime => "out-of-time",
-            Self::Bounded => "bounded",
-        })
-    }
 }
 
 /// Time of an update on one device, with its part of the job's beginning and end.
@@ -208,9 +196,9 @@ impl<'a> Repetitions<'a> {
     }
 
     fn is_precise(&self, sorted: &SortedTimes) -> bool {
-        let sample: Sample = sorted.own.iter().copied().collect();
-        sample.count() >= self.config.min_reps as usize
-            && sample.half_width(self.config.confidence) <= self.config.precision * sample.mean()
+        let sample = Sample::of(&sorted.own);
+        sorted.own.len() >= self.config.min_reps as usize
+            && sample.half_width(self.config.confidence) <= self.config.precision * sample.mean
     }
 
     /// Returns the measurement of each device.
@@ -227,14 +215,14 @@ impl<'a> Repetitions<'a> {
             return Measurement::default();
         }
         let sorted = SortedTimes::from_times(times);
-        let sample: Sample = sorted.own.iter().copied().collect();
+        let sample = Sample::of(&sorted.own);
         let half_width_s = sample.half_width(self.config.confidence);
         Measurement {
-            t_s: sample.mean(),
+            t_s: sample.mean,
             ci_s: if half_width_s.is_finite() {
                 half_width_s
             } else {
-                sample.mean()
+                sample.mean
             },
             fastest_s: sorted.own.iter().copied().fold(f64::INFINITY, f64::min),
             reps: saturate_count(sorted.own.len()),
@@ -417,9 +405,7 @@ mod tests {
             &MeasureConfig::default(),
             &mut || {
                 asked += 1;
-                Err(DeviceError::Panic {
-                    message: "burnt".to_owned(),
-                })
+                Err(DeviceError::Panic("burnt".to_owned()))
             },
             &mut repeat_alone,
         );

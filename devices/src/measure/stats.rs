@@ -3,39 +3,30 @@
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::stats_tests::anderson_darling::anderson_darling;
 
-/// Measured times in seconds, with their mean and its confidence interval.
-#[derive(Debug, Clone, Default)]
+/// The mean of measured times in seconds, and their standard deviation.
+#[derive(Debug, Clone)]
 pub(super) struct Sample {
     count: usize,
-    mean: f64,
-    /// Sum of the squared distances from the mean.
-    squares: f64,
+    /// The mean; 0 without times.
+    pub mean: f64,
+    /// The standard deviation `s` with `n - 1` in the denominator; 0 for fewer than two times.
+    deviation: f64,
 }
 
 impl Sample {
-    /// Adds one time, by Welford's update, which loses no digits if times are nearly equal.
-    fn push(&mut self, t_s: f64) {
-        self.count += 1;
-        let before = t_s - self.mean;
-        self.mean += before / self.count as f64;
-        self.squares += before * (t_s - self.mean);
-    }
-
-    /// Returns the number of times.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    /// Returns the mean; 0 for an empty sample.
-    pub fn mean(&self) -> f64 {
-        self.mean
-    }
-
-    /// Returns the standard deviation `s` with `n - 1` in the denominator; 0 for fewer than two times.
-    fn deviation(&self) -> f64 {
-        match self.count {
-            0 | 1 => 0.0,
-            n => (self.squares / (n - 1) as f64).sqrt(),
+    /// Summarizes times, by Welford's update, which loses no digits if times are nearly equal.
+    pub fn of(times: &[f64]) -> Self {
+        let (mut mean, mut squares) = (0.0, 0.0);
+        for (count, t_s) in (1..).zip(times) {
+            let before = t_s - mean;
+            mean += before / f64::from(count);
+            squares += before * (t_s - mean);
+        }
+        let count = times.len();
+        Self {
+            count,
+            mean,
+            deviation: (squares / (count.max(2) - 1) as f64).sqrt(),
         }
     }
 
@@ -56,16 +47,8 @@ impl Sample {
         let n = self.count as f64;
         // The parameters are valid for every n >= 2, so this never fails.
         StudentsT::new(0.0, 1.0, n - 1.0).map_or(f64::INFINITY, |student| {
-            student.inverse_cdf(f64::midpoint(1.0, confidence)) * self.deviation() / n.sqrt()
+            student.inverse_cdf(f64::midpoint(1.0, confidence)) * self.deviation / n.sqrt()
         })
-    }
-}
-
-impl FromIterator<f64> for Sample {
-    fn from_iter<I: IntoIterator<Item = f64>>(times: I) -> Self {
-        let mut sample = Self::default();
-        times.into_iter().for_each(|t_s| sample.push(t_s));
-        sample
     }
 }
 
@@ -89,14 +72,14 @@ const ONE_IN_A_HUNDRED: f64 = 1.035;
 /// Stephens, "EDF statistics for goodness of fit and some comparisons", 1974; D'Agostino and Stephens,
 /// "Goodness-of-fit techniques", 1986, table 4.7 (`A²·(1 + 0.75/n + 2.25/n²)` and its quantiles).
 pub(super) fn looks_normal(times: &[f64]) -> Option<bool> {
-    let sample: Sample = times.iter().copied().collect();
-    if sample.count() < TELLING || !times.iter().all(|t| t.is_finite()) {
+    let sample = Sample::of(times);
+    if sample.count < TELLING || !times.iter().all(|t| t.is_finite()) {
         return None;
     }
     // A deviation of 0 has no such distribution.
-    let normal = Normal::new(sample.mean(), sample.deviation()).ok()?;
+    let normal = Normal::new(sample.mean, sample.deviation).ok()?;
     let (squared, _) = anderson_darling(times, &normal).ok()?;
-    let n = sample.count() as f64;
+    let n = sample.count as f64;
     // A time so far out that its probability is 0 makes the statistic infinite: not normal.
     Some(squared * (1.0 + 0.75 / n + 2.25 / (n * n)) <= ONE_IN_A_HUNDRED)
 }
@@ -124,16 +107,16 @@ mod tests {
     fn known_half_widths() {
         // Quantiles of Student's t from the tables: t(0.975, 2) = 4.302653, t(0.975, 4) = 2.776445,
         // t(0.995, 9) = 3.249836.
-        let three: Sample = [1.0, 2.0, 3.0].into_iter().collect();
+        let three = Sample::of(&[1.0, 2.0, 3.0]);
         assert_close(three.half_width(0.95), 4.302_653 / 3.0_f64.sqrt());
-        let five: Sample = [2.0, 4.0, 4.0, 4.0, 6.0].into_iter().collect();
-        assert_eq!((five.mean(), five.count()), (4.0, 5));
-        assert_close(five.deviation(), 2.0_f64.sqrt());
+        let five = Sample::of(&[2.0, 4.0, 4.0, 4.0, 6.0]);
+        assert_eq!((five.mean, five.count), (4.0, 5));
+        assert_close(five.deviation, 2.0_f64.sqrt());
         assert_close(
             five.half_width(0.95),
             2.776_445 * 2.0_f64.sqrt() / 5.0_f64.sqrt(),
         );
-        let ten: Sample = (1..=10).map(f64::from).collect();
+        let ten = Sample::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
         assert_close(
             ten.half_width(0.99),
             3.249_836 * (82.5_f64 / 9.0).sqrt() / 10.0_f64.sqrt(),
@@ -143,14 +126,14 @@ mod tests {
     #[test]
     fn nearly_equal_times_keep_their_spread() {
         let base = 1e6;
-        let sample: Sample = [base, base + 1e-3, base + 2e-3].into_iter().collect();
-        assert!((sample.deviation() - 1e-3).abs() < 1e-6);
+        let sample = Sample::of(&[base, base + 1e-3, base + 2e-3]);
+        assert!((sample.deviation - 1e-3).abs() < 1e-6);
     }
 
     #[test]
     fn one_time_says_nothing_of_the_spread() {
-        let sample: Sample = [3.0].into_iter().collect();
-        assert_eq!(sample.mean(), 3.0);
+        let sample = Sample::of(&[3.0]);
+        assert_eq!(sample.mean, 3.0);
         assert_eq!(sample.half_width(0.95), f64::INFINITY);
     }
 

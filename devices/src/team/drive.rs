@@ -77,19 +77,14 @@ impl Drivers {
 }
 
 fn no_result() -> DeviceError {
-    DeviceError::Panic {
-        message: "the driver ended without a result".to_owned(),
-    }
+    DeviceError::Panic("the driver ended without a result".to_owned())
 }
 
 /// Returns the result of `work`, or its panic as an error.
 fn catch_panic<R>(work: impl FnOnce() -> Result<R, DeviceError>) -> Result<R, DeviceError> {
     // A worker that panicked is abandoned in the middle of its job, as its contract allows after an error.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        Err(DeviceError::Panic {
-            message: panic_message(payload.as_ref()),
-        })
-    })
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(DeviceError::Panic(panic_message(payload.as_ref()))))
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {

@@ -1,7 +1,7 @@
 //! The devices of one node, driven together.
 
 use crate::worker::{
-    Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Worker,
+    Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Worker, check_size,
 };
 use crate::{DeviceError, Element, ThreadPlace, ViewMut};
 use drive::{Drivers, TeamWorker};
@@ -226,13 +226,7 @@ impl DeviceTeam {
         self.check_slices(slices, c.cols())?;
         for (a, b) in [Some(panels), next].into_iter().flatten() {
             if b.cols() != c.cols() {
-                return Err(DeviceError::Shape {
-                    matrix: "B",
-                    expected_rows: a.cols(),
-                    expected_cols: c.cols(),
-                    found_rows: b.rows(),
-                    found_cols: b.cols(),
-                });
+                check_size("B", (a.cols(), c.cols()), (b.rows(), b.cols()))?;
             }
         }
         let mut first = 0;

@@ -12,20 +12,15 @@ impl Topology {
     /// [`DeviceError::Binding`] if the core is not of this machine (hwloc would pretend to succeed), or the system
     /// refuses.
     pub fn bind_current_thread(&self, core: &CoreInfo) -> Result<(), DeviceError> {
-        let bound = if self.is_this_system() {
-            let mut set = CpuSet::new();
-            for &pu in &core.pus {
-                set.set(pu as usize);
-            }
-            let bound = self.hwloc.bind_cpu(&set, CpuBindingFlags::THREAD);
-            bound.map_err(|e| e.to_string())
-        } else {
-            Err("this topology describes another machine".to_owned())
-        };
-        bound.map_err(|reason| DeviceError::Binding {
-            core: core.core,
-            reason,
-        })
+        let mut set = CpuSet::new();
+        for &pu in &core.pus {
+            set.set(pu as usize);
+        }
+        self.ask_this_system(|hwloc| hwloc.bind_cpu(&set, CpuBindingFlags::THREAD))
+            .map_err(|reason| DeviceError::Binding {
+                core: core.core,
+                reason,
+            })
     }
 
     /// Returns the operating system's indices of the processing units that the calling thread may run on, ascending.
@@ -33,17 +28,9 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::BindingUnknown`] if the system does not tell, or the topology is another machine's.
     pub(crate) fn current_binding(&self) -> Result<Vec<u32>, DeviceError> {
-        if !self.is_this_system() {
-            return Err(DeviceError::BindingUnknown {
-                reason: "this topology describes another machine".to_owned(),
-            });
-        }
-        self.hwloc
-            .cpu_binding(CpuBindingFlags::THREAD)
+        self.ask_this_system(|hwloc| hwloc.cpu_binding(CpuBindingFlags::THREAD))
             .map(|set| set_indices(&set))
-            .map_err(|e| DeviceError::BindingUnknown {
-                reason: e.to_string(),
-            })
+            .map_err(DeviceError::BindingUnknown)
     }
 }
 

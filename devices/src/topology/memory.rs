@@ -1,6 +1,6 @@
 //! The NUMA nodes of memory, and moves between them.
 
-use super::{Topology, index_u32};
+use super::{Topology, set_indices};
 use crate::DeviceError;
 use hwlocality::memory::binding::{MemoryBindingFlags, MemoryBindingPolicy};
 use hwlocality::memory::nodeset::NodeSet;
@@ -12,45 +12,27 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::MemoryPlace`] if the system refuses, or the topology is another machine's.
     pub(crate) fn move_to_numa<T>(&self, area: &mut [T], numa: u32) -> Result<(), DeviceError> {
-        if !self.is_this_system() {
-            return Err(DeviceError::MemoryPlace {
-                numa,
-                reason: "this topology describes another machine".to_owned(),
-            });
-        }
-        if area.is_empty() {
-            return Ok(());
-        }
         let mut nodes = NodeSet::new();
         nodes.set(numa as usize);
         // Without STRICT the node is preferred, not demanded: a full node must not kill the program.
-        let flags = MemoryBindingFlags::MIGRATE;
-        self.hwloc
-            .bind_memory_area(area, &nodes, MemoryBindingPolicy::Bind, flags)
-            .map_err(|e| DeviceError::MemoryPlace {
-                numa,
-                reason: e.to_string(),
-            })
+        let (policy, flags) = (MemoryBindingPolicy::Bind, MemoryBindingFlags::MIGRATE);
+        self.ask_this_system(|hwloc| match area {
+            [] => Ok(()),
+            area => hwloc.bind_memory_area(area, &nodes, policy, flags),
+        })
+        .map_err(|reason| DeviceError::MemoryPlace { numa, reason })
     }
 
     /// Returns the operating system's indices of the NUMA nodes with pages of `area`, ascending; empty for memory that was
     /// never written, and if the system does not tell.
     pub fn numa_of<T>(&self, area: &[T]) -> Vec<u32> {
-        if !self.is_this_system() || area.is_empty() {
+        if area.is_empty() {
             return Vec::new();
         }
-        let found: Result<NodeSet, _> = self
-            .hwloc
-            .area_memory_location(area, MemoryBindingFlags::empty());
-        found.map_or_else(
-            |_| Vec::new(),
-            |nodes| {
-                nodes
-                    .iter_set()
-                    .map(|n| index_u32(usize::from(n)))
-                    .collect()
-            },
-        )
+        let nodes = self.ask_this_system(|hwloc| {
+            hwloc.area_memory_location::<_, NodeSet>(area, MemoryBindingFlags::empty())
+        });
+        nodes.map_or_else(|_| Vec::new(), |nodes| set_indices(&nodes))
     }
 }
 

@@ -23,12 +23,14 @@ use crate::DeviceError;
 use crate::cpu_quota::cpu_quota_cores;
 use crate::memory::memory_installed_bytes;
 use hwlocality::Topology as Hwloc;
+use hwlocality::bitmap::Bitmap;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
 use serde::{Deserialize, Serialize};
+use std::error::Error;
 
 /// One core that this process may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,8 +74,7 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] if hwloc cannot read it.
     pub fn discover() -> Result<Self, DeviceError> {
-        let origin = "this machine";
-        let topology = Self::from_builder(new_builder(origin)?, origin)?;
+        let topology = Self::build("this machine", Ok)?;
         let quota = cpu_quota_cores().filter(|_| topology.is_this_system());
         Ok(Self { quota, ..topology })
     }
@@ -84,10 +85,7 @@ impl Topology {
     /// [`DeviceError::Topology`] if the description is not valid.
     pub fn from_synthetic(description: &str) -> Result<Self, DeviceError> {
         let origin = format!("the synthetic description `{description}`");
-        let builder = new_builder(&origin)?
-            .from_synthetic(description)
-            .map_err(|e| topology_error(&origin, e))?;
-        Self::from_builder(builder, &origin)
+        Self::build(&origin, |builder| Ok(builder.from_synthetic(description)?))
     }
 
     /// Reads a machine that was saved in hwloc's XML format (`lstopo machine.xml`).
@@ -95,14 +93,17 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] if the text is not such a description.
     pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
-        let builder = new_builder("XML")?
-            .from_xml(xml)
-            .map_err(|e| topology_error("XML", e))?;
-        Self::from_builder(builder, "XML")
+        Self::build("XML", |builder| Ok(builder.from_xml(xml)?))
     }
 
-    fn from_builder(builder: TopologyBuilder, origin: &str) -> Result<Self, DeviceError> {
-        let hwloc = builder.build().map_err(|e| topology_error(origin, e))?;
+    fn build(
+        origin: &str,
+        read: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, Box<dyn Error>>,
+    ) -> Result<Self, DeviceError> {
+        let hwloc = build_hwloc(read).map_err(|reason| DeviceError::Topology {
+            origin: origin.to_owned(),
+            reason: reason.to_string(),
+        })?;
         let mut allowed = hwloc.allowed_cpuset().clone_target();
         // The binding says nothing about another machine.
         if hwloc.is_this_system()
@@ -116,6 +117,17 @@ impl Topology {
             allowed,
             quota: None,
         })
+    }
+
+    /// Returns the answer of hwloc to a question about the machine that the program runs on, or the reason for none.
+    fn ask_this_system<R, E: ToString>(
+        &self,
+        ask: impl FnOnce(&Hwloc) -> Result<R, E>,
+    ) -> Result<R, String> {
+        if !self.is_this_system() {
+            return Err("this topology describes another machine".to_owned());
+        }
+        ask(&self.hwloc).map_err(|e| e.to_string())
     }
 
     /// Returns the CPU quota of this process in cores, as [`cpu_quota_cores`]; `None` without one, and on another machine's
@@ -213,16 +225,17 @@ impl Topology {
     }
 }
 
-/// Makes the builder of all topologies.
+/// Reads the topology of a source that `read` sets.
 ///
 /// It keeps cores that the process may not use, so that the usable ones have the same numbers in every process of the host.
 /// Among the devices on the buses it keeps those that compute or communicate.
-fn new_builder(origin: &str) -> Result<TopologyBuilder, DeviceError> {
-    TopologyBuilder::new()
-        .with_flags(BuildFlags::INCLUDE_DISALLOWED)
-        .map_err(|e| topology_error(origin, e))?
-        .with_io_type_filter(TypeFilter::KeepImportant)
-        .map_err(|e| topology_error(origin, e))
+fn build_hwloc(
+    read: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, Box<dyn Error>>,
+) -> Result<Hwloc, Box<dyn Error>> {
+    let builder = TopologyBuilder::new()
+        .with_flags(BuildFlags::INCLUDE_DISALLOWED)?
+        .with_io_type_filter(TypeFilter::KeepImportant)?;
+    Ok(read(builder)?.build()?)
 }
 
 /// Converts an index of hwloc, which counts in C's unsigned integers: a larger one does not exist.
@@ -230,17 +243,9 @@ fn index_u32(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-fn set_indices(set: &CpuSet) -> Vec<u32> {
-    set.iter_set()
-        .map(|pu| index_u32(usize::from(pu)))
-        .collect()
-}
-
-fn topology_error(origin: &str, reason: impl std::fmt::Display) -> DeviceError {
-    DeviceError::Topology {
-        origin: origin.to_owned(),
-        reason: reason.to_string(),
-    }
+fn set_indices(set: &impl AsRef<Bitmap>) -> Vec<u32> {
+    let indices = set.as_ref().iter_set();
+    indices.map(|i| index_u32(usize::from(i))).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A host as a tree of parts, for pictures.
 
-use super::pci::gpu_address;
+use super::pci::{gpu_address, object_info};
 use super::summary::level_and_size;
 use super::{BusId, Topology, index_u32};
 use hwlocality::object::TopologyObject;
@@ -91,10 +91,7 @@ impl Topology {
         let mut part = HostPart {
             kind,
             index: index_u32(object.logical_index()),
-            name: object
-                .info("CPUModel")
-                .map(|model| model.to_string_lossy().trim().to_owned())
-                .filter(|_| kind == PartKind::Package),
+            name: object_info(object, "CPUModel").filter(|_| kind == PartKind::Package),
             memory: Vec::new(),
             gpus: Vec::new(),
             cores: Vec::new(),

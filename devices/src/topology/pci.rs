@@ -1,6 +1,6 @@
 //! GPUs on the buses of a host, and the cores near them.
 
-use super::{PciLink, Topology, index_u32};
+use super::{PciLink, Topology, set_indices};
 use crate::DeviceError;
 use crate::host_cores::Distances;
 use hwlocality::object::TopologyObject;
@@ -46,9 +46,7 @@ impl FromStr for BusId {
 
     /// Reads `domain:bus:device.function` in hexadecimal digits; the domain may be missing.
     fn from_str(text: &str) -> Result<Self, DeviceError> {
-        parse_bus_id(text).ok_or_else(|| DeviceError::BusId {
-            text: text.to_owned(),
-        })
+        parse_bus_id(text).ok_or_else(|| DeviceError::BusId(text.to_owned()))
     }
 }
 
@@ -261,7 +259,7 @@ impl Topology {
 }
 
 /// Returns hwloc's textual information about an object.
-fn object_info(object: &TopologyObject, key: &str) -> Option<String> {
+pub(super) fn object_info(object: &TopologyObject, key: &str) -> Option<String> {
     Some(object.info(key)?.to_string_lossy().trim().to_owned())
 }
 
@@ -297,9 +295,8 @@ fn pci_address(object: &TopologyObject) -> Option<BusId> {
 /// Returns the only NUMA node of the part to which the device's bus belongs.
 fn bus_numa(device: &TopologyObject) -> Option<u32> {
     let near = device.first_non_io_ancestor()?.nodeset()?;
-    let mut nodes = near.iter_set();
-    match (nodes.next(), nodes.next()) {
-        (Some(node), None) => Some(index_u32(usize::from(node))),
+    match set_indices(&near)[..] {
+        [node] => Some(node),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! A topology as plain data, for reports and scripts.
 
+use super::pci::object_info;
 use super::{CoreInfo, Topology, index_u32, set_indices};
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
@@ -79,9 +80,7 @@ impl Topology {
                 let package = index_u32(object.logical_index());
                 PackageInfo {
                     package,
-                    model: object
-                        .info("CPUModel")
-                        .map(|model| model.to_string_lossy().trim().to_owned()),
+                    model: object_info(object, "CPUModel"),
                     cores: cores.iter().filter(|core| core.package == package).count(),
                 }
             })

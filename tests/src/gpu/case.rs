@@ -1,8 +1,7 @@
 //! A multiplication whose result is known.
 
-use isochron_devices::blas::Blas;
 use isochron_devices::{
-    Depth, DeviceError, Element, EmbeddedBlas, JobShape, View, ViewMut, Worker,
+    Depth, DeviceError, Element, EmbeddedBlas, Gemm, JobShape, View, ViewMut, Worker,
 };
 
 /// Small integers, so that every sum is exact in any order.
@@ -29,7 +28,7 @@ impl Case {
         let (a, b) = (integers(rows * all, 1), integers(all * cols, 2));
         let mut expected = integers(rows * cols, 3);
         let c = ViewMut::new(&mut expected, rows, cols, rows);
-        EmbeddedBlas.dgemm(
+        EmbeddedBlas.gemm(
             1.0,
             View::new(&a, rows, all, rows),
             View::new(&b, all, cols, all),

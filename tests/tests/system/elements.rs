@@ -12,7 +12,7 @@ fn every_type_is_multiplied_exactly() {
     for mpi in libraries() {
         for element in ElementType::ALL {
             let line = "mxm --size 150 --block 16 --op-a c --op-b t --beta -3 --verify exact --json --type";
-            let words: Vec<&str> = line.split(' ').chain([element.name()]).collect();
+            let words: Vec<&str> = line.split(' ').chain([element.into()]).collect();
             let report: Report = serde_json::from_str(&mpi.isochron(3, &words).success()).unwrap();
             assert_eq!((report.element, report.verified), (element, Some(true)));
         }
@@ -29,7 +29,7 @@ fn every_type_is_multiplied_on_gpus() {
     {
         let folder = tempfile::tempdir().unwrap();
         let line = "mxm --size 200 --block 20 --split c --verify exact --json --type";
-        let words: Vec<&str> = line.split(' ').chain([element.name()]).collect();
+        let words: Vec<&str> = line.split(' ').chain([element.into()]).collect();
         let mut command = mpi.command(2, &mpi.isochron, &words);
         emulate(&mut command, folder.path());
         command
