@@ -120,6 +120,9 @@
     )
 )]
 
+#[macro_use]
+mod names;
+
 pub mod balance;
 pub mod layout;
 pub mod model;

@@ -1,8 +1,5 @@
 //! Strategies, and the conditions that end a balancing.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use super::BalanceError;
@@ -28,45 +25,12 @@ pub enum Strategy {
     Fpm,
 }
 
-impl Strategy {
-    /// All strategies.
-    pub const ALL: [Self; 4] = [
-        Self::Homogeneous,
-        Self::SingleCpm,
-        Self::MultiCpm,
-        Self::Fpm,
-    ];
-
-    /// Returns the name in text: `homogeneous`, `single-cpm`, `multi-cpm` or `fpm`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Homogeneous => "homogeneous",
-            Self::SingleCpm => "single-cpm",
-            Self::MultiCpm => "multi-cpm",
-            Self::Fpm => "fpm",
-        }
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = BalanceError;
-
-    fn from_str(text: &str) -> Result<Self, BalanceError> {
-        Self::ALL
-            .into_iter()
-            .find(|strategy| strategy.name() == text)
-            .ok_or_else(|| BalanceError::UnknownStrategy {
-                name: text.to_owned(),
-            })
-    }
-}
+name_values!(Strategy, BalanceError::UnknownStrategy, {
+    Homogeneous: "homogeneous",
+    SingleCpm: "single-cpm",
+    MultiCpm: "multi-cpm",
+    Fpm: "fpm",
+});
 
 /// The division that [`Strategy::Fpm`] measures first, after each part's first small point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

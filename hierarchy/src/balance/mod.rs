@@ -93,15 +93,7 @@ pub enum EndReason {
 impl fmt::Display for EndReason {
     /// Writes the name that JSON has too, such as `nothing-new`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Balanced => "balanced",
-            Self::NothingNew => "nothing-new",
-            Self::NotWorthIt => "not-worth-it",
-            Self::IterationLimit => "iteration-limit",
-            Self::Predicted => "predicted",
-            Self::NotMeasured => "not-measured",
-            Self::NoWork => "no-work",
-        })
+        self.serialize(f)
     }
 }
 
@@ -126,7 +118,7 @@ pub fn imbalance(times_s: &[f64]) -> f64 {
 #[non_exhaustive]
 pub enum BalanceError {
     /// The name of a strategy that does not exist.
-    #[error("unknown strategy \"{name}\": expected one of {}", Strategy::ALL.map(Strategy::name).join(", "))]
+    #[error("unknown strategy \"{name}\": expected one of {}", Strategy::list_names())]
     UnknownStrategy {
         /// The name given.
         name: String,

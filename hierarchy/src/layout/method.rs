@@ -1,8 +1,5 @@
 //! The layouts that need areas only, by name.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -26,55 +23,19 @@ pub enum Method {
     Recursive,
 }
 
+name_values!(Method, LayoutError::UnknownMethod, {
+    Kl: "kl",
+    Br: "br",
+    Cartesian: "cartesian",
+    CartesianSums: "cartesian-sums",
+    Recursive: "recursive",
+});
+
 impl Method {
-    /// All methods.
-    pub const ALL: [Self; 5] = [
-        Self::Kl,
-        Self::Br,
-        Self::Cartesian,
-        Self::CartesianSums,
-        Self::Recursive,
-    ];
-
-    /// Returns the name in text: `kl`, `br`, `cartesian`, `cartesian-sums` or `recursive`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kl => "kl",
-            Self::Br => "br",
-            Self::Cartesian => "cartesian",
-            Self::CartesianSums => "cartesian-sums",
-            Self::Recursive => "recursive",
-        }
-    }
-
     /// Returns `true` if the nodes' columns may be given, as [`arrange_in()`] takes them.
     #[must_use]
     pub fn takes_columns(self) -> bool {
         matches!(self, Self::Kl | Self::Cartesian | Self::CartesianSums)
-    }
-
-    pub(super) fn list_names() -> String {
-        Self::ALL.map(Self::name).join(", ")
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Method {
-    type Err = LayoutError;
-
-    fn from_str(text: &str) -> Result<Self, LayoutError> {
-        Self::ALL
-            .into_iter()
-            .find(|method| method.name() == text)
-            .ok_or_else(|| LayoutError::UnknownMethod {
-                name: text.to_owned(),
-            })
     }
 }
 

@@ -39,7 +39,7 @@ use crate::partition::apportion;
 ///
 /// The sum of half-perimeters is on average 1.030 times the bound `2 · Σ √area`, and at worst 1.454
 /// times. In columns ([`br()`](super::br())) the figures are 1.035 and 1.454. They are those of 40 000
-/// random cases of 2 to 24 areas, of ratios up to 1000, which the example `layout_bounds` prints.
+/// random cases of 2 to 24 areas, of ratios up to 1000.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there

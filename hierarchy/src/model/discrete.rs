@@ -1,8 +1,5 @@
 //! Time as a discrete function of the problem size, of any shape.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use super::means::mean_time;
@@ -51,42 +48,10 @@ pub enum Estimate {
     Upper,
 }
 
-impl Estimate {
-    /// All estimates.
-    pub const ALL: [Self; 2] = [Self::Mean, Self::Upper];
-
-    /// Returns the name in text: `mean` or `upper`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::Upper => "upper",
-        }
-    }
-
-    pub(super) fn list_names() -> String {
-        Self::ALL.map(Self::name).join(", ")
-    }
-}
-
-impl fmt::Display for Estimate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Estimate {
-    type Err = ModelError;
-
-    fn from_str(name: &str) -> Result<Self, ModelError> {
-        Self::ALL
-            .into_iter()
-            .find(|estimate| estimate.name() == name)
-            .ok_or_else(|| ModelError::UnknownEstimate {
-                name: name.to_owned(),
-            })
-    }
-}
+name_values!(Estimate, ModelError::UnknownEstimate, {
+    Mean: "mean",
+    Upper: "upper",
+});
 
 impl TimeFunction {
     /// Builds a function of these points `(units, seconds)`, in any order.

@@ -1,8 +1,5 @@
 //! The choice of a model by name.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use super::{AkimaFpm, Cpm, ModelError, PiecewiseFpm, PiecewiseTime, Point, Polyline, SpeedModel};
@@ -34,32 +31,15 @@ pub enum Fit {
     RawPiecewise,
 }
 
+name_values!(Fit, ModelError::UnknownFit, {
+    Cpm: "cpm",
+    PiecewiseSpeed: "piecewise-speed",
+    PiecewiseTime: "piecewise-time",
+    Akima: "akima",
+    RawPiecewise: "raw-piecewise",
+});
+
 impl Fit {
-    /// All fits.
-    pub const ALL: [Self; 5] = [
-        Self::Cpm,
-        Self::PiecewiseSpeed,
-        Self::PiecewiseTime,
-        Self::Akima,
-        Self::RawPiecewise,
-    ];
-
-    /// Returns the name in text: `cpm`, `piecewise-speed`, `piecewise-time`, `akima` or `raw-piecewise`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpm => "cpm",
-            Self::PiecewiseSpeed => "piecewise-speed",
-            Self::PiecewiseTime => "piecewise-time",
-            Self::Akima => "akima",
-            Self::RawPiecewise => "raw-piecewise",
-        }
-    }
-
-    pub(super) fn list_names() -> String {
-        Self::ALL.map(Self::name).join(", ")
-    }
-
     /// Builds the model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
@@ -76,25 +56,6 @@ impl Fit {
             Self::Akima => Box::new(AkimaFpm::from_points(points.to_vec())?),
             Self::RawPiecewise => Box::new(Polyline::from_points(points)?),
         })
-    }
-}
-
-impl fmt::Display for Fit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Fit {
-    type Err = ModelError;
-
-    fn from_str(text: &str) -> Result<Self, ModelError> {
-        Self::ALL
-            .into_iter()
-            .find(|fit| fit.name() == text)
-            .ok_or_else(|| ModelError::UnknownFit {
-                name: text.to_owned(),
-            })
     }
 }
 

@@ -1,7 +1,6 @@
 //! The numerical partitioning algorithm.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,42 +23,10 @@ pub enum Guess {
     Proportional,
 }
 
-impl Guess {
-    /// All guesses.
-    pub const ALL: [Self; 2] = [Self::Even, Self::Proportional];
-
-    /// Returns the name in text: `even` or `proportional`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Even => "even",
-            Self::Proportional => "proportional",
-        }
-    }
-
-    pub(super) fn list_names() -> String {
-        Self::ALL.map(Self::name).join(", ")
-    }
-}
-
-impl fmt::Display for Guess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Guess {
-    type Err = PartitionError;
-
-    fn from_str(text: &str) -> Result<Self, PartitionError> {
-        Self::ALL
-            .into_iter()
-            .find(|guess| guess.name() == text)
-            .ok_or_else(|| PartitionError::UnknownGuess {
-                name: text.to_owned(),
-            })
-    }
-}
+name_values!(Guess, PartitionError::UnknownGuess, {
+    Even: "even",
+    Proportional: "proportional",
+});
 
 /// The origin of the shares that the numerical partitioning algorithm rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,10 +42,7 @@ pub enum SharesOf {
 impl fmt::Display for SharesOf {
     /// Writes the name that JSON uses too: `numerical` or `geometrical`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Numerical => "numerical",
-            Self::Geometrical => "geometrical",
-        })
+        self.serialize(f)
     }
 }
 

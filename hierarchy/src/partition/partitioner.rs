@@ -1,8 +1,5 @@
 //! The choice of a partitioner by name.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Partition, PartitionError, gpa, hpopta, npa};
@@ -37,24 +34,13 @@ pub enum Partitioner {
     Hpopta,
 }
 
+name_values!(Partitioner, PartitionError::UnknownPartitioner, {
+    Gpa: "gpa",
+    Npa: "npa",
+    Hpopta: "hpopta",
+});
+
 impl Partitioner {
-    /// All partitioners.
-    pub const ALL: [Self; 3] = [Self::Gpa, Self::Npa, Self::Hpopta];
-
-    /// Returns the name in text: `gpa`, `npa` or `hpopta`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gpa => "gpa",
-            Self::Npa => "npa",
-            Self::Hpopta => "hpopta",
-        }
-    }
-
-    pub(super) fn list_names() -> String {
-        Self::ALL.map(Self::name).join(", ")
-    }
-
     /// Divides `total` units over the devices of these models.
     ///
     /// HPOPTA needs discrete times. The models are evaluated at the multiples of a thousandth of `total`,
@@ -111,25 +97,6 @@ fn sample_model(
         },
         error => unreachable!("a thousand ascending multiples of {granule} units: {error}"),
     })
-}
-
-impl fmt::Display for Partitioner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Partitioner {
-    type Err = PartitionError;
-
-    fn from_str(text: &str) -> Result<Self, PartitionError> {
-        Self::ALL
-            .into_iter()
-            .find(|partitioner| partitioner.name() == text)
-            .ok_or_else(|| PartitionError::UnknownPartitioner {
-                name: text.to_owned(),
-            })
-    }
 }
 
 #[cfg(test)]

@@ -68,12 +68,7 @@ impl Way {
 
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::C => "c",
-            Self::M => "m",
-            Self::N => "n",
-            Self::K => "k",
-        })
+        self.serialize(f)
     }
 }
 
