@@ -1,5 +1,4 @@
-//! Dynamic partitioning with Akima splines and the numerical algorithm:
-//! `cargo run -p isochron-hierarchy --example akima_npa`.
+//! Dynamic partitioning with Akima splines and the numerical algorithm.
 //!
 //! The machines of the example `memory_cliff` share a matrix of 12 000 rows. An even share exceeds the
 //! memory of two of them. Every iteration measures a division, adds its points to the splines, and divides
@@ -9,16 +8,11 @@
 //! by the seventh iteration, there and here. The speeds are made up. If they fall four times as steeply at
 //! the edge of memory, it takes ten iterations.
 
-#![allow(clippy::print_stdout, reason = "an example prints its table")]
-
 use isochron_hierarchy::balance::imbalance;
 use isochron_hierarchy::model::{AkimaFpm, ModelError, Point, SpeedModel};
 use isochron_hierarchy::partition::{NpaSolution, PartitionError, even, npa};
 
-#[path = "memory_cliff.rs"]
-pub mod memory_cliff;
-
-use memory_cliff::{MACHINES, time_s};
+use super::memory_cliff::{MACHINES, time_s};
 
 /// Rows of the matrix, and its columns.
 pub const ROWS: u64 = 12_000;
@@ -92,33 +86,4 @@ fn divide_rows(models: &[AkimaFpm]) -> Result<NpaSolution, PartitionError> {
         .map(|model| model as &dyn SpeedModel)
         .collect();
     npa(&models, ROWS)
-}
-
-#[allow(dead_code, reason = "a test shares everything else")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!(
-        "{:>9}  {:<24}  {:<28} {:>9}  solver",
-        "iteration", "rows", "seconds", "imbalance"
-    );
-    for (i, iteration) in balance_by_npa(0.1)?.iter().enumerate() {
-        let rows: Vec<String> = iteration.units.iter().map(|u| format!("{u:>5}")).collect();
-        let times: Vec<String> = iteration
-            .times_s
-            .iter()
-            .map(|t| format!("{t:>6.2}"))
-            .collect();
-        let (rows, times) = (rows.join(" "), times.join(" "));
-        let solver = iteration.next.as_ref().map_or_else(String::new, |next| {
-            format!(
-                "{} steps, residual {:.0e}, {}",
-                next.iterations, next.residual, next.shares_of
-            )
-        });
-        println!(
-            "{:>9}  {rows:<24}  {times:<28} {:>9.2}  {solver}",
-            i + 1,
-            iteration.imbalance
-        );
-    }
-    Ok(())
 }

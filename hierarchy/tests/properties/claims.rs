@@ -1,17 +1,18 @@
-//! Claims of the papers about their algorithms, in the shape of their figures. The examples of the same
-//! names print the series themselves.
+//! Claims of the papers about their algorithms, in the shape of their figures. The examples print
+//! their series.
 
 use isochron_hierarchy::balance::{Balanced, EndReason, Strategy, imbalance};
 
-#[path = "../../examples/akima_npa.rs"]
+#[path = "akima_npa.rs"]
 mod akima_npa;
-
 #[path = "../../examples/dynamic_load_balancing.rs"]
 mod dynamic_load_balancing;
-#[path = "../../examples/layout_bounds.rs"]
+#[path = "layout_bounds.rs"]
 mod layout_bounds;
+#[path = "../../examples/memory_cliff.rs"]
+mod memory_cliff;
 
-use akima_npa::memory_cliff::{MACHINES, balance};
+use memory_cliff::{MACHINES, balance};
 
 fn largest(times: &[f64]) -> f64 {
     times.iter().copied().fold(0.0, f64::max)

@@ -1,14 +1,12 @@
 //! The distance of layouts from the lower bound of communication.
 //!
 //! There are 40 000 random cases of 2 to 24 areas with ratios up to 1000: uniform, uniform in the
-//! logarithm, or with one that dominates. Prints the mean and the worst ratio of the sum of
+//! logarithm, or with one that dominates. The measure is the mean and the worst ratio of the sum of
 //! half-perimeters to `2 · Σ √area`, that of squares.
 //!
 //! References: Beaumont et al., "Matrix multiplication on heterogeneous platforms", 2001, for the bound and
 //! the columns; Nagamochi and Abe, "An approximation algorithm for dissecting a rectangle into rectangles
 //! with specified areas", 2007, for the cuts.
-
-#![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use isochron_hierarchy::layout::{LayoutError, Method, arrange, lower_bound};
 
@@ -73,13 +71,4 @@ impl Numbers {
         }
         areas
     }
-}
-
-#[allow(dead_code, reason = "a test takes the function above")]
-fn main() -> Result<(), LayoutError> {
-    println!("{:<12}{:>8}{:>8}", "layout", "mean", "worst");
-    for (method, Ratios { mean, worst }) in METHODS.iter().zip(measure_ratios(40_000)?) {
-        println!("{:<12}{mean:>8.4}{worst:>8.4}", method.name());
-    }
-    Ok(())
 }
