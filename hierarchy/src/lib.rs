@@ -2,16 +2,10 @@
 //! devices. The crate is pure: no message passing, no hardware, no clock, no files, no threads. It takes
 //! times and returns divisions.
 //!
-//! * [`model`]: the speed of a device. [`PiecewiseFpm`](model::PiecewiseFpm) learns speed as a function of
-//!   problem size from measured [`Point`](model::Point)s; [`Cpm`](model::Cpm) is the constant that it
-//!   replaces. [`ModelFile`](model::ModelFile) is their text, and [`Fit`](model::Fit) chooses a model.
-//! * [`partition`]: the units of each device. [`gpa`](partition::gpa()) equalises the times of
-//!   [`SpeedModel`](model::SpeedModel)s, [`npa`](partition::npa()) does so numerically, and
-//!   [`proportional`](partition::proportional()) for constant speeds. [`hpopta`](partition::hpopta())
-//!   minimises the largest time of [`TimeFunction`](model::TimeFunction)s of any shape.
-//! * [`layout`]: the rectangle of each node. [`br`](layout::br()) arranges areas into
-//!   a [`Layout`](layout::Layout) of little communication; [`Method`](layout::Method) names the other
-//!   algorithms.
+//! * [`model`]: the speed of a device as a function of problem size, from measured
+//!   [`Point`](model::Point)s.
+//! * [`partition`]: the units of each device.
+//! * [`layout`]: the rectangle of each node.
 //! * [`predict`]: the cost of a division in messages, and the cheapest way to divide.
 //! * [`balance`]: the next measurement, and the end of measuring. [`Inpa`](balance::Inpa) balances nodes
 //!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).

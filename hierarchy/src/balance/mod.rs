@@ -118,7 +118,10 @@ pub fn imbalance(times_s: &[f64]) -> f64 {
 #[non_exhaustive]
 pub enum BalanceError {
     /// The name of a strategy that does not exist.
-    #[error("unknown strategy \"{name}\": expected one of {}", Strategy::list_names())]
+    #[error(
+        "unknown strategy \"{name}\": expected one of {}",
+        Strategy::list_names()
+    )]
     UnknownStrategy {
         /// The name given.
         name: String,

@@ -1,15 +1,8 @@
 //! Layouts: where in the matrix each node's rectangle lies.
 //!
-//! A [`Layout`] is plain data that is known to tile its matrix by one rectangle per node. Layouts come
-//! from
-//! * areas, by [`Method`]: [`kl()`] and [`br()`] (the communication minimising algorithm) in columns,
-//!   [`cartesian()`] in a grid, [`recursive()`] by cuts;
-//! * whole sizes: [`slice_cols()`] and [`slice_rows()`] in one dimension;
-//! * models: [`fpm_br()`] from speed functions of the area, and by any method [`by_models()`];
-//!   [`fpm_kl()`] from those of both sides.
-//!
-//! [`br_in()`] keeps an arrangement while areas change. [`repair()`] moves single rows and columns of
-//! blocks away from the slowest node as long as that helps.
+//! A [`Layout`] is plain data that is known to tile its matrix by one rectangle per node. The
+//! [overview](crate#when-to-use-which) compares the algorithms that make one. [`Method`] chooses by name
+//! among those that need areas only, and [`by_models()`] applies them to speed functions of the area.
 
 use serde::{Deserialize, Serialize};
 

@@ -13,11 +13,9 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// spline's slope at it is `(|m₂ - m₁| m₋₁ + |m₋₁ - m₋₂| m₁) / (|m₂ - m₁| + |m₋₁ - m₋₂|)`, or the mean
 /// of `m₋₁` and `m₁` if that is 0/0.
 ///
-/// **Ends and few points.** The speed is constant to the left of the smallest and to the right of the
-/// largest size. The thesis expresses this by additional points of the speed at the end. On either side
-/// it adds three to a full model, two to a partial one of 1 or 2 points, and one to any other partial
-/// one. Chords between such points have slope 0 wherever the points lie. One rule therefore covers all
-/// numbers of points: two chords of slope 0 beyond either end, and slope 0 at the end.
+/// **Ends and few points.** The speed is constant beyond the smallest and the largest size, as if two
+/// chords of slope 0 lay there. The thesis adds one to three points of the speed at the end instead,
+/// depending on the number of points. Chords between them have slope 0 wherever they lie.
 ///
 /// The time `d / s(d)` need not increase everywhere. [`units_within`](SpeedModel::units_within) is the
 /// last of several sizes of one time.
@@ -77,12 +75,7 @@ impl AkimaFpm {
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        let mut model = Self {
-            points,
-            ..Self::default()
-        };
-        model.approximate();
-        Ok(model)
+        Ok(Self::through(points))
     }
 
     /// Adds a measured point and renews the spline.
@@ -92,7 +85,7 @@ impl AkimaFpm {
     pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
         point.check()?;
         self.points.push(point);
-        self.approximate();
+        *self = Self::through(std::mem::take(&mut self.points));
         Ok(())
     }
 
@@ -102,52 +95,40 @@ impl AkimaFpm {
         &self.knots
     }
 
-    fn approximate(&mut self) {
-        let means = average_sizes(&self.points);
-        self.knots = means.iter().map(|mean| mean.knot).collect();
-        let slopes = limit_slopes(&self.knots, akima_slopes(&self.knots));
-        self.pieces = (self.knots.windows(2).zip(slopes.windows(2)))
+    fn through(points: Vec<Point>) -> Self {
+        let knots: Vec<Knot> = (average_sizes(&points).iter())
+            .map(|mean| mean.knot)
+            .collect();
+        let slopes = limit_slopes(&knots, akima_slopes(&knots));
+        let pieces: Vec<Cubic> = (knots.windows(2).zip(slopes.windows(2)))
             .map(|(knots, slopes)| Cubic::between(knots[0], knots[1], [slopes[0], slopes[1]]))
             .collect();
-        self.least_s = suffix_minima(self.pieces.iter().map(Cubic::least_time_s));
+        Self {
+            least_s: suffix_minima(pieces.iter().map(Cubic::least_time_s)),
+            points,
+            knots,
+            pieces,
+        }
     }
 
-    /// Returns the part of the curve that `d` lies on, or `None` in an empty model.
-    fn part_at(&self, d: f64) -> Option<CurvePart<'_>> {
-        let (first, last) = (self.knots.first()?, self.knots.last()?);
-        if d < first.d {
-            return Some(CurvePart::Constant(first.speed));
-        }
-        if d >= last.d {
-            return Some(CurvePart::Constant(last.speed));
-        }
+    /// Returns the piece that `d` lies on, or `None` beyond the ends.
+    fn piece_at(&self, d: f64) -> Option<&Cubic> {
         let right = self.knots.partition_point(|knot| knot.d <= d);
-        Some(CurvePart::Cubic(self.pieces.get(right.checked_sub(1)?)?))
+        self.pieces.get(right.checked_sub(1)?)
     }
-}
-
-/// A part of the speed curve.
-enum CurvePart<'a> {
-    /// The speed beyond an end.
-    Constant(f64),
-    /// The piece between two knots.
-    Cubic(&'a Cubic),
 }
 
 impl SpeedModel for AkimaFpm {
     fn speed(&self, d: f64) -> f64 {
-        match self.part_at(d) {
-            Some(CurvePart::Cubic(piece)) => piece.speed(d),
-            Some(CurvePart::Constant(speed)) => speed,
-            None => 0.0,
+        match (self.piece_at(d), self.knots.first()) {
+            (Some(piece), _) => piece.speed(d),
+            (None, Some(first)) if d < first.d => first.speed,
+            (None, _) => self.knots.last().map_or(0.0, |last| last.speed),
         }
     }
 
     fn speed_derivative(&self, d: f64) -> f64 {
-        match self.part_at(d) {
-            Some(CurvePart::Cubic(piece)) => piece.derivative(d),
-            _ => 0.0,
-        }
+        self.piece_at(d).map_or(0.0, |piece| piece.derivative(d))
     }
 
     fn units_within(&self, t_s: f64) -> f64 {

@@ -48,15 +48,6 @@ impl Cpm {
     }
 }
 
-impl From<Point> for Cpm {
-    /// Returns the model of one measurement: `speed = d / t_s`.
-    fn from(point: Point) -> Self {
-        Self {
-            speed: point.speed(),
-        }
-    }
-}
-
 impl SpeedModel for Cpm {
     fn speed(&self, _d: f64) -> f64 {
         self.speed
@@ -90,12 +81,13 @@ mod tests {
 
     #[test]
     fn speed_is_the_points_speed_everywhere() {
-        let cpm = Cpm::from(Point {
+        let points = [Point {
             d: 30,
             t_s: 2.0,
             reps: 1,
             ci_s: 0.0,
-        });
+        }];
+        let cpm = Cpm::from_points(&points).expect("valid");
         assert_eq!(cpm.speed(1.0), 15.0);
         assert_eq!(cpm.time_s(0.0), 0.0);
         assert_eq!(cpm.time_s(45.0), 3.0);

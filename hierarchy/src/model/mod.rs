@@ -1,8 +1,6 @@
 //! Performance models: the speed of a device at every problem size.
 //!
-//! [`Point`] is one measurement. [`Cpm`] is the constant model, [`PiecewiseFpm`] the functional model
-//! built from points. [`PiecewiseTime`], [`AkimaFpm`] and [`Polyline`] are other fits of the same points;
-//! [`Fit`] chooses among all fits by name. [`Surface`] is the functional model in two dimensions.
+//! [`Fit`] chooses by name among the [models](crate#when-to-use-which) of measured [`Point`]s.
 //! [`ModelFile`] and [`SurfaceFile`] are the text that points are kept in.
 //!
 //! Partitioners see only [`SpeedModel`], or [`TimeFunction`] if functions may have any shape.

@@ -9,8 +9,7 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, f
 /// Functional performance model built point by point. The speed is linear between the knots, and constant
 /// to the left of the first and to the right of the last.
 ///
-/// Every measured point is kept ([`points`](Self::points)); each addition derives the knots from all
-/// points:
+/// Every measured point is kept, and each addition derives the knots from all of them:
 /// 1. Repeated measurements of one size are averaged in time, weighted by their repetitions.
 /// 2. Points of nearly the same size and speed are pooled.
 /// 3. Points that break the shape which the geometric partitioning algorithm needs (rising and concave,
@@ -62,15 +61,10 @@ impl PiecewiseFpm {
     /// Builds a model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
-    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] as [`add`](Self::add).
+    /// As [`add`](Self::add).
     pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        let mut model = Self {
-            points,
-            ..Self::default()
-        };
-        model.approximate();
-        Ok(model)
+        Ok(Self::through(points))
     }
 
     /// Adds a measured point and renews the approximation.
@@ -82,7 +76,7 @@ impl PiecewiseFpm {
     pub fn add(&mut self, point: Point) -> Result<(), ModelError> {
         point.check()?;
         self.points.push(point);
-        self.approximate();
+        *self = Self::through(std::mem::take(&mut self.points));
         Ok(())
     }
 
@@ -133,27 +127,18 @@ impl PiecewiseFpm {
     /// Returns the measured sizes that contradict their neighbours, ascending in `d`. They should be
     /// measured again before they are believed, but a flag changes nothing in the model. [`Flag`] defines
     /// a contradiction. Floors are not considered. The cost is `O(n log n)` for `n` points.
-    ///
-    /// # Example
-    /// ```
-    /// use isochron_hierarchy::model::{PiecewiseFpm, Point, Reason};
-    ///
-    /// // 10 units per second, except for one disturbed measurement.
-    /// let times = [(10, 1.0), (20, 2.0), (30, 9.0), (40, 4.0), (50, 5.0)];
-    /// let points = times.map(|(d, t_s)| Point { d, t_s, reps: 3, ci_s: 0.0 });
-    /// let flags = PiecewiseFpm::from_points(points.to_vec())?.flags();
-    /// assert_eq!((flags.len(), flags[0].d, flags[0].reason), (1, 30, Reason::TooSlow));
-    /// # Ok::<(), isochron_hierarchy::model::ModelError>(())
-    /// ```
     #[must_use]
     pub fn flags(&self) -> Vec<Flag> {
         flags::find_contradictions(&average_measured(&self.points))
     }
 
-    fn approximate(&mut self) {
-        let means = average_sizes(&self.points);
-        self.raw = Polyline::from_means(&means);
-        self.fit = Polyline::through(restrict_shape(&pool_similar(&means)));
+    fn through(points: Vec<Point>) -> Self {
+        let means = average_sizes(&points);
+        Self {
+            raw: Polyline::from_means(&means),
+            fit: Polyline::through(restrict_shape(&pool_similar(&means))),
+            points,
+        }
     }
 }
 
@@ -258,6 +243,19 @@ mod tests {
         assert_eq!(model.speed(5.0), 0.0);
         assert_eq!(model.time_s(5.0), f64::INFINITY);
         assert_eq!(model.units_within(5.0), 0.0);
+    }
+
+    #[test]
+    fn a_disturbed_measurement_is_flagged() {
+        // 10 units per second, except for one size.
+        let times = [(10, 1.0), (20, 2.0), (30, 9.0), (40, 4.0), (50, 5.0)];
+        let points = times.map(|(d, t_s)| point(d, t_s, 3));
+        let model = PiecewiseFpm::from_points(points.to_vec()).expect("valid");
+        let flags = model.flags();
+        assert_eq!(
+            (flags.len(), flags[0].d, flags[0].reason),
+            (1, 30, crate::model::Reason::TooSlow)
+        );
     }
 
     #[test]

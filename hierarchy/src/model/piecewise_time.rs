@@ -1,7 +1,7 @@
 //! The functional performance model that is linear in time.
 
 use super::means::average_sizes;
-use super::{Knot, ModelError, Point, SpeedModel};
+use super::{ModelError, Point, SpeedModel};
 
 /// Functional performance model linear in *time*: from the origin to the first knot, from knot to knot,
 /// and beyond the last one at its speed.
@@ -11,11 +11,9 @@ use super::{Knot, ModelError, Point, SpeedModel};
 /// concavely and then falls. This model follows valleys and steps of the speed, and represents a start-up
 /// cost `t = c + d / s` exactly.
 ///
-/// **Restriction.** Times that do not increase contradict each other. The model goes through a largest
-/// set of measured sizes with strictly increasing times. Of several such sets it takes one of small
-/// times, because disturbances only make a measurement longer. Averaging the contradicting times
-/// (isotonic regression) would use all points, but one long outlier would raise the times after it until
-/// the true times have caught up with it.
+/// **Restriction.** The model goes through a largest set of measured sizes with strictly increasing times,
+/// of several such sets one of small times, because disturbances only make a measurement longer. With
+/// averages instead (isotonic regression) one long outlier would raise the times after it.
 ///
 /// **Beyond the last knot** the speed is constant, as in the thesis. The slope of the last segment would
 /// be mostly noise if its two measurements lie close together.
@@ -70,15 +68,6 @@ impl TimeKnot {
     }
 }
 
-impl From<Knot> for TimeKnot {
-    fn from(knot: Knot) -> Self {
-        Self {
-            d: knot.d,
-            t_s: knot.time_s(),
-        }
-    }
-}
-
 impl PiecewiseTime {
     /// Builds a model of these points, in any order; the times of a repeated size are averaged, weighted by
     /// repetitions. Without points its speed is 0 everywhere.
@@ -88,7 +77,12 @@ impl PiecewiseTime {
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         let means = average_sizes(points);
-        let knots: Vec<TimeKnot> = means.iter().map(|mean| mean.knot.into()).collect();
+        let knots: Vec<TimeKnot> = (means.iter())
+            .map(|mean| TimeKnot {
+                d: mean.knot.d,
+                t_s: mean.knot.time_s(),
+            })
+            .collect();
         Ok(Self {
             knots: longest_increasing(&knots),
         })

@@ -128,6 +128,11 @@ impl Polyline {
         })
     }
 
+    /// Returns the segment that `d` lies on.
+    fn segment_at(&self, d: f64) -> Option<SpeedSegment> {
+        self.segment_before(self.knots.partition_point(|knot| knot.d <= d))
+    }
+
     /// Returns the last knot at or left of `d`, and the first one right of it.
     pub(super) fn around(&self, d: f64) -> (Option<Knot>, Option<Knot>) {
         let right = self.knots.partition_point(|knot| knot.d <= d);
@@ -138,15 +143,11 @@ impl Polyline {
 
 impl SpeedModel for Polyline {
     fn speed(&self, d: f64) -> f64 {
-        let right = self.knots.partition_point(|knot| knot.d <= d);
-        (self.segment_before(right)).map_or(0.0, |segment| segment.speed(d))
+        self.segment_at(d).map_or(0.0, |segment| segment.speed(d))
     }
 
     fn speed_derivative(&self, d: f64) -> f64 {
-        match self.around(d) {
-            (Some(a), Some(b)) => a.slope_to(b),
-            _ => 0.0,
-        }
+        self.segment_at(d).map_or(0.0, |segment| segment.slope)
     }
 
     fn units_within(&self, t_s: f64) -> f64 {

@@ -49,11 +49,8 @@ impl SurfacePoint {
 /// and a section is exactly a [`Polyline`]. Beyond the measured heights and widths the speed is that at
 /// the edge.
 ///
-/// The times of a repeated point are averaged, weighted by repetitions. All points are kept
-/// ([`points`](Self::points)).
-///
-/// With `k` points a speed costs `O(log k)` on a complete grid and `O(k)` otherwise. A section costs that
-/// for each height.
+/// The times of a repeated point are averaged, weighted by repetitions. With `k` points a speed costs
+/// `O(log k)` on a complete grid and `O(k)` otherwise. A section costs that for each height.
 ///
 /// # Deviations
 /// * **2D-FPM between points**: the thesis leaves the speed between points open (sections 3.4 and

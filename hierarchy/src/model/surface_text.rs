@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::text::{read_lines, read_number, read_precision, split_fields, write_headers};
+use super::text::{FORMAT_KEY, read_fields, read_lines, write_headers};
 use super::{ModelError, SurfacePoint};
 
 /// The value of the `format` header that this version writes, and the only one that it reads.
@@ -52,16 +52,13 @@ impl SurfaceFile {
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let mut points = Vec::new();
         let headers = read_lines(text, FORMAT, |headers, content| {
-            if !headers.has_format {
+            if !headers.contains_key(FORMAT_KEY) {
                 return Err(format!("no line \"# format: {FORMAT}\" above the points"));
             }
             points.push(read_point(content)?);
             Ok(())
         })?;
-        Ok(Self {
-            headers: headers.values,
-            points,
-        })
+        Ok(Self { headers, points })
     }
 }
 
@@ -84,12 +81,8 @@ impl fmt::Display for SurfaceFile {
 }
 
 /// Reads `m n t [reps [ci]]`.
-fn read_point(numbers: &str) -> Result<SurfacePoint, String> {
-    let fields = split_fields(numbers, 3, "m n t [reps [ci]]")?;
-    let m = read_number("m", fields[0], "a whole number of blocks")?;
-    let n = read_number("n", fields[1], "a whole number of blocks")?;
-    let t_s = read_number("t", fields[2], "seconds")?;
-    let (reps, ci_s) = read_precision(&fields[3..])?;
+fn read_point(line: &str) -> Result<SurfacePoint, String> {
+    let ([m, n], t_s, reps, ci_s) = read_fields(line, ["m", "n"], "blocks")?;
     let point = SurfacePoint {
         m,
         n,

@@ -9,7 +9,7 @@ use super::{ModelError, Point};
 const FORMAT: &str = "isochron-points 1";
 
 /// The key of the header that holds [`FORMAT`].
-const FORMAT_KEY: &str = "format";
+pub(super) const FORMAT_KEY: &str = "format";
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -75,10 +75,7 @@ impl ModelFile {
             points.push(point);
             Ok(())
         })?;
-        Ok(Self {
-            headers: headers.values,
-            points,
-        })
+        Ok(Self { headers, points })
     }
 }
 
@@ -95,17 +92,11 @@ impl fmt::Display for ModelFile {
     }
 }
 
-/// The header comments of a text.
-#[derive(Default)]
-pub(super) struct Headers {
-    /// The headers other than `format`.
-    pub values: BTreeMap<String, String>,
-    /// `true` if there was a `format` header.
-    pub has_format: bool,
-}
+/// Values by key.
+pub(super) type Headers = BTreeMap<String, String>;
 
 /// Reads a text of this format line by line. `read_point` reads the lines that are neither empty nor
-/// comments, given the headers above.
+/// comments, given the headers above, `format` among them. Returns the other headers.
 ///
 /// # Errors
 /// [`ModelError::Syntax`].
@@ -114,14 +105,14 @@ pub(super) fn read_lines(
     format: &str,
     mut read_point: impl FnMut(&Headers, &str) -> Result<(), String>,
 ) -> Result<Headers, ModelError> {
-    let mut headers = Headers::default();
+    let mut headers = Headers::new();
     let lines = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).lines();
     for (index, content) in lines.map(str::trim).enumerate() {
         let read = if content.contains('\r') {
             // Read as white space, it would join two lines into one point.
             Err("carriage return without line feed".to_owned())
         } else if let Some(comment) = content.strip_prefix('#') {
-            headers.read_comment(format, comment)
+            read_comment(&mut headers, format, comment)
         } else if content.is_empty() {
             Ok(())
         } else {
@@ -132,33 +123,27 @@ pub(super) fn read_lines(
             reason,
         })?;
     }
+    headers.remove(FORMAT_KEY);
     Ok(headers)
 }
 
-impl Headers {
-    fn read_comment(&mut self, format: &str, comment: &str) -> Result<(), String> {
-        let Some((key, value)) = comment.split_once(':') else {
-            return Ok(());
-        };
-        let (key, value) = (key.trim(), value.trim());
-        if key != FORMAT_KEY {
-            self.values.insert(key.to_owned(), value.to_owned());
-            return Ok(());
-        }
-        self.has_format = true;
-        if value == format {
-            Ok(())
-        } else {
-            Err(format!("format \"{value}\" is not \"{format}\""))
-        }
+fn read_comment(headers: &mut Headers, format: &str, comment: &str) -> Result<(), String> {
+    let Some((key, value)) = comment.split_once(':') else {
+        return Ok(());
+    };
+    let (key, value) = (key.trim(), value.trim());
+    if key == FORMAT_KEY && value != format {
+        return Err(format!("format \"{value}\" is not \"{format}\""));
     }
+    headers.insert(key.to_owned(), value.to_owned());
+    Ok(())
 }
 
 /// Writes the header comments.
 pub(super) fn write_headers(
     f: &mut fmt::Formatter<'_>,
     format: &str,
-    headers: &BTreeMap<String, String>,
+    headers: &Headers,
 ) -> fmt::Result {
     writeln!(f, "# {FORMAT_KEY}: {format}")?;
     for (key, value) in headers.iter().filter(|(key, _)| *key != FORMAT_KEY) {
@@ -167,56 +152,41 @@ pub(super) fn write_headers(
     Ok(())
 }
 
-/// Splits a line into fields. There must be `required` to `required + 2`.
-///
-/// # Errors
-/// The reason, with the `expected` fields.
-pub(super) fn split_fields<'a>(
-    numbers: &'a str,
-    required: usize,
-    expected: &str,
-) -> Result<Vec<&'a str>, String> {
-    let fields: Vec<&str> = numbers.split_whitespace().collect();
-    if (required..=required + 2).contains(&fields.len()) {
-        Ok(fields)
-    } else {
-        Err(format!(
-            "{} fields in \"{numbers}\": expected {expected}",
-            fields.len()
-        ))
-    }
-}
-
-/// Reads repetitions and confidence interval in seconds from the fields after the time.
-///
-/// # Errors
-/// The reason, with the name of the field.
-pub(super) fn read_precision(fields: &[&str]) -> Result<(u32, f64), String> {
-    let reps = fields
-        .first()
-        .map_or(Ok(1), |reps| read_number("reps", reps, "a whole number"))?;
-    let ci_s = fields
-        .get(1)
-        .map_or(Ok(0.0), |ci| read_number("ci", ci, "seconds"))?;
-    Ok((reps, ci_s))
-}
-
 /// Reads `d t [reps [ci]]`.
-fn read_point(numbers: &str) -> Result<Point, String> {
-    let fields = split_fields(numbers, 2, "d t [reps [ci]]")?;
-    let d = read_number("d", fields[0], "a whole number of units")?;
-    let t_s = read_number("t", fields[1], "seconds")?;
-    let (reps, ci_s) = read_precision(&fields[2..])?;
+fn read_point(line: &str) -> Result<Point, String> {
+    let ([d], t_s, reps, ci_s) = read_fields(line, ["d"], "units")?;
     let point = Point { d, t_s, reps, ci_s };
     point.check().map_err(|error| error.to_string())?;
     Ok(point)
 }
 
-pub(super) fn read_number<N: std::str::FromStr>(
-    name: &str,
-    field: &str,
-    wanted: &str,
-) -> Result<N, String> {
+/// Reads sizes of these names, in whole `units`, then `t [reps [ci]]`.
+///
+/// # Errors
+/// The reason, with the offending text.
+pub(super) fn read_fields<const N: usize>(
+    line: &str,
+    names: [&str; N],
+    units: &str,
+) -> Result<([u64; N], f64, u32, f64), String> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    if !(N + 1..=N + 3).contains(&fields.len()) {
+        let (count, names) = (fields.len(), names.join(" "));
+        return Err(format!(
+            "{count} fields in \"{line}\": expected {names} t [reps [ci]]"
+        ));
+    }
+    let mut sizes = [0; N];
+    for ((size, name), field) in sizes.iter_mut().zip(names).zip(&fields) {
+        *size = read_number(name, field, &format!("a whole number of {units}"))?;
+    }
+    let t_s = read_number("t", fields[N], "seconds")?;
+    let reps = (fields.get(N + 1)).map_or(Ok(1), |f| read_number("reps", f, "a whole number"))?;
+    let ci_s = (fields.get(N + 2)).map_or(Ok(0.0), |f| read_number("ci", f, "seconds"))?;
+    Ok((sizes, t_s, reps, ci_s))
+}
+
+fn read_number<N: std::str::FromStr>(name: &str, field: &str, wanted: &str) -> Result<N, String> {
     field
         .parse()
         .map_err(|_| format!("{name} = \"{field}\" is not {wanted}"))

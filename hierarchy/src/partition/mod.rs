@@ -1,17 +1,7 @@
 //! Partitioners: the number of computational units of each device.
 //!
-//! These make all devices finish together:
-//! * [`proportional()`] divides by constant speeds; without models, [`even`] divides evenly.
-//! * [`gpa()`] divides by speed functions, [`npa()`] numerically by smooth speed functions of any shape.
-//! * [`continuous()`] returns the real-valued optimum, [`apportion()`] divides whole units by weights.
-//!
-//! For time functions of any shape an unbalanced division may be faster:
-//! * [`hpopta()`] minimises the largest time under the [`Limits`] of each device. [`hpopta_search()`] is
-//!   the algorithm as published, for comparison.
-//! * [`popta()`] does the same for identical devices, [`hipopta()`] for identical nodes of unlike
-//!   devices.
-//!
-//! [`Partitioner`] chooses by name among those that divide by speed functions.
+//! The [overview](crate#when-to-use-which) compares them. [`Partitioner`] chooses by name among those that
+//! divide by speed functions.
 
 use serde::{Deserialize, Serialize};
 
