@@ -1,8 +1,7 @@
 //! Layouts by models.
 
 use isochron_hierarchy::layout::{
-    FpmKl, FpmKlConfig, Layout, LayoutError, Method, SpeedSurface, by_models, by_models_in, fpm_kl,
-    kl_columns,
+    FpmKl, FpmKlConfig, Layout, LayoutError, Method, SpeedSurface, by_models, fpm_kl, kl_columns,
 };
 use isochron_hierarchy::model::Surface;
 
@@ -34,10 +33,8 @@ fn arrange_by_area(arguments: &LayoutArguments, method: Method) -> Result<Arrang
     let models = read_models(&arguments.models, arguments.fit.unwrap_or_default())?;
     let models = borrow_models(&models);
     let dividing = arguments.dividing.unwrap_or_default();
-    let layout = match &arguments.columns {
-        Some(columns) => by_models_in(method, &columns.0, dividing, &models, rows, cols),
-        None => by_models(method, dividing, &models, rows, cols),
-    };
+    let columns = arguments.columns.as_ref().map(|columns| &columns.0[..]);
+    let layout = by_models(method, columns, dividing, &models, rows, cols);
     let layout = layout.map_err(|error| arguments.explain_refusal(&error))?;
     let times = models.iter().zip(layout.areas());
     let times_s: Vec<f64> = times.map(|(model, d)| model.time_s(d as f64)).collect();

@@ -41,44 +41,29 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// [`Partitioner`], the CPM strategies by [`proportional()`] to the last measured speeds.
 ///
 /// # End
-/// Balancing also ends
-/// * when the next division was measured before; with [`Strategy::MultiCpm`] that is a cycle;
-/// * when iterations run out;
-/// * when a further measurement cannot pay for itself, if
-///   `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`.
-///   Here `runs` is the number of kernel runs that a repetition of the last measurement cost. It is above
-///   1 for a device with updates that belong together, or with much work before the first update. The
-///   noise is the standard error of the slowest part's time. Once measuring has taken a twentieth of the
-///   run, it is four times that. After a first division that was only a guess it is 0. What a division
-///   only seems to lose, another one cannot win back;
-/// * with [`Partitioner::Hpopta`], whose optimum need not be balanced, when the models promise nothing
-///   better than the measured times, whatever their balance.
+/// Balancing also ends when the next division was measured before, when iterations run out, and when a
+/// further measurement cannot pay for itself:
+/// `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`.
+///
+/// Here `runs` is the number of kernel runs that a repetition of the last measurement cost. It is above
+/// 1 for a device with updates that belong together, or with much work before the first update. The
+/// noise is the standard error of the slowest part's time. Once measuring has taken a twentieth of the
+/// run, it is four times that. After a first division that was only a guess it is 0.
 ///
 /// # Result
-/// The result is the best measured division, since convergence need not be monotone. An early end takes
-/// the next division unmeasured on two conditions. The models must promise a gain above the standard
-/// error of the slowest part's time, and they must know the speeds well ([`PiecewiseFpm::supports`]).
+/// The result is the measured division of least time. Within two standard errors of a measured time the
+/// model decides, which has seen the other divisions too. An early end takes the next division
+/// unmeasured if the models promise a gain above the standard error of the slowest part's time, and
+/// know the speeds well ([`PiecewiseFpm::supports`]).
 ///
-/// A measured time is one sample. Within two standard errors of it the model decides, which has seen
-/// the other divisions too. Otherwise the division with the luckiest sample would win.
-///
-/// A division that took too long to be measured ([`Observation::at_least`]) is never the result as long
-/// as there is another. Its floor enters the model of the part and moves work away from it.
-///
-/// # Doubtful and missing times
-/// A division is measured a second time if a part's time contradicts the others of that part
-/// ([`PiecewiseFpm::flags`]), as long as measuring has taken little of the run.
-///
-/// A part is never measured if its share is rounded to nothing. It is assumed to be as fast as its
-/// prior says relative to the measured parts, or else as fast as their mean. So it is tried. While a
-/// part is idle, equal times of the others count as balanced only if the models promise nothing better.
+/// A division with a part that took too long ([`Observation::at_least`]) is the result only if there is
+/// no other. The floor enters the model of the part and moves work away from it.
 ///
 /// # Two uses
 /// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application
-/// starts with the result. In *dynamic load balancing* the application's own iterations answer. It runs
-/// the next one on the units requested and hands over its times; once there is a result, it runs on
-/// that. A balancing ends for good. When the application later finds its times apart, it starts another
-/// one from the speeds of the devices at that time ([`with_prior`](Self::with_prior)), as the example
+/// starts with the result. In *dynamic load balancing* the application's own iterations answer; once
+/// there is a result, it runs on that. When it later finds its times apart, it starts another balancing
+/// from the speeds at that time ([`with_prior`](Self::with_prior)), as the example
 /// `dynamic_load_balancing` does.
 ///
 /// # Example
@@ -115,7 +100,7 @@ pub struct Dpa {
     /// `true` if the first division was more than a guess.
     informed: bool,
     /// `true` if the division to measure next was measured before, and is in doubt.
-    again: bool,
+    pub(super) again: bool,
     /// The division to measure next.
     wanted: Vec<u64>,
     /// Every division asked for so far. The measured ones may differ by rounding.
@@ -201,8 +186,7 @@ impl Dpa {
             0 => 1.0,
             n => known.iter().sum::<f64>() / n as f64,
         };
-        self.prior = prior
-            .iter()
+        self.prior = (prior.iter())
             .map(|&s| if is_speed(s) { s } else { mean })
             .collect();
         self.wanted = apportion(self.total, &self.prior);
@@ -212,21 +196,17 @@ impl Dpa {
         self
     }
 
-    /// Adds a point that was measured outside this balancing to the model of `part`.
+    /// Adds a point that was measured outside this balancing to the model of a part.
     ///
     /// # Errors
     /// [`BalanceError::InvalidTime`] for a point without a finite positive speed.
     ///
     /// # Panics
     /// If there is no such part.
-    pub fn seed(&mut self, part: usize, point: Point) -> Result<(), BalanceError> {
-        self.models[part]
-            .add(point)
-            .map_err(|source| BalanceError::InvalidTime {
-                index: part,
-                source,
-            })?;
-        self.speeds[part] = Some(point.speed());
+    pub fn seed(&mut self, index: usize, point: Point) -> Result<(), BalanceError> {
+        let added = self.models[index].add(point);
+        added.map_err(|source| BalanceError::InvalidTime { index, source })?;
+        self.speeds[index] = Some(point.speed());
         Ok(())
     }
 
@@ -289,10 +269,7 @@ impl Dpa {
             errors_s: map_busy(units, times, Observation::standard_error_s),
             measuring_s: longest_measuring_s(times),
             runs: count_runs(times),
-            cut_off: units
-                .iter()
-                .zip(times)
-                .any(|(&d, time)| d > 0 && time.is_floor),
+            cut_off: (units.iter().zip(times)).any(|(&d, time)| d > 0 && time.is_floor),
             imbalance,
         });
         self.asked.push(self.wanted.clone());
@@ -307,9 +284,8 @@ impl Dpa {
             }
         }
         list_points(units, times).try_for_each(|(index, point)| {
-            point
-                .check()
-                .map_err(|source| BalanceError::InvalidTime { index, source })
+            let checked = point.check();
+            checked.map_err(|source| BalanceError::InvalidTime { index, source })
         })
     }
 
@@ -362,10 +338,8 @@ impl Dpa {
     }
 
     /// Returns `true` if a measured division is a solution, given that the models promise `next_s` for
-    /// the next one.
-    ///
-    /// Equal times are a solution, unless an idle part might have helped. If the optimum need not be
-    /// balanced, a division is a solution when the models promise nothing better.
+    /// the next one: if its times are equal, unless an idle part might have helped, or if the optimum
+    /// need not be balanced and the models promise nothing better.
     fn is_solution(&self, now: &MeasuredDivision, next_s: f64) -> bool {
         let epsilon = self.config.epsilon;
         let balanced = now.imbalance <= epsilon;
@@ -400,11 +374,6 @@ impl Dpa {
     fn is_cheap_so_far(&self) -> bool {
         let spent_s: f64 = self.history.iter().map(|it| it.measuring_s).sum();
         spent_s <= MEASURING_SHARE * self.config.steps as f64 * self.best_s(0.0)
-    }
-
-    /// Returns `true` if the division wanted is to be measured again.
-    pub(super) fn is_again(&self) -> bool {
-        self.again
     }
 
     /// Returns the seconds of the best measured division, less `noise` standard errors of its slowest
@@ -443,10 +412,8 @@ impl Dpa {
             && parts.all(|(model, &d)| d == 0 || model.supports(d as f64))
     }
 
-    /// Returns the number of standard errors of a loss that count as noise.
-    ///
-    /// None count after a first division that was only a guess. Once measuring has had its share of the
-    /// run, they make about a confidence interval.
+    /// Returns the number of standard errors of a loss that count as noise. Four make about
+    /// a confidence interval.
     fn noise_factor(&self) -> f64 {
         match self.history.len() {
             0 | 1 if !self.informed => 0.0,
@@ -475,21 +442,16 @@ impl Dpa {
     /// Makes each part's speed a function: the fit of its points, or the assumed speed without points.
     fn make_functions(&self) -> Vec<Box<dyn SpeedModel + '_>> {
         let parts = self.models.iter().zip(self.assume_speeds());
-        parts
-            .map(|(fpm, speed)| self.make_function(fpm, speed))
-            .collect()
+        (parts.map(|(fpm, speed)| self.make_function(fpm, speed))).collect()
     }
 
-    #[allow(
-        clippy::expect_used,
-        reason = "the invariant is explained where it is used"
-    )]
     fn make_function<'a>(&'a self, fpm: &'a PiecewiseFpm, speed: f64) -> Box<dyn SpeedModel + 'a> {
         match self.config.fit {
             _ if self.config.strategy != Strategy::Fpm || fpm.is_empty() => Box::new(Cpm { speed }),
             Fit::PiecewiseSpeed => Box::new(fpm),
             // The points were checked when they were added, and there are some.
-            fit => fit.model(fpm.points()).expect("valid points have a model"),
+            fit => (fit.model(fpm.points()))
+                .unwrap_or_else(|error| unreachable!("valid points have a model: {error}")),
         }
     }
 
@@ -503,9 +465,7 @@ impl Dpa {
             }
         }
         let scale = if prior > 0.0 { speed / prior } else { 1.0 };
-        self.speeds
-            .iter()
-            .zip(&self.prior)
+        (self.speeds.iter().zip(&self.prior))
             .map(|(s, p)| s.unwrap_or(p * scale))
             .collect()
     }
@@ -521,11 +481,11 @@ impl Dpa {
 
     /// Returns `true` if these units were asked for or measured before.
     pub(super) fn is_known(&self, units: &[u64]) -> bool {
-        self.asked.iter().any(|asked| asked == units)
-            || self
-                .history
-                .iter()
-                .any(|iteration| iteration.units == units)
+        let measured = self.history.iter().map(|iteration| &iteration.units);
+        self.asked
+            .iter()
+            .chain(measured)
+            .any(|known| known == units)
     }
 
     /// Ends with the best measured division.
@@ -543,31 +503,25 @@ impl Dpa {
         let keep_last =
             why == EndReason::Balanced && max_s[last] <= max_s[fastest] * (1.0 + epsilon);
         let best = if keep_last { last } else { fastest };
-        let MeasuredDivision {
-            units,
-            times_s,
-            imbalance,
-            cut_off,
-            ..
-        } = self.history[best].clone();
-        let sought = imbalance <= epsilon || (keep_last && !self.seeks_balance());
-        self.result = Some(Balanced {
-            prior: self.prior_at(&units),
-            units,
-            times_s,
-            imbalance,
-            iterations: self.history.len() as u32,
-            converged: sought && !cut_off,
-            why,
-            measured: Some(best),
-            history: self.history.clone(),
-        });
+        let division = self.history[best].clone();
+        let sought = division.imbalance <= epsilon || (keep_last && !self.seeks_balance());
+        self.end_unmeasured(why, division.units, division.times_s);
+        if let Some(result) = &mut self.result {
+            result.measured = Some(best);
+            result.converged = sought && !division.cut_off;
+        }
     }
 
     /// Ends with a division that was not measured.
     fn end_unmeasured(&mut self, why: EndReason, units: Vec<u64>, times_s: Vec<f64>) {
+        let functions = self.make_functions();
+        let parts = functions.iter().zip(&units);
+        let prior = parts
+            .map(|(function, &d)| function.speed(d as f64))
+            .collect();
+        drop(functions);
         self.result = Some(Balanced {
-            prior: self.prior_at(&units),
+            prior,
             units,
             imbalance: imbalance(&times_s),
             times_s,
@@ -577,15 +531,6 @@ impl Dpa {
             measured: None,
             history: self.history.clone(),
         });
-    }
-
-    /// Returns each part's speed at these units.
-    fn prior_at(&self, units: &[u64]) -> Vec<f64> {
-        self.make_functions()
-            .iter()
-            .zip(units)
-            .map(|(function, &d)| function.speed(d as f64))
-            .collect()
     }
 }
 

@@ -27,7 +27,7 @@ use super::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision,
     Observation, Strategy, imbalance,
 };
-use crate::layout::{Layout, Method, Rect, arrange, br_in};
+use crate::layout::{Layout, Method, Rect, arrange, br_in, count_blocks};
 
 /// Inter-node partitioning algorithm: lays a matrix of `rows × cols` blocks out over nodes so that
 /// all of them take equally long. One unit is one block; there are `W = rows · cols`.
@@ -155,10 +155,7 @@ impl Inpa {
     /// If `n_nodes` is 0, or if `rows · cols` exceeds 63 bits.
     #[must_use]
     pub fn new(config: BalanceConfig, n_nodes: usize, rows: u64, cols: u64) -> Self {
-        let total = rows
-            .checked_mul(cols)
-            .filter(|&total| total <= i64::MAX as u64);
-        let Some(total) = total else {
+        let Ok(total) = count_blocks(rows, cols) else {
             panic!("{rows} x {cols} blocks are too many to count")
         };
         let dpa = Dpa::new(config, n_nodes, total);
@@ -217,7 +214,7 @@ impl Inpa {
 
     /// Lays out the DPA's next division, or ends.
     fn advance(&mut self) {
-        if let (true, Some(layout)) = (self.dpa.is_again(), self.layouts.last()) {
+        if let (true, Some(layout)) = (self.dpa.again, self.layouts.last()) {
             self.phase = Phase::Measure(layout.clone());
             return;
         }
@@ -240,11 +237,9 @@ impl Inpa {
             Some(iteration) => (self.layouts[iteration].clone(), balanced.times_s),
             None => {
                 let layout = self.arrange(&balanced.units);
-                let unknown = matches!(balanced.why, EndReason::NotMeasured | EndReason::NoWork);
-                let times_s = if unknown {
-                    balanced.times_s
-                } else {
-                    self.dpa.predict_times_s(&layout.areas())
+                let times_s = match balanced.why {
+                    EndReason::NotMeasured | EndReason::NoWork => balanced.times_s,
+                    _ => self.dpa.predict_times_s(&layout.areas()),
                 };
                 (layout, times_s)
             }
@@ -277,15 +272,11 @@ impl Inpa {
         Some(kept.forget_empty_places())
     }
 
-    #[allow(
-        clippy::expect_used,
-        reason = "the invariant is explained where it is used"
-    )]
     fn arrange_freely(&self, areas: &[f64]) -> Layout {
         // A division has one finite area per node and sums to rows · cols, which fits in 63 bits. No
         // method refuses that.
         arrange(self.method, areas, self.rows, self.cols)
-            .expect("a division of the blocks can be laid out")
+            .unwrap_or_else(|error| unreachable!("a division of the blocks has a layout: {error}"))
     }
 }
 

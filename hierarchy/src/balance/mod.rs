@@ -23,6 +23,8 @@ pub use idpa::{DeviceBalance, Idpa};
 pub use inpa::{Extent, Inpa, NodeBalance};
 pub use observation::{Observation, merge_alike};
 
+pub use crate::partition::imbalance;
+
 /// The next request of a step machine, or its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -95,22 +97,6 @@ impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
-}
-
-/// Returns the largest relative difference between the times of any two parts that have work,
-/// `max_{i,j} |t_i - t_j| / t_i = (t_max - t_min) / t_min`.
-///
-/// It is 0 if fewer than two parts have work. A part without units has time 0.
-///
-/// # References
-/// Clarke et al. 2012, section 3, step 6 of INPA.
-#[must_use]
-pub fn imbalance(times_s: &[f64]) -> f64 {
-    let busy = times_s.iter().copied().filter(|&t| t > 0.0);
-    let (min, max) = busy.fold((f64::INFINITY, 0.0), |(min, max), t| {
-        (f64::min(min, t), f64::max(max, t))
-    });
-    if max > min { (max - min) / min } else { 0.0 }
 }
 
 /// The reason why an observation is unusable.

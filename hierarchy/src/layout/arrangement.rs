@@ -10,16 +10,12 @@ use crate::partition::apportion;
 /// each with its nodes from top to bottom, over a matrix of `rows × cols` blocks.
 ///
 /// The width of a column is its share of the matrix, the height of a node its share of the column.
-/// [`apportion()`] rounds the widths, then the heights within each column, to whole blocks. At either
-/// stage it keeps the largest excess over the exact share minimal. With `q` columns and `p` nodes in
-/// the column, a node with an exact rectangle of `h × w` gets more than `(h - 1) · (w - 1)` and less
-/// than `h · w · (1 + p / rows) · (1 + q / cols)` blocks.
+/// [`apportion()`] rounds the widths, then the heights, to whole blocks. With `q` columns and `p` nodes
+/// in the column, a node with an exact rectangle of `h × w` gets more than `(h - 1) · (w - 1)` and less
+/// than `h · w · (1 + p / rows) · (1 + q / cols)` blocks. A node of area 0 need not be in a column.
 ///
 /// A balancing loop can keep the columns that it has measured, by [`Layout::columns`]. Then few blocks
-/// move while the areas change little. [`half_perimeters_in()`] says how much that costs in comparison
-/// with [`br()`](super::br()).
-///
-/// A node of area 0 need not be in a column.
+/// move while the areas change little.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area; [`LayoutError::NoSuchNode`],
@@ -46,9 +42,9 @@ pub fn br_in(
     cols: u64,
 ) -> Result<Layout, LayoutError> {
     check_arrangement(columns, areas)?;
-    let mut rects = vec![Rect::default(); areas.len()];
+    let nodes = areas.len();
     if rows == 0 || cols == 0 || areas.is_empty() {
-        return Layout::new(rows, cols, rects);
+        return Layout::new(rows, cols, vec![Rect::default(); nodes]);
     }
     if areas.iter().all(|&area| area == 0.0) {
         return Err(LayoutError::NoArea { rows, cols });
@@ -59,8 +55,7 @@ pub fn br_in(
         apportion(rows, &areas)
     });
     let heights: Vec<Vec<u64>> = heights.collect();
-    place(columns, &widths, &heights, &mut rects);
-    Layout::new(rows, cols, rects)
+    Layout::new(rows, cols, place(columns, &widths, &heights, nodes))
 }
 
 /// Returns the sum of half-perimeters of `areas` in `columns`, in blocks, before rounding to whole
@@ -105,9 +100,8 @@ impl Layout {
             columns.entry(rect.col).or_default().push(node);
         }
         for column in columns.values() {
-            let alike = column
-                .iter()
-                .all(|&node| rects[node].cols == rects[column[0]].cols);
+            let width = rects[column[0]].cols;
+            let alike = column.iter().all(|&node| rects[node].cols == width);
             let height: u64 = column.iter().map(|&node| rects[node].rows).sum();
             if !alike || height != self.rows() {
                 return None;
@@ -128,27 +122,25 @@ impl Layout {
     }
 }
 
-/// Places columns of these widths side by side, with nodes of these heights from top to bottom.
+/// Places columns of these widths side by side, with nodes of these heights from top to bottom. Returns
+/// the rectangles of all `nodes`.
 pub(super) fn place(
     columns: &[Vec<usize>],
     widths: &[u64],
     heights: &[Vec<u64>],
-    rects: &mut [Rect],
-) {
+    nodes: usize,
+) -> Vec<Rect> {
+    let mut rects = vec![Rect::default(); nodes];
     let mut col = 0;
     for ((column, &width), heights) in columns.iter().zip(widths).zip(heights) {
         let mut row = 0;
         for (&node, &height) in column.iter().zip(heights) {
-            rects[node] = Rect {
-                row,
-                col,
-                rows: height,
-                cols: width,
-            };
+            rects[node] = Rect::from((row, col, height, width));
             row += height;
         }
         col += width;
     }
+    rects
 }
 
 /// Refuses columns that name a node twice, or a node that does not exist among `nodes`. Returns `true`
@@ -174,14 +166,18 @@ fn check_arrangement(columns: &[Vec<usize>], areas: &[f64]) -> Result<(), Layout
     }
 }
 
+/// Sums the values of each column's nodes.
+pub(super) fn sum_columns(columns: &[Vec<usize>], values: &[f64]) -> Vec<f64> {
+    (columns.iter())
+        .map(|column| column.iter().map(|&node| values[node]).sum())
+        .collect()
+}
+
 /// Sums the areas of each column, relative to the largest area of all.
 fn weigh_columns(columns: &[Vec<usize>], areas: &[f64]) -> Vec<f64> {
     let largest = areas.iter().copied().fold(0.0, f64::max);
     let relative: Vec<f64> = areas.iter().map(|&area| relate(area, largest)).collect();
-    columns
-        .iter()
-        .map(|column| column.iter().map(|&node| relative[node]).sum())
-        .collect()
+    sum_columns(columns, &relative)
 }
 
 #[cfg(test)]

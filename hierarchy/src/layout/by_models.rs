@@ -1,21 +1,21 @@
 //! Layouts by speed functions of the area.
 
 use super::repair::{repair_within, time_or_never};
-use super::{Layout, LayoutError, Method, arrange, arrange_in};
+use super::{Layout, LayoutError, Method, arrange, arrange_in, count_blocks};
 use crate::model::SpeedModel;
 use crate::partition::{PartitionError, Partitioner};
 
 /// Divides a matrix of `rows × cols` blocks by the nodes' speed functions of the *area*, and arranges
-/// the areas by `method`.
+/// the areas by `method`, in the given `columns` if there are any.
 ///
-/// `partitioner` finds areas of equal times, [`arrange()`] their places. Rounding to whole blocks treats
+/// `partitioner` finds areas of equal times, [`arrange()`] or [`arrange_in()`] their places. Rounding to whole blocks treats
 /// every cut alike, whatever the cost of a block. So single rows and columns of blocks then move away
 /// from the slowest node, as by [`repair()`](super::repair()), in at most `4 p` steps for `p` nodes.
 /// That is done for methods that keep columns over the whole height ([`Method::Kl`], [`Method::Br`]).
 ///
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
-/// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
+/// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`]; with columns also those of [`arrange_in()`].
 ///
 /// # Example
 /// ```
@@ -25,66 +25,23 @@ use crate::partition::{PartitionError, Partitioner};
 ///
 /// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
 /// let models: [&dyn SpeedModel; 2] = [&slow, &fast];
-/// let layout = by_models(Method::Recursive, Partitioner::Npa, &models, 16, 16)?;
+/// let layout = by_models(Method::Recursive, None, Partitioner::Npa, &models, 16, 16)?;
 /// assert_eq!(layout.areas(), [64, 192]);
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
 pub fn by_models(
     method: Method,
+    columns: Option<&[Vec<usize>]>,
     partitioner: Partitioner,
     models: &[&dyn SpeedModel],
     rows: u64,
     cols: u64,
 ) -> Result<Layout, LayoutError> {
     let areas = find_areas(partitioner, models, rows, cols)?;
-    let layout = arrange(method, &areas, rows, cols)?;
-    repair_columns(method, layout, models)
-}
-
-/// Divides as [`by_models()`] does, in the given `columns`, from left to right, each with its nodes
-/// from top to bottom.
-///
-/// # Errors
-/// Those of [`by_models()`] and of [`arrange_in()`].
-pub fn by_models_in(
-    method: Method,
-    columns: &[Vec<usize>],
-    partitioner: Partitioner,
-    models: &[&dyn SpeedModel],
-    rows: u64,
-    cols: u64,
-) -> Result<Layout, LayoutError> {
-    let areas = find_areas(partitioner, models, rows, cols)?;
-    let layout = arrange_in(method, columns, &areas, rows, cols)?;
-    repair_columns(method, layout, models)
-}
-
-/// Finds areas of equal times.
-fn find_areas(
-    partitioner: Partitioner,
-    models: &[&dyn SpeedModel],
-    rows: u64,
-    cols: u64,
-) -> Result<Vec<f64>, LayoutError> {
-    let total = rows
-        .checked_mul(cols)
-        .filter(|&total| total <= i64::MAX as u64)
-        .ok_or(LayoutError::TooLarge { rows, cols })?;
-    let partition = partitioner
-        .divide(models, total)
-        .map_err(|error| match error {
-            PartitionError::NoDevices { .. } => LayoutError::NoNodes { rows, cols },
-            error => LayoutError::Partition(error),
-        })?;
-    Ok(partition.units.iter().map(|&d| d as f64).collect())
-}
-
-/// Repairs a layout of columns over the whole height; does not change any other.
-fn repair_columns(
-    method: Method,
-    layout: Layout,
-    models: &[&dyn SpeedModel],
-) -> Result<Layout, LayoutError> {
+    let layout = match columns {
+        Some(columns) => arrange_in(method, columns, &areas, rows, cols)?,
+        None => arrange(method, &areas, rows, cols)?,
+    };
     match method {
         Method::Kl | Method::Br => repair_within(
             &layout,
@@ -94,6 +51,21 @@ fn repair_columns(
         // A grid would lose its rows; rectangles by cuts do not lie in columns.
         Method::Cartesian | Method::CartesianSums | Method::Recursive => Ok(layout),
     }
+}
+
+/// Finds areas of equal times.
+fn find_areas(
+    partitioner: Partitioner,
+    models: &[&dyn SpeedModel],
+    rows: u64,
+    cols: u64,
+) -> Result<Vec<f64>, LayoutError> {
+    let divided = partitioner.divide(models, count_blocks(rows, cols)?);
+    let partition = divided.map_err(|error| match error {
+        PartitionError::NoDevices { .. } => LayoutError::NoNodes { rows, cols },
+        error => LayoutError::Partition(error),
+    })?;
+    Ok(partition.units.iter().map(|&d| d as f64).collect())
 }
 
 #[cfg(test)]
@@ -123,7 +95,7 @@ mod tests {
             let areas = find_areas(Partitioner::Gpa, &models, rows, cols).expect("valid");
             for method in Method::ALL {
                 let arranged = arrange(method, &areas, rows, cols).expect("valid");
-                let found = by_models(method, Partitioner::Gpa, &models, rows, cols).expect("valid");
+                let found = by_models(method, None, Partitioner::Gpa, &models, rows, cols).expect("valid");
                 prop_assert!(slowest_s(&found, &models) <= slowest_s(&arranged, &models), "{}", method);
             }
         }
@@ -139,14 +111,21 @@ mod tests {
         // Rows of 7 blocks: 30 areas are 4.3 of them, and 5 do not fit.
         let columns = [vec![0, 1]];
         let kept =
-            by_models_in(Method::Kl, &columns, Partitioner::Gpa, &models, 9, 7).expect("valid");
+            by_models(Method::Kl, Some(&columns), Partitioner::Gpa, &models, 9, 7).expect("valid");
         assert_eq!(kept.areas(), [28, 35]);
     }
 
     fn refusal(columns: &[Vec<usize>]) -> LayoutError {
         let good = Cpm { speed: 1.0 };
-        by_models_in(Method::Kl, columns, Partitioner::Gpa, &[&good, &good], 4, 4)
-            .expect_err("refused")
+        by_models(
+            Method::Kl,
+            Some(columns),
+            Partitioner::Gpa,
+            &[&good, &good],
+            4,
+            4,
+        )
+        .expect_err("refused")
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //!   without room for another row or column is a candidate.
 
 use super::areas::{check_areas, relate, sort_ascending};
-use super::arrangement::{check_nodes, place};
+use super::arrangement::{check_nodes, place, sum_columns};
 use super::{Layout, LayoutError, Rect, lower_bound};
 use crate::partition::apportion;
 
@@ -53,22 +53,19 @@ pub enum GridRule {
     /// Heights and widths that make the largest time small.
     ///
     /// For given widths the best heights are in proportion to `min_j s_ij / c_j`, and likewise the best
-    /// widths for given heights. The two are computed in turn, which never increases the largest time.
-    /// One start is the column sums, the other one the geometric means of the columns; the better end is
-    /// taken. So the largest time, before rounding, is never above that of [`Sums`](Self::Sums). The
-    /// result is an approximation; each turn takes O(p) time. Beaumont et al. start from the singular
-    /// vectors of the matrix of inverse speeds; the sums need no iteration, and the turns make up for
-    /// the difference.
+    /// widths for given heights. The two are computed in turn, in O(p) time, which never increases the
+    /// largest time. One start is the column sums, the other one the geometric means of the columns; the
+    /// better end is taken. So the largest time, before rounding, is never above that of
+    /// [`Sums`](Self::Sums). Beaumont et al. start from the singular vectors of the inverse speeds.
     Balanced,
 }
 
 /// Arranges rectangles in a grid of rows and columns that reach through the whole matrix of
-/// `rows × cols` blocks.
+/// `rows × cols` blocks, by [`cartesian_columns()`] and [`cartesian_in()`].
 ///
 /// Every node has at most one neighbour to each side, and the nodes of a grid row or column are the same
-/// in every step of a multiplication. [`cartesian_columns()`] chooses the grid.
-///
-/// A grid cannot give every node an area in proportion to its speed; see [`GridRule`].
+/// in every step of a multiplication. A grid cannot give every node an area in proportion to its speed;
+/// see [`GridRule`].
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite speed, [`LayoutError::NoArea`] if there
@@ -122,17 +119,16 @@ pub fn cartesian_in(
     check_areas(speeds)?;
     check_nodes(columns, speeds.len())?;
     check_grid(columns, speeds)?;
-    let mut rects = vec![Rect::default(); speeds.len()];
     if rows == 0 || cols == 0 || speeds.is_empty() {
-        return Layout::new(rows, cols, rects);
+        return Layout::new(rows, cols, vec![Rect::default(); speeds.len()]);
     }
     if columns.iter().all(Vec::is_empty) {
         return Err(LayoutError::NoArea { rows, cols });
     }
     let fit = GridFit::by_rule(rule, columns, &relate_speeds(speeds));
     let heights = vec![apportion(rows, &fit.heights); columns.len()];
-    place(columns, &apportion(cols, &fit.widths), &heights, &mut rects);
-    Layout::new(rows, cols, rects)
+    let widths = apportion(cols, &fit.widths);
+    Layout::new(rows, cols, place(columns, &widths, &heights, speeds.len()))
 }
 
 /// Chooses the grid of [`cartesian()`], as columns of nodes.
@@ -145,9 +141,8 @@ pub fn cartesian_in(
 ///
 /// the computing time `T` by `rule` relative to the ideal time of all nodes, and the sum of
 /// half-perimeters relative to the [lower bound](lower_bound()). Communication counts as a fourth of
-/// computing. A number of nodes that is no product of two similar numbers leaves two choices. Either
-/// some of the slowest nodes stay idle (13 equal nodes stand 4 × 3), or the grid is a single row or
-/// column (5 equal nodes). The cheaper of the two is chosen.
+/// computing. So the slowest of some numbers of nodes stay idle (13 equal nodes stand 4 × 3), and others
+/// stand in a single row or column (5 equal nodes).
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite speed.
@@ -209,8 +204,7 @@ fn list_shapes(
     bound: f64,
 ) -> Vec<GridShape> {
     let n = order.len();
-    let sums: Vec<f64> = order
-        .iter()
+    let sums: Vec<f64> = (order.iter())
         .scan(0.0, |sum, &node| {
             *sum += relative[node];
             Some(*sum)
@@ -302,8 +296,7 @@ impl GridFit {
             }
             normalise(&mut heights);
             fit.heights = heights;
-            fit.widths = columns
-                .iter()
+            fit.widths = (columns.iter())
                 .map(|column| fit.widest_column(column, speeds))
                 .collect();
             // These widths are the widest in unit time: their sum is the part of the matrix done.
@@ -317,28 +310,18 @@ impl GridFit {
 
     /// Returns the largest width with which a column's nodes finish in unit time.
     fn widest_column(&self, column: &[usize], speeds: &[f64]) -> f64 {
-        column
-            .iter()
-            .zip(&self.heights)
-            .map(|(&node, height)| speeds[node] / height)
-            .fold(f64::INFINITY, f64::min)
+        let nodes = column.iter().zip(&self.heights);
+        nodes.fold(f64::INFINITY, |least, (&node, height)| {
+            least.min(speeds[node] / height)
+        })
     }
-}
-
-/// Sums the speeds of each column.
-fn sum_columns(columns: &[Vec<usize>], speeds: &[f64]) -> Vec<f64> {
-    columns
-        .iter()
-        .map(|column| column.iter().map(|&node| speeds[node]).sum())
-        .collect()
 }
 
 /// Returns the geometric mean of each column's speeds.
 fn average_columns(columns: &[Vec<usize>], speeds: &[f64]) -> Vec<f64> {
     let logarithms: Vec<f64> = speeds.iter().map(|speed| speed.ln()).collect();
     let sums = sum_columns(columns, &logarithms);
-    let means = sums.iter().zip(columns);
-    means
+    (sums.iter().zip(columns))
         .map(|(sum, column)| (sum / column.len() as f64).exp())
         .collect()
 }
@@ -354,8 +337,7 @@ fn normalise(values: &mut [f64]) -> f64 {
 
 fn relate_speeds(speeds: &[f64]) -> Vec<f64> {
     let largest = speeds.iter().copied().fold(0.0, f64::max);
-    speeds
-        .iter()
+    (speeds.iter())
         .map(|&speed| relate(speed, largest).max(SLOWEST))
         .collect()
 }

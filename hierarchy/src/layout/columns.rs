@@ -25,14 +25,12 @@ use super::{Layout, LayoutError};
 ///
 /// `F[0] = 0`, `F[q] = min_{0 ≤ j < q} F[j] + rows + (q - j) · W(j, q)`
 ///
-/// is the least sum for the first `q` nodes. Beaumont et al. tile the unit square. Here the true
-/// heights and widths enter, so that a long matrix gets columns that suit it. [`br_in()`] places the
-/// columns in whole blocks; its documentation says how far rounding moves the areas.
+/// is the least sum for the first `q` nodes. [`br_in()`] places the columns in whole blocks; its
+/// documentation says how far rounding moves the areas.
 ///
-/// O(p log p) time, O(p) memory, where Beaumont et al. fill a table of p² entries. That is possible
-/// because the best `j` never decreases with `q`. The cost `(q - j) · W(j, q)` is a number of nodes
-/// times a width, and both add up over runs. For adjacent runs `X`, `Y`, `Z` of `n` nodes and widths
-/// `w` each,
+/// O(p log p) time and O(p) memory are enough because the best `j` never decreases with `q`. The cost
+/// `(q - j) · W(j, q)` is a number of nodes times a width, and both add up over runs. For adjacent runs
+/// `X`, `Y`, `Z` of `n` nodes and widths `w` each,
 ///
 /// `cost(XYZ) + cost(Y) - cost(XY) - cost(YZ) = n_X w_Z + n_Z w_X ≥ 0`,
 ///

@@ -14,10 +14,8 @@ use crate::partition::Partitioner;
 /// All nodes finish at the same time, and the arrangement minimises the sum of half-perimeters.
 ///
 /// Height and width are one problem size, `d = rows_i · cols_i` blocks, so that a one-dimensional
-/// model, measured on squares, describes a node. [`gpa()`](crate::partition::gpa()) finds the areas and
-/// [`br()`](super::br()) their places. The latter makes nearly squares, so the models hold for its
-/// rectangles. Then single rows and columns of blocks move away from the slowest node. All of this is
-/// [`by_models()`] of [`Method::Br`].
+/// model, measured on squares, describes a node. [`br()`](super::br()) makes nearly squares, so the
+/// models hold for its rectangles. This is [`by_models()`] of [`Method::Br`] and [`Partitioner::Gpa`].
 ///
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
@@ -37,7 +35,7 @@ use crate::partition::Partitioner;
 /// # References
 /// Clarke's thesis, section 5.1.4.
 pub fn fpm_br(models: &[&dyn SpeedModel], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
-    by_models(Method::Br, Partitioner::Gpa, models, rows, cols)
+    by_models(Method::Br, None, Partitioner::Gpa, models, rows, cols)
 }
 
 #[cfg(test)]

@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 
 use super::arrangement::{check_nodes, place};
 use super::repair::{repair_within, time_or_never};
-use super::{Layout, LayoutError, Rect};
+use super::{Layout, LayoutError};
 use crate::model::{SpeedModel, Surface};
-use crate::partition::{Partition, PartitionError, apportion, even, gpa};
+use crate::partition::{Partition, PartitionError, apportion, even, gpa, imbalance};
 
 /// A speed function of the height and the width of a rectangle: a surface over both.
 pub trait SpeedSurface {
@@ -74,7 +74,7 @@ pub struct FpmKl {
     pub layout: Layout,
     /// Seconds of each node by its model; 0 for a node without blocks.
     pub times_s: Vec<f64>,
-    /// `max |t_i - t_j| / t_i` over the nodes with blocks.
+    /// The [`imbalance`] of these times.
     pub imbalance: f64,
     /// Divisions that were computed.
     pub iterations: u32,
@@ -133,17 +133,23 @@ pub fn fpm_kl(
     cols: u64,
     config: &FpmKlConfig,
 ) -> Result<FpmKl, LayoutError> {
-    check_nodes(columns, surfaces.len())?;
+    let nodes = surfaces.len();
+    check_nodes(columns, nodes)?;
     let columns: Vec<Vec<usize>> = columns.iter().filter(|c| !c.is_empty()).cloned().collect();
+    if columns.is_empty() && nodes > 0 && rows > 0 && cols > 0 {
+        return Err(LayoutError::NoArea { rows, cols });
+    }
+    let mut widths = even(columns.len(), cols);
+    let heights: Vec<Vec<u64>> = columns.iter().map(|c| even(c.len(), rows)).collect();
     // Also checks that there are nodes, and that the blocks can be counted in 63 bits.
-    let first = lay_out_evenly(&columns, surfaces.len(), rows, cols)?;
+    let first = Layout::new(rows, cols, place(&columns, &widths, &heights, nodes))?;
     let divider = ColumnDivider {
         surfaces,
         columns: &columns,
         rows,
     };
     let mut best = FpmKl {
-        times_s: vec![0.0; surfaces.len()],
+        times_s: vec![0.0; nodes],
         layout: first,
         imbalance: 0.0,
         iterations: 0,
@@ -153,24 +159,22 @@ pub fn fpm_kl(
         return Ok(best);
     }
     let mut least_s = f64::INFINITY;
-    let mut widths = even(columns.len(), cols);
     let mut seen = HashSet::new();
     for iteration in 1..=config.max_iterations.max(1) {
         let divided = divider.divide(&widths)?;
-        let imbalance = measure_imbalance(&divided.times_s);
+        let apart = imbalance(&divided.times_s);
         let largest_s = largest_of(&divided.times_s);
         best.iterations = iteration;
         if iteration == 1 || largest_s < least_s {
             least_s = largest_s;
-            let mut rects = vec![Rect::default(); surfaces.len()];
-            place(&columns, &widths, &divided.heights, &mut rects);
+            let rects = place(&columns, &widths, &divided.heights, nodes);
             best.layout = Layout::new(rows, cols, rects)?;
-            best.imbalance = imbalance;
-            best.converged = imbalance <= config.epsilon;
+            best.imbalance = apart;
+            best.converged = apart <= config.epsilon;
             best.times_s = divided.times_s;
         }
         let next = apportion(cols, &divided.speeds);
-        if imbalance <= config.epsilon || !seen.insert(widths) || seen.contains(&next) {
+        if apart <= config.epsilon || !seen.insert(widths) || seen.contains(&next) {
             break;
         }
         widths = next;
@@ -236,7 +240,7 @@ impl ColumnDivider<'_> {
         });
         let times_s: Vec<f64> = times.collect();
         if largest_of(&times_s) < largest_of(&found.times_s) {
-            found.imbalance = measure_imbalance(&times_s);
+            found.imbalance = imbalance(&times_s);
             found.times_s = times_s;
             found.layout = layout;
         }
@@ -259,8 +263,7 @@ impl ColumnDivider<'_> {
     }
 
     fn divide_column(&self, column: &[usize], width: u64) -> Result<Partition, LayoutError> {
-        let sections: Vec<_> = column
-            .iter()
+        let sections: Vec<_> = (column.iter())
             .map(|&node| self.surfaces[node].section(width))
             .collect();
         let models: Vec<&dyn SpeedModel> = sections.iter().map(|section| &**section).collect();
@@ -279,35 +282,8 @@ impl ColumnDivider<'_> {
 /// Sections by node and width.
 type KeptSections<'s> = HashMap<(usize, u64), Box<dyn SpeedModel + 's>>;
 
-/// Makes a layout of equally wide columns of equally high nodes.
-fn lay_out_evenly(
-    columns: &[Vec<usize>],
-    nodes: usize,
-    rows: u64,
-    cols: u64,
-) -> Result<Layout, LayoutError> {
-    if columns.is_empty() && nodes > 0 && rows > 0 && cols > 0 {
-        return Err(LayoutError::NoArea { rows, cols });
-    }
-    let heights: Vec<Vec<u64>> = columns.iter().map(|c| even(c.len(), rows)).collect();
-    let mut rects = vec![Rect::default(); nodes];
-    place(columns, &even(columns.len(), cols), &heights, &mut rects);
-    Layout::new(rows, cols, rects)
-}
-
 fn largest_of(times_s: &[f64]) -> f64 {
     times_s.iter().copied().fold(0.0, f64::max)
-}
-
-/// Returns the largest relative difference between two times of nodes with work.
-fn measure_imbalance(times_s: &[f64]) -> f64 {
-    let busy = times_s.iter().copied().filter(|&t_s| t_s > 0.0);
-    let (least, largest) = (busy.fold(f64::INFINITY, f64::min), largest_of(times_s));
-    if largest > 0.0 {
-        (largest - least) / least
-    } else {
-        0.0
-    }
 }
 
 #[cfg(test)]

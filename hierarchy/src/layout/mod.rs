@@ -24,7 +24,7 @@ pub mod slices;
 mod tiling;
 
 pub use arrangement::{br_in, half_perimeters_in};
-pub use by_models::{by_models, by_models_in};
+pub use by_models::by_models;
 pub use cartesian::{GridRule, cartesian, cartesian_columns, cartesian_in};
 pub use columns::{br, br_columns, lower_bound};
 pub use error::LayoutError;
@@ -36,6 +36,7 @@ pub use rect::Rect;
 pub use recursive::recursive;
 pub use repair::repair;
 pub use slices::{slice_cols, slice_rows};
+pub(crate) use tiling::count_blocks;
 
 /// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order.
 ///
@@ -119,11 +120,8 @@ impl Layout {
     /// Clarke et al. 2012, section 3 (CMA).
     #[must_use]
     pub fn half_perimeter_sum(&self) -> u64 {
-        self.rects
-            .iter()
-            .filter(|r| !r.is_empty())
-            .map(|r| r.rows + r.cols)
-            .sum()
+        let busy = self.rects.iter().filter(|rect| !rect.is_empty());
+        busy.map(|rect| rect.rows + rect.cols).sum()
     }
 
     /// Returns the lower bound of the sum of half-perimeters for these areas: `Σ 2 √area_i`, every
@@ -133,11 +131,8 @@ impl Layout {
     /// Beaumont, Boudet, Rastello and Robert 2001.
     #[must_use]
     pub fn lower_bound(&self) -> f64 {
-        let squares = self
-            .rects
-            .iter()
-            .map(|rect| 2.0 * (rect.area() as f64).sqrt());
-        squares.sum()
+        let areas = self.areas().into_iter();
+        areas.map(|area| 2.0 * (area as f64).sqrt()).sum()
     }
 
     /// Returns the tiling stretched to `new_cols` columns; it tiles `rows × new_cols` exactly.
@@ -147,7 +142,13 @@ impl Layout {
     #[must_use]
     pub fn scale_cols(&self, new_cols: u64) -> Self {
         if self.cols == 0 {
-            return self.give_first_everything(self.rows, new_cols);
+            let mut rects = vec![Rect::default(); self.rects.len()];
+            rects[0] = Rect::from((0, 0, self.rows, new_cols));
+            return Self {
+                rows: self.rows,
+                cols: new_cols,
+                rects,
+            };
         }
         let rects = self.rects.iter().map(|rect| {
             let col = scale_boundary(rect.col, self.cols, new_cols);
@@ -197,17 +198,6 @@ impl Layout {
             *rect = Rect::default();
         }
         self
-    }
-
-    fn give_first_everything(&self, rows: u64, cols: u64) -> Self {
-        let mut rects = vec![Rect::default(); self.rects.len()];
-        rects[0] = Rect {
-            row: 0,
-            col: 0,
-            rows,
-            cols,
-        };
-        Self { rows, cols, rects }
     }
 }
 

@@ -45,14 +45,6 @@ struct TilingCanvas {
     joints: Vec<usize>,
 }
 
-/// A rectangle's sides on the canvas.
-struct CanvasSides {
-    top: usize,
-    bottom: usize,
-    left: usize,
-    right: usize,
-}
-
 impl TilingCanvas {
     fn new(rows: u64, cols: u64, max_width: usize) -> Self {
         let ratio = rows as f64 / cols as f64 / ASPECT;
@@ -70,27 +62,18 @@ impl TilingCanvas {
         }
     }
 
-    fn find_sides(&self, rect: &Rect) -> CanvasSides {
+    /// Returns the sides of `rect` on the canvas: top, bottom, left, right.
+    fn find_sides(&self, rect: &Rect) -> [usize; 4] {
         let [top, bottom] = [rect.row, rect.row + rect.rows]
             .map(|y| super::scale_boundary(y, self.rows, self.height as u64) as usize);
         let [left, right] = [rect.col, rect.col + rect.cols]
             .map(|x| super::scale_boundary(x, self.cols, self.width as u64) as usize);
-        CanvasSides {
-            top,
-            bottom,
-            left,
-            right,
-        }
+        [top, bottom, left, right]
     }
 
     /// Draws the sides of `rect`.
     fn outline(&mut self, rect: &Rect) {
-        let CanvasSides {
-            top,
-            bottom,
-            left,
-            right,
-        } = self.find_sides(rect);
+        let [top, bottom, left, right] = self.find_sides(rect);
         let stride = self.width + 1;
         for y in [top, bottom] {
             for x in left..right {
@@ -115,12 +98,7 @@ impl TilingCanvas {
 
     /// Writes the node's number into the middle of its rectangle, and its size below if both fit.
     fn label(&self, lines: &mut [Vec<char>], node: usize, rect: &Rect) {
-        let CanvasSides {
-            top,
-            bottom,
-            left,
-            right,
-        } = self.find_sides(rect);
+        let [top, bottom, left, right] = self.find_sides(rect);
         let height = (bottom - top).saturating_sub(1);
         let width = (right - left).saturating_sub(1);
         let mut texts = vec![node.to_string(), format!("{}×{}", rect.rows, rect.cols)];

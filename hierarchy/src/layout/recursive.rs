@@ -20,18 +20,14 @@ use crate::partition::apportion;
 /// Arranges one rectangle per node, of areas in proportion to `areas`, by repeatedly cutting the matrix
 /// of `rows × cols` blocks in two.
 ///
-/// The areas are sorted in descending order. The first group takes the largest areas until they make up
-/// a third of the sum; the second group takes the others. A straight line across the longer side gives
-/// each group its part, and both parts are divided the same way. The rule keeps rectangles from becoming
-/// thin: no part is below a third of the whole unless one node needs more than two thirds.
+/// The first group takes the largest areas until they make up a third of the sum; the second group takes
+/// the others. A straight line across the longer side gives each group its part, and both parts are
+/// divided the same way. So no part is below a third of the whole unless one node needs more than two
+/// thirds. A part whose sum of half-perimeters is smaller in columns or in rows becomes these instead.
+/// Before rounding the sum therefore never exceeds that of [`br()`](super::br()).
 ///
-/// A part whose sum of half-perimeters is smaller in columns or in rows, as by [`br()`](super::br()),
-/// becomes columns or rows instead. So before rounding the sum never exceeds that of
-/// [`br()`](super::br()).
-///
-/// All cuts are chosen for exact areas and then placed in whole blocks. A cut divides a side `s` into
-/// `q` parts by [`apportion()`]. A part of exact length `x` gets more than `x - 1` and less than
-/// `x · (1 + q / s)`. All nodes behind the cut share the difference.
+/// A cut divides a side `s` into `q` parts by [`apportion()`]. A part of exact length `x` gets more than
+/// `x - 1` and less than `x · (1 + q / s)`. All nodes behind the cut share the difference.
 ///
 /// O(p log² p) time, unless areas fall off so fast that one node after another dominates.
 ///
@@ -203,12 +199,7 @@ impl CutPlanner {
     }
 
     fn choose(&mut self, run: NodeRun) -> (f64, CutStyle) {
-        let NodeRun {
-            start,
-            end,
-            height,
-            width,
-        } = run;
+        let (start, end) = (run.start, run.end);
         // A run of less than one block hardly gets one, so the recursion ends here.
         let area = self.nodes.sum(start..end);
         if area < 1.0 {
@@ -221,8 +212,8 @@ impl CutPlanner {
         let mut best = (self.cost(near) + self.cost(far), CutStyle::Halves);
         // Two nodes are best divided across the longer side.
         if run.len() > 2 {
-            let (columns, _) = self.nodes.best_columns(start..end, height, width);
-            let (rows, _) = self.nodes.best_columns(start..end, width, height);
+            let (columns, _) = self.nodes.best_columns(start..end, run.height, run.width);
+            let (rows, _) = self.nodes.best_columns(start..end, run.width, run.height);
             for other in [(columns, CutStyle::Columns), (rows, CutStyle::Rows)] {
                 if other.0 < best.0 {
                     best = other;
@@ -274,58 +265,42 @@ impl CutPlanner {
     }
 
     fn build_columns(&self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
-        for (node, found) in self.lay_columns(run, (run.height, run.width), rect) {
-            rects[node] = Rect {
-                row: rect.row + found.row,
-                col: rect.col + found.col,
-                ..found
-            };
-        }
+        let columns = self.lay_columns(run, (run.height, run.width), rect);
+        self.place_inside(rect, run, columns, rects);
     }
 
     /// Builds columns of the transposed part.
     fn build_rows(&self, run: NodeRun, rect: Rect, rects: &mut [Rect]) {
-        let sides = (run.width, run.height);
-        for (node, found) in self.lay_columns(run, sides, rect.transposed()) {
-            let found = found.transposed();
+        let mut rows = self.lay_columns(run, (run.width, run.height), rect.transposed());
+        rows.iter_mut().for_each(|rect| *rect = rect.transposed());
+        self.place_inside(rect, run, rows, rects);
+    }
+
+    fn place_inside(&self, whole: Rect, run: NodeRun, parts: Vec<Rect>, rects: &mut [Rect]) {
+        for (&node, part) in self.nodes.order[run.start..run.end].iter().zip(parts) {
             rects[node] = Rect {
-                row: rect.row + found.row,
-                col: rect.col + found.col,
-                ..found
+                row: whole.row + part.row,
+                col: whole.col + part.col,
+                ..part
             };
         }
     }
 
     /// Returns the rectangles of a run in columns over the size of `rect`, relative to its corner.
-    fn lay_columns(
-        &self,
-        run: NodeRun,
-        (height, width): (f64, f64),
-        rect: Rect,
-    ) -> Vec<(usize, Rect)> {
+    fn lay_columns(&self, run: NodeRun, (height, width): (f64, f64), rect: Rect) -> Vec<Rect> {
         let (_, ranges) = self.nodes.best_columns(run.start..run.end, height, width);
         // Back from the end, the smallest node, to places in the order.
-        let columns: Vec<Vec<usize>> = ranges
-            .into_iter()
+        let columns: Vec<Vec<usize>> = (ranges.into_iter())
             .map(|range| range.map(|i| run.len() - 1 - i).collect())
             .collect();
         let areas = &self.nodes.areas[run.start..run.end];
-        let column_areas: Vec<Vec<f64>> = columns
-            .iter()
-            .map(|column| column.iter().map(|&i| areas[i]).collect())
-            .collect();
-        let sums: Vec<f64> = column_areas
-            .iter()
-            .map(|areas| areas.iter().sum())
-            .collect();
-        let heights: Vec<Vec<u64>> = column_areas
-            .iter()
-            .map(|areas| apportion(rect.rows, areas))
-            .collect();
-        let mut rects = vec![Rect::default(); run.len()];
-        place(&columns, &apportion(rect.cols, &sums), &heights, &mut rects);
-        let order = &self.nodes.order[run.start..run.end];
-        order.iter().copied().zip(rects).collect()
+        let (mut sums, mut heights) = (Vec::<f64>::new(), Vec::new());
+        for column in &columns {
+            let areas: Vec<f64> = column.iter().map(|&i| areas[i]).collect();
+            sums.push(areas.iter().sum());
+            heights.push(apportion(rect.rows, &areas));
+        }
+        place(&columns, &apportion(rect.cols, &sums), &heights, run.len())
     }
 }
 

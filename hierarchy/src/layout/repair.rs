@@ -1,7 +1,7 @@
 //! Single blocks moved away from the slowest node.
 
 use super::arrangement::place;
-use super::{Layout, LayoutError, Rect};
+use super::{Layout, LayoutError};
 
 /// Moves single rows of blocks between the nodes of a column, and single columns of blocks between
 /// columns, as long as that reduces the largest time.
@@ -9,8 +9,8 @@ use super::{Layout, LayoutError, Rect};
 /// `time_s(node, rows, cols)` is the time in seconds of a rectangle. It is called for rectangles with
 /// blocks only.
 ///
-/// Rounding treats every cut alike. At the edge of a node's memory or of a kernel's granule, one block
-/// more or less can matter more than its share. In each step, with `T` the largest time,
+/// At the edge of a node's memory or of a kernel's granule, one block more or less can matter more than
+/// its share. In each step, with `T` the largest time,
 /// * the slowest node exchanges a row of blocks with another node in its column, in either direction;
 ///   or
 /// * its column exchanges a column of blocks with another column, in either direction.
@@ -63,8 +63,8 @@ pub(super) fn repair_within(
             break;
         }
     }
-    let mut rects = vec![Rect::default(); layout.rects().len()];
-    place(&state.columns, &state.widths, &state.heights, &mut rects);
+    let nodes = layout.rects().len();
+    let rects = place(&state.columns, &state.widths, &state.heights, nodes);
     Layout::new(layout.rows(), layout.cols(), rects)
 }
 
@@ -149,8 +149,7 @@ impl<'a> RepairState<'a> {
         let mut state = Self {
             time_s,
             widths: columns.iter().map(|column| rects[column[0]].cols).collect(),
-            heights: columns
-                .iter()
+            heights: (columns.iter())
                 .map(|column| column.iter().map(|&node| rects[node].rows).collect())
                 .collect(),
             times_s: Vec::new(),
@@ -174,10 +173,7 @@ impl<'a> RepairState<'a> {
             let Some(weight) = self.weigh_move(change, largest_s)? else {
                 continue;
             };
-            if best
-                .as_ref()
-                .is_none_or(|(least, _)| weight.is_better(least))
-            {
+            if (best.as_ref()).is_none_or(|(least, _)| weight.is_better(least)) {
                 best = Some((weight, change));
             }
         }

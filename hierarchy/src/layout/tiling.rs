@@ -11,13 +11,7 @@ pub(super) fn check_tiling(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), L
     if rects.is_empty() {
         return Err(LayoutError::NoNodes { rows, cols });
     }
-    // 63 bits, so that sums of two coordinates and of areas cannot overflow either.
-    let total = rows
-        .checked_mul(cols)
-        .filter(|&total| total <= i64::MAX as u64);
-    let Some(total) = total else {
-        return Err(LayoutError::TooLarge { rows, cols });
-    };
+    let total = count_blocks(rows, cols)?;
     for (index, &rect) in rects.iter().enumerate() {
         if !(lies_within(rect.row, rect.rows, rows) && lies_within(rect.col, rect.cols, cols)) {
             return Err(LayoutError::OutOfBounds {
@@ -36,6 +30,17 @@ pub(super) fn check_tiling(rows: u64, cols: u64, rects: &[Rect]) -> Result<(), L
         return Err(LayoutError::Gap { covered, total });
     }
     Ok(())
+}
+
+/// Counts the blocks of a matrix, in 63 bits, so that sums of two coordinates and of areas cannot
+/// overflow either.
+///
+/// # Errors
+/// [`LayoutError::TooLarge`].
+pub(crate) fn count_blocks(rows: u64, cols: u64) -> Result<u64, LayoutError> {
+    (rows.checked_mul(cols))
+        .filter(|&total| total <= i64::MAX as u64)
+        .ok_or(LayoutError::TooLarge { rows, cols })
 }
 
 /// Returns `true` if the interval of `len` from `start` on ends by `bound`.

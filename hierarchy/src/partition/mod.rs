@@ -82,6 +82,22 @@ pub fn even(n: usize, total: u64) -> Vec<u64> {
         .collect()
 }
 
+/// Returns the largest relative difference between the times of any two parts that have work,
+/// `max_{i,j} |t_i - t_j| / t_i = (t_max - t_min) / t_min`.
+///
+/// It is 0 if fewer than two parts have work. A part without units has time 0.
+///
+/// # References
+/// Clarke et al. 2012, section 3, step 6 of INPA.
+#[must_use]
+pub fn imbalance(times_s: &[f64]) -> f64 {
+    let busy = times_s.iter().copied().filter(|&t| t > 0.0);
+    let (min, max) = busy.fold((f64::INFINITY, 0.0), |(min, max), t| {
+        (f64::min(min, t), f64::max(max, t))
+    });
+    if max > min { (max - min) / min } else { 0.0 }
+}
+
 /// The reason why work cannot be divided.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
