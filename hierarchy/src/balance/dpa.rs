@@ -143,7 +143,6 @@ impl Dpa {
     ///
     /// # Panics
     /// If `n` is 0.
-    #[must_use]
     pub fn new(config: BalanceConfig, n: usize, total: u64) -> Self {
         assert!(n > 0, "work can only be balanced over at least one part");
         let mut dpa = Self {
@@ -231,7 +230,6 @@ impl Dpa {
     }
 
     /// Returns the units of each part to measure next, or the result. Asking twice changes nothing.
-    #[must_use]
     pub fn step(&self) -> BalanceStep<Vec<u64>, Balanced> {
         match &self.result {
             Some(balanced) => BalanceStep::Done(balanced.clone()),

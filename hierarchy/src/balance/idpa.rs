@@ -145,7 +145,6 @@ impl DeviceBalance {
     }
 
     /// Returns the node's time as an observation for INPA: that of the device that finishes last.
-    #[must_use]
     pub fn to_observation(&self) -> Observation {
         Observation {
             t_s: self.time_s,
@@ -165,7 +164,6 @@ impl Idpa {
     ///
     /// # Panics
     /// If `n_devices` is 0, or `prior` does not hold one speed for each device.
-    #[must_use]
     pub fn new(
         config: BalanceConfig,
         n_devices: usize,
@@ -195,7 +193,6 @@ impl Idpa {
 
     /// Returns the columns that each device shall measure next, or the result. Asking twice changes
     /// nothing.
-    #[must_use]
     pub fn step(&self) -> BalanceStep<Vec<u64>, DeviceBalance> {
         if let Some(few) = self.first_points {
             return BalanceStep::Measure(vec![few; self.n_devices]);

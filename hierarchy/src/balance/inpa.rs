@@ -112,7 +112,6 @@ pub struct Extent {
 
 impl Extent {
     /// Returns the number of blocks.
-    #[must_use]
     pub fn area(&self) -> u64 {
         self.rows * self.cols
     }
@@ -153,7 +152,6 @@ impl Inpa {
     ///
     /// # Panics
     /// If `n_nodes` is 0, or if `rows · cols` exceeds 63 bits.
-    #[must_use]
     pub fn new(config: BalanceConfig, n_nodes: usize, rows: u64, cols: u64) -> Self {
         let Ok(total) = count_blocks(rows, cols) else {
             panic!("{rows} x {cols} blocks are too many to count")
@@ -179,7 +177,6 @@ impl Inpa {
     /// Returns the sub-matrix that each node's IDPA shall measure next, or the result.
     ///
     /// The sub-matrix of a node without work has no blocks. Asking twice changes nothing.
-    #[must_use]
     pub fn step(&self) -> BalanceStep<Vec<Extent>, NodeBalance> {
         match &self.phase {
             Phase::FirstPoints(extent) => BalanceStep::Measure(vec![*extent; self.n_nodes]),

@@ -64,7 +64,6 @@ impl MeasuredDivision {
     }
 
     /// Returns the seconds of the part that finished last.
-    #[must_use]
     pub fn max_time_s(&self) -> f64 {
         self.times_s.iter().copied().fold(0.0, f64::max)
     }

@@ -25,7 +25,6 @@ pub struct Observation {
 
 impl Observation {
     /// Makes the observation of a mean of `reps` measured times, without further cost.
-    #[must_use]
     pub fn measured(t_s: f64, reps: u32, ci_s: f64) -> Self {
         Self {
             t_s,
@@ -37,7 +36,6 @@ impl Observation {
     }
 
     /// Makes the observation of a measurement that was given up after `t_s` seconds.
-    #[must_use]
     pub fn at_least(t_s: f64) -> Self {
         Self {
             t_s,
@@ -149,7 +147,6 @@ const NEARLY_ALIKE: f64 = 0.25;
 /// let found: Vec<f64> = merge_alike(&times).iter().map(|time| time.t_s).collect();
 /// assert_eq!(found, [1.05, 3.0, 1.05]);
 /// ```
-#[must_use]
 pub fn merge_alike(times: &[Observation]) -> Vec<Observation> {
     let mut by_time: Vec<usize> = (0..times.len()).collect();
     by_time.sort_by(|&a, &b| times[a].t_s.total_cmp(&times[b].t_s));

@@ -92,7 +92,6 @@ impl Layout {
     /// Returns `None` if the rectangles do not lie in columns over the whole height. A node with an
     /// empty rectangle is in the column that has the place and the width of its rectangle. If there is
     /// no such column, the node is in none.
-    #[must_use]
     pub fn columns(&self) -> Option<Vec<Vec<usize>>> {
         let rects = self.rects();
         let mut columns: BTreeMap<u64, Vec<usize>> = BTreeMap::new();

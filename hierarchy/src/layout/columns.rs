@@ -84,7 +84,6 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
 ///
 /// # References
 /// Beaumont, Boudet, Rastello and Robert 2001.
-#[must_use]
 pub fn lower_bound(areas: &[f64], rows: u64, cols: u64) -> f64 {
     let matrix = rows as f64 * cols as f64;
     let positive = areas.iter().copied().filter(|&area| area > 0.0);

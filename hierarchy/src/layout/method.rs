@@ -33,7 +33,6 @@ name_values!(Method, LayoutError::UnknownMethod, {
 
 impl Method {
     /// Returns `true` if the nodes' columns may be given, as [`arrange_in()`] takes them.
-    #[must_use]
     pub fn takes_columns(self) -> bool {
         matches!(self, Self::Kl | Self::Cartesian | Self::CartesianSums)
     }

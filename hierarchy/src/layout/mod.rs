@@ -90,25 +90,21 @@ impl Layout {
     }
 
     /// Returns the height of the matrix in blocks.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
     /// Returns the width of the matrix in blocks.
-    #[must_use]
     pub fn cols(&self) -> u64 {
         self.cols
     }
 
     /// Returns the nodes' rectangles, in node order.
-    #[must_use]
     pub fn rects(&self) -> &[Rect] {
         &self.rects
     }
 
     /// Returns the nodes' areas in blocks, in node order.
-    #[must_use]
     pub fn areas(&self) -> Vec<u64> {
         self.rects.iter().map(Rect::area).collect()
     }
@@ -118,7 +114,6 @@ impl Layout {
     ///
     /// # References
     /// Clarke et al. 2012, section 3 (CMA).
-    #[must_use]
     pub fn half_perimeter_sum(&self) -> u64 {
         let busy = self.rects.iter().filter(|rect| !rect.is_empty());
         busy.map(|rect| rect.rows + rect.cols).sum()
@@ -129,7 +124,6 @@ impl Layout {
     ///
     /// # References
     /// Beaumont, Boudet, Rastello and Robert 2001.
-    #[must_use]
     pub fn lower_bound(&self) -> f64 {
         let areas = self.areas().into_iter();
         areas.map(|area| 2.0 * (area as f64).sqrt()).sum()
@@ -187,7 +181,6 @@ impl Layout {
     ///
     /// Each rectangle shows its node's number and, if there is room, its `rows×cols`. Lines end in
     /// a newline.
-    #[must_use]
     pub fn picture(&self, max_width: usize) -> String {
         picture::draw_tiling(self.rows, self.cols, &self.rects, max_width)
     }

@@ -20,13 +20,11 @@ impl Rect {
     ///
     /// # Panics
     /// In a build with overflow checks, if that exceeds 64 bits.
-    #[must_use]
     pub fn area(&self) -> u64 {
         self.rows * self.cols
     }
 
     /// Returns `true` if the rectangle holds no block.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows == 0 || self.cols == 0
     }

@@ -63,7 +63,6 @@ pub struct AkimaFpm {
 
 impl AkimaFpm {
     /// Returns a model without points, with speed 0 everywhere.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -90,7 +89,6 @@ impl AkimaFpm {
     }
 
     /// Returns the measured sizes and speeds that the spline goes through, ascending in `d`.
-    #[must_use]
     pub fn knots(&self) -> &[Knot] {
         &self.knots
     }

@@ -118,25 +118,21 @@ impl TimeFunction {
     }
 
     /// Returns the granule in units. Every size is a multiple of it.
-    #[must_use]
     pub fn granule(&self) -> u64 {
         self.granule
     }
 
     /// Returns the points `(units, seconds)`, ascending in units.
-    #[must_use]
     pub fn points(&self) -> &[(u64, f64)] {
         &self.points
     }
 
     /// Returns the largest possible size in units; 0 without points.
-    #[must_use]
     pub fn max_units(&self) -> u64 {
         self.points.last().map_or(0, |&(units, _)| units)
     }
 
     /// Returns the seconds that `units` take, or `None` if that size is impossible.
-    #[must_use]
     pub fn time_s(&self, units: u64) -> Option<f64> {
         if units == 0 {
             return Some(0.0);

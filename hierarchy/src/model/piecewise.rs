@@ -53,7 +53,6 @@ pub struct PiecewiseFpm {
 
 impl PiecewiseFpm {
     /// Returns a model without points, with speed 0 everywhere.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -81,19 +80,16 @@ impl PiecewiseFpm {
     }
 
     /// Returns every point added, in the order of addition.
-    #[must_use]
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
     /// Returns the corners of the approximation, ascending in `d`.
-    #[must_use]
     pub fn knots(&self) -> &[Knot] {
         self.fit.knots()
     }
 
     /// Returns `true` if no point has been added yet.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
@@ -102,7 +98,6 @@ impl PiecewiseFpm {
     /// with nearly the same speed. Below the smallest size the model counts as backed. Beyond the largest
     /// size, and on the fast side of a fall, a cliff may begin at once. There only the measured size
     /// itself is certain.
-    #[must_use]
     pub fn supports(&self, d: f64) -> bool {
         match Polyline::from_means(&average_measured(&self.points)).around(d) {
             (None, next) => next.is_some(),
@@ -119,7 +114,6 @@ impl PiecewiseFpm {
 
     /// Returns the model without pooling and without shape restrictions: linear in speed through the mean
     /// of every measured size, dips included. For replaying a recorded device, plots and comparisons.
-    #[must_use]
     pub fn raw(&self) -> &Polyline {
         &self.raw
     }
@@ -127,7 +121,6 @@ impl PiecewiseFpm {
     /// Returns the measured sizes that contradict their neighbours, ascending in `d`. They should be
     /// measured again before they are believed, but a flag changes nothing in the model. [`Flag`] defines
     /// a contradiction. Floors are not considered. The cost is `O(n log n)` for `n` points.
-    #[must_use]
     pub fn flags(&self) -> Vec<Flag> {
         flags::find_contradictions(&average_measured(&self.points))
     }

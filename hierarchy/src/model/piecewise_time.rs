@@ -89,7 +89,6 @@ impl PiecewiseTime {
     }
 
     /// Returns the corners of the approximation, ascending in size and time, without the origin.
-    #[must_use]
     pub fn knots(&self) -> &[TimeKnot] {
         &self.knots
     }

@@ -29,7 +29,6 @@ pub struct Point {
 
 impl Point {
     /// Returns the speed in units per second: `d / t_s`.
-    #[must_use]
     pub fn speed(&self) -> f64 {
         self.d as f64 / self.t_s
     }

@@ -14,7 +14,6 @@ pub struct Knot {
 
 impl Knot {
     /// Returns the seconds of this size: `d / speed`.
-    #[must_use]
     pub fn time_s(&self) -> f64 {
         self.d / self.speed
     }
@@ -98,7 +97,6 @@ impl Polyline {
     }
 
     /// Returns the corners, ascending in `d`.
-    #[must_use]
     pub fn knots(&self) -> &[Knot] {
         &self.knots
     }

@@ -34,19 +34,16 @@ impl SpeedSegment {
     };
 
     /// Returns `true` if the largest size within `t_s` lies on this segment.
-    #[must_use]
     pub fn holds_time(&self, t_s: f64) -> bool {
         self.from_s <= t_s && t_s < self.to_s
     }
 
     /// Returns `true` if a size of `d` units lies on this segment.
-    #[must_use]
     pub fn holds_size(&self, d: f64) -> bool {
         self.start <= d && d < self.end
     }
 
     /// Returns the size that takes `t_s`: the solution of `d = t · s(d)` on the segment.
-    #[must_use]
     pub fn units_within(&self, t_s: f64) -> f64 {
         let d = t_s * (self.speed - self.slope * self.start) / (1.0 - self.slope * t_s);
         // Nearly equal times at both ends make this 0/0. Any size between them is then right.
@@ -58,13 +55,11 @@ impl SpeedSegment {
     }
 
     /// Returns the speed at `d` units, in units per second.
-    #[must_use]
     pub fn speed(&self, d: f64) -> f64 {
         self.speed + self.slope * (d - self.start)
     }
 
     /// Returns the seconds that `d` units take.
-    #[must_use]
     pub fn time_s(&self, d: f64) -> f64 {
         if d <= 0.0 { 0.0 } else { d / self.speed(d) }
     }

@@ -25,7 +25,6 @@ pub struct SurfacePoint {
 
 impl SurfacePoint {
     /// Returns the speed in units per second: `m n / t_s`.
-    #[must_use]
     pub fn speed(&self) -> f64 {
         self.m as f64 * self.n as f64 / self.t_s
     }
@@ -121,14 +120,12 @@ impl Surface {
     }
 
     /// Returns the points in the given order.
-    #[must_use]
     pub fn points(&self) -> &[SurfacePoint] {
         &self.points
     }
 
     /// Returns the measured heights that contradict their neighbours at the same width. Each is a pair of
     /// the width in blocks and the [`Flag`] of its section, with one row as its unit; ascending in both.
-    #[must_use]
     pub fn flags(&self) -> Vec<(u64, Flag)> {
         let mut widths: BTreeMap<u64, Vec<Point>> = BTreeMap::new();
         for &SurfacePoint {
@@ -156,13 +153,11 @@ impl Surface {
     }
 
     /// Returns `true` if every measured height was measured at every measured width.
-    #[must_use]
     pub fn is_grid(&self) -> bool {
         self.measured.len() == self.heights.len() * self.widths.len()
     }
 
     /// Returns the speed of `m × n` blocks, in units per second.
-    #[must_use]
     pub fn speed(&self, m: f64, n: f64) -> f64 {
         interpolate_at(&self.heights, m, |height| self.speed_at_height(height, n))
     }
@@ -173,7 +168,6 @@ impl Surface {
     }
 
     /// Returns the seconds that `m × n` blocks take: `m n / s(m, n)`, and 0 if either is 0.
-    #[must_use]
     pub fn time_s(&self, m: f64, n: f64) -> f64 {
         if m <= 0.0 || n <= 0.0 {
             0.0

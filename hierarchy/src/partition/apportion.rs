@@ -29,7 +29,6 @@ use super::even;
 /// # References
 /// Balinski and Young, *Fair Representation*, 1982 (Jefferson's method). Clarke's thesis, section 4.1,
 /// rounds in another way; see [`gpa`](super::gpa()).
-#[must_use]
 pub fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let usable: Vec<f64> = (weights.iter())
         .map(|&w| if w.is_finite() && w > 0.0 { w } else { 0.0 })

@@ -86,30 +86,15 @@ impl<'a> EqualTimeLine<'a> {
         }
         let mut search = LineSearch::new(models, total as f64, goal);
         Ok(match search.find_time()? {
-            FoundLine::Within(time_s) => Self {
+            Some(time_s) => Self {
                 time_s,
                 elasticity: search.elasticity(),
                 shares: search.shares,
                 devices: search.devices,
             },
-            FoundLine::Jump => search.interpolate_jump(),
+            None => search.interpolate_jump(),
         })
     }
-}
-
-/// The number of units that a line gives out, compared with the goal.
-enum Given {
-    TooFew,
-    Within,
-    TooMany,
-}
-
-/// The result of a search.
-enum FoundLine {
-    /// A line within the goal, of this time.
-    Within(f64),
-    /// Two lines of neighbouring times, on either side of the goal.
-    Jump,
 }
 
 /// A search for the time `T` at which `N(T) = Σ x_i(T)`, the units completed within `T`, meets the goal.
@@ -149,41 +134,39 @@ impl<'a> LineSearch<'a> {
         }
     }
 
-    fn find_time(&mut self) -> Result<FoundLine, PartitionError> {
+    /// Finds the time of a line within the goal, or returns `None` for two lines of neighbouring times on
+    /// either side of the goal.
+    fn find_time(&mut self) -> Result<Option<f64>, PartitionError> {
         let mut time_s = self.start.time_s;
-        let mut given = self.evaluate_line(time_s);
+        let mut units = self.evaluate_line(time_s);
         self.check_models()?;
         // The point at which the expected tangent meets the axis.
         self.points[0] = (time_s * (1.0 - 1.0 / self.start.elasticity), 0.0);
-        loop {
-            match given {
-                Given::Within => return Ok(FoundLine::Within(time_s)),
-                Given::TooFew => self.low_s = time_s,
-                Given::TooMany => self.high_s = time_s,
+        while !self.goal.contains(&units) {
+            if units < *self.goal.start() {
+                self.low_s = time_s;
+            } else {
+                self.high_s = time_s;
             }
             time_s = match self.next_time() {
                 Some(next_s) => next_s,
                 None if self.high_s.is_infinite() => return Err(self.name_stuck_device()),
-                None => return Ok(FoundLine::Jump),
+                None => return Ok(None),
             };
-            given = self.evaluate_line(time_s);
+            units = self.evaluate_line(time_s);
         }
+        Ok(Some(time_s))
     }
 
     fn middle_of_goal(&self) -> f64 {
         self.goal.start().midpoint(*self.goal.end())
     }
 
-    fn evaluate_line(&mut self, time_s: f64) -> Given {
+    /// Returns the units that a line gives out.
+    fn evaluate_line(&mut self, time_s: f64) -> f64 {
         let units = self.devices.give_out(self.total, time_s, &mut self.shares);
         self.keep_point((time_s, units));
-        if units < *self.goal.start() {
-            Given::TooFew
-        } else if units > *self.goal.end() {
-            Given::TooMany
-        } else {
-            Given::Within
-        }
+        units
     }
 
     /// Keeps the point if it is closer to the goal than one of the two known ones.
@@ -332,7 +315,7 @@ impl SearchStart {
         let sampled = total * (sample.len() as f64 / models.len() as f64);
         let mut search = LineSearch::new(&sample, sampled, 0.999 * sampled..=1.001 * sampled);
         match search.find_time() {
-            Ok(FoundLine::Within(time_s)) => Self {
+            Ok(Some(time_s)) => Self {
                 time_s,
                 elasticity: search.elasticity(),
                 ..search.start

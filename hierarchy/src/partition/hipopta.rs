@@ -21,13 +21,11 @@ pub struct HierarchicalPartition {
 
 impl HierarchicalPartition {
     /// Returns the seconds of the device that is predicted to finish last; 0 without devices.
-    #[must_use]
     pub fn max_time_s(&self) -> f64 {
         self.nodes.max_time_s()
     }
 
     /// Returns the number of devices that get any units.
-    #[must_use]
     pub fn active(&self) -> usize {
         self.devices.iter().map(Partition::active).sum()
     }

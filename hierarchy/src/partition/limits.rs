@@ -45,7 +45,6 @@ pub struct Memory {
 
 impl Memory {
     /// Returns the largest number of units that fits.
-    #[must_use]
     pub fn max_units(&self) -> u64 {
         match self.available_bytes.checked_sub(self.fixed_bytes) {
             None => 0,
@@ -56,14 +55,12 @@ impl Memory {
 
 impl Limits {
     /// Returns the largest number of units that cap and memory allow; [`u64::MAX`] without either.
-    #[must_use]
     pub fn max_units(&self) -> u64 {
         let cap = self.cap.unwrap_or(u64::MAX);
         cap.min(self.memory.map_or(u64::MAX, |memory| memory.max_units()))
     }
 
     /// Returns `true` if the device may be given this number of units.
-    #[must_use]
     pub fn allows(&self, units: u64) -> bool {
         units == 0 || (units <= self.max_units() && !self.forbidden.contains(&units))
     }

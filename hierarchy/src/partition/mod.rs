@@ -55,13 +55,11 @@ impl Partition {
     }
 
     /// Returns the seconds of the device that is predicted to finish last; 0 without devices.
-    #[must_use]
     pub fn max_time_s(&self) -> f64 {
         self.times_s.iter().copied().fold(0.0, f64::max)
     }
 
     /// Returns the number of devices that get any units.
-    #[must_use]
     pub fn active(&self) -> usize {
         self.units.iter().filter(|&&units| units > 0).count()
     }
@@ -74,7 +72,6 @@ impl Partition {
 /// ```
 /// assert_eq!(isochron_hierarchy::partition::even(3, 8), [3, 3, 2]);
 /// ```
-#[must_use]
 pub fn even(n: usize, total: u64) -> Vec<u64> {
     let parts = n as u64;
     (0..parts)
@@ -89,7 +86,6 @@ pub fn even(n: usize, total: u64) -> Vec<u64> {
 ///
 /// # References
 /// Clarke et al. 2012, section 3, step 6 of INPA.
-#[must_use]
 pub fn imbalance(times_s: &[f64]) -> f64 {
     let busy = times_s.iter().copied().filter(|&t| t > 0.0);
     let (min, max) = busy.fold((f64::INFINITY, 0.0), |(min, max), t| {

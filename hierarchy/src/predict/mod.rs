@@ -10,11 +10,11 @@
 //!   nothing travels until the end. Then every holder of a rectangle of C receives it from every other
 //!   node that has a share.
 //!
-//! If the cores that compute also handle messages, each element that a node sends or receives
-//! ([`count_exchanged()`]) takes time from its arithmetic ([`NodeRate`]).
+//! If the cores that compute also handle messages, each element that a node sends or receives takes time
+//! from its arithmetic ([`NodeRate`]).
 //!
-//! [`in_place()`] and [`along_k()`] predict the seconds of each [`Way`], and [`choose_way()`] chooses
-//! one. [`choose_nodes()`] leaves out nodes that cost more than they help.
+//! [`choose_way()`] chooses the division of the least predicted seconds, and [`choose_nodes()`] leaves
+//! out nodes that cost more than they help.
 //!
 //! # References
 //! van de Geijn and Watts 1997 (SUMMA); Clarke et al. 2012, section 3 (the volume is the sum of
@@ -40,22 +40,11 @@ pub struct Links {
 
 impl Links {
     /// Returns `true` if these are numbers that links can have.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.latency_s.is_finite() && self.latency_s >= 0.0 && self.bytes_per_s > 0.0
     }
 
     /// Returns the seconds that a node takes to receive this traffic.
-    ///
-    /// # Example
-    /// ```
-    /// use isochron_hierarchy::predict::{Links, Traffic};
-    ///
-    /// let gigabit = Links { latency_s: 100e-6, bytes_per_s: 117e6 };
-    /// let traffic = Traffic { elements: 1e6, messages: 10.0 };
-    /// assert!((gigabit.time_s(&traffic, 8) - (8e6 / 117e6 + 1e-3)).abs() < 1e-12);
-    /// ```
-    #[must_use]
     pub fn time_s(&self, traffic: &Traffic, element_bytes: usize) -> f64 {
         traffic.messages * self.latency_s
             + traffic.elements * element_bytes as f64 / self.bytes_per_s
@@ -63,7 +52,6 @@ impl Links {
 
     /// Returns the seconds until all nodes have received their traffic: those of the node that takes
     /// longest, or 0 without nodes.
-    #[must_use]
     pub fn longest_s(&self, nodes: &[Traffic], element_bytes: usize) -> f64 {
         let times = nodes.iter().map(|node| self.time_s(node, element_bytes));
         times.fold(0.0, f64::max)
@@ -71,16 +59,6 @@ impl Links {
 
     /// Returns `true` if `receivers` have the same `bytes` sooner by a [tree](count_rounds()) than from
     /// their holder, one after the other: `rounds·(latency + v/W) < latency + receivers·v/W`.
-    ///
-    /// # Example
-    /// ```
-    /// use isochron_hierarchy::predict::Links;
-    ///
-    /// let gigabit = Links { latency_s: 100e-6, bytes_per_s: 117e6 };
-    /// assert!(gigabit.favour_relays(1e6, 7) && !gigabit.favour_relays(1e6, 2));
-    /// assert!(!gigabit.favour_relays(10.0, 7));
-    /// ```
-    #[must_use]
     pub fn favour_relays(&self, bytes: f64, receivers: usize) -> bool {
         let each_s = bytes / self.bytes_per_s;
         let relayed_s = f64::from(count_rounds(receivers)) * (self.latency_s + each_s);
@@ -90,33 +68,15 @@ impl Links {
     /// Returns the number of steps that panels must be sent ahead to arrive in time.
     ///
     /// It is one step that has arrived, and the number of steps that pass while a step's panels travel.
-    /// The latter includes a reserve of three quarters of a step, because messages are slower during
-    /// the arithmetic and some steps need more of them than others. A step takes `step_s` of
-    /// arithmetic, but no less than the links need for its bytes. If the links are the bound, more
-    /// steps on their way would wait for each other.
-    ///
-    /// # Example
-    /// ```
-    /// use isochron_hierarchy::predict::{Links, Traffic};
-    ///
-    /// let far = Links { latency_s: 10e-3, bytes_per_s: 1e9 };
-    /// let step = Traffic { elements: 1e5, messages: 2.0 };
-    /// // 20.8 ms on the way, 5 ms a step.
-    /// assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
-    /// assert_eq!(far.lookahead(&step, 8, 50e-3), 1 + 2);
-    /// assert_eq!(far.lookahead(&step, 8, 1.0), 2);
-    /// ```
-    #[must_use]
+    /// The latter includes a reserve, because messages are slower during the arithmetic and some steps
+    /// need more of them than others. A step takes `step_s` of arithmetic, but no less than the links
+    /// need for its bytes. If the links are the bound, more steps on their way would wait for each other.
     pub fn lookahead(&self, step: &Traffic, element_bytes: usize, step_s: f64) -> usize {
         let bytes_s = step.elements * element_bytes as f64 / self.bytes_per_s;
         let passed = self.time_s(step, element_bytes) / step_s.max(bytes_s) + RESERVE;
         // Not finite if nothing travels or nothing takes any time.
-        let on_their_way = if passed.is_finite() {
-            passed.ceil() as usize
-        } else {
-            1
-        };
-        on_their_way.max(1).saturating_add(1)
+        let passed = if passed.is_finite() { passed } else { 1.0 };
+        (passed.ceil() as usize).max(1).saturating_add(1)
     }
 }
 
@@ -125,7 +85,6 @@ const RESERVE: f64 = 0.75;
 
 /// Returns the rounds in which a message reaches all receivers when every receiver passes it on:
 /// `⌈log₂(receivers + 1)⌉`.
-#[must_use]
 pub fn count_rounds(receivers: usize) -> u32 {
     (receivers + 1).next_power_of_two().ilog2()
 }
@@ -141,7 +100,6 @@ pub struct Traffic {
 
 impl Traffic {
     /// Returns the sum over nodes.
-    #[must_use]
     pub fn total(nodes: &[Self]) -> Self {
         Self {
             elements: nodes.iter().map(|node| node.elements).sum(),
@@ -169,7 +127,6 @@ impl Traffic {
 /// assert_eq!(Traffic::total(&received).elements, 1000.0 * 400.0);
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
-#[must_use]
 pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> Vec<Traffic> {
     let (m, n) = (layout.rows() as f64, layout.cols() as f64);
     let steps = k.div_ceil(panel.max(1)) as f64;
@@ -193,18 +150,6 @@ pub fn panel_traffic(layout: &Layout, block: usize, k: usize, panel: usize) -> V
 /// receives the elements that it needs and does not hold, as in [`panel_traffic()`]. It sends its own
 /// elements to the nodes that share its rows or its columns. Their number is that of a grid of about
 /// square parts: `√(nodes·n/m)` across, at least 1 and at most all.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::predict::count_exchanged;
-///
-/// // One of four on a square grid receives half of 10 rows of A and of 10 columns of B, and sends the other halves.
-/// assert_eq!(count_exchanged((10, 10), (20, 20), 4), 10.0 + 10.0);
-/// assert_eq!(count_exchanged((20, 20), (20, 20), 1), 0.0);
-/// // Slices of a long C: three quarters of B come, and a quarter of it goes to three others.
-/// assert_eq!(count_exchanged((2500, 100), (10_000, 100), 4), 75.0 + 75.0);
-/// ```
-#[must_use]
 pub fn count_exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) -> f64 {
     let (rows, cols) = (part.0 as f64, part.1 as f64);
     // An empty C has no elements to exchange.
@@ -221,19 +166,6 @@ pub fn count_exchanged(part: (usize, usize), c: (usize, usize), nodes: usize) ->
 ///
 /// # Panics
 /// If `computes` and the layout have unlike numbers of nodes.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::slice_cols;
-/// use isochron_hierarchy::predict::reduction_traffic;
-///
-/// // Each of two nodes receives its half of C from the other one.
-/// let layout = slice_cols(4, &[2, 2])?;
-/// let received = reduction_traffic(&layout, 100, &[true, true]);
-/// assert_eq!((received[0].elements, received[0].messages), (400.0 * 200.0, 1.0));
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
-#[must_use]
 pub fn reduction_traffic(layout: &Layout, block: usize, computes: &[bool]) -> Vec<Traffic> {
     let rects = layout.rects();
     assert_eq!(rects.len(), computes.len(), "one answer for each node");
@@ -254,7 +186,6 @@ pub fn reduction_traffic(layout: &Layout, block: usize, computes: &[bool]) -> Ve
 ///
 /// The part `hidden` of the messages, from 0 to 1, travels during the arithmetic. It costs nothing as
 /// long as the arithmetic is longer.
-#[must_use]
 pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
     compute_s.max(travel_s * hidden) + travel_s * (1.0 - hidden)
 }
@@ -262,6 +193,61 @@ pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GIGABIT: Links = Links {
+        latency_s: 100e-6,
+        bytes_per_s: 117e6,
+    };
+
+    #[test]
+    fn messages_take_their_latencies_and_their_bytes() {
+        let traffic = Traffic {
+            elements: 1e6,
+            messages: 10.0,
+        };
+        assert!((GIGABIT.time_s(&traffic, 8) - (8e6 / 117e6 + 1e-3)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn relays_pay_for_many_receivers_of_much() {
+        assert!(GIGABIT.favour_relays(1e6, 7) && !GIGABIT.favour_relays(1e6, 2));
+        assert!(!GIGABIT.favour_relays(10.0, 7));
+    }
+
+    #[test]
+    fn panels_are_sent_ahead_by_the_steps_they_travel() {
+        let far = Links {
+            latency_s: 10e-3,
+            bytes_per_s: 1e9,
+        };
+        let step = Traffic {
+            elements: 1e5,
+            messages: 2.0,
+        };
+        // 20.8 ms on the way, 5 ms a step.
+        assert_eq!(far.lookahead(&step, 8, 5e-3), 1 + 5);
+        assert_eq!(far.lookahead(&step, 8, 50e-3), 1 + 2);
+        assert_eq!(far.lookahead(&step, 8, 1.0), 2);
+    }
+
+    #[test]
+    fn nodes_exchange_what_they_do_not_hold() {
+        // One of four on a square grid receives half of 10 rows of A and of 10 columns of B, and sends
+        // the other halves.
+        assert_eq!(count_exchanged((10, 10), (20, 20), 4), 10.0 + 10.0);
+        assert_eq!(count_exchanged((20, 20), (20, 20), 1), 0.0);
+        // Slices of a long C: three quarters of B come, and a quarter of it goes to three others.
+        let sliced = count_exchanged((2500, 100), (10_000, 100), 4);
+        assert_eq!(sliced, 75.0 + 75.0);
+    }
+
+    #[test]
+    fn each_of_two_nodes_receives_its_half_of_the_sum() {
+        let layout = crate::layout::slice_cols(4, &[2, 2]).expect("valid");
+        let received = reduction_traffic(&layout, 100, &[true, true]);
+        let first = (received[0].elements, received[0].messages);
+        assert_eq!(first, (400.0 * 200.0, 1.0));
+    }
     use crate::layout::{Rect, br};
 
     #[test]

@@ -2,16 +2,10 @@
 //!
 //! While C stays, nearly square rectangles need the least traffic if C is nearly square. If C is long
 //! and thin, slices do: every node receives the short factor, and the long one stays.
-//! [`br()`](crate::layout::br()) finds that by itself. A single column of nodes makes slices of rows,
-//! and as many columns as nodes make slices of columns, so both are among its candidates.
-//!
-//! On 65536×512 and 512×65536 in blocks of 128, on 2, 3, 4 and 6 nodes, alike or 1 : 2 : 4 : 8, its
-//! layout *is* those slices. From 4×4 to 512×4 blocks on 2 to 6 nodes, slices never brought less
-//! traffic to the busiest node, as long as every node had a part. Slices can only be rounded better, if
-//! C has few blocks.
-//!
-//! So the layout that was balanced is taken unless another way is predicted to be
-//! [clearly faster](choose_way()).
+//! [`br()`](crate::layout::br()) finds both by itself, since a single column and as many columns as
+//! nodes are among its candidates. From 4×4 to 512×4 blocks on 2 to 6 nodes, slices never brought less
+//! traffic to the busiest node, as long as every node had a part. They can only be rounded better. So
+//! the balanced layout is taken unless another way is predicted to be [clearly faster](choose_way()).
 //!
 //! # Deviations
 //!
@@ -53,7 +47,6 @@ impl Way {
     ///
     /// It is [`M`](Self::M) if all rectangles are as wide as C, [`N`](Self::N) if all are as high, and
     /// [`C`](Self::C) otherwise or if one node has everything.
-    #[must_use]
     pub fn of(layout: &Layout) -> Self {
         let mut rects = layout.rects().iter().filter(|rect| !rect.is_empty());
         let wide = rects.clone().all(|rect| rect.cols == layout.cols());
@@ -90,28 +83,6 @@ pub struct Candidate {
 ///
 /// # Errors
 /// [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::br;
-/// use isochron_hierarchy::predict::{Links, Multiplication, NodeRate, Way, in_place};
-///
-/// let work = Multiplication {
-///     blocks: (512, 4),
-///     block: 128,
-///     k: 512,
-///     panel: 256,
-///     element_bytes: 8,
-///     links: Links { latency_s: 1e-4, bytes_per_s: 117e6 },
-///     hidden: 0.0,
-/// };
-/// // 65536×512: the layout is slices of rows. Slices of columns would send half of the long A to each node.
-/// let layout = br(&[1.0, 1.0], 512, 4)?;
-/// let ways = in_place(&work, &layout, &[NodeRate::from(1000.0); 2])?;
-/// assert_eq!(ways.iter().map(|(way, _)| way.way).collect::<Vec<_>>(), [Way::M, Way::N]);
-/// assert!(ways[1].0.wall_s > 2.0 * ways[0].0.wall_s);
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
 pub fn in_place(
     work: &Multiplication,
     layout: &Layout,
@@ -159,7 +130,6 @@ fn predict_in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate])
 ///
 /// # Panics
 /// If there is not one speed for each node of the layout.
-#[must_use]
 pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidate {
     let (rows, cols) = work.blocks;
     let blocks = work.k.div_ceil(work.block.max(1)) as u64;
@@ -170,13 +140,10 @@ pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidat
     let compute_s = times.fold(0.0, f64::max);
     let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
     let received = reduction_traffic(held, work.block, &computes);
+    let travel_s = work.links.longest_s(&received, work.element_bytes);
     Candidate {
         way: Way::K,
-        wall_s: wall_s(
-            compute_s,
-            work.links.longest_s(&received, work.element_bytes),
-            0.0,
-        ),
+        wall_s: wall_s(compute_s, travel_s, 0.0),
     }
 }
 
@@ -189,17 +156,6 @@ const CLEARLY_FASTER: f64 = 0.97;
 
 /// Returns the index of the way to use: the fastest, or the first if that is slower by at most 3 %.
 /// Returns 0 if there is none.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::predict::{Candidate, Way, choose_way};
-///
-/// let measured = Candidate { way: Way::C, wall_s: 1.0 };
-/// let [close, faster, fastest] = [0.98, 0.96, 0.95].map(|wall_s| Candidate { way: Way::M, wall_s });
-/// assert_eq!(choose_way(&[measured, close]), 0);
-/// assert_eq!(choose_way(&[measured, faster, fastest]), 2);
-/// ```
-#[must_use]
 pub fn choose_way(ways: &[Candidate]) -> usize {
     let fastest = (0..ways.len()).min_by(|&a, &b| ways[a].wall_s.total_cmp(&ways[b].wall_s));
     fastest
@@ -240,6 +196,20 @@ mod tests {
         }
         all.push(vec![1e4, 1e4, 2e4, 2e4, 4e4, 8e4]);
         all
+    }
+
+    fn to_way(wall_s: f64) -> Candidate {
+        Candidate {
+            way: Way::M,
+            wall_s,
+        }
+    }
+
+    #[test]
+    fn another_way_must_be_clearly_faster() {
+        let [measured, close, faster, fastest] = [1.0, 0.98, 0.96, 0.95].map(to_way);
+        assert_eq!(choose_way(&[measured, close]), 0);
+        assert_eq!(choose_way(&[measured, faster, fastest]), 2);
     }
 
     #[test]
