@@ -31,9 +31,7 @@ macro_rules! name_values {
 
             fn from_str(text: &str) -> Result<Self, $error> {
                 let found = Self::ALL.into_iter().find(|value| value.name() == text);
-                found.ok_or_else(|| $error::$unknown {
-                    name: text.to_owned(),
-                })
+                found.ok_or_else(|| $error::$unknown(text.to_owned()))
             }
         }
     };

@@ -103,14 +103,8 @@ impl fmt::Display for EndReason {
 #[non_exhaustive]
 pub enum BalanceError {
     /// The name of a strategy that does not exist.
-    #[error(
-        "unknown strategy \"{name}\": expected one of {}",
-        Strategy::list_names()
-    )]
-    UnknownStrategy {
-        /// The name given.
-        name: String,
-    },
+    #[error("unknown strategy \"{0}\": expected one of {names}", names = Strategy::list_names())]
+    UnknownStrategy(String),
     /// Times that no request asked for.
     #[error("balancing has ended: no measurement is wanted")]
     NotMeasuring,

@@ -16,19 +16,6 @@ use crate::partition::{PartitionError, Partitioner};
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
 /// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`]; with columns also those of [`arrange_in()`].
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::{Method, by_models};
-/// use isochron_hierarchy::model::{Cpm, SpeedModel};
-/// use isochron_hierarchy::partition::Partitioner;
-///
-/// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
-/// let models: [&dyn SpeedModel; 2] = [&slow, &fast];
-/// let layout = by_models(Method::Recursive, None, Partitioner::Npa, &models, 16, 16)?;
-/// assert_eq!(layout.areas(), [64, 192]);
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
 pub fn by_models(
     method: Method,
     columns: Option<&[Vec<usize>]>,
@@ -133,5 +120,13 @@ mod tests {
         assert_eq!(refusal(&[vec![1]]), LayoutError::NotArranged { index: 0 });
         let twice = refusal(&[vec![1, 0], vec![1]]);
         assert_eq!(twice, LayoutError::Repeated { index: 1 });
+    }
+
+    #[test]
+    fn any_method_and_partitioner_go_together() {
+        let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
+        let models: [&dyn SpeedModel; 2] = [&slow, &fast];
+        let layout = by_models(Method::Recursive, None, Partitioner::Npa, &models, 16, 16);
+        assert_eq!(layout.expect("valid").areas(), [64, 192]);
     }
 }

@@ -71,15 +71,6 @@ pub enum GridRule {
 /// [`LayoutError::InvalidArea`] for a negative or non-finite speed, [`LayoutError::NoArea`] if there
 /// are blocks and no speed is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::{GridRule, cartesian};
-///
-/// let layout = cartesian(GridRule::Balanced, &[2.0, 1.0, 4.0, 2.0], 90, 90)?;
-/// assert_eq!(layout.areas(), [1800, 900, 3600, 1800]);
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
-///
 /// # References
 /// As [`cartesian_in()`].
 pub fn cartesian(
@@ -487,5 +478,11 @@ mod tests {
                 Err(LayoutError::NoNodes { rows: 1, cols: 1 })
             );
         }
+    }
+
+    #[test]
+    fn speeds_of_rank_one_get_their_areas() {
+        let layout = cartesian(GridRule::Balanced, &[2.0, 1.0, 4.0, 2.0], 90, 90);
+        assert_eq!(layout.expect("valid").areas(), [1800, 900, 3600, 1800]);
     }
 }

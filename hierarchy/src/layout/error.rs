@@ -129,11 +129,8 @@ pub enum LayoutError {
     Partition(#[from] PartitionError),
     /// An unknown method name.
     #[error(
-        "unknown layout method \"{name}\": expected one of {}",
-        Method::list_names()
+        "unknown layout method \"{0}\": expected one of {names}",
+        names = Method::list_names()
     )]
-    UnknownMethod {
-        /// The name given.
-        name: String,
-    },
+    UnknownMethod(String),
 }

@@ -21,17 +21,6 @@ use crate::partition::Partitioner;
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,
 /// [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
 ///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::fpm_br;
-/// use isochron_hierarchy::model::{Cpm, SpeedModel};
-///
-/// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
-/// let models: [&dyn SpeedModel; 3] = [&slow, &fast, &fast];
-/// assert_eq!(fpm_br(&models, 16, 14)?.areas(), [32, 96, 96]);
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
-///
 /// # References
 /// Clarke's thesis, section 5.1.4.
 pub fn fpm_br(models: &[&dyn SpeedModel], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
@@ -84,5 +73,13 @@ mod tests {
             Err(LayoutError::TooLarge { .. })
         ));
         assert_eq!(fpm_br(&[&good], 0, 3).expect("no blocks").areas(), [0]);
+    }
+
+    #[test]
+    fn constant_speeds_get_their_areas() {
+        let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
+        let models: [&dyn SpeedModel; 3] = [&slow, &fast, &fast];
+        let layout = fpm_br(&models, 16, 14).expect("valid");
+        assert_eq!(layout.areas(), [32, 96, 96]);
     }
 }

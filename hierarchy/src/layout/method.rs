@@ -47,17 +47,6 @@ impl Method {
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite area, [`LayoutError::NoArea`] if there
 /// are blocks and no area is positive, [`LayoutError::NoNodes`], [`LayoutError::TooLarge`].
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::{Method, arrange};
-///
-/// let areas = [8.0, 6.0, 1.0, 1.0];
-/// let columns = arrange(Method::Br, &areas, 120, 120)?;
-/// let cuts = arrange(Method::Recursive, &areas, 120, 120)?;
-/// assert!(cuts.half_perimeter_sum() < columns.half_perimeter_sum());
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
 pub fn arrange(method: Method, areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutError> {
     let layout = match method {
         Method::Kl => kl(areas, &kl_columns(areas, rows, cols)?, rows, cols),
@@ -119,5 +108,13 @@ mod tests {
                 false => assert_eq!(found, Err(LayoutError::OwnColumns { method })),
             }
         }
+    }
+
+    #[test]
+    fn cuts_may_communicate_less_than_columns() {
+        let areas = [8.0, 6.0, 1.0, 1.0];
+        let columns = arrange(Method::Br, &areas, 120, 120).expect("valid");
+        let cuts = arrange(Method::Recursive, &areas, 120, 120).expect("valid");
+        assert!(cuts.half_perimeter_sum() < columns.half_perimeter_sum());
     }
 }

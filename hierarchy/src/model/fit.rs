@@ -5,16 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::{AkimaFpm, Cpm, ModelError, PiecewiseFpm, PiecewiseTime, Point, Polyline, SpeedModel};
 
 /// The kind of model that is built from measured points.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::model::{Fit, Point};
-///
-/// let points = [Point { d: 100, t_s: 2.0, reps: 3, ci_s: 0.01 }];
-/// let fit: Fit = "akima".parse()?;
-/// assert_eq!(fit.model(&points)?.speed(70.0), 50.0);
-/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fit {
@@ -93,5 +83,17 @@ mod tests {
                 Err(ModelError::InvalidPoint { d: 5, .. })
             ));
         }
+    }
+
+    #[test]
+    fn one_point_is_a_constant() {
+        let points = [Point {
+            d: 100,
+            t_s: 2.0,
+            reps: 3,
+            ci_s: 0.01,
+        }];
+        let fit: Fit = "akima".parse().expect("known");
+        assert_eq!(fit.model(&points).expect("valid").speed(70.0), 50.0);
     }
 }

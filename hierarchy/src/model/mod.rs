@@ -114,20 +114,11 @@ pub enum ModelError {
     #[error("no points: a model needs at least one measurement")]
     NoPoints,
     /// The name of a [`Fit`] that does not exist.
-    #[error("unknown model \"{name}\": expected one of {}", Fit::list_names())]
-    UnknownFit {
-        /// The name.
-        name: String,
-    },
+    #[error("unknown model \"{0}\": expected one of {names}", names = Fit::list_names())]
+    UnknownFit(String),
     /// The name of an [`Estimate`] that does not exist.
-    #[error(
-        "unknown estimate \"{name}\": expected one of {}",
-        Estimate::list_names()
-    )]
-    UnknownEstimate {
-        /// The name.
-        name: String,
-    },
+    #[error("unknown estimate \"{0}\": expected one of {names}", names = Estimate::list_names())]
+    UnknownEstimate(String),
     /// A point that has no usable speed.
     #[error(
         "point d = {d}, t = {t_s} s: d must be at least 1 and t finite and positive, \

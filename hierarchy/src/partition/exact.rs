@@ -1,4 +1,5 @@
-//! The exact optimum of the largest time, then of the number of active devices.
+//! The exact optimum of the largest time, then of the number of active devices. Sums that memory cannot
+//! hold are [`PartitionError::TooLarge`].
 
 use super::choices::{Choices, MAX_BYTES, SizeProblem, gcd};
 use super::stages::{Stages, Taken};
@@ -10,9 +11,6 @@ const WIDE: u64 = 1 << 22;
 
 /// Divides `target` among the devices so that the largest time is minimal and, among equals, so is the
 /// number of active devices. Returns `None` if their sizes cannot sum to the target.
-///
-/// # Errors
-/// [`PartitionError::TooLarge`].
 pub(super) fn divide_target(
     devices: &[&Choices],
     target: u64,
@@ -77,9 +75,6 @@ pub(super) fn collect_choices(problem: &SizeProblem, n: usize, taken: Taken) -> 
 }
 
 /// Returns the error that names the nearest possible amount below `total`.
-///
-/// # Errors
-/// [`PartitionError::TooLarge`].
 pub(super) fn not_a_sum(
     problem: &SizeProblem,
     devices: &[&Choices],

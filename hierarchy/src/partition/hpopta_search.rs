@@ -52,21 +52,6 @@ pub enum SearchOutcome {
 /// # Errors
 /// As [`hpopta`](super::hpopta()).
 ///
-/// # Example
-/// ```
-/// use isochron_hierarchy::model::TimeFunction;
-/// use isochron_hierarchy::partition::{SearchOutcome, hpopta_search};
-///
-/// let first = TimeFunction::new(1, vec![(1, 2.0), (2, 5.0), (3, 6.0), (4, 3.0)])?;
-/// let second = TimeFunction::new(1, vec![(1, 1.0), (2, 4.0), (3, 9.0)])?;
-/// let outcome = hpopta_search(&[first, second], &[], 5, 1000)?;
-/// let SearchOutcome::Optimal(partition) = outcome else {
-///     panic!("a thousand steps are enough");
-/// };
-/// assert_eq!(partition.units, [4, 1]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
 /// # References
 /// Khaleghzadeh, Reddy and Lastovetsky, supplement, sections 6 to 8.
 pub fn hpopta_search(
@@ -361,4 +346,21 @@ impl<'a> DivisionTree<'a> {
 
 fn count_active(sizes: &[u64]) -> usize {
     sizes.iter().filter(|&&size| size > 0).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_steps_are_enough_for_two_small_functions() {
+        let first = TimeFunction::new(1, vec![(1, 2.0), (2, 5.0), (3, 6.0), (4, 3.0)]);
+        let second = TimeFunction::new(1, vec![(1, 1.0), (2, 4.0), (3, 9.0)]);
+        let functions = [first.expect("valid"), second.expect("valid")];
+        let outcome = hpopta_search(&functions, &[], 5, 1000).expect("possible");
+        let SearchOutcome::Optimal(partition) = outcome else {
+            panic!("a thousand steps are enough");
+        };
+        assert_eq!(partition.units, [4, 1]);
+    }
 }

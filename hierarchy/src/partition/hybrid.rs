@@ -19,24 +19,12 @@ pub(super) trait System {
     }
 }
 
-/// The criteria by which the method stops, other than `F(x) = 0`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct StopCriteria {
-    /// The root is found when a Newton step changes no unknown by more than this fraction of it.
-    pub step: f64,
-    /// Largest number of points tried.
-    pub iterations: u32,
-}
+/// The root is found when a Newton step changes no unknown by more than this fraction of it, which is of
+/// the order of rounding errors.
+const LEAST_STEP: f64 = 1e-14;
 
-impl Default for StopCriteria {
-    /// Returns a step of the order of rounding errors, and 200 points.
-    fn default() -> Self {
-        Self {
-            step: 1e-14,
-            iterations: 200,
-        }
-    }
-}
+/// Number of points that are enough for a system that can be solved.
+pub(super) const ITERATIONS: u32 = 200;
 
 /// The point at which the method ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +44,7 @@ pub(super) struct Root {
 /// The reason why the method ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// `F` is zero, or the last Newton step met the criterion.
+    /// `F` is zero, or the last Newton step was negligible.
     Converged,
     /// No step from `x` reduces the residual any more. `x` is a local minimum of the residual, a corner
     /// of functions that are not smooth, or a root to within rounding errors.
@@ -67,7 +55,7 @@ pub(super) enum Stop {
     Undefined,
 }
 
-/// Solves `F(x) = 0` from `start` by Powell's hybrid method.
+/// Solves `F(x) = 0` from `start` by Powell's hybrid method, trying at most `max_iterations` points.
 ///
 /// The trust region is a scaled ball in which the linear model `F + J p` has proved good. If the ball
 /// contains Newton's step, that step is taken. Otherwise the step follows the steepest descent of
@@ -91,7 +79,7 @@ pub(super) enum Stop {
 /// M. J. D. Powell, "A Hybrid Method for Nonlinear Equations", in *Numerical Methods for Nonlinear
 /// Algebraic Equations*, 1970; J. J. Moré, B. S. Garbow, K. E. Hillstrom, *User Guide for MINPACK-1*,
 /// 1980 (HYBRJ). Clarke's thesis, section 4.2.
-pub(super) fn solve(system: &dyn System, start: &[f64], criteria: &StopCriteria) -> Root {
+pub(super) fn solve(system: &dyn System, start: &[f64], max_iterations: u32) -> Root {
     assert!(!start.is_empty(), "a system has at least one unknown");
     let residual = system.evaluate_residual(start);
     let mut iterate = Iterate {
@@ -104,7 +92,7 @@ pub(super) fn solve(system: &dyn System, start: &[f64], criteria: &StopCriteria)
     };
     let mut iterations = 0;
     let why = if iterate.norm.is_finite() {
-        iterate.advance_to_root(criteria, &mut iterations)
+        iterate.advance_to_root(max_iterations, &mut iterations)
     } else {
         Stop::Undefined
     };
@@ -134,13 +122,13 @@ struct Iterate<'a> {
 /// The result of trying one step.
 enum Trial {
     Accepted,
-    /// Newton's step, and no larger than the criterion.
+    /// Newton's step, and a negligible one.
     Final,
     Rejected,
 }
 
 impl Iterate<'_> {
-    fn advance_to_root(&mut self, criteria: &StopCriteria, iterations: &mut u32) -> Stop {
+    fn advance_to_root(&mut self, max_iterations: u32, iterations: &mut u32) -> Stop {
         loop {
             if self.residual.iter().all(|&f| f == 0.0) {
                 return Stop::Converged;
@@ -149,11 +137,11 @@ impl Iterate<'_> {
             self.update_scale(jacobian.as_ref());
             let directions = Directions::from_point(self, jacobian.as_ref());
             loop {
-                if *iterations == criteria.iterations {
+                if *iterations == max_iterations {
                     return Stop::IterationLimit;
                 }
                 *iterations += 1;
-                match self.try_step(jacobian.as_ref(), &directions, criteria.step) {
+                match self.try_step(jacobian.as_ref(), &directions) {
                     Trial::Final => return Stop::Converged,
                     Trial::Accepted => break,
                     Trial::Rejected if self.is_stuck() => return Stop::Stalled,
@@ -182,7 +170,7 @@ impl Iterate<'_> {
     }
 
     /// Tries the step that the trust region allows, and adapts the region to the step's success.
-    fn try_step(&mut self, jacobian: &dyn Jacobian, to: &Directions, criterion: f64) -> Trial {
+    fn try_step(&mut self, jacobian: &dyn Jacobian, to: &Directions) -> Trial {
         let dogleg = to.step_within(self.radius);
         let (x, step) = self.step_inside_domain(&dogleg);
         let residual = self.system.evaluate_residual(&x);
@@ -190,7 +178,7 @@ impl Iterate<'_> {
         let gain = self.gain_ratio(jacobian, &step, norm);
         self.adapt_radius(gain, length);
         let is_last = to.newton.as_ref() == Some(&dogleg)
-            && (step.iter().zip(&self.x)).all(|(step, x)| step.abs() <= criterion * x.abs());
+            && (step.iter().zip(&self.x)).all(|(step, x)| step.abs() <= LEAST_STEP * x.abs());
         if norm < self.norm && gain >= 1e-4 {
             (self.x, self.residual, self.norm) = (x, residual, norm);
         } else if !is_last {

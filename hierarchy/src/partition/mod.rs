@@ -100,19 +100,13 @@ pub fn imbalance(times_s: &[f64]) -> f64 {
 pub enum PartitionError {
     /// The name of a partitioner that does not exist.
     #[error(
-        "unknown partitioner \"{name}\": expected one of {}",
-        Partitioner::list_names()
+        "unknown partitioner \"{0}\": expected one of {names}",
+        names = Partitioner::list_names()
     )]
-    UnknownPartitioner {
-        /// The name given.
-        name: String,
-    },
+    UnknownPartitioner(String),
     /// The name of a [`Guess`] that does not exist.
-    #[error("unknown guess \"{name}\": expected one of {}", Guess::list_names())]
-    UnknownGuess {
-        /// The name given.
-        name: String,
-    },
+    #[error("unknown guess \"{0}\": expected one of {names}", names = Guess::list_names())]
+    UnknownGuess(String),
     /// There is no device to give the work to.
     #[error("{total} units and no device to give them to")]
     NoDevices {

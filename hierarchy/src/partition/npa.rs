@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::continuous::continuous;
 use super::gpa::{gpa, round_shares};
-use super::hybrid::{StopCriteria, System, solve};
+use super::hybrid::{ITERATIONS, System, solve};
 use super::jacobian::{Arrowhead, Jacobian};
 use super::segment_cache::SegmentCache;
 use super::{Partition, PartitionError};
@@ -69,19 +69,6 @@ pub struct NpaSolution {
 /// # Errors
 /// As [`npa_from`].
 ///
-/// # Example
-/// ```
-/// use isochron_hierarchy::model::{Cpm, SpeedModel};
-/// use isochron_hierarchy::partition::npa;
-///
-/// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
-/// let models: [&dyn SpeedModel; 2] = [&slow, &fast];
-/// let solution = npa(&models, 100)?;
-/// assert_eq!(solution.partition.units, [25, 75]);
-/// assert!(solution.converged);
-/// # Ok::<(), isochron_hierarchy::partition::PartitionError>(())
-/// ```
-///
 /// # References
 /// Clarke's thesis, section 4.2.
 pub fn npa(models: &[&dyn SpeedModel], total: u64) -> Result<NpaSolution, PartitionError> {
@@ -141,7 +128,7 @@ pub fn npa_from(
         time_s: proportional_time(&even_s),
     };
     let start = balance.first_shares(&even_s, guess);
-    let root = solve(&balance, &start, &StopCriteria::default());
+    let root = solve(&balance, &start, ITERATIONS);
     let shares: Vec<f64> = root.x.iter().map(|y| y * balance.total).collect();
     let residual = balance.imbalance(&shares);
     let (partition, shares, shares_of) = if residual <= CONVERGED {
@@ -317,5 +304,17 @@ mod tests {
             error.to_string(),
             "unknown guess \"best\": expected one of even, proportional"
         );
+    }
+
+    #[test]
+    fn constant_speeds_are_solved_exactly() {
+        let (slow, fast) = (
+            crate::model::Cpm { speed: 10.0 },
+            crate::model::Cpm { speed: 30.0 },
+        );
+        let models: [&dyn SpeedModel; 2] = [&slow, &fast];
+        let solution = npa(&models, 100).expect("valid");
+        assert_eq!(solution.partition.units, [25, 75]);
+        assert!(solution.converged);
     }
 }

@@ -9,19 +9,6 @@ use crate::model::{ModelError, SpeedModel, TimeFunction};
 const SIZES: u64 = 1000;
 
 /// The algorithm that divides work by speed functions.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::model::{Cpm, SpeedModel};
-/// use isochron_hierarchy::partition::Partitioner;
-///
-/// let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
-/// let models: [&dyn SpeedModel; 2] = [&slow, &fast];
-/// for partitioner in Partitioner::ALL {
-///     assert_eq!(partitioner.divide(&models, 100)?.units, [25, 75]);
-/// }
-/// # Ok::<(), isochron_hierarchy::partition::PartitionError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Partitioner {
@@ -178,5 +165,15 @@ mod tests {
                 time_s: f64::INFINITY
             })
         );
+    }
+
+    #[test]
+    fn all_divide_constant_speeds_alike() {
+        let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
+        let models: [&dyn SpeedModel; 2] = [&slow, &fast];
+        for partitioner in Partitioner::ALL {
+            let divided = partitioner.divide(&models, 100).expect("valid");
+            assert_eq!(divided.units, [25, 75]);
+        }
     }
 }

@@ -9,7 +9,8 @@ use super::sums::{SumRange, Sums};
 /// The thresholds are `σ_0 ≥ σ_1 ≥ …` and their sums `P_i = σ_0 + … + σ_{i-1}`. Only the sums in a range
 /// matter after `i` devices. Below `target - (P_{i+active} - P_i)` the remaining devices cannot make up
 /// the rest; the upper end is `min(target, P_{min(i, active)})`. Near the optimal time the thresholds sum
-/// to little more than the target, so that the ranges are narrow.
+/// to little more than the target, so that the ranges are narrow. Sums that memory cannot hold are
+/// [`PartitionError::TooLarge`].
 #[derive(Debug)]
 pub(super) struct Stages<'a> {
     devices: Vec<StagedDevice<'a>>,
@@ -117,9 +118,6 @@ impl<'a> Stages<'a> {
 
     /// Returns the number of first devices that are needed for the target, or `None` if all of them
     /// together cannot reach it.
-    ///
-    /// # Errors
-    /// [`PartitionError::TooLarge`].
     pub fn count_needed<S: Sums>(&self) -> Result<Option<usize>, PartitionError> {
         let mut sums = S::empty();
         for i in 0..self.len() {
@@ -132,9 +130,6 @@ impl<'a> Stages<'a> {
     }
 
     /// Returns the fewest active devices that reach the target, as far as `S` counts them.
-    ///
-    /// # Errors
-    /// [`PartitionError::TooLarge`].
     pub fn count_fewest<S: Sums>(&self) -> Result<Option<u32>, PartitionError> {
         let mut sums = S::empty();
         for i in 0..self.len() {
@@ -148,9 +143,6 @@ impl<'a> Stages<'a> {
     ///
     /// The last device chooses first. Idleness included, it takes the least time with which the devices
     /// before it can reach the target.
-    ///
-    /// # Errors
-    /// [`PartitionError::TooLarge`].
     ///
     /// # Panics
     /// If the target cannot be reached.
