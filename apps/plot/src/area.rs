@@ -1,5 +1,6 @@
 //! The rectangle inside the axes of a plot, with its frame and legend.
 
+use crate::axis::Tick;
 use crate::svg::{Anchor, Svg};
 
 /// The rectangle inside the axes, in pixels.
@@ -10,9 +11,6 @@ pub struct Area {
     pub width: f64,
     pub height: f64,
 }
-
-/// A number of an axis: its position as a fraction of the axis, and its text.
-pub type Tick = (f64, String);
 
 /// The texts around a plot.
 pub struct Titles<'a> {
@@ -25,6 +23,12 @@ impl Area {
     /// Returns the pixel of a point that is given as fractions of both axes.
     pub fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (self.left + x * self.width, self.bottom() - y * self.height)
+    }
+
+    /// Returns the area that many pixels below this one.
+    pub fn move_down(self, pixels: f64) -> Self {
+        let top = self.top + pixels;
+        Self { top, ..self }
     }
 
     pub fn right(&self) -> f64 {
@@ -50,16 +54,21 @@ impl Area {
             svg.grid_line((x, self.top), (x, self.bottom()));
             svg.text((x, self.bottom() + 18.0), Anchor::Middle, text);
         }
-        for (fraction, text) in y_ticks {
-            let (_, y) = self.place((0.0, *fraction));
-            svg.grid_line((self.left, y), (self.right(), y));
-            svg.text((self.left - 8.0, y + 4.0), Anchor::End, text);
-        }
+        self.draw_heights(svg, y_ticks);
         svg.text((middle, self.bottom() + 40.0), Anchor::Middle, titles.x);
         svg.upward_text((self.left - 60.0, self.top + self.height / 2.0), titles.y);
         let corner = (self.left, self.bottom());
         svg.line((self.left, self.top), corner, "black");
         svg.line(corner, (self.right(), self.bottom()), "black");
+    }
+
+    /// Draws the numbers of the vertical axis, each with its line.
+    pub fn draw_heights(&self, svg: &mut Svg, ticks: &[Tick]) {
+        for (fraction, text) in ticks {
+            let (_, y) = self.place((0.0, *fraction));
+            svg.grid_line((self.left, y), (self.right(), y));
+            svg.text((self.left - 8.0, y + 4.0), Anchor::End, text);
+        }
     }
 
     /// Draws the name of entry `index` of the legend; returns the middle of its sample, which is 24 pixels wide.

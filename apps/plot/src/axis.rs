@@ -1,5 +1,8 @@
 //! Axes with round numbers.
 
+/// A number of an axis: its position as a fraction of the axis, and its text.
+pub type Tick = (f64, String);
+
 /// The most numbers of a linear axis, 0 not counted.
 const NUMBERS: f64 = 6.0;
 
@@ -60,6 +63,14 @@ impl LinearAxis {
             .collect()
     }
 
+    /// Returns the round numbers with their positions.
+    pub(crate) fn ticks(&self) -> Vec<Tick> {
+        let numbers = self.numbers().into_iter();
+        numbers
+            .map(|(value, text)| (self.fraction(value), text))
+            .collect()
+    }
+
     /// Returns `name` with the power of ten that the numbers leave out.
     #[must_use]
     pub fn title(&self, name: &str) -> String {
@@ -112,17 +123,15 @@ impl LogAxis {
     }
 
     /// Returns the position of `value` from 0 at the first decade to 1 at the last.
-    #[must_use]
     pub fn fraction(&self, value: f64) -> f64 {
         (value.log10() - f64::from(self.low)) / f64::from(self.high - self.low)
     }
 
-    /// Returns the powers of ten with their text.
-    #[must_use]
-    pub fn numbers(&self) -> Vec<(f64, String)> {
+    /// Returns the powers of ten with their positions.
+    pub fn ticks(&self) -> Vec<Tick> {
         let decades = self.low..=self.high;
         decades
-            .map(|decade| (10_f64.powi(decade), decade_text(decade)))
+            .map(|decade| (self.fraction(10_f64.powi(decade)), decade_text(decade)))
             .collect()
     }
 }
@@ -172,7 +181,7 @@ mod tests {
         assert!((axis.fraction(0.1) - 1.0 / 3.0).abs() < 1e-9);
         let none = LogAxis::covering(std::iter::empty());
         assert_eq!(none, LogAxis { low: 0, high: 1 });
-        let numbers: Vec<String> = none.numbers().into_iter().map(|n| n.1).collect();
+        let numbers: Vec<String> = none.ticks().into_iter().map(|n| n.1).collect();
         assert_eq!(numbers, ["1", "10"]);
     }
 }

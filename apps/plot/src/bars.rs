@@ -1,16 +1,18 @@
 //! Groups of bars.
 
+use crate::area::Area;
 use crate::axis::LinearAxis;
 use crate::color;
 use crate::svg::{Anchor, Svg};
 
-/// Pixels of the picture's width, of its margins, and of a panel's height with its room above and below the bars.
-const WIDTH: f64 = 1000.0;
-const LEFT: f64 = 60.0;
-const RIGHT: f64 = 170.0;
-const PANEL: f64 = 230.0;
-const TOP: f64 = 34.0;
-const BOTTOM: f64 = 28.0;
+/// Size of a panel and of the area of its bars, in pixels.
+const SIZE: (f64, f64) = (1000.0, 230.0);
+const AREA: Area = Area {
+    left: 60.0,
+    top: 34.0,
+    width: 770.0,
+    height: 168.0,
+};
 
 /// A bar with the interval that is drawn over it.
 pub struct Bar {
@@ -35,70 +37,52 @@ pub struct BarPanel {
 /// Draws panels below each other on one scale from 0, as an SVG document. `names` are those of the series.
 #[must_use]
 pub fn draw_bars(names: &[String], panels: &[BarPanel]) -> String {
-    let mut svg = Svg::new(WIDTH, PANEL * panels.len() as f64, 13);
+    let mut svg = Svg::new(SIZE.0, SIZE.1 * panels.len() as f64, 13);
     let groups = panels.iter().flat_map(|panel| &panel.groups);
     let ends = groups.flat_map(|(_, bars)| bars).map(|bar| bar.high);
     let axis = LinearAxis::to(ends.filter(|end| end.is_finite()).fold(0.0, f64::max));
     for (index, panel) in panels.iter().enumerate() {
-        panel.draw(&mut svg, PANEL * index as f64, &axis);
+        let area = AREA.move_down(SIZE.1 * index as f64);
+        panel.draw(&mut svg, &area, &axis);
     }
     for (index, name) in names.iter().enumerate() {
-        let (x, y) = (WIDTH - RIGHT + 12.0, TOP + 10.0 + 20.0 * index as f64);
-        svg.rect((x, y - 10.0), (12.0, 12.0), color::of_series(index));
-        svg.text((x + 18.0, y), Anchor::Start, name);
+        let (x, y) = AREA.draw_legend_name(&mut svg, index, name);
+        let corner = (x - 6.0, y - 6.0);
+        svg.rect(corner, (12.0, 12.0), color::of_series(index));
     }
     svg.finish()
 }
 
-/// The vertical scale of a panel.
-struct Height<'a> {
-    axis: &'a LinearAxis,
-    floor: f64,
-    ceiling: f64,
-}
-
-impl Height<'_> {
-    fn y(&self, value: f64) -> f64 {
-        self.floor - self.axis.fraction(value) * (self.floor - self.ceiling)
-    }
-}
-
 impl BarPanel {
-    fn draw(&self, svg: &mut Svg, top: f64, axis: &LinearAxis) {
-        let height = Height {
-            axis,
-            floor: top + PANEL - BOTTOM,
-            ceiling: top + TOP,
-        };
-        svg.text((LEFT, top + 20.0), Anchor::Start, &axis.title(&self.title));
-        for (value, number) in axis.numbers() {
-            let y = height.y(value);
-            svg.grid_line((LEFT, y), (WIDTH - RIGHT, y));
-            svg.text((LEFT - 6.0, y + 4.0), Anchor::End, &number);
-        }
-        let room = (WIDTH - RIGHT - LEFT) / self.groups.len().max(1) as f64;
+    fn draw(&self, svg: &mut Svg, area: &Area, axis: &LinearAxis) {
+        let title = (area.left, area.top - 14.0);
+        svg.text(title, Anchor::Start, &axis.title(&self.title));
+        area.draw_heights(svg, &axis.ticks());
+        let room = area.width / self.groups.len().max(1) as f64;
         for (index, (name, bars)) in self.groups.iter().enumerate() {
-            let left = LEFT + room * index as f64;
-            let middle = (left + room / 2.0, height.floor + 18.0);
+            let left = area.left + room * index as f64;
+            let middle = (left + room / 2.0, area.bottom() + 18.0);
             svg.text(middle, Anchor::Middle, name);
-            draw_group(svg, (left, room), bars, &height);
+            let width = 0.84 * room / bars.len().max(1) as f64;
+            for (index, bar) in bars.iter().enumerate() {
+                let x = left + 0.08 * room + width * index as f64;
+                bar.draw(svg, (x, width), area, axis);
+            }
         }
     }
 }
 
-/// Draws the bars of a group into `room` pixels from `left` on.
-fn draw_group(svg: &mut Svg, (left, room): (f64, f64), bars: &[Bar], height: &Height<'_>) {
-    let width = 0.84 * room / bars.len().max(1) as f64;
-    for (index, bar) in bars.iter().enumerate() {
-        if !bar.height.is_finite() {
-            continue;
+impl Bar {
+    /// Draws the bar into `width` pixels from `x` on.
+    fn draw(&self, svg: &mut Svg, (x, width): (f64, f64), area: &Area, axis: &LinearAxis) {
+        if !self.height.is_finite() {
+            return;
         }
-        let x = left + 0.08 * room + width * index as f64;
-        let top = height.y(bar.height);
-        let size = (width * 0.9, height.floor - top);
-        svg.rect((x, top), size, color::of_series(bar.series));
-        let ends = (height.y(bar.low), height.y(bar.high));
-        svg.whisker(x + width * 0.45, ends, 0.0);
+        let [top, low, high] = [self.height, self.low, self.high]
+            .map(|value| area.place((0.0, axis.fraction(value))).1);
+        let size = (width * 0.9, area.bottom() - top);
+        svg.rect((x, top), size, color::of_series(self.series));
+        svg.whisker(x + width * 0.45, (low, high), 0.0);
     }
 }
 

@@ -21,10 +21,10 @@ mod svg;
 mod terminal;
 mod timeline;
 
-pub use axis::{LinearAxis, LogAxis};
+pub use axis::LinearAxis;
 pub use bars::{Bar, BarPanel, draw_bars};
 pub use log_log::{Series, draw_log_log};
 pub use plots::{Curve, Mark, Plot, draw_plots};
-pub use svg::{Anchor, Stroke, Svg};
+pub use svg::{Anchor, Svg};
 pub use terminal::draw_in_terminal;
 pub use timeline::{Lane, LaneBar, Timeline};

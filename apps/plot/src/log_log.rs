@@ -1,9 +1,9 @@
 //! Series of points on logarithmic axes.
 
-use crate::area::{Area, Tick, Titles};
+use crate::area::{Area, Titles};
 use crate::axis::LogAxis;
 use crate::color;
-use crate::svg::{Stroke, Svg};
+use crate::svg::Svg;
 
 /// Size of the picture and of the area inside its axes, in pixels.
 const SIZE: (f64, f64) = (900.0, 500.0);
@@ -34,19 +34,14 @@ pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]
         y: y_title,
     };
     let mut svg = Svg::new(SIZE.0, SIZE.1, 13);
-    AREA.draw_frame(&mut svg, &titles, &ticks(&x), &ticks(&y));
+    AREA.draw_frame(&mut svg, &titles, &x.ticks(), &y.ticks());
     for (index, series) in series.iter().enumerate() {
         let color = color::of_series(index);
-        let stroke = Stroke {
-            color,
-            width: 2.0,
-            dashed: false,
-        };
         let points = series.points.iter();
         let places: Vec<(f64, f64)> = points
             .map(|point| AREA.place((x.fraction(point.0), y.fraction(point.1))))
             .collect();
-        svg.polyline(&places, &stroke);
+        svg.polyline(&places, color, false);
         for &place in &places {
             svg.circle(place, 3.5, color);
         }
@@ -54,13 +49,6 @@ pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]
         svg.circle(middle, 5.0, color);
     }
     svg.finish()
-}
-
-fn ticks(axis: &LogAxis) -> Vec<Tick> {
-    let numbers = axis.numbers().into_iter();
-    numbers
-        .map(|(value, text)| (axis.fraction(value), text))
-        .collect()
 }
 
 #[cfg(test)]

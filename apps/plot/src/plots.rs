@@ -2,17 +2,16 @@
 
 use crate::area::{Area, Titles};
 use crate::axis::LinearAxis;
-use crate::svg::{Stroke, Svg};
+use crate::svg::Svg;
 
-/// Pixels around the area inside the axes.
-const LEFT: f64 = 80.0;
-const TOP: f64 = 40.0;
-const RIGHT: f64 = 180.0;
-const BOTTOM: f64 = 60.0;
-
-/// Pixels of that area.
-const WIDTH: f64 = 640.0;
-const HEIGHT: f64 = 320.0;
+/// Size of a plot and of the area inside its axes, in pixels.
+const SIZE: (f64, f64) = (900.0, 420.0);
+const AREA: Area = Area {
+    left: 80.0,
+    top: 40.0,
+    width: 640.0,
+    height: 320.0,
+};
 
 /// A plot with both axes from 0.
 pub struct Plot {
@@ -54,6 +53,23 @@ pub struct Mark {
     pub high: f64,
 }
 
+impl Mark {
+    /// Marks the speed of `work` done in `t_s ± ci_s` seconds, with the interval of the time as speeds.
+    #[must_use]
+    pub fn of_speed(x: f64, work: f64, t_s: f64, ci_s: f64) -> Self {
+        Self {
+            x,
+            y: work / t_s,
+            low: work / (t_s + ci_s),
+            high: if t_s > ci_s {
+                work / (t_s - ci_s)
+            } else {
+                f64::INFINITY
+            },
+        }
+    }
+}
+
 impl Plot {
     /// Returns the horizontal axis and the vertical one.
     pub(crate) fn axes(&self) -> (LinearAxis, LinearAxis) {
@@ -75,14 +91,15 @@ impl Plot {
             x: &x.title(self.x_name),
             y: &y.title(self.y_name),
         };
-        area.draw_frame(svg, &titles, &ticks(&x), &ticks(&y));
+        area.draw_frame(svg, &titles, &x.ticks(), &y.ticks());
         let scale = Scale { area, x, y };
         for (index, curve) in self.curves.iter().enumerate() {
-            let stroke = curve.stroke();
             let points: Vec<_> = curve.points.iter().map(|&p| scale.place(p)).collect();
-            svg.polyline(&points, &stroke);
             let (x, y) = area.draw_legend_name(svg, index, &curve.name);
-            svg.polyline(&[(x - 12.0, y), (x + 12.0, y)], &stroke);
+            let sample = [(x - 12.0, y), (x + 12.0, y)];
+            for line in [&points[..], &sample] {
+                svg.polyline(line, curve.color, curve.dashed);
+            }
         }
         for mark in &self.marks {
             let (x, y) = scale.place((mark.x, mark.y));
@@ -92,16 +109,6 @@ impl Plot {
         }
         let middle = area.draw_legend_name(svg, self.curves.len(), "measured");
         svg.circle(middle, 3.0, "black");
-    }
-}
-
-impl Curve {
-    fn stroke(&self) -> Stroke {
-        Stroke {
-            color: self.color,
-            width: 1.8,
-            dashed: self.dashed,
-        }
     }
 }
 
@@ -119,26 +126,12 @@ impl Scale<'_> {
     }
 }
 
-fn ticks(axis: &LinearAxis) -> Vec<(f64, String)> {
-    let numbers = axis.numbers().into_iter();
-    numbers
-        .map(|(value, text)| (axis.fraction(value), text))
-        .collect()
-}
-
 /// Draws the plots below each other, as an SVG document.
 #[must_use]
 pub fn draw_plots(plots: &[Plot]) -> String {
-    let (width, height) = (LEFT + WIDTH + RIGHT, TOP + HEIGHT + BOTTOM);
-    let mut svg = Svg::new(width, height * plots.len() as f64, 13);
+    let mut svg = Svg::new(SIZE.0, SIZE.1 * plots.len() as f64, 13);
     for (index, plot) in plots.iter().enumerate() {
-        let area = Area {
-            left: LEFT,
-            top: TOP + height * index as f64,
-            width: WIDTH,
-            height: HEIGHT,
-        };
-        plot.draw(&mut svg, &area);
+        plot.draw(&mut svg, &AREA.move_down(SIZE.1 * index as f64));
     }
     svg.finish()
 }

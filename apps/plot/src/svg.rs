@@ -22,17 +22,6 @@ pub enum Anchor {
     End,
 }
 
-/// The look of a line.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stroke {
-    /// Its colour.
-    pub color: &'static str,
-    /// Its width.
-    pub width: f64,
-    /// `true` for an interrupted line.
-    pub dashed: bool,
-}
-
 impl Anchor {
     fn name(self) -> &'static str {
         match self {
@@ -103,18 +92,16 @@ impl Svg {
         ));
     }
 
-    /// Adds a line through points.
-    pub fn polyline(&mut self, points: &[(f64, f64)], stroke: &Stroke) {
+    /// Adds a line through points, interrupted if it is `dashed`.
+    pub fn polyline(&mut self, points: &[(f64, f64)], color: &str, dashed: bool) {
         let points = points.iter().map(|(x, y)| format!("{x:.2},{y:.2}"));
         let points = points.collect::<Vec<_>>().join(" ");
-        let Stroke { color, width, .. } = stroke;
-        let dashes = if stroke.dashed {
-            " stroke-dasharray=\"7 4\""
-        } else {
-            ""
+        let dashes = match dashed {
+            true => " stroke-dasharray=\"7 4\"",
+            false => "",
         };
         self.add(format_args!(
-            "<polyline points=\"{points}\" fill=\"none\" stroke-width=\"{width}\" stroke=\"{color}\"{dashes}/>"
+            "<polyline points=\"{points}\" fill=\"none\" stroke-width=\"1.8\" stroke=\"{color}\"{dashes}/>"
         ));
     }
 
