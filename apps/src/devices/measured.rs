@@ -41,10 +41,13 @@ pub struct SizeMeasurements {
     pub together: Option<Measurement>,
 }
 
+/// The names of a size's measurements.
+pub const COMPANIES: [&str; 2] = ["alone", "together"];
+
 impl SizeMeasurements {
-    /// Returns the speed in 10⁹ flop/s; for a bound, the largest possible one.
-    pub fn gflops(&self, measurement: &Measurement) -> f64 {
-        self.flop / measurement.t_s / 1e9
+    /// Returns the measurement alone, and the one together if there is one.
+    pub fn measurements(&self) -> [Option<Measurement>; 2] {
+        [Some(self.alone), self.together]
     }
 
     /// Returns the time together over the time alone, if both are known.

@@ -6,37 +6,28 @@ use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
 use isochron_plot::{Curve, Mark, Plot, color};
 use serde_json::{Value, json};
 
-use super::measured::{DeviceMeasurements, HostMeasurements, SizeMeasurements};
+use super::measured::{COMPANIES, DeviceMeasurements, HostMeasurements, SizeMeasurements};
 use super::peak::OperandsIn;
 use crate::table::TextTable;
-
-/// Version of the JSON document.
-const SCHEMA: u32 = 1;
 
 /// Makes the document for scripts.
 pub fn make_document(measured: &HostMeasurements, block: usize) -> Value {
     json!({
-        "schema": SCHEMA,
+        "schema": 1,
         "block": block,
         "kernel": "rank-b update",
         "element": measured.element,
-        "peak": PEAK,
+        "peak": "measured: the best speed of the device's own library on products of squares, in one repetition",
         "devices": measured.devices,
         "measured": count_measurements(measured),
     })
 }
 
-/// The meaning of the peak.
-const PEAK: &str = "measured: the best speed of the device's own library on products of squares, in one repetition";
-
 fn count_measurements(measured: &HostMeasurements) -> MeasureTally {
     let mut tally = MeasureTally::default();
     let sizes = measured.devices.iter().flat_map(|device| &device.sizes);
-    for size in sizes {
-        tally.count(&size.alone);
-        if let Some(together) = &size.together {
-            tally.count(together);
-        }
+    for found in sizes.flat_map(SizeMeasurements::measurements).flatten() {
+        tally.count(&found);
     }
     tally
 }
@@ -87,25 +78,13 @@ pub fn cores_text(info: &DeviceInfo) -> String {
 }
 
 fn size_table(device: &DeviceMeasurements) -> TextTable {
-    let mut table = TextTable::new(
-        0,
-        &[
-            "n",
-            "GFLOP/s",
-            "% of peak",
-            "± %",
-            "reps",
-            "together",
-            "% of peak",
-            "± %",
-            "reps",
-            "together/alone",
-        ],
-    );
+    let heading = "n|GFLOP/s|% of peak|± %|reps|together|% of peak|± %|reps|together/alone";
+    let mut table = TextTable::new(0, heading);
     for size in &device.sizes {
         let mut row = vec![size.n.to_string()];
-        row.extend(measurement_cells(device, size, Some(&size.alone)));
-        row.extend(measurement_cells(device, size, size.together.as_ref()));
+        for found in size.measurements() {
+            row.extend(measurement_cells(device, size, found));
+        }
         // A ratio of speeds, as the columns that it compares.
         row.push(
             size.slowdown()
@@ -120,17 +99,17 @@ fn size_table(device: &DeviceMeasurements) -> TextTable {
 fn measurement_cells(
     device: &DeviceMeasurements,
     size: &SizeMeasurements,
-    found: Option<&Measurement>,
+    found: Option<Measurement>,
 ) -> [String; 4] {
     let Some(found) = found else {
         return ["-", "-", "-", "-"].map(str::to_owned);
     };
-    let gflops = size.gflops(found);
-    // A device too slow for the squares has shown no peak.
-    let peak = Some(device.peak.gflops).filter(|&peak| peak > 0.0);
-    let percent = match peak {
-        Some(peak) => format!("{:.1}", 100.0 * gflops / peak),
-        None => "-".to_owned(),
+    // For a bound, the largest possible speed.
+    let gflops = size.flop / found.t_s / 1e9;
+    let percent = match device.peak.gflops {
+        peak if peak > 0.0 => format!("{:.1}", 100.0 * gflops / peak),
+        // A device too slow for the squares has shown no peak.
+        _ => "-".to_owned(),
     };
     if found.is_bound() {
         return [
@@ -173,15 +152,13 @@ fn format_remarks(tally: &MeasureTally) -> String {
             format!("of {of} measurements have times that are not normally distributed"),
         ),
     ];
-    let remarks: String = lines
-        .iter()
-        .filter(|(count, _)| *count > 0)
+    let found = lines.iter().filter(|(count, _)| *count > 0);
+    let remarks: String = found
         .map(|(count, what)| format!("{count} {what}\n"))
         .collect();
-    if remarks.is_empty() {
-        remarks
-    } else {
-        format!("\n{remarks}")
+    match &*remarks {
+        "" => remarks,
+        _ => format!("\n{remarks}"),
     }
 }
 
@@ -191,32 +168,28 @@ pub fn make_plots(measured: &HostMeasurements) -> Vec<Plot> {
 }
 
 fn make_plot(device: &DeviceMeasurements) -> Plot {
-    let alone = device.sizes.iter().map(|size| (size, size.alone));
-    let together = device
-        .sizes
-        .iter()
-        .filter_map(|size| Some((size, size.together?)));
     let mut curves = Vec::new();
     let mut marks = Vec::new();
-    for (name, symbol, color, found) in [
-        ("alone", '*', color::BLUE, alone.collect::<Vec<_>>()),
-        ("together", '+', color::VERMILION, together.collect()),
-    ] {
-        let measured: Vec<_> = found.iter().filter(|(_, m)| !m.is_bound()).collect();
-        marks.extend(measured.iter().map(|(size, m)| make_mark(size, m)));
+    let looks = [('*', color::BLUE), ('+', color::VERMILION)];
+    for (which, (name, (symbol, color))) in COMPANIES.into_iter().zip(looks).enumerate() {
+        let sizes = device.sizes.iter();
+        let found = sizes.filter_map(|size| {
+            let m = size.measurements()[which].filter(|m| !m.is_bound())?;
+            let gflop = size.flop / 1e9;
+            Some(Mark::of_speed(size.n as f64, gflop, m.t_s, m.ci_s))
+        });
+        let found: Vec<Mark> = found.collect();
         // The line alone is named even if nothing was measured.
-        if !measured.is_empty() || name == "alone" {
+        if !found.is_empty() || which == 0 {
             curves.push(Curve {
                 name: name.to_owned(),
                 symbol,
                 color,
                 dashed: false,
-                points: measured
-                    .iter()
-                    .map(|(size, m)| (size.n as f64, size.gflops(m)))
-                    .collect(),
+                points: found.iter().map(|mark| (mark.x, mark.y)).collect(),
             });
         }
+        marks.extend(found);
     }
     let end = device.sizes.last().map_or(1.0, |size| size.n as f64);
     let peak = device.peak.gflops;
@@ -233,21 +206,6 @@ fn make_plot(device: &DeviceMeasurements) -> Plot {
         y_name: "GFLOP/s",
         curves,
         marks,
-    }
-}
-
-/// Marks a speed, with the interval of the time as speeds.
-fn make_mark(size: &SizeMeasurements, m: &Measurement) -> Mark {
-    let least_s = m.t_s - m.ci_s;
-    Mark {
-        x: size.n as f64,
-        y: size.flop / m.t_s / 1e9,
-        low: size.flop / (m.t_s + m.ci_s) / 1e9,
-        high: if least_s > 0.0 {
-            size.flop / least_s / 1e9
-        } else {
-            f64::INFINITY
-        },
     }
 }
 

@@ -205,11 +205,11 @@ fn print_text(arranged: &Arranged) -> String {
 
 /// Makes a table with one line for each node.
 fn tabulate(arranged: &Arranged) -> TextTable {
-    let mut heading = vec!["node", "area", "row", "col", "rows", "cols", "blocks"];
-    if arranged.times.is_some() {
-        heading.push("time s");
-    }
-    let mut table = TextTable::new(0, &heading);
+    let heading = match arranged.times {
+        Some(_) => "node|area|row|col|rows|cols|blocks|time s",
+        None => "node|area|row|col|rows|cols|blocks",
+    };
+    let mut table = TextTable::new(0, heading);
     let nodes = arranged.layout.rects().iter().zip(&arranged.areas);
     for (node, (rect, area)) in nodes.enumerate() {
         let numbers = [rect.row, rect.col, rect.rows, rect.cols, rect.area()];

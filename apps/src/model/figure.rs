@@ -1,106 +1,111 @@
-//! Points and models as plots.
+//! Measured times and models as plots.
 
-use isochron_hierarchy::model::{Fit, SpeedModel};
+use isochron_hierarchy::model::Fit;
 use isochron_plot::{Curve, Mark, Plot, color};
 
-use super::PointsModels;
+use super::{FileModels, MeasuredTime, ModelKey, NamedModel};
 
 /// Places at which a curve is evaluated, besides the measured sizes.
 const PLACES: u32 = 400;
 
-/// Makes the plot of speed against size, and of time against size if asked for.
-pub fn make_plots(models: &PointsModels, with_time: bool) -> Vec<Plot> {
-    let mut plots = vec![Plot {
-        title: models.file.clone(),
-        x_name: "size, units",
-        y_name: "speed, units/s",
-        curves: make_curves(models, |model, d| model.speed(d)),
-        marks: make_marks(models, speed_mark),
-    }];
-    if with_time {
-        plots.push(Plot {
-            title: models.file.clone(),
-            x_name: "size, units",
-            y_name: "time, s",
-            curves: make_curves(models, |model, d| model.time_s(d)),
-            marks: make_marks(models, time_mark),
-        });
+impl FileModels {
+    /// Makes the plot of speed against size, and of time against size if asked for.
+    pub(super) fn plots(&self, with_time: bool) -> Vec<Plot> {
+        let mut plots = vec![self.make_plot("speed, units/s", NamedModel::speed, speed_mark)];
+        if with_time {
+            plots.push(self.make_plot("time, s", NamedModel::time_s, time_mark));
+        }
+        plots
     }
-    plots
+
+    fn make_plot(
+        &self,
+        y_name: &'static str,
+        value: fn(&NamedModel, f64) -> f64,
+        make_mark: fn(f64, &MeasuredTime) -> Mark,
+    ) -> Plot {
+        let places = self.curve_places();
+        let mut curves = Vec::new();
+        for (index, model) in self.models.iter().enumerate() {
+            let (symbol, color, dashed) = curve_style(index, model.key);
+            curves.push(Curve {
+                name: model.name(),
+                symbol,
+                color,
+                dashed,
+                points: places.iter().map(|&x| (x, value(model, x))).collect(),
+            });
+        }
+        // A constant matters least.
+        curves.sort_by_key(|curve| curve.name == Fit::Cpm.name());
+        let drawn = self.times.iter().filter(|time| self.has_model_of(time));
+        let marks = drawn.map(|time| make_mark(time.sizes[self.labels.size] as f64, time));
+        Plot {
+            title: self.file.clone(),
+            x_name: self.labels.axis,
+            y_name,
+            curves,
+            marks: marks.collect(),
+        }
+    }
+
+    /// Returns `true` if a time was measured where a model is shown: for a surface, at the width of a section.
+    fn has_model_of(&self, time: &MeasuredTime) -> bool {
+        self.models.iter().any(|model| match model.key {
+            ModelKey::Fit(_) => true,
+            ModelKey::N(width) => time.sizes["n"] == width,
+        })
+    }
+
+    /// Returns even steps from 0 to 5 % beyond the largest size, and all sizes: curves may have corners there. Ascending.
+    fn curve_places(&self) -> Vec<f64> {
+        let measured = self.times.iter().map(|time| time.sizes[self.labels.size]);
+        let sizes = measured.chain(self.sizes.iter().copied());
+        let end = 1.05 * sizes.clone().max().unwrap_or(1) as f64;
+        let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
+        let mut places: Vec<f64> = even.chain(sizes.map(|d| d as f64)).collect();
+        places.sort_unstable_by(f64::total_cmp);
+        places.dedup();
+        places
+    }
 }
 
-fn make_curves(models: &PointsModels, value: impl Fn(&dyn SpeedModel, f64) -> f64) -> Vec<Curve> {
-    // Curves may have corners at the points.
-    let measured = models.points.iter().map(|point| point.d);
-    let places = curve_places(measured.chain(models.sizes.iter().copied()));
-    let mut curves = Vec::new();
-    for (fit, model) in &models.fits {
-        let (symbol, color, dashed) = curve_style(*fit);
-        curves.push(Curve {
-            name: fit.name().to_owned(),
-            symbol,
-            color,
-            dashed,
-            points: places.iter().map(|&d| (d, value(&**model, d))).collect(),
-        });
+fn speed_mark(x: f64, time: &MeasuredTime) -> Mark {
+    let units = time.sizes.values().product::<u64>() as f64;
+    Mark::of_speed(x, units, time.t_s, time.ci_s)
+}
+
+fn time_mark(x: f64, time: &MeasuredTime) -> Mark {
+    Mark {
+        x,
+        y: time.t_s,
+        low: (time.t_s - time.ci_s).max(0.0),
+        high: time.t_s + time.ci_s,
     }
-    // A constant matters least.
-    curves.sort_by_key(|curve| curve.name == Fit::Cpm.name());
-    curves
 }
 
 /// Returns character, colour and whether the line is interrupted: those of fits without restricted shape are.
-fn curve_style(fit: Fit) -> (char, &'static str, bool) {
-    match fit {
-        Fit::Cpm => ('-', color::GREY, false),
-        Fit::PiecewiseSpeed => ('*', color::BLUE, false),
-        Fit::PiecewiseTime => ('+', color::GREEN, false),
-        Fit::Akima => ('~', color::VERMILION, true),
-        Fit::RawPiecewise => ('.', color::PURPLE, true),
+///
+/// From the eighth section on the characters repeat and the lines are interrupted.
+fn curve_style(index: usize, key: ModelKey) -> (char, &'static str, bool) {
+    const SECTIONS: [(char, &str); 7] = [
+        ('*', color::BLUE),
+        ('+', color::GREEN),
+        ('~', color::VERMILION),
+        ('.', color::PURPLE),
+        ('x', color::ORANGE),
+        ('#', color::SKY),
+        ('-', color::GREY),
+    ];
+    match key {
+        ModelKey::Fit(Fit::Cpm) => ('-', color::GREY, false),
+        ModelKey::Fit(Fit::PiecewiseSpeed) => ('*', color::BLUE, false),
+        ModelKey::Fit(Fit::PiecewiseTime) => ('+', color::GREEN, false),
+        ModelKey::Fit(Fit::Akima) => ('~', color::VERMILION, true),
+        ModelKey::Fit(Fit::RawPiecewise) => ('.', color::PURPLE, true),
+        ModelKey::N(_) => {
+            let (symbol, color) = SECTIONS[index % SECTIONS.len()];
+            (symbol, color, index >= SECTIONS.len())
+        }
     }
-}
-
-/// Makes a mark of a place, the units there, their time and the half-width of its interval.
-pub type MakeMark = fn(f64, f64, f64, f64) -> Mark;
-
-fn make_marks(models: &PointsModels, make_mark: MakeMark) -> Vec<Mark> {
-    let points = models.points.iter();
-    points
-        .map(|point| make_mark(point.d as f64, point.d as f64, point.t_s, point.ci_s))
-        .collect()
-}
-
-/// Marks the time of the units at `x`.
-pub fn time_mark(x: f64, _units: f64, t_s: f64, ci_s: f64) -> Mark {
-    Mark {
-        x,
-        y: t_s,
-        low: (t_s - ci_s).max(0.0),
-        high: t_s + ci_s,
-    }
-}
-
-/// Marks the speed of the units at `x`, with the interval of their time as speeds.
-pub fn speed_mark(x: f64, units: f64, t_s: f64, ci_s: f64) -> Mark {
-    let least_s = t_s - ci_s;
-    Mark {
-        x,
-        y: units / t_s,
-        low: units / (t_s + ci_s),
-        high: if least_s > 0.0 {
-            units / least_s
-        } else {
-            f64::INFINITY
-        },
-    }
-}
-
-/// Returns `sizes` together with even steps from 0 to 5 % beyond the largest, ascending.
-pub fn curve_places(sizes: impl Iterator<Item = u64> + Clone) -> Vec<f64> {
-    let end = 1.05 * sizes.clone().max().unwrap_or(1) as f64;
-    let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
-    let mut places: Vec<f64> = even.chain(sizes.map(|d| d as f64)).collect();
-    places.sort_unstable_by(f64::total_cmp);
-    places.dedup();
-    places
 }

@@ -2,17 +2,15 @@
 
 mod figure;
 mod report;
-mod sections;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use isochron_hierarchy::model::{Fit, PiecewiseFpm, Point, SpeedModel};
-use isochron_plot::{Plot, draw_in_terminal, draw_plots};
+use isochron_hierarchy::model::{Fit, Flag, ModelError, PiecewiseFpm, Point, SpeedModel, Surface};
+use isochron_plot::{draw_in_terminal, draw_plots};
 use serde::Serialize;
 
-use self::report::PointsDocument;
-use self::sections::{Sections, SurfaceDocument};
 use crate::failure::Failure;
 use crate::output;
 use crate::points::{MeasuredFile, read_measured};
@@ -50,35 +48,50 @@ pub struct ModelArguments {
     json: bool,
 }
 
-/// A file with the models made from it.
-enum FileModels {
-    Points(PointsModels),
-    Surface(Sections),
-}
-
-/// All files as JSON.
-#[derive(Serialize)]
-struct ModelsDocument<'a> {
-    models: Vec<FileDocument<'a>>,
-}
-
-/// One file as JSON.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum FileDocument<'a> {
-    Points(PointsDocument),
-    Surface(SurfaceDocument<'a>),
-}
-
-/// The points of a file with the models made from them.
-struct PointsModels {
+/// A file with the models made from it. Models are functions of one size: of units, or of a surface's height in blocks.
+struct FileModels {
     file: String,
-    points: Vec<Point>,
-    /// The points as the shape restriction sees them.
-    restricted: PiecewiseFpm,
-    fits: Vec<(Fit, Box<dyn SpeedModel>)>,
+    labels: &'static SizeLabels,
+    times: Vec<MeasuredTime>,
+    /// Of a surface: `true` if every measured height was measured at every measured width.
+    grid: Option<bool>,
+    /// Of points: those that the shape restriction does not believe.
+    flags: Option<Vec<Flag>>,
+    models: Vec<NamedModel>,
     /// The sizes to show, ascending, once each.
     sizes: Vec<u64>,
+}
+
+/// The words for the size that models are functions of, and for the models.
+struct SizeLabels {
+    size: &'static str,
+    axis: &'static str,
+    models: &'static str,
+}
+
+/// A measured time with its speed in units per second.
+#[derive(Serialize)]
+struct MeasuredTime {
+    /// `d` of a point, `m` and `n` of a surface's.
+    #[serde(flatten)]
+    sizes: BTreeMap<&'static str, u64>,
+    t_s: f64,
+    reps: u32,
+    ci_s: f64,
+    speed: f64,
+}
+
+struct NamedModel {
+    key: ModelKey,
+    model: Box<dyn SpeedModel>,
+}
+
+/// The fit that made a model of points, or the width of a surface's section.
+#[derive(Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ModelKey {
+    Fit(Fit),
+    N(u64),
 }
 
 /// Runs the command; returns the text that it prints.
@@ -95,12 +108,11 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
         output::write_file(path, &draw_plots(&plots.collect::<Vec<_>>()))?;
     }
     if arguments.json {
-        let models = models.iter().map(FileModels::document).collect();
-        return output::json_line(&ModelsDocument { models });
+        return report::format_json(&models);
     }
     let mut texts = Vec::new();
     for model in &models {
-        let mut text = model.text();
+        let mut text = model.format_text();
         if arguments.plot {
             for plot in model.plots(arguments.time) {
                 text += &format!("\n{}", draw_in_terminal(&plot));
@@ -113,68 +125,117 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
 
 impl FileModels {
     fn read(path: &Path, arguments: &ModelArguments) -> Result<Self, Failure> {
-        match read_measured(path)? {
-            MeasuredFile::Points(_) if !arguments.width.is_empty() => Err(Failure::of_file(
-                path,
-                "--width: goes with surface files, and these are points",
-            )),
-            MeasuredFile::Points(points) => {
-                PointsModels::new(path, points, arguments).map(Self::Points)
+        let ModelArguments { at, width, fit, .. } = arguments;
+        let file = path.display().to_string();
+        let models = match read_measured(path)? {
+            MeasuredFile::Points(_) if !width.is_empty() => {
+                let reason = "--width: goes with surface files, and these are points";
+                return Err(Failure::of_file(path, reason));
             }
-            MeasuredFile::Surface(_) if !arguments.fit.is_empty() => Err(Failure::of_file(
-                path,
-                "--fit: does not go with surfaces, which are linear between points",
-            )),
-            MeasuredFile::Surface(surface) => {
-                let ModelArguments { at, width, .. } = arguments;
-                Sections::new(path, surface, at, width).map(Self::Surface)
+            MeasuredFile::Points(points) => Self::of_points(file, &points, at, fit),
+            MeasuredFile::Surface(_) if !fit.is_empty() => {
+                let reason = "--fit: does not go with surfaces, which are linear between points";
+                return Err(Failure::of_file(path, reason));
+            }
+            MeasuredFile::Surface(surface) => Self::of_surface(file, &surface, at, width),
+        };
+        models.map_err(|error| Failure::of_file(path, error))
+    }
+
+    fn of_points(
+        file: String,
+        points: &[Point],
+        at: &[u64],
+        fits: &[Fit],
+    ) -> Result<Self, ModelError> {
+        let wanted = if fits.is_empty() { &Fit::ALL } else { fits };
+        let mut models: Vec<NamedModel> = Vec::new();
+        for &fit in wanted {
+            let key = ModelKey::Fit(fit);
+            if models.iter().all(|known| known.key != key) {
+                let model = fit.model(points)?;
+                models.push(NamedModel { key, model });
             }
         }
+        let times = points.iter().map(|point| MeasuredTime {
+            sizes: BTreeMap::from([("d", point.d)]),
+            t_s: point.t_s,
+            reps: point.reps,
+            ci_s: point.ci_s,
+            speed: point.speed(),
+        });
+        Ok(Self {
+            file,
+            labels: &SizeLabels {
+                size: "d",
+                axis: "size, units",
+                models: "fits",
+            },
+            times: times.collect(),
+            grid: None,
+            flags: Some(PiecewiseFpm::from_points(points.to_vec())?.flags()),
+            models,
+            sizes: choose_sizes(at, points.iter().map(|point| point.d)),
+        })
     }
 
-    fn plots(&self, with_time: bool) -> Vec<Plot> {
-        match self {
-            Self::Points(models) => figure::make_plots(models, with_time),
-            Self::Surface(sections) => sections.make_plots(with_time),
+    /// Cuts a surface at `widths`, for values at the heights `at`; without any, at the measured ones.
+    fn of_surface(
+        file: String,
+        surface: &Surface,
+        at: &[u64],
+        widths: &[u64],
+    ) -> Result<Self, ModelError> {
+        let points = surface.points();
+        let mut models = Vec::new();
+        for width in choose_sizes(widths, points.iter().map(|point| point.n)) {
+            models.push(NamedModel {
+                key: ModelKey::N(width),
+                model: Box::new(surface.at_width(width as f64)?),
+            });
         }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Points(models) => report::format_text(models),
-            Self::Surface(sections) => sections.format_text(),
-        }
-    }
-
-    fn document(&self) -> FileDocument<'_> {
-        match self {
-            Self::Points(models) => FileDocument::Points(PointsDocument::new(models)),
-            Self::Surface(sections) => FileDocument::Surface(sections.document()),
-        }
+        let times = points.iter().map(|point| MeasuredTime {
+            sizes: BTreeMap::from([("m", point.m), ("n", point.n)]),
+            t_s: point.t_s,
+            reps: point.reps,
+            ci_s: point.ci_s,
+            speed: point.speed(),
+        });
+        Ok(Self {
+            file,
+            labels: &SizeLabels {
+                size: "m",
+                axis: "height, blocks",
+                models: "sections",
+            },
+            times: times.collect(),
+            grid: Some(surface.is_grid()),
+            flags: None,
+            models,
+            sizes: choose_sizes(at, points.iter().map(|point| point.m)),
+        })
     }
 }
 
-impl PointsModels {
-    fn new(path: &Path, points: Vec<Point>, arguments: &ModelArguments) -> Result<Self, Failure> {
-        let wanted: &[Fit] = match &arguments.fit[..] {
-            [] => &Fit::ALL,
-            given => given,
-        };
-        let mut fits: Vec<(Fit, Box<dyn SpeedModel>)> = Vec::new();
-        for &fit in wanted {
-            if fits.iter().all(|(known, _)| *known != fit) {
-                let model = fit.model(&points);
-                fits.push((fit, model.map_err(|error| Failure::of_file(path, error))?));
-            }
+impl NamedModel {
+    fn name(&self) -> String {
+        match self.key {
+            ModelKey::Fit(fit) => fit.name().to_owned(),
+            ModelKey::N(width) => format!("n = {width}"),
         }
-        let restricted = PiecewiseFpm::from_points(points.clone());
-        Ok(Self {
-            file: path.display().to_string(),
-            fits,
-            restricted: restricted.map_err(|error| Failure::of_file(path, error))?,
-            sizes: choose_sizes(&arguments.at, points.iter().map(|point| point.d)),
-            points,
-        })
+    }
+
+    /// Returns the speed in units per second. The model of a section counts rows.
+    fn speed(&self, size: f64) -> f64 {
+        let speed = self.model.speed(size);
+        match self.key {
+            ModelKey::Fit(_) => speed,
+            ModelKey::N(width) => speed * width as f64,
+        }
+    }
+
+    fn time_s(&self, size: f64) -> f64 {
+        self.model.time_s(size)
     }
 }
 

@@ -1,128 +1,151 @@
-//! Points and models as tables and as JSON.
+//! Measured times and models as tables and as JSON.
 
-use isochron_hierarchy::model::{Fit, Flag, Point, Reason, SpeedModel};
+use std::collections::BTreeMap;
+use std::iter;
+
+use isochron_hierarchy::model::{Flag, Reason};
 use serde::Serialize;
 
-use super::PointsModels;
+use super::{FileModels, MeasuredTime, ModelKey, NamedModel};
+use crate::failure::Failure;
+use crate::output;
 use crate::table::TextTable;
 
-/// A points file as JSON.
+/// All files as JSON.
 #[derive(Serialize)]
-pub struct PointsDocument {
-    file: String,
-    points: Vec<PointSpeed>,
-    flags: Vec<Flag>,
-    fits: Vec<FitDocument>,
+struct ModelsDocument<'a> {
+    models: Vec<FileDocument<'a>>,
 }
 
-/// A point with its speed in units per second.
+/// One file as JSON.
 #[derive(Serialize)]
-struct PointSpeed {
+struct FileDocument<'a> {
+    file: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grid: Option<bool>,
+    points: &'a [MeasuredTime],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flags: Option<&'a [Flag]>,
+    /// `fits` or `sections`.
     #[serde(flatten)]
-    point: Point,
-    speed: f64,
+    models: BTreeMap<&'a str, Vec<ModelDocument<'a>>>,
 }
 
 /// A model as JSON.
 #[derive(Serialize)]
-struct FitDocument {
-    fit: Fit,
-    at: Vec<SizeValue>,
+struct ModelDocument<'a> {
+    #[serde(flatten)]
+    key: ModelKey,
+    at: Vec<ModelValue<'a>>,
 }
 
-/// The speed and the time of a model at a size.
+/// The speed and the time of a model at a size, `d` or `m`.
 #[derive(Serialize)]
-struct SizeValue {
-    d: u64,
+struct ModelValue<'a> {
+    #[serde(flatten)]
+    size: BTreeMap<&'a str, u64>,
     speed: f64,
     time_s: f64,
 }
 
-impl PointsDocument {
-    /// Makes the document of a points file.
-    pub fn new(models: &PointsModels) -> Self {
-        let points = models.points.iter().map(|&point| PointSpeed {
-            point,
-            speed: point.speed(),
+/// Formats all files for scripts.
+pub(super) fn format_json(files: &[FileModels]) -> Result<String, Failure> {
+    let models = files.iter().map(FileModels::document).collect();
+    output::json_line(&ModelsDocument { models })
+}
+
+impl FileModels {
+    fn document(&self) -> FileDocument<'_> {
+        let models = self.models.iter().map(|model| ModelDocument {
+            key: model.key,
+            at: self.list_values(model),
         });
-        let fits = models.fits.iter().map(|(fit, model)| FitDocument {
-            fit: *fit,
-            at: SizeValue::list(&**model, &models.sizes),
-        });
-        Self {
-            file: models.file.clone(),
-            points: points.collect(),
-            flags: models.restricted.flags(),
-            fits: fits.collect(),
+        FileDocument {
+            file: &self.file,
+            grid: self.grid,
+            points: &self.times,
+            flags: self.flags.as_deref(),
+            models: BTreeMap::from([(self.labels.models, models.collect())]),
         }
     }
-}
 
-impl SizeValue {
-    fn list(model: &dyn SpeedModel, sizes: &[u64]) -> Vec<Self> {
-        sizes
-            .iter()
-            .map(|&d| Self {
-                d,
-                speed: model.speed(d as f64),
-                time_s: model.time_s(d as f64),
-            })
-            .collect()
-    }
-}
-
-/// Formats the points with their flags, and the values of the models.
-pub fn format_text(models: &PointsModels) -> String {
-    let flags = models.restricted.flags();
-    let points = point_table(&models.points, &flags);
-    let mut text = format!("{}\n{points}\n", models.file);
-    for flag in &flags {
-        text += &format!("{flag}\n");
-    }
-    if !flags.is_empty() {
-        text.push('\n');
-    }
-    let speeds = value_table(models, |model, d| model.speed(d));
-    let times = value_table(models, |model, d| model.time_s(d));
-    text + &format!("speed, units/s\n{speeds}\ntime, s\n{times}")
-}
-
-fn point_table(points: &[Point], flags: &[Flag]) -> TextTable {
-    let mut table = TextTable::new(0, &["d", "time s", "reps", "ci s", "units/s", "flag"]);
-    for point in points {
-        let flag = flags.iter().find(|flag| flag.d == point.d);
-        let reason = flag.map_or("", |flag| match flag.reason {
-            Reason::TooSlow => "too slow",
-            Reason::TooFast => "too fast",
-            Reason::OutOfShape => "out of shape",
+    fn list_values(&self, model: &NamedModel) -> Vec<ModelValue<'_>> {
+        let sizes = self.sizes.iter();
+        let values = sizes.map(|&size| ModelValue {
+            size: BTreeMap::from([(self.labels.size, size)]),
+            speed: model.speed(size as f64),
+            time_s: model.time_s(size as f64),
         });
-        table.add_row(vec![
-            point.d.to_string(),
-            six_digits(point.t_s),
-            point.reps.to_string(),
-            six_digits(point.ci_s),
-            six_digits(point.speed()),
-            reason.to_owned(),
-        ]);
+        values.collect()
     }
-    table
+
+    /// Formats the measured times with their flags, and the values of the models.
+    pub(super) fn format_text(&self) -> String {
+        let mut text = format!("{}\n{}\n", self.file, self.time_table());
+        if self.grid == Some(false) {
+            text += "not every height was measured at every width: elsewhere the speed is a mean of the \
+                     measured ones, the near ones counting most\n\n";
+        }
+        let flags: String = self
+            .flags
+            .iter()
+            .flatten()
+            .map(|flag| format!("{flag}\n"))
+            .collect();
+        if !flags.is_empty() {
+            text += &format!("{flags}\n");
+        }
+        let speeds = self.value_table(NamedModel::speed);
+        let times = self.value_table(NamedModel::time_s);
+        text + &format!("speed, units/s\n{speeds}\ntime, s\n{times}")
+    }
+
+    fn time_table(&self) -> TextTable {
+        let heading = match self.flags {
+            Some(_) => "d|time s|reps|ci s|units/s|flag",
+            None => "m|n|time s|reps|ci s|units/s",
+        };
+        let mut table = TextTable::new(0, heading);
+        for time in &self.times {
+            let mut row: Vec<String> = time.sizes.values().map(u64::to_string).collect();
+            row.extend([
+                six_digits(time.t_s),
+                time.reps.to_string(),
+                six_digits(time.ci_s),
+                six_digits(time.speed),
+            ]);
+            let mut flags = self.flags.iter().flatten();
+            let flag = flags.find(|flag| flag.d == time.sizes[self.labels.size]);
+            row.extend(flag.map(|flag| describe_reason(flag.reason).to_owned()));
+            table.add_row(row);
+        }
+        table
+    }
+
+    /// Makes a table with a column for each model.
+    fn value_table(&self, value: fn(&NamedModel, f64) -> f64) -> TextTable {
+        let names: Vec<String> = self.models.iter().map(NamedModel::name).collect();
+        let heading = format!("{}|{}", self.labels.size, names.join("|"));
+        let mut table = TextTable::new(0, &heading);
+        for &size in &self.sizes {
+            let models = self.models.iter();
+            let values = models.map(|model| six_digits(value(model, size as f64)));
+            table.add_row(iter::once(size.to_string()).chain(values));
+        }
+        table
+    }
 }
 
-/// Makes a table with a column for each model.
-fn value_table(models: &PointsModels, value: fn(&dyn SpeedModel, f64) -> f64) -> TextTable {
-    let names = models.fits.iter().map(|(fit, _)| fit.name());
-    let heading: Vec<&str> = std::iter::once("d").chain(names).collect();
-    let mut table = TextTable::new(0, &heading);
-    for &d in &models.sizes {
-        let fits = models.fits.iter();
-        let values = fits.map(|(_, model)| six_digits(value(&**model, d as f64)));
-        table.add_row(std::iter::once(d.to_string()).chain(values).collect());
+fn describe_reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::TooSlow => "too slow",
+        Reason::TooFast => "too fast",
+        Reason::OutOfShape => "out of shape",
     }
-    table
 }
 
 /// Formats a number with six digits.
-pub fn six_digits(value: f64) -> String {
+fn six_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

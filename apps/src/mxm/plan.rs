@@ -119,21 +119,11 @@ fn mib(bytes: f64) -> f64 {
 }
 
 fn node_table(plan: &SavedPlan) -> TextTable {
-    let columns = [
-        "node",
-        "device",
-        "k",
-        "columns",
-        "units",
-        "predicted s",
-        "receives MiB",
-        "messages",
-        "memory MiB",
-    ];
-    let mut table = TextTable::new(3, &columns);
+    let heading = "node|device|k|columns|units|predicted s|receives MiB|messages|memory MiB";
+    let mut table = TextTable::new(3, heading);
     for node in &plan.nodes {
         let [first, end] = node.k;
-        table.add_row(vec![
+        table.add_row([
             format!("{} {}", node.rank, node.host),
             String::new(),
             format!("{first}..{end}"),
@@ -146,7 +136,7 @@ fn node_table(plan: &SavedPlan) -> TextTable {
             format!("{:.1}", mib(node.memory_bytes as f64)),
         ]);
         for device in &node.devices {
-            table.add_row(vec![
+            table.add_row([
                 String::new(),
                 device.name.clone(),
                 String::new(),

@@ -79,20 +79,8 @@ fn collect_notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
 }
 
 fn device_table(report: &Report) -> TextTable {
-    let mut table = TextTable::new(
-        4,
-        &[
-            "node",
-            "device",
-            "runs on",
-            "paced",
-            "units",
-            "share",
-            "GFLOP/s",
-            "busy s",
-            "waiting s",
-        ],
-    );
+    let heading = "node|device|runs on|paced|units|share|GFLOP/s|busy s|waiting s";
+    let mut table = TextTable::new(4, heading);
     let total: f64 = report.nodes.iter().map(|node| node.units).sum();
     let unit_flop = report.element.flop() * (report.block as f64).powi(2) * report.k as f64;
     for node in &report.nodes {
@@ -107,7 +95,7 @@ fn device_table(report: &Report) -> TextTable {
             } else {
                 &node.name
             };
-            table.add_row(vec![
+            table.add_row([
                 format!("{} {name}", node.rank),
                 device.name.clone(),
                 device.blas.clone(),

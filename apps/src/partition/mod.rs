@@ -245,8 +245,8 @@ impl PartitionArguments {
 
 fn format_text(arguments: &PartitionArguments, answer: &PartitionAnswer) -> String {
     let mut table = match answer.nodes {
-        Some(_) => TextTable::new(1, &["model", "node", "units", "time s"]),
-        None => TextTable::new(1, &["model", "units", "time s"]),
+        Some(_) => TextTable::new(1, "model|node|units|time s"),
+        None => TextTable::new(1, "model|units|time s"),
     };
     // A file stands for the devices of every node, or for several identical ones.
     let files = arguments.models.iter().cycle();

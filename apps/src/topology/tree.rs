@@ -88,7 +88,7 @@ fn add_part(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, S
 }
 
 fn device_table(host: &HostReport) -> TextTable {
-    let mut table = TextTable::new(3, &["device", "cores", "threads"]);
+    let mut table = TextTable::new(3, "device|cores|threads");
     for RankReport { rank, devices } in &host.ranks {
         for device in devices {
             let pinned = match (host.topology.this_system, device.pinned) {
@@ -96,7 +96,7 @@ fn device_table(host: &HostReport) -> TextTable {
                 (true, true) => ", pinned",
                 (true, false) => ", not pinned",
             };
-            table.add_row(vec![
+            table.add_row([
                 host.device_name(*rank, &device.name),
                 ranges_text(&device.cores),
                 format!("{}{pinned}", device.cores.len()),
@@ -105,7 +105,7 @@ fn device_table(host: &HostReport) -> TextTable {
         let gpus = host.gpus.iter();
         let driven = gpus.filter_map(|gpu| Some((gpu, gpu.driven.as_ref()?)));
         for (gpu, driven) in driven.filter(|(_, driven)| driven.rank == *rank) {
-            table.add_row(vec![
+            table.add_row([
                 host.device_name(*rank, &driven.device),
                 driven.host_core.to_string(),
                 format!("1, host core of GPU {}", gpu.info.bus_id),
