@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use isochron_hierarchy::layout::Method;
-use serde::{Serialize, Serializer};
 
 /// A method of the library, or one that needs models.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,28 +53,16 @@ impl FromStr for LayoutMethod {
     }
 }
 
-impl Serialize for LayoutMethod {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// Columns from left to right, each with its nodes from top to bottom: `0,1/2,3`.
-#[derive(Clone)]
-pub struct Columns(pub Vec<Vec<usize>>);
+pub type Columns = Vec<Vec<usize>>;
 
-impl FromStr for Columns {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.split('/')
-            .map(|nodes| nodes.split(',').map(str::parse).collect())
-            .collect::<Result<_, std::num::ParseIntError>>()
-            .map(Self)
-            .map_err(|_| {
-                "expected columns of nodes counted from 0, with commas between nodes and slashes \
-                 between columns: 0,1/2,3"
-                    .to_owned()
-            })
-    }
+/// Reads columns.
+pub fn parse_columns(text: &str) -> Result<Columns, &'static str> {
+    let columns = text.split('/');
+    columns
+        .map(|nodes| nodes.split(',').map(|node| node.parse().ok()).collect())
+        .collect::<Option<_>>()
+        .ok_or(
+            "expected columns of nodes counted from 0, with commas between nodes and slashes between columns: 0,1/2,3",
+        )
 }

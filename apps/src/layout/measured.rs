@@ -5,7 +5,7 @@ use isochron_hierarchy::layout::{
 };
 use isochron_hierarchy::model::Surface;
 
-use super::{Arranged, LayoutArguments, LayoutMethod, Times};
+use super::{LayoutArguments, LayoutMethod, Times};
 use crate::failure::Failure;
 use crate::points::{borrow_models, read_models, read_surface};
 
@@ -13,7 +13,7 @@ use crate::points::{borrow_models, read_models, read_surface};
 pub fn arrange_by_models(
     arguments: &LayoutArguments,
     method: LayoutMethod,
-) -> Result<Arranged, Failure> {
+) -> Result<(Layout, Times), Failure> {
     match method {
         LayoutMethod::Areas(method) => arrange_by_area(arguments, method),
         LayoutMethod::FpmBr => arrange_by_area(arguments, Method::Br),
@@ -28,63 +28,45 @@ pub fn arrange_by_models(
 }
 
 /// Finds areas of equal times and arranges them by a method.
-fn arrange_by_area(arguments: &LayoutArguments, method: Method) -> Result<Arranged, Failure> {
+fn arrange_by_area(
+    arguments: &LayoutArguments,
+    method: Method,
+) -> Result<(Layout, Times), Failure> {
     let LayoutArguments { rows, cols, .. } = *arguments;
     let models = read_models(&arguments.models, arguments.fit.unwrap_or_default())?;
     let models = borrow_models(&models);
     let dividing = arguments.dividing.unwrap_or_default();
-    let columns = arguments.columns.as_ref().map(|columns| &columns.0[..]);
+    let columns = arguments.columns.as_deref();
     let layout = by_models(method, columns, dividing, &models, rows, cols);
     let layout = layout.map_err(|error| arguments.explain_refusal(&error))?;
-    let times = models.iter().zip(layout.areas());
-    let times_s: Vec<f64> = times.map(|(model, d)| model.time_s(d as f64)).collect();
-    Ok(Arranged {
-        areas: found_areas(&layout),
-        layout,
-        times: Some(Times {
-            max_time_s: times_s.iter().copied().fold(0.0, f64::max),
-            times_s,
-            dividing: Some(dividing),
-            imbalance: None,
-            converged: None,
-            iterations: None,
-        }),
-    })
+    let areas = models.iter().zip(layout.areas());
+    let times = Times {
+        dividing: Some(dividing),
+        ..Times::new(areas.map(|(model, d)| model.time_s(d as f64)).collect())
+    };
+    Ok((layout, times))
 }
 
 /// Finds heights and widths of equal times in the columns given, or in columns of equally many nodes as
 /// they come.
-fn arrange_by_sides(arguments: &LayoutArguments) -> Result<Arranged, Failure> {
-    let LayoutArguments { rows, cols, .. } = *arguments;
-    let surfaces: Vec<Surface> = arguments
-        .models
-        .iter()
-        .map(|path| read_surface(path))
-        .collect::<Result<_, _>>()?;
-    let found = divide_sides(arguments, &surfaces, rows, cols);
+fn arrange_by_sides(arguments: &LayoutArguments) -> Result<(Layout, Times), Failure> {
+    let surfaces = arguments.models.iter().map(|path| read_surface(path));
+    let surfaces: Vec<Surface> = surfaces.collect::<Result<_, _>>()?;
+    let found = divide_sides(arguments, &surfaces);
     let found = found.map_err(|error| arguments.explain_refusal(&error))?;
-    Ok(Arranged {
-        areas: found_areas(&found.layout),
-        layout: found.layout,
-        times: Some(Times {
-            max_time_s: found.times_s.iter().copied().fold(0.0, f64::max),
-            times_s: found.times_s,
-            dividing: None,
-            imbalance: Some(found.imbalance),
-            converged: Some(found.converged),
-            iterations: Some(found.iterations),
-        }),
-    })
+    let times = Times {
+        imbalance: Some(found.imbalance),
+        converged: Some(found.converged),
+        iterations: Some(found.iterations),
+        ..Times::new(found.times_s)
+    };
+    Ok((found.layout, times))
 }
 
-fn divide_sides(
-    arguments: &LayoutArguments,
-    surfaces: &[Surface],
-    rows: u64,
-    cols: u64,
-) -> Result<FpmKl, LayoutError> {
+fn divide_sides(arguments: &LayoutArguments, surfaces: &[Surface]) -> Result<FpmKl, LayoutError> {
+    let LayoutArguments { rows, cols, .. } = *arguments;
     let columns = match &arguments.columns {
-        Some(columns) => columns.0.clone(),
+        Some(columns) => columns.clone(),
         None => kl_columns(&even_speeds(surfaces, rows, cols), rows, cols)?,
     };
     let surfaces: Vec<&dyn SpeedSurface> = surfaces
@@ -101,8 +83,4 @@ fn even_speeds(surfaces: &[Surface], rows: u64, cols: u64) -> Vec<f64> {
         .iter()
         .map(|surface| surface.speed(rows as f64 / side, cols as f64 / side))
         .collect()
-}
-
-fn found_areas(layout: &Layout) -> Vec<f64> {
-    layout.areas().iter().map(|&area| area as f64).collect()
 }

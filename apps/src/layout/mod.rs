@@ -6,12 +6,12 @@ mod measured;
 use std::path::PathBuf;
 
 use clap::Args;
-use isochron_hierarchy::layout::{Layout, LayoutError, Method, Rect, arrange, arrange_in};
+use isochron_hierarchy::layout::{Layout, LayoutError, Method, arrange, arrange_in};
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::{PartitionError, Partitioner};
 use serde::Serialize;
 
-use self::choice::{Columns, LayoutMethod};
+use self::choice::{Columns, LayoutMethod, parse_columns};
 use crate::failure::Failure;
 use crate::output;
 use crate::points;
@@ -42,7 +42,7 @@ pub struct LayoutArguments {
     /// Columns for kl, cartesian, cartesian-sums and fpm-kl, from left to right, each with its nodes
     /// from top to bottom, counted from 0: 0,1/2,3. Without it, kl and fpm-kl take equally many nodes
     /// as they come, the others a grid that suits the areas
-    #[arg(long, value_name = "I,.../...")]
+    #[arg(long, value_name = "I,.../...", value_parser = parse_columns)]
     columns: Option<Columns>,
     /// Model made of the points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
     /// [default: piecewise-speed]
@@ -62,16 +62,8 @@ pub struct LayoutArguments {
     json: bool,
 }
 
-/// A layout, and the areas and models that it was made from.
-struct Arranged {
-    layout: Layout,
-    /// The areas asked for.
-    areas: Vec<f64>,
-    times: Option<Times>,
-}
-
 /// Times of a layout by its models.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Times {
     times_s: Vec<f64>,
     max_time_s: f64,
@@ -87,14 +79,23 @@ struct Times {
 
 #[derive(Serialize)]
 struct LayoutAnswer<'a> {
-    rows: u64,
-    cols: u64,
-    rects: &'a [Rect],
+    #[serde(flatten)]
+    layout: &'a Layout,
     half_perimeters: u64,
     lower_bound: f64,
-    method: LayoutMethod,
+    method: String,
     #[serde(flatten)]
     times: Option<&'a Times>,
+}
+
+impl Times {
+    fn new(times_s: Vec<f64>) -> Self {
+        Self {
+            max_time_s: times_s.iter().copied().fold(0.0, f64::max),
+            times_s,
+            ..Self::default()
+        }
+    }
 }
 
 /// Runs the command and returns its output.
@@ -111,16 +112,22 @@ pub fn run(arguments: &LayoutArguments) -> Result<String, Failure> {
             "--columns: goes with --method kl, cartesian, cartesian-sums and fpm-kl, and this is {method}"
         )));
     }
-    let arranged = if by_models {
-        measured::arrange_by_models(arguments, method)?
+    let (layout, times) = if by_models {
+        let (layout, times) = measured::arrange_by_models(arguments, method)?;
+        (layout, Some(times))
     } else {
-        arrange_areas(arguments, method)?
+        (arrange_areas(arguments, method)?, None)
     };
     if arguments.json {
-        print_json(method, &arranged)
-    } else {
-        Ok(print_text(&arranged))
+        return output::json_line(&LayoutAnswer {
+            half_perimeters: layout.half_perimeter_sum(),
+            lower_bound: layout.lower_bound(),
+            layout: &layout,
+            method: method.to_string(),
+            times: times.as_ref(),
+        });
     }
+    Ok(format_text(arguments, &layout, times.as_ref()))
 }
 
 impl LayoutArguments {
@@ -146,7 +153,7 @@ impl LayoutArguments {
     }
 }
 
-fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<Arranged, Failure> {
+fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<Layout, Failure> {
     let (areas, rows, cols) = (&arguments.areas, arguments.rows, arguments.cols);
     let LayoutMethod::Areas(method) = method else {
         return Err(Failure::input(
@@ -161,39 +168,21 @@ fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<Ar
         return Err(Failure::input(format!("{flag}: goes with --models")));
     }
     let layout = match &arguments.columns {
-        Some(columns) => arrange_in(method, &columns.0, areas, rows, cols),
+        Some(columns) => arrange_in(method, columns, areas, rows, cols),
         None => arrange(method, areas, rows, cols),
     };
-    Ok(Arranged {
-        layout: layout.map_err(|error| arguments.explain_refusal(&error))?,
-        areas: areas.clone(),
-        times: None,
-    })
+    layout.map_err(|error| arguments.explain_refusal(&error))
 }
 
-fn print_json(method: LayoutMethod, arranged: &Arranged) -> Result<String, Failure> {
-    let layout = &arranged.layout;
-    output::json_line(&LayoutAnswer {
-        rows: layout.rows(),
-        cols: layout.cols(),
-        rects: layout.rects(),
-        half_perimeters: layout.half_perimeter_sum(),
-        lower_bound: layout.lower_bound(),
-        method,
-        times: arranged.times.as_ref(),
-    })
-}
-
-fn print_text(arranged: &Arranged) -> String {
-    let layout = &arranged.layout;
+fn format_text(arguments: &LayoutArguments, layout: &Layout, times: Option<&Times>) -> String {
     let mut text = format!(
         "{}\n{}\nsum of half-perimeters {} blocks; squares of such areas have {:.1}\n",
         layout.picture(40),
-        tabulate(arranged),
+        tabulate(arguments, layout, times),
         layout.half_perimeter_sum(),
         layout.lower_bound()
     );
-    if let Some(times) = &arranged.times {
+    if let Some(times) = times {
         text += &format!("longest {:.6} s\n", times.max_time_s);
         if let (Some(imbalance), Some(iterations)) = (times.imbalance, times.iterations) {
             let imbalance = 100.0 * imbalance;
@@ -204,20 +193,20 @@ fn print_text(arranged: &Arranged) -> String {
 }
 
 /// Makes a table with one line for each node.
-fn tabulate(arranged: &Arranged) -> TextTable {
-    let heading = match arranged.times {
+fn tabulate(arguments: &LayoutArguments, layout: &Layout, times: Option<&Times>) -> TextTable {
+    let heading = match times {
         Some(_) => "node|area|row|col|rows|cols|blocks|time s",
         None => "node|area|row|col|rows|cols|blocks",
     };
     let mut table = TextTable::new(0, heading);
-    let nodes = arranged.layout.rects().iter().zip(&arranged.areas);
-    for (node, (rect, area)) in nodes.enumerate() {
+    for (node, rect) in layout.rects().iter().enumerate() {
+        // Models find the area; without models it was asked for.
+        let asked = arguments.areas.get(node).map(f64::to_string);
+        let area = asked.unwrap_or_else(|| rect.area().to_string());
         let numbers = [rect.row, rect.col, rect.rows, rect.cols, rect.area()];
-        let mut cells = vec![node.to_string(), area.to_string()];
+        let mut cells = vec![node.to_string(), area];
         cells.extend(numbers.map(|number| number.to_string()));
-        if let Some(times) = &arranged.times {
-            cells.push(format!("{:.6}", times.times_s[node]));
-        }
+        cells.extend(times.map(|times| format!("{:.6}", times.times_s[node])));
         table.add_row(cells);
     }
     table

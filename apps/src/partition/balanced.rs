@@ -17,8 +17,7 @@ pub fn divide_by_models(arguments: &PartitionArguments) -> Result<PartitionAnswe
     let fit = arguments.fit.unwrap_or_default();
     let models = read_models(&arguments.models, fit)?;
     let models = borrow_models(&models);
-    let (parts, search) =
-        run_algorithm(arguments, &models).map_err(|error| arguments.refuse(&error))?;
+    let (parts, search) = arguments.accept(run_algorithm(arguments, &models))?;
     // The times are those of the full models, also after a split by constants.
     let pairs = models.iter().zip(parts.to_reals());
     let times_s = pairs.map(|(model, d)| model.time_s(d)).collect();
@@ -42,34 +41,24 @@ fn run_algorithm(
             proportional(&speeds, total)?.units
         }
         PartitionAlgorithm::Gpa => gpa(models, total)?.units,
-        PartitionAlgorithm::Npa => return run_npa(arguments, models),
+        PartitionAlgorithm::Npa => {
+            let found = npa_from(models, total, arguments.guess.unwrap_or_default())?;
+            let search = SearchEnd {
+                converged: found.converged,
+                iterations: Some(found.iterations),
+                shares_of: Some(found.shares_of),
+                residual: Some(found.residual),
+            };
+            let units = found.partition.units;
+            return Ok((Amounts::Whole { units }, Some(search)));
+        }
         PartitionAlgorithm::Continuous => {
             let shares = continuous(models, total)?.shares;
             return Ok((Amounts::Real { shares }, None));
         }
-        PartitionAlgorithm::Hpopta
-        | PartitionAlgorithm::HpoptaSearch
-        | PartitionAlgorithm::Popta
-        | PartitionAlgorithm::Hipopta => {
-            unreachable!("{} divides sizes", arguments.algorithm.name())
-        }
+        sizes => unreachable!("{} divides sizes", sizes.name()),
     };
     Ok((Amounts::Whole { units }, None))
-}
-
-fn run_npa(
-    arguments: &PartitionArguments,
-    models: &[&dyn SpeedModel],
-) -> Result<(Amounts, Option<SearchEnd>), PartitionError> {
-    let solution = npa_from(models, arguments.units, arguments.guess.unwrap_or_default())?;
-    let units = solution.partition.units;
-    let search = SearchEnd {
-        converged: solution.converged,
-        iterations: Some(solution.iterations),
-        shares_of: Some(solution.shares_of),
-        residual: Some(solution.residual),
-    };
-    Ok((Amounts::Whole { units }, Some(search)))
 }
 
 /// Describes the end of a search in words.

@@ -14,14 +14,6 @@ use crate::points::read_points;
 /// Steps of the published search; each may add some forty bytes to its memory.
 const WORK_LIMIT: u64 = 10_000_000;
 
-/// The division found by an algorithm, device by device; for several nodes also node by node.
-#[derive(Default)]
-struct FoundDivision {
-    partition: Partition,
-    nodes: Option<Vec<NodeDivision>>,
-    search: Option<SearchEnd>,
-}
-
 /// Divides the units by the measured times.
 ///
 /// # Errors
@@ -38,18 +30,10 @@ pub fn divide_by_times(arguments: &PartitionArguments) -> Result<PartitionAnswer
     let estimate = arguments.estimate.unwrap_or_default();
     let functions = make_functions(arguments, granule, &points, estimate)?;
     let limits = arguments.limits.for_devices(functions.len())?;
-    let FoundDivision {
-        partition,
-        nodes,
-        search,
-    } = run_algorithm(arguments, &functions, &limits)?;
-    let Partition { units, times_s } = partition;
     Ok(PartitionAnswer {
         granule: Some(granule),
         estimate: Some(estimate),
-        search,
-        nodes,
-        ..PartitionAnswer::new(arguments.algorithm, Amounts::Whole { units }, times_s)
+        ..run_algorithm(arguments, &functions, &limits)?
     })
 }
 
@@ -76,90 +60,64 @@ fn run_algorithm(
     arguments: &PartitionArguments,
     functions: &[TimeFunction],
     limits: &[Limits],
-) -> Result<FoundDivision, Failure> {
+) -> Result<PartitionAnswer, Failure> {
     let total = arguments.units;
-    match arguments.algorithm {
+    let mut search = None;
+    let mut nodes = None;
+    let Partition { units, times_s } = match arguments.algorithm {
         PartitionAlgorithm::HpoptaSearch => {
             let work_limit = arguments.work_limit.unwrap_or(WORK_LIMIT);
-            let search = hpopta_search(functions, limits, total, work_limit);
-            let search = search.map_err(|error| arguments.refuse(&error))?;
-            FoundDivision::of_search(search, work_limit)
-        }
-        PartitionAlgorithm::Popta => {
-            let devices = count_identical(arguments, functions, limits)?;
-            popta(&functions[0], &limits[0], devices, total)
-                .map(FoundDivision::of_devices)
-                .map_err(|error| arguments.refuse(&error))
-        }
-        PartitionAlgorithm::Hipopta => {
-            let nodes = arguments.nodes.ok_or_else(|| {
-                Failure::input("--nodes: missing; hipopta divides between identical nodes")
-            })?;
-            hipopta(functions, limits, nodes as usize, total)
-                .map(FoundDivision::of_nodes)
-                .map_err(|error| arguments.refuse(&error))
-        }
-        PartitionAlgorithm::Hpopta => hpopta(functions, limits, total)
-            .map(FoundDivision::of_devices)
-            .map_err(|error| arguments.refuse(&error)),
-        PartitionAlgorithm::Even
-        | PartitionAlgorithm::Cpm
-        | PartitionAlgorithm::Gpa
-        | PartitionAlgorithm::Npa
-        | PartitionAlgorithm::Continuous => {
-            unreachable!("{} divides by models", arguments.algorithm.name())
-        }
-    }
-}
-
-impl FoundDivision {
-    fn of_devices(partition: Partition) -> Self {
-        Self {
-            partition,
-            ..Self::default()
-        }
-    }
-
-    fn of_nodes(found: HierarchicalPartition) -> Self {
-        let mut partition = Partition::default();
-        let mut nodes = Vec::new();
-        let totals = found.nodes.units.into_iter().zip(found.nodes.times_s);
-        for ((units, time_s), devices) in totals.zip(found.devices) {
-            partition.units.extend(&devices.units);
-            partition.times_s.extend(&devices.times_s);
-            nodes.push(NodeDivision {
-                units,
-                time_s,
-                devices,
+            let found = arguments.accept(hpopta_search(functions, limits, total, work_limit))?;
+            search = Some(SearchEnd {
+                converged: matches!(found, SearchOutcome::Optimal(_)),
+                ..SearchEnd::default()
             });
-        }
-        Self {
-            partition,
-            nodes: Some(nodes),
-            search: None,
-        }
-    }
-
-    fn of_search(search: SearchOutcome, work_limit: u64) -> Result<Self, Failure> {
-        let (partition, converged) = match search {
-            SearchOutcome::Optimal(partition) => (partition, true),
-            SearchOutcome::Unfinished(Some(partition)) => (partition, false),
-            SearchOutcome::Unfinished(None) => {
+            let (SearchOutcome::Optimal(found) | SearchOutcome::Unfinished(Some(found))) = found
+            else {
                 return Err(Failure::run(format!(
                     "--work-limit: the search was given up after {work_limit} steps without having found any \
                      division: allow more, or use --algorithm hpopta, which finds the optimum without a limit"
                 )));
-            }
-        };
-        Ok(Self {
-            partition,
-            nodes: None,
-            search: Some(SearchEnd {
-                converged,
-                ..SearchEnd::default()
-            }),
-        })
-    }
+            };
+            found
+        }
+        PartitionAlgorithm::Popta => {
+            let devices = count_identical(arguments, functions, limits)?;
+            arguments.accept(popta(&functions[0], &limits[0], devices, total))?
+        }
+        PartitionAlgorithm::Hipopta => {
+            let n_nodes = arguments.nodes.ok_or_else(|| {
+                Failure::input("--nodes: missing; hipopta divides between identical nodes")
+            })?;
+            let found = arguments.accept(hipopta(functions, limits, n_nodes as usize, total))?;
+            let units = found.devices.iter().flat_map(|node| &node.units);
+            let times_s = found.devices.iter().flat_map(|node| &node.times_s);
+            let all = Partition {
+                units: units.copied().collect(),
+                times_s: times_s.copied().collect(),
+            };
+            nodes = Some(list_nodes(found));
+            all
+        }
+        PartitionAlgorithm::Hpopta => arguments.accept(hpopta(functions, limits, total))?,
+        models => unreachable!("{} divides by models", models.name()),
+    };
+    Ok(PartitionAnswer {
+        search,
+        nodes,
+        ..PartitionAnswer::new(arguments.algorithm, Amounts::Whole { units }, times_s)
+    })
+}
+
+fn list_nodes(found: HierarchicalPartition) -> Vec<NodeDivision> {
+    let Partition { units, times_s } = found.nodes;
+    let nodes = units.into_iter().zip(times_s).zip(found.devices);
+    let nodes = nodes.map(|((units, time_s), devices)| NodeDivision {
+        units,
+        time_s,
+        devices,
+    });
+    nodes.collect()
 }
 
 /// Returns the number of identical devices: that of `--devices`, or of equal files.

@@ -1,90 +1,54 @@
 //! The limits of devices.
 
 use std::ops::Range;
-use std::str::FromStr;
 
 use clap::Args;
 use isochron_hierarchy::partition::{Limits, Memory};
 
 use crate::failure::Failure;
 
-/// The most units of a device, or `none`.
-#[derive(Clone, Copy)]
-pub struct Cap(Option<u64>);
+/// The most units of a device, or none.
+type Cap = Option<u64>;
 
-impl FromStr for Cap {
-    type Err = String;
+/// A value for one device, or for each.
+type ForDevice<T> = (Option<u64>, T);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "none" {
-            return Ok(Self(None));
-        }
-        let cap = text.parse();
-        cap.map(|cap| Self(Some(cap)))
-            .map_err(|_| "expected a whole number of units, or none".to_owned())
+fn parse_cap(text: &str) -> Result<Cap, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let cap = text.parse().map(Some);
+    cap.map_err(|_| "expected a whole number of units, or none".to_owned())
+}
+
+fn parse_forbidden(text: &str) -> Result<ForDevice<u64>, String> {
+    match parse_numbers(text) {
+        Some((device, [size])) if size > 0 => Ok((device, size)),
+        _ => Err("expected SIZE or DEVICE:SIZE, whole numbers, SIZE from 1".to_owned()),
     }
 }
 
-/// A size that must not be given out: `DEVICE:SIZE`, or `SIZE` to any device.
-#[derive(Clone, Copy)]
-pub struct Forbidden {
-    device: Option<u64>,
-    size: u64,
+fn parse_memory(text: &str) -> Result<ForDevice<Memory>, String> {
+    let (device, [bytes_per_unit, fixed_bytes, available_bytes]) = parse_numbers(text).ok_or(
+        "expected BYTES_PER_UNIT:FIXED:AVAILABLE or DEVICE:BYTES_PER_UNIT:FIXED:AVAILABLE, whole numbers",
+    )?;
+    let memory = Memory {
+        bytes_per_unit,
+        fixed_bytes,
+        available_bytes,
+    };
+    Ok((device, memory))
 }
 
-impl FromStr for Forbidden {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = match parse_numbers(text).as_deref() {
-            Some(&[size]) => Some((None, size)),
-            Some(&[device, size]) => Some((Some(device), size)),
-            _ => None,
-        };
-        match parsed {
-            Some((device, size)) if size > 0 => Ok(Self { device, size }),
-            _ => Err("expected SIZE or DEVICE:SIZE, whole numbers, SIZE from 1".to_owned()),
-        }
-    }
-}
-
-/// The memory of a device in bytes, `DEVICE:PER_UNIT:FIXED:AVAILABLE`, or without a device that of each.
-#[derive(Clone, Copy)]
-pub struct MemoryLimit {
-    device: Option<u64>,
-    memory: Memory,
-}
-
-impl FromStr for MemoryLimit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (device, [bytes_per_unit, fixed_bytes, available_bytes]) =
-            match parse_numbers(text).as_deref() {
-                Some(&[device, per_unit, fixed, available]) => {
-                    (Some(device), [per_unit, fixed, available])
-                }
-                Some(&[per_unit, fixed, available]) => (None, [per_unit, fixed, available]),
-                _ => {
-                    return Err("expected BYTES_PER_UNIT:FIXED:AVAILABLE or \
-                            DEVICE:BYTES_PER_UNIT:FIXED:AVAILABLE, whole numbers"
-                        .to_owned());
-                }
-            };
-        Ok(Self {
-            device,
-            memory: Memory {
-                bytes_per_unit,
-                fixed_bytes,
-                available_bytes,
-            },
-        })
-    }
-}
-
-/// Parses whole numbers with colons between them.
-fn parse_numbers(text: &str) -> Option<Vec<u64>> {
-    text.split(':').map(|number| number.parse().ok()).collect()
+/// Parses `N` whole numbers with colons between them, and the number of a device if it stands before them.
+fn parse_numbers<const N: usize>(text: &str) -> Option<ForDevice<[u64; N]>> {
+    let numbers = text.split(':').map(|number| number.parse().ok());
+    let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
+    let (device, numbers) = match numbers.split_first() {
+        Some((&device, rest)) if rest.len() == N => (Some(device), rest),
+        _ => (None, &numbers[..]),
+    };
+    Some((device, numbers.try_into().ok()?))
 }
 
 /// Options that limit devices.
@@ -92,19 +56,20 @@ fn parse_numbers(text: &str) -> Option<Vec<u64>> {
 pub struct LimitArguments {
     /// Most units of each device in order, `none` for no limit, or one value for all: 100,none,50
     /// (hpopta family)
-    #[arg(long, value_delimiter = ',', value_name = "CAP,...")]
+    #[arg(long, value_delimiter = ',', value_name = "CAP,...", value_parser = parse_cap)]
     caps: Vec<Cap>,
     /// Sizes that must not be given out, to device I or to any: I:SIZE or SIZE (hpopta family)
-    #[arg(long, value_delimiter = ',', value_name = "[I:]SIZE,...")]
-    forbid: Vec<Forbidden>,
+    #[arg(long, value_delimiter = ',', value_name = "[I:]SIZE,...", value_parser = parse_forbidden)]
+    forbid: Vec<ForDevice<u64>>,
     /// Memory of device I, or of each device, in bytes: its units take FIXED and PER_UNIT each, of
     /// AVAILABLE; of several values for one device the last counts (hpopta family)
     #[arg(
         long,
         value_delimiter = ',',
-        value_name = "[I:]PER_UNIT:FIXED:AVAILABLE,..."
+        value_name = "[I:]PER_UNIT:FIXED:AVAILABLE,...",
+        value_parser = parse_memory
     )]
-    memory: Vec<MemoryLimit>,
+    memory: Vec<ForDevice<Memory>>,
 }
 
 impl LimitArguments {
@@ -129,28 +94,28 @@ impl LimitArguments {
     /// # Errors
     /// If there is another number of caps, or a limit is for a device that does not exist.
     pub fn for_devices(&self, n: usize) -> Result<Vec<Limits>, Failure> {
-        let mut limits = vec![Limits::default(); n];
-        match &self.caps[..] {
-            [] => {}
-            [Cap(cap)] => limits.iter_mut().for_each(|limits| limits.cap = *cap),
-            caps if caps.len() == n => {
-                for (limits, Cap(cap)) in limits.iter_mut().zip(caps) {
-                    limits.cap = *cap;
-                }
-            }
+        let caps = match &self.caps[..] {
+            [] => vec![None; n],
+            [cap] => vec![*cap; n],
+            caps if caps.len() == n => caps.to_vec(),
             caps => {
                 return Err(Failure::input(format!(
                     "--caps: {} caps for {n} devices: give one each, or one for all",
                     caps.len()
                 )));
             }
-        }
-        for &Forbidden { device, size } in &self.forbid {
+        };
+        let limits = caps.into_iter().map(|cap| Limits {
+            cap,
+            ..Limits::default()
+        });
+        let mut limits: Vec<Limits> = limits.collect();
+        for &(device, size) in &self.forbid {
             for limits in &mut limits[device_range("--forbid", device, n)?] {
                 limits.forbidden.insert(size);
             }
         }
-        for &MemoryLimit { device, memory } in &self.memory {
+        for &(device, memory) in &self.memory {
             for limits in &mut limits[device_range("--memory", device, n)?] {
                 limits.memory = Some(memory);
             }

@@ -196,22 +196,21 @@ pub fn run(arguments: &PartitionArguments) -> Result<String, Failure> {
 impl PartitionArguments {
     /// Refuses options that the algorithm would ignore.
     fn check(&self) -> Result<(), Failure> {
-        let sizes = self.algorithm.takes_sizes();
-        let [npa, popta, hipopta, search] = [
-            PartitionAlgorithm::Npa,
-            PartitionAlgorithm::Popta,
-            PartitionAlgorithm::Hipopta,
-            PartitionAlgorithm::HpoptaSearch,
-        ]
-        .map(|algorithm| self.algorithm == algorithm);
+        use PartitionAlgorithm::{Hipopta, HpoptaSearch, Npa, Popta};
+        let algorithm = self.algorithm;
+        let sizes = algorithm.takes_sizes();
         let flags = [
             ("--fit", self.fit.is_some(), !sizes),
-            ("--guess", self.guess.is_some(), npa),
+            ("--guess", self.guess.is_some(), algorithm == Npa),
             ("--granule", self.granule.is_some(), sizes),
             ("--estimate", self.estimate.is_some(), sizes),
-            ("--devices", self.devices.is_some(), popta),
-            ("--nodes", self.nodes.is_some(), hipopta),
-            ("--work-limit", self.work_limit.is_some(), search),
+            ("--devices", self.devices.is_some(), algorithm == Popta),
+            ("--nodes", self.nodes.is_some(), algorithm == Hipopta),
+            (
+                "--work-limit",
+                self.work_limit.is_some(),
+                algorithm == HpoptaSearch,
+            ),
         ];
         let limits = self
             .limits
@@ -219,7 +218,7 @@ impl PartitionArguments {
             .map(|(flag, given)| (flag, given, sizes));
         for (flag, given, fits) in flags.into_iter().chain(limits) {
             if given && !fits {
-                let name = self.algorithm.name();
+                let name = algorithm.name();
                 return Err(Failure::input(format!(
                     "{flag}: does not go with --algorithm {name}"
                 )));
@@ -228,7 +227,11 @@ impl PartitionArguments {
         Ok(())
     }
 
-    /// Makes the failure of a partitioner, with the file or the flag that it comes from.
+    /// Turns the error of a partitioner into a failure, with the file or the flag that it comes from.
+    fn accept<T>(&self, divided: Result<T, PartitionError>) -> Result<T, Failure> {
+        divided.map_err(|error| self.refuse(&error))
+    }
+
     fn refuse(&self, error: &PartitionError) -> Failure {
         let limits = self.limits.given_names();
         let flag = match error {
