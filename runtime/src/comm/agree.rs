@@ -1,17 +1,8 @@
 //! Agreement of all ranks on success or failure, before they act on it.
 
-use serde::{Deserialize, Serialize};
-
+use super::collectives::{decode, encode};
 use super::contract::Comm;
-use crate::error::{Error, ErrorClass};
-
-/// The failure of one rank, as it tells the others.
-#[derive(Serialize, Deserialize)]
-struct RankFailure {
-    host: String,
-    cause: String,
-    class: ErrorClass,
-}
+use crate::error::Error;
 
 /// Turns one rank's failure into the same failure on every rank.
 ///
@@ -27,31 +18,22 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     if comm.size() == 1 {
         return outcome;
     }
-    let failure = outcome.as_ref().err().map(|error| RankFailure {
-        host: comm.host().to_string(),
-        cause: error.to_string(),
-        class: error.class(),
+    // Success is an empty contribution, which no failure is.
+    let failure = outcome.as_ref().err().map_or_else(Vec::new, |error| {
+        encode(&(comm.host(), error.to_string(), error.class()))
     });
-    // A failure that cannot be encoded must not look like success, which is an empty contribution.
-    let bytes = failure.as_ref().map_or_else(Vec::new, |f| {
-        serde_json::to_vec(f).unwrap_or_else(|_| vec![0])
-    });
-    let all = comm.all_gather(&bytes);
-    let Some((rank, bytes)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else {
+    let all = comm.all_gather(&failure);
+    let Some((rank, failure)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else {
         return outcome;
     };
-    let failure = serde_json::from_slice(bytes).unwrap_or_else(|_| RankFailure {
-        host: "an unknown host".to_string(),
-        cause: "failed without a readable message".to_string(),
-        class: ErrorClass::Run,
-    });
     if let Err(error @ Error::Rank { .. }) = outcome {
         return Err(error);
     }
+    let (host, cause, class) = decode(rank, failure)?;
     Err(Error::Rank {
         rank,
-        host: failure.host,
-        cause: failure.cause,
-        class: failure.class,
+        host,
+        cause,
+        class,
     })
 }

@@ -61,11 +61,11 @@ impl dyn Comm + '_ {
 }
 
 /// Encodes a value. One that cannot be encoded becomes empty, and [`decode`] refuses that.
-fn encode<V: Serialize>(value: &V) -> Vec<u8> {
+pub(super) fn encode<V: Serialize>(value: &V) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-fn decode<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
+pub(super) fn decode<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
     serde_json::from_slice(bytes).map_err(|error| Error::Unreadable {
         rank,
         reason: error.to_string(),
