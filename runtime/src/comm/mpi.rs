@@ -3,16 +3,22 @@
 //! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of some
 //! libraries (MPICH) spin while they wait, on a core that the devices need.
 //!
-//! Requests are made through the `ffi` layer of rsmpi, because its safe requests cannot be held in one list with run-time
+//! Messages are sent through the `ffi` layer of rsmpi, because its safe requests cannot be held in one list with run-time
 //! lengths. Each request is completed before the memory that it refers to is free again.
+//!
+//! Errors end the job, also those of an adopted communicator, so no status is looked at.
 
 use std::ops::Range;
-use std::os::raw::{c_int, c_void};
+use std::os::raw::c_int;
 
+use mpi::collective::SystemOperation;
+use mpi::datatype::PartitionMut;
 use mpi::environment::Universe;
 use mpi::ffi;
-use mpi::raw::AsRaw;
-use mpi::topology::{Communicator, SimpleCommunicator};
+use mpi::raw::AsRaw as _;
+use mpi::request::{self, Request, Scope};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, CommunicatorCollectives as _, Equivalence, Root as _};
 
 use super::contract::{Comm, InFlight, MAX_TAG, MessageSpan};
 use super::pause::Pause;
@@ -89,6 +95,8 @@ impl MpiComm {
     }
 
     fn wrap(comm: SimpleCommunicator, universe: Option<Universe>) -> Self {
+        // SAFETY: a live communicator, and a constant that the library has set before MPI_Init returned.
+        unsafe { ffi::MPI_Comm_set_errhandler(comm.as_raw(), ffi::RSMPI_ERRORS_ARE_FATAL) };
         let host = mpi::environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
         let version = mpi::environment::library_version().unwrap_or_else(|_| "MPI".to_string());
         Self {
@@ -97,18 +105,6 @@ impl MpiComm {
             implementation: short_version(&version),
             longest: LONGEST,
             _universe: universe,
-        }
-    }
-
-    fn raw_comm(&self) -> ffi::MPI_Comm {
-        self.comm.as_raw()
-    }
-
-    /// Polls until all `requests` are complete.
-    fn complete(requests: &mut [ffi::MPI_Request]) {
-        let mut pause = Pause::default();
-        while !test_all(requests) {
-            pause.wait();
         }
     }
 
@@ -124,24 +120,16 @@ impl MpiComm {
             .collect()
     }
 
-    fn reduce_sum<T: Summable>(&self, values: &mut [T]) {
+    fn reduce_sum<T: Equivalence + Copy>(&self, values: &mut [T]) {
         let sent = values.to_vec();
         for (sent, received) in sent.chunks(MAX_SUMMED).zip(values.chunks_mut(MAX_SUMMED)) {
-            let mut request = null_request();
-            // SAFETY: both buffers hold `len` elements of `T::mpi_type()`, do not overlap and outlive the request,
-            // which is completed below.
-            check("MPI_Iallreduce", unsafe {
-                ffi::MPI_Iallreduce(
-                    sent.as_ptr().cast::<c_void>(),
-                    received.as_mut_ptr().cast::<c_void>(),
-                    count(sent.len()),
-                    T::mpi_type(),
-                    ffi::RSMPI_SUM,
-                    self.raw_comm(),
-                    &mut request,
-                )
+            request::scope(|scope| {
+                let sum = SystemOperation::sum();
+                complete(
+                    self.comm
+                        .immediate_all_reduce_into(scope, sent, received, sum),
+                );
             });
-            Self::complete(&mut [request]);
         }
     }
 }
@@ -164,12 +152,7 @@ impl Comm for MpiComm {
     }
 
     fn barrier(&self) {
-        let mut request = null_request();
-        // SAFETY: a live communicator; the request is completed below.
-        check("MPI_Ibarrier", unsafe {
-            ffi::MPI_Ibarrier(self.raw_comm(), &mut request)
-        });
-        Self::complete(&mut [request]);
+        complete(self.comm.immediate_barrier());
     }
 
     fn broadcast(&self, root: usize, data: &mut Vec<u8>) {
@@ -177,19 +160,8 @@ impl Comm for MpiComm {
         self.sum_u64(&mut length);
         data.resize(length[0] as usize, 0);
         for chunk in data.chunks_mut(self.longest) {
-            let mut request = null_request();
-            // SAFETY: the buffer holds `len` bytes and outlives the request, which is completed below.
-            check("MPI_Ibcast", unsafe {
-                ffi::MPI_Ibcast(
-                    chunk.as_mut_ptr().cast::<c_void>(),
-                    count(chunk.len()),
-                    ffi::RSMPI_UINT8_T,
-                    count(root),
-                    self.raw_comm(),
-                    &mut request,
-                )
-            });
-            Self::complete(&mut [request]);
+            let root = self.comm.process_at_rank(count(root));
+            request::scope(|scope| complete(root.immediate_broadcast_into(scope, chunk)));
         }
     }
 
@@ -201,34 +173,25 @@ impl Comm for MpiComm {
         if total > self.longest {
             return self.broadcast_all(data);
         }
+        if total == 0 {
+            return vec![Vec::new(); lengths.len()];
+        }
         let counts: Vec<c_int> = lengths.iter().map(|&len| count(len as usize)).collect();
-        // The pointer of an empty slice of bytes is 1, which is MPI_IN_PLACE to Open MPI.
-        let sent = if data.is_empty() { &[0] } else { data };
         let starts: Vec<c_int> = counts
             .iter()
             .scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)))
             .collect();
-        if total == 0 {
-            return vec![Vec::new(); lengths.len()];
-        }
+        // The pointer of an empty slice of bytes is 1, which is MPI_IN_PLACE to Open MPI; that of an allocation never is.
+        let mut sent = Vec::with_capacity(data.len() + 1);
+        sent.extend_from_slice(data);
         let mut all = vec![0u8; total];
-        let mut request = null_request();
-        // SAFETY: `all` holds the sum of `counts` bytes at the displacements `starts`; all buffers outlive the
-        // request, which is completed below.
-        check("MPI_Iallgatherv", unsafe {
-            ffi::MPI_Iallgatherv(
-                sent.as_ptr().cast::<c_void>(),
-                count(data.len()),
-                ffi::RSMPI_UINT8_T,
-                all.as_mut_ptr().cast::<c_void>(),
-                counts.as_ptr(),
-                starts.as_ptr(),
-                ffi::RSMPI_UINT8_T,
-                self.raw_comm(),
-                &mut request,
-            )
+        let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
+        request::scope(|scope| {
+            let gathering =
+                self.comm
+                    .immediate_all_gather_varcount_into(scope, &sent[..], &mut parts);
+            complete(gathering);
         });
-        Self::complete(&mut [request]);
         let mut rest = all.as_slice();
         lengths
             .iter()
@@ -270,22 +233,12 @@ impl Comm for MpiComm {
     }
 }
 
-/// A type of numbers that MPI can sum.
-trait Summable: Copy {
-    fn mpi_type() -> ffi::MPI_Datatype;
-}
-
-impl Summable for f64 {
-    fn mpi_type() -> ffi::MPI_Datatype {
-        // SAFETY: reading a constant that the library has set before MPI_Init returned.
-        unsafe { ffi::RSMPI_DOUBLE }
-    }
-}
-
-impl Summable for u64 {
-    fn mpi_type() -> ffi::MPI_Datatype {
-        // SAFETY: as above.
-        unsafe { ffi::RSMPI_UINT64_T }
+/// Polls until the operation is complete.
+fn complete<'a, D: ?Sized, S: Scope<'a>>(mut request: Request<'a, D, S>) {
+    let mut pause = Pause::default();
+    while let Err(unfinished) = request.test() {
+        request = unfinished;
+        pause.wait();
     }
 }
 
@@ -309,15 +262,13 @@ impl Requests<'_> {
     /// # Safety
     /// Its memory stays allocated and untouched until this value says that all is done or has been dropped.
     unsafe fn receive(&mut self, span: &MessageSpan) {
-        let (bytes, comm) = (byte_type(), self.comm.raw_comm());
+        let (bytes, comm) = (byte_type(), self.comm.comm.as_raw());
         let first = self.posted.len();
         for (start, length) in cut_message(span, self.comm.longest) {
             let (start, length, rank) = (start.cast(), count(length), count(span.rank));
             let mut request = null_request();
             // SAFETY: by this function's contract; the request is completed before this value goes.
-            check("MPI_Irecv", unsafe {
-                ffi::MPI_Irecv(start, length, bytes, rank, tag(span), comm, &mut request)
-            });
+            unsafe { ffi::MPI_Irecv(start, length, bytes, rank, tag(span), comm, &mut request) };
             self.posted.push(request);
         }
         if !span.forward.is_empty() {
@@ -333,14 +284,12 @@ impl Requests<'_> {
     /// # Safety
     /// Its memory stays allocated and unchanged until this value says that all is done or has been dropped.
     unsafe fn send(&mut self, span: &MessageSpan, rank: usize) {
-        let (bytes, comm) = (byte_type(), self.comm.raw_comm());
+        let (bytes, comm) = (byte_type(), self.comm.comm.as_raw());
         for (start, length) in cut_message(span, self.comm.longest) {
             let (start, length, rank) = (start.cast(), count(length), count(rank));
             let mut request = null_request();
             // SAFETY: by this function's contract; the request is completed before this value goes.
-            check("MPI_Isend", unsafe {
-                ffi::MPI_Isend(start, length, bytes, rank, tag(span), comm, &mut request)
-            });
+            unsafe { ffi::MPI_Isend(start, length, bytes, rank, tag(span), comm, &mut request) };
             self.posted.push(request);
         }
     }
@@ -366,13 +315,6 @@ impl InFlight for Requests<'_> {
     fn progress(&mut self) -> bool {
         self.pass_on();
         self.relays.is_empty() && test_all(&mut self.posted)
-    }
-
-    fn wait(&mut self) {
-        let mut pause = Pause::default();
-        while !self.progress() {
-            pause.wait();
-        }
     }
 }
 
@@ -404,14 +346,14 @@ impl Drop for Requests<'_> {
 fn test_all(requests: &mut [ffi::MPI_Request]) -> bool {
     let mut flag: c_int = 0;
     // SAFETY: the requests were made by this module and are live or null; statuses are not wanted.
-    check("MPI_Testall", unsafe {
+    unsafe {
         ffi::MPI_Testall(
             count(requests.len()),
             requests.as_mut_ptr(),
             &mut flag,
             ffi::RSMPI_STATUSES_IGNORE,
         )
-    });
+    };
     flag != 0
 }
 
@@ -427,15 +369,6 @@ fn null_request() -> ffi::MPI_Request {
 
 fn count(n: usize) -> c_int {
     c_int::try_from(n).unwrap_or_else(|_| panic!("{n} does not fit an MPI count"))
-}
-
-fn check(call: &str, status: c_int) {
-    // The default error handler ends the job before this line; an adopted communicator may have another handler.
-    assert_eq!(
-        status,
-        ffi::MPI_SUCCESS as c_int,
-        "{call} failed with status {status}"
-    );
 }
 
 /// Returns the first line of the library's description, without the padding and the build details.
