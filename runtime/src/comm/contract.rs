@@ -1,11 +1,15 @@
 //! The contract of a communicator, and of messages under way.
 
+use super::pause::Pause;
+
 /// A group of ranks that send each other messages.
 ///
-/// An MPI error ends the whole job (the library's default handler): no method reports one. Every method but
-/// [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`implementation`](Comm::implementation),
-/// [`start`](Comm::start) and [`abort`](Comm::abort) is collective: all ranks call it, in the same order. Collectives over
-/// values of any type are methods of `dyn Comm`.
+/// An MPI error ends the whole job: no method reports one. Collectives over values of any type are methods of `dyn Comm`.
+///
+/// # Collective
+/// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host),
+/// [`implementation`](Comm::implementation), [`start`](Comm::start) and [`abort`](Comm::abort): all ranks call it, in the
+/// same order.
 pub trait Comm {
     /// This rank, `0 <= rank < size`.
     fn rank(&self) -> usize;
@@ -20,40 +24,25 @@ pub trait Comm {
     fn implementation(&self) -> &str;
 
     /// Returns when every rank has called it.
-    ///
-    /// # Collective
-    /// All ranks.
     fn barrier(&self);
 
-    /// Replaces `data` on every rank by `root`'s.
-    ///
-    /// # Collective
-    /// All ranks, with the same `root`.
+    /// Replaces `data` on every rank by that of `root`, which is the same on all ranks.
     fn broadcast(&self, root: usize, data: &mut Vec<u8>);
 
-    /// Returns every rank's `data`, by rank.
-    ///
-    /// # Collective
-    /// All ranks; lengths may differ.
+    /// Returns every rank's `data`, by rank; lengths may differ.
     fn all_gather(&self, data: &[u8]) -> Vec<Vec<u8>>;
 
-    /// Replaces `values` by their sums over all ranks.
-    ///
-    /// # Collective
-    /// All ranks, with the same length.
+    /// Replaces `values`, of the same length on all ranks, by their sums over all ranks.
     fn sum_f64(&self, values: &mut [f64]);
 
-    /// Replaces `values` by their sums over all ranks, modulo 2⁶⁴.
-    ///
-    /// # Collective
-    /// All ranks, with the same length.
+    /// Replaces `values`, of the same length on all ranks, by their sums over all ranks, modulo 2⁶⁴.
     fn sum_u64(&self, values: &mut [u64]);
 
     /// Starts to receive and to send; returns at once. Not collective.
     ///
     /// Messages with one tag between one pair of ranks arrive in the order in which both list them, call after call. A
-    /// received message is sent on to the ranks that [`MessageSpan::forward`] names. [`Transfer`](super::Transfer) and
-    /// [`exchange`](super::exchange) are the safe ways to call it.
+    /// received message is sent on to the ranks that [`MessageSpan::forward`] names. [`Transfer`](super::Transfer) is the
+    /// safe way to call it.
     ///
     /// # Safety
     /// The memory of the messages stays allocated until they are done. They are done when the returned value says so or
@@ -93,5 +82,10 @@ pub trait InFlight {
     fn progress(&mut self) -> bool;
 
     /// Waits until all have arrived and left, with growing pauses.
-    fn wait(&mut self);
+    fn wait(&mut self) {
+        let mut pause = Pause::default();
+        while !self.progress() {
+            pause.wait();
+        }
+    }
 }

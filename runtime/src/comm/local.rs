@@ -63,7 +63,7 @@ impl Comm for LocalComm {
             sends.is_empty() && recvs.is_empty(),
             "a single rank has no other rank to exchange messages with"
         );
-        Box::new(Nothing)
+        Box::new(NoMessages)
     }
 
     fn abort(&self, status: i32) -> ! {
@@ -71,15 +71,12 @@ impl Comm for LocalComm {
     }
 }
 
-/// An empty set of messages.
-struct Nothing;
+struct NoMessages;
 
-impl InFlight for Nothing {
+impl InFlight for NoMessages {
     fn progress(&mut self) -> bool {
         true
     }
-
-    fn wait(&mut self) {}
 }
 
 fn read_host_name() -> String {

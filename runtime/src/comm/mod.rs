@@ -33,4 +33,4 @@ pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
 pub use links::{core_s_per_byte, measure_links};
 pub use local::LocalComm;
 pub(crate) use pause::Pause;
-pub use transfer::{Incoming, Message, Outgoing, Transfer, exchange};
+pub use transfer::{Message, Transfer};

@@ -102,9 +102,9 @@ fn find_spans<T>(messages: &[Message], places: &[(*mut T, usize)]) -> Vec<Messag
 
 /// Checks that no received message overlaps another one.
 fn check_disjoint(sends: &[Message], recvs: &[Message]) {
-    let mut all: Vec<(&Message, bool)> = Vec::with_capacity(sends.len() + recvs.len());
-    all.extend(sends.iter().map(|message| (message, false)));
-    all.extend(recvs.iter().map(|message| (message, true)));
+    let sent = sends.iter().map(|message| (message, false));
+    let received = recvs.iter().map(|message| (message, true));
+    let mut all: Vec<(&Message, bool)> = sent.chain(received).collect();
     all.retain(|(message, _)| !message.range.is_empty());
     all.sort_by_key(|(message, _)| (message.buffer, message.range.start));
     let mut end: Option<(usize, usize, bool)> = None;
@@ -120,58 +120,6 @@ fn check_disjoint(sends: &[Message], recvs: &[Message]) {
             }
             _ => Some((message.buffer, stop, received)),
         };
-    }
-}
-
-/// One message to another rank, of borrowed elements.
-#[derive(Debug)]
-pub struct Outgoing<'a, T> {
-    /// The receiving rank; never the sender itself.
-    pub to: usize,
-    /// The elements.
-    pub data: &'a [T],
-}
-
-/// One message from another rank; its length is known to both sides.
-#[derive(Debug)]
-pub struct Incoming<'a, T> {
-    /// The sending rank; never the receiver itself.
-    pub from: usize,
-    /// Memory for the elements.
-    pub data: &'a mut [T],
-}
-
-/// Sends and receives; returns once every message has arrived and left.
-///
-/// Messages between one pair of ranks arrive in the order in which both list them. Not collective: only the ranks that
-/// have messages for each other call it.
-pub fn exchange<T: bytemuck::Pod>(
-    comm: &dyn Comm,
-    sends: &[Outgoing<'_, T>],
-    recvs: &mut [Incoming<'_, T>],
-) {
-    let sends: Vec<MessageSpan> = sends
-        .iter()
-        .filter(|send| !send.data.is_empty())
-        .map(|send| plain_span(send.to, send.data.as_ptr().cast_mut(), send.data.len()))
-        .collect();
-    let recvs: Vec<MessageSpan> = recvs
-        .iter_mut()
-        .filter(|recv| !recv.data.is_empty())
-        .map(|recv| plain_span(recv.from, recv.data.as_mut_ptr(), recv.data.len()))
-        .collect();
-    // SAFETY: the memory is borrowed, received memory exclusively, until this function returns, and it returns or unwinds
-    // only when the messages are done. Sends are only read. Every pattern of bits is an element.
-    unsafe { comm.start(&sends, &recvs) }.wait();
-}
-
-fn plain_span<T>(rank: usize, start: *mut T, len: usize) -> MessageSpan {
-    MessageSpan {
-        rank,
-        tag: 0,
-        forward: Vec::new(),
-        start: start.cast(),
-        bytes: len * size_of::<T>(),
     }
 }
 
