@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Longest gap, in bytes, that is read along with the lines on both sides of it: reading it costs less than another call.
 const MAX_GAP_BYTES: usize = 16 << 10;
 /// Number of samples by which ranks compare the files that they see, and bytes of each.
-const SAMPLES: u64 = 32;
+const SAMPLES: u64 = 33;
 const SAMPLE_BYTES: u64 = 4096;
 
 /// Reads this rank's part of the file at `path` if all ranks see the same file; returns `false` if they do not.
@@ -71,9 +71,9 @@ fn digest_file(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
     let mut seen = Vec::new();
     reader.rewind()?;
     reader.by_ref().take(start).read_to_end(&mut seen)?;
-    for sample in 0..=SAMPLES {
+    for sample in 0..SAMPLES {
         let room = len.saturating_sub(SAMPLE_BYTES);
-        let at = (u128::from(room) * u128::from(sample) / u128::from(SAMPLES)) as u64;
+        let at = (u128::from(room) * u128::from(sample) / u128::from(SAMPLES - 1)) as u64;
         let from = seen.len();
         seen.resize(from + SAMPLE_BYTES.min(len) as usize, 0);
         reader.get_ref().read_exact_at(&mut seen[from..], at)?;
