@@ -22,7 +22,6 @@ pub(super) fn read_pieces<T: Element>(
     (order, mut reader): (Order, Option<&mut Box<dyn ElementReader<T>>>),
     matrix: &mut Matrix<T>,
 ) -> Result<Moved, Error> {
-    let failed = |reason: String| Error::file(path, reason);
     let mut moved = Moved::default();
     let mut buffer = Vec::new();
     for piece in cut_matrix(matrix.spread(), order) {
@@ -30,7 +29,7 @@ pub(super) fn read_pieces<T: Element>(
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let read = reader
             .as_mut()
-            .map_or(Ok(()), |r| r.read_elements(&mut buffer));
+            .map_or(Ok(()), |reader| reader.read_elements(&mut buffer));
         let source = Stored {
             data: buffer.as_slice(),
             ld: orient(&piece, order).rows,
@@ -38,13 +37,13 @@ pub(super) fn read_pieces<T: Element>(
         };
         let aim = (&on_all, Order::Columns);
         let movement = read
-            .map_err(failed)
+            .map_err(|reason| Error::file(path, reason))
             .and_then(|()| Movement::new(comm, (&on_head, source), aim, usize::MAX));
         let movement = agree(comm, movement)?;
         moved = moved.and(movement.run(comm, matrix.stored_mut(), None));
     }
     let finished = reader.map_or(Ok(()), |reader| reader.check_end());
-    agree(comm, finished.map_err(failed))?;
+    agree(comm, finished.map_err(|reason| Error::file(path, reason)))?;
     Ok(moved)
 }
 

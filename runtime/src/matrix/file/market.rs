@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use isochron_devices::{Element, ElementType};
 use num_complex::Complex64;
 
-use super::{ElementReader, ElementWriter, FileShape};
+use super::{ElementReader, FileShape};
 use crate::matrix::Order;
 
 /// Bytes from which on a line is refused: a text file with such lines is something else.
@@ -14,7 +14,7 @@ const MAX_LINE: u64 = 4096;
 
 struct MarketReader {
     lines: NumberedLines,
-    is_complex: bool,
+    element: ElementType,
     read: usize,
     total: usize,
 }
@@ -61,13 +61,13 @@ pub(super) fn open_market<T: Element>(
         line: String::new(),
         number: 0,
     };
-    let is_complex = read_banner(&mut lines)?;
+    let element = read_banner(&mut lines)?;
     let (rows, cols) = read_sizes(&mut lines)?;
     let total = rows
         .checked_mul(cols)
         .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
     // The shortest element is a digit and a line break, or two digits with a space between them and a line break.
-    let shortest: u64 = if is_complex { 4 } else { 2 };
+    let shortest: u64 = if element.is_complex() { 4 } else { 2 };
     if size < shortest.saturating_mul(total as u64).saturating_sub(1) {
         return Err(format!(
             "truncated: {size} bytes cannot hold {rows}×{cols} elements"
@@ -76,24 +76,20 @@ pub(super) fn open_market<T: Element>(
     let shape = FileShape {
         rows,
         cols,
-        element: if is_complex {
-            ElementType::C64
-        } else {
-            ElementType::F64
-        },
+        element,
         order: Order::Columns,
     };
     let reader = MarketReader {
         lines,
-        is_complex,
+        element,
         read: 0,
         total,
     };
     Ok((shape, Box::new(reader)))
 }
 
-/// Reads the first line; returns `true` if the elements are complex.
-fn read_banner(lines: &mut NumberedLines) -> Result<bool, String> {
+/// Reads the first line, which says whether the elements are complex.
+fn read_banner(lines: &mut NumberedLines) -> Result<ElementType, String> {
     lines.next_raw()?;
     let banner = lines.line.to_lowercase();
     let words: Vec<&str> = banner.split_whitespace().collect();
@@ -102,9 +98,10 @@ fn read_banner(lines: &mut NumberedLines) -> Result<bool, String> {
             "%%matrixmarket",
             "matrix",
             "array",
-            kind @ ("real" | "integer" | "double" | "complex"),
+            "real" | "integer" | "double",
             "general",
-        ] => Ok(kind == "complex"),
+        ] => Ok(ElementType::F64),
+        ["%%matrixmarket", "matrix", "array", "complex", "general"] => Ok(ElementType::C64),
         ["%%matrixmarket", ..] => Err(format!(
             "line 1: `{}`; wanted `matrix array real general`, or complex",
             lines.line.trim()
@@ -141,7 +138,7 @@ impl<T: Element> ElementReader<T> for MarketReader {
                     self.read, self.total
                 ));
             };
-            let parsed = parse_element(text, self.is_complex);
+            let parsed = parse_element(text, self.element.is_complex());
             let parsed = parsed.map_err(|reason| format!("line {}: {reason}", self.lines.number));
             *value = T::of(parsed?);
             self.read += 1;
@@ -162,26 +159,15 @@ impl<T: Element> ElementReader<T> for MarketReader {
 
 /// Parses one element: a number, or the real and the imaginary part of a complex number.
 fn parse_element(text: &str, is_complex: bool) -> Result<Complex64, String> {
-    if !is_complex {
-        return Ok(Complex64::new(parse_number(text, text)?, 0.0));
-    }
-    let Some((re, im)) = text.split_once(char::is_whitespace) else {
-        return Err(format!("`{text}` is not a real and an imaginary part"));
+    let parts = match is_complex {
+        false => Some((text, "0")),
+        true => text.split_once(char::is_whitespace),
     };
-    Ok(Complex64::new(
-        parse_number(re, text)?,
-        parse_number(im.trim(), text)?,
-    ))
-}
-
-/// Parses a number, a part of `line`.
-fn parse_number(part: &str, line: &str) -> Result<f64, String> {
-    part.parse()
-        .map_err(|_| format!("`{line}` is not a number"))
-}
-
-struct MarketWriter {
-    file: BufWriter<File>,
+    let (re, im) = parts.ok_or_else(|| format!("`{text}` is not a real and an imaginary part"))?;
+    match (re.parse(), im.trim().parse()) {
+        (Ok(re), Ok(im)) => Ok(Complex64::new(re, im)),
+        _ => Err(format!("`{text}` is not a number")),
+    }
 }
 
 pub(super) fn write_header<T: Element>(
@@ -200,22 +186,19 @@ pub(super) fn write_header<T: Element>(
     )
 }
 
-pub(super) fn make_writer<T: Element>(file: BufWriter<File>) -> Box<dyn ElementWriter<T>> {
-    Box::new(MarketWriter { file })
-}
-
-impl<T: Element> ElementWriter<T> for MarketWriter {
-    fn write_elements(&mut self, elements: &[T]) -> std::io::Result<()> {
-        for value in elements {
-            // The shortest form that reads back as the same number.
-            let Complex64 { re, im } = value.value();
-            match T::TYPE {
-                ElementType::F32 => writeln!(self.file, "{:e}", re as f32)?,
-                ElementType::F64 => writeln!(self.file, "{re:e}")?,
-                ElementType::C32 => writeln!(self.file, "{:e} {:e}", re as f32, im as f32)?,
-                ElementType::C64 => writeln!(self.file, "{re:e} {im:e}")?,
-            }
+pub(super) fn write_elements<T: Element>(
+    file: &mut BufWriter<File>,
+    elements: &[T],
+) -> std::io::Result<()> {
+    for value in elements {
+        // The shortest form that reads back as the same number.
+        let Complex64 { re, im } = value.value();
+        match T::TYPE {
+            ElementType::F32 => writeln!(file, "{:e}", re as f32)?,
+            ElementType::F64 => writeln!(file, "{re:e}")?,
+            ElementType::C32 => writeln!(file, "{:e} {:e}", re as f32, im as f32)?,
+            ElementType::C64 => writeln!(file, "{re:e} {im:e}")?,
         }
-        self.file.flush()
     }
+    Ok(())
 }

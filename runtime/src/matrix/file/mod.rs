@@ -13,7 +13,7 @@ mod pieces;
 mod position;
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -34,13 +34,10 @@ const HEAD: usize = 0;
 trait ElementReader<T> {
     /// Fills `out` with the next elements, or says why the file does not hold them.
     fn read_elements(&mut self, out: &mut [T]) -> Result<(), String>;
-    /// Checks, after all elements, that the file holds nothing else.
-    fn check_end(&mut self) -> Result<(), String>;
-}
-
-/// A dense file being written from front to back.
-trait ElementWriter<T> {
-    fn write_elements(&mut self, elements: &[T]) -> std::io::Result<()>;
+    /// Checks, after all elements, that the file holds nothing else, unless its length was checked before.
+    fn check_end(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// Shape of the matrix in a file, as the header says.
@@ -84,6 +81,14 @@ fn open_file<T: Element>(path: &Path) -> Result<(FileShape, Box<dyn ElementReade
     .map_err(|reason| Error::file(path, reason))
 }
 
+/// Does on the head what may fail there; the other ranks get `None`.
+fn do_on_head<R>(
+    comm: &dyn Comm,
+    action: impl FnOnce() -> Result<R, Error>,
+) -> Result<Option<R>, Error> {
+    agree(comm, (comm.rank() == HEAD).then(action).transpose())
+}
+
 /// Reads the shape of the matrix in the file at `path`, without reading the elements.
 ///
 /// # Errors
@@ -92,12 +97,8 @@ fn open_file<T: Element>(path: &Path) -> Result<(FileShape, Box<dyn ElementReade
 /// # Collective
 /// All ranks.
 pub fn read_shape(comm: &dyn Comm, path: &Path) -> Result<FileShape, Error> {
-    let opened = if comm.rank() == HEAD {
-        open_file::<Complex64>(path).map(|(shape, _)| Some(shape))
-    } else {
-        Ok(None)
-    };
-    comm.share(HEAD, agree(comm, opened)?)
+    let opened = do_on_head(comm, || open_file::<Complex64>(path))?;
+    comm.share(HEAD, opened.map(|(shape, _)| shape))
 }
 
 /// Reads the matrix in the file at `path` onto `spread`, and returns the messages that this rank sent for it. Numbers of
@@ -115,12 +116,7 @@ pub fn read<T: Element>(
     spread: Spread,
 ) -> Result<(Matrix<T>, Moved), Error> {
     let begin = Instant::now();
-    let opened = if comm.rank() == HEAD {
-        open_file(path).map(Some)
-    } else {
-        Ok(None)
-    };
-    let mut opened = agree(comm, opened)?;
+    let mut opened = do_on_head(comm, || open_file(path))?;
     let shape: FileShape = comm.share(HEAD, opened.as_ref().map(|(shape, _)| *shape))?;
     let wanted = (spread.rows(), spread.cols());
     if (shape.rows, shape.cols) != wanted {
@@ -150,56 +146,47 @@ pub fn read<T: Element>(
 /// A matrix file that the head is writing.
 struct MatrixOutput<T> {
     partial: PartialFile,
-    writer: Box<dyn ElementWriter<T>>,
+    file: BufWriter<File>,
+    encode: fn(&mut BufWriter<File>, &[T]) -> io::Result<()>,
     target: Option<position::SharedTarget>,
     path: PathBuf,
 }
 
 impl<T: Element> MatrixOutput<T> {
+    /// Creates the file and writes its header.
     fn create(path: &Path, rows: usize, cols: usize) -> Result<Self, Error> {
         let format = Format::of_path(path)?;
         let mut partial = PartialFile::create(path)?;
-        let failed = |error: std::io::Error| Error::output(path, error);
-        let file = partial.file().try_clone().map_err(failed)?;
-        let mut buffered = BufWriter::with_capacity(1 << 20, file);
-        let mut target = None;
-        let writer: Box<dyn ElementWriter<T>> = match format {
-            Format::Npy => {
-                npy::write_header::<T>(&mut buffered, rows, cols)
-                    .and_then(|()| buffered.flush())
-                    .map_err(failed)?;
-                target = position::SharedTarget::with_length::<T>(&mut partial, rows * cols);
-                npy::make_writer(buffered)
-            }
-            Format::Market => {
-                market::write_header::<T>(&mut buffered, rows, cols).map_err(failed)?;
-                market::make_writer(buffered)
-            }
+        let file = partial.file().try_clone();
+        let file = file.map_err(|error| Error::output(path, error))?;
+        let mut file = BufWriter::with_capacity(1 << 20, file);
+        let header = match format {
+            Format::Npy => npy::write_header::<T>(&mut file, rows, cols),
+            Format::Market => market::write_header::<T>(&mut file, rows, cols),
         };
-        let path = path.to_path_buf();
+        header
+            .and_then(|()| file.flush())
+            .map_err(|error| Error::output(path, error))?;
+        let (encode, target): (fn(&mut _, &_) -> _, _) = match format {
+            Format::Npy => (
+                npy::write_elements,
+                position::SharedTarget::with_length::<T>(&mut partial, rows * cols),
+            ),
+            Format::Market => (market::write_elements, None),
+        };
         Ok(Self {
             partial,
-            writer,
+            file,
+            encode,
             target,
-            path,
+            path: path.to_path_buf(),
         })
     }
 
-    /// Returns the place of the file for ranks that write into it themselves.
-    fn target(&mut self) -> Option<position::SharedTarget> {
-        self.target.take()
-    }
-
     fn write_elements(&mut self, elements: &[T]) -> Result<(), Error> {
-        let written = self.writer.write_elements(elements);
-        written.map_err(|error| Error::output(&self.path, error))
-    }
-
-    /// Gives the file its final name.
-    fn publish(mut self) -> Result<(), Error> {
-        // The header of an empty matrix is still to be flushed.
-        self.write_elements(&[])?;
-        self.partial.publish()
+        (self.encode)(&mut self.file, elements)
+            .and_then(|()| self.file.flush())
+            .map_err(|error| Error::output(&self.path, error))
     }
 }
 
@@ -219,20 +206,19 @@ pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Re
         return Err(Error::Shape(reason.to_owned()));
     }
     let (rows, cols) = (matrix.spread().rows(), matrix.spread().cols());
-    let created = if comm.rank() == HEAD {
-        MatrixOutput::<T>::create(path, rows, cols).map(Some)
-    } else {
-        Ok(None)
-    };
-    let mut output = agree(comm, created)?;
-    let target = output.as_mut().and_then(MatrixOutput::target);
+    let mut output = do_on_head(comm, || MatrixOutput::<T>::create(path, rows, cols))?;
+    // Taken out: the ranks that write into the file themselves get it.
+    let target = output.as_mut().and_then(|output| output.target.take());
     let in_place = position::write_in_place(comm, path, comm.share(HEAD, Some(target))?, matrix)?;
     let mut moved = if in_place {
         Moved::default()
     } else {
         head::write_pieces(comm, output.as_mut(), matrix)?
     };
-    agree(comm, output.map_or(Ok(()), MatrixOutput::publish))?;
+    agree(
+        comm,
+        output.map_or(Ok(()), |output| output.partial.publish()),
+    )?;
     moved.seconds = begin.elapsed().as_secs_f64();
     Ok(moved)
 }
@@ -245,10 +231,9 @@ pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Re
 /// # Collective
 /// All ranks.
 pub fn check_writable(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
-    let outcome = if comm.rank() == HEAD {
-        Format::of_path(path).and_then(|_| PartialFile::check(path))
-    } else {
-        Ok(())
-    };
-    agree(comm, outcome)
+    do_on_head(comm, || {
+        Format::of_path(path)?;
+        PartialFile::check(path)
+    })
+    .map(drop)
 }

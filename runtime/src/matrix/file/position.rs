@@ -44,17 +44,14 @@ pub(super) fn read_in_place<T: Element>(
         tracing::debug!(file = %path.display(), "ranks do not see the same file: the head reads it");
         return Ok(false);
     };
-    let read = read_part(&file, &header, matrix);
-    agree(
-        comm,
-        read.map_err(|error| Error::file(path, npy::read_failure(error))),
-    )?;
-    Ok(true)
+    let read = read_part(&file, &header, matrix)
+        .map_err(|error| Error::file(path, npy::read_failure(error)));
+    agree(comm, read).map(|()| true)
 }
 
 /// Opens the file, if this rank sees one. The number is the same on ranks that see alike files, by length, header and samples
 /// of elements. Numbers of devices and inodes would differ between hosts that share a file system.
-fn open_if_seen(path: &Path) -> Option<(File, Header, u64)> {
+fn open_if_seen<T: Element>(path: &Path) -> Option<(File, Header<T>, u64)> {
     // Opening a pipe would take it from the rank that reads it.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
@@ -81,10 +78,14 @@ fn digest_file(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
     Ok(digest(&(len, seen)))
 }
 
-fn read_part<T: Element>(file: &File, header: &Header, matrix: &mut Matrix<T>) -> io::Result<()> {
+fn read_part<T: Element>(
+    file: &File,
+    header: &Header<T>,
+    matrix: &mut Matrix<T>,
+) -> io::Result<()> {
     let order = header.shape.order;
     let (part, line_len) = (orient(&matrix.part(), order), line_len(matrix, order));
-    let width = header.decoder.width();
+    let width = header.decoder.width;
     let (most, max_gap) = (PIECE_BYTES / width, MAX_GAP_BYTES / width);
     let (mut bytes, mut values) = (Vec::new(), Vec::new());
     for piece in cut_pieces(&part, line_len, most, max_gap) {
@@ -192,7 +193,8 @@ fn write_part<T: Element>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Re
         let place = piece.relative_to(&part);
         bytes.clear();
         for col in place.col_range() {
-            npy::encode_elements(&matrix.local().col(col)[place.row_range()], &mut bytes);
+            let elements = &matrix.local().col(col)[place.row_range()];
+            bytes.extend_from_slice(bytemuck::cast_slice(elements));
         }
         let first = piece.col * line_len + piece.row;
         file.write_all_at(&bytes, start + (size_of::<T>() * first) as u64)?;
