@@ -12,7 +12,8 @@ impl LocalComm {
     /// Creates the one rank of this process.
     pub fn new() -> Self {
         Self {
-            host: read_host_name(),
+            host: std::fs::read_to_string("/proc/sys/kernel/hostname")
+                .map_or_else(|_| "localhost".to_string(), |name| name.trim().to_string()),
         }
     }
 }
@@ -77,9 +78,4 @@ impl InFlight for NoMessages {
     fn progress(&mut self) -> bool {
         true
     }
-}
-
-fn read_host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_or_else(|_| "localhost".to_string(), |name| name.trim().to_string())
 }

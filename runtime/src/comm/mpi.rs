@@ -192,14 +192,9 @@ impl Comm for MpiComm {
                     .immediate_all_gather_varcount_into(scope, &sent[..], &mut parts);
             complete(gathering);
         });
-        let mut rest = all.as_slice();
-        lengths
-            .iter()
-            .map(|&len| {
-                let (part, after) = rest.split_at(len as usize);
-                rest = after;
-                part.to_vec()
-            })
+        let parts = starts.iter().zip(&counts);
+        parts
+            .map(|(&start, &len)| all[start as usize..][..len as usize].to_vec())
             .collect()
     }
 
