@@ -50,9 +50,9 @@ impl<T: Element> Exact<T> {
         seed: u64,
     ) -> Result<Self, Error> {
         let Scalars { alpha, beta } = scalars;
-        let checked = check_whole("alpha", alpha).and_then(|_| {
-            let c_max = unless_zero(beta, || largest_magnitude("C", &Operand::from(c)));
-            Ok(check_whole("beta", beta)? * c_max?)
+        let checked = check_whole("alpha", alpha).and_then(|_| match check_whole("beta", beta)? {
+            0.0 => Ok(0.0),
+            beta => Ok(beta * largest_magnitude("C", c)?),
         });
         let c_max = comm.largest(agree(comm, checked)?);
         check_limit::<T>(c_max)?;
@@ -83,7 +83,11 @@ impl<T: Element> Exact<T> {
         if alpha == T::ZERO {
             return Ok(());
         }
-        let sizes = agree(comm, measure_factors(alpha, [&a, &b]))?.map(|size| comm.largest(size));
+        let sizes = check_whole("alpha", alpha).and_then(|alpha| {
+            let of_a = largest_magnitude("A", a.matrix())?;
+            Ok([alpha, of_a, largest_magnitude("B", b.matrix())?])
+        });
+        let sizes = agree(comm, sizes)?.map(|size| comm.largest(size));
         self.largest += sizes.iter().product::<f64>() * a.cols() as f64;
         check_limit::<T>(self.largest)?;
         let x = draw_vector(self.seed, b.cols());
@@ -102,7 +106,7 @@ impl<T: Element> Exact<T> {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let mut expected = self.expected;
         let mut found = vec![Residue::default(); expected.len()];
-        let is_whole = largest_magnitude("C", &Operand::from(c)).is_ok();
+        let is_whole = largest_magnitude("C", c).is_ok();
         if is_whole {
             let x = draw_vector(self.seed, c.spread().cols());
             add_product(&mut found, residue(T::ONE), &Operand::from(c), &x);
@@ -117,23 +121,6 @@ impl<T: Element> Exact<T> {
             residual: if passed { 0.0 } else { f64::INFINITY },
         }
     }
-}
-
-/// Returns the magnitudes of `alpha`, and of this rank's parts of A and B.
-fn measure_factors<T: Element>(alpha: T, [a, b]: [&Operand<'_, T>; 2]) -> Result<[f64; 3], Error> {
-    Ok([
-        check_whole("alpha", alpha)?,
-        largest_magnitude("A", a)?,
-        largest_magnitude("B", b)?,
-    ])
-}
-
-/// Returns 0 without computing `size` if the factor is 0.
-fn unless_zero<T: Element>(
-    factor: T,
-    size: impl FnOnce() -> Result<f64, Error>,
-) -> Result<f64, Error> {
-    if factor == T::ZERO { Ok(0.0) } else { size() }
 }
 
 /// Refuses sums that may be inexact.
@@ -174,14 +161,13 @@ fn check_whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error>
 }
 
 /// Returns the largest magnitude in this rank's part.
-fn largest_magnitude<T: Element>(
-    name: &'static str,
-    matrix: &Operand<'_, T>,
-) -> Result<f64, Error> {
-    let mut columns = matrix.matrix().columns().flatten();
-    columns.try_fold(0.0, |max: f64, &element| {
-        check_whole(name, element).map(|size| max.max(size))
-    })
+fn largest_magnitude<T: Element>(name: &'static str, matrix: &Matrix<T>) -> Result<f64, Error> {
+    matrix
+        .columns()
+        .flatten()
+        .try_fold(0.0, |max: f64, &element| {
+            check_whole(name, element).map(|size| max.max(size))
+        })
 }
 
 /// A whole complex number modulo p, as its two parts.
@@ -203,7 +189,7 @@ impl Residue {
         Self {
             re: add(
                 multiply(self.re, other.re),
-                negate(multiply(self.im, other.im)),
+                PRIME - multiply(self.im, other.im),
             ),
             im: add(multiply(self.re, other.im), multiply(self.im, other.re)),
         }
@@ -230,17 +216,7 @@ fn residue<T: Element>(element: T) -> Residue {
 }
 
 fn real_residue(value: f64) -> u64 {
-    let magnitude = value.abs() as u64 % PRIME;
-    if value < 0.0 {
-        negate(magnitude)
-    } else {
-        magnitude
-    }
-}
-
-/// Returns `-value` modulo p.
-fn negate(value: u64) -> u64 {
-    if value == 0 { 0 } else { PRIME - value }
+    (value as i64).rem_euclid(PRIME as i64) as u64
 }
 
 fn multiply(a: u64, b: u64) -> u64 {

@@ -35,41 +35,25 @@ pub struct Probe<T = f64> {
     scalars: Scalars<T>,
     /// Sum of the parts of k added so far.
     k: usize,
-    /// This rank's share of `alpha·A·(B·x) + beta·C0·x`.
-    expected: Vec<Complex64>,
-    /// This rank's share of `g`.
-    gauge: Vec<Complex64>,
+    /// This rank's share of `alpha·A·(B·x) + beta·C0·x`, with `g`.
+    expected: GaugedVector,
 }
 
 impl<T: Element> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     pub fn begin(scalars: Scalars<T>, c: &Matrix<T>, seed: u64) -> Self {
         let (rows, cols) = (c.spread().rows(), c.spread().cols());
-        let (mut expected, mut gauge) = (zeros(rows), zeros(rows));
+        let mut expected = GaugedVector::zeros(rows);
         let seed = hash(SEED, seed as usize, 0);
-        let beta = scalars.beta.value();
         if scalars.beta != T::ZERO {
-            add_product(
-                &mut expected,
-                beta,
-                &Operand::from(c),
-                &draw_signs(seed, cols),
-                value,
-            );
-            add_product(
-                &mut gauge,
-                part_sum(beta),
-                &Operand::from(c),
-                &ones(cols),
-                magnitude,
-            );
+            let x = GaugedVector::draw_signs(seed, cols);
+            expected.add_product(scalars.beta, &Operand::from(c), &x);
         }
         Self {
             seed,
             scalars,
             k: 0,
             expected,
-            gauge,
         }
     }
 
@@ -85,14 +69,10 @@ impl<T: Element> Probe<T> {
             return;
         }
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let (x, alpha) = (draw_signs(self.seed, n), self.scalars.alpha.value());
-        let (mut bx, mut abs_bx) = (zeros(k), zeros(k));
-        add_product(&mut bx, ONE, &b, &x, value);
-        add_product(&mut abs_bx, ONE, &b, &ones(n), magnitude);
-        sum_over_ranks(comm, &mut bx);
-        sum_over_ranks(comm, &mut abs_bx);
-        add_product(&mut self.expected, alpha, &a, &bx, value);
-        add_product(&mut self.gauge, part_sum(alpha), &a, &abs_bx, magnitude);
+        let mut bx = GaugedVector::zeros(k);
+        bx.add_product(T::ONE, &b, &GaugedVector::draw_signs(self.seed, n));
+        bx.sum_over_ranks(comm);
+        self.expected.add_product(self.scalars.alpha, &a, &bx);
     }
 
     /// Finishes the check with C after the multiplication. NaN or infinite residuals do not pass.
@@ -102,16 +82,18 @@ impl<T: Element> Probe<T> {
     pub fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let n = c.spread().cols();
-        let (mut residual, mut gauge) = (self.expected, self.gauge);
-        let x = draw_signs(self.seed, n);
-        add_product(&mut residual, -ONE, &Operand::from(c), &x, value);
-        sum_over_ranks(comm, &mut residual);
-        sum_over_ranks(comm, &mut gauge);
+        let x = GaugedVector::draw_signs(self.seed, n).sums;
+        let mut residual = self.expected;
+        Operand::from(c).for_each(|row, col, element| {
+            residual.sums[row] -= element.value() * x[col];
+        });
+        residual.sum_over_ranks(comm);
         let alpha = part_sum(self.scalars.alpha.value()).re;
         let bound = Bound::new::<T>(n, self.k, alpha);
         let ratios = residual
+            .sums
             .iter()
-            .zip(&gauge)
+            .zip(&residual.gauge)
             .map(|(r, g)| residual_ratio(r.norm(), bound.factor * g.re + bound.underflow));
         let residual = ratios.fold(0.0, f64::max);
         Verdict {
@@ -143,31 +125,50 @@ impl Bound {
     }
 }
 
-const ONE: Complex64 = Complex64::ONE;
-
-fn value<T: Element>(element: T) -> Complex64 {
-    element.value()
+/// A vector of sums, and the sums of the magnitudes of their terms.
+#[derive(Debug)]
+struct GaugedVector {
+    sums: Vec<Complex64>,
+    gauge: Vec<Complex64>,
 }
 
-fn magnitude<T: Element>(element: T) -> Complex64 {
-    part_sum(element.value())
+impl GaugedVector {
+    fn zeros(len: usize) -> Self {
+        Self {
+            sums: vec![Complex64::ZERO; len],
+            gauge: vec![Complex64::ZERO; len],
+        }
+    }
+
+    /// Draws a vector of ±1.
+    fn draw_signs(seed: u64, len: usize) -> Self {
+        let signs = (0..len).map(|i| 1.0 - 2.0 * (hash(seed, i, 1) & 1) as f64);
+        Self {
+            sums: signs.map(Complex64::from).collect(),
+            gauge: vec![Complex64::ONE; len],
+        }
+    }
+
+    /// Adds `factor·M·x` with this rank's part of M; this vector and `x` are whole.
+    fn add_product<T: Element>(&mut self, factor: T, matrix: &Operand<'_, T>, x: &Self) {
+        let factor = factor.value();
+        let size = part_sum(factor);
+        matrix.for_each(|row, col, element| {
+            let element = element.value();
+            self.sums[row] += factor * element * x.sums[col];
+            self.gauge[row] += size * part_sum(element) * x.gauge[col];
+        });
+    }
+
+    fn sum_over_ranks(&mut self, comm: &dyn Comm) {
+        comm.sum_f64(bytemuck::cast_slice_mut(&mut self.sums));
+        comm.sum_f64(bytemuck::cast_slice_mut(&mut self.gauge));
+    }
 }
 
 /// Returns the sum of the magnitudes of both parts.
 fn part_sum(value: Complex64) -> Complex64 {
     Complex64::new(value.l1_norm(), 0.0)
-}
-
-fn zeros(len: usize) -> Vec<Complex64> {
-    vec![Complex64::ZERO; len]
-}
-
-fn ones(len: usize) -> Vec<Complex64> {
-    vec![ONE; len]
-}
-
-fn sum_over_ranks(comm: &dyn Comm, values: &mut [Complex64]) {
-    comm.sum_f64(bytemuck::cast_slice_mut(values));
 }
 
 /// Returns a residual in units of its bound; infinite for NaN, and for a nonzero residual with bound zero.
@@ -177,22 +178,4 @@ fn residual_ratio(residual: f64, bound: f64) -> f64 {
     }
     let ratio = residual / bound;
     if ratio.is_nan() { f64::INFINITY } else { ratio }
-}
-
-/// Draws a vector of ±1.
-fn draw_signs(seed: u64, len: usize) -> Vec<Complex64> {
-    (0..len)
-        .map(|i| if hash(seed, i, 1) & 1 == 0 { ONE } else { -ONE })
-        .collect()
-}
-
-/// Computes `y += factor·map(M)·x` with this rank's part of M; `y` and `x` are whole vectors.
-fn add_product<T: Element>(
-    y: &mut [Complex64],
-    factor: Complex64,
-    matrix: &Operand<'_, T>,
-    x: &[Complex64],
-    map: impl Fn(T) -> Complex64,
-) {
-    matrix.for_each(|row, col, element| y[row] += factor * map(element) * x[col]);
 }
