@@ -110,8 +110,7 @@ fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
 
 /// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
 pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
-    let arc = Arc::new(layout.clone());
-    let cols = Spread::on_layout(problem.m(), problem.n(), problem.block(), arc)
+    let cols = Spread::on_layout(problem.m(), problem.n(), problem.block(), &layout)
         .part(comm.rank())
         .cols;
     let first = cols * 2 / 3;
@@ -457,8 +456,7 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
             let block = 8;
             let blocks = |n: usize| n.div_ceil(block) as u64;
             let [even, lopsided, ..] = layouts(comm.size(), blocks(rows), blocks(cols));
-            let spread =
-                |layout: &Layout| Spread::on_layout(rows, cols, block, Arc::new(layout.clone()));
+            let spread = |layout: &Layout| Spread::on_layout(rows, cols, block, layout);
             let written: Matrix<T> =
                 Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
             let path = folder.join(format!("{}-{rows}x{cols}.{ending}", T::TYPE));

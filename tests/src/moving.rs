@@ -1,7 +1,6 @@
 //! Redistribution and files on any number of ranks. Functions are as in [`cases`](crate::cases).
 
 use std::path::Path;
-use std::sync::Arc;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
@@ -26,7 +25,7 @@ fn make_spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
     let block = 3;
     let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
     let [even, lopsided, _, spiral] = layouts(n, blocks[0], blocks[1])
-        .map(|layout| Spread::on_layout(rows, cols, block, Arc::new(layout)));
+        .map(|layout| Spread::on_layout(rows, cols, block, &layout));
     let (p, q) = grid(n);
     let cyclic = |rows, cols, mb, nb, grid: ProcessGrid| {
         let matrix = BlockCyclic {
@@ -244,12 +243,12 @@ pub fn embedded(comm: &dyn Comm) -> usize {
 
 /// Redistributes a matrix to other layouts; it stays the same matrix.
 pub fn relaid(comm: &dyn Comm) -> usize {
-    let on = |layout| Spread::on_layout(50, 41, 5, Arc::new(layout));
+    let on = |layout| Spread::on_layout(50, 41, 5, layout);
     let generator = Generator::Uniform { seed: 4 };
     let all = layouts(comm.size(), 10, 9);
     for pair in all.windows(2) {
-        let before = Matrix::generate(on(pair[0].clone()), comm.rank(), generator).unwrap();
-        let (after, _) = before.redistribute(comm, on(pair[1].clone())).unwrap();
+        let before = Matrix::generate(on(&pair[0]), comm.rank(), generator).unwrap();
+        let (after, _) = before.redistribute(comm, on(&pair[1])).unwrap();
         assert_same(&after, generator);
     }
     all.len() - 1
@@ -311,7 +310,7 @@ pub fn refused(comm: &dyn Comm) -> usize {
 pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let layouts = layouts(n, 9, 500);
-    let on = |layout: usize| Spread::on_layout(70, 4000, 8, Arc::new(layouts[layout].clone()));
+    let on = |layout: usize| Spread::on_layout(70, 4000, 8, &layouts[layout]);
     let others =
         |spread: Spread| -> u64 { (1..n).map(|rank| 8 * spread.part(rank).len() as u64).sum() };
     let sent = |moved: Moved| {

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int};
 
 use isochron::comm::Comm;
 use isochron::matrix::redistribute::{RedistributeConfig, redistribute};
-use isochron::matrix::{BlockCyclic, Order, ProcessGrid, Spread, Stored, StoredMut, numroc};
+use isochron::matrix::{BlockCyclic, Order, ProcessGrid, Spread, Stored, StoredMut};
 use libloading::Library;
 
 type Get = unsafe extern "C" fn(c_int, c_int, *mut c_int);
@@ -122,7 +122,7 @@ impl Side {
     }
 }
 
-/// Compares `numroc` and `pdgemr2d` of ScaLAPACK with ours; `None` without ScaLAPACK.
+/// Compares local sizes and movements with those of `numroc` and `pdgemr2d` of ScaLAPACK; `None` without ScaLAPACK.
 pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
     let found = Scalapack::find(comm);
     let mut ranks = [u64::from(found.is_some())];
@@ -188,13 +188,20 @@ fn numbers(scalapack: &Scalapack) -> usize {
     for n in [0, 1, 9, 64, 1000, 1001] {
         for block in [1, 2, 7, 64, 2000] {
             for processes in 1..5 {
-                for (process, source) in
-                    (0..processes).flat_map(|p| (0..processes).map(move |s| (p, s)))
-                {
-                    let ours = numroc(n, block, process, source, processes);
-                    let theirs = [n, block, process, source, processes].map(|value| value as c_int);
-                    assert_eq!(ours as c_int, scalapack.numroc(theirs), "{theirs:?}");
-                    count += 1;
+                for source in 0..processes {
+                    let matrix = BlockCyclic {
+                        row_source: source,
+                        ..BlockCyclic::new(n, 1, block, 1)
+                    };
+                    let grid = ProcessGrid::by_rows(processes, 1);
+                    let spread = Spread::block_cyclic(&matrix, grid, processes).unwrap();
+                    for process in 0..processes {
+                        let ours = spread.local_shape(process).0;
+                        let theirs =
+                            [n, block, process, source, processes].map(|value| value as c_int);
+                        assert_eq!(ours as c_int, scalapack.numroc(theirs), "{theirs:?}");
+                        count += 1;
+                    }
                 }
             }
         }

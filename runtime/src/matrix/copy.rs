@@ -18,8 +18,8 @@ impl Strides {
         Self { along: ld, line: 1 }
     }
 
-    /// Returns the place of an element of the rectangle.
-    pub(super) fn index(&self, along: usize, line: usize) -> usize {
+    /// Returns the place of an element of the rectangle, given by its indices along the lines and of its line.
+    pub(super) fn index(&self, (along, line): (usize, usize)) -> usize {
         along * self.along + line * self.line
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn copy_lines<T: Copy>(
             for line in first_line..lines.min(first_line + TILE) {
                 let to = &mut target[line * target_ld + first..][..TILE.min(along - first)];
                 for (to, at) in to.iter_mut().zip(first..) {
-                    put(to, source[strides.index(at, line)]);
+                    put(to, source[strides.index((at, line))]);
                 }
             }
         }
@@ -75,9 +75,9 @@ mod tests {
         for (along, lines) in [(1, 1), (3, 5), (33, 70), (64, 31), (0, 4), (4, 0)] {
             let element = |i: usize, j: usize| (i + 1000 * j) as i64;
             for strides in [Strides::lines(along + 2), Strides::across(lines + 3)] {
-                let mut source = vec![-1; strides.index(along, lines) + 1];
+                let mut source = vec![-1; strides.index((along, lines)) + 1];
                 for (i, j) in (0..along).flat_map(|i| (0..lines).map(move |j| (i, j))) {
-                    source[strides.index(i, j)] = element(i, j);
+                    source[strides.index((i, j))] = element(i, j);
                 }
                 let ld = along + 1;
                 let mut target = vec![-7; ld * lines];

@@ -20,10 +20,10 @@ pub(crate) use generate::hash;
 pub use operand::{Op, Operand};
 pub use region::Region;
 pub(crate) use region::intersect;
-pub(crate) use spread::digest;
 pub use spread::error::SpreadError;
-pub use spread::{BlockCyclic, HeldElement, ProcessGrid, Spread, numroc, volume};
-pub use stored::{Order, Stored, StoredMut};
+pub use spread::{BlockCyclic, HeldElement, ProcessGrid, Spread, volume};
+pub(crate) use spread::{cut_rect, digest};
+pub use stored::{LocalMemory, Order, Stored, StoredMut};
 
 use crate::error::Error;
 
@@ -172,9 +172,12 @@ pub(crate) fn try_zeros<T: Element>(len: usize, what: &'static str) -> Result<Ve
 mod tests {
     use super::*;
 
+    fn zeros() -> Matrix {
+        Matrix::zeros(Spread::whole(3, 2), 0).unwrap()
+    }
+
     #[test]
     fn zeros_are_known_until_they_are_written() {
-        let zeros = || Matrix::<f64>::zeros(Spread::whole(3, 2), 0).unwrap();
         let mut matrix = zeros();
         assert!(!matrix.is_changed_by(0.0) && matrix.is_changed_by(f64::NAN));
         matrix.local_mut().col_mut(1)[1] = 5.0;

@@ -71,16 +71,6 @@ impl Region {
         }
     }
 
-    /// Returns the same rectangle, `rows` further down and `cols` further right.
-    #[must_use]
-    pub fn shifted(&self, rows: usize, cols: usize) -> Self {
-        Self {
-            row: self.row + rows,
-            col: self.col + cols,
-            ..*self
-        }
-    }
-
     /// Returns the same elements in the transposed matrix.
     #[must_use]
     pub fn transposed(&self) -> Self {
@@ -119,7 +109,6 @@ mod tests {
         let both = one.intersection(&other);
         assert_eq!(both, Region::new(4..6, 3..4));
         assert_eq!(both.relative_to(&one), Region::new(2..4, 3..4));
-        assert_eq!(both.relative_to(&one).shifted(2, 0), both);
         assert_eq!(both.transposed(), Region::new(3..4, 4..6));
         let apart = one.intersection(&Region::new(7..9, 0..9));
         assert_eq!((apart.row, apart.len()), (7, 0));

@@ -1,7 +1,10 @@
 //! A rank's local matrix in the memory of the program.
 
+use std::ops::Deref;
+
 use serde::{Deserialize, Serialize};
 
+use super::spread::Spread;
 use super::spread::error::SpreadError;
 
 /// Direction in which memory, a file or a process grid runs through its matrix.
@@ -32,98 +35,69 @@ impl Order {
     }
 }
 
-/// A rank's local matrix, to be read. Element (i, j) lies at `data[i + j·ld]` with [`Order::Columns`], at
-/// `data[i·ld + j]` with [`Order::Rows`].
+/// A rank's local matrix. Element (i, j) lies at `data[i + j·ld]` with [`Order::Columns`], at `data[i·ld + j]` with
+/// [`Order::Rows`].
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'a, T> {
-    /// The elements; those between the end of one line and the start of the next are not read.
-    pub data: &'a [T],
+pub struct LocalMemory<D> {
+    /// The elements; those between the end of one line and the start of the next are neither read nor written.
+    pub data: D,
     /// Distance between the starts of neighbouring columns, or rows, in elements.
     pub ld: usize,
     /// Direction of the lines.
     pub order: Order,
 }
 
-/// A rank's local matrix, to be written; see [`Stored`].
-#[derive(Debug)]
-pub struct StoredMut<'a, T> {
-    /// The elements; those between the end of one line and the start of the next are not touched.
-    pub data: &'a mut [T],
-    /// Distance between the starts of neighbouring columns, or rows, in elements.
-    pub ld: usize,
-    /// Direction of the lines.
-    pub order: Order,
-}
+/// A rank's local matrix, to be read.
+pub type Stored<'a, T> = LocalMemory<&'a [T]>;
 
-impl<'a, T> Stored<'a, T> {
+/// A rank's local matrix, to be written.
+pub type StoredMut<'a, T> = LocalMemory<&'a mut [T]>;
+
+impl<D> LocalMemory<D> {
     /// Takes `data` as column-major, with leading dimension `ld`.
-    pub fn by_columns(data: &'a [T], ld: usize) -> Self {
+    pub fn by_columns(data: D, ld: usize) -> Self {
         let order = Order::Columns;
         Self { data, ld, order }
     }
 
     /// Takes `data` as row-major, with leading dimension `ld`.
-    pub fn by_rows(data: &'a [T], ld: usize) -> Self {
+    pub fn by_rows(data: D, ld: usize) -> Self {
         let order = Order::Rows;
         Self { data, ld, order }
     }
-
-    /// Checks that a local matrix of `rows×cols` lies in the memory.
-    pub(super) fn check(&self, rows: usize, cols: usize) -> Result<(), SpreadError> {
-        check_memory(self.data.len(), self.ld, self.order, (rows, cols))
-    }
 }
 
-impl<'a, T> StoredMut<'a, T> {
-    /// Takes `data` as column-major, with leading dimension `ld`.
-    pub fn by_columns(data: &'a mut [T], ld: usize) -> Self {
-        let order = Order::Columns;
-        Self { data, ld, order }
+impl<T, D: Deref<Target = [T]>> LocalMemory<D> {
+    /// Checks that the local matrix of `rank` lies in the memory, if the rank holds any element.
+    pub(super) fn check(&self, spread: &Spread, rank: usize) -> Result<(), SpreadError> {
+        if spread.held(rank) == 0 {
+            return Ok(());
+        }
+        let (len, ld) = (self.data.len(), self.ld);
+        let (rows, cols) = spread.local_shape(rank);
+        let (line, along, lines) = match self.order {
+            Order::Columns => ("column", rows, cols),
+            Order::Rows => ("row", cols, rows),
+        };
+        if ld < along {
+            return Err(SpreadError::LeadingDimension {
+                ld,
+                line,
+                needed: along,
+            });
+        }
+        let needed = (lines - 1).saturating_mul(ld).saturating_add(along);
+        if len < needed {
+            return Err(SpreadError::Storage {
+                len,
+                rows,
+                cols,
+                ld,
+                needed,
+            });
+        }
+        Ok(())
     }
-
-    /// Takes `data` as row-major, with leading dimension `ld`.
-    pub fn by_rows(data: &'a mut [T], ld: usize) -> Self {
-        let order = Order::Rows;
-        Self { data, ld, order }
-    }
-
-    /// Checks that a local matrix of `rows×cols` lies in the memory.
-    pub(super) fn check(&self, rows: usize, cols: usize) -> Result<(), SpreadError> {
-        check_memory(self.data.len(), self.ld, self.order, (rows, cols))
-    }
-}
-
-fn check_memory(
-    len: usize,
-    ld: usize,
-    order: Order,
-    (rows, cols): (usize, usize),
-) -> Result<(), SpreadError> {
-    if rows == 0 || cols == 0 {
-        return Ok(());
-    }
-    let (line, along, lines) = match order {
-        Order::Columns => ("column", rows, cols),
-        Order::Rows => ("row", cols, rows),
-    };
-    if ld < along {
-        return Err(SpreadError::LeadingDimension {
-            ld,
-            line,
-            needed: along,
-        });
-    }
-    let needed = (lines - 1).saturating_mul(ld).saturating_add(along);
-    if len < needed {
-        return Err(SpreadError::Storage {
-            len,
-            rows,
-            cols,
-            ld,
-            needed,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -133,14 +107,27 @@ mod tests {
     #[test]
     fn memory_that_is_too_short_is_refused() {
         let data = [0.0; 11];
-        assert_eq!(Stored::by_columns(&data, 4).check(3, 3), Ok(()));
-        assert_eq!(Stored::by_rows(&data, 4).check(3, 3), Ok(()));
-        let short = Stored::by_columns(&data, 5).check(3, 3).unwrap_err();
+        assert_eq!(
+            Stored::by_columns(&data, 4).check(&Spread::whole(3, 3), 0),
+            Ok(())
+        );
+        assert_eq!(
+            Stored::by_rows(&data, 4).check(&Spread::whole(3, 3), 0),
+            Ok(())
+        );
+        let short = Stored::by_columns(&data, 5)
+            .check(&Spread::whole(3, 3), 0)
+            .unwrap_err();
         let text = short.to_string();
         assert!(text.contains("of 11") && text.contains("need 13"), "{text}");
-        let narrow = Stored::by_rows(&data, 4).check(2, 5).unwrap_err();
+        let narrow = Stored::by_rows(&data, 4)
+            .check(&Spread::whole(2, 5), 0)
+            .unwrap_err();
         let text = narrow.to_string();
         assert!(text.contains("where a row has 5"), "{text}");
-        assert_eq!(Stored::<f64>::by_rows(&[], 0).check(0, 5), Ok(()));
+        assert_eq!(
+            Stored::<f64>::by_rows(&[], 0).check(&Spread::whole(0, 5), 0),
+            Ok(())
+        );
     }
 }

@@ -360,8 +360,6 @@ impl<'s, T: Element> StepBuffers<'s, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use isochron_hierarchy::layout::columns;
 
     use super::*;
@@ -376,7 +374,7 @@ mod tests {
         let problem = problem.with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
         let layout = columns::br(&areas, rows, cols).unwrap();
-        let c = Spread::on_layout(side, side, problem.block(), Arc::new(layout.clone()));
+        let c = Spread::on_layout(side, side, problem.block(), &layout);
         let mut sent = 0;
         for rank in 0..areas.len() {
             let width = c.part(rank).cols;

@@ -76,7 +76,7 @@ pub(super) fn sum_c<T: Element>(
     let source = (&sum.contributions, partial.stored());
     let movement = Movement::in_rounds(comm, source, (&sum.c, Order::Columns), sum.rounds);
     let movement = agree(comm, movement)?;
-    let moved = movement.run_in_rank_order(comm, c.stored_mut(), &|sum, value| *sum = *sum + value);
+    let moved = movement.run(comm, c.stored_mut(), &|sum, value| *sum = *sum + value);
     Ok(Volume {
         messages: moved.messages,
         elements: moved.bytes / size_of::<T>() as u64,
@@ -85,8 +85,6 @@ pub(super) fn sum_c<T: Element>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use isochron_hierarchy::layout::columns;
     use proptest::prelude::*;
 
@@ -100,7 +98,7 @@ mod tests {
         ) {
             let computed: Vec<bool> = is_idle[..areas.len()].iter().map(|idle| !idle).collect();
             let layout = columns::br(&areas, rows as u64, cols as u64).unwrap();
-            let c = Spread::on_layout(rows, cols, 1, Arc::new(layout));
+            let c = Spread::on_layout(rows, cols, 1, &layout);
             let rounds = count_rounds(&c, &computed);
             let contributions = Spread::on_each(rows, cols, &computed);
             for rank in 0..areas.len() {

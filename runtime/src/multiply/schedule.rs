@@ -350,8 +350,6 @@ impl PieceRoute {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use isochron_hierarchy::layout::columns;
     use proptest::prelude::*;
 
@@ -364,7 +362,7 @@ mod tests {
         let problem = Problem::new(m, n, k, 3).unwrap().with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
         let layout = columns::br(areas, rows, cols).unwrap();
-        let c = Spread::on_layout(m, n, problem.block(), Arc::new(layout.clone()));
+        let c = Spread::on_layout(m, n, problem.block(), &layout);
         let plan = Plan::with_layout(problem, layout, vec![c.part(0).cols], 0).unwrap();
         (0..areas.len())
             .map(|rank| StepSchedule::new(&plan, rank))

@@ -9,6 +9,7 @@ use super::pieces::{cut_pieces, orient};
 use super::{ElementReader, HEAD, MatrixOutput};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::matrix::copy::replace;
 use crate::matrix::redistribute::{Moved, Movement};
 use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
 
@@ -40,7 +41,7 @@ pub(super) fn read_pieces<T: Element>(
             .map_err(|reason| Error::file(path, reason))
             .and_then(|()| Movement::new(comm, (&on_head, source), aim, usize::MAX));
         let movement = agree(comm, movement)?;
-        moved = moved.and(movement.run(comm, matrix.stored_mut(), None));
+        moved = moved.and(movement.run(comm, matrix.stored_mut(), &replace));
     }
     let finished = reader.map_or(Ok(()), |reader| reader.check_end());
     agree(comm, finished.map_err(|reason| Error::file(path, reason)))?;
@@ -62,7 +63,7 @@ pub(super) fn write_pieces<T: Element>(
         let movement = agree(comm, movement)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let target = StoredMut::by_columns(&mut buffer, piece.rows);
-        moved = moved.and(movement.run(comm, target, None));
+        moved = moved.and(movement.run(comm, target, &replace));
         let written = output
             .as_mut()
             .map_or(Ok(()), |o| o.write_elements(&buffer));

@@ -55,8 +55,8 @@ mod tests {
             most in prop::sample::select(vec![1usize << 19, 1 << 20, 4 << 20]),
             max_gap in prop::sample::select(vec![0usize, 2 << 10, 16 << 10]),
         ) {
-            let at = |share: f64| (share * line_len as f64) as usize;
-            let part = Region::new(at(from.min(to))..at(from.max(to)), first..first + n);
+            let [from, to] = [from.min(to), from.max(to)].map(|share| (share * line_len as f64) as usize);
+            let part = Region::new(from..to, first..first + n);
             let gap = line_len - part.rows;
             let mut next = (first, part.row);
             for piece in cut_pieces(&part, line_len, most, max_gap) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::moves::{MovePlan, count_rounds};
 use crate::comm::{Comm, Transfer};
 use crate::error::Error;
-use crate::matrix::copy::{Strides, replace};
+use crate::matrix::copy::Strides;
 use crate::matrix::{Order, Spread, Stored, StoredMut};
 
 /// Rounds that are under way at a time: while one travels, the next one is packed and the one before it unpacked.
@@ -48,7 +48,7 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
         Self::in_rounds(comm, (from, source), (to, order), rounds)
     }
 
-    /// Plans to move a matrix in this many rounds, at least one if anything travels. In `from` elements may have several
+    /// Plans to move a matrix in this many rounds, at least one. In `from` elements may have several
     /// holders: each of them sends its own value.
     ///
     /// # Errors
@@ -59,17 +59,14 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
         (to, order): (&Spread, Order),
         rounds: usize,
     ) -> Result<Self, Error> {
-        let (plan, source_order) = match order {
-            Order::Columns => (MovePlan::new(from, to, comm.rank(), rounds), source.order),
-            Order::Rows => {
-                let (from, to) = (from.transposed(), to.transposed());
-                let plan = MovePlan::new(&from, &to, comm.rank(), rounds);
-                (plan, source.order.transposed())
-            }
+        let plan = match order {
+            Order::Columns => MovePlan::new(from, to, comm.rank(), rounds),
+            Order::Rows => MovePlan::new(&from.transposed(), &to.transposed(), comm.rank(), rounds),
         };
-        let strides = match source_order {
-            Order::Columns => Strides::lines(source.ld),
-            Order::Rows => Strides::across(source.ld),
+        let strides = if source.order == order {
+            Strides::lines(source.ld)
+        } else {
+            Strides::across(source.ld)
         };
         Ok(Self {
             spare: allocate_buffers(&plan)?,
@@ -78,58 +75,28 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
         })
     }
 
-    /// Moves the elements, each through `map`.
+    /// Moves the elements and puts each into the target by `put`, in the order of the ranks that sent them, this one among
+    /// them.
     ///
     /// # Collective
     /// All ranks.
     pub(crate) fn run(
-        self,
-        comm: &dyn Comm,
-        target: StoredMut<'_, T>,
-        map: Option<fn(T) -> T>,
-    ) -> Moved {
-        match map {
-            Some(map) => self.run_rounds(comm, target, &|to, value| *to = map(value), false),
-            None => self.run_rounds(comm, target, &replace, false),
-        }
-    }
-
-    /// Moves the elements and combines each with the target's by `put`, in the order of the ranks that sent them, this one
-    /// among them.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(crate) fn run_in_rank_order(
-        self,
-        comm: &dyn Comm,
-        target: StoredMut<'_, T>,
-        put: &impl Fn(&mut T, T),
-    ) -> Moved {
-        self.run_rounds(comm, target, put, true)
-    }
-
-    fn run_rounds(
         mut self,
         comm: &dyn Comm,
         target: StoredMut<'_, T>,
         put: &impl Fn(&mut T, T),
-        in_rank_order: bool,
     ) -> Moved {
         let mut moved = Moved::default();
-        let own = in_rank_order.then_some(self.source);
-        let mut before: Option<(usize, Transfer<'_, T>)> = None;
+        let mut under_way: Option<(usize, Transfer<'_, T>)> = None;
         let StoredMut { data, ld, .. } = target;
-        for round in 0..self.plan.rounds() {
+        for round in 0..self.plan.rounds {
             let transfer = self.start_round(comm, round, &mut moved);
-            match before.replace((round, transfer)) {
-                Some(done) => self.finish_round(done, (&mut *data, ld), put, own),
-                None if in_rank_order => {}
-                None => self.plan.copy_own(self.source, (&mut *data, ld), put),
+            if let Some(before) = under_way.replace((round, transfer)) {
+                self.finish_round(before, (&mut *data, ld), put);
             }
         }
-        match before {
-            Some(done) => self.finish_round(done, (data, ld), put, own),
-            None => self.plan.copy_own(self.source, (data, ld), put),
+        if let Some(last) = under_way {
+            self.finish_round(last, (data, ld), put);
         }
         moved
     }
@@ -141,26 +108,29 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
         round: usize,
         moved: &mut Moved,
     ) -> Transfer<'c, T> {
-        let [mut packed, mut wanted] = self.spare.pop().unwrap_or_default();
-        self.plan.pack_round(round, self.source, &mut packed);
-        let sends = self.plan.list_sends(round, 0);
-        let recvs = self.plan.list_recvs(round, 1);
-        wanted.resize(recvs.last().map_or(0, |last| last.range.end), T::zeroed());
+        let mut buffers = self.spare.pop().unwrap_or_default();
+        let messages = self.plan.list_messages(round);
+        for (buffer, messages) in buffers.iter_mut().zip(&messages) {
+            let len = messages.last().map_or(0, |last| last.range.end);
+            buffer.resize(len, T::zeroed());
+        }
+        self.plan.pack_round(round, self.source, &mut buffers[0]);
+        let [sends, recvs] = messages;
         moved.count_messages::<T>(sends.iter().map(|message| message.range.len()));
-        Transfer::start(comm, vec![packed, wanted], &sends, &recvs)
+        Transfer::start(comm, buffers.into(), &sends, &recvs)
     }
 
-    /// Waits for a round and unpacks its messages.
+    /// Waits for a round, and puts its elements into the target.
     fn finish_round(
         &mut self,
         (round, transfer): (usize, Transfer<'_, T>),
         target: (&mut [T], usize),
         put: &impl Fn(&mut T, T),
-        own: Option<(&[T], Strides)>,
     ) {
         let mut buffers = transfer.finish().into_iter();
         let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
-        self.plan.unpack_round(round, &pair[1], target, put, own);
+        self.plan
+            .unpack_round(round, &pair[1], self.source, target, put);
         self.spare.push(pair);
     }
 }
@@ -203,19 +173,17 @@ pub(crate) fn count_under_way(from: &Spread, to: &Spread, rank: usize, rounds: u
 
 /// Allocates room for the messages of all rounds that are under way at a time.
 fn allocate_buffers<T>(plan: &MovePlan) -> Result<Vec<[Vec<T>; 2]>, Error> {
-    let [sent, received] = plan.most_per_round();
-    (0..ROUNDS_UNDER_WAY.min(plan.rounds()))
-        .map(|_| Ok([try_with_capacity(sent)?, try_with_capacity(received)?]))
-        .collect()
-}
-
-fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, Error> {
-    let mut buffer = Vec::new();
-    match buffer.try_reserve_exact(len) {
-        Ok(()) => Ok(buffer),
-        Err(_) => Err(Error::Allocation {
-            what: "the messages of a redistribution",
-            bytes: (len * size_of::<T>()) as u64,
-        }),
+    let mut spare = Vec::new();
+    for _ in 0..ROUNDS_UNDER_WAY.min(plan.rounds) {
+        let mut buffers = [Vec::new(), Vec::new()];
+        for (buffer, len) in buffers.iter_mut().zip(plan.most_per_round()) {
+            let reserved = buffer.try_reserve_exact(len);
+            reserved.map_err(|_| Error::Allocation {
+                what: "the messages of a redistribution",
+                bytes: (len * size_of::<T>()) as u64,
+            })?;
+        }
+        spare.push(buffers);
     }
+    Ok(spare)
 }

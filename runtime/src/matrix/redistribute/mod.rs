@@ -57,9 +57,10 @@ use std::time::Instant;
 pub use engine::Moved;
 pub(crate) use engine::{Movement, count_under_way};
 
+use super::copy::replace;
 use super::spread::digest;
 use super::spread::error::SpreadError;
-use super::{Order, Spread, Stored, StoredMut};
+use super::{Spread, Stored, StoredMut};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
@@ -112,11 +113,23 @@ pub fn redistribute<T: bytemuck::Pod>(
     let span = tracing::info_span!("redistribute", rank = comm.rank());
     let _entered = span.enter();
     let start = Instant::now();
-    let orders = [source.order, target.order];
+    let settings = (config.transposed, size_of::<T>(), config.limit_bytes);
+    let fingerprint = digest(&(
+        [from, to].map(Spread::fingerprint),
+        [source.order, target.order],
+        settings,
+    ));
     let planned = plan_movement(comm, (from, source), (to, &target), config);
     let movement = agree(comm, planned)?;
-    check_same_everywhere(comm, fingerprint([from, to], orders, config))?;
-    let mut moved = movement.run(comm, target, config.map);
+    // The ranks would wait for messages that none sends.
+    let all = comm.gather(&fingerprint)?;
+    if let Some(rank) = all.iter().position(|other| *other != all[0]) {
+        return Err(SpreadError::Differ { rank }.into());
+    }
+    let mut moved = match config.map {
+        Some(map) => movement.run(comm, target, &|to, value| *to = map(value)),
+        None => movement.run(comm, target, &replace),
+    };
     moved.seconds = start.elapsed().as_secs_f64();
     tracing::debug!(
         seconds = moved.seconds,
@@ -126,74 +139,32 @@ pub fn redistribute<T: bytemuck::Pod>(
     Ok(moved)
 }
 
-/// Checks the arguments of this rank, and plans the movement.
+/// Checks that the spreads fit each other and the communicator, and that this rank's memory fits them, and plans the
+/// movement.
 fn plan_movement<'a, T: bytemuck::Pod>(
     comm: &dyn Comm,
     (from, source): (&Spread, Stored<'a, T>),
     (to, target): (&Spread, &StoredMut<'_, T>),
     config: &RedistributeConfig<T>,
 ) -> Result<Movement<'a, T>, Error> {
-    check_arguments(comm, (from, &source), (to, target), config.transposed)?;
-    let limit = config.limit_bytes / size_of::<T>().max(1);
-    let aim = (to, target.order);
-    if !config.transposed {
-        return Movement::new(comm, (from, source), aim, limit);
-    }
-    let order = source.order.transposed();
-    let source = Stored { order, ..source };
-    Movement::new(comm, (&from.transposed(), source), aim, limit)
-}
-
-/// Checks that the spreads fit each other and the communicator, and that this rank's memory fits them.
-fn check_arguments<T>(
-    comm: &dyn Comm,
-    (from, source): (&Spread, &Stored<'_, T>),
-    (to, target): (&Spread, &StoredMut<'_, T>),
-    transposed: bool,
-) -> Result<(), SpreadError> {
-    let (rank, ranks) = (comm.rank(), comm.size());
+    let ranks = comm.size();
     for spread in [from.n_ranks(), to.n_ranks()] {
         if spread != ranks {
-            return Err(SpreadError::Ranks { spread, ranks });
+            return Err(SpreadError::Ranks { spread, ranks }.into());
         }
     }
-    let moved = match transposed {
-        false => (from.rows(), from.cols()),
-        true => (from.cols(), from.rows()),
+    let (moved, order) = match config.transposed {
+        false => (from.clone(), source.order),
+        true => (from.transposed(), source.order.transposed()),
     };
-    let wanted = (to.rows(), to.cols());
-    if moved != wanted {
-        return Err(SpreadError::Shape {
-            from: moved,
-            to: wanted,
-        });
+    let shapes = [&moved, to].map(|spread| (spread.rows(), spread.cols()));
+    if shapes[0] != shapes[1] {
+        let [from, to] = shapes;
+        return Err(SpreadError::Shape { from, to }.into());
     }
-    if from.held(rank) > 0 {
-        let (rows, cols) = from.local_shape(rank);
-        source.check(rows, cols)?;
-    }
-    if to.held(rank) > 0 {
-        let (rows, cols) = to.local_shape(rank);
-        target.check(rows, cols)?;
-    }
-    Ok(())
-}
-
-/// Returns a number that is the same on ranks with the same arguments.
-fn fingerprint<T>(
-    spreads: [&Spread; 2],
-    orders: [Order; 2],
-    config: &RedistributeConfig<T>,
-) -> u64 {
-    let settings = (config.transposed, size_of::<T>(), config.limit_bytes);
-    digest(&(spreads.map(Spread::fingerprint), orders, settings))
-}
-
-/// Refuses unlike arguments: the ranks would wait for messages that none sends.
-fn check_same_everywhere(comm: &dyn Comm, fingerprint: u64) -> Result<(), Error> {
-    let all = comm.gather(&fingerprint)?;
-    match all.iter().position(|other| *other != all[0]) {
-        Some(rank) => Err(SpreadError::Differ { rank }.into()),
-        None => Ok(()),
-    }
+    source.check(from, comm.rank())?;
+    target.check(to, comm.rank())?;
+    let limit = config.limit_bytes / size_of::<T>().max(1);
+    let source = (&moved, Stored { order, ..source });
+    Movement::new(comm, source, (to, target.order), limit)
 }

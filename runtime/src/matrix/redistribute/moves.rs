@@ -34,12 +34,12 @@ struct CopyBlock {
 }
 
 impl PairMoves {
-    fn new(rank: usize, from: &Holding, to: &Holding) -> Option<Self> {
-        let along = from.rows.find_shared(&to.rows);
+    fn new(rank: usize, from: Holding<'_>, to: Holding<'_>) -> Option<Self> {
+        let along = from.rows.find_shared(to.rows);
         if along.len() == 0 {
             return None;
         }
-        let lines = from.cols.find_shared(&to.cols);
+        let lines = from.cols.find_shared(to.cols);
         (lines.len() > 0).then_some(Self { rank, along, lines })
     }
 
@@ -67,6 +67,22 @@ impl PairMoves {
                 })
             })
         })
+    }
+
+    /// Copies the elements with these numbers. `places` finds the first one of a block in `source` and in `target`.
+    fn copy_elements<T: bytemuck::Pod>(
+        &self,
+        range: Range<usize>,
+        (source, strides): (&[T], Strides),
+        (target, ld): (&mut [T], usize),
+        places: impl Fn(&CopyBlock) -> (usize, usize),
+        put: &impl Fn(&mut T, T),
+    ) {
+        for block in self.cut_blocks(range) {
+            let (from, to) = places(&block);
+            let (from, to) = (&source[from..], &mut target[to..]);
+            copy_lines((to, ld), (from, strides), block.size, put);
+        }
     }
 }
 
@@ -99,14 +115,13 @@ fn cut_rectangles(
 pub(super) struct MovePlan {
     rank: usize,
     sends: Vec<PairMoves>,
-    /// In ascending order of the ranks.
+    /// In ascending order of the ranks, this one among them.
     recvs: Vec<PairMoves>,
-    own: Option<PairMoves>,
-    rounds: usize,
+    pub rounds: usize,
 }
 
 impl MovePlan {
-    /// Plans the moves of `rank` in `rounds` rounds, at least one if anything travels.
+    /// Plans the moves of `rank` in `rounds` rounds, at least one.
     pub(super) fn new(from: &Spread, to: &Spread, rank: usize, rounds: usize) -> Self {
         let n = from.n_ranks();
         let (have, need) = (from.holding(rank), to.holding(rank));
@@ -115,143 +130,105 @@ impl MovePlan {
             // From the next rank on, so that not all ranks begin with the same one.
             sends: (1..n)
                 .map(|step| (rank + step) % n)
-                .filter_map(|other| PairMoves::new(other, &have, &to.holding(other)))
+                .filter_map(|other| PairMoves::new(other, have, to.holding(other)))
                 .collect(),
             recvs: (0..n)
-                .filter(|&other| other != rank)
-                .filter_map(|other| PairMoves::new(other, &from.holding(other), &need))
+                .filter_map(|other| PairMoves::new(other, from.holding(other), need))
                 .collect(),
-            own: PairMoves::new(rank, &have, &need),
-            rounds,
+            rounds: rounds.max(1),
         }
     }
 
-    pub(super) fn rounds(&self) -> usize {
-        self.rounds
+    /// Returns the partners in the moves of `pairs`.
+    fn partners<'p>(&self, pairs: &'p [PairMoves]) -> impl Iterator<Item = &'p PairMoves> {
+        let rank = self.rank;
+        pairs.iter().filter(move |pair| pair.rank != rank)
     }
 
     /// Returns the largest number of elements that are sent, and received, in a round.
     pub(super) fn most_per_round(&self) -> [usize; 2] {
-        let rounds = self.rounds.max(1);
-        [&self.sends, &self.recvs]
-            .map(|pairs| pairs.iter().map(|pair| pair.len().div_ceil(rounds)).sum())
+        [&self.sends, &self.recvs].map(|pairs| {
+            let most = self.partners(pairs);
+            most.map(|pair| pair.len().div_ceil(self.rounds)).sum()
+        })
     }
 
-    /// Returns the messages of a round that this rank sends, one after the other in buffer `buffer`.
-    pub(super) fn list_sends(&self, round: usize, buffer: usize) -> Vec<Message> {
-        self.list_messages(&self.sends, round, buffer)
+    /// Returns the numbers of the elements that each of `pairs` moves in a round, and their place in a buffer in which all
+    /// messages follow each other. The rank's own elements take no place there.
+    fn place_in_buffer<'p>(
+        &self,
+        pairs: &'p [PairMoves],
+        round: usize,
+    ) -> impl Iterator<Item = (&'p PairMoves, Range<usize>, Range<usize>)> {
+        let (rank, rounds) = (self.rank, self.rounds);
+        let mut end = 0;
+        pairs.iter().map(move |pair| {
+            let range = pair.range_of_round(round, rounds);
+            let start = end;
+            end += if pair.rank == rank { 0 } else { range.len() };
+            (pair, range, start..end)
+        })
     }
 
-    /// Returns the messages of a round that this rank receives.
-    pub(super) fn list_recvs(&self, round: usize, buffer: usize) -> Vec<Message> {
-        self.list_messages(&self.recvs, round, buffer)
+    /// Returns the messages of a round that this rank sends, in buffer 0, and those that it receives, in buffer 1.
+    pub(super) fn list_messages(&self, round: usize) -> [Vec<Message>; 2] {
+        [(&self.sends, 0), (&self.recvs, 1)].map(|(pairs, buffer)| {
+            let placed = self.place_in_buffer(pairs, round);
+            let partners = placed.filter(|(pair, ..)| pair.rank != self.rank);
+            partners
+                .map(|(pair, _, place)| Message::plain(pair.rank, buffer, place))
+                .collect()
+        })
     }
 
-    fn list_messages(&self, pairs: &[PairMoves], round: usize, buffer: usize) -> Vec<Message> {
-        let mut messages = Vec::with_capacity(pairs.len());
-        let mut start = 0;
-        for pair in pairs {
-            let end = start + pair.range_of_round(round, self.rounds).len();
-            if end > start {
-                messages.push(Message::plain(pair.rank, buffer, start..end));
-            }
-            start = end;
-        }
-        messages
-    }
-
-    /// Packs the elements that this rank sends in a round into `buffer`.
+    /// Packs the elements that this rank sends in a round into `buffer`, which is as long as they are.
     pub(super) fn pack_round<T: bytemuck::Pod>(
         &self,
         round: usize,
         (source, strides): (&[T], Strides),
-        buffer: &mut Vec<T>,
+        buffer: &mut [T],
     ) {
-        let ranges = self.sends.iter();
-        let ranges = ranges.map(|pair| pair.range_of_round(round, self.rounds));
-        buffer.resize(ranges.map(|range| range.len()).sum(), T::zeroed());
-        let mut rest = buffer.as_mut_slice();
-        for pair in &self.sends {
-            let range = pair.range_of_round(round, self.rounds);
-            let (message, after) = rest.split_at_mut(range.len());
-            for block in pair.cut_blocks(range) {
-                let from = &source[strides.index(block.from.0, block.from.1)..];
-                let to = &mut message[block.at..];
-                let ld = pair.along.len();
-                copy_lines((to, ld), (from, strides), block.size, &replace);
-            }
-            rest = after;
+        for (pair, range, place) in self.place_in_buffer(&self.sends, round) {
+            let message = (&mut buffer[place], pair.along.len());
+            pair.copy_elements(
+                range,
+                (source, strides),
+                message,
+                |block| (strides.index(block.from), block.at),
+                &replace,
+            );
         }
     }
 
-    /// Puts the elements that this rank has received in a round into `target`, in the order of their senders. With `own`,
-    /// the memory that this rank sends from, its own elements of the round take their place in that order.
+    /// Puts the elements that this rank has `received` in a round into `target`, in the order of their senders. The rank's
+    /// own elements of the round, from `source`, take their place in that order.
     pub(super) fn unpack_round<T: bytemuck::Pod>(
         &self,
         round: usize,
         received: &[T],
+        (source, strides): (&[T], Strides),
         (target, ld): (&mut [T], usize),
         put: &impl Fn(&mut T, T),
-        own: Option<(&[T], Strides)>,
     ) {
-        let lower = self.recvs.partition_point(|pair| pair.rank < self.rank);
-        let (before, after) = self.recvs.split_at(lower);
-        let rest = self.unpack_pairs(before, round, received, (&mut *target, ld), put);
-        if let (Some(source), Some(pair)) = (own, &self.own) {
-            let range = pair.range_of_round(round, self.rounds);
-            copy_pair(pair, range, source, (&mut *target, ld), put);
+        let own = (source, strides);
+        for (pair, range, place) in self.place_in_buffer(&self.recvs, round) {
+            let is_own = pair.rank == self.rank;
+            let message = (&received[place], Strides::lines(pair.along.len()));
+            pair.copy_elements(
+                range,
+                if is_own { own } else { message },
+                (&mut *target, ld),
+                |block| {
+                    let from = if is_own {
+                        strides.index(block.from)
+                    } else {
+                        block.at
+                    };
+                    (from, Strides::lines(ld).index(block.to))
+                },
+                put,
+            );
         }
-        self.unpack_pairs(after, round, rest, (target, ld), put);
-    }
-
-    /// Puts the messages of these senders into `target`; returns the rest of `received`.
-    fn unpack_pairs<'r, T: bytemuck::Pod>(
-        &self,
-        pairs: &[PairMoves],
-        round: usize,
-        received: &'r [T],
-        (target, ld): (&mut [T], usize),
-        put: &impl Fn(&mut T, T),
-    ) -> &'r [T] {
-        let mut rest = received;
-        for pair in pairs {
-            let range = pair.range_of_round(round, self.rounds);
-            let (message, after) = rest.split_at(range.len());
-            let strides = Strides::lines(pair.along.len());
-            for block in pair.cut_blocks(range) {
-                let to = &mut target[block.to.0 + block.to.1 * ld..];
-                copy_lines((to, ld), (&message[block.at..], strides), block.size, put);
-            }
-            rest = after;
-        }
-        rest
-    }
-
-    /// Puts all elements that this rank has and needs itself into `target`.
-    pub(super) fn copy_own<T: bytemuck::Pod>(
-        &self,
-        source: (&[T], Strides),
-        target: (&mut [T], usize),
-        put: &impl Fn(&mut T, T),
-    ) {
-        if let Some(pair) = &self.own {
-            copy_pair(pair, 0..pair.len(), source, target, put);
-        }
-    }
-}
-
-/// Copies the elements number `range` of a rank to itself.
-fn copy_pair<T: bytemuck::Pod>(
-    pair: &PairMoves,
-    range: Range<usize>,
-    (source, strides): (&[T], Strides),
-    (target, ld): (&mut [T], usize),
-    put: &impl Fn(&mut T, T),
-) {
-    for block in pair.cut_blocks(range) {
-        let from = &source[strides.index(block.from.0, block.from.1)..];
-        let to = &mut target[block.to.0 + block.to.1 * ld..];
-        copy_lines((to, ld), (from, strides), block.size, put);
     }
 }
 
@@ -269,8 +246,6 @@ pub(super) fn count_rounds(from: &Spread, to: &Spread, room: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use isochron_hierarchy::layout::columns;
     use proptest::prelude::*;
 
@@ -279,13 +254,16 @@ mod tests {
 
     #[test]
     fn a_range_of_elements_is_up_to_three_rectangles() {
-        let all = |range| cut_rectangles(range, 5).collect::<Vec<_>>();
-        assert_eq!(all(3..18), [(0..1, 3..5), (1..3, 0..5), (3..4, 0..3)]);
-        assert_eq!(all(5..10), [(1..2, 0..5)]);
-        assert_eq!(all(6..9), [(1..2, 1..4)]);
-        assert_eq!(all(3..5), [(0..1, 3..5)]);
-        assert_eq!(all(7..7), []);
-        assert_eq!(all(10..10), []);
+        for (range, rectangles) in [
+            (3..18, vec![(0..1, 3..5), (1..3, 0..5), (3..4, 0..3)]),
+            (5..10, vec![(1..2, 0..5)]),
+            (6..9, vec![(1..2, 1..4)]),
+            (3..5, vec![(0..1, 3..5)]),
+            (7..7, vec![]),
+            (10..10, vec![]),
+        ] {
+            assert_eq!(cut_rectangles(range, 5).collect::<Vec<_>>(), rectangles);
+        }
     }
 
     /// Some spread of a `rows×cols` matrix over `n` ranks.
@@ -295,7 +273,7 @@ mod tests {
         let layout = areas.prop_map(move |(areas, block)| {
             let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
             let layout = columns::br(&areas, blocks[0], blocks[1]).unwrap();
-            Spread::on_layout(rows, cols, block, Arc::new(layout))
+            Spread::on_layout(rows, cols, block, &layout)
         });
         let (row_block, col_block, processes) = (1usize..7, 1usize..7, 1..=n);
         let cyclic = (
@@ -360,16 +338,11 @@ mod tests {
 
     impl Memory {
         fn new(spread: &Spread, gap: usize, by_columns: bool) -> Self {
-            let shape = |rank| {
-                let (rows, cols) = spread.local_shape(rank);
-                if by_columns {
-                    (rows, cols)
-                } else {
-                    (cols, rows)
-                }
-            };
             let (locals, lds) = (0..spread.n_ranks())
-                .map(shape)
+                .map(|rank| match (spread.local_shape(rank), by_columns) {
+                    (shape, true) => shape,
+                    ((rows, cols), false) => (cols, rows),
+                })
                 .map(|(along, lines)| (vec![UNTOUCHED; (along + gap) * lines], along + gap))
                 .unzip();
             Self { locals, lds }
@@ -384,22 +357,23 @@ mod tests {
         target: &mut Memory,
     ) -> Vec<u64> {
         let mut sent = vec![0; plans.len()];
-        let negated = |to: &mut i64, value: i64| *to = -value;
-        for round in 0..plans[0].rounds() {
+        for round in 0..plans[0].rounds {
             let mut post = std::collections::HashMap::new();
             for (rank, plan) in plans.iter().enumerate() {
-                let mut buffer = Vec::new();
+                let [sends, _] = plan.list_messages(round);
+                let mut buffer = vec![0; sends.last().map_or(0, |last| last.range.end)];
                 let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
                 plan.pack_round(round, local, &mut buffer);
                 assert!(buffer.len() <= plan.most_per_round()[0]);
-                for message in plan.list_sends(round, 0) {
+                for message in sends {
                     sent[rank] += message.range.len() as u64;
                     post.insert((rank, message.rank), buffer[message.range].to_vec());
                 }
             }
             for (rank, plan) in plans.iter().enumerate() {
                 let mut buffer = Vec::new();
-                for message in plan.list_recvs(round, 1) {
+                let [_, recvs] = plan.list_messages(round);
+                for message in recvs {
                     let data = post.remove(&(message.rank, rank)).expect("a message");
                     assert_eq!(
                         (message.range.start, message.range.len()),
@@ -408,21 +382,11 @@ mod tests {
                     buffer.extend(data);
                 }
                 assert!(buffer.len() <= plan.most_per_round()[1]);
-                let ld = target.lds[rank];
-                plan.unpack_round(
-                    round,
-                    &buffer,
-                    (&mut target.locals[rank], ld),
-                    &negated,
-                    None,
-                );
+                let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
+                let target = (target.locals[rank].as_mut_slice(), target.lds[rank]);
+                plan.unpack_round(round, &buffer, local, target, &|to, value| *to = -value);
             }
             assert!(post.is_empty(), "every message has a receiver");
-        }
-        for (rank, plan) in plans.iter().enumerate() {
-            let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
-            let ld = target.lds[rank];
-            plan.copy_own(local, (&mut target.locals[rank], ld), &negated);
         }
         sent
     }
@@ -452,11 +416,10 @@ mod tests {
             prop_assert_eq!(sent, volume(&from, &to));
             for (rank, plan) in plans.iter().enumerate() {
                 let mut expected = vec![UNTOUCHED; target.locals[rank].len()];
-                let negated = |row, col| -number(row, col);
                 let local = StoredMut::by_columns(&mut expected, target.lds[rank]);
-                to.fill(rank, local, negated).unwrap();
+                to.fill(rank, local, |row, col| -number(row, col)).unwrap();
                 prop_assert_eq!(&target.locals[rank], &expected);
-                let partners = plan.sends.len() + plan.recvs.len();
+                let partners = plan.sends.len() + plan.partners(&plan.recvs).count();
                 let most: usize = plan.most_per_round().iter().sum();
                 prop_assert!(most <= room + partners, "{} of {}", most, room);
             }

@@ -24,9 +24,23 @@ pub struct BlockCyclic {
     pub col_source: usize,
 }
 
-/// The fields of a ScaLAPACK descriptor of a dense matrix, in their order.
-const FIELDS: [&str; 9] = [
-    "DTYPE_A", "CTXT_A", "M_A", "N_A", "MB_A", "NB_A", "RSRC_A", "CSRC_A", "LLD_A",
+/// The fields of a ScaLAPACK descriptor of a dense matrix that are read, from the third on: name, least value, and values
+/// that it may have.
+const FIELDS: [(&str, i64, &str); 6] = [
+    ("M_A", 0, "the number of rows is not negative"),
+    ("N_A", 0, "the number of columns is not negative"),
+    ("MB_A", 1, "a block has at least one row"),
+    ("NB_A", 1, "a block has at least one column"),
+    (
+        "RSRC_A",
+        0,
+        "a row of the process grid (no copy on every row)",
+    ),
+    (
+        "CSRC_A",
+        0,
+        "a column of the process grid (no copy on every one)",
+    ),
 ];
 
 impl BlockCyclic {
@@ -51,32 +65,31 @@ impl BlockCyclic {
     /// # Errors
     /// [`SpreadError::Descriptor`] for the first field with an impossible value.
     pub fn from_descriptor<I: Into<i64> + Copy>(descriptor: &[I; 9]) -> Result<Self, SpreadError> {
-        let kind: i64 = descriptor[0].into();
+        let [kind, _, fields @ .., _] = descriptor.map(Into::into);
         if kind != 1 {
             return Err(SpreadError::Descriptor {
-                field: FIELDS[0],
+                field: "DTYPE_A",
                 value: kind,
                 reason: "only dense matrices (1) are known",
             });
         }
-        let fields: [i64; 9] = descriptor.map(Into::into);
+        let mut values = [0; 6];
+        for ((read, value), (field, least, reason)) in values.iter_mut().zip(fields).zip(FIELDS) {
+            let fits = usize::try_from(value).ok().filter(|_| value >= least);
+            *read = fits.ok_or(SpreadError::Descriptor {
+                field,
+                value,
+                reason,
+            })?;
+        }
+        let [rows, cols, row_block, col_block, row_source, col_source] = values;
         Ok(Self {
-            rows: read_field(&fields, 2, 0, "the number of rows is not negative")?,
-            cols: read_field(&fields, 3, 0, "the number of columns is not negative")?,
-            row_block: read_field(&fields, 4, 1, "a block has at least one row")?,
-            col_block: read_field(&fields, 5, 1, "a block has at least one column")?,
-            row_source: read_field(
-                &fields,
-                6,
-                0,
-                "a row of the process grid (no copy on every row)",
-            )?,
-            col_source: read_field(
-                &fields,
-                7,
-                0,
-                "a column of the process grid (no copy on every one)",
-            )?,
+            rows,
+            cols,
+            row_block,
+            col_block,
+            row_source,
+            col_source,
         })
     }
 
@@ -85,49 +98,20 @@ impl BlockCyclic {
         &self,
         grid: &ProcessGrid,
     ) -> Result<[Vec<HeldLines>; 2], SpreadError> {
-        check_dealing(
-            ["MB_A", "RSRC_A"],
-            self.row_block,
-            self.row_source,
-            grid.rows,
-        )?;
-        check_dealing(
-            ["NB_A", "CSRC_A"],
-            self.col_block,
-            self.col_source,
-            grid.cols,
-        )?;
+        let rows = (self.rows, self.row_block, self.row_source, grid.rows);
+        let cols = (self.cols, self.col_block, self.col_source, grid.cols);
         Ok([
-            deal_indices(self.rows, self.row_block, self.row_source, grid.rows),
-            deal_indices(self.cols, self.col_block, self.col_source, grid.cols),
+            deal_indices(["MB_A", "RSRC_A"], rows)?,
+            deal_indices(["NB_A", "CSRC_A"], cols)?,
         ])
     }
 }
 
-/// Reads a field of a descriptor, which is at least `least`.
-fn read_field(
-    fields: &[i64; 9],
-    idx: usize,
-    least: i64,
-    reason: &'static str,
-) -> Result<usize, SpreadError> {
-    let value = fields[idx];
-    let fits = usize::try_from(value).ok();
-    fits.filter(|_| value >= least)
-        .ok_or(SpreadError::Descriptor {
-            field: FIELDS[idx],
-            value,
-            reason,
-        })
-}
-
-/// Checks block and first process of one dimension; `fields` are ScaLAPACK's names for them.
-fn check_dealing(
+/// Deals `n` indices in blocks to processes in turn, from `source` on; `fields` are ScaLAPACK's names for block and source.
+fn deal_indices(
     fields: [&'static str; 2],
-    block: usize,
-    source: usize,
-    processes: usize,
-) -> Result<(), SpreadError> {
+    (n, block, source, processes): (usize, usize, usize, usize),
+) -> Result<Vec<HeldLines>, SpreadError> {
     if block == 0 {
         return Err(SpreadError::Block { field: fields[0] });
     }
@@ -138,17 +122,10 @@ fn check_dealing(
             processes,
         });
     }
-    Ok(())
-}
-
-/// Deals `n` indices in blocks to processes in turn, from `source` on.
-fn deal_indices(n: usize, block: usize, source: usize, processes: usize) -> Vec<HeldLines> {
-    (0..processes)
-        .map(|process| {
-            let first = (processes + process - source) % processes;
-            HeldLines::cyclic(n, block, first, processes)
-        })
-        .collect()
+    let firsts = (0..processes).map(|process| (processes + process - source) % processes);
+    Ok(firsts
+        .map(|first| HeldLines::cyclic(n, block, first, processes))
+        .collect())
 }
 
 /// A grid of processes: the first `rows·cols` ranks.
@@ -186,67 +163,33 @@ impl ProcessGrid {
     }
 }
 
-/// Counts the rows or columns of a block-cyclic matrix that `process` holds, as ScaLAPACK's `NUMROC` does. The matrix has `n`
-/// of them in blocks of `block`, dealt over `n_processes` processes from `source` on.
-///
-/// ```
-/// use isochron::matrix::numroc;
-/// // Nine rows in blocks of two over two processes: 0 1, 4 5, 8 and 2 3, 6 7.
-/// assert_eq!([numroc(9, 2, 0, 0, 2), numroc(9, 2, 1, 0, 2)], [5, 4]);
-/// ```
-///
-/// # Panics
-/// If `block` or `n_processes` is 0.
-pub fn numroc(n: usize, block: usize, process: usize, source: usize, n_processes: usize) -> usize {
-    assert!(
-        block > 0 && n_processes > 0,
-        "blocks and grids are not empty"
-    );
-    let place = (n_processes + process - source % n_processes) % n_processes;
-    let blocks = n / block;
-    let whole = blocks / n_processes * block;
-    let rest = blocks % n_processes;
-    match place.cmp(&rest) {
-        std::cmp::Ordering::Less => whole + block,
-        std::cmp::Ordering::Equal => whole + n % block,
-        std::cmp::Ordering::Greater => whole,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn numroc_has_the_values_of_the_users_guide() {
-        // The example of the users' guide, 4.3.1: a 9×9 matrix in 2×2 blocks on a 2×3 grid.
-        let rows: Vec<usize> = (0..2).map(|p| numroc(9, 2, p, 0, 2)).collect();
-        let cols: Vec<usize> = (0..3).map(|q| numroc(9, 2, q, 0, 3)).collect();
-        assert_eq!((rows, cols), (vec![5, 4], vec![4, 3, 2]));
-        assert_eq!(numroc(9, 2, 0, 1, 2), 4, "process 1 has the first block");
-        assert_eq!(numroc(0, 5, 3, 1, 4), 0);
-        assert_eq!(numroc(1000, 64, 3, 2, 4), 256);
-        assert_eq!(numroc(1000, 64, 2, 2, 4), 256);
-        assert_eq!(numroc(1000, 64, 1, 2, 4), 232);
+    /// Counts the rows that each process holds, of `n` in blocks of `block` from `source` on.
+    fn count_rows(n: usize, block: usize, source: usize, processes: usize) -> Vec<usize> {
+        let matrix = BlockCyclic {
+            row_source: source,
+            ..BlockCyclic::new(n, 1, block, 1)
+        };
+        let grid = ProcessGrid::by_rows(processes, 1);
+        let [rows, _] = matrix.deal_lines(&grid).unwrap();
+        rows.iter().map(HeldLines::len).collect()
     }
 
     #[test]
-    fn lines_are_as_many_as_numroc_says() {
-        for (n, block, processes) in [(9, 2, 3), (100, 7, 4), (5, 8, 3), (64, 16, 4), (0, 3, 2)] {
-            for source in 0..processes {
-                let matrix = BlockCyclic {
-                    row_source: source,
-                    ..BlockCyclic::new(n, 1, block, 1)
-                };
-                let [lines, _] = matrix
-                    .deal_lines(&ProcessGrid::by_rows(processes, 1))
-                    .unwrap();
-                for (process, lines) in lines.iter().enumerate() {
-                    let expected = numroc(n, block, process, source, processes);
-                    assert_eq!(lines.len(), expected, "{n} by {block} on {processes}");
-                }
-            }
-        }
+    fn processes_hold_as_many_lines_as_the_users_guide_says() {
+        // The example of the users' guide, 4.3.1: a 9×9 matrix in 2×2 blocks on a 2×3 grid.
+        assert_eq!(count_rows(9, 2, 0, 2), [5, 4]);
+        assert_eq!(count_rows(9, 2, 0, 3), [4, 3, 2]);
+        assert_eq!(
+            count_rows(9, 2, 1, 2)[0],
+            4,
+            "process 1 has the first block"
+        );
+        assert_eq!(count_rows(0, 5, 1, 4)[3], 0);
+        assert_eq!(count_rows(1000, 64, 2, 4)[1..], [232, 256, 256]);
     }
 
     #[test]

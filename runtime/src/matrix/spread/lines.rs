@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::digest;
+
 /// Neighbouring indices of the whole matrix that are neighbours in a rank's memory too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct IndexRun {
@@ -20,49 +22,82 @@ impl IndexRun {
     }
 }
 
-/// The indices of one dimension that a rank holds: runs in ascending order, none empty, stored in that order.
+/// One dimension of a matrix: the indices that each rank holds.
+#[derive(Debug, Clone)]
+pub(super) struct Dimension {
+    /// Number of indices.
+    pub len: usize,
+    /// The indices that ranks hold: all of them, but for a window.
+    pub held: Range<usize>,
+    /// Lists of indices, which the ranks in one row or column of a grid share.
+    lists: Arc<[HeldLines]>,
+    /// The list of each rank.
+    pub of_rank: Arc<[usize]>,
+}
+
+impl Dimension {
+    pub(super) fn new(len: usize, lists: Vec<HeldLines>, of_rank: Vec<usize>) -> Self {
+        Self {
+            len,
+            held: 0..len,
+            lists: lists.into(),
+            of_rank: of_rank.into(),
+        }
+    }
+
+    /// Returns the indices that `rank` holds.
+    pub(super) fn list_of(&self, rank: usize) -> &HeldLines {
+        &self.lists[self.of_rank[rank]]
+    }
+
+    /// Returns the indices in `range`, counted from its start. The memory stays the same.
+    pub(super) fn within(&self, range: &Range<usize>) -> Self {
+        Self {
+            len: range.len(),
+            held: 0..range.len(),
+            lists: self.lists.iter().map(|list| list.within(range)).collect(),
+            of_rank: self.of_rank.clone(),
+        }
+    }
+
+    /// Returns the held indices as those from `first` on, of `len`.
+    pub(super) fn placed(&self, first: usize, len: usize) -> Self {
+        let lists = self.lists.iter();
+        Self {
+            len,
+            held: first..first + self.held.len(),
+            lists: lists
+                .map(|list| list.moved(self.held.start, first))
+                .collect(),
+            of_rank: self.of_rank.clone(),
+        }
+    }
+
+    /// Digests the list of each rank.
+    pub(super) fn digest_lists(&self) -> Vec<u64> {
+        let digests: Vec<u64> = self.lists.iter().map(digest).collect();
+        self.of_rank.iter().map(|&list| digests[list]).collect()
+    }
+}
+
+/// The indices of one dimension that a rank holds: runs in ascending order, stored in that order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::matrix) struct HeldLines {
-    runs: Runs,
-    len: usize,
+    runs: Vec<IndexRun>,
     /// Number of indices in the rank's memory, of which a submatrix uses a part.
     extent: usize,
 }
 
-/// Runs of indices. A rectangle of a layout needs no memory of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Runs {
-    /// At most one run; of length 0 for none.
-    One(IndexRun),
-    /// Two runs or more, which ranks in the same row or column of a grid share.
-    Many(Arc<[IndexRun]>),
-}
-
-/// Identity of a list that ranks share, as long as it lives.
-pub(super) type ListId = usize;
-
 impl HeldLines {
-    fn new(runs: Vec<IndexRun>, extent: usize) -> Self {
-        let len = runs.iter().map(|run| run.len).sum();
-        let runs = match runs[..] {
-            [] => Runs::One(IndexRun::default()),
-            [one] => Runs::One(one),
-            _ => Runs::Many(runs.into()),
-        };
-        Self { runs, len, extent }
-    }
-
     /// Makes the indices of one range, stored from 0 on.
     pub(super) fn range(range: Range<usize>) -> Self {
-        let len = range.len();
-        let one = IndexRun {
-            start: if len == 0 { 0 } else { range.start },
-            len,
-            local: 0,
-        };
+        let (start, len) = (range.start, range.len());
         Self {
-            runs: Runs::One(one),
-            len,
+            runs: vec![IndexRun {
+                start,
+                len,
+                local: 0,
+            }],
             extent: len,
         }
     }
@@ -72,21 +107,24 @@ impl HeldLines {
         if every == 1 {
             return Self::range(0..n);
         }
-        let mut runs = Vec::new();
-        let mut local = 0;
-        let mut start = first.saturating_mul(block);
-        while start < n {
-            let len = block.min(n - start);
-            runs.push(IndexRun { start, len, local });
-            local += len;
-            start = start.saturating_add(block.saturating_mul(every));
+        let starts = (first.saturating_mul(block)..n).step_by(block.saturating_mul(every));
+        let runs = starts
+            .zip((0..).step_by(block))
+            .map(|(start, local)| IndexRun {
+                start,
+                len: block.min(n - start),
+                local,
+            });
+        let runs: Vec<IndexRun> = runs.collect();
+        Self {
+            extent: runs.iter().map(|run| run.len).sum(),
+            runs,
         }
-        Self::new(runs, local)
     }
 
-    /// Returns those of the indices in `range`, counted from its start. The memory stays the same.
-    pub(super) fn within(&self, range: &Range<usize>) -> Self {
-        let runs = self.runs().iter().filter_map(|run| {
+    /// Returns the indices in `range`, counted from its start. The memory stays the same.
+    fn within(&self, range: &Range<usize>) -> Self {
+        let runs = self.runs.iter().filter_map(|run| {
             let start = run.start.max(range.start);
             let end = run.end().min(range.end);
             (start < end).then(|| IndexRun {
@@ -95,49 +133,36 @@ impl HeldLines {
                 local: run.local + (start - run.start),
             })
         });
-        Self::new(runs.collect(), self.extent)
+        Self {
+            runs: runs.collect(),
+            extent: self.extent,
+        }
     }
 
-    /// Returns the indices increased by `by`.
-    pub(super) fn shifted(&self, by: usize) -> Self {
-        if by == 0 {
-            return self.clone();
-        }
-        let runs = self.runs().iter().map(|run| IndexRun {
-            start: run.start + by,
+    /// Returns the indices counted so that index `from` becomes `to`.
+    fn moved(&self, from: usize, to: usize) -> Self {
+        let runs = self.runs.iter().map(|run| IndexRun {
+            start: run.start - from + to,
             ..*run
         });
-        Self::new(runs.collect(), self.extent)
-    }
-
-    /// Returns the runs, in ascending order.
-    fn runs(&self) -> &[IndexRun] {
-        match &self.runs {
-            Runs::One(run) if run.len == 0 => &[],
-            Runs::One(run) => std::slice::from_ref(run),
-            Runs::Many(runs) => runs,
-        }
-    }
-
-    /// Returns the identity of a list of several runs; `None` for a range.
-    pub(super) fn list_id(&self) -> Option<ListId> {
-        match &self.runs {
-            Runs::One(_) => None,
-            Runs::Many(runs) => Some(runs.as_ptr().addr()),
+        Self {
+            runs: runs.collect(),
+            extent: self.extent,
         }
     }
 
     /// Returns the indices as one range that is all of the memory; `None` if they are not.
     pub(super) fn as_range(&self) -> Option<Range<usize>> {
-        match &self.runs {
-            Runs::One(run) if run.len == self.extent => Some(run.start..run.end()),
+        match self.runs[..] {
+            [] if self.extent == 0 => Some(0..0),
+            [run] if run.len == self.extent => Some(run.start..run.end()),
             _ => None,
         }
     }
 
     /// Returns the number of indices.
     pub(in crate::matrix) fn len(&self) -> usize {
-        self.len
+        self.runs.iter().map(|run| run.len).sum()
     }
 
     /// Returns the number of indices in the rank's memory.
@@ -147,28 +172,21 @@ impl HeldLines {
 
     /// Returns every index with its index in the rank's memory.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.runs()
+        self.runs
             .iter()
             .flat_map(|run| (run.start..run.end()).zip(run.local..))
     }
 
     /// Counts the indices that both hold.
     pub(super) fn count_shared(&self, other: &Self) -> usize {
-        overlaps(self, other).map(|overlap| overlap.len).sum()
+        find_overlaps(self, other).map(|overlap| overlap.len).sum()
     }
 
     /// Finds the indices that both hold; `self` is the sender's.
     pub(in crate::matrix) fn find_shared(&self, receiver: &Self) -> SharedLines {
-        let mut len = 0;
-        let mut parts = Vec::new();
-        for overlap in overlaps(self, receiver) {
-            parts.push(Overlap {
-                first: len,
-                ..overlap
-            });
-            len += overlap.len;
+        SharedLines {
+            parts: find_overlaps(self, receiver).collect(),
         }
-        SharedLines { parts, len }
     }
 }
 
@@ -185,10 +203,10 @@ pub(in crate::matrix) struct Overlap {
     pub to: usize,
 }
 
-/// Finds the runs that two lists have in common, in ascending order; the caller sets `first`.
-fn overlaps<'a>(from: &'a HeldLines, to: &'a HeldLines) -> impl Iterator<Item = Overlap> + 'a {
-    let (from, to) = (from.runs(), to.runs());
-    let (mut i, mut j) = (0, 0);
+/// Finds the runs that two lists have in common, in ascending order.
+fn find_overlaps(from: &HeldLines, to: &HeldLines) -> impl Iterator<Item = Overlap> {
+    let (from, to) = (&from.runs, &to.runs);
+    let (mut i, mut j, mut first) = (0, 0, 0);
     std::iter::from_fn(move || {
         while let (Some(a), Some(b)) = (from.get(i), to.get(j)) {
             let (start, end) = (a.start.max(b.start), a.end().min(b.end()));
@@ -198,9 +216,11 @@ fn overlaps<'a>(from: &'a HeldLines, to: &'a HeldLines) -> impl Iterator<Item = 
                 j += 1;
             }
             if start < end {
+                let len = end - start;
+                first += len;
                 return Some(Overlap {
-                    first: 0,
-                    len: end - start,
+                    first: first - len,
+                    len,
                     from: a.local + (start - a.start),
                     to: b.local + (start - b.start),
                 });
@@ -214,13 +234,12 @@ fn overlaps<'a>(from: &'a HeldLines, to: &'a HeldLines) -> impl Iterator<Item = 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::matrix) struct SharedLines {
     parts: Vec<Overlap>,
-    len: usize,
 }
 
 impl SharedLines {
     /// Returns the number of indices.
     pub(in crate::matrix) fn len(&self) -> usize {
-        self.len
+        self.parts.last().map_or(0, |last| last.first + last.len)
     }
 
     /// Returns the runs of those indices that are number `range` among them.
@@ -256,6 +275,15 @@ mod tests {
         lines.iter().collect()
     }
 
+    fn overlap([first, len, from, to]: [usize; 4]) -> Overlap {
+        Overlap {
+            first,
+            len,
+            from,
+            to,
+        }
+    }
+
     #[test]
     fn blocks_are_dealt_in_turn() {
         // 11 indices in blocks of 2 over 3 processes: 0 1 | 2 3 | 4 5 | 6 7 | 8 9 | 10.
@@ -273,7 +301,7 @@ mod tests {
         let part = HeldLines::cyclic(11, 2, 1, 3).within(&(3..9));
         assert_eq!(held(&part), [(0, 1), (5, 2)]);
         assert_eq!((part.len(), part.extent()), (2, 4));
-        assert_eq!(held(&part.shifted(3)), [(3, 1), (8, 2)]);
+        assert_eq!(held(&part.moved(0, 3)), [(3, 1), (8, 2)]);
         assert_eq!(HeldLines::range(4..9).within(&(0..4)).len(), 0);
         assert_eq!(HeldLines::range(4..9).as_range(), Some(4..9));
         assert_eq!(HeldLines::range(4..9).within(&(4..6)).as_range(), None);
@@ -289,15 +317,9 @@ mod tests {
         let shared = from.find_shared(&to);
         assert_eq!((shared.len(), from.count_shared(&to)), (3, 3));
         let all: Vec<Overlap> = shared.within(0..3).collect();
-        let overlap = |first, len, from, to| Overlap {
-            first,
-            len,
-            from,
-            to,
-        };
-        assert_eq!(all, [overlap(0, 1, 2, 0), overlap(1, 2, 3, 2)]);
+        assert_eq!(all, [[0, 1, 2, 0], [1, 2, 3, 2]].map(overlap));
         let last: Vec<Overlap> = shared.within(2..3).collect();
-        assert_eq!(last, [overlap(2, 1, 4, 3)]);
+        assert_eq!(last, [overlap([2, 1, 4, 3])]);
         assert_eq!(shared.within(1..1).count(), 0);
     }
 }

@@ -19,7 +19,7 @@ pub use parts::PartOfK;
 use super::LEAST_LOOKAHEAD;
 use super::problem::Problem;
 use crate::error::Error;
-use crate::matrix::Region;
+use crate::matrix::{Region, cut_rect};
 
 /// The dimension of the work that is divided among the nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -316,7 +316,10 @@ impl Plan {
     /// Returns the part of C that a rank computes, over [its share of k](Self::k_range).
     pub fn computed(&self, rank: usize) -> Region {
         match &self.split {
-            Split::C => self.c().part(rank),
+            Split::C => {
+                let (problem, rect) = (&self.problem, &self.layout.rects()[rank]);
+                cut_rect(rect, problem.block(), (problem.m(), problem.n()))
+            }
             Split::K(shares) if shares[rank] == 0 => Region::default(),
             Split::K(_) => Region {
                 row: 0,

@@ -1,7 +1,5 @@
 //! The spread of a plan's matrices over the ranks.
 
-use std::sync::Arc;
-
 use isochron_devices::Element;
 use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 
@@ -13,8 +11,7 @@ impl Plan {
     /// Returns the spread of C: one rectangle per rank.
     pub fn c(&self) -> Spread {
         let problem = &self.problem;
-        let layout = self.layout.clone();
-        Spread::on_layout(problem.m(), problem.n(), problem.block(), layout)
+        Spread::on_layout(problem.m(), problem.n(), problem.block(), &self.layout)
     }
 
     /// Returns the spread of A, as it is stored.
@@ -73,8 +70,8 @@ impl Plan {
         };
         let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
         [
-            Spread::on_layout(m, k, block, Arc::new(of_a)),
-            Spread::on_layout(k, n, block, Arc::new(of_b)),
+            Spread::on_layout(m, k, block, &of_a),
+            Spread::on_layout(k, n, block, &of_b),
         ]
     }
 

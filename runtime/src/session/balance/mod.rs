@@ -269,7 +269,7 @@ impl<T: Element> Balancer<'_, T> {
     fn device_slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
         let rect = layout.rects()[self.comm.rank()];
         let problem = &self.problem;
-        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), layout.clone());
+        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), layout);
         // The last block column may be cut short: the slices keep their proportions.
         let columns = spread.part(self.comm.rank()).cols;
         match memory.found.get(&(rect.rows, rect.cols)) {

@@ -1,7 +1,5 @@
 //! The choice of the way to divide, once the nodes are balanced.
 
-use std::sync::Arc;
-
 use isochron_devices::Element;
 use isochron_hierarchy::balance::{EndReason, Extent, NodeBalance, imbalance};
 use isochron_hierarchy::layout::{Layout, Method, Rect};
@@ -84,8 +82,7 @@ impl<T: Element> Balancer<'_, T> {
     /// All ranks.
     fn has_room_on(&mut self, layout: &Layout) -> Result<bool, Error> {
         let (problem, rank) = (&self.problem, self.comm.rank());
-        let spread = Arc::new(layout.clone());
-        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), spread);
+        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), layout);
         let slices = vec![spread.part(rank).cols];
         let plan = Plan::with_layout(*problem, layout.clone(), slices, rank)?;
         self.has_room_for(plan)
