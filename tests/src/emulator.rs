@@ -1,6 +1,6 @@
 //! The emulated CUDA: built, put in the way of a program, and controlled from inside it.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -114,10 +114,13 @@ fn library() -> &'static Path {
     })
 }
 
-/// The functions of the emulator that count, and make calls fail.
+/// The emulator's function that obeys orders.
+type Order = unsafe extern "C" fn(*const c_char, *mut c_char, usize);
+
+/// The emulator of this process: it counts, and makes calls fail.
 #[derive(Debug)]
 pub struct Control {
-    emulator: &'static Library,
+    order: Order,
 }
 
 impl Control {
@@ -126,24 +129,25 @@ impl Control {
         // SAFETY: the libraries' initialisers are made to be run; it is the library that the program uses anyway.
         let library = unsafe { Library::new("libcuda.so.1") }.ok()?;
         // SAFETY: the emulator's function has this type, and no other library has one of this name.
-        unsafe { library.get::<unsafe extern "C" fn() -> u64>("isochron_cuda_emulator_live") }
-            .ok()?;
+        let order = *unsafe { library.get::<Order>("isochron_cuda_emulator_order") }.ok()?;
         // Work may run to the end of the process, so the library is never closed.
-        static OPEN: OnceLock<Library> = OnceLock::new();
-        Some(Self {
-            emulator: OPEN.get_or_init(|| library),
-        })
+        std::mem::forget(library);
+        Some(Self { order })
+    }
+
+    /// Gives an order, and returns the answer.
+    fn order(&self, order: &str) -> String {
+        let order = CString::new(order).expect("a text");
+        let mut answer = [0; 256];
+        // SAFETY: the order is ended by 0, the answer has room for so many characters, and the library is never closed.
+        unsafe { (self.order)(order.as_ptr(), answer.as_mut_ptr(), answer.len()) };
+        // SAFETY: the emulator ends the answer by 0.
+        let answer = unsafe { CStr::from_ptr(answer.as_ptr()) };
+        answer.to_string_lossy().into_owned()
     }
 
     fn count(&self, what: &str) -> u64 {
-        let name = format!("isochron_cuda_emulator_{what}");
-        // SAFETY: the emulator's counters have this type.
-        let counter = unsafe {
-            self.emulator
-                .get::<unsafe extern "C" fn() -> u64>(name.as_str())
-        };
-        // SAFETY: as above; counters may be called at any time.
-        unsafe { counter.expect("a counter of the emulator")() }
+        self.order(what).parse().expect("a number")
     }
 
     /// Contexts, memory, streams, events and handles that are alive.
@@ -158,26 +162,22 @@ impl Control {
 
     /// What the first of them was since the last reset; empty when there was none.
     pub fn violation(&self) -> String {
-        self.text("violation")
+        self.order("violation")
     }
 
     /// Asynchronous copies of memory that is not pinned.
     pub fn pageable_copies(&self) -> u64 {
-        self.count("pageable_copies")
+        self.count("pageable-copies")
     }
 
     /// Products that cuBLAS has refused for their size since the last reset.
     pub fn refused_products(&self) -> u64 {
-        self.count("refused_products")
+        self.count("refused-products")
     }
 
     /// From now on cuBLAS refuses products of more multiplications than that.
     pub fn set_product(&self, multiplications: u64) {
-        let name = "isochron_cuda_emulator_set_product";
-        // SAFETY: the emulator's function has this type.
-        let set = unsafe { self.emulator.get::<unsafe extern "C" fn(u64)>(name) };
-        // SAFETY: as above.
-        unsafe { set.expect("a function of the emulator")(multiplications) }
+        self.order(&format!("set-product {multiplications}"));
     }
 
     /// Calls so far.
@@ -187,66 +187,31 @@ impl Control {
 
     /// The most pinned bytes at one time since the last reset.
     pub fn pinned_peak_bytes(&self) -> u64 {
-        self.count("pinned_peak_bytes")
+        self.count("pinned-peak")
     }
 
     /// The most bytes of the first device's memory in use at one time since the last reset.
     pub fn device_peak_bytes(&self) -> u64 {
-        let name = "isochron_cuda_emulator_device_peak_bytes";
-        // SAFETY: the emulator's function has this type.
-        let peak = unsafe {
-            self.emulator
-                .get::<unsafe extern "C" fn(c_int) -> u64>(name)
-        };
-        // SAFETY: as above.
-        unsafe { peak.expect("a counter of the emulator")(0) }
+        self.count("device-peak")
     }
 
     /// Gives the first device so much memory from now on.
     pub fn set_memory(&self, bytes: u64) {
-        let name = "isochron_cuda_emulator_set_memory";
-        // SAFETY: the emulator's function has this type.
-        let set = unsafe { self.emulator.get::<unsafe extern "C" fn(c_int, u64)>(name) };
-        // SAFETY: as above.
-        unsafe { set.expect("a function of the emulator")(0, bytes) }
+        self.order(&format!("set-memory {bytes}"));
     }
 
     /// The `number`-th call from now on returns `code`; with `later`, the work that it queues fails instead.
     pub fn fail(&self, number: u64, code: u32, later: bool) {
-        type Fail = unsafe extern "C" fn(u64, u32, c_int);
-        // SAFETY: the emulator's function has this type.
-        let fail = unsafe { self.emulator.get::<Fail>("isochron_cuda_emulator_fail") };
-        // SAFETY: as above.
-        unsafe { fail.expect("a function of the emulator")(number, code, c_int::from(later)) }
+        self.order(&format!("fail {number} {code} {}", u8::from(later)));
     }
 
     /// The call that was made to fail since the last reset; empty when none was.
     pub fn failed(&self) -> String {
-        self.text("failed")
-    }
-
-    /// A text of the emulator.
-    fn text(&self, what: &str) -> String {
-        type Write = unsafe extern "C" fn(*mut c_char, usize);
-        let name = format!("isochron_cuda_emulator_{what}");
-        let mut text = [0; 256];
-        // SAFETY: the emulator's functions that write texts have this type.
-        let write = unsafe { self.emulator.get::<Write>(name.as_str()) };
-        // SAFETY: as above; the array has room for so many characters.
-        unsafe { write.expect("a function of the emulator")(text.as_mut_ptr(), text.len()) };
-        // SAFETY: the emulator ends the text by 0.
-        let text = unsafe { CStr::from_ptr(text.as_ptr()) };
-        text.to_string_lossy().into_owned()
+        self.order("failed")
     }
 
     /// Forgets failures to come, lost devices and the counters.
     pub fn reset(&self) {
-        // SAFETY: the emulator's function has this type.
-        let reset = unsafe {
-            self.emulator
-                .get::<unsafe extern "C" fn()>("isochron_cuda_emulator_reset")
-        };
-        // SAFETY: as above.
-        unsafe { reset.expect("a function of the emulator")() }
+        self.order("reset");
     }
 }

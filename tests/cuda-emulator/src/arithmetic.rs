@@ -68,6 +68,11 @@ impl<T: Copy + Add<Output = T> + Mul<Output = T> + std::ops::Sub<Output = T>> Mu
 }
 
 impl Gemm {
+    /// Returns `true` if the leading dimensions are large enough.
+    pub fn fits(&self) -> bool {
+        self.lda >= self.m.max(1) && self.ldb >= self.k.max(1) && self.ldc >= self.m.max(1)
+    }
+
     /// Multiplies the matrices at these addresses, where `prepare` has found A, B and C.
     pub fn run(&self, a: *const u8, b: *const u8, c: *mut u8) {
         let [(ar, ai), (br, bi)] = [self.alpha, self.beta].map(|[re, im]| (re, im));

@@ -1,8 +1,9 @@
 //! The entry of every call: it is counted, and may be made to fail.
 
-use crate::codes::{self, NOT_INITIALIZED, SUCCESS};
+use crate::codes::{self, INVALID_VALUE, NOT_INITIALIZED, SUCCESS};
 use crate::state::{Emulator, lock};
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 
 /// The behaviour of a call that is made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,27 @@ pub enum Class {
     Releases,
 }
 
+/// The place for a result of a call; `None` is C's null.
+pub type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+
+/// Writes a result; a missing place is an error.
+pub fn write_result<T>(to: Out<'_, T>, value: T) -> Result<(), u32> {
+    to.ok_or(INVALID_VALUE)?.write(value);
+    Ok(())
+}
+
+/// Exports functions of the `driver` or of `blas`, each with its [`Class`]; the bodies return `Result<(), u32>`.
+macro_rules! export {
+    ($library:ident: $($(#[$attribute:meta])* $class:ident fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$attribute])*
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($argument: $type),*) -> u32 {
+            $crate::call::$library(stringify!($name), $crate::call::Class::$class, || $body)
+        }
+    )*};
+}
+pub(crate) use export;
+
 thread_local! {
     /// The code with which the work of this call is to fail.
     static FAILS_LATER: Cell<Option<u32>> = const { Cell::new(None) };
@@ -27,17 +49,13 @@ pub fn take_later_failure() -> Option<u32> {
     FAILS_LATER.take()
 }
 
-/// Runs a call of the driver.
-pub fn driver(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
-    run_call(name, class, body)
-}
-
 /// Runs a call of cuBLAS, which has its own codes.
 pub fn blas(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
-    codes::as_blas(run_call(name, class, body))
+    codes::as_blas(driver(name, class, body))
 }
 
-fn run_call(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
+/// Runs a call of the driver.
+pub fn driver(name: &'static str, class: Class, body: impl FnOnce() -> Result<(), u32>) -> u32 {
     let failure = admit(name, class);
     match (failure, class) {
         (None, _) => body().err().unwrap_or(SUCCESS),
@@ -63,11 +81,11 @@ fn admit(name: &'static str, class: Class) -> Option<(u32, bool)> {
     let own = emulator.calls_by_name.entry(name).or_default();
     *own += 1;
     let own = *own;
-    let found = emulator.failures.iter().position(|failure| {
+    let found = emulator.settings.failures.iter().position(|failure| {
         (failure.call == name && failure.number == own)
             || (failure.call == "*" && failure.number == all)
     });
-    let failure = emulator.failures.remove(found?);
+    let failure = emulator.settings.failures.remove(found?);
     emulator.failed = Some(name);
     let later = failure.later && class == Class::Queues;
     if !later && (codes::loses_device(failure.code) || class == Class::Waits) {
@@ -77,16 +95,12 @@ fn admit(name: &'static str, class: Class) -> Option<(u32, bool)> {
 }
 
 fn lose_current(emulator: &mut Emulator, code: u32) {
-    if let Some(device) = emulator.current_even_lost() {
+    if let Some(device) = crate::state::current_device() {
         emulator.lose(device, code);
     }
 }
 
 /// Refuses calls before `cuInit`.
 pub fn initialised() -> Result<(), u32> {
-    if lock().initialised {
-        Ok(())
-    } else {
-        Err(NOT_INITIALIZED)
-    }
+    lock().initialised.then_some(()).ok_or(NOT_INITIALIZED)
 }

@@ -1,122 +1,92 @@
-//! Functions for tests: counters, and failures to come.
+//! The function by which tests ask for counters and order failures.
+//!
+//! | order | answer, or effect |
+//! |---|---|
+//! | `live` | number of contexts, allocations, streams, events and cuBLAS handles that are alive |
+//! | `calls` | number of calls so far |
+//! | `violations` | number of violations, such as freeing memory that queued work needs |
+//! | `violation` | description of the first violation since the last reset; empty if there was none |
+//! | `pageable-copies` | number of asynchronous copies from or to host memory that is not pinned |
+//! | `refused-products` | number of products that cuBLAS has refused because they exceed the largest |
+//! | `device-peak` | most bytes of the first device's memory that were allocated at one time since the last reset |
+//! | `pinned-peak` | the same for pinned host memory |
+//! | `failed` | name of the call that was made to fail; empty if none was since the last reset |
+//! | `fail NUMBER CODE LATER` | makes the `NUMBER`-th call from now on return `CODE`. With `LATER` other than 0, a call that queues work succeeds, and its work fails |
+//! | `set-product N` | sets the multiplications of the largest product for which cuBLAS finds a workspace |
+//! | `set-memory BYTES` | sets the first device's memory |
+//! | `reset` | forgets failures to come, lost devices and the counters. Live resources stay |
 
 use crate::settings::PlannedFailure;
-use crate::state::lock;
-use std::ffi::{c_char, c_int};
+use crate::state::{Emulator, lock};
+use std::ffi::{CStr, c_char};
 
-/// Counts the contexts, allocations, streams, events and cuBLAS handles that are alive.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_live() -> u64 {
-    lock().count_live()
-}
-
-/// Counts the violations, such as freeing memory that queued work needs.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_violations() -> u64 {
-    lock().violations.len() as u64
-}
-
-/// Writes the description of the first violation, ended by 0, to `text`, which has room for `bytes` bytes. It is empty if there
-/// was none since the last reset.
+/// Obeys an order; aborts if it is unknown. Writes the answer, ended by 0, to `answer`, which has room for `bytes` bytes.
 ///
 /// # Safety
-/// `text` points to `bytes >= 1` bytes that may be written.
+/// `order` is a text that is ended by 0; `answer` points to `bytes` bytes that may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn isochron_cuda_emulator_violation(text: *mut c_char, bytes: usize) {
-    let first = lock().violations.first().map_or("", |first| first.text());
+pub unsafe extern "C" fn isochron_cuda_emulator_order(
+    order: *const c_char,
+    answer: *mut c_char,
+    bytes: usize,
+) {
     // SAFETY: by this function's contract.
-    unsafe { crate::text::write_text(text, bytes, first) };
+    let order = unsafe { CStr::from_ptr(order) }.to_string_lossy();
+    let text = lock().obey(&order);
+    // SAFETY: as above.
+    unsafe { crate::text::write_text(answer, bytes, &text) };
 }
 
-/// Counts the asynchronous copies from or to host memory that is not pinned.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_pageable_copies() -> u64 {
-    lock().pageable_copies
-}
-
-/// Counts the products that cuBLAS has refused because they exceed the largest.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_refused_products() -> u64 {
-    lock().refused_products
-}
-
-/// Sets the multiplications of the largest product for which cuBLAS finds a workspace.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_set_product(multiplications: u64) {
-    lock().settings.product = multiplications;
-}
-
-/// Counts the calls so far.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_calls() -> u64 {
-    lock().calls
-}
-
-/// Returns the most bytes of a device's memory that were allocated at one time since the last reset.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_device_peak_bytes(device: c_int) -> u64 {
-    let emulator = lock();
-    let device = usize::try_from(device)
-        .ok()
-        .and_then(|d| emulator.devices.get(d));
-    device.map_or(0, |d| d.peak)
-}
-
-/// Returns the most bytes of pinned host memory that were allocated at one time since the last reset.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_pinned_peak_bytes() -> u64 {
-    lock().pinned_peak
-}
-
-/// Makes the `number`-th call from now on return `code`. With `later` other than 0, a call that queues work succeeds, and its
-/// work fails.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_fail(number: u64, code: u32, later: c_int) {
-    let mut emulator = lock();
-    let failure = PlannedFailure {
-        call: "*".to_owned(),
-        number: emulator.calls + number,
-        code,
-        later: later != 0,
-    };
-    emulator.failures = vec![failure];
-    emulator.failed = None;
-}
-
-/// Writes the name of the call that was made to fail, ended by 0, to `name`, which has room for `bytes` bytes. It is empty if
-/// none was since the last reset.
-///
-/// # Safety
-/// `name` points to `bytes >= 1` bytes that may be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn isochron_cuda_emulator_failed(name: *mut c_char, bytes: usize) {
-    let text = lock().failed.unwrap_or("");
-    // SAFETY: by this function's contract.
-    unsafe { crate::text::write_text(name, bytes, text) };
-}
-
-/// Sets the bytes of memory of a device.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_set_memory(device: c_int, bytes: u64) {
-    let mut emulator = lock();
-    let index = usize::try_from(device).unwrap_or(usize::MAX);
-    if let Some(device) = emulator.settings.visible.get_mut(index) {
-        device.memory = bytes;
+impl Emulator {
+    fn obey(&mut self, order: &str) -> String {
+        let words: Vec<&str> = order.split(' ').collect();
+        let number = |word: &str| -> u64 { word.parse().unwrap_or_else(|_| panic!("{order}")) };
+        match words[..] {
+            ["live"] => self.count_live().to_string(),
+            ["calls"] => self.calls.to_string(),
+            ["violations"] => self.violations.len().to_string(),
+            ["violation"] => self.violations.first().map_or("", |v| v.text()).to_owned(),
+            ["pageable-copies"] => self.pageable_copies.to_string(),
+            ["refused-products"] => self.refused_products.to_string(),
+            ["device-peak"] => self.devices[0].peak.to_string(),
+            ["pinned-peak"] => self.pinned_peak.to_string(),
+            ["failed"] => self.failed.unwrap_or_default().to_owned(),
+            ["fail", from_now, code, later] => {
+                self.settings.failures = vec![PlannedFailure {
+                    call: "*".to_owned(),
+                    number: self.calls + number(from_now),
+                    code: number(code) as u32,
+                    later: number(later) != 0,
+                }];
+                self.failed = None;
+                String::new()
+            }
+            ["set-product", multiplications] => {
+                self.settings.product = number(multiplications);
+                String::new()
+            }
+            ["set-memory", bytes] => {
+                self.settings.visible[0].memory = number(bytes);
+                String::new()
+            }
+            ["reset"] => {
+                self.reset();
+                String::new()
+            }
+            _ => panic!("there is no order `{order}`"),
+        }
     }
-}
 
-/// Forgets failures to come, lost devices and the counters. Live resources stay.
-#[unsafe(no_mangle)]
-pub extern "C" fn isochron_cuda_emulator_reset() {
-    let mut emulator = lock();
-    emulator.failures.clear();
-    emulator.failed = None;
-    emulator.violations.clear();
-    emulator.pageable_copies = 0;
-    emulator.refused_products = 0;
-    emulator.pinned_peak = emulator.pinned_bytes;
-    for device in &mut emulator.devices {
-        device.lost = None;
-        device.peak = device.used;
+    fn reset(&mut self) {
+        self.settings.failures.clear();
+        self.failed = None;
+        self.violations.clear();
+        self.pageable_copies = 0;
+        self.refused_products = 0;
+        self.pinned_peak = self.pinned_bytes;
+        for device in &mut self.devices {
+            device.lost = None;
+            device.peak = device.used;
+        }
     }
 }

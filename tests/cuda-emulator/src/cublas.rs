@@ -1,75 +1,44 @@
 //! The functions of cuBLAS.
 
 use crate::arithmetic::{Gemm, GemmElement};
-use crate::call::{Class, blas};
+use crate::call::{Out, export, write_result};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::schedule::enqueue;
 use crate::state::{Handle, lock};
 use crate::work::StreamWork;
 use std::ffi::{c_int, c_uint};
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> u32 {
-    blas("cublasCreate_v2", Class::Plain, || {
+export! { blas:
+    Plain fn cublasCreate_v2(handle: Out<'_, u64>) {
         let mut emulator = lock();
         let device = emulator.current()?;
-        if handle.is_null() {
-            return Err(INVALID_VALUE);
-        }
         let id = emulator.fresh_id();
+        write_result(handle, id)?;
         emulator.handles.insert(id, Handle { device, stream: 0 });
-        // SAFETY: not null, so the caller promises that it can be written.
-        unsafe { handle.write(id) };
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cublasDestroy_v2(handle: u64) -> u32 {
-    blas("cublasDestroy_v2", Class::Releases, || {
+    Releases fn cublasDestroy_v2(handle: u64) {
         let mut emulator = lock();
         let removed = emulator.handles.remove(&handle).ok_or(INVALID_HANDLE)?;
         emulator.alive(removed.device)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cublasSetStream_v2(handle: u64, stream: u64) -> u32 {
-    blas("cublasSetStream_v2", Class::Plain, || {
+    Plain fn cublasSetStream_v2(handle: u64, stream: u64) {
         let mut emulator = lock();
         emulator.stream(stream)?;
         let state = emulator.handles.get_mut(&handle).ok_or(INVALID_HANDLE)?;
         state.stream = stream;
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cublasGetVersion_v2(handle: u64, version: *mut c_int) -> u32 {
-    blas("cublasGetVersion_v2", Class::Plain, || {
-        if !lock().handles.contains_key(&handle) || version.is_null() {
+    Plain fn cublasGetVersion_v2(handle: u64, version: Out<'_, c_int>) {
+        if !lock().handles.contains_key(&handle) {
             return Err(INVALID_VALUE);
         }
         // A version that no cuBLAS has.
-        // SAFETY: not null, so the caller promises that it can be written.
-        unsafe { version.write(0) };
-        Ok(())
-    })
-}
-
-/// The arguments of a gemm function behind its handle and its two transpositions.
-struct GemmArguments {
-    m: c_int,
-    n: c_int,
-    k: c_int,
-    alpha: [f64; 2],
-    a: u64,
-    lda: c_int,
-    b: u64,
-    ldb: c_int,
-    beta: [f64; 2],
-    c: u64,
-    ldc: c_int,
+        write_result(version, 0)
+    }
 }
 
 /// Returns a size, which must not be negative.
@@ -77,29 +46,8 @@ fn read_size(n: c_int) -> Result<usize, u32> {
     usize::try_from(n).map_err(|_| INVALID_VALUE)
 }
 
-fn queue_gemm(
-    handle: u64,
-    kind: GemmElement,
-    transposed: [c_uint; 2],
-    arguments: &GemmArguments,
-) -> Result<(), u32> {
-    let x = arguments;
-    let gemm = Gemm {
-        kind,
-        m: read_size(x.m)?,
-        n: read_size(x.n)?,
-        k: read_size(x.k)?,
-        alpha: x.alpha,
-        a: x.a,
-        lda: read_size(x.lda)?,
-        b: x.b,
-        ldb: read_size(x.ldb)?,
-        beta: x.beta,
-        c: x.c,
-        ldc: read_size(x.ldc)?,
-    };
-    let fits = gemm.lda >= gemm.m.max(1) && gemm.ldb >= gemm.k.max(1) && gemm.ldc >= gemm.m.max(1);
-    if !fits || transposed != [0, 0] {
+fn queue_gemm(handle: u64, transposed: [c_uint; 2], gemm: Gemm) -> Result<(), u32> {
+    if !gemm.fits() || transposed != [0, 0] {
         return Err(INVALID_VALUE);
     }
     let stream = find_room(&gemm, handle)?;
@@ -120,59 +68,48 @@ fn find_room(gemm: &Gemm, handle: u64) -> Result<u64, u32> {
     Ok(stream)
 }
 
-macro_rules! gemm {
-    ($name:ident, $kind:expr, $element:ty, $scalar:expr) => {
-        #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments, reason = "the signature is cuBLAS's")]
-        pub unsafe extern "C" fn $name(
-            handle: u64,
-            transpose_a: c_uint,
-            transpose_b: c_uint,
-            m: c_int,
-            n: c_int,
-            k: c_int,
-            alpha: *const $element,
-            a: u64,
-            lda: c_int,
-            b: u64,
-            ldb: c_int,
-            beta: *const $element,
-            c: u64,
-            ldc: c_int,
-        ) -> u32 {
-            blas(stringify!($name), Class::Queues, || {
-                if alpha.is_null() || beta.is_null() {
-                    return Err(INVALID_VALUE);
-                }
-                let scalar: fn($element) -> [f64; 2] = $scalar;
-                // SAFETY: not null, so the caller promises that it can be read.
-                let (alpha, beta) = unsafe { (scalar(alpha.read()), scalar(beta.read())) };
-                let arguments = GemmArguments {
-                    m,
-                    n,
-                    k,
-                    alpha,
+macro_rules! export_gemm {
+    ($name:ident, $kind:ident, $element:ty, $complex:expr) => {
+        export! { blas:
+            #[allow(clippy::too_many_arguments, reason = "the signature is cuBLAS's")]
+            Queues fn $name(
+                handle: u64,
+                transpose_a: c_uint,
+                transpose_b: c_uint,
+                m: c_int,
+                n: c_int,
+                k: c_int,
+                alpha: Option<&$element>,
+                a: u64,
+                lda: c_int,
+                b: u64,
+                ldb: c_int,
+                beta: Option<&$element>,
+                c: u64,
+                ldc: c_int,
+            ) {
+                let complex: fn($element) -> [f64; 2] = $complex;
+                let gemm = Gemm {
+                    kind: GemmElement::$kind,
+                    m: read_size(m)?,
+                    n: read_size(n)?,
+                    k: read_size(k)?,
+                    alpha: complex(*alpha.ok_or(INVALID_VALUE)?),
                     a,
-                    lda,
+                    lda: read_size(lda)?,
                     b,
-                    ldb,
-                    beta,
+                    ldb: read_size(ldb)?,
+                    beta: complex(*beta.ok_or(INVALID_VALUE)?),
                     c,
-                    ldc,
+                    ldc: read_size(ldc)?,
                 };
-                queue_gemm(handle, $kind, [transpose_a, transpose_b], &arguments)
-            })
+                queue_gemm(handle, [transpose_a, transpose_b], gemm)
+            }
         }
     };
 }
 
-gemm!(cublasSgemm_v2, GemmElement::F32, f32, |x| [
-    f64::from(x),
-    0.0
-]);
-gemm!(cublasDgemm_v2, GemmElement::F64, f64, |x| [x, 0.0]);
-gemm!(cublasCgemm_v2, GemmElement::C32, [f32; 2], |[re, im]| [
-    f64::from(re),
-    f64::from(im)
-]);
-gemm!(cublasZgemm_v2, GemmElement::C64, [f64; 2], |x| x);
+export_gemm!(cublasSgemm_v2, F32, f32, |x| [x.into(), 0.0]);
+export_gemm!(cublasDgemm_v2, F64, f64, |x| [x, 0.0]);
+export_gemm!(cublasCgemm_v2, C32, [f32; 2], |x| x.map(f64::from));
+export_gemm!(cublasZgemm_v2, C64, [f64; 2], |x| x);

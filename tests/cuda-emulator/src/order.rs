@@ -5,7 +5,6 @@
 //! work is queued, under every schedule. Each stream has a vector clock for that: it counts the pieces of work of every stream
 //! that are done before.
 
-use crate::arithmetic::Gemm;
 use crate::state::{Emulator, Violation};
 use crate::work::{CopyEnd, StreamWork};
 use std::collections::BTreeMap;
@@ -109,52 +108,31 @@ impl StreamWork {
                 let to = access_end(&copy.to, size, copy.to_pitch, true);
                 from.into_iter().chain(to).collect()
             }
-            Self::Gemm(gemm) => vec![
-                access_matrix(gemm, gemm.a, (gemm.m, gemm.k, gemm.lda), false),
-                access_matrix(gemm, gemm.b, (gemm.k, gemm.n, gemm.ldb), false),
-                access_matrix(gemm, gemm.c, (gemm.m, gemm.n, gemm.ldc), true),
-            ],
+            Self::Gemm(gemm) => {
+                let size = gemm.kind.bytes();
+                let matrices = [
+                    (gemm.a, gemm.m, gemm.k, gemm.lda, false),
+                    (gemm.b, gemm.k, gemm.n, gemm.ldb, false),
+                    (gemm.c, gemm.m, gemm.n, gemm.ldc, true),
+                ];
+                let accesses = matrices.map(|(start, rows, cols, ld, writes)| {
+                    Access::new(start, (rows * size, cols), ld * size, writes)
+                });
+                accesses.into()
+            }
             Self::Record(..) | Self::Wait(..) => Vec::new(),
         }
     }
 }
 
-/// Returns the access of one end of a copy of `width × height` bytes; `None` for bytes that were read when it was queued.
-fn access_end(
-    end: &CopyEnd,
-    (width, height): (usize, usize),
-    pitch: usize,
-    writes: bool,
-) -> Option<Access> {
+/// Returns the access of one end of a copy; `None` for bytes that were read when it was queued.
+fn access_end(end: &CopyEnd, size: (usize, usize), pitch: usize, writes: bool) -> Option<Access> {
     let start = match end {
         CopyEnd::Device(address) => *address,
         CopyEnd::Host(address) => *address as u64,
         CopyEnd::Staged(_) => return None,
     };
-    let area = MemoryArea {
-        start,
-        width: width as u64,
-        pitch: pitch as u64,
-        height: height as u64,
-    };
-    Some(Access { area, writes })
-}
-
-/// Returns the access of a matrix of a product, `(rows, cols, ld)` at `start`.
-fn access_matrix(
-    gemm: &Gemm,
-    start: u64,
-    (rows, cols, ld): (usize, usize, usize),
-    writes: bool,
-) -> Access {
-    let size = gemm.kind.bytes();
-    let area = MemoryArea {
-        start,
-        width: (rows * size) as u64,
-        pitch: (ld * size) as u64,
-        height: cols as u64,
-    };
-    Access { area, writes }
+    Some(Access::new(start, size, pitch, writes))
 }
 
 impl Emulator {
@@ -219,6 +197,17 @@ impl Emulator {
 }
 
 impl Access {
+    /// Makes an access of `height` lines of `width` bytes.
+    fn new(start: u64, (width, height): (usize, usize), pitch: usize, writes: bool) -> Self {
+        let area = MemoryArea {
+            start,
+            width: width as u64,
+            pitch: pitch as u64,
+            height: height as u64,
+        };
+        Self { area, writes }
+    }
+
     fn conflicts(&self, other: &Self) -> bool {
         (self.writes || other.writes) && self.area.overlaps(&other.area)
     }

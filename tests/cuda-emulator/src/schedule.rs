@@ -119,7 +119,7 @@ fn do_next(mut emulator: Guard, stream: u64) -> Guard {
     let outcome = match prepared {
         Ok(Some(ready)) => {
             drop(emulator);
-            ready.run();
+            ready();
             emulator = lock();
             Ok(())
         }

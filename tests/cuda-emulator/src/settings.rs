@@ -16,9 +16,10 @@
 use crate::visible::{EmulatedGpu, Visible, list_visible};
 
 /// The time at which queued work runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WorkSchedule {
     /// As soon as possible, each stream on its own thread.
+    #[default]
     Threads,
     /// When a call waits for it, and then only the work needed.
     Late,
@@ -27,7 +28,7 @@ pub enum WorkSchedule {
 }
 
 /// A call that is to fail.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct PlannedFailure {
     /// Name of the function; `*` stands for any.
     pub call: String,
@@ -40,7 +41,7 @@ pub struct PlannedFailure {
 }
 
 /// The emulated machine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default)]
 pub struct Settings {
     /// The devices that this process sees.
     pub visible: Vec<Visible>,
@@ -48,7 +49,7 @@ pub struct Settings {
     pub version: i32,
     /// The time at which queued work runs.
     pub schedule: WorkSchedule,
-    /// Calls that fail.
+    /// Calls that are still to fail.
     pub failures: Vec<PlannedFailure>,
     /// The largest product that cuBLAS does not refuse, in multiplications.
     pub product: u64,

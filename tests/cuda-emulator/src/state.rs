@@ -3,7 +3,7 @@
 use crate::codes::{INVALID_CONTEXT, INVALID_HANDLE, NOT_INITIALIZED};
 use crate::memory::{DeviceAllocation, PinnedAllocation};
 use crate::order::{Recent, VectorClock};
-use crate::settings::{PlannedFailure, Settings};
+use crate::settings::Settings;
 use crate::work::Queued;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,7 +22,7 @@ pub struct EmulatedDevice {
     pub lost: Option<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EmulatedStream {
     pub device: usize,
     pub queue: VecDeque<Queued>,
@@ -36,7 +36,7 @@ pub struct EmulatedStream {
     pub destroyed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EmulatedEvent {
     pub device: usize,
     /// Number of its records.
@@ -54,6 +54,7 @@ pub struct Handle {
 }
 
 /// The emulated machine. Handles and addresses are never used twice, so stale ones are noticed.
+#[derive(Default)]
 pub struct Emulator {
     pub settings: Settings,
     pub initialised: bool,
@@ -73,7 +74,6 @@ pub struct Emulator {
     /// Number of calls so far; below, by name.
     pub calls: u64,
     pub calls_by_name: BTreeMap<&'static str, u64>,
-    pub failures: Vec<PlannedFailure>,
     /// The name of the last call that was made to fail.
     pub failed: Option<&'static str>,
     pub pageable_copies: u64,
@@ -140,39 +140,19 @@ pub fn pop_current() -> Option<usize> {
     CURRENT.with_borrow_mut(Vec::pop)
 }
 
-fn current_device() -> Option<usize> {
+/// Returns the device whose context is current, even if it is lost.
+pub fn current_device() -> Option<usize> {
     CURRENT.with_borrow(|stack| stack.last().copied())
 }
 
 impl Emulator {
     /// Makes a machine without history.
     pub fn new(settings: Settings) -> Self {
+        let devices = settings.visible.iter().map(|_| EmulatedDevice::default());
         Self {
-            devices: settings
-                .visible
-                .iter()
-                .map(|_| EmulatedDevice::default())
-                .collect(),
-            failures: settings.failures.clone(),
+            devices: devices.collect(),
             settings,
-            initialised: false,
-            blocks: BTreeMap::new(),
-            pinned: BTreeMap::new(),
-            pinned_bytes: 0,
-            pinned_peak: 0,
-            streams: BTreeMap::new(),
-            events: BTreeMap::new(),
-            handles: BTreeMap::new(),
-            xt: BTreeSet::new(),
-            next_id: 1,
-            calls: 0,
-            calls_by_name: BTreeMap::new(),
-            failed: None,
-            pageable_copies: 0,
-            refused_products: 0,
-            violations: Vec::new(),
-            waited_for: VectorClock::default(),
-            recent: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -193,11 +173,6 @@ impl Emulator {
         }
         self.alive(device)?;
         Ok(device)
-    }
-
-    /// Returns the current device even if it is lost: releases work then too.
-    pub fn current_even_lost(&self) -> Option<usize> {
-        current_device()
     }
 
     /// Refuses a lost device, with the error that ended it.

@@ -7,14 +7,13 @@ use std::ffi::c_char;
 /// # Safety
 /// `to` points to `bytes` bytes that may be written.
 pub unsafe fn write_text(to: *mut c_char, bytes: usize, text: &str) {
-    let count = text.len().min(bytes.saturating_sub(1));
-    for (i, &byte) in text.as_bytes()[..count]
-        .iter()
-        .chain(&[0])
-        .enumerate()
-        .take(bytes)
-    {
-        // SAFETY: `i < bytes`.
-        unsafe { to.add(i).write(byte as c_char) };
+    let Some(room) = bytes.checked_sub(1) else {
+        return;
+    };
+    let count = text.len().min(room);
+    // SAFETY: `count + 1 <= bytes`.
+    unsafe {
+        to.copy_from_nonoverlapping(text.as_ptr().cast(), count);
+        to.add(count).write(0);
     }
 }

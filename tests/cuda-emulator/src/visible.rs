@@ -42,13 +42,10 @@ pub struct Visible {
 
 /// A whole GPU, or one of its slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum VisiblePart {
-    Whole(usize),
-    Slice {
-        gpu: usize,
-        instance: usize,
-        compute: usize,
-    },
+struct VisiblePart {
+    gpu: usize,
+    /// The GPU instance and the compute instance of a slice.
+    slice: Option<(usize, usize)>,
 }
 
 /// Returns the devices that a process sees, with a driver for this version of CUDA and `names` in `CUDA_VISIBLE_DEVICES`.
@@ -60,7 +57,7 @@ pub fn list_visible(gpus: &[EmulatedGpu], version: i32, names: Option<&str>) -> 
         }
     }
     if version < SEVERAL_SLICES
-        && let Some(first) = seen.iter().copied().find(|part| part.is_slice())
+        && let Some(first) = seen.iter().copied().find(|part| part.slice.is_some())
     {
         seen = vec![first];
     }
@@ -82,12 +79,12 @@ fn find_named(gpus: &[EmulatedGpu], names: Option<&str>) -> Vec<VisiblePart> {
 fn find_entry(gpus: &[EmulatedGpu], name: &str) -> Option<Vec<VisiblePart>> {
     if name.starts_with("MIG-") {
         let mut all = (0..gpus.len()).flat_map(|gpu| split_gpu(gpus, gpu));
-        let part = all.find(|part| part.is_slice() && part.format_uuid() == name)?;
+        let part = all.find(|part| part.slice.is_some() && part.format_uuid() == name)?;
         return Some(vec![part]);
     }
     let gpu = if name.len() > "GPU-".len() && name.starts_with("GPU-") {
         let mut fitting =
-            (0..gpus.len()).filter(|&gpu| VisiblePart::Whole(gpu).format_uuid().starts_with(name));
+            (0..gpus.len()).filter(|&gpu| VisiblePart::whole(gpu).format_uuid().starts_with(name));
         fitting.next().filter(|_| fitting.next().is_none())?
     } else {
         name.parse().ok().filter(|&index| index < gpus.len())?
@@ -99,46 +96,37 @@ fn find_entry(gpus: &[EmulatedGpu], name: &str) -> Option<Vec<VisiblePart>> {
 fn split_gpu(gpus: &[EmulatedGpu], gpu: usize) -> Vec<VisiblePart> {
     let instances = &gpus[gpu].instances;
     if instances.is_empty() {
-        return vec![VisiblePart::Whole(gpu)];
+        return vec![VisiblePart::whole(gpu)];
     }
-    let slices = instances.iter().enumerate().flat_map(|(instance, &count)| {
-        (0..count).map(move |compute| VisiblePart::Slice {
+    let slices = instances.iter().enumerate();
+    let slices = slices.flat_map(|(instance, &count)| (0..count).map(move |c| (instance, c)));
+    slices
+        .map(|slice| VisiblePart {
             gpu,
-            instance,
-            compute,
+            slice: Some(slice),
         })
-    });
-    slices.collect()
+        .collect()
 }
 
 impl VisiblePart {
-    /// Returns `true` if a process that sees this part does not see `other` again.
-    fn hides(self, other: Self) -> bool {
-        self == other || (other.is_slice() && self.instance() == other.instance())
+    fn whole(gpu: usize) -> Self {
+        Self { gpu, slice: None }
     }
 
-    fn is_slice(self) -> bool {
-        matches!(self, Self::Slice { .. })
+    /// Returns `true` if a process that sees this part does not see `other` again.
+    fn hides(self, other: Self) -> bool {
+        self == other || (other.slice.is_some() && self.instance() == other.instance())
     }
 
     /// Returns the GPU instance of a slice.
     fn instance(self) -> Option<(usize, usize)> {
-        match self {
-            Self::Whole(_) => None,
-            Self::Slice { gpu, instance, .. } => Some((gpu, instance)),
-        }
+        Some((self.gpu, self.slice?.0))
     }
 
     fn uuid(self) -> [u8; 16] {
-        let (kind, place) = match self {
-            Self::Whole(gpu) => (0xE0, [gpu, 0, 0]),
-            Self::Slice {
-                gpu,
-                instance,
-                compute,
-            } => (0xE1, [gpu, instance, compute]),
-        };
-        let mut uuid = [kind; 16];
+        let mut uuid = [if self.slice.is_some() { 0xE1 } else { 0xE0 }; 16];
+        let (instance, compute) = self.slice.unwrap_or_default();
+        let place = [self.gpu, instance, compute];
         uuid[13..].copy_from_slice(&place.map(|number| number as u8));
         uuid
     }
@@ -147,21 +135,18 @@ impl VisiblePart {
     fn format_uuid(self) -> String {
         let digits: String = self.uuid().iter().map(|b| format!("{b:02x}")).collect();
         let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
-        let kind = if self.is_slice() { "MIG" } else { "GPU" };
+        let kind = if self.slice.is_some() { "MIG" } else { "GPU" };
         format!("{kind}-{}", groups.join("-"))
     }
 
     fn describe(self, gpus: &[EmulatedGpu]) -> Visible {
-        let (Self::Whole(index) | Self::Slice { gpu: index, .. }) = self;
-        let gpu = &gpus[index];
-        let name = format!("Emulated CUDA device {index}");
+        let gpu = &gpus[self.gpu];
+        let mut name = format!("Emulated CUDA device {}", self.gpu);
+        if let Some((instance, compute)) = self.slice {
+            name += &format!(" MIG 1c.1g instance {instance}.{compute}");
+        }
         Visible {
-            name: match self {
-                Self::Whole(_) => name,
-                Self::Slice {
-                    instance, compute, ..
-                } => format!("{name} MIG 1c.1g instance {instance}.{compute}"),
-            },
+            name,
             uuid: self.uuid(),
             pci: gpu.pci.clone(),
             memory: gpu.memory / gpu.instances.len().max(1) as u64,

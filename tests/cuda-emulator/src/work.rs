@@ -50,24 +50,10 @@ pub struct Queued {
 type Held = Vec<Arc<Storage>>;
 
 /// Work with all addresses looked up.
-pub enum Ready {
-    Copy {
-        from: *const u8,
-        to: *mut u8,
-        copy: Copy,
-        _held: Held,
-    },
-    Gemm {
-        a: *const u8,
-        b: *const u8,
-        c: *mut u8,
-        gemm: Gemm,
-        _held: Held,
-    },
-}
+pub type Ready = Box<dyn FnOnce()>;
 
-/// Counts the bytes from the start of the first to the end of the last of `height` lines.
-pub fn count_span(width: usize, height: usize, pitch: usize) -> u64 {
+/// Counts the bytes from the start of the first to the end of the last of `height` lines of `width` bytes.
+pub fn count_span((width, height): (usize, usize), pitch: usize) -> u64 {
     match height {
         0 => 0,
         _ => ((height - 1) * pitch + width) as u64,
@@ -85,17 +71,23 @@ impl Emulator {
     }
 
     fn prepare_copy(&self, device: usize, copy: Copy) -> Result<Ready, u32> {
-        let from_bytes = count_span(copy.width, copy.height, copy.from_pitch);
-        let to_bytes = count_span(copy.width, copy.height, copy.to_pitch);
+        let size = (copy.width, copy.height);
         let mut held = Held::new();
+        let from_bytes = count_span(size, copy.from_pitch);
         let from = self.find_end(device, &copy.from, from_bytes, &mut held)?;
+        let to_bytes = count_span(size, copy.to_pitch);
         let to = self.find_end(device, &copy.to, to_bytes, &mut held)?;
-        Ok(Ready::Copy {
-            from,
-            to,
-            copy,
-            _held: held,
-        })
+        Ok(Box::new(move || {
+            let (_held, copy) = (held, copy);
+            for line in 0..copy.height {
+                let from = from.wrapping_add(line * copy.from_pitch);
+                let to = to.wrapping_add(line * copy.to_pitch);
+                // SAFETY: device ends were looked up and hold `height` lines of `width` bytes `pitch` apart. Host ends do so
+                // by the promise of the program that queued the copy, as on a GPU. The two ends are in different kinds of
+                // memory, or in different allocations.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, copy.width) };
+            }
+        }))
     }
 
     /// Looks up one end of a copy, which spans `bytes`.
@@ -133,37 +125,14 @@ impl Emulator {
             if !address.is_multiple_of(size as u64) {
                 return Err(ILLEGAL_ADDRESS);
             }
-            let bytes = count_span(rows * size, cols, ld * size);
+            let bytes = count_span((rows * size, cols), ld * size);
             let (storage, at) = self.device_memory(device, address, bytes)?;
             held.push(storage);
             *found = at;
         }
-        let [a, b, c] = found;
-        Ok(Ready::Gemm {
-            a,
-            b,
-            c,
-            gemm,
-            _held: held,
-        })
-    }
-}
-
-impl Ready {
-    /// Does the work.
-    pub fn run(self) {
-        match self {
-            Self::Copy { from, to, copy, .. } => {
-                for line in 0..copy.height {
-                    let from = from.wrapping_add(line * copy.from_pitch);
-                    let to = to.wrapping_add(line * copy.to_pitch);
-                    // SAFETY: device ends were looked up and hold `height` lines of `width` bytes `pitch` apart. Host ends do
-                    // so by the promise of the program that queued the copy, as on a GPU. The two ends are in different kinds
-                    // of memory, or in different allocations.
-                    unsafe { std::ptr::copy_nonoverlapping(from, to, copy.width) };
-                }
-            }
-            Self::Gemm { a, b, c, gemm, .. } => gemm.run(a, b, c),
-        }
+        Ok(Box::new(move || {
+            let _held = held;
+            gemm.run(found[0], found[1], found[2]);
+        }))
     }
 }

@@ -1,27 +1,21 @@
 //! Contexts: a context is the number of its device, from 1.
 
 use super::devices::find_device;
-use super::write_result;
-use crate::call::{Class, driver, initialised};
+use crate::call::{Out, export, initialised, write_result};
 use crate::codes::{INVALID_CONTEXT, INVALID_VALUE};
 use crate::state::{Violation, lock, pop_current, push_current};
 use std::ffi::c_int;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, number: c_int) -> u32 {
-    driver("cuDevicePrimaryCtxRetain", Class::Plain, || {
+export! { driver:
+    Plain fn cuDevicePrimaryCtxRetain(context: Out<'_, usize>, number: c_int) {
         let index = find_device(number)?;
         lock().alive(index)?;
-        // SAFETY: the caller's promise.
-        unsafe { write_result(context, index + 1) }?;
+        write_result(context, index + 1)?;
         lock().devices[index].retained += 1;
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
-    driver("cuDevicePrimaryCtxRelease_v2", Class::Releases, || {
+    Releases fn cuDevicePrimaryCtxRelease_v2(number: c_int) {
         let index = find_device(number)?;
         let mut emulator = lock();
         let retained = &mut emulator.devices[index].retained;
@@ -30,12 +24,9 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(number: c_int) -> u32 {
             emulator.report_violation(Violation::ContextNotEmpty);
         }
         emulator.alive(index)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> u32 {
-    driver("cuCtxPushCurrent_v2", Class::Plain, || {
+    Plain fn cuCtxPushCurrent_v2(context: usize) {
         initialised()?;
         let index = context.checked_sub(1).ok_or(INVALID_VALUE)?;
         let known = lock().devices.get(index).map(|device| device.retained);
@@ -46,14 +37,10 @@ pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> u32 {
                 Ok(())
             }
         }
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut usize) -> u32 {
-    driver("cuCtxPopCurrent_v2", Class::Releases, || {
+    Releases fn cuCtxPopCurrent_v2(context: Out<'_, usize>) {
         let index = pop_current().ok_or(INVALID_CONTEXT)?;
-        // SAFETY: the caller's promise.
-        unsafe { write_result(context, index + 1) }
-    })
+        write_result(context, index + 1)
+    }
 }

@@ -1,6 +1,6 @@
 //! Copies between host and device.
 
-use crate::call::{Class, driver};
+use crate::call::export;
 use crate::codes::INVALID_VALUE;
 use crate::memory::POISON;
 use crate::schedule::{drain, enqueue};
@@ -10,7 +10,7 @@ use std::ffi::c_uint;
 
 /// The layout of `CUDA_MEMCPY2D`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Copy2d {
     from_x: usize,
     from_y: usize,
@@ -35,22 +35,17 @@ impl Copy2d {
     /// Makes a copy of one line of bytes. An end is its memory type, host address and device address.
     pub fn line(from: (c_uint, usize, u64), to: (c_uint, usize, u64), bytes: usize) -> Self {
         Self {
-            from_x: 0,
-            from_y: 0,
             from_type: from.0,
             from_host: from.1,
             from_device: from.2,
-            from_array: 0,
             from_pitch: bytes,
-            to_x: 0,
-            to_y: 0,
             to_type: to.0,
             to_host: to.1,
             to_device: to.2,
-            to_array: 0,
             to_pitch: bytes,
             width: bytes,
             height: 1,
+            ..Self::default()
         }
     }
 }
@@ -60,49 +55,33 @@ const DEVICE: c_uint = 2;
 /// The largest pitch that the driver reports.
 const MAX_PITCH: usize = i32::MAX as usize;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const Copy2d, stream: u64) -> u32 {
-    driver("cuMemcpy2DAsync_v2", Class::Queues, || {
-        if copy.is_null() {
-            return Err(INVALID_VALUE);
-        }
-        // SAFETY: not null, so the caller promises that it can be read.
-        let copy = unsafe { copy.read() };
-        let (copy, synchronous) = checked_copy(copy)?;
+export! { driver:
+    Queues fn cuMemcpy2DAsync_v2(copy: Option<&Copy2d>, stream: u64) {
+        let (copy, synchronous) = checked_copy(copy.ok_or(INVALID_VALUE)?)?;
         enqueue(stream, StreamWork::Copy(copy))?;
         if synchronous { drain(stream) } else { Ok(()) }
-    })
+    }
 }
 
 /// Returns the copy to queue, and `true` if the call must wait for it.
-fn checked_copy(c: Copy2d) -> Result<(Copy, bool), u32> {
+fn checked_copy(c: &Copy2d) -> Result<(Copy, bool), u32> {
     for pitch in [c.from_pitch, c.to_pitch] {
         if pitch < c.width || pitch > MAX_PITCH {
             return Err(INVALID_VALUE);
         }
     }
-    let (from_pitch, to_pitch) = (c.from_pitch, c.to_pitch);
-    let from_start = c.from_y * from_pitch + c.from_x;
-    let to_start = c.to_y * to_pitch + c.to_x;
     let mut emulator = lock();
-    let index = emulator.current()?;
-    let from = emulator.check_end(
-        index,
-        (c.from_type, c.from_host, c.from_device),
-        from_start,
-        count_span(c.width, c.height, from_pitch),
-    )?;
-    let to = emulator.check_end(
-        index,
-        (c.to_type, c.to_host, c.to_device),
-        to_start,
-        count_span(c.width, c.height, to_pitch),
-    )?;
+    let device = emulator.current()?;
+    let size = (c.width, c.height);
+    let from_start = c.from_y * c.from_pitch + c.from_x;
+    let to_start = c.to_y * c.to_pitch + c.to_x;
+    let from = (c.from_type, c.from_host, c.from_device);
+    let to = (c.to_type, c.to_host, c.to_device);
     let mut copy = Copy {
-        from,
-        from_pitch,
-        to,
-        to_pitch,
+        from: emulator.check_end(device, from, from_start, count_span(size, c.from_pitch))?,
+        from_pitch: c.from_pitch,
+        to: emulator.check_end(device, to, to_start, count_span(size, c.to_pitch))?,
+        to_pitch: c.to_pitch,
         width: c.width,
         height: c.height,
     };
@@ -133,11 +112,9 @@ impl Emulator {
 
     /// Treats the host ends of a copy as the driver would. Returns `true` if the call must wait for it.
     fn treat_host_memory(&mut self, copy: &mut Copy) -> bool {
+        let size = (copy.width, copy.height);
         if let CopyEnd::Host(address) = copy.from
-            && !self.is_pinned(
-                address,
-                count_span(copy.width, copy.height, copy.from_pitch),
-            )
+            && !self.is_pinned(address, count_span(size, copy.from_pitch))
         {
             self.pageable_copies += 1;
             let mut bytes = vec![0; copy.width * copy.height];
@@ -152,7 +129,7 @@ impl Emulator {
         let CopyEnd::Host(address) = copy.to else {
             return false;
         };
-        if !self.is_pinned(address, count_span(copy.width, copy.height, copy.to_pitch)) {
+        if !self.is_pinned(address, count_span(size, copy.to_pitch)) {
             self.pageable_copies += 1;
             return true;
         }

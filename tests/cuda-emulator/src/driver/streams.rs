@@ -1,45 +1,27 @@
 //! Streams, and events on them.
 
-use super::write_result;
-use crate::call::{Class, driver};
+use crate::call::{Out, export, write_result};
 use crate::codes::INVALID_HANDLE;
-use crate::order::VectorClock;
 use crate::schedule::{drain, drain_event, enqueue, serve};
 use crate::settings::WorkSchedule;
 use crate::state::{CHANGED, EmulatedEvent, EmulatedStream, lock};
 use crate::work::StreamWork;
-use std::collections::{BTreeSet, VecDeque};
 use std::ffi::c_uint;
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuStreamCreate(stream: *mut u64, _flags: c_uint) -> u32 {
-    driver("cuStreamCreate", Class::Plain, || {
+export! { driver:
+    Plain fn cuStreamCreate(stream: Out<'_, u64>, _flags: c_uint) {
         let mut emulator = lock();
-        let index = emulator.current()?;
+        let device = emulator.current()?;
         let id = emulator.fresh_id();
-        // SAFETY: the caller's promise.
-        unsafe { write_result(stream, id) }?;
-        emulator.streams.insert(
-            id,
-            EmulatedStream {
-                device: index,
-                queue: VecDeque::new(),
-                running: None,
-                queued: 0,
-                clock: VectorClock::default(),
-                destroyed: false,
-            },
-        );
+        write_result(stream, id)?;
+        emulator.streams.insert(id, EmulatedStream { device, ..Default::default() });
         if emulator.settings.schedule == WorkSchedule::Threads {
             std::thread::spawn(move || serve(id));
         }
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
-    driver("cuStreamDestroy_v2", Class::Releases, || {
+    Releases fn cuStreamDestroy_v2(stream: u64) {
         // The driver lets the work end before the stream goes.
         let outcome = drain(stream);
         let mut emulator = lock();
@@ -51,61 +33,36 @@ pub extern "C" fn cuStreamDestroy_v2(stream: u64) -> u32 {
         }
         CHANGED.notify_all();
         outcome
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamSynchronize(stream: u64) -> u32 {
-    driver("cuStreamSynchronize", Class::Waits, || {
+    Waits fn cuStreamSynchronize(stream: u64) {
         lock().stream(stream)?;
         drain(stream)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuStreamWaitEvent(stream: u64, event: u64, _flags: c_uint) -> u32 {
-    driver("cuStreamWaitEvent", Class::Queues, || {
-        let recorded = {
-            let emulator = lock();
-            emulator.events.get(&event).ok_or(INVALID_HANDLE)?.recorded
-        };
+    Queues fn cuStreamWaitEvent(stream: u64, event: u64, _flags: c_uint) {
+        let recorded = lock().events.get(&event).ok_or(INVALID_HANDLE)?.recorded;
         // A wait for an event that was never recorded ends at once.
         enqueue(stream, StreamWork::Wait(event, recorded))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuEventCreate(event: *mut u64, _flags: c_uint) -> u32 {
-    driver("cuEventCreate", Class::Plain, || {
+    Plain fn cuEventCreate(event: Out<'_, u64>, _flags: c_uint) {
         let mut emulator = lock();
-        let index = emulator.current()?;
+        let device = emulator.current()?;
         let id = emulator.fresh_id();
-        // SAFETY: the caller's promise.
-        unsafe { write_result(event, id) }?;
-        let new = EmulatedEvent {
-            device: index,
-            recorded: 0,
-            ahead: BTreeSet::new(),
-            clock: VectorClock::default(),
-        };
-        emulator.events.insert(id, new);
+        write_result(event, id)?;
+        emulator.events.insert(id, EmulatedEvent { device, ..Default::default() });
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventDestroy_v2(event: u64) -> u32 {
-    driver("cuEventDestroy_v2", Class::Releases, || {
+    Releases fn cuEventDestroy_v2(event: u64) {
         let mut emulator = lock();
         let removed = emulator.events.remove(&event).ok_or(INVALID_HANDLE)?;
         CHANGED.notify_all();
         emulator.alive(removed.device)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
-    driver("cuEventRecord", Class::Queues, || {
+    Queues fn cuEventRecord(event: u64, stream: u64) {
         let number = {
             let mut emulator = lock();
             emulator.stream(stream)?;
@@ -115,13 +72,10 @@ pub extern "C" fn cuEventRecord(event: u64, stream: u64) -> u32 {
             state.recorded
         };
         enqueue(stream, StreamWork::Record(event, number))
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cuEventSynchronize(event: u64) -> u32 {
-    driver("cuEventSynchronize", Class::Waits, || {
+    Waits fn cuEventSynchronize(event: u64) {
         lock().current()?;
         drain_event(event)
-    })
+    }
 }

@@ -1,5 +1,6 @@
 //! A machine to misuse, and calls on it.
 
+use crate::call::Out;
 use crate::codes::SUCCESS;
 use crate::cublas::{cublasCreate_v2, cublasDgemm_v2, cublasSetStream_v2};
 use crate::driver::context::{cuCtxPopCurrent_v2, cuCtxPushCurrent_v2, cuDevicePrimaryCtxRetain};
@@ -11,6 +12,7 @@ use crate::schedule::{drain, quiesce};
 use crate::settings::{Settings, WorkSchedule};
 use crate::state::{Emulator, Violation, lock};
 use crate::visible::Visible;
+use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The side of a square matrix; below, its bytes.
@@ -26,19 +28,18 @@ impl TestMachine {
     pub fn new(schedule: WorkSchedule) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let visible = [0, 1].map(|index: u8| Visible {
+            name: "Emulated CUDA".to_owned(),
+            uuid: [index; 16],
+            pci: format!("0000:{index:02x}:00.0"),
+            memory: 1 << 20,
+        });
         let settings = Settings {
-            visible: [0, 1]
-                .map(|index: u8| Visible {
-                    name: "Emulated CUDA".to_owned(),
-                    uuid: [index; 16],
-                    pci: format!("0000:{index:02x}:00.0"),
-                    memory: 1 << 20,
-                })
-                .to_vec(),
+            visible: visible.into(),
             version: 13_000,
             schedule,
-            failures: Vec::new(),
             product: u64::MAX,
+            ..Settings::default()
         };
         let mut emulator = lock();
         // Threads of streams left by an earlier test must not serve streams of this one.
@@ -54,47 +55,39 @@ impl TestMachine {
     }
 
     pub fn retain(&self, device: i32) {
-        let mut context = 0;
-        // SAFETY: one number is written.
-        let code = unsafe { cuDevicePrimaryCtxRetain(&mut context, device) };
-        assert_eq!(code, SUCCESS);
+        self.make(|to| cuDevicePrimaryCtxRetain(to, device));
     }
 
     /// Makes a handle or an address.
-    pub fn make(&self, make: impl FnOnce(&mut u64) -> u32) -> u64 {
-        let mut made = 0;
-        assert_eq!(make(&mut made), SUCCESS);
-        made
+    pub fn make<T>(&self, make: impl FnOnce(Out<'_, T>) -> u32) -> T {
+        let mut made = MaybeUninit::uninit();
+        assert_eq!(make(Some(&mut made)), SUCCESS);
+        // SAFETY: a call that succeeds writes its result.
+        unsafe { made.assume_init() }
     }
 
     pub fn memory(&self) -> u64 {
-        // SAFETY: one address is written.
-        self.make(|to| unsafe { cuMemAlloc_v2(to, BYTES) })
+        self.make(|to| cuMemAlloc_v2(to, BYTES))
     }
 
     pub fn stream(&self) -> u64 {
-        // SAFETY: one handle is written.
-        self.make(|to| unsafe { cuStreamCreate(to, 1) })
+        self.make(|to| cuStreamCreate(to, 1))
     }
 
     pub fn event(&self) -> u64 {
-        // SAFETY: one handle is written.
-        self.make(|to| unsafe { cuEventCreate(to, 2) })
+        self.make(|to| cuEventCreate(to, 2))
     }
 
     /// Makes a cuBLAS handle that works on the stream.
     pub fn blas(&self, stream: u64) -> u64 {
-        // SAFETY: one handle is written.
-        let handle = self.make(|to| unsafe { cublasCreate_v2(to) });
+        let handle = self.make(|to| cublasCreate_v2(to));
         assert_eq!(cublasSetStream_v2(handle, stream), SUCCESS);
         handle
     }
 
     /// Allocates pinned memory that holds ones.
     pub fn pinned(&self) -> PinnedOnes {
-        let mut start = std::ptr::null_mut();
-        // SAFETY: one address is written.
-        assert_eq!(unsafe { cuMemHostAlloc(&mut start, BYTES, 1) }, SUCCESS);
+        let start = self.make(|to| cuMemHostAlloc(to, BYTES, 1));
         let pinned = PinnedOnes(start.cast());
         for place in 0..BYTES / 8 {
             // SAFETY: inside the allocation.
@@ -116,9 +109,7 @@ impl Drop for TestMachine {
             let _ = drain(stream);
         }
         quiesce();
-        let mut context = 0;
-        // SAFETY: one number is written.
-        unsafe { cuCtxPopCurrent_v2(&mut context) };
+        cuCtxPopCurrent_v2(ignored());
     }
 }
 
@@ -138,8 +129,7 @@ pub fn copy(stream: u64, from: LineEnd, to: LineEnd) -> u32 {
         LineEnd::Host(address) => (1, address, 0),
         LineEnd::Device(address) => (2, 0, address),
     });
-    // SAFETY: the copy is read; the tests are about its contents, and host ends are allocated as long as it runs.
-    unsafe { cuMemcpy2DAsync_v2(&Copy2d::line(from, to, BYTES), stream) }
+    cuMemcpy2DAsync_v2(Some(&Copy2d::line(from, to, BYTES)), stream)
 }
 
 #[derive(Clone, Copy)]
@@ -156,8 +146,11 @@ impl From<PinnedOnes> for LineEnd {
 
 /// Queues `C += A·B` of square matrices.
 pub fn multiply(blas: u64, a: u64, b: u64, c: u64) -> u32 {
-    let one = 1.0;
-    let n = SIDE;
-    // SAFETY: the scalars are read.
-    unsafe { cublasDgemm_v2(blas, 0, 0, n, n, n, &one, a, n, b, n, &one, c, n) }
+    let (one, n) = (Some(&1.0), SIDE);
+    cublasDgemm_v2(blas, 0, 0, n, n, n, one, a, n, b, n, one, c, n)
+}
+
+/// A place for a result that is not looked at.
+pub fn ignored<T>() -> Out<'static, T> {
+    Some(Box::leak(Box::new(MaybeUninit::uninit())))
 }

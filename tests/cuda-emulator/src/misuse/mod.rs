@@ -2,7 +2,7 @@
 
 mod machine;
 
-use machine::{BYTES, LineEnd, PinnedOnes, TestMachine, copy, multiply};
+use machine::{BYTES, LineEnd, PinnedOnes, TestMachine, copy, ignored, multiply};
 
 use crate::codes::{
     self, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, SUCCESS,
@@ -49,9 +49,7 @@ fn a_host_pointer_is_no_device_pointer() {
         let blas = machine.blas(stream);
         assert_eq!(multiply(blas, device, address, device), SUCCESS);
         assert_eq!(cuStreamSynchronize(stream), ILLEGAL_ADDRESS);
-        let mut more = 0;
-        // SAFETY: one address is written.
-        assert_eq!(unsafe { cuMemAlloc_v2(&mut more, 8) }, ILLEGAL_ADDRESS);
+        assert_eq!(cuMemAlloc_v2(ignored(), 8), ILLEGAL_ADDRESS);
     }
 }
 
@@ -206,18 +204,10 @@ fn machine_again(machine: TestMachine, schedule: WorkSchedule) -> TestMachine {
 #[test]
 fn a_context_is_released_empty() {
     let left: [fn(&TestMachine); 5] = [
-        |machine| {
-            machine.memory();
-        },
-        |machine| {
-            machine.pinned();
-        },
-        |machine| {
-            machine.stream();
-        },
-        |machine| {
-            machine.event();
-        },
+        |machine| _ = machine.memory(),
+        |machine| _ = machine.pinned(),
+        |machine| _ = machine.stream(),
+        |machine| _ = machine.event(),
         |machine| {
             let stream = machine.stream();
             machine.blas(stream);
@@ -320,13 +310,9 @@ fn nothing_works_without_the_context() {
         memory,
         blas,
     };
-    let mut context = 0;
-    // SAFETY: one number is written.
-    assert_eq!(unsafe { cuCtxPopCurrent_v2(&mut context) }, SUCCESS);
+    assert_eq!(cuCtxPopCurrent_v2(ignored()), SUCCESS);
     resources.assert_unusable(INVALID_CONTEXT);
-    // SAFETY: as above.
-    let code = unsafe { cuCtxPopCurrent_v2(&mut context) };
-    assert_eq!(code, INVALID_CONTEXT);
+    assert_eq!(cuCtxPopCurrent_v2(ignored()), INVALID_CONTEXT);
     assert_eq!(cuCtxPushCurrent_v2(2), INVALID_CONTEXT);
     // It is current on the thread that has pushed it, and on no other.
     assert_eq!(cuCtxPushCurrent_v2(1), SUCCESS);
@@ -343,8 +329,7 @@ fn nothing_works_without_the_context() {
         copy(other, host.into(), LineEnd::Device(memory)),
         INVALID_VALUE
     );
-    // SAFETY: as above.
-    assert_eq!(unsafe { cuCtxPopCurrent_v2(&mut context) }, SUCCESS);
+    assert_eq!(cuCtxPopCurrent_v2(ignored()), SUCCESS);
     // A released context is unusable even while it is current.
     assert_eq!(cuDevicePrimaryCtxRelease_v2(0), SUCCESS);
     resources.assert_unusable(INVALID_CONTEXT);
@@ -363,16 +348,11 @@ struct Resources {
 impl Resources {
     /// Checks that every call returns the code `expected`.
     fn assert_unusable(&self, expected: u32) {
-        let (mut address, mut start) = (0, std::ptr::null_mut());
-        // SAFETY: one number is written by each of them.
-        unsafe {
-            assert_eq!(cuMemAlloc_v2(&mut address, 8), expected);
-            assert_eq!(cuMemHostAlloc(&mut start, 8, 1), expected);
-            assert_eq!(cuStreamCreate(&mut address, 1), expected);
-            assert_eq!(cuEventCreate(&mut address, 2), expected);
-            let code = cublasCreate_v2(&mut address);
-            assert_eq!(code, codes::as_blas(expected));
-        }
+        assert_eq!(cuMemAlloc_v2(ignored(), 8), expected);
+        assert_eq!(cuMemHostAlloc(ignored(), 8, 1), expected);
+        assert_eq!(cuStreamCreate(ignored(), 1), expected);
+        assert_eq!(cuEventCreate(ignored(), 2), expected);
+        assert_eq!(cublasCreate_v2(ignored()), codes::as_blas(expected));
         assert_eq!(cuStreamSynchronize(self.stream), expected);
         let to = LineEnd::Device(self.memory);
         assert_eq!(copy(self.stream, self.host.into(), to), expected);
