@@ -18,7 +18,7 @@ use isochron_devices::blas::EmbeddedBlas;
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
-use num_complex::{Complex, Complex32, Complex64};
+use num_complex::{Complex, Complex64};
 
 use crate::covering::Coverage;
 
@@ -44,11 +44,12 @@ const SHAPES: [(usize, usize, usize); 16] = [
 
 const BLOCKS: [usize; 4] = [1, 8, 32, 100];
 
+pub(crate) const fn scale<T: Copy>(alpha: T, beta: T) -> Scalars<T> {
+    Scalars { alpha, beta }
+}
+
 /// `beta = 0` over NaN: C must not be read.
-const OVERWRITE: Scalars = Scalars {
-    alpha: 1.0,
-    beta: 0.0,
-};
+const OVERWRITE: Scalars = scale(1.0, 0.0);
 
 /// A device of one thread.
 pub(crate) fn cpu(name: &str) -> Box<dyn Worker> {
@@ -108,6 +109,22 @@ fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
     Layout::new(rows, cols, rects).unwrap()
 }
 
+/// Plans on all of [`layouts`].
+pub(crate) fn plans_on_all(comm: &dyn Comm, problem: Problem) -> [Plan; 4] {
+    let (rows, cols) = problem.c_blocks();
+    layouts(comm.size(), rows, cols).map(|layout| plan_on(comm, problem, layout))
+}
+
+/// A plan on one of [`layouts`], by its number.
+pub(crate) fn plan_on_nth(comm: &dyn Comm, problem: Problem, number: usize) -> Plan {
+    let (rows, cols) = problem.c_blocks();
+    plan_on(
+        comm,
+        problem,
+        layouts(comm.size(), rows, cols)[number].clone(),
+    )
+}
+
 /// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
 pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
     let cols = Spread::on_layout(problem.m(), problem.n(), problem.block(), &layout)
@@ -129,17 +146,6 @@ pub(crate) fn plan_along_k(comm: &dyn Comm, problem: Problem) -> Plan {
     };
     let slices = vec![cols / 2, cols - cols / 2];
     Plan::along_k(problem, shares, slices, comm.rank()).unwrap()
-}
-
-/// Multiplies with a team of its own.
-pub(crate) fn multiply_on(
-    comm: &dyn Comm,
-    plan: &Plan,
-    scalars: Scalars,
-    operands: (&Matrix, &Matrix),
-    c: &mut Matrix,
-) {
-    multiply(comm, &mut team(), plan, scalars, operands, c).unwrap();
 }
 
 /// A multiplication that is planned, and its matrices.
@@ -201,6 +207,34 @@ impl<T: Element> Case<T> {
         .unwrap()
     }
 
+    /// Fills the matrices that must not be read with what would show.
+    pub(crate) fn spoil_unread(&mut self, scalars: Scalars<T>) {
+        let all = |value| move |_, _| T::of(Complex64::new(value, value));
+        if scalars.beta == T::ZERO {
+            self.c.fill(all(f64::NAN));
+        }
+        if scalars.alpha == T::ZERO {
+            self.a.fill(all(f64::NAN));
+            self.b.fill(all(f64::INFINITY));
+        }
+    }
+
+    /// Multiplies whole numbers, compares every element with a reference, and lets the exact check agree.
+    pub(crate) fn multiply_exactly(
+        &mut self,
+        comm: &dyn Comm,
+        team: &mut DeviceTeam,
+        scalars: Scalars<T>,
+    ) -> Execution {
+        self.spoil_unread(scalars);
+        let check = self.exact_check(comm, scalars, 5);
+        let execution = self.multiply(comm, team, scalars);
+        self.assert_reference(scalars, comm);
+        let passed = check.finish(comm, &self.c).passed;
+        assert!(passed, "{}", self.label(comm));
+        execution
+    }
+
     /// Compares every element of C, of whole numbers, with what it is in exact arithmetic.
     pub(crate) fn assert_reference(&self, scalars: Scalars<T>, comm: &dyn Comm) {
         let part = self.c.part();
@@ -254,14 +288,8 @@ pub fn exact(comm: &dyn Comm, coverage: Coverage) -> usize {
     for &[shape, block, layout] in &all {
         let (m, n, k) = SHAPES[shape];
         let problem = Problem::new(m, n, k, BLOCKS[block]).unwrap();
-        let (rows, cols) = problem.c_blocks();
-        let layout = layouts(comm.size(), rows, cols)[layout].clone();
-        let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
-        case.c.fill(|_, _| f64::NAN);
-        let check = case.exact_check(comm, OVERWRITE, 5);
-        case.multiply(comm, &mut team, OVERWRITE);
-        case.assert_reference(OVERWRITE, comm);
-        assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
+        let mut case = Case::new(comm, plan_on_nth(comm, problem, layout), integers);
+        case.multiply_exactly(comm, &mut team, OVERWRITE);
     }
     all.len()
 }
@@ -273,22 +301,9 @@ pub fn scalars(comm: &dyn Comm) -> usize {
     for (m, n, k) in [(29, 31, 37), (6, 5, 0), (1, 40, 3)] {
         for alpha in [0.0, 1.0, -1.0, 3.0] {
             for beta in [0.0, 1.0, -2.0] {
-                let scalars = Scalars { alpha, beta };
                 let problem = Problem::new(m, n, k, 4).unwrap();
-                let (rows, cols) = problem.c_blocks();
-                let layout = layouts(comm.size(), rows, cols)[1].clone();
-                let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
-                if alpha == 0.0 {
-                    case.a.fill(|_, _| f64::NAN);
-                    case.b.fill(|_, _| f64::INFINITY);
-                }
-                if beta == 0.0 {
-                    case.c.fill(|_, _| f64::NAN);
-                }
-                let check = case.exact_check(comm, scalars, 6);
-                case.multiply(comm, &mut team, scalars);
-                case.assert_reference(scalars, comm);
-                assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
+                let mut case = Case::new(comm, plan_on_nth(comm, problem, 1), integers);
+                case.multiply_exactly(comm, &mut team, scale(alpha, beta));
                 count += 1;
             }
         }
@@ -301,20 +316,9 @@ pub fn probe(comm: &dyn Comm) -> usize {
     let mut team = team();
     let mut count = 0;
     for (m, n, k) in SHAPES {
-        for (scalars, layout_idx) in [
-            (OVERWRITE, 0),
-            (
-                Scalars {
-                    alpha: -0.7,
-                    beta: 1.3,
-                },
-                1,
-            ),
-        ] {
+        for (scalars, layout) in [(OVERWRITE, 0), (scale(-0.7, 1.3), 1)] {
             let problem = Problem::new(m, n, k, 16).unwrap();
-            let (rows, cols) = problem.c_blocks();
-            let layout = layouts(comm.size(), rows, cols)[layout_idx].clone();
-            let mut case = Case::new(comm, plan_on(comm, problem, layout), uniform);
+            let mut case = Case::new(comm, plan_on_nth(comm, problem, layout), uniform);
             let mut check = Probe::begin(scalars, &case.c, 7);
             check.add(comm, case.operands());
             case.multiply(comm, &mut team, scalars);
@@ -373,15 +377,10 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
         |c| c[0] = f64::NAN,
     ];
     let problem = Problem::new(40, 44, 52, 4).unwrap();
-    let (rows, cols) = problem.c_blocks();
     for damage in damages {
         for generator in [integers as fn(u64) -> Generator, uniform] {
-            let layout = layouts(comm.size(), rows, cols)[0].clone();
-            let mut case = Case::new(comm, plan_on(comm, problem, layout), generator);
-            let scalars = Scalars {
-                alpha: 1.0,
-                beta: 1.0,
-            };
+            let mut case = Case::new(comm, plan_on_nth(comm, problem, 0), generator);
+            let scalars = scale(1.0, 1.0);
             let mut probe = Probe::begin(scalars, &case.c, 9);
             probe.add(comm, case.operands());
             let is_whole = generator(0) == integers(0);
@@ -411,11 +410,10 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
 pub fn volume(comm: &dyn Comm) -> usize {
     let mut team = team();
     let problem = Problem::new(61, 59, 67, 4).unwrap();
-    let (rows, cols) = problem.c_blocks();
-    let layouts = layouts(comm.size(), rows, cols);
-    let count = layouts.len();
-    for layout in layouts {
-        let mut case = Case::new(comm, plan_on(comm, problem, layout), integers);
+    let plans = plans_on_all(comm, problem);
+    let count = plans.len();
+    for plan in plans {
+        let mut case = Case::new(comm, plan, integers);
         let execution = case.multiply(comm, &mut team, OVERWRITE);
         let mut sent = [execution.bytes];
         comm.sum_u64(&mut sent);
@@ -440,10 +438,7 @@ pub fn volume(comm: &dyn Comm) -> usize {
 
 /// A matrix that goes to a file and comes back on another layout is the same.
 pub fn files(comm: &dyn Comm, folder: &Path) -> usize {
-    files_of::<f64>(comm, folder)
-        + files_of::<f32>(comm, folder)
-        + files_of::<Complex32>(comm, folder)
-        + files_of::<Complex64>(comm, folder)
+    by_type!(files_of(comm, folder))
 }
 
 fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {

@@ -3,10 +3,9 @@
 use isochron::comm::Comm;
 use isochron::matrix::{Matrix, Op};
 use isochron::multiply::{Plan, Problem, Scalars};
-use isochron_devices::DeviceTeam;
 use isochron_hierarchy::predict::Traffic;
 
-use crate::cases::{Case, integers, layouts, plan_on, team};
+use crate::cases::{Case, integers, plan_on_nth, scale, team};
 use crate::covering::Coverage;
 
 const SHAPES: [(usize, usize, usize); 6] = [
@@ -20,37 +19,7 @@ const SHAPES: [(usize, usize, usize); 6] = [
 
 const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
 
-const SCALARS: [Scalars; 3] = [
-    Scalars {
-        alpha: 1.0,
-        beta: 0.0,
-    },
-    Scalars {
-        alpha: -2.0,
-        beta: 3.0,
-    },
-    Scalars {
-        alpha: 0.0,
-        beta: 1.0,
-    },
-];
-
-/// Multiplies, compares every element with a reference, and lets the exact check agree.
-fn multiply_and_check(comm: &dyn Comm, team: &mut DeviceTeam, plan: Plan, scalars: Scalars) -> u64 {
-    let mut case: Case = Case::new(comm, plan, integers);
-    if scalars.beta == 0.0 {
-        case.c.fill(|_, _| f64::NAN);
-    }
-    if scalars.alpha == 0.0 {
-        case.a.fill(|_, _| f64::INFINITY);
-    }
-    let check = case.exact_check(comm, scalars, 5);
-    let execution = case.multiply(comm, team, scalars);
-    case.assert_reference(scalars, comm);
-    let passed = check.finish(comm, &case.c).passed;
-    assert!(passed, "{}", case.label(comm));
-    execution.bytes
-}
+const SCALARS: [Scalars; 3] = [scale(1.0, 0.0), scale(-2.0, 3.0), scale(0.0, 1.0)];
 
 /// Multiplies with every operation on both factors, on every kind of layout.
 pub fn operations(comm: &dyn Comm, coverage: Coverage) -> usize {
@@ -61,10 +30,8 @@ pub fn operations(comm: &dyn Comm, coverage: Coverage) -> usize {
         let ops = [OPS[op_a], OPS[op_b]];
         let problem = Problem::new(m, n, k, 8).unwrap().with_ops(ops);
         let problem = problem.with_panel(5).unwrap();
-        let (rows, cols) = problem.c_blocks();
-        let layout = layouts(comm.size(), rows, cols)[layout].clone();
-        let plan = plan_on(comm, problem, layout);
-        multiply_and_check(comm, &mut team, plan, SCALARS[number % 3]);
+        let mut case: Case = Case::new(comm, plan_on_nth(comm, problem, layout), integers);
+        case.multiply_exactly(comm, &mut team, SCALARS[number % 3]);
     }
     rows.len()
 }
@@ -95,8 +62,9 @@ pub fn along_k(comm: &dyn Comm) -> usize {
                 let slices = vec![cols / 3, cols - cols / 3];
                 let plan = Plan::along_k(problem, shares, slices, comm.rank()).unwrap();
                 let predicted = Traffic::total(&plan.traffic()).elements;
-                let scalars = SCALARS[count % 3];
-                let mut sent = [multiply_and_check(comm, &mut team, plan.clone(), scalars)];
+                let mut case: Case = Case::new(comm, plan, integers);
+                let done = case.multiply_exactly(comm, &mut team, SCALARS[count % 3]);
+                let mut sent = [done.bytes];
                 comm.sum_u64(&mut sent);
                 if (m % block, n % block) == (0, 0) {
                     assert_eq!(sent[0] as f64, 8.0 * predicted, "{problem:?}");
@@ -111,12 +79,7 @@ pub fn along_k(comm: &dyn Comm) -> usize {
 /// A matrix stands where it is spread as the plan says: its transpose does not.
 pub fn wrong_spread(comm: &dyn Comm) -> usize {
     let problem = Problem::new(20, 24, 28, 4).unwrap();
-    let (rows, cols) = problem.c_blocks();
-    let plan = plan_on(
-        comm,
-        problem.with_ops([Op::T, Op::N]),
-        layouts(comm.size(), rows, cols)[0].clone(),
-    );
+    let plan = plan_on_nth(comm, problem.with_ops([Op::T, Op::N]), 0);
     let mut case = Case::new(comm, plan.clone(), integers);
     case.a = Matrix::zeros(plan.a().transposed(), comm.rank()).unwrap();
     let operands = (&case.a, &case.b);

@@ -66,8 +66,7 @@ pub fn less_host_memory(control: &Control) -> usize {
         together = plan.updates_per_visit;
         worker.reserve(&job).expect("memory");
         assert!(worker.memory_held() >= plan.host_bytes);
-        let found = case.run(&mut worker).expect("a result");
-        case.assert_exact(&found, &format!("{limit} bytes of pinned memory"));
+        case.run_exactly(&mut worker, &format!("{limit} bytes of pinned memory"));
         assert!(worker.memory_held() <= limit);
     }
     assert_eq!(together, 1);

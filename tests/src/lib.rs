@@ -4,6 +4,16 @@
 // Test code: it stops where it cannot go on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]
 
+/// Adds up the numbers of cases that a generic function runs for each type of elements.
+macro_rules! by_type {
+    ($cases:ident($($argument:expr),*)) => {
+        $cases::<f32>($($argument),*)
+            + $cases::<f64>($($argument),*)
+            + $cases::<num_complex::Complex32>($($argument),*)
+            + $cases::<num_complex::Complex64>($($argument),*)
+    };
+}
+
 pub mod cases;
 pub mod covering;
 pub mod emulator;

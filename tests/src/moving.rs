@@ -8,10 +8,10 @@ use isochron::matrix::redistribute::{Moved, RedistributeConfig, redistribute};
 use isochron::matrix::{
     BlockCyclic, Generator, Matrix, ProcessGrid, Spread, Stored, StoredMut, file, volume,
 };
-use isochron::multiply::{Problem, Scalars};
+use isochron::multiply::{Problem, multiply};
 use num_complex::{Complex32, ComplexFloat};
 
-use crate::cases::{layouts, multiply_on, plan_on};
+use crate::cases::{layouts, plans_on_all, scale, team};
 
 /// The value of gaps in local memory, and of elements that have not arrived.
 const UNTOUCHED: i64 = -5;
@@ -207,9 +207,7 @@ pub fn embedded(comm: &dyn Comm) -> usize {
     };
     let a_local = fill(&at, true, &|row, col| a_of.element(col, row));
     let b_local = fill(&b, false, &|row, col| b_of.element(row, col));
-    let (rows, cols) = problem.c_blocks();
-    for layout in layouts(n, rows, cols) {
-        let plan = plan_on(comm, problem, layout);
+    for plan in plans_on_all(comm, problem) {
         let turned = RedistributeConfig {
             transposed: true,
             ..Default::default()
@@ -220,11 +218,16 @@ pub fn embedded(comm: &dyn Comm) -> usize {
         let config = RedistributeConfig::default();
         let (b, _) = Matrix::from_spread(comm, b_source, plan.b(), &config).unwrap();
         let mut product = Matrix::zeros(plan.c(), rank).unwrap();
-        let scalars = Scalars {
-            alpha: 1.0,
-            beta: 0.0,
-        };
-        multiply_on(comm, &plan, scalars, (&a, &b), &mut product);
+        let (mut team, operands) = (team(), (&a, &b));
+        multiply(
+            comm,
+            &mut team,
+            &plan,
+            scale(1.0, 0.0),
+            operands,
+            &mut product,
+        )
+        .unwrap();
         let (rows, cols) = c.local_shape(rank);
         let mut found = vec![-1.0; rows * cols];
         let target = (&c, StoredMut::by_rows(&mut found, cols));

@@ -7,14 +7,11 @@ use isochron::multiply::{MakePart, PartOfK, Plan, Problem, Scalars, multiply_in_
 use isochron_devices::{DeviceTeam, Element};
 use num_complex::Complex64;
 
-use crate::cases::{Case, SEEDS, integers, layouts, plan_on, team};
+use crate::cases::{Case, SEEDS, integers, plan_on_nth, scale, team};
 use crate::covering::Coverage;
 use crate::travel::{Fails, failing_team};
 
-const SCALARS: Scalars<Complex64> = Scalars {
-    alpha: Complex64::new(2.0, 1.0),
-    beta: Complex64::new(-1.0, 0.0),
-};
+const SCALARS: Scalars<Complex64> = scale(Complex64::new(2.0, 1.0), Complex64::new(-1.0, 0.0));
 
 const OPS: [[Op; 2]; 4] = [
     [Op::N, Op::N],
@@ -42,15 +39,12 @@ fn make(
     Ok(matrix)
 }
 
-/// A plan whose A and B are in so many parts of k.
-fn plans(comm: &dyn Comm, ops: [Op; 2]) -> Vec<Plan> {
+/// A plan on one of the layouts, by its number, whose A and B are in so many parts of k.
+fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
     let problem = Problem::new(37, 41, 53, 4).unwrap().with_panel(6).unwrap();
     let problem = problem.with_element(Complex64::TYPE).with_ops(ops);
-    let (rows, cols) = problem.c_blocks();
-    let on_layouts = layouts(comm.size(), rows, cols).into_iter();
-    on_layouts
-        .map(|layout| plan_on(comm, problem, layout))
-        .collect()
+    let plan = plan_on_nth(comm, problem, layout);
+    plan.with_k_parts(k_parts).unwrap()
 }
 
 /// Multiplies with several operations on all layouts, in one part, some, and one for each step: every element is right, A
@@ -60,8 +54,7 @@ pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
     let rows = coverage.rows([OPS.len(), 4, K_PARTS.len()]);
     for &[ops, layout, k_parts] in &rows {
         let (ops, k_parts) = (OPS[ops], K_PARTS[k_parts]);
-        let plan = plans(comm, ops).swap_remove(layout);
-        let plan = plan.with_k_parts(k_parts).unwrap();
+        let plan = plan(comm, ops, layout, k_parts);
         assert_eq!(plan.k_parts(), k_parts.min(9));
         let mut case: Case<Complex64> = Case::new(comm, plan, integers);
         let check = case.exact_check(comm, SCALARS, 4);
@@ -103,8 +96,7 @@ fn failure(
 pub fn parts_that_fail(comm: &dyn Comm) -> usize {
     let last = comm.size() - 1;
     for is_wrong in [false, true] {
-        let plan = plans(comm, [Op::N; 2]).swap_remove(0);
-        let mut case: Case<Complex64> = Case::new(comm, plan.with_k_parts(3).unwrap(), integers);
+        let mut case: Case<Complex64> = Case::new(comm, plan(comm, [Op::N; 2], 0, 3), integers);
         let mut made = 0;
         let mut parts = |part: &PartOfK| {
             made += 1;
@@ -132,8 +124,7 @@ pub fn parts_that_fail(comm: &dyn Comm) -> usize {
 
 /// A device of one rank fails in the second part: all ranks leave with its name, and no further part is made.
 pub fn devices_that_fail_in_a_part(comm: &dyn Comm) -> usize {
-    let plan = plans(comm, [Op::N; 2]).swap_remove(0);
-    let mut case: Case<Complex64> = Case::new(comm, plan.with_k_parts(3).unwrap(), integers);
+    let mut case: Case<Complex64> = Case::new(comm, plan(comm, [Op::N; 2], 0, 3), integers);
     let mut made = 0;
     let mut parts = |part: &PartOfK| {
         made += 1;

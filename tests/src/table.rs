@@ -9,7 +9,7 @@
 
 use isochron::comm::Comm;
 use isochron::matrix::{Generator, Op};
-use isochron::multiply::{Plan, Problem, Scalars};
+use isochron::multiply::{Problem, Scalars};
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::{self, BlasChoice};
 use isochron_devices::{DeviceTeam, Element, ElementType, View, ViewMut};
@@ -17,7 +17,7 @@ use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use num_complex::{Complex32, Complex64};
 
-use crate::cases::{Case, SEEDS, layouts, plan_along_k, plan_on, team, uniform};
+use crate::cases::{Case, SEEDS, plan_along_k, plan_on_nth, scale, team, uniform};
 use crate::covering::Coverage;
 
 /// The numbers of ranks that all cases run on.
@@ -116,12 +116,11 @@ impl<T: Element> Expected<T> {
 
 fn scalars<T: Element>(number: usize) -> Scalars<T> {
     let of = |re, im| T::of(Complex64::new(re, im));
-    let (alpha, beta) = [
-        (of(1.0, 0.0), of(0.0, 0.0)),
-        (of(-0.7, 0.4), of(1.3, -0.2)),
-        (of(2.5, 0.0), of(1.0, 0.0)),
-    ][number % 3];
-    Scalars { alpha, beta }
+    [
+        scale(of(1.0, 0.0), of(0.0, 0.0)),
+        scale(of(-0.7, 0.4), of(1.3, -0.2)),
+        scale(of(2.5, 0.0), of(1.0, 0.0)),
+    ][number % 3]
 }
 
 /// The division of the work of a row.
@@ -207,14 +206,11 @@ struct Devices<'c> {
 impl Devices<'_> {
     fn multiply<T: Element>(&mut self, comm: &dyn Comm, row: &TableRow) {
         let scalars = scalars::<T>(row.number);
-        let problem = problem::<T>(row.shape, row.ops);
-        let (rows, cols) = problem.c_blocks();
+        let (m, n, k) = row.shape;
+        let problem = Problem::new(m, n, k, 8).unwrap();
+        let problem = problem.with_element(T::TYPE).with_ops(row.ops);
         let plan = match row.division {
-            Division::Given(kind) => plan_on(
-                comm,
-                problem,
-                layouts(comm.size(), rows, cols)[kind].clone(),
-            ),
+            Division::Given(kind) => plan_on_nth(comm, problem, kind),
             Division::AlongK => plan_along_k(comm, problem),
             Division::Planned(strategy, method) => {
                 let config = BalanceConfig {
@@ -226,7 +222,8 @@ impl Devices<'_> {
                 self.session.plan(problem, &config).unwrap()
             }
         };
-        let mut case = case(comm, plan, scalars);
+        let mut case = Case::new(comm, plan, uniform);
+        case.spoil_unread(scalars);
         if let Division::Planned(..) = row.division {
             let operands = (&case.a, &case.b);
             let done = (self.session).multiply(&case.plan, scalars, operands, &mut case.c);
@@ -234,32 +231,10 @@ impl Devices<'_> {
         } else {
             case.multiply(comm, &mut self.team, scalars);
         }
-        assert_within(&Expected::new(row.shape, scalars), &case, comm);
+        let ratio = Expected::new(row.shape, scalars).ratio(&case);
+        let label = case.label(comm);
+        assert!(ratio < ROUNDINGS, "{ratio} roundings off, {label}");
     }
-}
-
-fn problem<T: Element>((m, n, k): (usize, usize, usize), ops: [Op; 2]) -> Problem {
-    let problem = Problem::new(m, n, k, 8).unwrap();
-    problem.with_element(T::TYPE).with_ops(ops)
-}
-
-/// The plan with its matrices; a C that is not to be read is no number anywhere.
-fn case<T: Element>(comm: &dyn Comm, plan: Plan, scalars: Scalars<T>) -> Case<T> {
-    let mut case = Case::new(comm, plan, uniform);
-    if scalars.beta == T::ZERO {
-        case.c
-            .fill(|_, _| T::of(Complex64::new(f64::NAN, f64::NAN)));
-    }
-    case
-}
-
-fn assert_within<T: Element>(expected: &Expected<T>, case: &Case<T>, comm: &dyn Comm) {
-    let ratio = expected.ratio(case);
-    assert!(
-        ratio < ROUNDINGS,
-        "{ratio} roundings off, {}",
-        case.label(comm)
-    );
 }
 
 #[cfg(test)]

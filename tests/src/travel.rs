@@ -10,13 +10,10 @@ use isochron_devices::{
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
 
-use crate::cases::{Case, cpu, integers, layouts, plan_on, team};
+use crate::cases::{Case, cpu, integers, plan_on, plan_on_nth, scale, team};
 use crate::covering::Coverage;
 
-const SCALARS: Scalars = Scalars {
-    alpha: 2.0,
-    beta: -1.0,
-};
+const SCALARS: Scalars = scale(2.0, -1.0);
 
 /// Links without latency, which favour relays to more than two ranks, and links of nothing but latency, which never do.
 const LINKS: [Links; 2] = [
@@ -95,12 +92,7 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
             4 => in_slices(comm),
             given => {
                 let problem = Problem::new(61, 59, 67, 4).unwrap().with_panel(5).unwrap();
-                let (rows, cols) = problem.c_blocks();
-                plan_on(
-                    comm,
-                    problem,
-                    layouts(comm.size(), rows, cols)[given].clone(),
-                )
+                plan_on_nth(comm, problem, given)
             }
         };
         let plan = plan.with_links(LINKS[links]).with_lookahead(ahead);

@@ -1,8 +1,9 @@
 //! A multiplication whose result is known.
 
 use isochron_devices::{
-    Depth, DeviceError, Element, EmbeddedBlas, Gemm, JobShape, View, ViewMut, Worker,
+    Depth, DeviceError, Element, EmbeddedBlas, JobShape, View, ViewMut, Worker,
 };
+use num_complex::Complex64;
 
 /// Small integers, so that every sum is exact in any order.
 pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
@@ -11,54 +12,80 @@ pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
         .collect()
 }
 
-/// A multiplication in updates of `k` columns each: what a worker makes of it, and what it should.
-pub(crate) struct Case {
-    pub(crate) rows: usize,
-    pub(crate) cols: usize,
-    pub(crate) k: usize,
-    updates: usize,
-    a: Vec<f64>,
-    b: Vec<f64>,
-    expected: Vec<f64>,
+/// A number, with an imaginary part where it can have one.
+fn number<T: Element>(real: f64) -> T {
+    T::of(Complex64::new(real, 1.0 - real))
+}
+
+/// A job: the sides of C, and the inner dimension of each update with its factor.
+pub(crate) type Job<'a> = ((usize, usize), &'a [(usize, f64)]);
+
+/// A multiplication in updates: what a worker makes of it, and what it should.
+pub(crate) struct Case<T = f64> {
+    rows: usize,
+    cols: usize,
+    updates: Vec<(usize, f64)>,
+    a: Vec<T>,
+    b: Vec<T>,
+    c: Vec<T>,
+    expected: Vec<T>,
 }
 
 impl Case {
+    /// Makes a multiplication in updates of `k` columns each.
     pub(crate) fn new((rows, cols, k): (usize, usize, usize), updates: usize) -> Self {
-        let all = k * updates;
-        let (a, b) = (integers(rows * all, 1), integers(all * cols, 2));
-        let mut expected = integers(rows * cols, 3);
-        let c = ViewMut::new(&mut expected, rows, cols, rows);
-        EmbeddedBlas.gemm(
-            1.0,
-            View::new(&a, rows, all, rows),
-            View::new(&b, all, cols, all),
-            c,
-        );
-        Self {
+        Self::of_job(((rows, cols), &vec![(k, 1.0); updates]))
+    }
+}
+
+impl<T: Element> Case<T> {
+    pub(crate) fn of_job(((rows, cols), updates): Job<'_>) -> Self {
+        let matrix =
+            |count, seed| -> Vec<T> { integers(count, seed).into_iter().map(number).collect() };
+        let all = updates.iter().map(|update| update.0).sum::<usize>();
+        let c = matrix(rows * cols, 3);
+        let mut case = Self {
             rows,
             cols,
-            k,
-            updates,
-            a,
-            b,
-            expected,
+            updates: updates.to_vec(),
+            a: matrix(rows * all, 1),
+            b: matrix(all * cols, 2),
+            expected: c.clone(),
+            c,
+        };
+        let mut expected = std::mem::take(&mut case.expected);
+        for (update, &(_, alpha)) in updates.iter().enumerate() {
+            let (a, b) = case.panels(update);
+            let c = ViewMut::new(&mut expected, rows, cols, rows);
+            T::select_gemm(&EmbeddedBlas).gemm(number(alpha), a, b, c);
         }
+        case.expected = expected;
+        case
     }
 
     /// The whole multiplication's.
     pub(crate) fn depth(&self) -> Depth {
-        Depth::of(self.k, self.updates)
+        let all = self.updates.iter().map(|update| update.0);
+        Depth {
+            k_max: all.clone().max().unwrap_or(0),
+            k_total: all.sum(),
+        }
     }
 
     /// Returns the shape of the whole multiplication's job.
     pub(crate) fn shape(&self) -> JobShape {
-        JobShape::of::<f64>((self.rows, self.cols), self.depth())
+        JobShape::of::<T>((self.rows, self.cols), self.depth())
     }
 
     /// The panels of an update.
-    pub(crate) fn panels(&self, update: usize) -> (View<'_, f64>, View<'_, f64>) {
-        let all = self.k * self.updates;
-        let k = update * self.k..(update + 1) * self.k;
+    pub(crate) fn panels(&self, update: usize) -> (View<'_, T>, View<'_, T>) {
+        let before = |n: usize| {
+            self.updates[..n]
+                .iter()
+                .map(|update| update.0)
+                .sum::<usize>()
+        };
+        let (k, all) = (before(update)..before(update + 1), self.depth().k_total);
         (
             View::new(&self.a, self.rows, all, self.rows).columns(k.clone()),
             View::new(&self.b, all, self.cols, all).block(k, 0..self.cols),
@@ -66,7 +93,7 @@ impl Case {
     }
 
     /// Runs the whole multiplication on a worker.
-    pub(crate) fn run(&self, worker: &mut dyn Worker) -> Result<Vec<f64>, DeviceError> {
+    pub(crate) fn run(&self, worker: &mut dyn Worker) -> Result<Vec<T>, DeviceError> {
         Ok(self.run_timed(worker)?.0)
     }
 
@@ -74,19 +101,20 @@ impl Case {
     pub(crate) fn run_timed(
         &self,
         worker: &mut dyn Worker,
-    ) -> Result<(Vec<f64>, Vec<f64>), DeviceError> {
+    ) -> Result<(Vec<T>, Vec<f64>), DeviceError> {
         let (rows, cols) = (self.rows, self.cols);
-        let worker = f64::updates(worker);
-        let mut c = integers(rows * cols, 3);
+        let worker = T::updates(worker);
+        let mut c = self.c.clone();
         worker.begin(ViewMut::new(&mut c, rows, cols, rows), self.depth())?;
         let mut busy_s = Vec::new();
-        for update in 0..self.updates {
-            let (now, c) = (self.panels(update), ViewMut::new(&mut c, rows, cols, rows));
+        for (update, &(_, alpha)) in self.updates.iter().enumerate() {
+            let c = ViewMut::new(&mut c, rows, cols, rows);
+            let (alpha, now) = (number(alpha), self.panels(update));
             // Some panels come ahead of their update, and some do not.
-            let time = if update % 3 == 2 || update + 1 == self.updates {
-                worker.update(1.0, now.0, now.1, c)?
+            let time = if update % 3 == 2 || update + 1 == self.updates.len() {
+                worker.update(alpha, now.0, now.1, c)?
             } else {
-                worker.update_ahead(1.0, now, self.panels(update + 1), c)?
+                worker.update_ahead(alpha, now, self.panels(update + 1), c)?
             };
             busy_s.push(time.busy_s);
         }
@@ -94,13 +122,23 @@ impl Case {
         Ok((c, busy_s))
     }
 
-    pub(crate) fn assert_exact(&self, found: &[f64], what: &str) {
+    /// Runs the whole multiplication, which is exact.
+    pub(crate) fn run_exactly(&self, worker: &mut dyn Worker, what: &str) {
+        match self.run(worker) {
+            Ok(found) => self.assert_exact(&found, what),
+            Err(error) => panic!("{what}: {error}"),
+        }
+    }
+
+    pub(crate) fn assert_exact(&self, found: &[T], what: &str) {
         let wrong = found.iter().zip(&self.expected).position(|(f, e)| f != e);
         if let Some(at) = wrong {
             let place = (at % self.rows, at / self.rows);
             panic!(
-                "{what}: C{place:?} is {}, expected {}",
-                found[at], self.expected[at]
+                "{}, {what}: C{place:?} is {:?}, expected {:?}",
+                T::TYPE,
+                found[at],
+                self.expected[at]
             );
         }
     }

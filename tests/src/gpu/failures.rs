@@ -83,7 +83,6 @@ fn fails_cleanly(
 fn control_second_run(control: &Control, case: &Case, worker: &mut dyn Worker) {
     // What waits for work fails only because the work did, which loses the device.
     if !control.failed().ends_with("Synchronize") {
-        let found = case.run(worker).expect("the worker is as good as new");
-        case.assert_exact(&found, "after a failure");
+        case.run_exactly(worker, "after a failure");
     }
 }

@@ -31,8 +31,7 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
             c_bytes + (2 * 8 * k * (rows + cols)) as u64 <= LIMIT
         );
         assert!(plan.device_bytes <= LIMIT);
-        let found = case.run(&mut worker).expect("a result");
-        case.assert_exact(&found, &format!("{rows}x{cols}"));
+        case.run_exactly(&mut worker, &format!("{rows}x{cols}"));
         if let Some(control) = control {
             assert_eq!(
                 control.device_peak_bytes(),
@@ -72,8 +71,7 @@ pub fn narrow_limits(control: Option<&Control>) -> usize {
         // Panels of 1.44 MB.
         assert_eq!(gather_k > 0, host_bytes > 1_440_000, "{plan:?}");
         assert!(plan.host_bytes <= host_bytes, "{plan:?}");
-        let found = case.run(&mut worker).expect("a result");
-        case.assert_exact(&found, &format!("{host_bytes} bytes of pinned memory"));
+        case.run_exactly(&mut worker, &format!("{host_bytes} bytes of pinned memory"));
         drop(worker);
         assert_clean(control, "narrow limits");
     }
@@ -89,14 +87,12 @@ pub fn taken_memory(control: &Control) -> usize {
         control.set_memory(1 << 20);
         let mut worker = worker(None).expect("a GPU");
         control.set_memory(bytes);
-        let found = case.run(&mut worker).expect("a result in smaller tiles");
-        case.assert_exact(&found, &format!("{bytes} bytes"));
+        case.run_exactly(&mut worker, &format!("{bytes} bytes"));
         assert!(control.device_peak_bytes() <= bytes);
         told_plan_is_the_running_one(&mut worker, &case, bytes);
         // The next job has more again, and uses it.
         control.set_memory(1 << 20);
-        let found = case.run(&mut worker).expect("a result");
-        case.assert_exact(&found, "memory that is back");
+        case.run_exactly(&mut worker, "memory that is back");
         drop(worker);
         assert_clean(Some(control), "taken memory");
     }

@@ -2,44 +2,38 @@
 
 use isochron_devices::cuda::Placement;
 use isochron_devices::{DeviceError, Element};
-use num_complex::{Complex32, Complex64};
 
 use super::assert_clean;
-use super::elements::{DEEP, MANY, Matrices, limited_worker};
+use super::case::Case;
+use super::elements::{DEEP, MANY, limited_worker};
 use crate::emulator::Control;
 
 /// Products that cuBLAS refuses are computed in parts, of every element type, on the GPU and streaming.
 pub fn refused_products(control: &Control) -> usize {
-    let of_each = [
-        refused::<f32>,
-        refused::<f64>,
-        refused::<Complex32>,
-        refused::<Complex64>,
-    ];
-    of_each.map(|runs| runs(control)).iter().sum()
+    by_type!(refused(control))
 }
 
 /// Of the smallest parts, C has sides below 16, and the inner dimension is below 16.
 const SMALLEST: u64 = 15 * 15 * 15;
 
 fn refused<T: Element>(control: &Control) -> usize {
-    let cases = [&DEEP, &MANY].map(Matrices::<T>::new);
     let mut runs = 0;
-    for matrices in &cases {
+    for case in [DEEP, MANY].map(Case::<T>::of_job) {
         for device in [None, Some(9000 * size_of::<T>() as u64)] {
             for product in [20_000, SMALLEST] {
                 let what = format!("limit {device:?}, products of {product}");
                 control.reset();
                 control.set_product(u64::MAX);
                 let mut worker = limited_worker(device, None);
-                let resident = matrices.plan(&worker).placement == Placement::Resident;
+                let plan = worker.plan(&case.shape()).expect("a plan");
+                let resident = plan.placement == Placement::Resident;
                 assert_eq!(resident, device.is_none(), "{what}");
                 control.set_product(product);
-                matrices.multiply(&mut worker, &what);
+                case.run_exactly(&mut worker, &what);
                 assert!(control.refused_products() > 0, "{what}");
                 // Not even the smallest: an error, after which the worker is as good as new.
                 control.set_product(0);
-                match matrices.try_multiply(&mut worker) {
+                match case.run(&mut worker) {
                     Err(DeviceError::Cuda { call, code, .. }) => {
                         assert!(
                             call.starts_with("cublas") && call.contains("gemm"),
@@ -50,7 +44,7 @@ fn refused<T: Element>(control: &Control) -> usize {
                     other => panic!("{what}: {other:?}"),
                 }
                 control.set_product(u64::MAX);
-                matrices.multiply(&mut worker, &what);
+                case.run_exactly(&mut worker, &what);
                 drop(worker);
                 assert_clean(Some(control), &what);
                 runs += 3;
