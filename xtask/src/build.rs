@@ -12,25 +12,12 @@ use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
 /// The multiplying program.
-pub const ISOCHRON: &[&str] = &["-p", "isochron-cli", "--bin", "isochron"];
+pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
 /// The same, with the multi-rank cases that the tests launch.
-pub const ISOCHRON_AND_CASES: &[&str] = &[
-    "-p",
-    "isochron-cli",
-    "--bin",
-    "isochron",
-    "-p",
-    "isochron-tests",
-    "--bin",
-    "isochron-cases",
-];
-
-/// The campaigns.
-pub const BENCH: &[&str] = &["-p", "isochron-bench", "--bin", "isochron-bench"];
+pub const ISOCHRON_AND_CASES: &str =
+    "-p isochron-cli --bin isochron -p isochron-tests --bin isochron-cases";
 /// Libraries, programs and tests of all packages.
-pub const EVERYTHING: &[&str] = &["--workspace", "--lib", "--bins", "--tests"];
-/// The emulated CUDA driver and cuBLAS.
-pub const EMULATOR: &[&str] = &["-p", "isochron-cuda-emulator", "--lib"];
+pub const EVERYTHING: &str = "--workspace --lib --bins --tests";
 
 /// Finds `library`, and makes its target directory ready for builds with it.
 ///
@@ -54,8 +41,8 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallatio
     }
     if target.exists() {
         for profile in ["dev", "release"] {
-            let args = ["clean", "--quiet", "-p", "mpi-sys", "--profile", profile];
-            execute(&mut workspace.cargo(library, &args))?;
+            let line = format!("clean --quiet -p mpi-sys --profile {profile}");
+            execute(&mut workspace.cargo(library, &line))?;
         }
     }
     fs::create_dir_all(&target)?;
@@ -95,18 +82,21 @@ pub fn release(
     workspace: &Workspace,
     steps: &mut Steps,
     mpi: &MpiInstallation,
-    packages: &[&str],
+    packages: &str,
 ) -> Result<()> {
     let name = format!("build with {}", mpi.kind.name());
     steps.run(&name, || {
-        let arguments = [&["build", "--release"], packages].concat();
-        execute(&mut cargo(workspace, mpi, &arguments))
+        execute(&mut cargo(
+            workspace,
+            mpi,
+            &format!("build --release {packages}"),
+        ))
     })
 }
 
 /// A cargo command that builds against `mpi`.
-pub fn cargo(workspace: &Workspace, mpi: &MpiInstallation, args: &[&str]) -> Command {
-    let mut command = workspace.cargo(mpi.kind, args);
+pub fn cargo(workspace: &Workspace, mpi: &MpiInstallation, line: &str) -> Command {
+    let mut command = workspace.cargo(mpi.kind, line);
     mpi.apply(&mut command);
     command
 }

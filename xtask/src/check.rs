@@ -13,7 +13,28 @@ use crate::needs::Goal;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
-/// Checks formatting, counts, clippy, dependency rules and documentation, each without a single warning.
+/// The checks by cargo: their names and its arguments.
+///
+/// Clippy checks in release, as the tests are built, so that build scripts and macros are compiled once. The dependency rules
+/// may allow an edge of the design that no crate uses yet. The program `isochron` would overwrite the pages of the library of
+/// the same name.
+const CHECKS: [(&str, &str); 4] = [
+    ("formatting", "fmt --all --check"),
+    (
+        "clippy",
+        "clippy --release --workspace --all-targets -- -D warnings",
+    ),
+    (
+        "dependency rules",
+        "deny --workspace check --allow unused-wrapper licenses bans sources",
+    ),
+    (
+        "documentation",
+        "doc --release --workspace --no-deps --exclude isochron-cli",
+    ),
+];
+
+/// Checks counts, formatting, clippy, dependency rules and documentation, each without a single warning.
 ///
 /// # Errors
 /// When a step fails.
@@ -21,33 +42,12 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
     provide_tools(workspace, steps)?;
-    let cargo = |args: &[&str]| build::cargo(workspace, &mpi, args);
-    steps.run("formatting", || {
-        execute(&mut cargo(&["fmt", "--all", "--check"]))
-    })?;
     steps.run("counts", || counts::run(workspace))?;
-    steps.run("clippy", || {
-        // In release, as the tests, so that build scripts and macros are compiled once.
-        let args = ["clippy", "--release", "--workspace", "--all-targets"];
-        execute(cargo(&args).args(["--", "-D", "warnings"]))
-    })?;
-    steps.run("dependency rules", || {
-        // The rules may allow an edge of the design that no crate uses yet.
-        let rules = ["--allow", "unused-wrapper", "licenses", "bans", "sources"];
-        execute(cargo(&["deny", "--workspace", "check"]).args(rules))
-    })?;
-    steps.run("documentation", || {
-        // The program `isochron` would overwrite the pages of the library of the same name.
-        let args = [
-            "doc",
-            "--release",
-            "--workspace",
-            "--no-deps",
-            "--exclude",
-            "isochron-cli",
-        ];
-        execute(cargo(&args).env("RUSTDOCFLAGS", "-D warnings"))
-    })
+    for (name, line) in CHECKS {
+        let mut check = build::cargo(workspace, &mpi, line);
+        steps.run(name, || execute(check.env("RUSTDOCFLAGS", "-D warnings")))?;
+    }
+    Ok(())
 }
 
 /// Installs the cargo tools that are missing.
@@ -62,8 +62,8 @@ fn provide_tools(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     if !machine::can_run("cargo-deny", &["--version"]) {
         steps.run("install cargo-deny", || {
             // Unoptimised: it runs for a second, and takes minutes to optimise.
-            let args = ["install", "--debug", "cargo-deny", "--locked"];
-            execute(&mut workspace.cargo(Library::OpenMpi, &args))
+            let line = "install --debug cargo-deny --locked";
+            execute(&mut workspace.cargo(Library::OpenMpi, line))
         })?;
     }
     Ok(())

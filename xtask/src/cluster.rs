@@ -16,9 +16,6 @@ use crate::needs::Goal;
 use crate::steps::Steps;
 use crate::workspace::Workspace;
 
-/// The program that emulates hosts.
-pub const CLUSTER: &[&str] = &["-p", "isochron-cluster", "--bin", "isochron-cluster"];
-
 /// The environment variable that names this program to tests and campaigns.
 pub const VARIABLE: &str = "ISOCHRON_CLUSTER";
 
@@ -28,8 +25,8 @@ pub const VARIABLE: &str = "ISOCHRON_CLUSTER";
 /// When something is missing, or the program cannot be built.
 pub fn run(workspace: &Workspace, steps: &mut Steps, args: &[String]) -> Result<()> {
     install::ensure(Goal::Cluster, steps)?;
-    let build = [&["build", "--quiet", "--release"], CLUSTER].concat();
-    let mut cargo = workspace.cargo(Library::OpenMpi, &build);
+    let build = "build --quiet --release -p isochron-cluster --bin isochron-cluster";
+    let mut cargo = workspace.cargo(Library::OpenMpi, build);
     // Not a word where there is nothing wrong: what follows may be a script's input.
     let built = cargo.status().context("cargo did not start")?;
     ensure!(built.success(), "isochron-cluster was not built");

@@ -55,22 +55,11 @@ struct ReadingCounts {
     avoided: usize,
     sentences: usize,
     long_sentences: usize,
+    /// The files that define each type.
+    types: BTreeMap<String, Vec<String>>,
 }
 
 impl ReadingCounts {
-    fn add(&mut self, other: &Self) {
-        self.lines += other.lines;
-        self.named_closures += other.named_closures;
-        self.functions += other.functions;
-        self.one_word_functions += other.one_word_functions;
-        self.doc_comments += other.doc_comments;
-        self.opened_by_question += other.opened_by_question;
-        self.words += other.words;
-        self.avoided += other.avoided;
-        self.sentences += other.sentences;
-        self.long_sentences += other.long_sentences;
-    }
-
     /// Returns the shares that have limits. Per 1000 lines: closures with a name. In percent: functions of one word, doc
     /// comments that open with a question word. Per 1000 words: avoided ones. In percent: sentences over 30 words.
     fn shares(&self) -> [f64; 5] {
@@ -83,8 +72,7 @@ impl ReadingCounts {
         ]
     }
 
-    /// ReadingCounts a Rust file, and adds its types' names with the file's to `types`.
-    fn count_rust(&mut self, file: &str, text: &str, types: &mut BTreeMap<String, Vec<String>>) {
+    fn count_rust(&mut self, file: &str, text: &str) {
         let mut doc = Vec::new();
         let mut in_example = false;
         let mut in_tests = file.contains("/tests/") || file.starts_with("tests/src/");
@@ -99,7 +87,7 @@ impl ReadingCounts {
                 if !in_tests {
                     self.count_code(code);
                     if let Some(name) = defined_type(code) {
-                        types.entry(name).or_default().push(file.to_owned());
+                        self.types.entry(name).or_default().push(file.to_owned());
                     }
                 }
                 continue;
@@ -147,7 +135,7 @@ impl ReadingCounts {
         }
     }
 
-    /// ReadingCounts lines of prose, in which an empty line, a heading, a table row or a list item ends a sentence.
+    /// Counts lines of prose, in which an empty line, a heading, a table row or a list item ends a sentence.
     fn count_prose(&mut self, lines: &[&str]) {
         let mut paragraph = String::new();
         for line in lines {
@@ -169,18 +157,10 @@ impl ReadingCounts {
         self.words += line.split_whitespace().count();
         let line: String = line
             .chars()
-            .map(|c| {
-                if c.is_alphanumeric() {
-                    c.to_ascii_lowercase()
-                } else {
-                    ' '
-                }
-            })
+            .map(|c| if c.is_alphanumeric() { c } else { ' ' })
             .collect();
-        let line = format!(
-            " {} ",
-            line.split_whitespace().collect::<Vec<_>>().join(" ")
-        );
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let line = format!(" {} ", words.join(" ")).to_ascii_lowercase();
         let found = AVOIDED
             .iter()
             .map(|word| line.matches(&format!(" {word} ")).count());
@@ -275,23 +255,22 @@ const LIMITS: [f64; 5] = [3.0, 55.0, 4.0, 1.0, 1.0];
 /// When a count is beyond its limit.
 pub fn run(workspace: &Workspace) -> Result<()> {
     let mut counts: BTreeMap<String, ReadingCounts> = BTreeMap::new();
-    let mut types = BTreeMap::new();
     for file in list_files(workspace)? {
         let text = fs::read_to_string(workspace.root().join(&file)).unwrap_or_default();
-        if file.ends_with(".rs") {
-            let package = file.split('/').next().unwrap_or_default();
-            let counts = counts.entry(package.to_owned()).or_default();
-            counts.count_rust(&file, &text, &mut types);
-        } else if file.ends_with(".md") {
-            counts
-                .entry("Markdown".to_owned())
-                .or_default()
-                .count_markdown(&text);
+        let is_rust = file.ends_with(".rs");
+        let package = match is_rust {
+            true => file.split('/').next().unwrap_or_default(),
+            false if file.ends_with(".md") => "Markdown",
+            false => continue,
+        };
+        for group in [package, "all"] {
+            let counts = counts.entry(group.to_owned()).or_default();
+            match is_rust {
+                true => counts.count_rust(&file, &text),
+                false => counts.count_markdown(&text),
+            }
         }
     }
-    let mut all = ReadingCounts::default();
-    counts.values().for_each(|of_package| all.add(of_package));
-    counts.insert("all".to_owned(), all);
     println!(
         "{:<10}{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}",
         "", "lines", "closures", "one-word", "question", "avoided", "long"
@@ -300,20 +279,21 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         print_row(package, counts.lines, counts.shares());
     }
     print_row("limit", 0, LIMITS);
-    types.retain(|_, files| files.len() > 1);
-    for (name, files) in &types {
+    let all = &counts["all"];
+    let shares = all.shares();
+    let mut n_repeated = 0;
+    for (name, files) in all.types.iter().filter(|(_, files)| files.len() > 1) {
         println!("{name}: defined in {}", files.join(", "));
+        n_repeated += 1;
     }
-    let within = counts["all"]
-        .shares()
+    let within = shares
         .iter()
         .zip(LIMITS)
         .all(|(share, limit)| *share <= limit);
     ensure!(within, "a count is beyond its limit");
     ensure!(
-        types.is_empty(),
-        "{} type names have several definitions",
-        types.len()
+        n_repeated == 0,
+        "{n_repeated} type names have several definitions"
     );
     Ok(())
 }
@@ -347,8 +327,8 @@ mod tests {
     fn a_file_is_counted() {
         let text = "/// What this is.\n///\n/// Nobody knows; so many words.\npub struct Thing;\nfn run() {\n    \
                     let twice = |x| 2 * x;\n    let x = 1;\n}\npub const fn count_things() {}\n";
-        let (mut counts, mut types) = (ReadingCounts::default(), BTreeMap::new());
-        counts.count_rust("a.rs", text, &mut types);
+        let mut counts = ReadingCounts::default();
+        counts.count_rust("a.rs", text);
         assert_eq!(
             (
                 counts.named_closures,
@@ -365,7 +345,7 @@ mod tests {
             ),
             (1, 1, 2)
         );
-        assert_eq!(types.into_keys().collect::<Vec<_>>(), ["Thing"]);
+        assert_eq!(counts.types.into_keys().collect::<Vec<_>>(), ["Thing"]);
     }
 
     #[test]

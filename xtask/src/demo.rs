@@ -17,17 +17,8 @@ use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
 const N_RANKS: usize = 4;
-const MULTIPLICATION: &[&str] = &[
-    "mxm",
-    "--size",
-    "4608",
-    "--block",
-    "48",
-    "--platform",
-    "cluster-configs/emulated-4.toml",
-    "--verify",
-    "probe",
-];
+const MULTIPLICATION: &str =
+    "mxm --size 4608 --block 48 --platform cluster-configs/emulated-4.toml --verify probe";
 
 /// Builds, multiplies twice and compares.
 ///
@@ -69,10 +60,12 @@ fn multiply(
     }
     let binary = workspace.binary(Library::OpenMpi, "isochron");
     let mut command = mpi.launch(N_RANKS, &binary);
-    command.args(MULTIPLICATION).args(["--strategy", strategy]);
+    command
+        .args(MULTIPLICATION.split(' '))
+        .args(["--strategy", strategy]);
     command.arg("--report").arg(report);
     execute(command.current_dir(workspace.root()))?;
     let place = report.display().to_string();
     let text = fs::read_to_string(report).with_context(|| place.clone())?;
-    DemoReport::parse(&text).context(place)
+    serde_json::from_str(&text).context(place)
 }

@@ -31,13 +31,13 @@ const PROPERTIES: [(&str, &str); 5] = [
 /// If a case fails; the test names it, and keeps its seed in a file next to the test.
 pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()> {
     steps.run("build the properties", || {
-        execute(&mut test_command(workspace, &["--no-run"]))
+        execute(&mut test_command(workspace, "--no-run"))
     })?;
     steps.run(&format!("fuzz for {seconds} s"), || {
         let start = Instant::now();
         loop {
             for (property, cases) in PROPERTIES {
-                let mut command = test_command(workspace, &["--", "--exact", property]);
+                let mut command = test_command(workspace, &format!("-- --exact {property}"));
                 execute(command.env("PROPTEST_CASES", cases))?;
             }
             if start.elapsed() >= Duration::from_secs(seconds) {
@@ -48,16 +48,9 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()>
 }
 
 /// Makes the command that runs properties in the profile of tests: optimised, with the checks of arithmetic left on.
-fn test_command(workspace: &Workspace, rest: &[&str]) -> Command {
-    let arguments = [
-        "test",
-        "--quiet",
-        "-p",
-        "isochron-hierarchy",
-        "--test",
-        "properties",
-    ];
-    workspace.cargo(Library::OpenMpi, &[&arguments, rest].concat())
+fn test_command(workspace: &Workspace, rest: &str) -> Command {
+    let line = format!("test --quiet -p isochron-hierarchy --test properties {rest}");
+    workspace.cargo(Library::OpenMpi, &line)
 }
 
 #[cfg(test)]

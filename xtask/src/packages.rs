@@ -90,7 +90,7 @@ impl Manager {
 
     #[rustfmt::skip] // A table reads best as one.
     fn packages_for(self, need: Need) -> &'static [&'static str] {
-        let [apt, dnf, brew, spack, modules]: [&[&str]; 5] = match need {
+        let by_manager: [&[&str]; 5] = match need {
             // Homebrew itself stands on the system's compiler; network namespaces are Linux's, and so is valgrind here.
             Need::CCompiler => [&["build-essential"], &["gcc"], &[], &["gcc"], &["gcc"]],
             Need::PkgConfig => [&["pkg-config"], &["pkgconf-pkg-config"], &["pkgconf"], &["pkgconf"], &["pkgconf"]],
@@ -107,13 +107,7 @@ impl Manager {
             Need::Valgrind => [&["valgrind"], &["valgrind"], &[], &["valgrind"], &["valgrind"]],
             Need::Numpy => [&["python3-numpy"], &["python3-numpy"], &["numpy"], &["py-numpy"], &["py-numpy"]],
         };
-        match self {
-            Self::Apt => apt,
-            Self::Dnf => dnf,
-            Self::Brew => brew,
-            Self::Spack => spack,
-            Self::Modules => modules,
-        }
+        by_manager[self as usize]
     }
 }
 
@@ -148,12 +142,12 @@ fn export(compiler: &str, launcher: &str) -> String {
 
 /// The needs without MPICH, and with Open MPI, which must be found first afterwards.
 fn without_mpich(needs: &[Need]) -> Vec<Need> {
-    let others = needs.iter().copied().filter(|need| *need != Need::Mpich);
-    let mut all: Vec<_> = others.collect();
-    if !all.contains(&Need::OpenMpi) {
-        all.push(Need::OpenMpi);
+    let mut others = needs.to_vec();
+    others.retain(|need| *need != Need::Mpich);
+    if !others.contains(&Need::OpenMpi) {
+        others.push(Need::OpenMpi);
     }
-    all
+    others
 }
 
 #[cfg(test)]

@@ -142,29 +142,19 @@ impl Builder<'_> {
         if let Some(found) = mkl_folder(&root) {
             return Ok(found);
         }
-        let into = root.display().to_string();
-        execute(&mut python_module(&[
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            "--dest",
-            &into,
-            MKL,
-        ]))?;
+        let mut download = Command::new("python3");
+        let options = "-m pip download --quiet --no-deps --only-binary :all: --dest";
+        execute(
+            download
+                .args(options.split(' '))
+                .args([&root, Path::new(MKL)]),
+        )?;
         let wheel = file_in(&root, "mkl-").context("pip left no package")?;
-        let wheel = root.join(wheel).display().to_string();
-        execute(&mut python_module(&["zipfile", "-e", &wheel, &into]))?;
+        let mut unpack = Command::new("python3");
+        let unpack = unpack.args(["-m", "zipfile", "-e"]);
+        execute(unpack.args([&root.join(wheel), &root]))?;
         mkl_folder(&root).with_context(|| format!("{MKL} has no folder of libraries"))
     }
-}
-
-fn python_module(words: &[&str]) -> Command {
-    let mut command = Command::new("python3");
-    command.arg("-m").args(words);
-    command
 }
 
 /// OpenBLAS without the file that only its development package has.

@@ -1,10 +1,9 @@
 //! The reports that the demo compares.
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use serde::Deserialize;
 
-/// The first keys of a report.
-#[derive(Debug, PartialEq)]
+/// The first keys of the JSON document that `isochron mxm --report` writes.
+#[derive(Deserialize)]
 pub struct DemoReport {
     /// The strategy that divided the work.
     pub strategy: String,
@@ -23,24 +22,6 @@ pub struct DemoReport {
 }
 
 impl DemoReport {
-    /// Reads the JSON document that `isochron mxm --report` writes.
-    ///
-    /// # Errors
-    /// If it is no JSON or lacks one of the keys; the message names the key.
-    pub fn parse(text: &str) -> Result<Self> {
-        let json: Value = serde_json::from_str(text)?;
-        let strategy = json.get("strategy").and_then(Value::as_str);
-        Ok(Self {
-            strategy: strategy.context("the report has no `strategy`")?.to_owned(),
-            wall_s: read_number(&json, "wall_s")?,
-            balance_s: read_number(&json, "balance_s")?,
-            ideal_s: read_number(&json, "ideal_s")?,
-            gflops: read_number(&json, "gflops")?,
-            imbalance: read_number(&json, "imbalance")?,
-            verified: json.get("verified").and_then(Value::as_bool),
-        })
-    }
-
     /// Returns the cells of its column in the comparison.
     fn cells(&self) -> [String; 7] {
         let verified = match self.verified {
@@ -58,11 +39,6 @@ impl DemoReport {
             verified.to_owned(),
         ]
     }
-}
-
-fn read_number(json: &Value, key: &str) -> Result<f64> {
-    let number = json.get(key).and_then(Value::as_f64);
-    number.with_context(|| format!("the report has no number `{key}`"))
 }
 
 /// Returns a table of two reports, and the gain of balancing.

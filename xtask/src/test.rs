@@ -45,7 +45,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     let mpich = build::prepare(workspace, Library::Mpich)?;
     build::release(workspace, steps, &mpich, ISOCHRON_AND_CASES)?;
     // The selection of the first build, so that nothing is compiled twice with other features.
-    let mut command = build::cargo(workspace, &open_mpi, &["test", "--release", "--workspace"]);
+    let mut command = build::cargo(workspace, &open_mpi, "test --release --workspace");
     command.env("ISOCHRON_PYTHON", python);
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
     for mpi in [&open_mpi, &mpich] {
@@ -79,14 +79,8 @@ fn report_times(command: &mut Command) -> Result<()> {
         host.to_uppercase().replace('-', "_")
     );
     command.env(runner, "env RUSTC_BOOTSTRAP=1");
-    command.args([
-        "--lib",
-        "--bins",
-        "--tests",
-        "--",
-        "-Zunstable-options",
-        "--report-time",
-    ]);
+    let words = "--lib --bins --tests -- -Zunstable-options --report-time";
+    command.args(words.split(' '));
     Ok(())
 }
 

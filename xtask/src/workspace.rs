@@ -61,10 +61,10 @@ impl Workspace {
         self.target(library).join("release").join(file)
     }
 
-    /// A cargo command at the root, with the target directory of `library`.
-    pub fn cargo(&self, library: Library, args: &[&str]) -> Command {
+    /// A cargo command at the root, with the target directory of `library`; the words of `line` are separated by spaces.
+    pub fn cargo(&self, library: Library, line: &str) -> Command {
         let mut command = Command::new(cargo());
-        command.args(args).current_dir(&self.root);
+        command.args(line.split(' ')).current_dir(&self.root);
         command.env("CARGO_TARGET_DIR", self.target(library));
         command
     }

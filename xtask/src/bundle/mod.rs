@@ -24,7 +24,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::build;
+use crate::build::{self, ISOCHRON_AND_CASES};
 use crate::install;
 use crate::mpi::Library;
 use crate::needs::Goal;
@@ -53,19 +53,13 @@ pub fn run(
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, library)?;
     let launcher = BundledLauncher::find(&mpi)?;
-    let packages = if with_tests {
-        let cases = &["--bin", "isochron-cuda-cases"];
-        [
-            build::ISOCHRON_AND_CASES,
-            cases,
-            build::BENCH,
-            build::EMULATOR,
-        ]
-        .concat()
+    let more = if with_tests {
+        " --bin isochron-cuda-cases -p isochron-bench --bin isochron-bench -p isochron-cuda-emulator --lib"
     } else {
-        // The selection of the tests, so that nothing is compiled again with other features.
-        build::ISOCHRON_AND_CASES.to_vec()
+        ""
     };
+    // The selection of the tests, so that nothing is compiled again with other features.
+    let packages = format!("{ISOCHRON_AND_CASES}{more}");
     build::release(workspace, steps, &mpi, &packages)?;
     let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let ending = match library {
