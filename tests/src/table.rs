@@ -7,11 +7,13 @@
 //! The bound is that of the testers of PBLAS: an element may err by 16 roundings of its gauge,
 //! `|alpha|·Σ|a||b| + |beta||c|`.
 
+use std::sync::Arc;
+
 use isochron::comm::Comm;
 use isochron::matrix::{Generator, Op};
 use isochron::multiply::{Problem, Scalars};
 use isochron::session::{Session, SessionConfig};
-use isochron_devices::blas::{self, BlasChoice};
+use isochron_devices::blas::{self, Blas, BlasChoice};
 use isochron_devices::{DeviceTeam, Element, ElementType, View, ViewMut};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
@@ -71,7 +73,7 @@ struct Expected<T> {
 }
 
 impl<T: Element> Expected<T> {
-    fn new((m, n, k): (usize, usize, usize), scalars: Scalars<T>) -> Self {
+    fn new((m, n, k): (usize, usize, usize), scalars: Scalars<T>, library: &dyn Blas) -> Self {
         let whole = |seed: u64, rows: usize, cols: usize| -> Vec<T> {
             let generator: Generator = uniform(seed);
             let at = |place: usize| generator.element(place % rows, place / rows);
@@ -88,11 +90,10 @@ impl<T: Element> Expected<T> {
             size(scalars.alpha) * sum + size(scalars.beta) * size(c[place])
         };
         let gauge = (0..m * n).map(gauge).collect();
-        let library = blas::choose_blas(&BlasChoice::default()).unwrap();
         let mut view = ViewMut::new(&mut c, m, n, m);
         view.scale(scalars.beta);
         let (a, b) = (View::new(&a, m, k, m), View::new(&b, k, n, k.max(1)));
-        T::select_gemm(library.as_ref()).gemm(scalars.alpha, a, b, view);
+        T::select_gemm(library).gemm(scalars.alpha, a, b, view);
         Self { rows: m, c, gauge }
     }
 
@@ -185,6 +186,7 @@ pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut devices = Devices {
         session: Session::new(comm, &SessionConfig::default()).unwrap(),
         team: team(),
+        library: blas::choose_blas(&BlasChoice::default()).unwrap(),
     };
     for row in &rows {
         match row.element {
@@ -201,6 +203,8 @@ pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
 struct Devices<'c> {
     session: Session<'c>,
     team: DeviceTeam,
+    /// The BLAS of the whole matrices. Choosing one measures those that are installed, which takes longer than a row.
+    library: Arc<dyn Blas>,
 }
 
 impl Devices<'_> {
@@ -231,7 +235,7 @@ impl Devices<'_> {
         } else {
             case.multiply(comm, &mut self.team, scalars);
         }
-        let ratio = Expected::new(row.shape, scalars).ratio(&case);
+        let ratio = Expected::new(row.shape, scalars, self.library.as_ref()).ratio(&case);
         let label = case.label(comm);
         assert!(ratio < ROUNDINGS, "{ratio} roundings off, {label}");
     }
