@@ -11,7 +11,7 @@ use isochron_hierarchy::partition::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::instances;
+use crate::instances::{self, POINTS};
 use crate::simulated::SimulatedCluster;
 
 /// Units of each device on average, where the models have no end.
@@ -68,6 +68,13 @@ impl Instance {
     }
 }
 
+/// The name in text and in results.
+impl std::fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
+}
+
 impl Algorithm {
     /// All algorithms.
     pub const ALL: [Self; 7] = [
@@ -80,27 +87,13 @@ impl Algorithm {
         Self::Inpa,
     ];
 
-    /// Returns the name in text and in results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gpa => "gpa",
-            Self::Npa => "npa",
-            Self::Br => "br",
-            Self::Hpopta => "hpopta",
-            Self::HpoptaKinds => "hpopta-kinds",
-            Self::HpoptaSearch => "hpopta-search",
-            Self::Inpa => "inpa",
-        }
-    }
-
     /// Finds the algorithm of that name.
     ///
     /// # Errors
     /// If there is none.
     pub fn named(name: &str) -> anyhow::Result<Self> {
         let mut all = Self::ALL.into_iter();
-        all.find(|algorithm| algorithm.name() == name)
+        all.find(|algorithm| algorithm.to_string() == name)
             .with_context(|| format!("no algorithm is named {name}"))
     }
 
@@ -108,14 +101,14 @@ impl Algorithm {
     #[must_use]
     pub fn describe(self) -> String {
         match self {
-            Self::Gpa => format!(
-                "GPA: {} points a device, piecewise linear, {UNITS_EACH} units a device",
-                instances::POINTS
-            ),
-            Self::Npa => format!(
-                "NPA: {} points a device, Akima splines, {UNITS_EACH} units a device",
-                instances::POINTS
-            ),
+            Self::Gpa => {
+                format!(
+                    "GPA: {POINTS} points a device, piecewise linear, {UNITS_EACH} units a device"
+                )
+            }
+            Self::Npa => {
+                format!("NPA: {POINTS} points a device, Akima splines, {UNITS_EACH} units a device")
+            }
             Self::Br => "BR: areas that differ by up to 100".to_owned(),
             Self::Hpopta => format!(
                 "HPOPTA, exact: {SIZES} sizes a device, rugged, all different, {UNITS} units at {DEVICES} devices"
@@ -147,9 +140,7 @@ impl Algorithm {
     /// If it cannot be made.
     pub fn instance(self, size: usize) -> anyhow::Result<Instance> {
         Ok(match self {
-            Self::Gpa => divide_by_speed(instances::make_piecewise(size)?, |models, total| {
-                gpa(models, total)
-            }),
+            Self::Gpa => divide_by_speed(instances::make_piecewise(size)?, gpa),
             Self::Npa => divide_by_speed(instances::make_splines(size)?, |models, total| {
                 npa(models, total).map(|solution| solution.partition)
             }),
@@ -202,7 +193,7 @@ fn divide_by_speed<M: SpeedModel + 'static>(
     })
 }
 
-/// Returns the blocks in a side of a square matrix of which each of `n` nodes has 300 × 300 on average.
+/// Returns the side of a square matrix in blocks, 300 × 300 for each of `n` nodes on average.
 fn matrix_side(n: usize) -> u64 {
     (300.0 * (n as f64).sqrt()) as u64
 }

@@ -1,6 +1,5 @@
 //! Time of the algorithms of `isochron-hierarchy` and its growth, on one core.
 
-use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Instant;
 
@@ -9,16 +8,10 @@ use isochron_bench::{Algorithm, Instance};
 use isochron_plot::{Series, draw_log_log};
 use serde::{Deserialize, Serialize};
 
+use crate::markdown::{format_table, yes_or_no};
 use crate::process::run_program;
-use crate::results::{Origin, ResultsPage, yes_or_no};
+use crate::results::{CampaignResults, Origin, ResultsPage};
 use crate::statistics::MedianRange;
-
-const RESULTS: ResultsPage = ResultsPage {
-    file: "bench/results/algorithms.json",
-    page: "bench/results/algorithms.md",
-    section: "bench algorithms",
-};
-const PLOT: &str = "bench/results/algorithms.svg";
 
 /// Goals of time: the largest medians in seconds.
 const TIME_GOALS: [(Algorithm, usize, f64); 6] = [
@@ -52,23 +45,11 @@ pub struct AlgorithmsArguments {
 
 /// The file of results.
 #[derive(Serialize, Deserialize)]
-struct AlgorithmsResults {
+pub struct AlgorithmsResults {
     #[serde(flatten)]
     origin: Origin,
-    algorithms: Vec<AlgorithmInfo>,
     samples: Vec<SolveSample>,
     memory: Vec<MemorySample>,
-    #[serde(default)]
-    summary: Vec<GrowthRow>,
-    #[serde(default)]
-    goals: Vec<GoalRow>,
-}
-
-/// An algorithm for readers of the results.
-#[derive(Serialize, Deserialize)]
-struct AlgorithmInfo {
-    name: Algorithm,
-    description: String,
 }
 
 /// One solution of an instance.
@@ -91,26 +72,6 @@ struct MemorySample {
     peak_bytes: Option<u64>,
 }
 
-/// The time of an instance over the rounds.
-#[derive(Serialize, Deserialize)]
-struct GrowthRow {
-    algorithm: Algorithm,
-    size: usize,
-    time_s: MedianRange,
-    /// The exponent `log(t₂ / t₁) / log(n₂ / n₁)` from the size before; `None` for the first size, and without a solution.
-    growth: Option<f64>,
-    solved: bool,
-}
-
-/// A goal of the campaign.
-#[derive(Serialize, Deserialize)]
-struct GoalRow {
-    goal: String,
-    found: f64,
-    unit: String,
-    met: bool,
-}
-
 /// Runs the campaign, or makes its tables and plot only.
 pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
     if let Some([name, size]) = arguments.memory_of.as_deref() {
@@ -119,7 +80,7 @@ pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let fresh = (!arguments.table_only).then(|| measure(arguments.rounds));
-    RESULTS.publish(fresh.transpose()?, sum_up, format_tables)
+    AlgorithmsResults::publish(fresh.transpose()?)
 }
 
 /// Solves every instance once in each round, the instances of the algorithms in turn, so that a disturbance affects all of
@@ -137,7 +98,7 @@ fn measure(rounds: usize) -> anyhow::Result<AlgorithmsResults> {
             let start = Instant::now();
             let solved = instance.solve()?;
             let time_s = start.elapsed().as_secs_f64();
-            eprintln!("round {round} {} {size}: {time_s:.6} s", algorithm.name());
+            eprintln!("round {round} {algorithm} {size}: {time_s:.6} s");
             samples.push(SolveSample {
                 round,
                 algorithm: *algorithm,
@@ -147,17 +108,10 @@ fn measure(rounds: usize) -> anyhow::Result<AlgorithmsResults> {
             });
         }
     }
-    let algorithms = Algorithm::ALL.map(|algorithm| AlgorithmInfo {
-        name: algorithm,
-        description: algorithm.describe(),
-    });
     Ok(AlgorithmsResults {
         origin: Origin::new(format!("cargo xtask bench algorithms --rounds {rounds}")),
-        algorithms: algorithms.into(),
         samples,
         memory,
-        summary: Vec::new(),
-        goals: Vec::new(),
     })
 }
 
@@ -179,8 +133,8 @@ fn make_instances() -> anyhow::Result<Vec<(Algorithm, usize, Instance)>> {
 /// Measures the memory of a process that solves one instance.
 fn measure_memory(algorithm: Algorithm, size: usize) -> anyhow::Result<MemorySample> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["algorithms", "--memory-of", algorithm.name()]);
-    let (text, _) = run_program(command.arg(size.to_string()))?;
+    command.args(["algorithms", "--memory-of"]);
+    let (text, _) = run_program(command.args([algorithm.to_string(), size.to_string()]))?;
     Ok(MemorySample {
         algorithm,
         size,
@@ -199,136 +153,109 @@ fn peak_bytes() -> Option<u64> {
 }
 
 impl AlgorithmsResults {
-    /// Returns the row of one instance.
-    fn row(&self, algorithm: Algorithm, size: usize) -> Option<&GrowthRow> {
-        let mut rows = self.summary.iter();
-        rows.find(|row| row.algorithm == algorithm && row.size == size)
+    fn samples(&self, algorithm: Algorithm, size: usize) -> impl Iterator<Item = &SolveSample> {
+        let samples = self.samples.iter();
+        samples.filter(move |sample| sample.algorithm == algorithm && sample.size == size)
     }
 
-    /// Returns the rows of an algorithm in order of size.
-    fn rows(&self, algorithm: Algorithm) -> impl Iterator<Item = &GrowthRow> {
-        let rows = self.summary.iter();
-        rows.filter(move |row| row.algorithm == algorithm)
+    fn time_s(&self, algorithm: Algorithm, size: usize) -> MedianRange {
+        MedianRange::of(self.samples(algorithm, size).map(|sample| sample.time_s))
     }
 
-    /// Summarizes the instances of an algorithm.
-    fn summarize(&self, algorithm: Algorithm) -> Vec<GrowthRow> {
-        let samples = || self.samples.iter().filter(|s| s.algorithm == algorithm);
-        let mut rows: Vec<GrowthRow> = Vec::new();
-        for size in samples().filter(|s| s.round == 0).map(|s| s.size) {
-            let solutions = || samples().filter(|s| s.size == size);
-            let solved = solutions().all(|sample| sample.solved);
-            let time_s = MedianRange::of(solutions().map(|sample| sample.time_s));
-            let growth = rows.last().filter(|_| solved).map(|before| {
-                let time_ratio = time_s.median / before.time_s.median;
-                time_ratio.ln() / (size as f64 / before.size as f64).ln()
+    fn is_solved(&self, algorithm: Algorithm, size: usize) -> bool {
+        self.samples(algorithm, size).all(|sample| sample.solved)
+    }
+
+    /// Returns the lines of an algorithm's sizes.
+    ///
+    /// The growth is the exponent `log(t₂ / t₁) / log(n₂ / n₁)` from the size before. The first size has none, nor has a
+    /// size without a solution.
+    fn make_rows(&self, algorithm: Algorithm) -> Vec<[String; 3]> {
+        let mut rows = Vec::new();
+        let mut before: Option<(usize, f64)> = None;
+        for &size in algorithm.sizes() {
+            let time_s = self.time_s(algorithm, size);
+            let solved = self.is_solved(algorithm, size);
+            let growth = before.filter(|_| solved).map(|(smaller, least_s)| {
+                let exponent = (time_s.median / least_s).ln() / (size as f64 / smaller as f64).ln();
+                format!("{exponent:.2}")
             });
-            rows.push(GrowthRow {
-                algorithm,
-                size,
-                time_s,
-                growth,
-                solved,
-            });
+            let gave_up = if solved { "" } else { ", gave up" };
+            rows.push([
+                size.to_string(),
+                time_s.scale(1e3).text(3) + gave_up,
+                growth.unwrap_or_default(),
+            ]);
+            before = Some((size, time_s.median));
         }
         rows
     }
 
-    /// Compares the summary and the memory with the goals.
-    fn check_goals(&self) -> Vec<GoalRow> {
-        let times = TIME_GOALS.map(|(algorithm, size, bound_s)| {
-            let row = self.row(algorithm, size);
-            let median_s = row.map_or(f64::NAN, |row| row.time_s.median);
-            GoalRow::new(algorithm, size, median_s, bound_s, "s")
+    /// Returns the lines of the goals: the medians of the times, and the memory.
+    fn check_goals(&self) -> Vec<[String; 3]> {
+        let times = TIME_GOALS.map(|goal| {
+            let found_s = self.time_s(goal.0, goal.1).median;
+            check_goal(goal, found_s, "s")
         });
-        let memory = MEMORY_GOALS.map(|(algorithm, size, bound_mb)| {
-            let mut found = self.memory.iter();
-            let peak_bytes = found
-                .find(|sample| sample.algorithm == algorithm && sample.size == size)
-                .and_then(|sample| sample.peak_bytes);
-            let peak_mb = peak_bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6);
-            GoalRow::new(algorithm, size, peak_mb, bound_mb, "MB")
+        let memory = MEMORY_GOALS.map(|goal| {
+            let mut samples = self.memory.iter();
+            let sample = samples.find(|found| (found.algorithm, found.size) == (goal.0, goal.1));
+            let peak_bytes = sample.and_then(|sample| sample.peak_bytes);
+            check_goal(
+                goal,
+                peak_bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6),
+                "MB",
+            )
         });
         times.into_iter().chain(memory).collect()
     }
 }
 
-impl GoalRow {
-    fn new(algorithm: Algorithm, size: usize, found: f64, bound: f64, unit: &str) -> Self {
-        Self {
-            goal: format!("{} of {size}: at most {bound} {unit}", algorithm.name()),
-            found,
-            unit: unit.to_owned(),
-            met: found <= bound,
-        }
+fn check_goal(
+    (algorithm, size, bound): (Algorithm, usize, f64),
+    found: f64,
+    unit: &str,
+) -> [String; 3] {
+    [
+        format!("{algorithm} of {size}: at most {bound} {unit}"),
+        format!("{found:.3} {unit}"),
+        yes_or_no(found <= bound),
+    ]
+}
+
+impl CampaignResults for AlgorithmsResults {
+    const PAGE: ResultsPage = ResultsPage { name: "algorithms" };
+
+    fn format_tables(&self) -> anyhow::Result<String> {
+        let origin = Self::PAGE.describe_origin(&self.origin, " on one core", "");
+        let goals = format_table(["goal", "found", "met"], self.check_goals());
+        let tables = Algorithm::ALL.map(|algorithm| {
+            let table = format_table(["size:", "time, ms", "growth"], self.make_rows(algorithm));
+            format!("\n`{algorithm}`: {}.\n\n{table}", algorithm.describe())
+        });
+        Ok(format!(
+            "{origin} Growth is the exponent of the size from one row to the next.\n\n\
+             ![time against size](algorithms.svg)\n\n{goals}{}",
+            tables.concat()
+        ))
     }
-}
 
-/// Summarizes the samples, checks the goals and draws the plot.
-fn sum_up(results: &mut AlgorithmsResults) -> anyhow::Result<()> {
-    let summary = Algorithm::ALL.map(|algorithm| results.summarize(algorithm));
-    results.summary = summary.into_iter().flatten().collect();
-    results.goals = results.check_goals();
-    std::fs::write(PLOT, draw_plot(results)).context(PLOT)
-}
-
-fn draw_plot(results: &AlgorithmsResults) -> String {
-    let series = Algorithm::ALL.map(|algorithm| {
-        let solved = results.rows(algorithm).filter(|row| row.solved);
-        Series {
-            name: algorithm.name().to_owned(),
-            points: solved
-                .map(|row| (row.size as f64, row.time_s.median))
-                .collect(),
-        }
-    });
-    draw_log_log(
-        "Time on one core",
-        "devices (br: nodes, inpa: nodes of five)",
-        "seconds",
-        &series,
-    )
-}
-
-fn format_tables(results: &AlgorithmsResults) -> String {
-    let mut text = format!(
-        "{} Growth is the exponent of the size from one row to the next.\n\n\
-         ![time against size](algorithms.svg)\n\n",
-        RESULTS.describe_origin(&results.origin, " on one core", ""),
-    );
-    text.push_str("| goal | found | met |\n|---|---|---|\n");
-    for GoalRow {
-        goal,
-        found,
-        unit,
-        met,
-    } in &results.goals
-    {
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "| {goal} | {found:.3} {unit} | {} |", yes_or_no(*met));
-    }
-    for AlgorithmInfo { name, description } in &results.algorithms {
-        let _ = writeln!(text, "\n`{}`: {description}.\n", name.name());
-        text.push_str("| size | time, ms | growth |\n|---:|---|---|\n");
-        for row in results.rows(*name) {
-            let ms = row.time_s.scale(1e3).text(3);
-            let gave_up = if row.solved { "" } else { ", gave up" };
-            let growth = row
-                .growth
-                .map_or(String::new(), |growth| format!("{growth:.2}"));
-            let _ = writeln!(text, "| {} | {ms}{gave_up} | {growth} |", row.size);
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::results::check_published;
-
-    #[test]
-    fn the_published_file_is_read_and_makes_its_page() -> anyhow::Result<()> {
-        check_published(&RESULTS, format_tables)
+    fn draw_plot(&self) -> anyhow::Result<Option<String>> {
+        let series = Algorithm::ALL.map(|algorithm| {
+            let sizes = algorithm.sizes().iter().copied();
+            let solved = sizes.filter(|&size| self.is_solved(algorithm, size));
+            Series {
+                name: algorithm.to_string(),
+                points: solved
+                    .map(|size| (size as f64, self.time_s(algorithm, size).median))
+                    .collect(),
+            }
+        });
+        Ok(Some(draw_log_log(
+            "Time on one core",
+            "devices (br: nodes, inpa: nodes of five)",
+            "seconds",
+            &series,
+        )))
     }
 }

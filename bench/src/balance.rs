@@ -3,25 +3,17 @@
 //! # References
 //! Clarke et al., Euro-Par 2012, section 4; Clarke's thesis, section 2.3.1 (the memory cliff).
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use crate::launch::MxmLauncher;
+use crate::markdown::{format_table, yes_or_no};
 use crate::report::MxmReport;
-use crate::results::{Origin, ResultsPage, RoundSample, figures_by_round};
-use crate::statistics::{MedianRange, nan_if_null};
+use crate::results::{CampaignResults, Origin, ResultsPage, list_in_turn};
+use crate::statistics::MedianRange;
 
 const STRATEGIES: [&str; 4] = ["homogeneous", "single-cpm", "multi-cpm", "fpm"];
-const RESULTS: ResultsPage = ResultsPage {
-    file: "bench/results/balance.json",
-    page: "bench/results/balance.md",
-    section: "bench balance",
-};
 const EMULATED: &str = "emulated-4";
 const CLIFF: &str = "emulated-memory-cliff";
-const PLATFORMS: [&str; 2] = [EMULATED, CLIFF];
-const RANKS: usize = 4;
 
 /// The size of the campaign.
 #[derive(clap::Args)]
@@ -40,300 +32,250 @@ pub struct BalanceArguments {
     table_only: bool,
 }
 
-/// A platform and the product on it.
-struct PlatformSetting {
-    platform: &'static str,
-    size: usize,
-    block: usize,
-}
-
 /// The file of results.
 #[derive(Serialize, Deserialize)]
-struct BalanceResults {
+pub struct BalanceResults {
     #[serde(flatten)]
     origin: Origin,
     samples: Vec<StrategySample>,
-    #[serde(default)]
-    summary: Vec<StrategyRow>,
-    #[serde(default)]
-    goals: Vec<BalanceGoal>,
 }
 
 /// A multiplication by one strategy.
 #[derive(Serialize, Deserialize)]
-struct StrategySample {
+pub struct StrategySample {
     platform: String,
     round: usize,
     strategy: String,
     report: MxmReport,
 }
 
+/// A comparison of strategies on the platform `cluster-configs/PLATFORM.toml`.
+pub struct StrategyTrial {
+    pub platform: &'static str,
+    pub ranks: usize,
+    /// m = n = k.
+    pub size: usize,
+    pub block: usize,
+    pub strategies: &'static [&'static str],
+}
+
 /// The figures of a strategy on a platform.
-#[derive(Serialize, Deserialize)]
-struct StrategyRow {
-    platform: String,
-    strategy: String,
+struct StrategyFigures {
+    /// Wall times over those of `fpm` in the same round.
+    wall_over_fpm: MedianRange,
     wall_over_ideal: MedianRange,
     imbalance: MedianRange,
     iterations: MedianRange,
     /// Measuring and partitioning, as a share of the run.
     measuring_share: MedianRange,
-    /// Wall times over those of `fpm` in the same round.
-    wall_over_fpm: MedianRange,
-}
-
-/// A goal of the campaign.
-#[derive(Serialize, Deserialize)]
-struct BalanceGoal {
-    goal: String,
-    #[serde(deserialize_with = "nan_if_null")]
-    median: f64,
-    met: bool,
-}
-
-impl RoundSample for StrategySample {
-    fn round(&self) -> usize {
-        self.round
-    }
 }
 
 /// Runs the campaign, or makes its tables only.
 pub fn run(arguments: &BalanceArguments) -> anyhow::Result<()> {
     let fresh = (!arguments.table_only).then(|| measure(arguments));
-    RESULTS.publish(fresh.transpose()?, sum_up, format_tables)
+    BalanceResults::publish(fresh.transpose()?)
 }
 
 fn measure(arguments: &BalanceArguments) -> anyhow::Result<BalanceResults> {
-    let launcher = MxmLauncher::from_environment()?;
     let BalanceArguments {
         rounds,
         size,
         block,
         ..
     } = *arguments;
-    let emulated = PlatformSetting {
-        platform: EMULATED,
-        size,
-        block,
-    };
-    let cliff = PlatformSetting {
-        platform: CLIFF,
-        size: 3072,
-        block: 32,
-    };
+    let launcher = MxmLauncher::from_environment()?;
     let mut samples = Vec::new();
-    for setting in [emulated, cliff] {
-        for round in 0..rounds {
-            for turn in 0..STRATEGIES.len() {
-                // Every round starts with another strategy.
-                let strategy = STRATEGIES[(round + turn) % STRATEGIES.len()];
-                let platform = setting.platform;
-                let report = launcher.run_mxm(RANKS, &setting.mxm_arguments(strategy))?;
-                let wall_s = report.wall_s;
-                eprintln!("{platform} round {round} {strategy}: wall {wall_s:.3} s");
-                samples.push(StrategySample {
-                    platform: platform.to_owned(),
-                    round,
-                    strategy: strategy.to_owned(),
-                    report,
-                });
-            }
-        }
+    for (platform, size, block) in [(EMULATED, size, block), (CLIFF, 3072, 32)] {
+        let trial = StrategyTrial {
+            platform,
+            ranks: 4,
+            size,
+            block,
+            strategies: &STRATEGIES,
+        };
+        samples.extend(trial.measure(&launcher, rounds)?);
     }
     let command =
         format!("cargo xtask bench balance --rounds {rounds} --size {size} --block {block}");
     Ok(BalanceResults {
         origin: Origin::new(command),
         samples,
-        summary: Vec::new(),
-        goals: Vec::new(),
     })
 }
 
-impl PlatformSetting {
-    fn mxm_arguments(&self, strategy: &str) -> Vec<String> {
+impl StrategyTrial {
+    /// Multiplies by each strategy once in every round.
+    ///
+    /// # Errors
+    /// If `isochron mxm` fails.
+    pub fn measure(
+        &self,
+        launcher: &MxmLauncher,
+        rounds: usize,
+    ) -> anyhow::Result<Vec<StrategySample>> {
         let Self {
             platform,
             size,
             block,
+            ..
         } = self;
-        let platform = format!("cluster-configs/{platform}.toml");
-        let text =
-            format!("--size {size} --block {block} --platform {platform} --strategy {strategy}");
-        text.split(' ').map(str::to_owned).collect()
+        let mut samples = Vec::new();
+        for round in 0..rounds {
+            for &strategy in list_in_turn(self.strategies, round) {
+                let text = format!(
+                    "--size {size} --block {block} --platform cluster-configs/{platform}.toml --strategy {strategy}"
+                );
+                let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+                let report = launcher.run_mxm(self.ranks, &words)?;
+                let wall_s = report.wall_s;
+                eprintln!("{platform} round {round} {strategy}: wall {wall_s:.3} s");
+                samples.push(StrategySample {
+                    platform: self.platform.to_owned(),
+                    round,
+                    strategy: strategy.to_owned(),
+                    report,
+                });
+            }
+        }
+        Ok(samples)
     }
 }
 
+/// Returns the reports of a strategy on a platform, by round.
+pub fn list_reports<'a>(
+    samples: &'a [StrategySample],
+    platform: &str,
+    strategy: &str,
+) -> Vec<&'a MxmReport> {
+    let wanted = samples
+        .iter()
+        .filter(|sample| sample.platform == platform && sample.strategy == strategy);
+    wanted.map(|sample| &sample.report).collect()
+}
+
+/// Summarizes a figure of reports.
+pub fn summarize_reports(reports: &[&MxmReport], figure: fn(&MxmReport) -> f64) -> MedianRange {
+    MedianRange::of(reports.iter().map(|report| figure(report)))
+}
+
+/// Summarizes the ratios of a figure, round by round.
+pub fn compare_reports(
+    above: &[&MxmReport],
+    below: &[&MxmReport],
+    figure: fn(&MxmReport) -> f64,
+) -> MedianRange {
+    let pairs = above.iter().zip(below);
+    MedianRange::of(pairs.map(|(above, below)| figure(above) / figure(below)))
+}
+
 impl BalanceResults {
-    fn samples(&self, platform: &str, strategy: &str) -> impl Iterator<Item = &StrategySample> {
-        let samples = self.samples.iter();
-        samples.filter(move |s| s.platform == platform && s.strategy == strategy)
-    }
-
-    /// Returns the wall times by round.
-    fn walls(&self, platform: &str, strategy: &str) -> Vec<f64> {
-        figures_by_round(self.samples(platform, strategy), |s| s.report.wall_s)
-    }
-
-    fn summarize(&self, platform: &str, strategy: &str) -> StrategyRow {
-        let figure = |figure: fn(&MxmReport) -> f64| {
-            let samples = self.samples(platform, strategy);
-            MedianRange::of(samples.map(|sample| figure(&sample.report)))
-        };
-        let walls = self.walls(platform, strategy);
-        StrategyRow {
-            platform: platform.to_owned(),
-            strategy: strategy.to_owned(),
-            wall_over_ideal: figure(MxmReport::over_ideal),
-            imbalance: figure(|report| report.imbalance),
-            iterations: figure(|report| {
+    fn summarize(&self, platform: &str, strategy: &str) -> StrategyFigures {
+        let reports = list_reports(&self.samples, platform, strategy);
+        let fpm = list_reports(&self.samples, platform, "fpm");
+        StrategyFigures {
+            wall_over_fpm: compare_reports(&reports, &fpm, |report| report.wall_s),
+            wall_over_ideal: summarize_reports(&reports, MxmReport::over_ideal),
+            imbalance: summarize_reports(&reports, |report| report.imbalance),
+            iterations: summarize_reports(&reports, |report| {
                 let balance = report.balance.as_ref();
                 balance.map_or(f64::NAN, |balance| f64::from(balance.iterations))
             }),
-            measuring_share: figure(|report| report.balance_s / (report.balance_s + report.wall_s)),
-            wall_over_fpm: MedianRange::of_ratios(&walls, &self.walls(platform, "fpm")),
+            measuring_share: summarize_reports(&reports, |report| {
+                report.balance_s / (report.balance_s + report.wall_s)
+            }),
         }
     }
 
-    /// Returns a median of the summary.
-    fn median(
-        &self,
-        platform: &str,
-        strategy: &str,
-        figure: fn(&StrategyRow) -> MedianRange,
-    ) -> f64 {
-        let mut rows = self.summary.iter();
-        let row = rows.find(|row| row.platform == platform && row.strategy == strategy);
-        row.map_or(f64::NAN, |row| figure(row).median)
-    }
-
-    fn check_goals(&self) -> Vec<BalanceGoal> {
-        vec![
-            BalanceGoal::at_most(
-                "emulated-4: FPM's wall / ideal at most 1.15",
-                self.median(EMULATED, "fpm", |row| row.wall_over_ideal),
-                1.15,
-            ),
-            BalanceGoal::at_most(
-                "emulated-4: FPM's imbalance at most 0.10",
-                self.median(EMULATED, "fpm", |row| row.imbalance),
-                0.10,
-            ),
-            BalanceGoal::at_least(
-                "emulated-4: even wall / FPM's wall at least 1.7",
-                self.median(EMULATED, "homogeneous", |row| row.wall_over_fpm),
+    /// Returns the lines of the goals.
+    fn check_goals(&self) -> [[String; 3]; 7] {
+        let [even, fpm] = ["homogeneous", "fpm"].map(|strategy| self.summarize(EMULATED, strategy));
+        let [multi_cpm, cliff_fpm] =
+            ["multi-cpm", "fpm"].map(|strategy| self.summarize(CLIFF, strategy));
+        [
+            check_most("emulated-4: FPM's wall / ideal", fpm.wall_over_ideal, 1.15),
+            check_most("emulated-4: FPM's imbalance", fpm.imbalance, 0.10),
+            check_least(
+                "emulated-4: even wall / FPM's wall",
+                even.wall_over_fpm,
                 1.7,
             ),
-            BalanceGoal::at_most(
-                "emulated-4: FPM's measuring share at most 0.15",
-                self.median(EMULATED, "fpm", |row| row.measuring_share),
+            check_most(
+                "emulated-4: FPM's measuring share",
+                fpm.measuring_share,
                 0.15,
             ),
-            BalanceGoal::at_most(
-                "memory-cliff: FPM's iterations at most 10",
-                self.median(CLIFF, "fpm", |row| row.iterations),
-                10.0,
-            ),
-            BalanceGoal::at_most(
-                "memory-cliff: FPM's imbalance at most 0.10",
-                self.median(CLIFF, "fpm", |row| row.imbalance),
-                0.10,
-            ),
-            BalanceGoal::at_least(
-                "memory-cliff: multi-CPM's imbalance above 0.10",
-                self.median(CLIFF, "multi-cpm", |row| row.imbalance),
+            check_most("memory-cliff: FPM's iterations", cliff_fpm.iterations, 10.0),
+            check_most("memory-cliff: FPM's imbalance", cliff_fpm.imbalance, 0.10),
+            check_least(
+                "memory-cliff: multi-CPM's imbalance",
+                multi_cpm.imbalance,
                 0.10,
             ),
         ]
     }
+
+    /// Formats the table of a platform with the line above it; nothing if it was not measured.
+    fn format_platform(&self, platform: &str) -> String {
+        let fpm = list_reports(&self.samples, platform, "fpm");
+        let Some(first) = fpm.first() else {
+            return String::new();
+        };
+        let (size, block) = (first.m.unwrap_or(0), first.block);
+        let rows = STRATEGIES.map(|strategy| {
+            let reports = list_reports(&self.samples, platform, strategy);
+            let balances = reports.iter().filter_map(|report| report.balance.as_ref());
+            let converged = balances.filter(|balance| balance.converged).count();
+            let figures = self.summarize(platform, strategy);
+            [
+                strategy.to_owned(),
+                figures.wall_over_fpm.text(2),
+                figures.wall_over_ideal.text(2),
+                figures.imbalance.scale(100.0).text(1),
+                figures.iterations.text(0),
+                format!("{converged} of {}", reports.len()),
+                figures.measuring_share.scale(100.0).text(1),
+            ]
+        });
+        let columns = [
+            "strategy",
+            "wall / FPM's wall",
+            "wall / ideal",
+            "imbalance of busy times, %",
+            "iterations",
+            "converged",
+            "measuring and partitioning, % of the run",
+        ];
+        let table = format_table(columns, rows);
+        format!("`{platform}`, m = n = k = {size}, b = {block}:\n\n{table}\n")
+    }
 }
 
-impl BalanceGoal {
-    fn at_most(goal: &str, median: f64, bound: f64) -> Self {
-        Self {
-            goal: goal.to_owned(),
-            median,
-            met: median <= bound,
-        }
-    }
-
-    fn at_least(goal: &str, median: f64, bound: f64) -> Self {
-        Self {
-            goal: goal.to_owned(),
-            median,
-            met: median >= bound,
-        }
-    }
+fn check_most(goal: &str, found: MedianRange, bound: f64) -> [String; 3] {
+    let is_met = found.median <= bound;
+    [
+        format!("{goal} at most {bound}"),
+        found.text(2),
+        yes_or_no(is_met),
+    ]
 }
 
-/// Summarizes the samples, and checks and prints the goals.
-fn sum_up(results: &mut BalanceResults) -> anyhow::Result<()> {
-    let mut summary = Vec::new();
-    for platform in PLATFORMS {
-        for strategy in STRATEGIES {
-            summary.push(results.summarize(platform, strategy));
-        }
-    }
-    results.summary = summary;
-    results.goals = results.check_goals();
-    for goal in &results.goals {
-        println!("{}", serde_json::to_string(goal)?);
-    }
-    Ok(())
+fn check_least(goal: &str, found: MedianRange, bound: f64) -> [String; 3] {
+    let is_met = found.median >= bound;
+    [
+        format!("{goal} at least {bound}"),
+        found.text(2),
+        yes_or_no(is_met),
+    ]
 }
 
-fn format_tables(results: &BalanceResults) -> String {
-    let cores = format!(" on {} cores", results.origin.machine.cores);
-    let mut text = RESULTS.describe_origin(&results.origin, &cores, "") + "\n\n";
-    for platform in PLATFORMS {
-        format_table(&mut text, results, platform);
-    }
-    text
-}
+impl CampaignResults for BalanceResults {
+    const PAGE: ResultsPage = ResultsPage { name: "balance" };
 
-fn format_table(text: &mut String, results: &BalanceResults, platform: &str) {
-    let Some(first) = results.samples(platform, "fpm").next() else {
-        return;
-    };
-    let (size, block) = (first.report.m.unwrap_or(0), first.report.block);
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(text, "`{platform}`, m = n = k = {size}, b = {block}:\n");
-    text.push_str(
-        "| strategy | wall / FPM's wall | wall / ideal | imbalance of busy times, % | iterations | converged | \
-         measuring and partitioning, % of the run |\n|---|---|---|---|---|---|---|\n",
-    );
-    for row in results
-        .summary
-        .iter()
-        .filter(|row| row.platform == platform)
-    {
-        let strategy = &row.strategy;
-        let n_rounds = results.samples(platform, strategy).count();
-        let converged = results
-            .samples(platform, strategy)
-            .filter_map(|sample| sample.report.balance.as_ref())
-            .filter(|balance| balance.converged)
-            .count();
-        let _ = writeln!(
-            text,
-            "| {strategy} | {} | {} | {} | {} | {converged} of {n_rounds} | {} |",
-            row.wall_over_fpm.text(2),
-            row.wall_over_ideal.text(2),
-            row.imbalance.scale(100.0).text(1),
-            row.iterations.text(0),
-            row.measuring_share.scale(100.0).text(1),
-        );
-    }
-    text.push('\n');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::results::check_published;
-
-    #[test]
-    fn the_published_file_is_read_and_makes_its_page() -> anyhow::Result<()> {
-        check_published(&RESULTS, format_tables)
+    fn format_tables(&self) -> anyhow::Result<String> {
+        let cores = format!(" on {} cores", self.origin.machine.cores);
+        let origin = Self::PAGE.describe_origin(&self.origin, &cores, "");
+        let goals = format_table(["goal", "found", "met"], self.check_goals());
+        let platforms = [EMULATED, CLIFF].map(|platform| self.format_platform(platform));
+        Ok(format!("{origin}\n\n{goals}\n{}", platforms.concat()))
     }
 }

@@ -3,21 +3,17 @@
 //! A BLAS with its own threads gives each thread the same number of columns, regardless of its core. So does the
 //! homogeneous strategy, with the same library on the same cores, one of which is paced.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
-use crate::launch::MxmLauncher;
-use crate::report::MxmReport;
-use crate::results::{Origin, ResultsPage, RoundSample, figures_by_round};
-use crate::statistics::MedianRange;
-
-const RESULTS: ResultsPage = ResultsPage {
-    file: "bench/results/hybrid.json",
-    page: "bench/results/hybrid.md",
-    section: "bench hybrid",
+use crate::balance::{
+    StrategySample, StrategyTrial, compare_reports, list_reports, summarize_reports,
 };
-const PLATFORM: &str = "cluster-configs/emulated-hybrid.toml";
+use crate::launch::MxmLauncher;
+use crate::markdown::format_table;
+use crate::report::MxmReport;
+use crate::results::{CampaignResults, Origin, ResultsPage};
+
+const PLATFORM: &str = "emulated-hybrid";
 const EVEN: &str = "homogeneous";
 const FPM: &str = "fpm";
 
@@ -43,142 +39,74 @@ pub struct HybridArguments {
 
 /// The file of results.
 #[derive(Serialize, Deserialize)]
-struct HybridResults {
+pub struct HybridResults {
     #[serde(flatten)]
     origin: Origin,
-    goal: f64,
-    samples: Vec<HybridSample>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    summary: Option<HybridSummary>,
-}
-
-/// A multiplication by one strategy.
-#[derive(Serialize, Deserialize)]
-struct HybridSample {
-    round: usize,
-    strategy: String,
-    report: MxmReport,
-}
-
-/// Times of the even split over those of the balanced one.
-#[derive(Serialize, Deserialize)]
-struct HybridSummary {
-    even_over_fpm: MedianRange,
-    even_over_fpm_with_balancing: MedianRange,
-    met: bool,
-}
-
-impl RoundSample for HybridSample {
-    fn round(&self) -> usize {
-        self.round
-    }
+    samples: Vec<StrategySample>,
 }
 
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &HybridArguments) -> anyhow::Result<()> {
     let fresh = (!arguments.table_only).then(|| measure(arguments));
-    RESULTS.publish(fresh.transpose()?, sum_up, format_table)
+    HybridResults::publish(fresh.transpose()?)
 }
 
 fn measure(arguments: &HybridArguments) -> anyhow::Result<HybridResults> {
-    let launcher = MxmLauncher::from_environment()?;
     let HybridArguments {
         rounds,
         size,
         block,
         ..
     } = *arguments;
-    let mut samples = Vec::new();
-    for round in 0..rounds {
-        for turn in 0..2 {
-            // Every round starts with the other one.
-            let strategy = [EVEN, FPM][(round + turn) % 2];
-            let text = format!(
-                "--size {size} --block {block} --platform {PLATFORM} --strategy {strategy}"
-            );
-            let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-            let report = launcher.run_mxm(1, &words)?;
-            eprintln!("round {round} {strategy}: {:.3} s", report.wall_s);
-            samples.push(HybridSample {
-                round,
-                strategy: strategy.to_owned(),
-                report,
-            });
-        }
-    }
+    let trial = StrategyTrial {
+        platform: PLATFORM,
+        ranks: 1,
+        size,
+        block,
+        strategies: &[EVEN, FPM],
+    };
     let command =
         format!("cargo xtask bench hybrid --rounds {rounds} --size {size} --block {block}");
     Ok(HybridResults {
         origin: Origin::new(command),
-        goal: GOAL,
-        samples,
-        summary: None,
+        samples: trial.measure(&MxmLauncher::from_environment()?, rounds)?,
     })
 }
 
-impl HybridResults {
-    /// Returns a figure of the reports of one strategy, by round.
-    fn figures(&self, strategy: &str, figure: fn(&MxmReport) -> f64) -> Vec<f64> {
-        let samples = self.samples.iter().filter(|s| s.strategy == strategy);
-        figures_by_round(samples, |sample| figure(&sample.report))
-    }
+impl CampaignResults for HybridResults {
+    const PAGE: ResultsPage = ResultsPage { name: "hybrid" };
 
-    /// Returns a figure of the even split over that of the balanced one.
-    fn even_over_fpm(&self, figure: fn(&MxmReport) -> f64) -> MedianRange {
-        MedianRange::of_ratios(&self.figures(EVEN, figure), &self.figures(FPM, figure))
-    }
-}
-
-/// Adds the summary.
-fn sum_up(results: &mut HybridResults) -> anyhow::Result<()> {
-    let even_over_fpm = results.even_over_fpm(|report| report.wall_s);
-    results.summary = Some(HybridSummary {
-        even_over_fpm,
-        even_over_fpm_with_balancing: results
-            .even_over_fpm(|report| report.wall_s + report.balance_s),
-        met: even_over_fpm.median >= GOAL,
-    });
-    Ok(())
-}
-
-fn format_table(results: &HybridResults) -> String {
-    let mut text = format!(
-        "{} The even split stands for the threads of a BLAS: the same library on the same cores, one of them paced. The \
-         goal is a ratio of at least {GOAL}.\n\n",
-        RESULTS.describe_origin(&results.origin, "", ""),
-    );
-    text.push_str("| | wall / ideal | imbalance of busy times, % |\n|---|---|---|\n");
-    for (strategy, name) in [(EVEN, "even split"), (FPM, "IDPA by FPM")] {
-        let over_ideal = results.figures(strategy, MxmReport::over_ideal);
-        let imbalance = results.figures(strategy, |report| 100.0 * report.imbalance);
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(
-            text,
-            "| {name} | {} | {} |",
-            MedianRange::of(over_ideal).text(2),
-            MedianRange::of(imbalance).text(1),
+    fn format_tables(&self) -> anyhow::Result<String> {
+        let origin = Self::PAGE.describe_origin(&self.origin, "", "");
+        let [even, fpm] =
+            [EVEN, FPM].map(|strategy| list_reports(&self.samples, PLATFORM, strategy));
+        let rows = [("even split", &even), ("IDPA by FPM", &fpm)].map(|(name, reports)| {
+            let imbalance = summarize_reports(reports, |report| report.imbalance);
+            [
+                name.to_owned(),
+                summarize_reports(reports, MxmReport::over_ideal).text(2),
+                imbalance.scale(100.0).text(1),
+            ]
+        });
+        let table = format_table(
+            ["strategy", "wall / ideal", "imbalance of busy times, %"],
+            rows,
         );
-    }
-    if let Some(summary) = &results.summary {
-        let _ = writeln!(
-            text,
-            "\nThe even split takes {} times as long as the balanced one, {} times with the measuring: \
-             the goal is {}.",
-            summary.even_over_fpm.text(2),
-            summary.even_over_fpm_with_balancing.text(2),
-            if summary.met { "met" } else { "missed" },
-        );
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::results::check_published;
-
-    #[test]
-    fn the_published_file_is_read_and_makes_its_page() -> anyhow::Result<()> {
-        check_published(&RESULTS, format_table)
+        let ratio = compare_reports(&even, &fpm, |report| report.wall_s);
+        let with_measuring =
+            compare_reports(&even, &fpm, |report| report.wall_s + report.balance_s);
+        Ok(format!(
+            "{origin} The even split stands for the threads of a BLAS: the same library on the same cores, one of them \
+             paced. The goal is a ratio of at least {GOAL}.\n\n{table}\n\
+             The even split takes {} times as long as the balanced one, {} times with the measuring: \
+             the goal is {}.\n",
+            ratio.text(2),
+            with_measuring.text(2),
+            if ratio.median >= GOAL {
+                "met"
+            } else {
+                "missed"
+            },
+        ))
     }
 }

@@ -1,13 +1,12 @@
 //! The `isochron` command under mpirun.
 
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 
-use crate::process::path_variable;
+use crate::process::{path_variable, run_program, run_within};
 use crate::report::MxmReport;
 
 /// The programs of one MPI library: those that `cargo xtask bench` names in the environment, or those of the bundle from
@@ -16,11 +15,8 @@ pub struct MxmLauncher {
     mpirun: PathBuf,
     isochron: PathBuf,
     /// Options that let any number of ranks run on any cores.
-    options: &'static [&'static str],
+    pub options: &'static [&'static str],
 }
-
-/// The time that a program may take to end after it was told to.
-const GRACE: Duration = Duration::from_secs(5);
 
 impl MxmLauncher {
     /// Finds the programs of Open MPI or of the bundle.
@@ -37,11 +33,8 @@ impl MxmLauncher {
             });
         };
         let mpirun = bundle.join("bin/mpirun");
-        let version = Command::new(&mpirun)
-            .arg("--version")
-            .output()
-            .with_context(|| mpirun.display().to_string())?;
-        let is_hydra = String::from_utf8_lossy(&version.stdout).contains("HYDRA");
+        let (version, _) = run_program(Command::new(&mpirun).arg("--version"))?;
+        let is_hydra = version.contains("HYDRA");
         Ok(Self {
             isochron: bundle.join("bin/isochron"),
             mpirun,
@@ -49,13 +42,23 @@ impl MxmLauncher {
         })
     }
 
+    /// Makes a command that starts ranks with these options of `mpirun`.
+    pub fn mpirun(&self, ranks: usize, options: &[&str]) -> Command {
+        let mut command = Command::new(&self.mpirun);
+        command
+            .args(options)
+            .args(["-n", &ranks.to_string()])
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command
+    }
+
     /// Runs `isochron mxm` on `ranks` ranks; returns its report.
     ///
     /// # Errors
     /// If it fails, or its result does not pass the check.
     pub fn run_mxm(&self, ranks: usize, arguments: &[String]) -> anyhow::Result<MxmReport> {
-        let (report, _) = self.run_mxm_within(ranks, arguments, &[], None)?;
-        Ok(report)
+        Ok(self.run_mxm_within(ranks, arguments, &[], Duration::MAX)?.0)
     }
 
     /// Does the same with environment variables, and ends the program after `limit`. Returns the report and standard error.
@@ -67,20 +70,26 @@ impl MxmLauncher {
         ranks: usize,
         arguments: &[String],
         variables: &[(&str, &str)],
-        limit: Option<Duration>,
+        limit: Duration,
     ) -> anyhow::Result<(MxmReport, String)> {
-        let mut command = Command::new(&self.mpirun);
-        command
-            .args(self.options)
-            .args(["-n", &ranks.to_string()])
-            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-            .envs(variables.iter().copied())
-            .arg(&self.isochron)
-            .arg("mxm")
-            .args(arguments)
-            .arg("--json");
-        let (text, errors) = run_within(&mut command, limit)?;
+        let mut command = self.mpirun(ranks, self.options);
+        command.envs(variables.iter().copied());
+        self.finish_mxm(command, arguments, limit)
+    }
+
+    /// Runs `isochron mxm` by a command that starts ranks; returns the report and standard error.
+    ///
+    /// # Errors
+    /// If it fails, takes too long, or its result does not pass the check.
+    pub fn finish_mxm(
+        &self,
+        mut mpirun: Command,
+        arguments: &[String],
+        limit: Duration,
+    ) -> anyhow::Result<(MxmReport, String)> {
+        let command = mpirun.arg(&self.isochron).arg("mxm");
+        command.args(arguments).arg("--json");
+        let (text, errors) = run_within(command, limit)?;
         let report = MxmReport::parse(&text).with_context(|| format!("{command:?}"))?;
         Ok((report, errors))
     }
@@ -91,56 +100,6 @@ impl MxmLauncher {
     /// If it fails or takes too long.
     pub fn run_isochron(&self, arguments: &[String], limit: Duration) -> anyhow::Result<String> {
         let mut command = Command::new(&self.isochron);
-        Ok(run_within(command.args(arguments), Some(limit))?.0)
+        Ok(run_within(command.args(arguments), limit)?.0)
     }
-}
-
-/// Runs a program; returns its standard output and standard error. After the limit it is told to end, and later killed.
-fn run_within(command: &mut Command, limit: Option<Duration>) -> anyhow::Result<(String, String)> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
-    // Both are read at once, so that neither pipe fills up.
-    let readers = [
-        child.stdout.take().map(|pipe| read_all(Box::new(pipe))),
-        child.stderr.take().map(|pipe| read_all(Box::new(pipe))),
-    ];
-    let begin = Instant::now();
-    let mut was_told = false;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        let late = limit.and_then(|limit| begin.elapsed().checked_sub(limit));
-        if let Some(late) = late {
-            if !was_told {
-                was_told = true;
-                // A launcher that is killed would leave its ranks behind.
-                let _ = Command::new("kill").arg(child.id().to_string()).status();
-            } else if late > GRACE {
-                child.kill()?;
-            }
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    if was_told {
-        bail!(
-            "{command:?}: not done in {:.0} s",
-            limit.unwrap_or_default().as_secs_f64()
-        );
-    }
-    let [output, errors] = readers
-        .map(|reader| reader.map_or_else(String::new, |reader| reader.join().unwrap_or_default()));
-    ensure!(status.success(), "{command:?}: {status}\n{errors}");
-    Ok((output, errors))
-}
-
-fn read_all(mut pipe: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }

@@ -1,6 +1,5 @@
 //! A device next to a neighbour that streams through memory: slower than alone, and its model says so.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, Thread};
@@ -16,14 +15,10 @@ use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::results::{Origin, ResultsPage, RoundSample, figures_by_round, yes_or_no};
+use crate::markdown::{format_table, yes_or_no};
+use crate::results::{CampaignResults, Origin, ResultsPage, list_in_turn};
+use crate::shape::ProductShape;
 use crate::statistics::{MedianRange, median};
-
-const RESULTS: ResultsPage = ResultsPage {
-    file: "bench/results/neighbours.json",
-    page: "bench/results/neighbours.md",
-    section: "bench neighbours",
-};
 
 /// Sizes n of the update `C (n×n) += A (n×b) · B (b×n)`: from ones that fit a second-level cache to ones that fit none.
 const SIZES: [usize; 4] = [256, 1024, 2048, 4096];
@@ -53,7 +48,7 @@ pub struct NeighboursArguments {
 
 /// The file of results.
 #[derive(Serialize, Deserialize)]
-struct NeighboursResults {
+pub struct NeighboursResults {
     #[serde(flatten)]
     origin: Origin,
     library: String,
@@ -63,8 +58,6 @@ struct NeighboursResults {
     /// Cores with a neighbour.
     neighbours: usize,
     samples: Vec<NeighbourSample>,
-    #[serde(default)]
-    summary: Vec<NeighbourRow>,
 }
 
 /// An update measured alone or next to the neighbours.
@@ -86,29 +79,11 @@ struct AverageTime {
     rest: Map<String, Value>,
 }
 
-/// The speeds of a size in 10⁹ flop/s, and their ratio as measured in the same round and as the two models say.
-#[derive(Serialize, Deserialize)]
-struct NeighbourRow {
-    n: usize,
-    units: u64,
-    alone_gflops: MedianRange,
-    beside_gflops: MedianRange,
-    ratio: MedianRange,
-    ratio_of_models: f64,
-    slower: bool,
-}
-
-impl RoundSample for NeighbourSample {
-    fn round(&self) -> usize {
-        self.round
-    }
-}
-
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &NeighboursArguments) -> anyhow::Result<()> {
     let NeighboursArguments { rounds, block, .. } = *arguments;
     let fresh = (!arguments.table_only).then(|| measure(rounds, block));
-    RESULTS.publish(fresh.transpose()?, sum_up, format_table)
+    NeighboursResults::publish(fresh.transpose()?)
 }
 
 /// Measures a device of the first half of the cores; a neighbour is on each of the others.
@@ -147,7 +122,6 @@ fn measure(rounds: usize, block: u32) -> anyhow::Result<NeighboursResults> {
         cores: n_cores,
         neighbours: others.len(),
         samples,
-        summary: Vec::new(),
     })
 }
 
@@ -169,8 +143,7 @@ impl MeasuredDevice {
     ) -> anyhow::Result<()> {
         for round in 0..rounds {
             for n in SIZES {
-                // Every other round begins alone.
-                for beside in [round % 2 == 1, round % 2 == 0] {
+                for &beside in list_in_turn(&[false, true], round) {
                     let before = beside.then(|| neighbours.feed(threads));
                     let found = self.measure(n);
                     let neighbour_bytes = before.map(|before| neighbours.starve() - before);
@@ -293,10 +266,10 @@ impl NeighboursResults {
     /// Returns the mean times of one size, by round.
     fn times(&self, n: usize, beside: bool) -> Vec<f64> {
         let samples = self.samples.iter();
-        figures_by_round(
-            samples.filter(|sample| sample.n == n && sample.beside == beside),
-            |sample| sample.measurement.t_s,
-        )
+        samples
+            .filter(|sample| sample.n == n && sample.beside == beside)
+            .map(|sample| sample.measurement.t_s)
+            .collect()
     }
 
     fn units(&self, n: usize) -> u64 {
@@ -314,75 +287,48 @@ impl NeighboursResults {
         Ok(PiecewiseFpm::from_points(points.into())?)
     }
 
-    /// Summarizes the times of `n`, with the ratio of the speeds of the models.
-    fn summarize(&self, n: usize, ratio_of_models: f64) -> NeighbourRow {
-        let flop = 2.0 * (n * n) as f64 * self.block as f64;
+    /// Returns the line of a size: the speeds, their ratio in the same round, and the ratio of the models' speeds.
+    fn make_row(&self, n: usize, ratio_of_models: f64) -> [String; 6] {
+        let k = self.block as usize;
+        let shape = ProductShape { m: n, n, k };
         let [alone, beside] = [false, true].map(|beside| self.times(n, beside));
-        let [alone_gflops, beside_gflops] = [&alone, &beside]
-            .map(|times| MedianRange::of(times.iter().map(|t_s| flop / t_s / 1e9)));
         let ratio = MedianRange::of_ratios(&alone, &beside);
-        NeighbourRow {
-            n,
-            units: self.units(n),
-            alone_gflops,
-            beside_gflops,
-            ratio,
-            ratio_of_models,
-            slower: ratio.median < 1.0 && ratio_of_models < 1.0,
-        }
+        [
+            n.to_string(),
+            shape.speeds_gflops(&alone).text(1),
+            shape.speeds_gflops(&beside).text(1),
+            ratio.text(3),
+            format!("{ratio_of_models:.3}"),
+            yes_or_no(ratio.median < 1.0 && ratio_of_models < 1.0),
+        ]
     }
 }
 
-/// Adds the summary.
-fn sum_up(results: &mut NeighboursResults) -> anyhow::Result<()> {
-    let (alone, beside) = (results.make_model(false)?, results.make_model(true)?);
-    let rows = SIZES.map(|n| {
-        let d = results.units(n) as f64;
-        results.summarize(n, beside.speed(d) / alone.speed(d))
-    });
-    results.summary = rows.into();
-    Ok(())
-}
+impl CampaignResults for NeighboursResults {
+    const PAGE: ResultsPage = ResultsPage { name: "neighbours" };
 
-fn format_table(results: &NeighboursResults) -> String {
-    let cores = format!(
-        " on {} of {} cores",
-        results.cores, results.origin.machine.cores
-    );
-    let more = format!(
-        ", {}, b = {}; a thread that streams through {} MiB on each other core",
-        results.library,
-        results.block,
-        STREAM_BYTES >> 20,
-    );
-    let mut text = RESULTS.describe_origin(&results.origin, &cores, &more) + "\n\n";
-    text.push_str(
-        "| n | alone, GFLOP/s | with the neighbour, GFLOP/s | with / alone | the models' speeds, with / alone | slower |\n\
-         |---:|---|---|---|---:|---|\n",
-    );
-    for row in &results.summary {
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {:.3} | {} |",
-            row.n,
-            row.alone_gflops.text(1),
-            row.beside_gflops.text(1),
-            row.ratio.text(3),
-            row.ratio_of_models,
-            yes_or_no(row.slower),
+    fn format_tables(&self) -> anyhow::Result<String> {
+        let cores = format!(" on {} of {} cores", self.cores, self.origin.machine.cores);
+        let more = format!(
+            ", {}, b = {}; a thread that streams through {} MiB on each other core",
+            self.library,
+            self.block,
+            STREAM_BYTES >> 20,
         );
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::results::check_published;
-
-    #[test]
-    fn the_published_file_is_read_and_makes_its_page() -> anyhow::Result<()> {
-        check_published(&RESULTS, format_table)
+        let (alone, beside) = (self.make_model(false)?, self.make_model(true)?);
+        let rows = SIZES.map(|n| {
+            let d = self.units(n) as f64;
+            self.make_row(n, beside.speed(d) / alone.speed(d))
+        });
+        let columns = [
+            "n:",
+            "alone, GFLOP/s",
+            "with the neighbour, GFLOP/s",
+            "with / alone",
+            "the models' speeds, with / alone:",
+            "slower",
+        ];
+        let origin = Self::PAGE.describe_origin(&self.origin, &cores, &more);
+        Ok(format!("{origin}\n\n{}", format_table(columns, rows)))
     }
 }

@@ -1,6 +1,6 @@
 //! The file that keeps a campaign's samples, and the page made from it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::de::DeserializeOwned;
@@ -51,50 +51,53 @@ impl MachineInfo {
     }
 }
 
-/// The places of a campaign's samples and tables, relative to the repository.
+/// The folder of the samples, the pages and their plots, relative to the repository.
+const FOLDER: &str = "bench/results";
+
+/// The place of a campaign's samples (`NAME.json`), of the page with its tables (`NAME.md`), and of its plot (`NAME.svg`).
 pub struct ResultsPage {
-    /// The file of the samples.
-    pub file: &'static str,
-    /// The page of the tables.
-    pub page: &'static str,
-    /// The section of that page.
-    pub section: &'static str,
+    pub name: &'static str,
 }
 
 impl ResultsPage {
-    /// Writes `fresh` samples, if there are any, then adds the summary to the file and the tables to the page.
+    /// Returns the path of the file with this extension, relative to the repository.
+    fn path(&self, extension: &str) -> PathBuf {
+        Path::new(FOLDER).join(format!("{}.{extension}", self.name))
+    }
+
+    /// Writes `fresh` samples, if there are any, then lets `finish` complete the file, and writes the tables to the page.
     ///
     /// The samples are written before anything is made from them.
     ///
     /// # Errors
-    /// Those of the files and of `sum_up`.
+    /// Those of the files, of `finish` and of `format_tables`.
     pub fn publish<R: Serialize + DeserializeOwned>(
         &self,
         fresh: Option<R>,
-        sum_up: impl FnOnce(&mut R) -> anyhow::Result<()>,
-        format_tables: impl FnOnce(&R) -> String,
+        finish: impl FnOnce(&mut R) -> anyhow::Result<()>,
+        format_tables: impl FnOnce(&R) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
         if let Some(fresh) = fresh {
             self.write(&fresh)?;
         }
-        let mut results: R = read_results(Path::new(self.file))?;
-        sum_up(&mut results)?;
+        let mut results: R = read_results(&self.path("json"))?;
+        finish(&mut results)?;
         self.write(&results)?;
-        let text = format_tables(&results);
+        let text = format_tables(&results)?;
         println!("{text}");
-        replace_section(Path::new(self.page), self.section, &text)
+        // `bench peers alike` is the section of `peers-alike.md`.
+        let section = format!("bench {}", self.name.replace('-', " "));
+        replace_section(&self.path("md"), &section, &text)
     }
 
     /// Describes the origin of the tables: the command, the `cores` of the machine, `more`, and the file of the samples.
     pub fn describe_origin(&self, origin: &Origin, cores: &str, more: &str) -> String {
-        let folder = Path::new(self.page).parent().unwrap_or(Path::new(""));
-        let file = Path::new(self.file);
         format!(
-            "Measured by `{}`{cores} ({}){more}; median (smallest to largest) over the rounds, raw samples in [`{}`]({}).",
+            "Measured by `{}`{cores} ({}){more}; median (smallest to largest) over the rounds, raw samples in [`{}`]({}.json).",
             origin.command,
             origin.machine.cpu.as_deref().unwrap_or("unknown"),
-            self.file,
-            file.strip_prefix(folder).unwrap_or(file).display(),
+            self.path("json").display(),
+            self.name,
         )
     }
 
@@ -103,8 +106,58 @@ impl ResultsPage {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, results: &impl Serialize) -> anyhow::Result<()> {
-        std::fs::write(self.file, to_json(results)?).context(self.file)
+        write_file(&self.path("json"), &to_json(results)?)
     }
+}
+
+/// The raw samples of a campaign, with the circumstances that all of them share.
+pub trait CampaignResults: Serialize + DeserializeOwned {
+    const PAGE: ResultsPage;
+
+    /// Formats the tables of the page.
+    ///
+    /// # Errors
+    /// If the samples make no table.
+    fn format_tables(&self) -> anyhow::Result<String>;
+
+    /// Draws the plot of the page as an SVG document; `None` without one.
+    ///
+    /// # Errors
+    /// If the samples make no plot.
+    fn draw_plot(&self) -> anyhow::Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Publishes fresh results, or makes the page and the plot of the published ones again.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    fn publish(fresh: Option<Self>) -> anyhow::Result<()> {
+        Self::PAGE.publish(
+            fresh,
+            |results| results.write_plot(Path::new(FOLDER)),
+            Self::format_tables,
+        )
+    }
+
+    /// Draws the plot into a folder.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn write_plot(&self, folder: &Path) -> anyhow::Result<()> {
+        let Some(svg) = self.draw_plot()? else {
+            return Ok(());
+        };
+        write_file(&folder.join(format!("{}.svg", Self::PAGE.name)), &svg)
+    }
+}
+
+/// Writes a text file.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_file(file: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(file, text).with_context(|| file.display().to_string())
 }
 
 /// Reads a file of results.
@@ -125,64 +178,65 @@ pub fn to_json(results: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&sorted)? + "\n")
 }
 
-/// A sample of one round.
-pub trait RoundSample {
-    /// Returns the round.
-    fn round(&self) -> usize;
+/// Returns the contestants in the order of a round: every round begins with the next one.
+pub fn list_in_turn<T>(contestants: &[T], round: usize) -> impl Iterator<Item = &T> {
+    let first = round % contestants.len().max(1);
+    let (last, begin) = contestants.split_at(first);
+    begin.iter().chain(last)
 }
 
-/// Returns a figure of samples in the order of their rounds.
-pub fn figures_by_round<'a, S: RoundSample + 'a>(
-    samples: impl Iterator<Item = &'a S>,
-    figure: impl Fn(&S) -> f64,
-) -> Vec<f64> {
-    let mut sorted: Vec<&S> = samples.collect();
-    sorted.sort_by_key(|sample| sample.round());
-    sorted.into_iter().map(figure).collect()
-}
-
-/// Returns `yes` or `no`.
-pub fn yes_or_no(is_so: bool) -> &'static str {
-    if is_so { "yes" } else { "no" }
-}
-
-/// Checks that the published file is read without loss, and that its page has the tables made from it.
 #[cfg(test)]
-pub fn check_published<R: Serialize + DeserializeOwned>(
-    page: &ResultsPage,
-    format_tables: impl FnOnce(&R) -> String,
-) -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let results: R = read_results(&root.join(page.file))?;
-    // Documents are compared, not texts: the spelling of a number may differ.
-    let kept: serde_json::Value = read_results(&root.join(page.file))?;
-    let read = serde_json::to_value(&results)?;
-    if let Some(place) = find_difference("", &kept, &read) {
-        anyhow::bail!("{} is read with losses at {place}", page.file);
-    }
-    let text = std::fs::read_to_string(root.join(page.page))?;
-    anyhow::ensure!(
-        text.contains(&format_tables(&results)),
-        "{} has other tables: make them again by --table-only",
-        page.page
-    );
-    Ok(())
-}
-
-/// Returns the first place in which two documents differ, with both values.
-#[cfg(test)]
-fn find_difference(place: &str, a: &serde_json::Value, b: &serde_json::Value) -> Option<String> {
+mod tests {
     use serde_json::Value;
-    match (a, b) {
-        (Value::Object(left), Value::Object(right)) => {
-            let keys = left.keys().chain(right.keys());
-            keys.into_iter()
-                .find_map(|key| find_difference(&format!("{place}/{key}"), &a[key], &b[key]))
+
+    use super::*;
+
+    /// Checks that the published file is read without loss, and that its page has the tables made from it.
+    fn check_published<R: CampaignResults>() -> anyhow::Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let [file, page] = ["json", "md"].map(|extension| R::PAGE.path(extension));
+        let results: R = read_results(&root.join(&file))?;
+        // Documents are compared, not texts: the spelling of a number may differ.
+        let kept: Value = read_results(&root.join(&file))?;
+        let read = serde_json::to_value(&results)?;
+        if let Some(place) = find_difference("", &kept, &read) {
+            anyhow::bail!("{} is read with losses at {place}", file.display());
         }
-        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            let mut pairs = left.iter().zip(right).enumerate();
-            pairs.find_map(|(i, (a, b))| find_difference(&format!("{place}/{i}"), a, b))
+        let text = std::fs::read_to_string(root.join(&page))?;
+        anyhow::ensure!(
+            text.contains(&results.format_tables()?),
+            "{} has other tables: make them again by --table-only",
+            page.display()
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn the_published_files_are_read_and_make_their_pages() -> anyhow::Result<()> {
+        check_published::<crate::algorithms::AlgorithmsResults>()?;
+        check_published::<crate::balance::BalanceResults>()?;
+        check_published::<crate::hybrid::HybridResults>()?;
+        check_published::<crate::neighbours::NeighboursResults>()?;
+        check_published::<crate::update::UpdateResults>()?;
+        check_published::<crate::peers::AlikeResults>()?;
+        check_published::<crate::peers::UnlikeResults>()?;
+        check_published::<crate::peers::OverlapResults>()?;
+        check_published::<crate::peers::GrowthResults>()
+    }
+
+    /// Returns the first place in which two documents differ, with both values.
+    fn find_difference(place: &str, a: &Value, b: &Value) -> Option<String> {
+        match (a, b) {
+            (Value::Object(left), Value::Object(right)) => {
+                let keys = left.keys().chain(right.keys());
+                keys.into_iter()
+                    .find_map(|key| find_difference(&format!("{place}/{key}"), &a[key], &b[key]))
+            }
+            (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+                let mut pairs = left.iter().zip(right).enumerate();
+                pairs.find_map(|(i, (a, b))| find_difference(&format!("{place}/{i}"), a, b))
+            }
+            _ => (a != b).then(|| format!("{place}: {a} became {b}")),
         }
-        _ => (a != b).then(|| format!("{place}: {a} became {b}")),
     }
 }

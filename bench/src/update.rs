@@ -1,6 +1,6 @@
 //! Our update on all cores against the BLAS called directly with its own threads.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +8,10 @@ use isochron_devices::{Blas, CblasLibrary, CpuWorker, Depth, Topology, Updates, 
 use serde::{Deserialize, Serialize};
 
 use crate::direct::{DirectOperands, DirectProcess, serve_updates, time_burst};
-use crate::results::{Origin, ResultsPage, RoundSample, figures_by_round, yes_or_no};
+use crate::markdown::{format_table, yes_or_no};
+use crate::results::{CampaignResults, Origin, ResultsPage, list_in_turn};
 use crate::shape::ProductShape;
 use crate::statistics::{MedianRange, median};
-
-const RESULTS: ResultsPage = ResultsPage {
-    file: "bench/results/update.json",
-    page: "bench/results/update.md",
-    section: "bench update",
-};
 
 /// The goal of our speed over the library's.
 const GOAL: f64 = 0.97;
@@ -59,14 +54,11 @@ pub struct UpdateArguments {
 
 /// The file of results.
 #[derive(Serialize, Deserialize)]
-struct UpdateResults {
+pub struct UpdateResults {
     #[serde(flatten)]
     origin: Origin,
     library: String,
-    goal: f64,
     samples: Vec<BurstSample>,
-    #[serde(default)]
-    summary: Vec<UpdateRow>,
 }
 
 /// A burst of updates.
@@ -90,32 +82,13 @@ enum UpdateSide {
     Library,
 }
 
-/// The speeds of a shape in 10⁹ flop/s, and the ratio of ours to the library's in the same round.
-#[derive(Serialize, Deserialize)]
-struct UpdateRow {
-    #[serde(flatten)]
-    shape: ProductShape,
-    /// The library's fastest number of threads.
-    threads: usize,
-    worker_gflops: MedianRange,
-    library_gflops: MedianRange,
-    ratio: MedianRange,
-    met: bool,
-}
-
-impl RoundSample for BurstSample {
-    fn round(&self) -> usize {
-        self.round
-    }
-}
-
 /// Runs the campaign, or makes its table only.
 pub fn run(arguments: &UpdateArguments) -> anyhow::Result<()> {
     if let Some(threads) = arguments.serve {
         return serve_updates(&arguments.blas, threads);
     }
     let fresh = (!arguments.table_only).then(|| measure(arguments));
-    RESULTS.publish(fresh.transpose()?, sum_up, format_table)
+    UpdateResults::publish(fresh.transpose()?)
 }
 
 fn measure(arguments: &UpdateArguments) -> anyhow::Result<UpdateResults> {
@@ -136,18 +109,15 @@ fn measure(arguments: &UpdateArguments) -> anyhow::Result<UpdateResults> {
     let mut samples = Vec::new();
     for round in 0..rounds {
         for shape in SHAPES {
-            // Every other round begins with ours.
-            for is_ours in [round % 2 == 0, round % 2 == 1] {
-                if is_ours {
+            for &who in list_in_turn(&[UpdateSide::Worker, UpdateSide::Library], round) {
+                if who == UpdateSide::Worker {
                     let times_s = time_worker(&mut worker, shape, reps)?;
-                    let side = (UpdateSide::Worker, n_cores);
-                    samples.push(BurstSample::new(round, shape, side, times_s));
+                    samples.push(BurstSample::new(round, shape, (who, n_cores), times_s));
                     continue;
                 }
                 for (count, library) in &mut libraries {
                     let times_s = library.time_burst(shape, reps)?;
-                    let side = (UpdateSide::Library, *count);
-                    samples.push(BurstSample::new(round, shape, side, times_s));
+                    samples.push(BurstSample::new(round, shape, (who, *count), times_s));
                 }
             }
         }
@@ -156,9 +126,7 @@ fn measure(arguments: &UpdateArguments) -> anyhow::Result<UpdateResults> {
     Ok(UpdateResults {
         origin: Origin::new(command),
         library,
-        goal: GOAL,
         samples,
-        summary: Vec::new(),
     })
 }
 
@@ -203,90 +171,61 @@ impl BurstSample {
 
 impl UpdateResults {
     /// Returns the median time of each round, in order.
-    fn medians(&self, shape: ProductShape, who: UpdateSide, threads: Option<usize>) -> Vec<f64> {
-        let samples = self.samples.iter().filter(|sample| {
-            sample.shape == shape
-                && sample.who == who
-                && threads.is_none_or(|threads| sample.threads == threads)
-        });
-        figures_by_round(samples, |sample| median(&sample.times_s))
+    fn medians(&self, shape: ProductShape, side: (UpdateSide, usize)) -> Vec<f64> {
+        let samples = self.samples.iter();
+        samples
+            .filter(|sample| sample.shape == shape && (sample.who, sample.threads) == side)
+            .map(|sample| median(&sample.times_s))
+            .collect()
     }
 
-    /// Returns the library's fastest number of threads for a shape, over all rounds, and its times with them.
-    fn fastest_library(&self, shape: ProductShape) -> (usize, Vec<f64>) {
-        let samples = self.samples.iter();
-        let mut threads: Vec<usize> = samples
-            .filter(|sample| sample.who == UpdateSide::Library)
-            .map(|sample| sample.threads)
-            .collect();
-        threads.sort_unstable();
-        threads.dedup();
-        let timed = threads.into_iter().map(|count| {
-            let times_s = self.medians(shape, UpdateSide::Library, Some(count));
-            (count, times_s)
-        });
+    /// Returns the fastest number of threads of a side for a shape, over all rounds, and its times with them.
+    fn find_fastest(&self, shape: ProductShape, who: UpdateSide) -> (usize, Vec<f64>) {
+        let samples = self.samples.iter().filter(|sample| sample.who == who);
+        let threads: BTreeSet<usize> = samples.map(|sample| sample.threads).collect();
+        let timed = threads
+            .into_iter()
+            .map(|count| (count, self.medians(shape, (who, count))));
         timed
             .min_by(|a, b| median(&a.1).total_cmp(&median(&b.1)))
             .unwrap_or_default()
     }
 
-    fn summarize(&self, shape: ProductShape) -> UpdateRow {
-        let (threads, library_s) = self.fastest_library(shape);
-        let worker_s = self.medians(shape, UpdateSide::Worker, None);
+    /// Returns the line of a shape: the speeds, and the ratio of ours to the library's in the same round.
+    fn make_row(&self, shape: ProductShape) -> [String; 6] {
+        let (_, worker_s) = self.find_fastest(shape, UpdateSide::Worker);
+        let (threads, library_s) = self.find_fastest(shape, UpdateSide::Library);
         let ratio = MedianRange::of_ratios(&library_s, &worker_s);
-        UpdateRow {
-            shape,
-            threads,
-            worker_gflops: speeds_gflops(shape, &worker_s),
-            library_gflops: speeds_gflops(shape, &library_s),
-            ratio,
-            met: ratio.median >= GOAL,
-        }
+        let library_gflops = shape.speeds_gflops(&library_s).text(1);
+        [
+            format!("{}×{}", shape.m, shape.n),
+            shape.k.to_string(),
+            shape.speeds_gflops(&worker_s).text(1),
+            format!("{library_gflops}, {threads} threads"),
+            ratio.text(3),
+            yes_or_no(ratio.median >= GOAL),
+        ]
     }
 }
 
-fn speeds_gflops(shape: ProductShape, times_s: &[f64]) -> MedianRange {
-    MedianRange::of(times_s.iter().map(|t_s| shape.flop() / t_s / 1e9))
-}
+impl CampaignResults for UpdateResults {
+    const PAGE: ResultsPage = ResultsPage { name: "update" };
 
-/// Adds the summary.
-fn sum_up(results: &mut UpdateResults) -> anyhow::Result<()> {
-    results.summary = SHAPES.map(|shape| results.summarize(shape)).into();
-    Ok(())
-}
-
-fn format_table(results: &UpdateResults) -> String {
-    let cores = format!(" on {} cores", results.origin.machine.cores);
-    let library = format!(", {}", results.library);
-    let origin = RESULTS.describe_origin(&results.origin, &cores, &library);
-    let mut text = format!("{origin} The goal is a ratio of at least {GOAL}.\n\n");
-    text.push_str(
-        "| C | k | ours, GFLOP/s | the library's own threads, GFLOP/s | ours / the library's | met |\n\
-         |---|---:|---|---|---|---|\n",
-    );
-    for row in &results.summary {
-        let ProductShape { m, n, k } = row.shape;
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "| {m}×{n} | {k} | {} | {}, {} threads | {} | {} |",
-            row.worker_gflops.text(1),
-            row.library_gflops.text(1),
-            row.threads,
-            row.ratio.text(3),
-            yes_or_no(row.met),
-        );
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::results::check_published;
-
-    #[test]
-    fn the_published_file_is_read_and_makes_its_page() -> anyhow::Result<()> {
-        check_published(&RESULTS, format_table)
+    fn format_tables(&self) -> anyhow::Result<String> {
+        let cores = format!(" on {} cores", self.origin.machine.cores);
+        let library = format!(", {}", self.library);
+        let origin = Self::PAGE.describe_origin(&self.origin, &cores, &library);
+        let columns = [
+            "C",
+            "k:",
+            "ours, GFLOP/s",
+            "the library's own threads, GFLOP/s",
+            "ours / the library's",
+            "met",
+        ];
+        let table = format_table(columns, SHAPES.map(|shape| self.make_row(shape)));
+        Ok(format!(
+            "{origin} The goal is a ratio of at least {GOAL}.\n\n{table}"
+        ))
     }
 }

@@ -130,7 +130,7 @@ impl MxmJob<'_> {
         words.extend(["--platform".to_owned(), self.platform.display().to_string()]);
         words.extend(self.words.iter().map(|&word| word.to_owned()));
         let variables = [("ISOCHRON_LOG", self.log), ("NO_COLOR", "1")];
-        let limit = Some(budget.left().max(LEAST));
+        let limit = budget.left().max(LEAST);
         let (report, log) = launcher.run_mxm_within(self.ranks, &words, &variables, limit)?;
         Ok((report.with_keys(KEYS), log))
     }

@@ -8,11 +8,7 @@ use super::record::GpuResults;
 use super::rows::RowRecord;
 use crate::results::{ResultsPage, read_results};
 
-const RESULTS: ResultsPage = ResultsPage {
-    file: "bench/results/gpu.json",
-    page: "bench/results/gpu.md",
-    section: "bench gpu",
-};
+const RESULTS: ResultsPage = ResultsPage { name: "gpu" };
 /// The folders of the published pictures and models.
 const PICTURES: &str = "bench/results";
 const MODELS: &str = "cluster-configs/models";
@@ -97,6 +93,6 @@ pub fn publish(fresh: Option<GpuResults>) -> anyhow::Result<()> {
             sum_up(results);
             draw_pictures(Path::new(PICTURES), results)
         },
-        format_tables,
+        |results| Ok(format_tables(results)),
     )
 }

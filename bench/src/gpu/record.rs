@@ -12,7 +12,7 @@ use super::part_records::{ModelsRecord, OutOfCoreRecord, StepRecord, TiledRecord
 use super::rows::RowRecord;
 use super::scale::GpuScale;
 use crate::report::MxmReport;
-use crate::results::{Origin, RoundSample, figures_by_round, to_json};
+use crate::results::{Origin, to_json};
 
 /// The file of results.
 #[derive(Serialize, Deserialize)]
@@ -86,12 +86,6 @@ pub enum GpuFigures {
 /// The measured thing and the contestant.
 pub type About<'a> = (&'a str, &'a str);
 
-impl RoundSample for GpuSample {
-    fn round(&self) -> usize {
-        self.round
-    }
-}
-
 impl GpuResults {
     /// Makes results without any samples, and without what only the process knows that measures.
     pub fn new(origin: Origin, gpu: CudaInfo, scale: GpuScale) -> Self {
@@ -130,10 +124,10 @@ impl GpuResults {
         figure: impl Fn(&GpuFigures) -> Option<f64>,
     ) -> Vec<f64> {
         let samples = self.samples.iter();
-        figures_by_round(
-            samples.filter(|s| s.part == part && s.what == what && s.who == who),
-            |sample| figure(&sample.figures).unwrap_or(f64::NAN),
-        )
+        samples
+            .filter(|s| s.part == part && s.what == what && s.who == who)
+            .map(|sample| figure(&sample.figures).unwrap_or(f64::NAN))
+            .collect()
     }
 
     /// Returns the speeds in flop/s of updates or products of `flop`, by round.

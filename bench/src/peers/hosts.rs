@@ -9,10 +9,12 @@ use serde_json::{Map, Value};
 
 use crate::process::run_program;
 
-/// A cluster emulated on this machine, which is taken down when the value is dropped.
+/// The name of the cluster.
+const NAME: &str = "peers";
+
+/// A cluster emulated on this machine by `program`, which is taken down when the value is dropped.
 pub struct EmulatedHosts {
     program: PathBuf,
-    name: String,
 }
 
 /// The network and the hosts as `cargo xtask cluster check` finds them.
@@ -39,31 +41,27 @@ impl EmulatedHosts {
     ///
     /// # Errors
     /// If the hosts cannot be emulated.
-    pub fn bring_up(
-        program: &Path,
-        name: &str,
-        count: usize,
-        options: &[&str],
-    ) -> anyhow::Result<Self> {
+    pub fn bring_up(program: &Path, count: usize, options: &[&str]) -> anyhow::Result<Self> {
         let hosts = Self {
             program: program.to_owned(),
-            name: name.to_owned(),
         };
         hosts.take_down();
-        let mut command = Command::new(program);
-        command.args(["up", &count.to_string(), "--name", name]);
-        run_program(command.args(options))?;
+        let count = count.to_string();
+        run_program(hosts.command(&["up", &count, "--name", NAME]).args(options))?;
         Ok(hosts)
     }
 
-    /// Makes a command that starts `ranks[i]` ranks on host i.
-    pub fn mpirun(&self, program: &Path, ranks: &[usize]) -> Command {
-        let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
-        let mut command = Command::new(program);
-        command.args(["run", "--name", &self.name]);
-        // A single number would be dealt over all hosts.
-        command.args(["--ranks", &ranks.join(","), "--"]);
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(words);
         command
+    }
+
+    /// Makes a command that starts `ranks[i]` ranks on host i.
+    pub fn mpirun(&self, ranks: &[usize]) -> Command {
+        let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
+        // A single number would be dealt over all hosts.
+        self.command(&["run", "--name", NAME, "--ranks", &ranks.join(","), "--"])
     }
 
     /// Measures the network and the hosts.
@@ -71,15 +69,12 @@ impl EmulatedHosts {
     /// # Errors
     /// If the check fails.
     pub fn check(&self) -> anyhow::Result<HostsCheck> {
-        let mut command = Command::new(&self.program);
-        command.args(["check", "--json", "--name", &self.name]);
-        serde_json::from_str(&run_program(&mut command)?.0).context("the check of the hosts")
+        let (text, _) = run_program(&mut self.command(&["check", "--json", "--name", NAME]))?;
+        serde_json::from_str(&text).context("the check of the hosts")
     }
 
     fn take_down(&self) {
-        let mut command = Command::new(&self.program);
-        command.args(["down", "--name", &self.name]);
-        if let Err(error) = run_program(&mut command) {
+        if let Err(error) = run_program(&mut self.command(&["down", "--name", NAME])) {
             eprintln!("warning: {error:#}");
         }
     }

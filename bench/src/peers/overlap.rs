@@ -4,21 +4,19 @@
 //! latencies. That is its least possible time, and gives the least possible hidden part. A rank that waits for a late one
 //! counts as waiting for communication.
 
-use std::fmt::Write as _;
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
+use super::PeerCampaign;
+use super::contestant::{Contestant, PeerRun};
 use super::hosts::HostsCheck;
-use super::programs::{AbsentPeer, PeerBlas, PeerPrograms, RankStart};
-use super::search::{ParameterSearches, SearchRecord};
-use super::sides::{Side, SideRun};
+use super::programs::RankStart;
+use super::record::{PeerCase, PeerRecord};
 use super::traced::draw_log;
-use super::{Family, FamilyResults, PeerCampaign, PeerOrigin, write_plot};
+use crate::markdown::{format_table, yes_or_no};
 use crate::report::{MxmReport, NodeSummary, TIME_KEYS};
-use crate::results::{ResultsPage, RoundSample, figures_by_round, yes_or_no};
+use crate::results::{CampaignResults, ResultsPage};
 use crate::shape::ProductShape;
-use crate::statistics::{MedianRange, median, nan_if_null};
+use crate::statistics::{MedianRange, median};
 
 /// The network, and sizes m = n = k: communication is longer than arithmetic, about as long, and shorter.
 pub const NETWORK: [&str; 4] = ["--bandwidth", "1gbit", "--latency", "100us"];
@@ -30,34 +28,14 @@ const TIMELINE: usize = 4096;
 const HIDDEN_GOAL: f64 = 0.8;
 const WALL_GOAL: f64 = 1.1;
 
-const RANKS: [usize; 2] = [1, 1];
-
 /// The file of results. Without hosts it holds no samples.
 #[derive(Serialize, Deserialize)]
 pub struct OverlapResults {
     #[serde(flatten)]
-    origin: PeerOrigin,
-    network: Vec<String>,
+    record: PeerRecord,
     checks: Vec<HostsCheck>,
-    searches: Vec<SearchRecord>,
-    samples: Vec<OverlapSample>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeline: Option<TracedRun>,
-    /// The bandwidth of the network.
-    #[serde(default)]
-    bytes_per_s: f64,
-    #[serde(default)]
-    summary: Vec<OverlapRow>,
-}
-
-/// One multiplication.
-#[derive(Serialize, Deserialize)]
-struct OverlapSample {
-    round: usize,
-    /// m = n = k.
-    size: usize,
-    #[serde(flatten)]
-    run: SideRun,
 }
 
 /// A multiplication of ours with its trace.
@@ -67,34 +45,7 @@ struct TracedRun {
     log: Vec<String>,
 }
 
-/// The figures of a size.
-#[derive(Serialize, Deserialize)]
-struct OverlapRow {
-    size: usize,
-    #[serde(deserialize_with = "nan_if_null")]
-    compute_s: f64,
-    #[serde(deserialize_with = "nan_if_null")]
-    travel_s: f64,
-    /// The part of the communication by which the wall time is shorter than both one after the other; `None` if nothing was
-    /// sent.
-    hidden: Option<MedianRange>,
-    /// The part of the communication that no rank waited for; `None` if nothing was sent.
-    unseen: Option<MedianRange>,
-    wall_s: MedianRange,
-    with_measuring_s: MedianRange,
-    /// Wall time over the longer of arithmetic and communication.
-    over_longer: MedianRange,
-    met_wall: Option<bool>,
-    met_hidden: Option<bool>,
-    pdgemm_s: MedianRange,
-    /// Time of `pdgemm` over the sum of our arithmetic and communication.
-    pdgemm_over_sum: MedianRange,
-    /// Time of `pdgemm` over ours.
-    ratio: MedianRange,
-}
-
 /// Seconds of one multiplication of ours.
-#[derive(Clone, Copy)]
 struct TimeParts {
     wall_s: f64,
     /// Arithmetic of the slowest node.
@@ -105,130 +56,147 @@ struct TimeParts {
     exposed_s: f64,
 }
 
-impl RoundSample for OverlapSample {
-    fn round(&self) -> usize {
-        self.round
-    }
-}
-
-impl FamilyResults for OverlapResults {
-    const PAGE: ResultsPage = ResultsPage {
-        file: "bench/results/peers-overlap.json",
-        page: "bench/results/peers-overlap.md",
-        section: "bench peers overlap",
-    };
-
+impl OverlapResults {
     /// Runs ours and `pdgemm` in turn, then one of ours with a trace.
-    fn measure(campaign: &PeerCampaign<'_>) -> anyhow::Result<Self> {
-        let programs = campaign.programs;
-        let absent = programs.find_absent(&["pdgemm"]);
+    pub fn measure(campaign: &PeerCampaign) -> anyhow::Result<Self> {
         let mut results = Self {
-            origin: campaign.make_origin(Family::Overlap, absent),
-            network: NETWORK.map(str::to_owned).into(),
+            record: PeerRecord::begin(campaign, "overlap", &["pdgemm"]),
             checks: Vec::new(),
-            searches: Vec::new(),
-            samples: Vec::new(),
             timeline: None,
-            bytes_per_s: 0.0,
-            summary: Vec::new(),
         };
         let options = [&NETWORK[..], &["--cpus", "0,1"]].concat();
-        let hosts = match programs.bring_up_hosts(RANKS.len(), &options) {
-            Ok(hosts) => hosts,
-            Err(error) => {
-                let absent = AbsentPeer::report("hosts", format!("{error:#}"));
-                results.origin.absent.push(absent);
-                return Ok(results);
-            }
+        let Some(hosts) = results.record.bring_up_hosts(campaign, 2, &options) else {
+            return Ok(results);
         };
-        let start = RankStart::on_hosts(&hosts, &RANKS);
+        let start = RankStart::on_hosts("2 hosts", &hosts, vec![1, 1]);
         results.checks.push(hosts.check()?);
-        results.measure_rounds(campaign, &start)?;
+        let mut products = Vec::new();
+        for size in SIZES {
+            products.push(Contestant::prepare_all(
+                &[Contestant::Ours, Contestant::Pdgemm],
+                &campaign.programs,
+                &start,
+                ProductShape::square(campaign.scale_size(size)),
+                &mut results.record.searches,
+            )?);
+        }
+        results.record.measure_rounds(campaign, &products)?;
         results.checks.push(hosts.check()?);
-        let shape = ProductShape::square(campaign.scale_size(TIMELINE));
-        results.timeline = Some(TracedRun::new(programs, &start, shape)?);
+        results.timeline = Some(TracedRun::new(campaign, &start)?);
         Ok(results)
     }
 
-    fn sum_up(&mut self, folder: &Path) -> anyhow::Result<()> {
-        // The better check counts: checks disturb themselves, and then find less.
+    /// Returns the bandwidth of the network. The better check counts: checks disturb themselves, and then find less.
+    fn bytes_per_s(&self) -> f64 {
         let checks = self.checks.iter().map(HostsCheck::slowest_bytes_per_s);
-        self.bytes_per_s = checks.fold(0.0, f64::max);
-        let mut sizes: Vec<usize> = self.samples.iter().map(|sample| sample.size).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        self.summary = sizes.into_iter().map(|size| self.summarize(size)).collect();
-        let log = self.timeline.iter().flat_map(|traced| &traced.log);
-        let svg = draw_log(log.map(String::as_str));
-        write_plot(folder, "peers-overlap.svg", &svg)
+        checks.fold(0.0, f64::max)
     }
 
-    fn format_tables(&self) -> String {
+    /// Returns the line of a size. *Hidden* is the part of the communication by which the wall time is shorter than both one
+    /// after the other, *not waited for* the part that no rank waited for.
+    fn make_row(&self, case: PeerCase) -> [String; 13] {
+        let ours = self.record.list_runs(case, Contestant::Ours);
+        let wall = self.record.times_s(case, Contestant::Ours);
+        let pdgemm = self.record.times_s(case, Contestant::Pdgemm);
+        let parts: Vec<TimeParts> = ours
+            .iter()
+            .filter_map(|run| TimeParts::of(run, self.bytes_per_s()))
+            .collect();
+        let compute_s = median(&list_figures(&parts, |parts| parts.compute_s));
+        let travel_s = median(&list_figures(&parts, |parts| parts.travel_s));
+        let sum = list_figures(&parts, TimeParts::sum_s);
+        let longer = list_figures(&parts, |parts| parts.compute_s.max(parts.travel_s));
+        let hidden = summarize_finite(&parts, |parts| {
+            (parts.sum_s() - parts.wall_s) / parts.travel_s
+        });
+        let unseen = summarize_finite(&parts, |parts| 1.0 - parts.exposed_s / parts.travel_s);
+        let over_longer = MedianRange::of_ratios(&wall, &longer);
+        let with_measuring = ours.iter().map(|run| run.seconds + run.measuring_s);
+        // Nothing is sent if one node does all.
+        let is_sent = travel_s > 0.0;
+        let met_hidden = (is_sent && compute_s >= travel_s).then(|| hidden.median >= HIDDEN_GOAL);
+        let met_wall = is_sent.then(|| over_longer.median <= WALL_GOAL);
+        [
+            case.shape.m.to_string(),
+            format!("{compute_s:.3}"),
+            format!("{travel_s:.3}"),
+            format_percent(is_sent.then_some(hidden)),
+            met_hidden.map_or(String::new(), yes_or_no),
+            format_percent(is_sent.then_some(unseen)),
+            MedianRange::of(wall.iter().copied()).text(3),
+            over_longer.text(2),
+            met_wall.map_or(String::new(), yes_or_no),
+            format!("{:.3}", MedianRange::of(with_measuring).median),
+            MedianRange::of(pdgemm.iter().copied()).text(3),
+            MedianRange::of_ratios(&pdgemm, &sum).text(2),
+            MedianRange::of_ratios(&pdgemm, &wall).text(2),
+        ]
+    }
+}
+
+impl CampaignResults for OverlapResults {
+    const PAGE: ResultsPage = ResultsPage {
+        name: "peers-overlap",
+    };
+
+    fn format_tables(&self) -> anyhow::Result<String> {
         let more = format!(
             ", on two hosts joined by 1 Gbit/s with 100 µs, of which {:.0} MB/s were found",
-            self.bytes_per_s / 1e6
+            self.bytes_per_s() / 1e6
         );
-        let mut text = Self::PAGE.describe_origin(&self.origin.origin, "", &more) + "\n\n";
-        self.origin.list_absent(&mut text);
-        // Writing to a String cannot fail, here and below.
-        let _ = write!(
-            text,
-            "The goals are {:.0} % hidden if arithmetic is longer, and a wall time of at most {WALL_GOAL} times the longer of both.\n\n\
-             | m = n = k | arithmetic, s | communication alone, s | hidden, % | met | not waited for, % | wall, s | wall / the longer | met | with the \
-             measuring, s | pdgemm, s | pdgemm / sum of both | pdgemm / ours |\n\
-             |---:|---:|---:|---|---|---|---|---|---|---:|---|---|---|\n",
-            100.0 * HIDDEN_GOAL
-        );
-        for row in &self.summary {
-            let _ = writeln!(
-                text,
-                "| {} | {:.3} | {:.3} | {} | {} | {} | {} | {} | {} | {:.3} | {} | {} | {} |",
-                row.size,
-                row.compute_s,
-                row.travel_s,
-                percent_text(row.hidden),
-                row.met_hidden.map_or("", yes_or_no),
-                percent_text(row.unseen),
-                row.wall_s.text(3),
-                row.over_longer.text(2),
-                row.met_wall.map_or("", yes_or_no),
-                row.with_measuring_s.median,
-                row.pdgemm_s.text(3),
-                row.pdgemm_over_sum.text(2),
-                row.ratio.text(2),
-            );
-        }
-        text.push_str(
-            "\n![one multiplication over time](peers-overlap.svg)\n\n\
+        let origin = Self::PAGE.describe_origin(&self.record.origin, "", &more);
+        let columns = [
+            "m = n = k:",
+            "arithmetic, s:",
+            "communication alone, s:",
+            "hidden, %",
+            "met",
+            "not waited for, %",
+            "wall, s",
+            "wall / the longer",
+            "met",
+            "with the measuring, s:",
+            "pdgemm, s",
+            "pdgemm / sum of both",
+            "pdgemm / ours",
+        ];
+        let cases = self.record.list_cases().into_iter();
+        let table = format_table(columns, cases.map(|case| self.make_row(case)));
+        Ok(format!(
+            "{origin}\n\n{}\
+             The goals are {:.0} % hidden if arithmetic is longer, and a wall time of at most {WALL_GOAL} times the longer of \
+             both.\n\n{table}\n\
+             ![one multiplication over time](peers-overlap.svg)\n\n\
              The picture shows the updates of each rank, and the panels on their way to it: from sending for them until they are \
              found to be there. *Hidden* is the part of the communication by which the wall time is shorter than the slowest \
              rank's arithmetic and the communication one after the other. *Not waited for* is the rest without the waiting of the \
              rank that waits most, which includes its waiting for the other rank's arithmetic.\n",
-        );
-        text
+            self.record.list_absent(),
+            100.0 * HIDDEN_GOAL
+        ))
+    }
+
+    fn draw_plot(&self) -> anyhow::Result<Option<String>> {
+        let log = self.timeline.iter().flat_map(|traced| &traced.log);
+        Ok(Some(draw_log(log.map(String::as_str))))
     }
 }
 
-fn percent_text(part: Option<MedianRange>) -> String {
-    match part {
-        Some(part) => part.scale(100.0).text(0),
-        None => "one node does all".to_owned(),
-    }
+fn format_percent(part: Option<MedianRange>) -> String {
+    part.map_or("one node does all".to_owned(), |part| {
+        part.scale(100.0).text(0)
+    })
 }
 
 impl TracedRun {
     /// Runs one multiplication of ours with a trace.
-    fn new(
-        programs: &PeerPrograms,
-        start: &RankStart<'_>,
-        shape: ProductShape,
-    ) -> anyhow::Result<Self> {
+    fn new(campaign: &PeerCampaign, start: &RankStart<'_>) -> anyhow::Result<Self> {
         let variables = [
             ("ISOCHRON_LOG", "isochron::multiply=trace".to_owned()),
             ("NO_COLOR", "1".to_owned()),
         ];
-        let blas = PeerBlas::OpenBlas;
-        let (report, log) = programs.run_mxm_with(start, blas, shape, &variables)?;
+        let shape = ProductShape::square(campaign.scale_size(TIMELINE));
+        let (report, log) = campaign.programs.run_mxm(start, shape, &variables)?;
         let events = log.lines().filter(|line| line.contains("multiply{"));
         Ok(Self {
             report: report.with_keys(TIME_KEYS),
@@ -239,104 +207,32 @@ impl TracedRun {
 
 impl TimeParts {
     /// Returns the parts of a run of ours; `None` for another one.
-    fn of(run: &SideRun, bytes_per_s: f64) -> Option<Self> {
+    fn of(run: &PeerRun, bytes_per_s: f64) -> Option<Self> {
         let report = run.report.as_ref()?;
         Some(Self {
             wall_s: run.seconds,
-            compute_s: largest(report, |node| node.busy_s),
+            compute_s: find_largest(report, |node| node.busy_s),
             // Of two nodes one receives all that the other one sends.
-            travel_s: largest(report, |node| node.bytes as f64) / bytes_per_s,
-            exposed_s: largest(report, |node| node.exposed_s.unwrap_or(f64::NAN)),
+            travel_s: find_largest(report, |node| node.bytes as f64) / bytes_per_s,
+            exposed_s: find_largest(report, |node| node.exposed_s.unwrap_or(f64::NAN)),
         })
     }
 
-    fn sum_s(self) -> f64 {
+    fn sum_s(&self) -> f64 {
         self.compute_s + self.travel_s
     }
 }
 
-fn largest(report: &MxmReport, figure: fn(&NodeSummary) -> f64) -> f64 {
+fn find_largest(report: &MxmReport, figure: fn(&NodeSummary) -> f64) -> f64 {
     report.nodes.iter().map(figure).fold(0.0, f64::max)
 }
 
-impl OverlapResults {
-    fn measure_rounds(
-        &mut self,
-        campaign: &PeerCampaign<'_>,
-        start: &RankStart<'_>,
-    ) -> anyhow::Result<()> {
-        let programs = campaign.programs;
-        let mut searches = ParameterSearches::default();
-        for round in 0..campaign.rounds {
-            for size in SIZES {
-                let size = campaign.scale_size(size);
-                let shape = ProductShape::square(size);
-                for side in Side::in_turn(round, programs.has("pdgemm")) {
-                    let run = side.run(programs, (start, "2 hosts"), shape, &mut searches)?;
-                    eprintln!("round {round} {size} {side:?}: {:.3} s", run.seconds);
-                    self.samples.push(OverlapSample { round, size, run });
-                }
-            }
-        }
-        self.searches = searches.records();
-        Ok(())
-    }
-
-    /// Returns a figure of the runs of one side by round.
-    fn figures(&self, size: usize, side: Side, figure: fn(&SideRun) -> f64) -> Vec<f64> {
-        let samples = self.samples.iter();
-        let samples = samples.filter(|sample| sample.size == size && sample.run.who == side);
-        figures_by_round(samples, |sample| figure(&sample.run))
-    }
-
-    /// Returns a figure of the parts of our times by round.
-    fn part_figures(&self, size: usize, figure: fn(&TimeParts) -> f64) -> Vec<f64> {
-        let samples = self.samples.iter();
-        let ours = samples.filter(|sample| sample.size == size && sample.run.who == Side::Ours);
-        figures_by_round(ours, |sample| {
-            let parts = TimeParts::of(&sample.run, self.bytes_per_s);
-            parts.as_ref().map_or(f64::NAN, figure)
-        })
-    }
-
-    fn summarize(&self, size: usize) -> OverlapRow {
-        let wall = self.figures(size, Side::Ours, |run| run.seconds);
-        let with_measuring = self.figures(size, Side::Ours, |run| {
-            run.seconds + run.measuring_s.unwrap_or(f64::NAN)
-        });
-        let pdgemm = self.figures(size, Side::Pdgemm, |run| run.seconds);
-        let longer = self.part_figures(size, |parts| parts.compute_s.max(parts.travel_s));
-        let sum = self.part_figures(size, |parts| parts.sum_s());
-        let hidden = self.part_figures(size, |parts| {
-            (parts.sum_s() - parts.wall_s) / parts.travel_s
-        });
-        let unseen = self.part_figures(size, |parts| 1.0 - parts.exposed_s / parts.travel_s);
-        let [hidden, unseen] = [hidden, unseen].map(finite_range);
-        let over_longer = MedianRange::of_ratios(&wall, &longer);
-        let compute_s = median(&self.part_figures(size, |parts| parts.compute_s));
-        let travel_s = median(&self.part_figures(size, |parts| parts.travel_s));
-        // Nothing is sent if one node does all.
-        let is_sent = travel_s > 0.0;
-        let computes_longer = is_sent && compute_s >= travel_s;
-        OverlapRow {
-            size,
-            compute_s,
-            travel_s,
-            hidden: is_sent.then_some(hidden),
-            unseen: is_sent.then_some(unseen),
-            wall_s: MedianRange::of(wall.iter().copied()),
-            with_measuring_s: MedianRange::of(with_measuring),
-            over_longer,
-            met_wall: is_sent.then_some(over_longer.median <= WALL_GOAL),
-            met_hidden: computes_longer.then_some(hidden.median >= HIDDEN_GOAL),
-            pdgemm_s: MedianRange::of(pdgemm.iter().copied()),
-            pdgemm_over_sum: MedianRange::of_ratios(&pdgemm, &sum),
-            ratio: MedianRange::of_ratios(&pdgemm, &wall),
-        }
-    }
+fn list_figures(parts: &[TimeParts], figure: fn(&TimeParts) -> f64) -> Vec<f64> {
+    parts.iter().map(figure).collect()
 }
 
-/// Summarizes the finite values: in a round in which one node did all, there was nothing to hide.
-fn finite_range(values: Vec<f64>) -> MedianRange {
-    MedianRange::of(values.into_iter().filter(|value| value.is_finite()))
+/// Summarizes the finite figures: in a round in which one node did all, there was nothing to hide.
+fn summarize_finite(parts: &[TimeParts], figure: fn(&TimeParts) -> f64) -> MedianRange {
+    let figures = list_figures(parts, figure).into_iter();
+    MedianRange::of(figures.filter(|figure| figure.is_finite()))
 }

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::hosts::EmulatedHosts;
+use crate::launch::MxmLauncher;
 use crate::process::{path_variable, run_program};
 use crate::report::MxmReport;
 use crate::shape::ProductShape;
@@ -26,14 +29,6 @@ impl PeerBlas {
     /// Both libraries.
     pub const ALL: [Self; 2] = [Self::OpenBlas, Self::Mkl];
 
-    /// Returns the name of the library.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenBlas => "OpenBLAS",
-            Self::Mkl => "MKL",
-        }
-    }
-
     /// Returns the program that calls the library's `pdgemm`.
     pub fn pdgemm(self) -> &'static str {
         match self {
@@ -43,38 +38,42 @@ impl PeerBlas {
     }
 }
 
-/// The place of ranks: this machine or emulated hosts.
-#[derive(Clone, Copy)]
-pub enum RankPlace<'a> {
-    /// This number of ranks on this machine.
-    Here(usize),
-    /// This number of ranks on each host.
-    On(&'a EmulatedHosts, &'a [usize]),
+/// The name of the library.
+impl std::fmt::Display for PeerBlas {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
 }
 
-/// The start of a program.
-#[derive(Clone, Copy)]
+/// The start of a program on ranks.
+#[derive(Clone)]
 pub struct RankStart<'a> {
-    pub place: RankPlace<'a>,
+    /// The name of the ranks in the search for parameters.
+    pub name: String,
+    /// The hosts; `None` for this machine.
+    pub hosts: Option<&'a EmulatedHosts>,
+    /// Ranks on each host.
+    pub ranks: Vec<usize>,
     /// Threads of the BLAS in each rank of a peer. Our own ranks find their cores themselves.
     pub threads: usize,
+    pub blas: PeerBlas,
 }
 
 impl<'a> RankStart<'a> {
     /// Starts ranks of one thread on hosts.
-    pub fn on_hosts(hosts: &'a EmulatedHosts, ranks: &'a [usize]) -> Self {
+    pub fn on_hosts(name: &str, hosts: &'a EmulatedHosts, ranks: Vec<usize>) -> Self {
         Self {
-            place: RankPlace::On(hosts, ranks),
+            name: name.to_owned(),
+            hosts: Some(hosts),
+            ranks,
             threads: 1,
+            blas: PeerBlas::OpenBlas,
         }
     }
 
     /// Returns the number of ranks.
     pub fn n_ranks(&self) -> usize {
-        match self.place {
-            RankPlace::Here(ranks) => ranks,
-            RankPlace::On(_, ranks) => ranks.iter().sum(),
-        }
+        self.ranks.iter().sum()
     }
 }
 
@@ -93,52 +92,19 @@ pub struct PeerAnswer {
     /// `true` if the product passed its check.
     pub verified: bool,
     #[serde(flatten)]
-    pub parameters: PeerParameters,
-}
-
-/// The parameters of a peer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum PeerParameters {
-    /// Block size and grid of `pdgemm`.
-    Pdgemm {
-        block: usize,
-        rows: usize,
-        cols: usize,
-    },
-    /// Tile of C and inner dimension of a task on StarPU.
-    StarPu { tile: usize, depth: usize },
-    /// The BLAS itself has none.
-    None {},
+    pub parameters: Map<String, Value>,
 }
 
 impl PeerAnswer {
-    /// Returns the seconds of the first repetition, NaN without any.
-    pub fn first_s(&self) -> f64 {
-        self.seconds.first().copied().unwrap_or(f64::NAN)
-    }
-
     /// Returns the seconds of the fastest repetition.
     pub fn best_s(&self) -> f64 {
         self.seconds.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }
 
-/// The parameters as the program takes them: `BLOCK:ROWSxCOLS` or `TILExDEPTH`.
-impl std::fmt::Display for PeerParameters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Pdgemm { block, rows, cols } => write!(f, "{block}:{rows}x{cols}"),
-            Self::StarPu { tile, depth } => write!(f, "{tile}x{depth}"),
-            Self::None {} => Ok(()),
-        }
-    }
-}
-
 /// The programs of the campaign, as `cargo xtask bench` names them in the environment.
 pub struct PeerPrograms {
-    mpirun: PathBuf,
-    isochron: PathBuf,
+    launcher: MxmLauncher,
     cluster: PathBuf,
     folder: PathBuf,
     /// Cores of this machine.
@@ -152,20 +118,19 @@ impl PeerPrograms {
     /// If a variable is not set.
     pub fn from_environment() -> anyhow::Result<Self> {
         Ok(Self {
-            mpirun: path_variable("ISOCHRON_MPIRUN_OPENMPI")?,
-            isochron: path_variable("ISOCHRON_BIN_OPENMPI")?,
+            launcher: MxmLauncher::from_environment()?,
             cluster: path_variable("ISOCHRON_CLUSTER")?,
             folder: path_variable("ISOCHRON_PEERS")?,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         })
     }
 
-    /// Brings emulated hosts up.
+    /// Brings emulated hosts up, with these options of `cargo xtask cluster up`.
     ///
     /// # Errors
     /// If the hosts cannot be emulated.
     pub fn bring_up_hosts(&self, count: usize, options: &[&str]) -> anyhow::Result<EmulatedHosts> {
-        EmulatedHosts::bring_up(&self.cluster, "peers", count, options)
+        EmulatedHosts::bring_up(&self.cluster, count, options)
     }
 
     /// Returns `true` if a peer was built.
@@ -212,9 +177,11 @@ impl PeerPrograms {
         is_peer: bool,
         variables: &[(&str, String)],
     ) -> Command {
-        let mut command = match start.place {
-            RankPlace::Here(ranks) => self.mpirun_here(ranks, start.threads, is_peer),
-            RankPlace::On(hosts, ranks) => hosts.mpirun(&self.cluster, ranks),
+        let ranks = start.n_ranks();
+        let mut command = match start.hosts {
+            Some(hosts) => hosts.mpirun(&start.ranks),
+            None if is_peer => self.mpirun_bound(ranks, start.threads),
+            None => self.launcher.mpirun(ranks, self.launcher.options),
         };
         for (name, value) in variables {
             command.args(["-x", &format!("{name}={value}")]);
@@ -222,62 +189,39 @@ impl PeerPrograms {
         command
     }
 
-    fn mpirun_here(&self, ranks: usize, threads: usize, is_peer: bool) -> Command {
-        let mut command = Command::new(&self.mpirun);
-        command
-            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
-            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
-            .args(["-n", &ranks.to_string()]);
-        if !is_peer {
-            command.args(["--oversubscribe", "--bind-to", "none"]);
-        } else if ranks * threads <= self.cores {
+    fn mpirun_bound(&self, ranks: usize, threads: usize) -> Command {
+        if ranks * threads <= self.cores {
             let slots = format!("slot:PE={threads}");
-            command.args(["--map-by", &slots, "--bind-to", "core"]);
-        } else {
-            command.args(["--map-by", "core:OVERSUBSCRIBE"]);
-            command.args(["--bind-to", "core:overload-allowed"]);
+            let options = ["--map-by", &slots, "--bind-to", "core"];
+            return self.launcher.mpirun(ranks, &options);
         }
-        command
+        let options = [
+            "--map-by",
+            "core:OVERSUBSCRIBE",
+            "--bind-to",
+            "core:overload-allowed",
+        ];
+        self.launcher.mpirun(ranks, &options)
     }
 
-    /// Runs `isochron mxm`; returns its report.
+    /// Runs `isochron mxm` with environment variables; returns the report and standard error.
     ///
     /// # Errors
     /// If it fails, or its result does not pass the check.
     pub fn run_mxm(
         &self,
         start: &RankStart<'_>,
-        blas: PeerBlas,
-        shape: ProductShape,
-    ) -> anyhow::Result<MxmReport> {
-        let (report, _) = self.run_mxm_with(start, blas, shape, &[])?;
-        Ok(report)
-    }
-
-    /// Does the same with environment variables; returns the report and standard error.
-    ///
-    /// # Errors
-    /// If it fails, or its result does not pass the check.
-    pub fn run_mxm_with(
-        &self,
-        start: &RankStart<'_>,
-        blas: PeerBlas,
         shape: ProductShape,
         variables: &[(&str, String)],
     ) -> anyhow::Result<(MxmReport, String)> {
-        let choice = match blas {
+        let choice = match start.blas {
             PeerBlas::OpenBlas => "openblas".to_owned(),
-            PeerBlas::Mkl => self.blas_file(blas)?,
+            PeerBlas::Mkl => self.blas_file(PeerBlas::Mkl)?,
         };
-        let mut command = self.mpirun(start, false, variables);
-        command.arg(&self.isochron).arg("mxm");
-        for (option, size) in ["--m", "--n", "--k"].into_iter().zip(size_words(shape)) {
-            command.args([option, &size]);
-        }
-        command.args(["--blas", &choice, "--json"]);
-        let (text, errors) = run_program(&mut command)?;
-        let report = MxmReport::parse(&text).with_context(|| format!("{command:?}"))?;
-        Ok((report, errors))
+        let [m, n, k] = size_words(shape);
+        let words = ["--m", &m, "--n", &n, "--k", &k, "--blas", &choice].map(str::to_owned);
+        let mpirun = self.mpirun(start, false, variables);
+        self.launcher.finish_mxm(mpirun, &words, Duration::MAX)
     }
 
     /// Runs `pdgemm` once for each of `candidates` (`BLOCK:ROWSxCOLS`).
@@ -287,15 +231,14 @@ impl PeerPrograms {
     pub fn run_pdgemm(
         &self,
         start: &RankStart<'_>,
-        blas: PeerBlas,
         shape: ProductShape,
         repetitions: usize,
         candidates: &[String],
     ) -> anyhow::Result<Vec<PeerAnswer>> {
         let mut command = self.mpirun(start, true, &thread_variables(start.threads));
-        command.arg(self.folder.join(blas.pdgemm()));
+        command.arg(self.folder.join(start.blas.pdgemm()));
         command.args(size_words(shape)).arg(repetitions.to_string());
-        read_answers(command.args(candidates))
+        read_answers(command.args(candidates), candidates.len())
     }
 
     /// Calls the library once on all cores.
@@ -311,7 +254,7 @@ impl PeerPrograms {
         command
             .envs(thread_variables(self.cores))
             .arg(self.blas_file(blas)?);
-        read_answers(command.args(size_words(shape)).arg("1"))
+        read_answers(command.args(size_words(shape)).arg("1"), 1)
     }
 
     /// Runs the tiled multiplication on StarPU on all cores, once for each of `candidates` (`TILExDEPTH`).
@@ -331,7 +274,7 @@ impl PeerPrograms {
             .arg(self.blas_file(PeerBlas::OpenBlas)?)
             .args(size_words(shape))
             .arg(repetitions.to_string());
-        read_answers(command.args(candidates))
+        read_answers(command.args(candidates), candidates.len())
     }
 
     /// Measures every rank's BLAS while all compute for some seconds; returns flop/s by rank.
@@ -373,12 +316,16 @@ fn thread_variables(count: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Runs a peer; returns the answers that it writes as lines of JSON.
-fn read_answers(command: &mut Command) -> anyhow::Result<Vec<PeerAnswer>> {
+/// Runs a peer; returns the `n` answers that it writes as lines of JSON.
+fn read_answers(command: &mut Command, n: usize) -> anyhow::Result<Vec<PeerAnswer>> {
     let (text, _) = run_program(command)?;
     let lines = text.lines().filter(|line| line.starts_with('{'));
     let answers: Vec<PeerAnswer> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
-    ensure!(!answers.is_empty(), "{command:?}: no answer");
+    ensure!(
+        answers.len() == n,
+        "{command:?}: {} answers of {n}",
+        answers.len()
+    );
     for answer in &answers {
         ensure!(answer.verified, "{command:?}: a wrong product: {answer:?}");
     }

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::programs::{PeerAnswer, PeerBlas, PeerPrograms, RankStart};
+use super::programs::{PeerAnswer, PeerPrograms, RankStart};
 use crate::shape::ProductShape;
 
 /// Tried block sizes of ScaLAPACK.
@@ -15,11 +15,12 @@ const DEPTHS: [usize; 3] = [256, 512, 2048];
 const REPETITIONS: usize = 2;
 
 /// All searches so far. A search is run once for each shape and contestant.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct ParameterSearches(Vec<SearchRecord>);
 
 /// A search.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SearchRecord {
     /// The shape multiplied in the search.
     #[serde(flatten)]
@@ -27,34 +28,38 @@ pub struct SearchRecord {
     /// The contestant with its library and place.
     who: String,
     /// The fastest parameters.
-    best: String,
+    pub best: String,
     tried: Vec<PeerAnswer>,
 }
 
+impl SearchRecord {
+    /// Returns the seconds with the fastest parameters.
+    pub fn best_s(&self) -> f64 {
+        find_fastest(&self.tried).map_or(f64::INFINITY, |at| self.tried[at].best_s())
+    }
+}
+
 impl ParameterSearches {
-    /// Returns the fastest parameters of `pdgemm` for a shape: `BLOCK:ROWSxCOLS`. `place` names the ranks.
+    /// Finds the fastest parameters of `pdgemm` for a shape: `BLOCK:ROWSxCOLS`.
     ///
     /// # Errors
     /// If `pdgemm` fails.
     pub fn find_pdgemm(
         &mut self,
         programs: &PeerPrograms,
-        (start, place): (&RankStart<'_>, &str),
-        blas: PeerBlas,
+        start: &RankStart<'_>,
         shape: ProductShape,
-    ) -> anyhow::Result<String> {
-        self.find(&name_pdgemm(blas, place), shape, |shape| {
-            let mut candidates = Vec::new();
-            for block in BLOCKS {
-                for (rows, cols) in all_grids(start.n_ranks()) {
-                    candidates.push(format!("{block}:{rows}x{cols}"));
-                }
-            }
-            programs.run_pdgemm(start, blas, shape, REPETITIONS, &candidates)
+    ) -> anyhow::Result<&SearchRecord> {
+        let candidates = BLOCKS.iter().flat_map(|block| {
+            all_grids(start.n_ranks()).map(move |(rows, cols)| format!("{block}:{rows}x{cols}"))
+        });
+        let who = format!("pdgemm, {}, {}", start.blas, start.name);
+        self.find(&who, shape, candidates.collect(), |shape, candidates| {
+            programs.run_pdgemm(start, shape, REPETITIONS, candidates)
         })
     }
 
-    /// Returns the fastest parameters of the tiled multiplication on StarPU for a shape: `TILExDEPTH`.
+    /// Finds the fastest parameters of the tiled multiplication on StarPU for a shape: `TILExDEPTH`.
     ///
     /// # Errors
     /// If the program fails.
@@ -62,75 +67,60 @@ impl ParameterSearches {
         &mut self,
         programs: &PeerPrograms,
         shape: ProductShape,
-    ) -> anyhow::Result<String> {
-        self.find("StarPU", shape, |shape| {
-            let tiles = TILES
-                .iter()
-                .flat_map(|tile| DEPTHS.iter().map(move |depth| format!("{tile}x{depth}")));
-            programs.run_starpu(shape, REPETITIONS, &tiles.collect::<Vec<_>>())
-        })
+    ) -> anyhow::Result<&SearchRecord> {
+        let candidates = TILES
+            .iter()
+            .flat_map(|tile| DEPTHS.iter().map(move |depth| format!("{tile}x{depth}")));
+        self.find(
+            "StarPU",
+            shape,
+            candidates.collect(),
+            |shape, candidates| programs.run_starpu(shape, REPETITIONS, candidates),
+        )
     }
 
     fn find(
         &mut self,
         who: &str,
         shape: ProductShape,
-        try_all: impl FnOnce(ProductShape) -> anyhow::Result<Vec<PeerAnswer>>,
-    ) -> anyhow::Result<String> {
-        if let Some(found) = self.record(who, shape) {
-            return Ok(found.best.clone());
-        }
+        candidates: Vec<String>,
+        try_all: impl FnOnce(ProductShape, &[String]) -> anyhow::Result<Vec<PeerAnswer>>,
+    ) -> anyhow::Result<&SearchRecord> {
         let shape = shorten_shape(shape);
-        let tried = try_all(shape)?;
+        let mut records = self.0.iter();
+        if let Some(known) = records.position(|record| record.who == who && record.shape == shape) {
+            return Ok(&self.0[known]);
+        }
+        let tried = try_all(shape, &candidates)?;
         let fastest = find_fastest(&tried).context("a search without answers")?;
-        let best = fastest.parameters.to_string();
+        let best = candidates[fastest].clone();
         eprintln!("search {shape}: {who}: {best}");
         self.0.push(SearchRecord {
             shape,
             who: who.to_owned(),
-            best: best.clone(),
+            best,
             tried,
         });
-        Ok(best)
+        self.0.last().context("the search")
     }
-
-    fn record(&self, who: &str, shape: ProductShape) -> Option<&SearchRecord> {
-        let shape = shorten_shape(shape);
-        let mut records = self.0.iter();
-        records.find(|record| record.who == who && record.shape == shape)
-    }
-
-    /// Returns the seconds of `pdgemm` with its best parameters in the search for a shape, infinity without a search.
-    pub fn best_pdgemm_s(&self, blas: PeerBlas, place: &str, shape: ProductShape) -> f64 {
-        let record = self.record(&name_pdgemm(blas, place), shape);
-        let fastest = record.and_then(|record| find_fastest(&record.tried));
-        fastest.map_or(f64::INFINITY, PeerAnswer::best_s)
-    }
-
-    /// Returns everything that was tried.
-    pub fn records(&self) -> Vec<SearchRecord> {
-        self.0.clone()
-    }
-}
-
-fn name_pdgemm(blas: PeerBlas, place: &str) -> String {
-    format!("pdgemm, {}, {place}", blas.name())
 }
 
 /// Returns the shape that is multiplied in the search for another one. Its k is shorter, since the time is proportional to k.
 /// Squares above 4096 take the parameters of 4096.
 fn shorten_shape(shape: ProductShape) -> ProductShape {
+    let ProductShape { m, n, k } = shape;
     if shape.is_square() {
-        let side = shape.m.min(4096);
+        let side = m.min(4096);
         return ProductShape {
             m: side,
             n: side,
-            k: shape.k.min(1024),
+            k: k.min(1024),
         };
     }
     ProductShape {
-        k: shape.k.min(16_384),
-        ..shape
+        m,
+        n,
+        k: k.min(16_384),
     }
 }
 
@@ -141,26 +131,20 @@ fn all_grids(ranks: usize) -> impl Iterator<Item = (usize, usize)> {
         .map(move |rows| (rows, ranks / rows))
 }
 
-fn find_fastest(tried: &[PeerAnswer]) -> Option<&PeerAnswer> {
-    tried
-        .iter()
-        .min_by(|a, b| a.best_s().total_cmp(&b.best_s()))
+/// Returns the index of the fastest answer.
+fn find_fastest(tried: &[PeerAnswer]) -> Option<usize> {
+    (0..tried.len()).min_by(|&a, &b| tried[a].best_s().total_cmp(&tried[b].best_s()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::programs::PeerParameters;
     use super::*;
 
-    fn answer(block: usize, seconds: [f64; 2]) -> PeerAnswer {
+    fn answer(seconds: [f64; 2]) -> PeerAnswer {
         PeerAnswer {
             seconds: seconds.into(),
             verified: true,
-            parameters: PeerParameters::Pdgemm {
-                block,
-                rows: 1,
-                cols: 2,
-            },
+            parameters: serde_json::Map::new(),
         }
     }
 
@@ -170,13 +154,8 @@ mod tests {
             all_grids(6).collect::<Vec<_>>(),
             [(1, 6), (2, 3), (3, 2), (6, 1)]
         );
-        let tried = [
-            answer(64, [2.0, 0.9]),
-            answer(128, [1.0, 0.8]),
-            answer(256, [1.0, 1.0]),
-        ];
-        let best = find_fastest(&tried).map(|answer| answer.parameters.to_string());
-        assert_eq!(best.as_deref(), Some("128:1x2"));
+        let tried = [[2.0, 0.9], [1.0, 0.8], [1.0, 1.0]].map(answer);
+        assert_eq!(find_fastest(&tried), Some(1));
     }
 
     #[test]

@@ -3,20 +3,19 @@
 //! The peer gives every rank the same amount of work. Either each host has one rank, or faster hosts have more of them, as
 //! Heterogeneous ScaLAPACK does it.
 
-use std::fmt::Write as _;
-use std::path::Path;
-
 use anyhow::Context as _;
 use isochron_plot::{BarPanel, draw_bars};
 use serde::{Deserialize, Serialize};
 
+use super::PeerCampaign;
 use super::alike::make_bar;
+use super::contestant::{Contender, Contestant, PeerRun};
 use super::hosts::EmulatedHosts;
-use super::programs::{AbsentPeer, PeerBlas, PeerPrograms, RankStart};
-use super::search::{ParameterSearches, SearchRecord};
-use super::{Family, FamilyResults, PeerCampaign, PeerOrigin, write_plot};
-use crate::report::{MxmReport, TIME_KEYS};
-use crate::results::{ResultsPage, RoundSample, figures_by_round, yes_or_no};
+use super::programs::{PeerPrograms, RankStart};
+use super::record::PeerRecord;
+use super::search::ParameterSearches;
+use crate::markdown::{format_table, yes_or_no};
+use crate::results::{CampaignResults, ResultsPage, list_in_turn};
 use crate::shape::ProductShape;
 use crate::statistics::{MedianRange, median};
 
@@ -76,22 +75,10 @@ const fn four_hosts(name: &'static str, size: usize) -> HostSetting {
     }
 }
 
-/// Ranks of `pdgemm` on each host, with its fastest parameters.
-struct RankSpread {
-    ranks: Vec<usize>,
-    parameters: String,
-}
-
 /// The file of results.
 #[derive(Serialize, Deserialize)]
-pub struct UnlikeResults {
-    #[serde(flatten)]
-    origin: PeerOrigin,
-    searches: Vec<SearchRecord>,
-    samples: Vec<UnlikeSample>,
-    #[serde(default)]
-    summary: Vec<UnlikeRow>,
-}
+#[serde(transparent)]
+pub struct UnlikeResults(PeerRecord<UnlikeSample>);
 
 /// One multiplication.
 #[derive(Serialize, Deserialize)]
@@ -103,212 +90,71 @@ struct UnlikeSample {
     size: usize,
     /// Ranks on each host.
     ranks: Vec<usize>,
-    parameters: String,
     /// The hosts' speeds just before the round, in flop/s.
     speeds: Vec<f64>,
     /// Seconds of the work at the sum of these speeds.
     ideal_s: f64,
-    seconds: f64,
-    /// Seconds in which ours measured before.
-    measuring_s: f64,
-    /// Ours: the part of the report that explains the time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    report: Option<MxmReport>,
+    #[serde(flatten)]
+    run: PeerRun,
 }
 
-/// The figures of a contestant in a setting.
-#[derive(Serialize, Deserialize)]
-struct UnlikeRow {
-    setting: String,
-    who: HostContestant,
-    size: usize,
-    ranks: Vec<usize>,
-    parameters: String,
-    /// Wall time over the ideal one.
-    over_ideal: MedianRange,
-    with_measuring_over_ideal: MedianRange,
-    /// Wall time over ours.
-    ratio: MedianRange,
-    goal: f64,
-    met: bool,
-    /// The median of each host's speed, in flop/s.
-    speeds: Vec<f64>,
-}
-
-impl RoundSample for UnlikeSample {
-    fn round(&self) -> usize {
-        self.round
+/// The name in text and in results.
+impl std::fmt::Display for HostContestant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
     }
 }
 
 impl HostContestant {
     const ALL: [Self; 3] = [Self::Ours, Self::EvenGrid, Self::ManyRanks];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::EvenGrid => "even grid",
-            Self::ManyRanks => "many ranks",
-        }
-    }
-}
-
-impl FamilyResults for UnlikeResults {
-    const PAGE: ResultsPage = ResultsPage {
-        file: "bench/results/peers-unlike.json",
-        page: "bench/results/peers-unlike.md",
-        section: "bench peers unlike",
-    };
-
-    /// Measures the settings one after the other, since each has its own hosts.
-    fn measure(campaign: &PeerCampaign<'_>) -> anyhow::Result<Self> {
-        let programs = campaign.programs;
-        let mut absent = programs.find_absent(&["pdgemm", "speed"]);
-        let mut searches = ParameterSearches::default();
-        let mut samples = Vec::new();
-        // Without the hosts' speeds there is nothing to compare with.
-        let settings = SETTINGS.iter().filter(|_| programs.has("speed"));
-        for setting in settings {
-            let options = ["--quota", setting.quotas, "--cpus", setting.cpus];
-            match programs.bring_up_hosts(setting.ratios.len(), &options) {
-                Ok(hosts) => setting.measure(campaign, &hosts, &mut searches, &mut samples)?,
-                Err(error) => absent.push(AbsentPeer::report("hosts", format!("{error:#}"))),
-            }
-        }
-        Ok(Self {
-            origin: campaign.make_origin(Family::Unlike, absent),
-            searches: searches.records(),
-            samples,
-            summary: Vec::new(),
-        })
-    }
-
-    fn sum_up(&mut self, folder: &Path) -> anyhow::Result<()> {
-        let mut summary = Vec::new();
-        for setting in &SETTINGS {
-            for who in HostContestant::ALL {
-                summary.extend(self.summarize(setting, who));
-            }
-        }
-        self.summary = summary;
-        write_plot(folder, "peers-unlike.svg", &self.draw_plot())
-    }
-
-    fn format_tables(&self) -> String {
-        let mut text = Self::PAGE.describe_origin(&self.origin.origin, "", "") + "\n\n";
-        self.origin.list_absent(&mut text);
-        text.push_str(
-            "![wall time over the ideal one](peers-unlike.svg)\n\n\
-             | hosts | m = n = k | GFLOP/s obtained | who | ranks on the hosts | block and grid | wall / ideal | with the measuring | wall / ours | \
-             goal | met |\n|---|---:|---|---|---|---|---|---:|---|---|---|\n",
-        );
-        for row in &self.summary {
-            let speeds = row.speeds.iter().map(|speed| format!("{:.1}", speed / 1e9));
-            let ranks = row.ranks.iter().map(usize::to_string);
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} | {} | {:.2} | {} | {} | {} |",
-                row.setting,
-                row.size,
-                speeds.collect::<Vec<_>>().join(", "),
-                row.who.name(),
-                ranks.collect::<Vec<_>>().join(", "),
-                row.parameters,
-                row.over_ideal.text(2),
-                row.with_measuring_over_ideal.median,
-                row.ratio.text(2),
-                row.goal_text(),
-                yes_or_no(row.met),
-            );
-        }
-        text
-    }
-}
-
-impl UnlikeRow {
-    fn goal_text(&self) -> String {
-        let goal = self.goal;
-        match self.who {
-            HostContestant::Ours => format!("wall / ideal ≤ {goal}"),
-            HostContestant::EvenGrid if self.ranks.len() == 2 => format!("wall / ours ≥ {goal}"),
-            _ => format!("wall / ours > {goal}"),
-        }
-    }
 }
 
 impl HostSetting {
     fn measure(
         &self,
-        campaign: &PeerCampaign<'_>,
+        campaign: &PeerCampaign,
         hosts: &EmulatedHosts,
-        searches: &mut ParameterSearches,
-        samples: &mut Vec<UnlikeSample>,
+        record: &mut PeerRecord<UnlikeSample>,
     ) -> anyhow::Result<()> {
-        let programs = campaign.programs;
+        let programs = &campaign.programs;
         let shape = ProductShape::square(campaign.scale_size(self.size));
         let one_each = vec![1; self.ratios.len()];
-        let mut spreads = vec![RankSpread {
-            ranks: one_each.clone(),
+        let start = RankStart::on_hosts(self.name, hosts, one_each.clone());
+        let mut contenders = vec![Contender {
+            who: Contestant::Ours,
+            start: start.clone(),
+            shape,
             parameters: String::new(),
         }];
         if programs.has("pdgemm") {
-            let start = RankStart::on_hosts(hosts, &one_each);
             let speeds = programs.measure_speeds(&start, SPEED_S)?;
-            for candidates in [vec![one_each.clone()], self.proportional_ranks(&speeds)] {
-                spreads.push(self.find_fastest(programs, hosts, shape, searches, candidates)?);
+            for candidates in [vec![one_each], self.proportional_ranks(&speeds)] {
+                let searches = &mut record.searches;
+                contenders.push(self.find_fastest(programs, hosts, shape, searches, candidates)?);
             }
         }
+        let indices: Vec<usize> = (0..contenders.len()).collect();
         for round in 0..campaign.rounds {
-            let start = RankStart::on_hosts(hosts, &one_each);
             let speeds = programs.measure_speeds(&start, SPEED_S)?;
-            for turn in 0..spreads.len() {
-                let contestant = (round + turn) % spreads.len();
-                let who = HostContestant::ALL[contestant];
-                let sample =
-                    self.sample(programs, hosts, shape, (who, &spreads[contestant]), &speeds)?;
-                samples.push(UnlikeSample { round, ..sample });
+            let ideal_s = shape.flop() / speeds.iter().sum::<f64>();
+            for &at in list_in_turn(&indices, round) {
+                let (who, contender) = (HostContestant::ALL[at], &contenders[at]);
+                let run = contender.run(programs)?;
+                let (setting, seconds) = (self.name, run.seconds);
+                eprintln!("{setting} {who}: {seconds:.3} s, ideal {ideal_s:.3} s");
+                record.samples.push(UnlikeSample {
+                    setting: setting.to_owned(),
+                    round,
+                    who,
+                    size: shape.m,
+                    ranks: contender.start.ranks.clone(),
+                    speeds: speeds.clone(),
+                    ideal_s,
+                    run,
+                });
             }
         }
         Ok(())
-    }
-
-    /// Multiplies once.
-    fn sample(
-        &self,
-        programs: &PeerPrograms,
-        hosts: &EmulatedHosts,
-        shape: ProductShape,
-        (who, spread): (HostContestant, &RankSpread),
-        speeds: &[f64],
-    ) -> anyhow::Result<UnlikeSample> {
-        let RankSpread { ranks, parameters } = spread;
-        let start = RankStart::on_hosts(hosts, ranks);
-        let blas = PeerBlas::OpenBlas;
-        let (seconds, measuring_s, report) = if who == HostContestant::Ours {
-            let report = programs.run_mxm(&start, blas, shape)?;
-            (report.wall_s, report.balance_s, Some(report))
-        } else {
-            let chosen = std::slice::from_ref(parameters);
-            let answers = programs.run_pdgemm(&start, blas, shape, 1, chosen)?;
-            (answers.first().context("an answer")?.first_s(), 0.0, None)
-        };
-        let ideal_s = shape.flop() / speeds.iter().sum::<f64>();
-        let (setting, name) = (self.name, who.name());
-        eprintln!("{setting} {name}: {seconds:.3} s, ideal {ideal_s:.3} s");
-        Ok(UnlikeSample {
-            setting: setting.to_owned(),
-            round: 0,
-            who,
-            size: shape.m,
-            ranks: ranks.clone(),
-            parameters: parameters.clone(),
-            speeds: speeds.to_vec(),
-            ideal_s,
-            seconds,
-            measuring_s,
-            report: report.map(|report| report.with_keys(TIME_KEYS)),
-        })
     }
 
     /// Returns ranks in proportion to the quotas, and in proportion to the speeds with one rank on the slowest host.
@@ -320,112 +166,171 @@ impl HostSetting {
         candidates
     }
 
-    /// Finds the fastest of several numbers of ranks, each with its best block size and grid.
-    fn find_fastest(
+    /// Finds the fastest `pdgemm` of several numbers of ranks, each with its best block size and grid.
+    fn find_fastest<'a>(
         &self,
         programs: &PeerPrograms,
-        hosts: &EmulatedHosts,
+        hosts: &'a EmulatedHosts,
         shape: ProductShape,
         searches: &mut ParameterSearches,
         candidates: Vec<Vec<usize>>,
-    ) -> anyhow::Result<RankSpread> {
-        let blas = PeerBlas::OpenBlas;
-        let mut best: Option<(f64, RankSpread)> = None;
+    ) -> anyhow::Result<Contender<'a>> {
+        let mut best: Option<(f64, Contender<'_>)> = None;
         for ranks in candidates {
-            let place = format!("{} by {ranks:?} ranks", self.name);
-            let start = RankStart::on_hosts(hosts, &ranks);
-            let parameters = searches.find_pdgemm(programs, (&start, &place), blas, shape)?;
-            let took_s = searches.best_pdgemm_s(blas, &place, shape);
+            let name = format!("{} by {ranks:?} ranks", self.name);
+            let start = RankStart::on_hosts(&name, hosts, ranks);
+            let found = searches.find_pdgemm(programs, &start, shape)?;
+            let took_s = found.best_s();
             if best.as_ref().is_none_or(|(least_s, _)| took_s < *least_s) {
-                best = Some((took_s, RankSpread { ranks, parameters }));
+                let contender = Contender {
+                    who: Contestant::Pdgemm,
+                    parameters: found.best.clone(),
+                    start,
+                    shape,
+                };
+                best = Some((took_s, contender));
             }
         }
-        best.map(|(_, spread)| spread).context("no ranks to try")
+        best.map(|(_, contender)| contender)
+            .context("no ranks to try")
     }
 }
 
 impl UnlikeResults {
-    fn samples(&self, setting: &str, who: HostContestant) -> impl Iterator<Item = &UnlikeSample> {
-        let samples = self.samples.iter();
-        samples.filter(move |sample| sample.setting == setting && sample.who == who)
-    }
-
-    /// Returns a figure of a contestant by round.
-    fn figures(
-        &self,
-        setting: &str,
-        who: HostContestant,
-        figure: fn(&UnlikeSample) -> f64,
-    ) -> Vec<f64> {
-        figures_by_round(self.samples(setting, who), figure)
-    }
-
-    fn summarize(&self, setting: &HostSetting, who: HostContestant) -> Option<UnlikeRow> {
-        let name = setting.name;
-        let first = self.samples(name, who).next()?;
-        let ours = self.figures(name, HostContestant::Ours, |sample| sample.seconds);
-        let times = self.figures(name, who, |sample| sample.seconds);
-        let over_ideal =
-            MedianRange::of(self.figures(name, who, |sample| sample.seconds / sample.ideal_s));
-        let with_measuring = self.figures(name, who, |sample| {
-            (sample.seconds + sample.measuring_s) / sample.ideal_s
-        });
-        let ratio = MedianRange::of_ratios(&times, &ours);
-        let (goal, met) = match who {
-            HostContestant::Ours => (IDEAL_GOAL, over_ideal.median <= IDEAL_GOAL),
-            HostContestant::EvenGrid if setting.ratios.len() == 2 => {
-                (EVEN_GOAL, ratio.median >= EVEN_GOAL)
+    /// Measures the settings one after the other, since each has its own hosts.
+    pub fn measure(campaign: &PeerCampaign) -> anyhow::Result<Self> {
+        let mut record = PeerRecord::begin(campaign, "unlike", &["pdgemm", "speed"]);
+        // Without the hosts' speeds there is nothing to compare with.
+        for setting in SETTINGS.iter().filter(|_| campaign.programs.has("speed")) {
+            let options = ["--quota", setting.quotas, "--cpus", setting.cpus];
+            if let Some(hosts) = record.bring_up_hosts(campaign, setting.ratios.len(), &options) {
+                setting.measure(campaign, &hosts, &mut record)?;
             }
-            _ => (MANY_GOAL, ratio.median > MANY_GOAL),
-        };
-        Some(UnlikeRow {
-            setting: name.to_owned(),
-            who,
-            size: first.size,
-            ranks: first.ranks.clone(),
-            parameters: first.parameters.clone(),
-            over_ideal,
-            with_measuring_over_ideal: MedianRange::of(with_measuring),
-            ratio,
-            goal,
-            met,
-            speeds: self.median_speeds(name),
-        })
+        }
+        Ok(Self(record))
     }
 
-    /// Returns the median of each host's speed, in flop/s.
-    fn median_speeds(&self, setting: &str) -> Vec<f64> {
-        let all: Vec<&[f64]> = self
-            .samples
-            .iter()
-            .filter(|sample| sample.setting == setting)
-            .map(|sample| &*sample.speeds)
-            .collect();
-        let n_hosts = all.first().map_or(0, |speeds| speeds.len());
-        (0..n_hosts)
-            .map(|host| {
-                let speeds = all.iter().filter_map(|speeds| speeds.get(host).copied());
-                median(&speeds.collect::<Vec<_>>())
-            })
+    /// Returns the samples of a contestant by round.
+    fn list_samples(&self, setting: &str, who: HostContestant) -> Vec<&UnlikeSample> {
+        let samples = self.0.samples.iter();
+        samples
+            .filter(|sample| sample.setting == setting && sample.who == who)
             .collect()
     }
 
-    fn draw_plot(&self) -> String {
-        let mut groups = Vec::new();
-        for setting in &SETTINGS {
-            let mut bars = Vec::new();
-            for (series, who) in HostContestant::ALL.into_iter().enumerate() {
-                let rows = self.summary.iter();
-                let rows = rows.filter(|row| row.setting == setting.name && row.who == who);
-                bars.extend(rows.map(|row| make_bar(series, row.over_ideal)));
-            }
-            groups.push((setting.name.to_owned(), bars));
-        }
+    /// Returns the line of a contestant in a setting; `None` if it was not measured.
+    fn make_row(&self, setting: &HostSetting, who: HostContestant) -> Option<[String; 11]> {
+        let samples = self.list_samples(setting.name, who);
+        let first = *samples.first()?;
+        let ours = self.list_samples(setting.name, HostContestant::Ours);
+        let over_ideal = summarize_over_ideal(&samples);
+        let with_measuring = samples
+            .iter()
+            .map(|sample| (sample.run.seconds + sample.run.measuring_s) / sample.ideal_s);
+        let pairs = samples.iter().zip(&ours);
+        let ratio = MedianRange::of(pairs.map(|(peer, ours)| peer.run.seconds / ours.run.seconds));
+        let (goal, is_met) = match who {
+            HostContestant::Ours => (
+                format!("wall / ideal ≤ {IDEAL_GOAL}"),
+                over_ideal.median <= IDEAL_GOAL,
+            ),
+            HostContestant::EvenGrid if setting.ratios.len() == 2 => (
+                format!("wall / ours ≥ {EVEN_GOAL}"),
+                ratio.median >= EVEN_GOAL,
+            ),
+            _ => (
+                format!("wall / ours > {MANY_GOAL}"),
+                ratio.median > MANY_GOAL,
+            ),
+        };
+        let speeds = self.median_speeds(setting);
+        let speeds = speeds.iter().map(|speed| format!("{:.1}", speed / 1e9));
+        let ranks = first.ranks.iter().map(usize::to_string);
+        Some([
+            setting.name.to_owned(),
+            first.size.to_string(),
+            speeds.collect::<Vec<_>>().join(", "),
+            who.to_string(),
+            ranks.collect::<Vec<_>>().join(", "),
+            first.run.parameters.clone(),
+            over_ideal.text(2),
+            format!("{:.2}", MedianRange::of(with_measuring).median),
+            ratio.text(2),
+            goal,
+            yes_or_no(is_met),
+        ])
+    }
+
+    /// Returns the median of each host's speed, in flop/s.
+    fn median_speeds(&self, setting: &HostSetting) -> Vec<f64> {
+        let samples = self.0.samples.iter();
+        let all: Vec<&[f64]> = samples
+            .filter(|sample| sample.setting == setting.name)
+            .map(|sample| &*sample.speeds)
+            .collect();
+        (0..setting.ratios.len())
+            .map(|host| median(&all.iter().map(|speeds| speeds[host]).collect::<Vec<_>>()))
+            .collect()
+    }
+}
+
+/// Summarizes the wall times over the ideal ones.
+fn summarize_over_ideal(samples: &[&UnlikeSample]) -> MedianRange {
+    MedianRange::of(
+        samples
+            .iter()
+            .map(|sample| sample.run.seconds / sample.ideal_s),
+    )
+}
+
+impl CampaignResults for UnlikeResults {
+    const PAGE: ResultsPage = ResultsPage {
+        name: "peers-unlike",
+    };
+
+    fn format_tables(&self) -> anyhow::Result<String> {
+        let columns = [
+            "hosts",
+            "m = n = k:",
+            "GFLOP/s obtained",
+            "who",
+            "ranks on the hosts",
+            "block and grid",
+            "wall / ideal",
+            "with the measuring:",
+            "wall / ours",
+            "goal",
+            "met",
+        ];
+        let rows = SETTINGS.iter().flat_map(|setting| {
+            HostContestant::ALL
+                .into_iter()
+                .filter_map(|who| self.make_row(setting, who))
+        });
+        let table = format_table(columns, rows);
+        Ok(format!(
+            "{}\n\n{}![wall time over the ideal one](peers-unlike.svg)\n\n{table}",
+            Self::PAGE.describe_origin(&self.0.origin, "", ""),
+            self.0.list_absent(),
+        ))
+    }
+
+    fn draw_plot(&self) -> anyhow::Result<Option<String>> {
+        let groups = SETTINGS.iter().map(|setting| {
+            let bars = HostContestant::ALL
+                .iter()
+                .enumerate()
+                .map(|(series, &who)| {
+                    let samples = self.list_samples(setting.name, who);
+                    make_bar(series, summarize_over_ideal(&samples))
+                });
+            (setting.name.to_owned(), bars.collect())
+        });
         let panel = BarPanel {
             title: "wall time / ideal".to_owned(),
-            groups,
+            groups: groups.collect(),
         };
-        let names = HostContestant::ALL.map(|who| who.name().to_owned());
-        draw_bars(&names, &[panel])
+        let names = HostContestant::ALL.map(|who| who.to_string());
+        Ok(Some(draw_bars(&names, &[panel])))
     }
 }

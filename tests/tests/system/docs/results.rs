@@ -1,4 +1,4 @@
-//! Tables of results, made from the samples that the campaigns keep.
+//! Tables of results, made from the samples and the pages of the campaigns.
 
 use serde_json::Value;
 
@@ -20,14 +20,6 @@ impl RatioSpread {
             median: (values[half] + values[last - half]) / 2.0,
             min: values[0],
             max: values[last],
-        }
-    }
-
-    fn read(value: &Value) -> Self {
-        Self {
-            median: read_number(value, "/median"),
-            min: read_number(value, "/min"),
-            max: read_number(value, "/max"),
         }
     }
 
@@ -167,137 +159,182 @@ fn format_row(page: &str, figure: &str, found: &str, met: &str) -> String {
     format!("| [{page}](results/{page}.md) | {figure} | {found} | {met} |\n")
 }
 
-/// Returns how many of the verdicts are good: `3 of 4`.
-fn count_verdicts<'a>(records: impl Iterator<Item = &'a Value>, key: &str) -> String {
-    let all: Vec<bool> = records.filter_map(|record| record[key].as_bool()).collect();
-    let met = all.iter().filter(|met| **met).count();
-    format!("{met} of {}", all.len())
+/// A table on a campaign's page.
+struct ResultsTable<'a> {
+    names: Vec<&'a str>,
+    lines: Vec<Vec<&'a str>>,
 }
 
-/// Returns the record of a list that has these values.
-fn find_record<'a>(results: &'a Value, key: &str, values: &[(&str, Value)]) -> &'a Value {
-    list_records(results, key)
-        .find(|record| has_values(record, values))
-        .unwrap_or_else(|| panic!("no {values:?} in {key}"))
+impl<'a> ResultsTable<'a> {
+    /// Reads the last table of a page that has a column of this name.
+    fn find(page: &'a str, name: &str) -> Self {
+        let blocks = page.split("\n\n").filter(|block| block.starts_with("| "));
+        let tables = blocks.map(|block| {
+            let lines = block.lines().filter(|line| line.starts_with("| "));
+            let mut lines: Vec<Vec<&str>> = lines.map(split_cells).collect();
+            Self {
+                names: lines.remove(0),
+                lines,
+            }
+        });
+        let found = tables.filter(|table| table.names.contains(&name)).last();
+        found.unwrap_or_else(|| panic!("no table has a column {name}"))
+    }
+
+    /// Returns the cells of the `nth` column of this name.
+    fn cells(&self, name: &str, nth: usize) -> Vec<&'a str> {
+        let mut places = (0..self.names.len()).filter(|&at| self.names[at] == name);
+        let at = places.nth(nth).expect("a column");
+        self.lines.iter().map(|line| line[at]).collect()
+    }
+
+    /// Returns the cell of a column in the line that has the cells `line`.
+    fn find_cell(&self, line: &[&str], name: &str) -> &'a str {
+        let mut lines = self.lines.iter();
+        let at = lines.position(|found| line.iter().all(|cell| found.contains(cell)));
+        self.cells(name, 0)[at.unwrap_or_else(|| panic!("no line has {line:?}"))]
+    }
+
+    /// Returns how many of the verdicts in the `nth` column `met` are good: `3 of 4`.
+    fn count_verdicts(&self, nth: usize) -> String {
+        let mut verdicts = self.cells("met", nth);
+        verdicts.retain(|verdict| !verdict.is_empty());
+        let met = verdicts.iter().filter(|verdict| **verdict == "yes").count();
+        format!("{met} of {}", verdicts.len())
+    }
+
+    /// Returns the smallest and the largest median of a column, as they stand there: `0.93 to 1.06`.
+    fn range_of_medians(&self, name: &str) -> String {
+        let cells = self.cells(name, 0).into_iter();
+        let RatioSpread { min, max, .. } = RatioSpread::of(cells.map(read_median).collect());
+        format!("{min} to {max}")
+    }
+}
+
+fn split_cells(line: &str) -> Vec<&str> {
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// Reads the median in a cell: the number before its unit or its range.
+fn read_median(cell: &str) -> f64 {
+    let (number, _) = cell.split_once(' ').unwrap_or((cell, ""));
+    number
+        .parse()
+        .unwrap_or_else(|_| panic!("`{cell}` has no median"))
+}
+
+fn read_page(name: &str) -> String {
+    read_file(format!("bench/results/{name}.md"))
 }
 
 fn balance_row() -> String {
-    let results = load_samples("balance");
-    let [paced, cliff] = ["emulated-4", "emulated-memory-cliff"].map(|platform| {
-        let wanted = [
-            ("platform", platform.into()),
-            ("strategy", "homogeneous".into()),
-        ];
-        RatioSpread::read(&find_record(&results, "summary", &wanted)["wall_over_fpm"]).text()
+    let page = read_page("balance");
+    let figure = "wall / FPM's wall";
+    let [paced, cliff] = ["`emulated-4`, ", "`emulated-memory-cliff`, "].map(|platform| {
+        let (_, below) = page.split_once(platform).expect("the platform");
+        let (table, _) = below.split_once("\n\n`").unwrap_or((below, ""));
+        ResultsTable::find(table, figure).find_cell(&["homogeneous"], figure)
     });
     format_row(
         "balance",
         "even split / balanced, wall time",
         &format!("{paced} on paced nodes, {cliff} with a memory cliff"),
-        &count_verdicts(list_records(&results, "goals"), "met"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
 
 fn hybrid_row() -> String {
-    let results = load_samples("hybrid");
+    let page = read_page("hybrid");
+    let (_, sentence) = page.split_once("The even split takes ").expect("the ratio");
+    let (ratio, _) = sentence.split_once(" times").expect("the ratio");
+    let met = u8::from(sentence.contains("the goal is met"));
     format_row(
         "hybrid",
         "even split / balanced, wall time",
-        &RatioSpread::read(&results["summary"]["even_over_fpm"]).text(),
-        &count_verdicts(std::iter::once(&results["summary"]), "met"),
+        ratio,
+        &format!("{met} of 1"),
     )
 }
 
-/// Returns the smallest and the largest median of a list: `0.93 to 1.06`.
-fn range_of_medians(results: &Value, key: &str, ratio: &str) -> String {
-    let medians: Vec<f64> = list_records(results, key)
-        .filter_map(|record| record.pointer(ratio)?.as_f64())
-        .collect();
-    let RatioSpread { min, max, .. } = RatioSpread::of(medians);
-    format!("{min:.2} to {max:.2}")
-}
-
 fn update_row() -> String {
-    let results = load_samples("update");
+    let page = read_page("update");
+    let table = ResultsTable::find(&page, "ours / the library's");
     format_row(
         "update",
         "our speed / the library's own threads",
-        &range_of_medians(&results, "summary", "/ratio/median"),
-        &count_verdicts(list_records(&results, "summary"), "met"),
+        &table.range_of_medians("ours / the library's"),
+        &table.count_verdicts(0),
     )
 }
 
 fn neighbours_row() -> String {
-    let results = load_samples("neighbours");
+    let page = read_page("neighbours");
+    let table = ResultsTable::find(&page, "with / alone");
     format_row(
         "neighbours",
         "speed next to a neighbour / alone",
-        &range_of_medians(&results, "summary", "/ratio/median"),
+        &table.range_of_medians("with / alone"),
         "",
     )
 }
 
 fn algorithms_row() -> String {
-    let results = load_samples("algorithms");
-    let gpa =
-        list_records(&results, "goals").find(|goal| goal["goal"].as_str().is_some_and(is_of_gpa));
+    let page = read_page("algorithms");
+    let table = ResultsTable::find(&page, "goal");
+    let found = table.find_cell(&["gpa of 100000: at most 0.1 s"], "found");
     format_row(
         "algorithms",
         "seconds to divide work over 100,000 devices (GPA)",
-        &format!("{:.3}", read_number(gpa.expect("a goal of gpa"), "/found")),
-        &count_verdicts(list_records(&results, "goals"), "met"),
+        &format!("{:.3}", read_median(found)),
+        &table.count_verdicts(0),
     )
 }
 
-fn is_of_gpa(goal: &str) -> bool {
-    goal.starts_with("gpa of 100000:")
-}
-
 fn alike_row() -> String {
-    let results = load_samples("peers-alike");
+    let page = read_page("peers-alike");
+    let table = ResultsTable::find(&page, "ours / peer's");
     format_row(
         "peers-alike",
         "our speed / the fastest of ScaLAPACK and StarPU",
-        &range_of_medians(&results, "best", "/ratio/median"),
-        &count_verdicts(list_records(&results, "best"), "met"),
+        &table.range_of_medians("ours / peer's"),
+        &table.count_verdicts(0),
     )
 }
 
 fn unlike_row() -> String {
-    let results = load_samples("peers-unlike");
-    let setting = ("setting", Value::from("1 : 2 : 4 : 8, larger"));
-    let [even, many] = ["even grid", "many ranks"].map(|who| {
-        let wanted = [setting.clone(), ("who", who.into())];
-        RatioSpread::read(&find_record(&results, "summary", &wanted)["ratio"]).text()
-    });
+    let page = read_page("peers-unlike");
+    let table = ResultsTable::find(&page, "wall / ours");
+    let [even, many] = ["even grid", "many ranks"]
+        .map(|who| table.find_cell(&["1 : 2 : 4 : 8, larger", who], "wall / ours"));
     format_row(
         "peers-unlike",
         "ScaLAPACK / ours, wall time, hosts 1 : 2 : 4 : 8",
         &format!("{even} on an even grid, {many} with many ranks"),
-        &count_verdicts(list_records(&results, "summary"), "met"),
+        &table.count_verdicts(0),
     )
 }
 
 fn overlap_row() -> String {
-    let results = load_samples("peers-overlap");
-    let largest = list_records(&results, "summary").last().expect("sizes");
-    let percent = 100.0 * read_number(largest, "/hidden/median");
-    let goals = list_records(&results, "summary");
+    let page = read_page("peers-overlap");
+    let table = ResultsTable::find(&page, "hidden, %");
+    let [hidden, size] = ["hidden, %", "m = n = k"].map(|name| table.cells(name, 0));
+    let percent = read_median(hidden.last().expect("sizes"));
     format_row(
         "peers-overlap",
         "communication hidden behind arithmetic, 1 Gbit/s",
-        &format!("{percent:.0} % at {}", largest["size"]),
-        &count_verdicts(goals, "met_wall"),
+        &format!("{percent:.0} % at {}", size.last().expect("sizes")),
+        // The second one is the goal of the wall time.
+        &table.count_verdicts(1),
     )
 }
 
 fn growth_row() -> String {
-    let results = load_samples("peers-growth");
-    let most = list_records(&results, "summary").last().expect("hosts");
+    let page = read_page("peers-growth");
+    let table = ResultsTable::find(&page, "ours / pdgemm");
     format_row(
         "peers-growth",
         "our speed / ScaLAPACK's on 4 hosts, 1 Gbit/s",
-        &RatioSpread::read(&most["ratio"]).text(),
+        table.cells("ours / pdgemm", 0).last().expect("hosts"),
         "",
     )
 }

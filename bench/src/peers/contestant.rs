@@ -1,0 +1,134 @@
+//! The programs that multiply in turn.
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::programs::{PeerBlas, PeerPrograms, RankStart};
+use super::search::ParameterSearches;
+use crate::report::{MxmReport, TIME_KEYS};
+use crate::shape::ProductShape;
+
+/// A program that multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Contestant {
+    #[serde(rename = "ours")]
+    Ours,
+    #[serde(rename = "pdgemm")]
+    Pdgemm,
+    /// The BLAS itself, with its own threads.
+    #[serde(rename = "BLAS")]
+    Blas,
+    #[serde(rename = "StarPU")]
+    StarPu,
+}
+
+/// A multiplication by a contestant.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PeerRun {
+    /// The fastest parameters of a peer; empty for the others.
+    pub parameters: String,
+    pub seconds: f64,
+    /// Seconds in which ours measured before.
+    pub measuring_s: f64,
+    /// Ours: the part of the report that explains the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<MxmReport>,
+}
+
+/// A contestant with its ranks, its product and its parameters.
+pub struct Contender<'a> {
+    pub who: Contestant,
+    pub start: RankStart<'a>,
+    pub shape: ProductShape,
+    pub parameters: String,
+}
+
+/// The name in text and in results.
+impl std::fmt::Display for Contestant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl Contestant {
+    /// Returns `true` if the contestant can run. StarPU is built with OpenBLAS; MKL is there if its ScaLAPACK is.
+    fn can_run(self, start: &RankStart<'_>, programs: &PeerPrograms) -> bool {
+        let is_openblas = start.blas == PeerBlas::OpenBlas;
+        let has_pdgemm = programs.has(start.blas.pdgemm());
+        match self {
+            Self::Ours => is_openblas || has_pdgemm,
+            Self::Pdgemm => has_pdgemm,
+            Self::Blas => {
+                start.n_ranks() == 1 && (is_openblas || has_pdgemm) && programs.has("dgemm")
+            }
+            Self::StarPu => start.n_ranks() == 1 && is_openblas && programs.has("starpu"),
+        }
+    }
+
+    /// Prepares those of `contestants` that can run, with their fastest parameters.
+    ///
+    /// # Errors
+    /// If a peer fails in the search for its parameters.
+    pub fn prepare_all<'a>(
+        contestants: &[Self],
+        programs: &PeerPrograms,
+        start: &RankStart<'a>,
+        shape: ProductShape,
+        searches: &mut ParameterSearches,
+    ) -> anyhow::Result<Vec<Contender<'a>>> {
+        let able = contestants
+            .iter()
+            .filter(|who| who.can_run(start, programs));
+        able.map(|&who| {
+            let parameters = match who {
+                Self::Pdgemm => searches.find_pdgemm(programs, start, shape)?.best.clone(),
+                Self::StarPu => searches.find_starpu(programs, shape)?.best.clone(),
+                Self::Ours | Self::Blas => String::new(),
+            };
+            Ok(Contender {
+                who,
+                start: start.clone(),
+                shape,
+                parameters,
+            })
+        })
+        .collect()
+    }
+}
+
+impl Contender<'_> {
+    /// Multiplies once.
+    ///
+    /// # Errors
+    /// If the program fails.
+    pub fn run(&self, programs: &PeerPrograms) -> anyhow::Result<PeerRun> {
+        let Self {
+            who,
+            start,
+            shape,
+            parameters,
+        } = self;
+        let chosen = std::slice::from_ref(parameters);
+        let answers = match who {
+            Contestant::Ours => {
+                let (report, _) = programs.run_mxm(start, *shape, &[])?;
+                return Ok(PeerRun {
+                    parameters: String::new(),
+                    seconds: report.wall_s,
+                    measuring_s: report.balance_s,
+                    report: Some(report.with_keys(TIME_KEYS)),
+                });
+            }
+            Contestant::Pdgemm => programs.run_pdgemm(start, *shape, 1, chosen)?,
+            Contestant::Blas => programs.run_dgemm(start.blas, *shape)?,
+            Contestant::StarPu => programs.run_starpu(*shape, 1, chosen)?,
+        };
+        let first = answers.first().context("an answer")?;
+        Ok(PeerRun {
+            parameters: parameters.clone(),
+            seconds: *first.seconds.first().context("the seconds")?,
+            measuring_s: 0.0,
+            report: None,
+        })
+    }
+}
