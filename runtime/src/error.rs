@@ -158,6 +158,19 @@ impl Error {
         }
     }
 
+    /// Makes a parameter error.
+    pub(crate) fn parameter(
+        name: &'static str,
+        value: impl ToString,
+        reason: impl Into<String>,
+    ) -> Self {
+        Error::Parameter {
+            name,
+            value: value.to_string(),
+            reason: reason.into(),
+        }
+    }
+
     /// Makes an output error.
     pub(crate) fn output(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
         Error::Output {

@@ -8,6 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use isochron_devices::ElementType;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -28,11 +30,7 @@ pub enum SplitChoice {
 
 impl fmt::Display for SplitChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Auto => "auto",
-            Self::C => "c",
-            Self::K => "k",
-        })
+        self.serialize(f)
     }
 }
 
@@ -41,12 +39,8 @@ impl FromStr for SplitChoice {
 
     /// Reads `auto`, `c` or `k`.
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "c" => Ok(Self::C),
-            "k" => Ok(Self::K),
-            _ => Err(format!("unknown split `{text}`: use auto, c or k")),
-        }
+        let name: StrDeserializer<'_, ValueError> = text.into_deserializer();
+        Self::deserialize(name).map_err(|_| format!("unknown split `{text}`: use auto, c or k"))
     }
 }
 
@@ -92,17 +86,12 @@ impl Problem {
     /// # Errors
     /// [`Error::Parameter`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
     pub fn new(m: usize, n: usize, k: usize, block: usize) -> Result<Self, Error> {
-        // A block larger than every dimension is that dimension's only block.
-        let block = if block == 0 {
-            0
-        } else {
-            block.min(m.max(n).max(k).max(1))
-        };
         let problem = Self {
             m,
             n,
             k,
-            block,
+            // A block larger than every dimension is that dimension's only block.
+            block: block.min(m.max(n).max(k).max(1)),
             panel: None,
             ops: [Op::N; 2],
             element: ElementType::F64,
@@ -115,44 +104,24 @@ impl Problem {
 
     /// Checks a multiplication that was read, as [`new`](Self::new) and [`with_panel`](Self::with_panel) do.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let Self {
-            m,
-            n,
-            k,
-            block,
-            panel,
-            ..
-        } = *self;
-        if block == 0 {
-            let reason = "a block needs at least one row and column".to_string();
-            return Err(Error::Parameter {
-                name: "block",
-                value: "0".to_string(),
-                reason,
-            });
+        let Self { m, n, k, .. } = *self;
+        if self.block == 0 {
+            let reason = "a block needs at least one row and column";
+            return Err(Error::parameter("block", 0, reason));
         }
         for (name, rows, cols) in [("A", m, k), ("B", k, n), ("C", m, n)] {
-            if rows
-                .checked_mul(cols)
-                .is_none_or(|elements| elements >= 1 << 60)
-            {
-                return Err(Error::Parameter {
-                    name: "size",
-                    value: format!("{rows}×{cols}"),
-                    reason: format!(
-                        "matrix {name} would have more elements than any machine can hold"
-                    ),
-                });
+            let elements = rows.checked_mul(cols);
+            if elements.is_none_or(|elements| elements >= 1 << 60) {
+                let reason =
+                    format!("matrix {name} would have more elements than any machine can hold");
+                return Err(Error::parameter("size", format!("{rows}×{cols}"), reason));
             }
         }
-        match panel {
-            Some(0) => Err(Error::Parameter {
-                name: "panel",
-                value: "0".to_string(),
-                reason: "a panel is at least one column wide".to_string(),
-            }),
-            _ => Ok(()),
+        if self.panel == Some(0) {
+            let reason = "a panel is at least one column wide";
+            return Err(Error::parameter("panel", 0, reason));
         }
+        Ok(())
     }
 
     /// Returns the same multiplication with these operations on A and B. The shape stays that of `op(A)` and `op(B)`: with
@@ -208,7 +177,7 @@ impl Problem {
     }
 
     /// Returns `true` if A and B may be held in parts of k.
-    pub fn may_be_in_parts(&self) -> bool {
+    pub(super) fn may_be_in_parts(&self) -> bool {
         self.in_parts
     }
 
@@ -267,12 +236,8 @@ impl Problem {
     #[must_use]
     pub(crate) fn with_best_panel(self, compute_s: f64, travel_s: f64) -> Self {
         let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
-        // 0/0 is not a number, for which the comparison is false.
-        let width = if best >= NARROW_KERNEL as f64 {
-            best.min(WIDEST_PANEL as f64) as usize
-        } else {
-            NARROW_KERNEL
-        };
+        // 0/0 is not a number, which the cast makes 0.
+        let width = (best as usize).clamp(NARROW_KERNEL, WIDEST_PANEL);
         let panel = whole_blocks(width, self.block).min(self.k.max(1));
         Self {
             panel: self.panel.or(Some(panel)),
@@ -283,8 +248,7 @@ impl Problem {
     /// Returns the inner dimension of the update that is measured.
     ///
     /// It is the panel width, unless fewer than `steps` panels make up k. Then it is narrower, in whole blocks if possible,
-    /// so that measuring costs a small part of the run. Below 128 it would be another kernel, bound by reading and writing
-    /// C.
+    /// so that measuring costs a small part of the run. Below 128 the reading and writing of C would bound its speed.
     pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
         let affordable = self.k / steps.max(1);
         whole_blocks(affordable.max(NARROW_KERNEL), self.block).min(self.panel(ranks))
