@@ -5,10 +5,11 @@ use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
 /// The hardware of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// A group of CPU cores.
+    #[default]
     Cpu,
     /// An NVIDIA GPU with its host core.
     Cuda,

@@ -59,59 +59,35 @@ pub(super) struct Platform {
 
 /// One node: a rank and its devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct NodeSpec {
     /// Name of the node.
-    #[serde(default)]
     pub name: String,
     /// Rule by which cores form one device, for a node without listed devices.
-    #[serde(default)]
     pub group: Option<Grouping>,
     /// Its devices; if empty, those found on the host.
-    #[serde(default, rename = "device")]
+    #[serde(rename = "device")]
     pub devices: Vec<DeviceSpec>,
 }
 
-/// One device of a node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One device of a node, as the module's example describes its keys.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct DeviceSpec {
-    /// Name of the device.
-    #[serde(default)]
     pub name: String,
-    /// A group of cores, or a GPU.
-    #[serde(default = "default_kind")]
     pub kind: DeviceKind,
-    /// Number of a GPU in the process; the default is the next one of the host that no device has.
-    #[serde(default)]
     pub gpu: Option<usize>,
-    /// `true` if other devices of the host, of any node, may have the same GPU, provided they allow it too.
-    #[serde(default)]
     pub share: bool,
-    /// Bytes of the GPU's memory that may be used; the default is all free memory, or an equal part of a shared GPU.
-    #[serde(default)]
     pub memory_limit: Option<u64>,
-    /// Bytes of host memory that may be pinned for the GPU, as [`CudaConfig::host_limit_bytes`].
-    ///
-    /// [`CudaConfig::host_limit_bytes`]: isochron_devices::CudaConfig::host_limit_bytes
-    #[serde(default)]
     pub host_limit: Option<u64>,
-    /// The cores on which it computes, or a GPU's host cores; the default for a GPU is one near it.
-    #[serde(default)]
     pub cores: Cores,
-    /// Emulation: the factor, at least 1, by which the device is slower than its cores.
-    #[serde(default)]
+    /// At least 1.
     pub pace: Option<f64>,
-    /// Emulation: the points file with the device's speeds. Its path is relative to the folder of the platform file.
-    #[serde(default)]
+    /// Path from the folder of the platform file.
     pub points: Option<String>,
     /// The contents of that file, once it is loaded.
-    #[serde(default, rename = "loaded-points")]
+    #[serde(rename = "loaded-points")]
     loaded: Option<SavedModel>,
-}
-
-fn default_kind() -> DeviceKind {
-    DeviceKind::Cpu
 }
 
 /// A model as it travels from the head rank to the others.
@@ -140,13 +116,15 @@ pub(super) enum Cores {
 impl NodeSpec {
     /// Returns a core that two devices list, unless their clocks tolerate it.
     fn core_of_two_devices(&self) -> Option<u32> {
-        let alone = self.devices.iter();
-        let alone = alone.filter(|device| !device.clock().tolerates_sharing());
-        let lists = alone.filter_map(|device| match &device.cores {
-            Cores::List(list) => Some(list.iter().copied().collect::<BTreeSet<u32>>()),
-            _ => None,
-        });
-        let all: Vec<u32> = lists.flatten().collect();
+        let mut all = Vec::new();
+        for device in &self.devices {
+            match &device.cores {
+                Cores::List(list) if !device.clock().tolerates_sharing() => {
+                    all.extend(list.iter().copied().collect::<BTreeSet<u32>>());
+                }
+                _ => {}
+            }
+        }
         find_repeated(&all)
     }
 }
@@ -190,13 +168,11 @@ impl DeviceSpec {
             let keys = "`gpu`, `share`, `memory_limit` and `host_limit`";
             return Err(format!("{keys} are for kind = \"cuda\""));
         }
-        match self.pace {
-            Some(pace) if !(pace.is_finite() && pace >= 1.0) => {
-                return Err(format!(
-                    "pace = {pace}: a device can only be made slower; use 1.0 or more"
-                ));
-            }
-            _ => {}
+        if let Some(pace) = self.pace
+            && !(pace.is_finite() && pace >= 1.0)
+        {
+            let advice = "a device can only be made slower; use 1.0 or more";
+            return Err(format!("pace = {pace}: {advice}"));
         }
         match &self.cores {
             Cores::Count(0) => Err("cores = 0: a device needs at least one core".to_string()),
@@ -209,6 +185,16 @@ impl DeviceSpec {
             },
             _ => Ok(()),
         }
+    }
+
+    /// Loads the model that the device's pace follows, if it names one.
+    fn load_points(&mut self, folder: &Path) -> Result<(), String> {
+        if let Some(name) = &self.points {
+            let path = folder.join(name);
+            let model = SavedModel::read(&path);
+            self.loaded = Some(model.map_err(|reason| format!("{}: {reason}", path.display()))?);
+        }
+        Ok(())
     }
 }
 
@@ -225,10 +211,10 @@ impl Platform {
     /// The reason, with the line if it has one.
     fn parse(source: &str, folder: &Path) -> Result<Self, String> {
         let mut platform: Platform = toml::from_str(source).map_err(|error| error.to_string())?;
-        if platform.schema != SCHEMA {
+        let schema = platform.schema;
+        if schema != SCHEMA {
             return Err(format!(
-                "schema = {}: this version reads schema {SCHEMA}",
-                platform.schema
+                "schema = {schema}: this version reads schema {SCHEMA}"
             ));
         }
         for (rank, node) in platform.nodes.iter_mut().enumerate() {
@@ -261,8 +247,7 @@ impl Platform {
     /// # Collective
     /// All ranks.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let is_head = comm.rank() == 0;
-        let read = is_head.then(|| Self::read_file(path, comm.size()));
+        let read = (comm.rank() == 0).then(|| Self::read_file(path, comm.size()));
         comm.share(0, agree(comm, read.transpose())?)
     }
 
@@ -280,31 +265,20 @@ impl Platform {
     }
 }
 
-impl DeviceSpec {
-    fn load_points(&mut self, folder: &Path) -> Result<(), String> {
-        let Some(name) = &self.points else {
-            return Ok(());
-        };
-        let path = folder.join(name);
-        let source = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let file =
-            ModelFile::parse(&source).map_err(|error| format!("{}: {error}", path.display()))?;
-        let block = file
-            .headers
-            .get("block")
-            .and_then(|block| block.parse().ok())
-            .filter(|&block| block > 0);
-        let block = block
-            .ok_or_else(|| format!("{}: the header `# block: N` is missing", path.display()))?;
+impl SavedModel {
+    fn read(path: &Path) -> Result<Self, String> {
+        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let file = ModelFile::parse(&source).map_err(|error| error.to_string())?;
+        let block = file.headers.get("block").and_then(|b| b.parse().ok());
+        let block = block.filter(|&block| block > 0);
+        let block = block.ok_or("the header `# block: N` is missing")?;
         if file.points.is_empty() {
-            return Err(format!("{}: holds no points", path.display()));
+            return Err("holds no points".to_owned());
         }
-        self.loaded = Some(SavedModel {
+        Ok(Self {
             block,
             points: file.points,
-        });
-        Ok(())
+        })
     }
 }
 
