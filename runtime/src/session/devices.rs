@@ -1,14 +1,12 @@
 //! The devices of this rank's node, found on the host or described by the platform file.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use isochron_devices::DeviceTeam;
 use isochron_devices::blas::Blas;
 use isochron_devices::topology::{BusId, CoreInfo, DriverGpu, Topology};
-use isochron_devices::{
-    CoreGroup, DeviceClock, DeviceKind, GpuHost, Grouping, HostCores, RankDevices,
-};
-use isochron_devices::{CpuWorker, CudaConfig, CudaWorker, PacedWorker, Worker};
+use isochron_devices::{CpuWorker, CudaConfig, CudaWorker, DeviceTeam, PacedWorker, Worker};
+use isochron_devices::{DeviceClock, DeviceKind, Grouping, HostCores, RankDevices};
 use isochron_devices::{DeviceError, rank_devices, reserve_hosts, share_cores};
 
 use super::platform::{Cores, DeviceSpec, NodeSpec};
@@ -50,17 +48,12 @@ impl RankCores {
     ) -> Result<(Vec<CoreInfo>, bool), Error> {
         let left = self.left();
         if count > left && (!clock.tolerates_sharing() || self.cores.is_empty()) {
-            return Err(Error::Parameter {
-                name: "cores",
-                value: count.to_string(),
-                reason: format!("this rank has {left} cores left for the device"),
-            });
+            let reason = format!("this rank has {left} cores left for the device");
+            return Err(Error::parameter("cores", count, reason));
         }
-        let picked =
-            (self.taken..self.taken + count).map(|i| self.cores[i % self.cores.len()].clone());
-        let picked = picked.collect();
+        let cores = self.cores.iter().cycle().skip(self.taken).take(count);
         self.taken += count;
-        Ok((picked, self.exclusive && count <= left))
+        Ok((cores.cloned().collect(), self.exclusive && count <= left))
     }
 
     /// Takes the host cores of GPUs out of the cores left, as [`reserve_hosts`] chooses. If none is left, the GPUs' threads
@@ -75,8 +68,11 @@ impl RankCores {
             return Ok(vec![(Vec::new(), false); gpus.len()]);
         }
         let addresses = bus_addresses(gpus.iter().copied())?;
-        let distances = addresses.iter().map(|id| topology.pci_distances(id));
-        let HostCores { hosts, rest } = reserve_hosts(&left, &distances.collect::<Vec<_>>());
+        let distances: Vec<_> = addresses
+            .iter()
+            .map(|id| topology.pci_distances(id))
+            .collect();
+        let HostCores { hosts, rest } = reserve_hosts(&left, &distances);
         let taken = left.into_iter().filter(|core| !rest.contains(core));
         self.cores.extend(taken);
         self.taken = self.cores.len();
@@ -119,63 +115,43 @@ pub(super) fn make_team(
         }
     }
     // GPUs take their host cores first; a device of all cores gets the rest.
-    let mut workers: Vec<Option<Box<dyn Worker>>> = node.devices.iter().map(|_| None).collect();
-    let named: Vec<_> = node
-        .devices
+    let devices = node.devices.iter().enumerate();
+    let (with_gpu, of_cores): (Vec<_>, Vec<_>) =
+        devices.partition(|(_, device)| device.kind == DeviceKind::Cuda);
+    let anywhere: Vec<&RankGpu> = with_gpu
         .iter()
-        .enumerate()
-        .filter(|(_, device)| device.kind == DeviceKind::Cuda)
         .zip(gpus)
+        .filter(|((_, device), _)| device.cores == Cores::All)
+        .map(|(_, gpu)| gpu)
         .collect();
-    let anywhere = named
-        .iter()
-        .filter(|((_, device), _)| device.cores == Cores::All);
-    let anywhere: Vec<&RankGpu> = anywhere.map(|(_, gpu)| *gpu).collect();
-    let mut hosts = rank_cores
-        .reserve_host_cores(topology, &anywhere)?
-        .into_iter();
-    for ((index, device), gpu) in named {
+    let hosts = rank_cores.reserve_host_cores(topology, &anywhere)?;
+    let mut hosts = hosts.into_iter();
+    let mut workers: Vec<(usize, Box<dyn Worker>)> = Vec::new();
+    for ((index, device), gpu) in with_gpu.into_iter().zip(gpus) {
         let host = match &device.cores {
             Cores::All => hosts.next().unwrap_or_default(),
             // A paced GPU, too, needs its own host core.
             Cores::Count(count) => rank_cores.take_cores(*count, DeviceClock::Accelerator)?,
             Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
         };
-        workers[index] = Some(make_gpu_worker(device, gpu, host, topology)?);
+        workers.push((index, make_gpu_worker(device, gpu, host, topology)?));
     }
-    for (index, (device, worker)) in node.devices.iter().zip(&mut workers).enumerate() {
-        if device.kind == DeviceKind::Cpu {
-            *worker = Some(make_cpu_worker(
-                device,
-                index,
-                &mut rank_cores,
-                topology,
-                blas,
-            )?);
+    for (index, device) in of_cores {
+        let worker = make_cpu_worker(device, index, &mut rank_cores, topology, blas)?;
+        workers.push((index, worker));
+    }
+    workers.sort_by_key(|(index, _)| *index);
+    // Reports, plans and files tell devices apart by name.
+    let mut names = BTreeSet::new();
+    for (_, worker) in &workers {
+        let name = &worker.info().name;
+        if !names.insert(name) {
+            let reason = "two devices of this node would have this name: give each its own";
+            return Err(Error::parameter("name", name, reason));
         }
     }
-    let workers: Vec<_> = workers.into_iter().flatten().collect();
-    let names: Vec<&str> = workers
-        .iter()
-        .map(|worker| worker.info().name.as_str())
-        .collect();
-    check_names(&names)?;
-    Ok(DeviceTeam::new(workers)?)
-}
-
-/// Checks that the names of a node's devices differ, since reports, plans and files tell them apart by name.
-fn check_names(names: &[&str]) -> Result<(), Error> {
-    for (index, name) in names.iter().enumerate() {
-        if names[..index].contains(name) {
-            return Err(Error::Parameter {
-                name: "name",
-                value: (*name).to_owned(),
-                reason: "two devices of this node would have this name: give each its own"
-                    .to_owned(),
-            });
-        }
-    }
-    Ok(())
+    let workers = workers.into_iter().map(|(_, worker)| worker);
+    Ok(DeviceTeam::new(workers.collect())?)
 }
 
 /// Returns the devices of a rank at `place` without a platform file: cores grouped by `grouping`, and these GPUs.
@@ -201,7 +177,11 @@ fn default_workers(
     let mut usable = gpus.to_vec();
     let (groups, gpus) = loop {
         let found = found_devices(topology, place, grouping, &usable)?;
-        match gpu_workers(&found.gpus, &usable, topology)? {
+        let workers = found.gpus.into_iter().map(|host| {
+            let (spec, cores) = (DeviceSpec::default(), (vec![host.core], host.pin));
+            make_gpu_worker(&spec, &usable[host.gpu], cores, topology).map_err(|e| (host.gpu, e))
+        });
+        match workers.collect::<Result<Vec<_>, _>>() {
             Ok(workers) => break (found.groups, workers),
             Err((gpu, error)) => {
                 usable.remove(gpu);
@@ -211,39 +191,12 @@ fn default_workers(
     };
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for group in groups {
-        let CoreGroup {
-            name, cores, pin, ..
-        } = group;
-        let worker = CpuWorker::new(topology.clone(), &name, cores, pin, blas.clone())?;
+        let (cores, blas) = (group.cores, blas.clone());
+        let worker = CpuWorker::new(topology.clone(), &group.name, cores, group.pin, blas)?;
         workers.push(Box::new(worker));
     }
     workers.extend(gpus);
     Ok(workers)
-}
-
-/// The workers of GPUs, or the first GPU that cannot be used.
-type GpuWorkers = Result<Vec<Box<dyn Worker>>, (usize, DeviceError)>;
-
-fn gpu_workers(
-    hosts: &[GpuHost],
-    gpus: &[RankGpu],
-    topology: &Arc<Topology>,
-) -> Result<GpuWorkers, Error> {
-    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-    for GpuHost { gpu, core, pin } in hosts {
-        let info = &gpus[*gpu].info;
-        let name = DriverGpu::try_from(info)?.device_name();
-        let host = (std::slice::from_ref(core), *pin);
-        let config = CudaConfig {
-            host_limit_bytes: gpus[*gpu].host_part_bytes(),
-            ..CudaConfig::default()
-        };
-        match CudaWorker::new(topology.clone(), &name, info, host, &config) {
-            Ok(worker) => workers.push(Box::new(worker)),
-            Err(error) => return Ok(Err((*gpu, error))),
-        }
-    }
-    Ok(Ok(workers))
 }
 
 fn make_gpu_worker(
@@ -253,15 +206,15 @@ fn make_gpu_worker(
     topology: &Arc<Topology>,
 ) -> Result<Box<dyn Worker>, Error> {
     let name = match device.name.as_str() {
-        "" => DriverGpu::try_from(&gpu.info)?.device_name(),
-        name => name.to_owned(),
+        "" => &DriverGpu::try_from(&gpu.info)?.device_name(),
+        name => name,
     };
     let config = CudaConfig {
         memory_limit_bytes: device.memory_limit.or(gpu.memory_part_bytes()),
         host_limit_bytes: device.host_limit.or(gpu.host_part_bytes()),
         ..CudaConfig::default()
     };
-    let worker = CudaWorker::new(topology.clone(), &name, &gpu.info, (&cores, pin), &config)?;
+    let worker = CudaWorker::new(topology.clone(), name, &gpu.info, (&cores, pin), &config)?;
     pace_worker(Box::new(worker), device)
 }
 
@@ -286,12 +239,11 @@ fn make_cpu_worker(
         Cores::Count(count) => rank_cores.take_cores(*count, clock)?,
         Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
     };
-    let name = if device.name.is_empty() {
-        format!("cpu{index}")
-    } else {
-        device.name.clone()
+    let name = match device.name.as_str() {
+        "" => &format!("cpu{index}"),
+        name => name,
     };
-    let worker = CpuWorker::new(topology.clone(), &name, cores, pin, blas.clone())?;
+    let worker = CpuWorker::new(topology.clone(), name, cores, pin, blas.clone())?;
     pace_worker(Box::new(worker), device)
 }
 
@@ -300,13 +252,10 @@ fn find_cores(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error>
     list.iter()
         .map(|&wanted| {
             let core = cores.iter().find(|core| core.core == wanted);
-            core.cloned().ok_or_else(|| Error::Parameter {
-                name: "cores",
-                value: wanted.to_string(),
-                reason: format!(
-                    "this process may use {} cores of its host, not this one",
-                    cores.len()
-                ),
+            core.cloned().ok_or_else(|| {
+                let n = cores.len();
+                let reason = format!("this process may use {n} cores of its host, not this one");
+                Error::parameter("cores", wanted, reason)
             })
         })
         .collect()
