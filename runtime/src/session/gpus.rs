@@ -1,11 +1,9 @@
 //! The assignment of a host's GPUs to its ranks.
 
-use isochron_devices::cuda;
-use isochron_devices::deal_by_distance;
 use isochron_devices::topology::Topology;
-use isochron_devices::{CudaInfo, DeviceKind};
+use isochron_devices::{CudaInfo, DeviceKind, cuda, deal_by_distance};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::claims::{GpuClaims, GpuRefusal, GpuSeeker, GpuWish};
 use super::platform::NodeSpec;
@@ -51,23 +49,18 @@ pub(super) fn assign_gpus(
     notices: &mut Vec<String>,
 ) -> Result<Vec<RankGpu>, Error> {
     let wishes = (!node.devices.is_empty()).then(|| list_wishes(node));
-    let is_wanted = wishes.as_ref().is_none_or(|wishes| !wishes.is_empty());
-    let found = match is_wanted {
-        true => visible_gpus(comm, notices),
-        false => Vec::new(),
+    let found = match &wishes {
+        Some(none) if none.is_empty() => Vec::new(),
+        _ => visible_gpus(comm, notices),
     };
+    let offers = found.iter().map(|gpu| GpuOffer::new(topology, gpu));
     let offers = RankOffers {
         host: comm.host().to_owned(),
-        gpus: found
-            .iter()
-            .map(|gpu| GpuOffer::new(topology, gpu))
-            .collect(),
+        gpus: offers.collect(),
         wishes,
     };
-    let all = comm.gather(&offers)?.into_iter().enumerate();
-    let ranks: Vec<(usize, RankOffers)> = all
-        .filter(|(_, offers)| offers.host == comm.host())
-        .collect();
+    let mut ranks: Vec<_> = comm.gather(&offers)?.into_iter().enumerate().collect();
+    ranks.retain(|(_, offers)| offers.host == comm.host());
     let assigned = match assign_by_rank(&ranks) {
         // The other ranks of the host learn of the refusal from the rank with the wish.
         Err(refusal) if refusal.rank != comm.rank() => Ok(BTreeMap::new()),
@@ -77,11 +70,11 @@ pub(super) fn assign_gpus(
     let assigned = agree(comm, assigned)?;
     let on_host = assigned.values().map(Vec::len).sum();
     let mut mine = Vec::new();
-    for (uuid, sharers) in assigned.get(&comm.rank()).into_iter().flatten() {
+    for &(ref uuid, sharers) in assigned.get(&comm.rank()).into_iter().flatten() {
         let info = found.iter().find(|gpu| gpu.uuid == *uuid).cloned();
         mine.extend(info.map(|info| RankGpu {
             info,
-            sharers: *sharers,
+            sharers,
             on_host,
         }));
     }
@@ -93,10 +86,9 @@ pub(super) fn assign_gpus(
 
 /// Returns the first rank that drives the GPU with this UUID.
 fn driver_of(assigned: &BTreeMap<usize, Vec<Assigned>>, uuid: &str) -> Option<usize> {
-    assigned
-        .iter()
-        .find(|(_, gpus)| gpus.iter().any(|(driven, _)| driven == uuid))
-        .map(|(&rank, _)| rank)
+    let mut ranks = assigned.iter();
+    let driver = ranks.find(|(_, gpus)| gpus.iter().any(|(driven, _)| driven == uuid));
+    driver.map(|(&rank, _)| rank)
 }
 
 /// Lists the GPUs that the devices of a node ask for.
@@ -122,11 +114,7 @@ fn explain_refusal(refusal: GpuRefusal, found: &[CudaInfo]) -> Error {
         }
         _ => refusal.reason,
     };
-    Error::Parameter {
-        name: "gpu",
-        value: refusal.value,
-        reason,
-    }
+    Error::parameter("gpu", refusal.value, reason)
 }
 
 /// A GPU's UUID, and the number of devices that have it.
@@ -140,9 +128,8 @@ fn assign_by_rank(
     let (claims, granted) = GpuClaims::grant_wishes(&seekers)?;
     let mut assigned: BTreeMap<usize, Vec<Assigned>> = BTreeMap::new();
     for (seeker, uuids) in seekers.iter().zip(granted) {
-        let gpus = uuids
-            .iter()
-            .map(|uuid| ((*uuid).to_owned(), claims.count_holders(uuid)));
+        let gpus = uuids.into_iter();
+        let gpus = gpus.map(|uuid| (uuid.to_owned(), claims.count_holders(uuid)));
         assigned.insert(seeker.rank, gpus.collect());
     }
     let (mut takers, mut free) = (Vec::new(), Vec::new());
@@ -192,15 +179,15 @@ impl GpuOffer {
 
 /// Deals GPUs among the ranks that see them, as [`deal_by_distance`] does. Returns the UUIDs of each rank's own.
 fn deal_gpus(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
-    let uuids: BTreeSet<&str> = ranks
-        .iter()
-        .flatten()
-        .map(|gpu| gpu.uuid.as_str())
-        .collect();
-    let distances: Vec<Vec<Option<u32>>> = uuids
-        .iter()
-        .map(|uuid| ranks.iter().map(|gpus| distance_to(gpus, uuid)).collect())
-        .collect();
+    // Each GPU's distance to each rank, if the rank sees it.
+    let mut distances: BTreeMap<&str, Vec<Option<u32>>> = BTreeMap::new();
+    for (rank, gpus) in ranks.iter().enumerate() {
+        for gpu in gpus {
+            let to_ranks = distances.entry(&gpu.uuid);
+            to_ranks.or_insert_with(|| vec![None; ranks.len()])[rank] = Some(gpu.distance);
+        }
+    }
+    let (uuids, distances): (Vec<&str>, Vec<_>) = distances.into_iter().unzip();
     let mut dealt = vec![Vec::new(); ranks.len()];
     for (uuid, rank) in uuids.into_iter().zip(deal_by_distance(&distances)) {
         if let Some(rank) = rank {
@@ -208,12 +195,6 @@ fn deal_gpus(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
         }
     }
     dealt
-}
-
-/// Returns a rank's distance to a GPU, if the rank sees it.
-fn distance_to(gpus: &[GpuOffer], uuid: &str) -> Option<u32> {
-    let gpu = gpus.iter().find(|gpu| gpu.uuid == uuid);
-    gpu.map(|gpu| gpu.distance)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::multiply::Plan;
 
-/// Returns the bytes available on the host. If the system does not tell, nothing is refused.
+/// Returns the bytes available on the host; [`u64::MAX`], which refuses nothing, if the system does not tell.
 pub(super) fn available_bytes() -> u64 {
     memory_available_bytes().unwrap_or(u64::MAX)
 }
@@ -36,10 +36,22 @@ struct RankDemand {
 #[derive(Debug, Clone, Copy)]
 struct HostDemand {
     needed: u64,
-    available: u64,
+    free: u64,
+    held: u64,
     gathering: usize,
     /// The largest need of a rank in bytes, and that rank.
     most: (u64, usize),
+}
+
+impl HostDemand {
+    /// Returns the free memory, and what devices hold of it already, which comes back.
+    fn available(&self) -> u64 {
+        self.free.saturating_add(self.held)
+    }
+
+    fn lacking_bytes(&self) -> u64 {
+        self.needed.saturating_sub(self.available())
+    }
 }
 
 /// Refuses a need that does not fit the host together with the needs of its other ranks. Returns the bytes that each
@@ -55,14 +67,10 @@ pub(super) fn share_memory(
     need: MemoryNeed,
     available: u64,
 ) -> Result<u64, Error> {
-    let all = gather_demands(comm, need, available)?;
-    let hosts = sum_by_host(all);
+    let hosts = sum_by_host(gather_demands(comm, need, available)?);
     refuse_excess(&hosts)?;
-    let mine = hosts.get(comm.host()).map(|host| {
-        let left = host.available.saturating_sub(host.needed);
-        left / host.gathering.max(1) as u64
-    });
-    Ok(mine.unwrap_or(u64::MAX))
+    let mine = &hosts[comm.host()];
+    Ok((mine.available() - mine.needed) / mine.gathering.max(1) as u64)
 }
 
 /// Checks that the host has room for `bytes` of this rank and for its devices' needs on these slices, before any of it is
@@ -79,10 +87,8 @@ pub(super) fn make_room(
     bytes: u64,
     (job, slices): (&JobShape, &[usize]),
 ) -> Result<(), Error> {
-    let gpus = team
-        .infos()
-        .iter()
-        .filter(|device| device.kind == DeviceKind::Cuda);
+    let devices = team.infos().iter();
+    let gpus = devices.filter(|device| device.kind == DeviceKind::Cuda);
     let need = MemoryNeed {
         bytes,
         held: team.memory_held(),
@@ -92,13 +98,9 @@ pub(super) fn make_room(
     let available = available_bytes();
     let each = share_memory(comm, need, available)?;
     team.limit_memory(each);
-    let devices = team.memory_needed(job, slices);
-    let devices = agree(comm, devices.map_err(Error::from))?;
-    let need = MemoryNeed {
-        bytes: bytes.saturating_add(devices),
-        ..need
-    };
-    share_memory(comm, need, available).map(|_| ())
+    let of_devices = team.memory_needed(job, slices).map_err(Error::from);
+    let bytes = bytes.saturating_add(agree(comm, of_devices)?);
+    share_memory(comm, MemoryNeed { bytes, ..need }, available).map(drop)
 }
 
 /// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds
@@ -114,8 +116,10 @@ pub(super) fn fit_to_memory(
     team: &mut DeviceTeam,
     mut plan: Plan,
 ) -> Result<Plan, Error> {
+    let rank = comm.rank();
     loop {
-        let refused = match make_room_for(comm, team, &plan) {
+        let job = plan.job_shape(rank);
+        let refused = match make_room(comm, team, plan.memory_bytes(rank), (&job, plan.slices())) {
             Err(error @ Error::Memory { .. }) => error,
             done => return done.map(|()| plan),
         };
@@ -126,13 +130,6 @@ pub(super) fn fit_to_memory(
             "memory is short: planning with less"
         );
     }
-}
-
-/// Checks the memory as [`make_room`] does, for a plan.
-fn make_room_for(comm: &dyn Comm, team: &mut DeviceTeam, plan: &Plan) -> Result<(), Error> {
-    let rank = comm.rank();
-    let bytes = plan.memory_bytes(rank);
-    make_room(comm, team, bytes, (&plan.job_shape(rank), plan.slices()))
 }
 
 /// Returns every rank's demand, by rank.
@@ -150,35 +147,21 @@ fn gather_demands(
 
 fn sum_by_host(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
     let mut hosts: BTreeMap<String, HostDemand> = BTreeMap::new();
-    let mut held: BTreeMap<String, u64> = BTreeMap::new();
     for (rank, demand) in demands.into_iter().enumerate() {
-        let MemoryNeed {
-            bytes, gathering, ..
-        } = demand.need;
-        let host = hosts.entry(demand.host.clone()).or_insert(HostDemand {
+        let host = hosts.entry(demand.host).or_insert(HostDemand {
             needed: 0,
-            available: demand.available,
+            free: demand.available,
+            held: 0,
             gathering: 0,
             most: (0, rank),
         });
-        host.needed = host.needed.saturating_add(bytes);
-        host.available = host.available.min(demand.available);
-        host.gathering += gathering;
-        host.most = host.most.max((bytes, rank));
-        *held.entry(demand.host).or_default() += demand.need.held;
-    }
-    // Held memory was taken from the available memory and comes back.
-    for (name, host) in &mut hosts {
-        let held = held.get(name).copied().unwrap_or(0);
-        host.available = host.available.saturating_add(held);
+        host.needed = host.needed.saturating_add(demand.need.bytes);
+        host.free = host.free.min(demand.available);
+        host.held += demand.need.held;
+        host.gathering += demand.need.gathering;
+        host.most = host.most.max((demand.need.bytes, rank));
     }
     hosts
-}
-
-impl HostDemand {
-    fn lacking_bytes(&self) -> u64 {
-        self.needed.saturating_sub(self.available)
-    }
 }
 
 fn refuse_excess(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
@@ -188,7 +171,7 @@ fn refuse_excess(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
             host: name.clone(),
             rank: Some(host.most.1),
             needed_bytes: host.needed,
-            available_bytes: host.available,
+            available_bytes: host.available(),
         }),
         None => Ok(()),
     }
@@ -203,26 +186,21 @@ fn refuse_excess(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
 /// All ranks.
 pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
     let all = gather_demands(comm, MemoryNeed::default(), available_bytes())?;
-    let hosts: BTreeMap<String, u64> = all
-        .into_iter()
-        .map(|demand| (demand.host, demand.available))
-        .collect();
-    let available = hosts
-        .values()
-        .fold(0, |sum: u64, &bytes| sum.saturating_add(bytes));
-    let host = match hosts.len() {
-        1 => hosts.into_keys().collect(),
-        n => format!("group ({n} hosts together)"),
-    };
-    if needed > available {
-        return Err(Error::Memory {
-            host,
-            rank: None,
-            needed_bytes: needed,
-            available_bytes: available,
-        });
+    let hosts = all.into_iter().map(|rank| (rank.host, rank.available));
+    let hosts: BTreeMap<String, u64> = hosts.collect();
+    let available = hosts.values().copied().fold(0, u64::saturating_add);
+    if needed <= available {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::Memory {
+        host: match hosts.len() {
+            1 => hosts.into_keys().collect(),
+            n => format!("group ({n} hosts together)"),
+        },
+        rank: None,
+        needed_bytes: needed,
+        available_bytes: available,
+    })
 }
 
 #[cfg(test)]
