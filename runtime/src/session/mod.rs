@@ -17,23 +17,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron_devices::BlasChoice;
-use isochron_devices::DeviceInfo;
-use isochron_devices::DeviceTeam;
-use isochron_devices::Element;
-use isochron_devices::ElementType;
-use isochron_devices::Grouping;
-use isochron_devices::MeasureConfig;
-use isochron_devices::MeasureTally;
-use isochron_devices::ThreadPlace;
-use isochron_devices::blas;
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
-use isochron_hierarchy::balance::BalanceConfig;
+use isochron_devices::{BlasChoice, DeviceInfo, DeviceTeam, Element, ElementType, Grouping};
+use isochron_devices::{MeasureConfig, MeasureTally, blas};
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use num_complex::{Complex32, Complex64};
 
 pub use find::FoundDevices;
-
 pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
 pub use saved::{PlannedDevice, PlannedNode, SavedPlan};
 
@@ -43,7 +34,7 @@ use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, MakePart, Plan, Problem, Scalars, Split};
 use balance::{Balancer, MEASUREMENT_SHARE};
 use load::Load;
-use platform::Platform;
+use platform::{NodeSpec, Platform};
 
 /// The settings of a session.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +74,10 @@ pub struct Session<'c> {
     comm: &'c dyn Comm,
     team: DeviceTeam,
     measure: MeasureConfig,
+    /// Name of this rank's node in the platform file; empty without one.
     node_name: String,
+    /// Unusual facts about this rank's host and their consequences, one line each: [`Topology::notices`], and the reasons
+    /// why GPUs are not used.
     notices: Vec<String>,
     load: Load,
 }
@@ -100,14 +94,10 @@ impl<'c> Session<'c> {
     pub fn new(comm: &'c dyn Comm, config: &SessionConfig) -> Result<Self, Error> {
         let span = tracing::info_span!("discover", rank = comm.rank());
         let _entered = span.enter();
-        let platform = config
-            .platform
-            .as_deref()
-            .map(|path| Platform::load(comm, path))
-            .transpose()?;
-        let mut node = platform
-            .map(|mut platform| platform.nodes.swap_remove(comm.rank()))
-            .unwrap_or_default();
+        let node = match &config.platform {
+            Some(path) => Platform::load(comm, path)?.nodes.swap_remove(comm.rank()),
+            None => NodeSpec::default(),
+        };
         let topology = Topology::discover().map(Arc::new).map_err(Error::from);
         let topology = agree(comm, topology)?;
         let mut notices = topology.notices();
@@ -126,12 +116,11 @@ impl<'c> Session<'c> {
         let mut team = agree(comm, made)?;
         let load = Load::new(comm, &topology, team.infos())?;
         team.set_share_of_time(load.share);
-        let node_name = std::mem::take(&mut node.name);
         Ok(Self {
             comm,
             team,
             measure: config.measure,
-            node_name,
+            node_name: node.name,
             notices,
             load,
         })
@@ -150,22 +139,6 @@ impl<'c> Session<'c> {
     /// This rank's devices at work, for measurements outside of a multiplication.
     pub fn team(&mut self) -> &mut DeviceTeam {
         &mut self.team
-    }
-
-    /// Returns the binding of each device's threads, and the cores on which they have run.
-    pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
-        self.team.threads()
-    }
-
-    /// Name of this rank's node in the platform file; empty without one.
-    pub fn node_name(&self) -> &str {
-        &self.node_name
-    }
-
-    /// Unusual facts about this rank's host and their consequences, one line each: [`Topology::notices`], and the reasons
-    /// why GPUs are not used.
-    pub fn notices(&self) -> &[String] {
-        &self.notices
     }
 
     /// Measures and partitions: decides which rank and device computes which part.
@@ -187,7 +160,7 @@ impl<'c> Session<'c> {
         let alone = self.comm.size() == 1 && self.team.len() == 1;
         if problem.flop() == 0.0 || alone {
             // Nothing is to be computed, or there is one device.
-            config.strategy = isochron_hierarchy::balance::Strategy::Homogeneous;
+            config.strategy = Strategy::Homogeneous;
         }
         match problem.element() {
             ElementType::F32 => self.plan_for::<f32>(problem, config, kernel_width),
@@ -204,7 +177,7 @@ impl<'c> Session<'c> {
         config: BalanceConfig,
         kernel_width: usize,
     ) -> Result<Plan, Error> {
-        let balancer = Balancer::<T> {
+        Balancer::<T> {
             comm: self.comm,
             team: &mut self.team,
             measure: self.measure,
@@ -218,24 +191,8 @@ impl<'c> Session<'c> {
             links: None,
             load: self.load,
             byte_s: Vec::new(),
-        };
-        balancer.make_plan()
-    }
-
-    /// Returns the bytes of host memory that this rank and its devices need for a plan.
-    fn memory_needed(&mut self, plan: &Plan) -> Result<u64, Error> {
-        let rank = self.comm.rank();
-        let devices = self
-            .team
-            .memory_needed(&plan.job_shape(rank), plan.slices())?;
-        Ok(plan.memory_bytes(rank).saturating_add(devices))
-    }
-
-    /// Returns the bytes of device memory that each device needs.
-    fn device_memory(&self, plan: &Plan) -> Result<Vec<u64>, Error> {
-        let rank = self.comm.rank();
-        let needs = self.team.job_needs(&plan.job_shape(rank), plan.slices())?;
-        Ok(needs.iter().map(|needs| needs.own_bytes).collect())
+        }
+        .make_plan()
     }
 
     /// Makes this rank's part of a C of zeros, for `beta = 0`.
@@ -314,8 +271,7 @@ impl<'c> Session<'c> {
 /// Returns this rank's index among the [`core_sharers`] of its host, and their number.
 fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<(usize, usize), Error> {
     let all = core_sharers(comm, topology)?;
-    let before = all.iter().filter(|&&rank| rank < comm.rank());
-    Ok((before.count(), all.len()))
+    Ok((all.partition_point(|&rank| rank < comm.rank()), all.len()))
 }
 
 /// Returns the ranks of this host that may use the same processing units as this one, including itself. A rank that the

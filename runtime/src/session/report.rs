@@ -2,7 +2,7 @@
 //!
 //! [`NodeReport::wait_s`] says which waiting counts, and [`DeviceReport::busy_s`] which work counts.
 
-use isochron_devices::{DeviceInfo, DeviceKind, ElementType, MeasureTally, ThreadPlace};
+use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceConfig, EndReason, NodeBalance, imbalance};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::Session;
 use crate::comm::Comm;
 use crate::error::Error;
-use crate::matrix::Op;
 use crate::matrix::redistribute::Moved;
+use crate::matrix::{Op, Region};
 use crate::multiply::{Execution, LeftOut, Plan};
 
 /// Version of the report format.
@@ -94,14 +94,9 @@ pub struct NodeReport {
     pub rank: usize,
     /// Its host.
     pub host: String,
-    /// First row of its rectangle of C, in elements.
-    pub row: usize,
-    /// First column.
-    pub col: usize,
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns.
-    pub cols: usize,
+    /// Its rectangle of C, in elements.
+    #[serde(flatten)]
+    pub part: Region,
     /// Its work: updates of a block of C over all of k, `rows·cols/b²` if C is divided.
     pub units: f64,
     /// Busy seconds of its slowest device ([`DeviceReport::busy_s`]).
@@ -221,17 +216,14 @@ impl Report {
         let comm = session.comm();
         let nodes = comm.gather(&NodeReport::new(session, plan, execution))?;
         let problem = plan.problem();
-        let devices: Vec<&DeviceReport> = nodes
-            .iter()
-            .flat_map(|node| &node.devices)
-            .filter(|device| device.busy_s > 0.0)
-            .collect();
-        let work: f64 = devices.iter().map(|device| device.units).sum();
-        let speed: f64 = devices
-            .iter()
-            .map(|device| device.units / device.busy_s)
-            .sum();
-        let busy: Vec<f64> = devices.iter().map(|device| device.busy_s).collect();
+        let (mut work, mut speed, mut busy) = (0.0, 0.0, Vec::new());
+        for device in nodes.iter().flat_map(|node| &node.devices) {
+            if device.busy_s > 0.0 {
+                work += device.units;
+                speed += device.units / device.busy_s;
+                busy.push(device.busy_s);
+            }
+        }
         let (verify, verified) = verify.unzip();
         Ok(Self {
             schema: SCHEMA,
@@ -267,9 +259,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION").to_string(),
         })
     }
-}
 
-impl Report {
     /// Adds what all ranks have moved from files or to them, `mine` on this one.
     ///
     /// # Errors
@@ -292,63 +282,39 @@ impl NodeReport {
     fn new(session: &Session<'_>, plan: &Plan, execution: &Execution) -> Self {
         let comm = session.comm();
         let rank = comm.rank();
-        let part = plan.c().part(rank);
-        let mut threads = session.threads().into_iter();
-        let mut devices = Vec::new();
-        let shares = session.devices().iter().zip(plan.slices());
-        for ((info, &cols), &busy_s) in shares.zip(&execution.busy_s) {
-            devices.push(DeviceReport {
-                threads: threads.next().unwrap_or_default(),
-                ..DeviceReport::new(info.clone(), plan.units_of(rank, cols), busy_s)
+        let shares = plan.slices().iter().zip(&execution.busy_s);
+        let devices = session.devices().iter().zip(session.team.threads());
+        let devices = devices
+            .zip(shares)
+            .map(|((info, threads), (&cols, &busy_s))| DeviceReport {
+                name: info.name.clone(),
+                kind: info.kind,
+                blas: info.blas.clone(),
+                paced: info.paced.clone(),
+                units: plan.units_of(rank, cols),
+                busy_s,
+                cores: info.cores.clone(),
+                pinned: info.pinned,
+                bus_id: info.bus_id.clone(),
+                threads,
             });
-        }
         let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
         Self {
             rank,
             host: comm.host().to_string(),
-            row: part.row,
-            col: part.col,
-            rows: part.rows,
-            cols: part.cols,
+            part: plan.c().part(rank),
             units: plan.units(rank),
             busy_s,
             wait_s: (execution.wall_s - busy_s).max(0.0),
             exposed_s: execution.exposed_s,
             sum_s: execution.sum_s,
             parts_s: execution.parts_s,
-            devices,
-            name: session.node_name().to_string(),
+            devices: devices.collect(),
+            name: session.node_name.clone(),
             messages: execution.messages,
             bytes: execution.bytes,
             measured: *plan.measured(),
-            notices: session.notices().to_vec(),
-        }
-    }
-}
-
-impl DeviceReport {
-    fn new(info: DeviceInfo, units: f64, busy_s: f64) -> Self {
-        let DeviceInfo {
-            name,
-            kind,
-            blas,
-            paced,
-            clock: _,
-            cores,
-            pinned,
-            bus_id,
-        } = info;
-        Self {
-            name,
-            kind,
-            blas,
-            paced,
-            units,
-            busy_s,
-            cores,
-            pinned,
-            bus_id,
-            threads: Vec::new(),
+            notices: session.notices.clone(),
         }
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Session, memory};
 use crate::comm::agree;
 use crate::error::Error;
+use crate::matrix::Region;
 use crate::multiply::{BalanceResult, LeftOut, Plan, Problem, Split};
 
 /// Version of the document.
@@ -57,14 +58,9 @@ pub struct PlannedNode {
     pub rank: usize,
     /// Its host.
     pub host: String,
-    /// First row of the rectangle of C that it holds, in elements.
-    pub row: usize,
-    /// First column.
-    pub col: usize,
-    /// Number of rows.
-    pub rows: usize,
-    /// Number of columns.
-    pub cols: usize,
+    /// The rectangle of C that it holds, in elements.
+    #[serde(flatten)]
+    pub part: Region,
     /// The indices along k over which it computes: the first, and the one after the last.
     pub k: [usize; 2],
     /// Its work: updates of a block of C over all of k.
@@ -118,11 +114,8 @@ impl Session<'_> {
     ///
     /// # Collective
     /// All ranks, with the same plan.
-    pub fn describe(&mut self, plan: &Plan) -> Result<SavedPlan, Error> {
-        let mine = self.describe_node(plan);
-        let mine = agree(self.comm, mine)?;
-        let nodes = self.comm.gather(&mine)?;
-        let balance = plan.balance();
+    pub fn describe(&self, plan: &Plan) -> Result<SavedPlan, Error> {
+        let mine = agree(self.comm, self.describe_node(plan))?;
         Ok(SavedPlan {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_string(),
@@ -135,41 +128,38 @@ impl Session<'_> {
             links: plan.links().copied(),
             kernel_width: plan.kernel_width(),
             predicted_s: plan.predicted_s(),
-            balance: balance.cloned(),
+            balance: plan.balance().cloned(),
             left_out: plan.left_out().cloned(),
             candidates: plan.candidates().to_vec(),
-            nodes,
+            nodes: self.comm.gather(&mine)?,
         })
     }
 
-    fn describe_node(&mut self, plan: &Plan) -> Result<PlannedNode, Error> {
+    fn describe_node(&self, plan: &Plan) -> Result<PlannedNode, Error> {
         let rank = self.comm.rank();
-        let (part, k) = (plan.c().part(rank), plan.k_range(rank));
+        let k = plan.k_range(rank);
         let traffic = plan.traffic()[rank];
-        let own = self.device_memory(plan)?;
-        let devices = self.team.infos().iter().zip(plan.slices()).zip(own);
-        let devices = devices.map(|((info, &columns), memory_bytes)| PlannedDevice {
+        let needs = self.team.job_needs(&plan.job_shape(rank), plan.slices())?;
+        let of_devices: u64 = needs.iter().map(|needs| needs.host_bytes).sum();
+        let devices = self.team.infos().iter().zip(plan.slices()).zip(&needs);
+        let devices = devices.map(|((info, &columns), needs)| PlannedDevice {
             name: info.name.clone(),
             kind: info.kind,
             columns,
             units: plan.units_of(rank, columns),
-            memory_bytes,
+            memory_bytes: needs.own_bytes,
         });
-        let devices = devices.collect();
         Ok(PlannedNode {
             rank,
             host: self.comm.host().to_string(),
-            row: part.row,
-            col: part.col,
-            rows: part.rows,
-            cols: part.cols,
+            part: plan.c().part(rank),
             k: [k.start, k.end],
             units: plan.units(rank),
             predicted_s: plan.node_s(rank),
             bytes: traffic.elements * plan.problem().element().bytes() as f64,
             messages: traffic.messages,
-            memory_bytes: self.memory_needed(plan)?,
-            devices,
+            memory_bytes: plan.memory_bytes(rank).saturating_add(of_devices),
+            devices: devices.collect(),
         })
     }
 
@@ -182,8 +172,7 @@ impl Session<'_> {
     /// # Collective
     /// All ranks, with the same document.
     pub fn restore(&mut self, saved: &SavedPlan) -> Result<Plan, Error> {
-        let plan = self.plan_of(saved);
-        let plan = agree(self.comm, plan)?;
+        let plan = agree(self.comm, self.plan_of(saved))?;
         memory::fit_to_memory(self.comm, &mut self.team, plan)
     }
 
@@ -196,17 +185,10 @@ impl Session<'_> {
             let found = saved.nodes.len();
             return refuse_plan(format!("it is for {found} ranks, and there are {ranks}"));
         }
-        let planned: Vec<&str> = saved.nodes[rank]
-            .devices
-            .iter()
-            .map(|d| d.name.as_str())
-            .collect();
-        let found: Vec<&str> = self
-            .team
-            .infos()
-            .iter()
-            .map(|info| info.name.as_str())
-            .collect();
+        let devices = &saved.nodes[rank].devices;
+        let planned: Vec<&str> = devices.iter().map(|d| d.name.as_str()).collect();
+        let infos = self.team.infos().iter();
+        let found: Vec<&str> = infos.map(|info| info.name.as_str()).collect();
         if planned != found {
             return refuse_plan(format!(
                 "it is for the devices {} of rank {rank}, which has {}",
@@ -218,15 +200,11 @@ impl Session<'_> {
         if saved.kernel_width == 0 || !saved.links.as_ref().is_none_or(Links::is_sound) {
             return refuse_plan("its measurements make no sense".to_string());
         }
-        let columns = saved.nodes[rank]
-            .devices
-            .iter()
-            .map(|device| device.columns);
         let found = BalanceResult {
             layout: saved.layout.clone().into(),
             split: saved.split.clone(),
             rank,
-            slices: columns.collect(),
+            slices: devices.iter().map(|device| device.columns).collect(),
             balance: saved.balance.clone(),
             left_out: saved.left_out.clone(),
             candidates: saved.candidates.clone(),

@@ -44,8 +44,7 @@ fn a_plan_is_kept_and_used_again() {
         assert_eq!((report.m, report.n, report.k), (300, 210, 500));
         assert_eq!(report.verified, Some(true));
         for (node, planned) in report.nodes.iter().zip(&kept.nodes) {
-            assert_eq!((node.row, node.col), (planned.row, planned.col));
-            assert_eq!((node.rows, node.cols), (planned.rows, planned.cols));
+            assert_eq!(node.part, planned.part);
             assert_eq!(node.measured.measurements, 0);
         }
     }
