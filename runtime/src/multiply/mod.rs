@@ -39,9 +39,10 @@ pub use summa::MakePart;
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::matrix::redistribute::Moved;
 use crate::matrix::{Matrix, Region, Spread};
 use panels::StepPanels;
-use schedule::StepSchedule;
+use schedule::{A, B, StepSchedule};
 use summa::{Factors, Summa};
 
 /// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the next
@@ -51,7 +52,7 @@ const LEAST_LOOKAHEAD: usize = 2;
 const MAX_LOOKAHEAD: usize = 8;
 
 /// This rank's measurements of one multiplication.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Execution {
     /// Seconds from the first rank's start to the last rank's end.
     pub wall_s: f64,
@@ -146,10 +147,21 @@ fn multiply_factors<T: Element>(
         agree(comm, check_factors(plan, *operands, rank))?;
     }
     let computed = plan.computed(rank);
-    let needed = needed_panels(plan, rank);
+    let parts = plan.unlike_parts().into_iter();
+    let schedules: Vec<_> = parts
+        .map(|part| StepSchedule::new(part.plan(), rank))
+        .collect();
+    let needed = [A, B].map(|side| schedules.iter().any(|part| part.needs_panels()[side]));
     let sets = (0..plan.panel_sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
     let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-    prepare_buffers(plan, rank, &mut sets);
+    for schedule in &schedules {
+        for (first, panels) in sets.iter_mut().enumerate() {
+            panels.prepare(
+                schedule,
+                (first..schedule.piece_count()).step_by(plan.panel_sets()),
+            );
+        }
+    }
     agree(comm, place_memory(team, plan, rank, &mut sets))?;
     let mut partial = agree(comm, partial_c(plan, rank))?;
 
@@ -162,29 +174,28 @@ fn multiply_factors<T: Element>(
         plan,
         factors,
         alpha: scalars.alpha,
-        busy_s: vec![0.0; plan.slices().len()],
-        exposed_s: 0.0,
-        parts_s: 0.0,
+        times: Execution {
+            busy_s: vec![0.0; plan.slices().len()],
+            ..Execution::default()
+        },
+        sent: Moved::default(),
         failure: None,
     };
-    let mut sum_s = 0.0;
-    let volume = match &mut partial {
+    match &mut partial {
         None => summa.run_job(scalars.beta, &mut sets, c)?,
         Some(partial) => {
             if c.is_changed_by(scalars.beta) {
                 c.local_mut().scale(scalars.beta);
             }
-            let mut volume = summa.run_job(T::ZERO, &mut sets, partial)?;
+            summa.run_job(T::ZERO, &mut sets, partial)?;
             let start = Instant::now();
-            volume.add(reduce::sum_c(comm, plan, partial, c)?);
-            sum_s = start.elapsed().as_secs_f64();
-            volume
+            summa.sent = summa.sent.and(reduce::sum_c(comm, plan, partial, c)?);
+            summa.times.sum_s = start.elapsed().as_secs_f64();
         }
-    };
+    }
     let Summa {
-        busy_s,
-        exposed_s,
-        parts_s,
+        times,
+        sent,
         failure,
         ..
     } = summa;
@@ -194,35 +205,10 @@ fn multiply_factors<T: Element>(
     agree(comm, failure.map_or(Ok(()), Err))?;
     Ok(Execution {
         wall_s,
-        busy_s,
-        exposed_s,
-        parts_s,
-        sum_s,
-        messages: volume.messages,
-        bytes: size_of::<T>() as u64 * volume.elements,
+        messages: sent.messages,
+        bytes: sent.bytes,
+        ..times
     })
-}
-
-/// Returns, for A and B, `true` if a rank needs panels in any part of k, as [`Plan::needs_panels`].
-fn needed_panels(plan: &Plan, rank: usize) -> [bool; 2] {
-    let mut needed = [false; 2];
-    for part in plan.unlike_parts() {
-        let schedule = StepSchedule::new(part.plan(), rank);
-        let of_part = part.plan().needs_panels(&schedule);
-        needed = [needed[0] || of_part[0], needed[1] || of_part[1]];
-    }
-    needed
-}
-
-/// Lets each set of panels allocate the message buffers of its steps.
-fn prepare_buffers<T: Element>(plan: &Plan, rank: usize, sets: &mut [StepPanels<'_, T>]) {
-    let count = sets.len();
-    for part in plan.unlike_parts() {
-        let schedule = StepSchedule::new(part.plan(), rank);
-        for (index, panels) in sets.iter_mut().enumerate() {
-            panels.prepare(&schedule, (index..part.plan().steps()).step_by(count));
-        }
-    }
 }
 
 /// Lets each device allocate its memory and write its own columns of the panels of B first, so that they lie next to it.

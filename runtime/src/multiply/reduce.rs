@@ -6,11 +6,10 @@
 
 use isochron_devices::Element;
 
-use super::panels::Volume;
 use super::plan::{Plan, Split};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::redistribute::{Movement, count_under_way};
+use crate::matrix::redistribute::{Moved, Movement, count_under_way};
 use crate::matrix::{Matrix, Order, Spread};
 
 /// Elements that a rank sends and receives in a round; at least one goes to each rank.
@@ -71,16 +70,12 @@ pub(super) fn sum_c<T: Element>(
     plan: &Plan,
     partial: &Matrix<T>,
     c: &mut Matrix<T>,
-) -> Result<Volume, Error> {
+) -> Result<Moved, Error> {
     let sum = SumOfC::new(plan);
     let source = (&sum.contributions, partial.stored());
     let movement = Movement::in_rounds(comm, source, (&sum.c, Order::Columns), sum.rounds);
     let movement = agree(comm, movement)?;
-    let moved = movement.run(comm, c.stored_mut(), &|sum, value| *sum = *sum + value);
-    Ok(Volume {
-        messages: moved.messages,
-        elements: moved.bytes / size_of::<T>() as u64,
-    })
+    Ok(movement.run(comm, c.stored_mut(), &|sum, value| *sum = *sum + value))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::order::{StepOrder, most_at_once};
 use super::plan::{Plan, Split};
 use super::tree;
 use crate::comm::MAX_TAG;
-use crate::matrix::{Region, intersect};
+use crate::matrix::{Op, Region, intersect};
 
 /// Index of factor A.
 pub(super) const A: usize = 0;
@@ -68,9 +68,13 @@ pub(super) struct StepSchedule {
     factors: [Vec<Region>; 2],
     /// The part of C that every rank computes with panels of this rank's k.
     c_parts: Vec<Region>,
+    /// For A and B, `true` if the factor is stored transposed.
+    transposed: [bool; 2],
     /// Sets of panels that exist at a time.
     sets: usize,
-    relays: Relays,
+    /// Measured capacity of the links, which decides if a piece is passed on. Without it, the number of rounds decides.
+    links: Option<Links>,
+    element_bytes: usize,
 }
 
 impl StepSchedule {
@@ -96,11 +100,10 @@ impl StepSchedule {
             order: OnceCell::new(),
             factors,
             c_parts,
+            transposed: plan.problem().ops().map(Op::transposes),
             sets: plan.panel_sets(),
-            relays: Relays {
-                links: plan.links().copied(),
-                element_bytes: plan.problem().element().bytes(),
-            },
+            links: plan.links().copied(),
+            element_bytes: plan.problem().element().bytes(),
         }
     }
 
@@ -109,24 +112,21 @@ impl StepSchedule {
         self.c_parts[self.rank]
     }
 
-    /// Returns, for A and B, `true` if this rank needs a panel in some step that it does not hold itself.
+    /// Returns, for A and B, `true` if this rank needs panels: others hold a part of what it reads, or its own part must be
+    /// transposed.
     pub(super) fn needs_panels(&self) -> [bool; 2] {
         let needed = self.needed_by(self.rank, &self.k);
         [A, B].map(|side| {
-            let held = self.factors[side][self.rank];
-            !needed[side].is_empty() && held.intersection(&needed[side]) != needed[side]
+            let (held, needed) = (self.factors[side][self.rank], needed[side]);
+            let is_held = held.intersection(&needed) == needed;
+            !needed.is_empty() && (self.transposed[side] || !is_held)
         })
-    }
-
-    /// Returns `true` if this rank reads the factor in some step.
-    pub(super) fn reads_factor(&self, side: usize) -> bool {
-        !self.needed_by(self.rank, &self.k)[side].is_empty()
     }
 
     /// Returns the most rows of A, or columns of B, that this rank packs for others in a step. Each piece counts once, or
     /// once per reader if readers may want different pieces of k.
     pub(super) fn sent_across(&self, side: usize) -> usize {
-        let pieces = self.readers_by_block(side, |_| self.k.clone());
+        let pieces = self.readers_by_block(side, self.rank, |_| self.k.clone());
         pieces
             .iter()
             .map(|(block, readers)| {
@@ -150,7 +150,8 @@ impl StepSchedule {
         StepOrder::new(self.piece_count(), firsts)
     }
 
-    fn piece_count(&self) -> usize {
+    /// Returns the number of pieces of k: this rank's steps.
+    pub(super) fn piece_count(&self) -> usize {
         self.k.len().div_ceil(self.width)
     }
 
@@ -203,32 +204,27 @@ impl StepSchedule {
     /// Returns this rank's sends and receives of one factor in a step.
     pub(super) fn step_transfers(&self, step: usize, side: usize) -> StepTransfers {
         let me = self.rank;
+        let pivot = self.pivot_range(me, step);
         let mut transfers = StepTransfers {
-            own: self.shared_block(side, &self.pivot_range(me, step), me, me),
+            own: self.shared_block(side, &pivot, me, me),
             ..StepTransfers::default()
         };
-        for (block, readers) in self.readers_by_block(side, |reader| self.pivot_range(reader, step))
-        {
-            let route = self.route_block(step, side, me, (&block, readers));
-            transfers.sends.extend(route.sent_pieces(block));
-        }
-        for holder in self.other_ranks(me) {
-            let my_pivot = self.pivot_range(me, step);
-            let Some(block) = self.shared_block(side, &my_pivot, holder, me) else {
+        for holder in 0..self.c_parts.len() {
+            if holder != me && self.shared_block(side, &pivot, holder, me).is_none() {
                 continue;
-            };
-            let readers = self.other_ranks(holder).filter(|&reader| {
-                let pivot = self.pivot_range(reader, step);
-                self.shared_block(side, &pivot, holder, reader).as_ref() == Some(&block)
-            });
-            let route = self.route_block(step, side, holder, (&block, readers.collect()));
-            transfers.recvs.extend(route.received_piece(me, block));
+            }
+            let blocks =
+                self.readers_by_block(side, holder, |reader| self.pivot_range(reader, step));
+            for (block, readers) in blocks {
+                let route = self.route_block(step, side, holder, (block, readers));
+                if holder == me {
+                    transfers.sends.extend(route.sent_pieces());
+                } else {
+                    transfers.recvs.extend(route.received_piece(me));
+                }
+            }
         }
         transfers
-    }
-
-    fn other_ranks(&self, rank: usize) -> impl Iterator<Item = usize> + use<> {
-        (0..self.c_parts.len()).filter(move |&other| other != rank)
     }
 
     /// Returns the block that `reader` needs for these indices along k and `holder` holds.
@@ -244,16 +240,17 @@ impl StepSchedule {
         (!block.is_empty()).then_some(block)
     }
 
-    /// Returns the blocks of this rank's part that others need, each with its readers. `k_of` gives each reader's indices
+    /// Returns the blocks of the holder's part that others need, each with its readers. `k_of` gives each reader's indices
     /// along k.
     fn readers_by_block(
         &self,
         side: usize,
+        holder: usize,
         k_of: impl Fn(usize) -> Range<usize>,
     ) -> Vec<(Region, Vec<usize>)> {
         let mut all: Vec<(Region, Vec<usize>)> = Vec::new();
-        for reader in self.other_ranks(self.rank) {
-            let Some(block) = self.shared_block(side, &k_of(reader), self.rank, reader) else {
+        for reader in (0..self.c_parts.len()).filter(|&rank| rank != holder) {
+            let Some(block) = self.shared_block(side, &k_of(reader), holder, reader) else {
                 continue;
             };
             match all.iter_mut().find(|(other, _)| *other == block) {
@@ -270,30 +267,21 @@ impl StepSchedule {
         step: usize,
         side: usize,
         holder: usize,
-        (block, readers): (&Region, Vec<usize>),
+        (block, readers): (Region, Vec<usize>),
     ) -> PieceRoute {
         let ranks = self.c_parts.len();
         // A set of panels is used again only when its messages are done, so no two steps under way share a number.
         let tag = ((step % self.sets) * 2 + side) * ranks + holder + 1;
         let tag = u32::try_from(tag).ok().filter(|&tag| tag <= MAX_TAG);
-        let relayed = self.relays.favours_relay(block.len(), readers.len());
+        let relayed = self.favours_relays(block.len(), readers.len());
         PieceRoute {
+            block,
             members: std::iter::once(holder).chain(readers).collect(),
-            tag: tag.filter(|_| relayed),
+            tag: tag.filter(|_| relayed).unwrap_or(0),
         }
     }
-}
 
-/// The facts that decide whether a piece is passed on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Relays {
-    /// Measured capacity of the links. Without it, the number of rounds decides.
-    pub links: Option<Links>,
-    pub element_bytes: usize,
-}
-
-impl Relays {
-    fn favours_relay(&self, elements: usize, receivers: usize) -> bool {
+    fn favours_relays(&self, elements: usize, receivers: usize) -> bool {
         match &self.links {
             Some(links) => links.favour_relays((elements * self.element_bytes) as f64, receivers),
             None => (count_rounds(receivers) as usize) < receivers,
@@ -303,48 +291,49 @@ impl Relays {
 
 /// The way of a block from its holder to all its readers.
 struct PieceRoute {
+    block: Region,
     /// The holder, then the readers in ascending order.
     members: Vec<usize>,
-    /// Message number of a block that is passed on in a tree.
-    tag: Option<u32>,
+    /// The [number](PanelPiece::tag) of a block that is passed on in a tree; 0 if the holder sends it to each reader.
+    tag: u32,
 }
 
 impl PieceRoute {
     /// Returns the messages that the holder sends.
-    fn sent_pieces(&self, block: Region) -> impl Iterator<Item = PanelPiece> {
-        let (tag, members) = (self.tag.unwrap_or(0), self.members.len());
-        let to: Vec<usize> = match self.tag {
-            Some(_) => tree::children(0, members).collect(),
-            None => (1..members).collect(),
-        };
-        to.into_iter().map(move |member| PanelPiece {
-            rank: self.members[member],
-            block,
-            tag,
+    fn sent_pieces(&self) -> impl Iterator<Item = PanelPiece> {
+        let receivers = self.receivers_from(0).into_iter();
+        receivers.map(|rank| PanelPiece {
+            rank,
+            block: self.block,
+            tag: self.tag,
             forward: Vec::new(),
         })
     }
 
     /// Returns the message that `reader` receives, with the ranks to which it passes it on.
-    fn received_piece(&self, reader: usize, block: Region) -> Option<PanelPiece> {
-        let readers = &self.members[1..];
-        let member = readers.iter().position(|&rank| rank == reader)? + 1;
-        Some(match self.tag {
-            None => PanelPiece {
-                rank: self.members[0],
-                block,
-                tag: 0,
-                forward: Vec::new(),
-            },
-            Some(tag) => PanelPiece {
-                rank: self.members[tree::parent(member)?],
-                block,
-                tag,
-                forward: tree::children(member, self.members.len())
-                    .map(|child| self.members[child])
-                    .collect(),
-            },
+    fn received_piece(&self, reader: usize) -> Option<PanelPiece> {
+        let member = self.members.iter().position(|&rank| rank == reader)?;
+        let sender = match self.tag {
+            0 => 0,
+            _ => tree::parent(member)?,
+        };
+        Some(PanelPiece {
+            rank: self.members[sender],
+            block: self.block,
+            tag: self.tag,
+            forward: self.receivers_from(member),
         })
+    }
+
+    /// Returns the ranks to which a member sends the block.
+    fn receivers_from(&self, member: usize) -> Vec<usize> {
+        match (self.tag, member) {
+            (0, 0) => self.members[1..].to_vec(),
+            (0, _) => Vec::new(),
+            _ => tree::children(member, self.members.len())
+                .map(|child| self.members[child])
+                .collect(),
+        }
     }
 }
 

@@ -7,15 +7,16 @@
 
 use std::time::Instant;
 
-use isochron_devices::{DeviceError, DeviceTeam, Element, UpdateTime};
+use isochron_devices::{DeviceError, DeviceTeam, Element, PanelPair, UpdateTime};
 
-use super::panels::{StepOperands, StepPanels, Volume};
+use super::panels::{StepOperands, StepPanels};
 use super::plan::{PartOfK, Plan};
 use super::schedule::StepSchedule;
-use super::{check_factors, check_part};
+use super::{Execution, check_factors, check_part};
 use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
+use crate::matrix::redistribute::Moved;
 
 /// Makes a part of A and of B.
 pub type MakePart<'m, T> = dyn FnMut(&PartOfK) -> Result<(Matrix<T>, Matrix<T>), Error> + 'm;
@@ -35,9 +36,9 @@ pub(super) struct Summa<'a, 'f, 'm, T> {
     pub plan: &'a Plan,
     pub factors: Factors<'f, 'm, T>,
     pub alpha: T,
-    pub busy_s: Vec<f64>,
-    pub exposed_s: f64,
-    pub parts_s: f64,
+    /// The devices' busy times, and the seconds of waiting and of making parts.
+    pub times: Execution,
+    pub sent: Moved,
     /// The first failure of a device. The messages go on without the arithmetic, since other ranks wait for them; the
     /// ranks agree on the failure at the end.
     pub failure: Option<Error>,
@@ -53,16 +54,15 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         beta: T,
         sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
-    ) -> Result<Volume, Error> {
+    ) -> Result<(), Error> {
         let depth = self.plan.depth(self.comm.rank());
         if c.is_changed_by(beta) {
             self.scale_c(beta, c);
         }
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
-        let mut volume = Volume::default();
         if self.alpha != T::ZERO {
             for part in 0..self.plan.k_parts() {
-                volume.add(self.run_part(part, sets, c)?);
+                self.run_part(part, sets, c)?;
                 // Making the next part costs time, in vain if a device of any rank has failed.
                 if self.plan.k_parts() > 1 && self.any_rank_failed() {
                     break;
@@ -70,7 +70,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             }
         }
         self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
-        Ok(volume)
+        Ok(())
     }
 
     /// Returns `true` if a device of any rank has failed.
@@ -88,18 +88,16 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         index: usize,
         sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
-    ) -> Result<Volume, Error> {
+    ) -> Result<(), Error> {
         let (comm, part) = (self.comm, self.plan.k_part(index));
         let made;
         let factors = match &mut self.factors {
             Factors::Held(factors) => *factors,
             Factors::Made(make) => {
                 let start = Instant::now();
-                made = agree(
-                    comm,
-                    make(&part).and_then(|made| accept_part(made, &part, comm.rank())),
-                )?;
-                self.parts_s += start.elapsed().as_secs_f64();
+                let accepted = make(&part).and_then(|made| accept_part(made, &part, comm.rank()));
+                made = agree(comm, accepted)?;
+                self.times.parts_s += start.elapsed().as_secs_f64();
                 (&made.0, &made.1)
             }
         };
@@ -111,30 +109,20 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             factors: plan.operands(factors),
             c: schedule.c(),
         };
-        Ok(self.run_steps(&operands, plan.steps(), sets, c))
-    }
-
-    /// Runs all steps of SUMMA.
-    fn run_steps(
-        &mut self,
-        operands: &StepOperands<'a, '_, T>,
-        steps: usize,
-        sets: &mut [StepPanels<'a, T>],
-        c: &mut Matrix<T>,
-    ) -> Volume {
         let mut ahead = StepsAhead {
-            operands,
-            steps,
+            operands: &operands,
+            steps: plan.steps(),
             unsent: 0,
-            sent: Volume::default(),
+            sent: Moved::default(),
         };
         ahead.drive_messages(0, &mut sets[..1]);
-        for step in 0..steps {
+        for step in 0..ahead.steps {
             // The sets in the order of their steps: this one, those ahead, and the one that has become free.
             sets.rotate_left(usize::from(step > 0));
             self.run_step(step, &mut ahead, sets, c);
         }
-        ahead.sent
+        self.sent = self.sent.and(ahead.sent);
+        Ok(())
     }
 
     /// Runs one SUMMA step: waits for its panels, then lets every device update its slice of C.
@@ -187,25 +175,23 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             pause.wait();
         }
         if !operands.c.is_empty() {
-            self.exposed_s += start.elapsed().as_secs_f64();
+            self.times.exposed_s += start.elapsed().as_secs_f64();
         }
     }
 
     /// Lets every device update its slice; `meanwhile` drives the messages until the last device is done.
     fn update_slices(
         &mut self,
-        panels: isochron_devices::PanelPair<'_, T>,
-        next: Option<isochron_devices::PanelPair<'_, T>>,
+        panels: PanelPair<'_, T>,
+        next: Option<PanelPair<'_, T>>,
         c: &mut Matrix<T>,
         meanwhile: &mut dyn FnMut() -> bool,
     ) {
         if self.failure.is_some() {
             return;
         }
-        let (c, slices) = (c.local_mut(), self.plan.slices());
-        let times = self
-            .team
-            .update(self.alpha, panels, next, c, slices, meanwhile);
+        let (alpha, c, slices) = (self.alpha, c.local_mut(), self.plan.slices());
+        let times = (self.team).update(alpha, panels, next, c, slices, meanwhile);
         self.count_busy(times);
     }
 
@@ -225,7 +211,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         match times {
             Ok(times) => {
                 tracing::trace!(?times, "the devices' times");
-                for (busy_s, time) in self.busy_s.iter_mut().zip(times) {
+                for (busy_s, time) in self.times.busy_s.iter_mut().zip(times) {
                     *busy_s += time.busy_s;
                 }
             }
@@ -248,7 +234,7 @@ struct StepsAhead<'s, 'a, 'o, T> {
     steps: usize,
     /// The first step whose panels have not been sent for.
     unsent: usize,
-    sent: Volume,
+    sent: Moved,
 }
 
 impl<'a, T: Element> StepsAhead<'_, 'a, '_, T> {
@@ -258,7 +244,7 @@ impl<'a, T: Element> StepsAhead<'_, 'a, '_, T> {
         let mut under_way = false;
         for (step, panels) in (first..self.steps).zip(sets) {
             if step == self.unsent {
-                self.sent.add(panels.start(self.operands, step));
+                self.sent = self.sent.and(panels.start(self.operands, step));
                 self.unsent += 1;
             }
             under_way |= !panels.progress();

@@ -116,32 +116,24 @@ impl Plan {
                 self.leading_dimension(part.rows) * part.cols
             })
             .sum();
-        let travelling = match &self.split {
-            Split::C => self.panel_elements(rank),
-            Split::K(_) => {
-                let mine = self.computed(rank);
-                let schedule = StepSchedule::new(self, rank);
-                let [of_a, of_b] = self.needs_panels(&schedule).map(usize::from);
-                let panels =
-                    self.panel_sets() * self.panel() * (of_a * mine.rows + of_b * mine.cols);
-                let computed = self.leading_dimension(mine.rows) * mine.cols;
-                panels + computed + reduce::elements_under_way(self, rank)
-            }
-        };
+        let mut travelling = self.panel_elements(rank);
+        if self.split != Split::C {
+            let mine = self.computed(rank);
+            travelling += self.leading_dimension(mine.rows) * mine.cols;
+            travelling += reduce::elements_under_way(self, rank);
+        }
         let check = 6 * 16 * (problem.m() + problem.n() + problem.k());
         (problem.element().bytes() * (parts + travelling) + check) as u64
     }
 
     /// Counts the elements of all sets of panels, of received pieces that are copied into them, and of packed messages.
+    /// There are no messages if k is split.
     fn panel_elements(&self, rank: usize) -> usize {
-        let mine = self.c().part(rank);
         let schedule = StepSchedule::new(self, rank);
-        let needed = self.needs_panels(&schedule);
-        let sides = [mine.rows, mine.cols].into_iter().zip(needed);
-        let panels: usize = sides
-            .map(|(side, needed)| 2 * side * usize::from(needed))
-            .sum();
-        let sent: usize = [A, B].map(|side| schedule.sent_across(side)).iter().sum();
+        let [of_a, of_b] = schedule.needs_panels().map(usize::from);
+        let copies = if self.split == Split::C { 2 } else { 1 };
+        let panels = copies * (of_a * schedule.c().rows + of_b * schedule.c().cols);
+        let sent = schedule.sent_across(A) + schedule.sent_across(B);
         self.panel_sets() * self.panel() * (panels + sent)
     }
 

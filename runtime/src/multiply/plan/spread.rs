@@ -5,7 +5,7 @@ use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 
 use super::{Plan, Split};
 use crate::matrix::{Matrix, Operand, Spread};
-use crate::multiply::schedule::{A, B, StepSchedule};
+use crate::multiply::schedule::{A, B};
 
 impl Plan {
     /// Returns the spread of C: one rectangle per rank.
@@ -79,15 +79,5 @@ impl Plan {
     fn even_layout(&self, rows: u64, cols: u64) -> Layout {
         columns::br(&vec![1.0; self.n_ranks()], rows, cols)
             .unwrap_or_else(|error| panic!("equal areas have a layout: {error}"))
-    }
-
-    /// Returns, for A and B, `true` if a rank needs panels: others hold a part of what it reads, or its own part must be
-    /// transposed.
-    pub(in crate::multiply) fn needs_panels(&self, schedule: &StepSchedule) -> [bool; 2] {
-        let mut needed = schedule.needs_panels();
-        for (side, needed) in needed.iter_mut().enumerate() {
-            *needed |= self.problem.ops()[side].transposes() && schedule.reads_factor(side);
-        }
-        needed
     }
 }
