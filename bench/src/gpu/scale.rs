@@ -56,7 +56,7 @@ impl GpuScale {
         let quick = (UPDATE_S * peak / (2.0 * PANEL as f64)).sqrt();
         let fitting = (fitting.min(quick) as usize).min(LARGEST);
         Self {
-            // Whole panels, of which parts are whole panels too.
+            // A multiple of two panels, so that half of it is whole panels too.
             side: side.unwrap_or(fitting).max(1024) / 1024 * 1024,
             panel: PANEL,
             block: 128,
