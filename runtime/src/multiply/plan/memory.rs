@@ -4,7 +4,7 @@ use isochron_devices::{ElementType, leading_dimension};
 use isochron_hierarchy::predict::{Links, Traffic};
 use num_complex::Complex64;
 
-use super::{Plan, Split};
+use super::{BalanceResult, Plan, Split};
 use crate::multiply::reduce;
 use crate::multiply::schedule::{A, B, StepSchedule};
 use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
@@ -26,62 +26,48 @@ impl Plan {
     /// It must be the same on every rank.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
-        Self {
+        let found = BalanceResult {
             links: Some(links),
-            ..self
-        }
+            ..self.found
+        };
+        Self { found, ..self }
     }
 
     /// Chooses the panel width and the lookahead that suit the links. If the links or the time of the arithmetic are
     /// unknown, both keep their defaults.
     pub(super) fn tune_for_links(mut self) -> Self {
-        let known = self.links.zip(self.predicted_s());
-        if let Some((links, compute_s)) = known.filter(|_| self.split == Split::C) {
-            let bytes = self.problem.element().bytes();
-            let travel_s = links.longest_s(&self.traffic(), bytes);
-            self.problem = self.problem.with_best_panel(compute_s, travel_s);
-        }
-        self.lookahead = self.wanted_lookahead();
-        self
-    }
-
-    /// Returns the lookahead that the links need, by the predicted time of a step.
-    fn wanted_lookahead(&self) -> usize {
-        let known = self.links.as_ref().zip(self.predicted_s());
-        let Some((links, predicted_s)) = known.filter(|_| self.split == Split::C) else {
-            return LEAST_LOOKAHEAD;
+        let known = self.found.links.zip(self.predicted_s());
+        let Some((links, compute_s)) = known.filter(|_| self.found.split == Split::C) else {
+            return self;
         };
-        let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
         let bytes = self.problem.element().bytes();
-        let most = self
-            .traffic()
-            .into_iter()
-            .map(|node| {
-                let of_step = Traffic {
-                    elements: node.elements / steps,
-                    messages: node.messages / steps,
-                };
-                links.lookahead(&of_step, bytes, predicted_s / steps)
-            })
-            .max();
-        most.unwrap_or(0).clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD)
+        let travel_s = links.longest_s(&self.traffic(), bytes);
+        self.problem = self.problem.with_best_panel(compute_s, travel_s);
+        let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
+        let lookaheads = self.traffic().into_iter().map(|node| {
+            let of_step = Traffic {
+                elements: node.elements / steps,
+                messages: node.messages / steps,
+            };
+            links.lookahead(&of_step, bytes, compute_s / steps)
+        });
+        let most = lookaheads.max().unwrap_or(0);
+        self.with_lookahead(most)
     }
 
     /// Returns a plan with the same shares that needs less memory, or `None` if there is none. It has fewer steps under
     /// way, then A and B in more parts if they may be in parts, and then narrower panels.
     pub(crate) fn make_leaner(&self) -> Option<Self> {
         if self.lookahead > LEAST_LOOKAHEAD {
-            let lookahead = self.lookahead - 1;
             return Some(Self {
-                lookahead,
+                lookahead: self.lookahead - 1,
                 ..self.clone()
             });
         }
-        let in_parts = self.problem.may_be_in_parts() && self.split == Split::C;
+        let in_parts = self.problem.may_be_in_parts() && self.found.split == Split::C;
         if in_parts && self.k_parts < self.steps() {
-            let k_parts = (2 * self.k_parts).min(self.steps());
             return Some(Self {
-                k_parts,
+                k_parts: (2 * self.k_parts).min(self.steps()),
                 ..self.clone()
             });
         }
@@ -117,7 +103,7 @@ impl Plan {
             })
             .sum();
         let mut travelling = self.panel_elements(rank);
-        if self.split != Split::C {
+        if self.found.split != Split::C {
             let mine = self.computed(rank);
             travelling += self.leading_dimension(mine.rows) * mine.cols;
             travelling += reduce::elements_under_way(self, rank);
@@ -131,7 +117,7 @@ impl Plan {
     fn panel_elements(&self, rank: usize) -> usize {
         let schedule = StepSchedule::new(self, rank);
         let [of_a, of_b] = schedule.needs_panels().map(usize::from);
-        let copies = if self.split == Split::C { 2 } else { 1 };
+        let copies = if self.found.split == Split::C { 2 } else { 1 };
         let panels = copies * (of_a * schedule.c().rows + of_b * schedule.c().cols);
         let sent = schedule.sent_across(A) + schedule.sent_across(B);
         self.panel_sets() * self.panel() * (panels + sent)

@@ -56,40 +56,25 @@ impl fmt::Display for Split {
 #[derive(Debug, Clone)]
 pub struct Plan {
     problem: Problem,
-    layout: Arc<Layout>,
-    split: Split,
-    rank: usize,
-    slices: Vec<usize>,
-    balance: Option<NodeBalance>,
-    left_out: Option<LeftOut>,
-    candidates: Vec<Candidate>,
-    balance_s: f64,
-    measured: MeasureTally,
-    kernel_width: usize,
-    links: Option<Links>,
+    found: BalanceResult,
     lookahead: usize,
     k_parts: usize,
 }
 
-/// The result of balancing, from which a plan is made.
+/// The result of balancing, from which a plan is made. [`Plan`] describes the fields.
+#[derive(Debug, Clone)]
 pub(crate) struct BalanceResult {
-    /// The rectangles of C that the nodes hold, in blocks.
     pub layout: Arc<Layout>,
     pub split: Split,
     /// The rank to which `slices` belong.
     pub rank: usize,
-    /// Columns of each of this rank's devices, in elements.
     pub slices: Vec<usize>,
     pub balance: Option<NodeBalance>,
     pub left_out: Option<LeftOut>,
-    /// The ways to divide that were compared, in order of their predicted seconds.
     pub candidates: Vec<Candidate>,
-    /// Seconds of measuring and partitioning.
     pub balance_s: f64,
     pub measured: MeasureTally,
-    /// Inner dimension of the updates that were measured.
     pub kernel_width: usize,
-    /// Capacity of the links between ranks, if measured.
     pub links: Option<Links>,
 }
 
@@ -97,26 +82,18 @@ impl Plan {
     pub(crate) fn from_balance(problem: Problem, found: BalanceResult) -> Self {
         let plan = Self {
             problem,
-            layout: found.layout,
-            split: found.split,
-            rank: found.rank,
-            slices: found.slices,
-            balance: found.balance,
-            left_out: found.left_out,
-            candidates: found.candidates,
-            balance_s: found.balance_s,
-            measured: found.measured,
-            kernel_width: found.kernel_width,
-            links: found.links,
+            found,
             lookahead: LEAST_LOOKAHEAD,
             k_parts: 1,
         };
         plan.tune_for_links()
     }
 
-    /// Makes a plan that was found earlier, after the checks of the caller's own plans.
+    /// Makes a plan that was found elsewhere, if its parts fit each other.
     pub(crate) fn restore(problem: Problem, found: BalanceResult) -> Result<Self, Error> {
-        Self::from_balance(problem, found).check_parts()
+        let plan = Self::from_balance(problem, found);
+        plan.check_parts().map_err(Error::Shape)?;
+        Ok(plan)
     }
 
     /// Makes a plan on a layout of the caller's own: any tiling of C's blocks, one rectangle per rank. `slices` are the
@@ -155,8 +132,7 @@ impl Plan {
         slices: Vec<usize>,
         rank: usize,
     ) -> Result<Self, Error> {
-        let plan = Self {
-            problem,
+        let found = BalanceResult {
             layout: Arc::new(layout),
             split,
             rank,
@@ -168,42 +144,39 @@ impl Plan {
             measured: MeasureTally::default(),
             kernel_width: 1,
             links: None,
-            lookahead: LEAST_LOOKAHEAD,
-            k_parts: 1,
         };
-        plan.check_parts()
+        Self::restore(problem, found)
     }
 
-    /// Returns the plan if its parts fit each other.
-    fn check_parts(self) -> Result<Self, Error> {
-        let (problem, layout) = (&self.problem, &self.layout);
+    /// Checks that the parts of the plan fit each other.
+    fn check_parts(&self) -> Result<(), String> {
+        let (problem, layout) = (&self.problem, &self.found.layout);
         let (rows, cols) = problem.c_blocks();
         if (layout.rows(), layout.cols()) != (rows, cols) {
             let found = format!("{}×{}", layout.rows(), layout.cols());
-            return Err(Error::Shape(format!(
+            return Err(format!(
                 "the layout has {found} blocks, C has {rows}×{cols}"
-            )));
+            ));
         }
-        if let Split::K(shares) = &self.split {
+        if let Split::K(shares) = &self.found.split {
             let total = shares
                 .iter()
                 .try_fold(0u64, |sum, &share| sum.checked_add(share));
             let wanted = problem.k_blocks();
             if total != Some(wanted) || shares.len() != self.n_ranks() {
-                return Err(Error::Shape(format!(
+                return Err(format!(
                     "the shares {shares:?} do not make up the {wanted} blocks of k"
-                )));
+                ));
             }
         }
-        let slices = self.slices.iter();
-        let found = slices.fold(0usize, |sum, &columns| sum.saturating_add(columns));
-        let wanted = self.computed(self.rank).cols;
+        let found = self.slices().iter().copied().fold(0, usize::saturating_add);
+        let wanted = self.computed(self.found.rank).cols;
         if found != wanted {
-            return Err(Error::Shape(format!(
+            return Err(format!(
                 "the slices have {found} columns, the part has {wanted}"
-            )));
+            ));
         }
-        Ok(self)
+        Ok(())
     }
 
     /// The shape of the multiplication.
@@ -213,33 +186,33 @@ impl Plan {
 
     /// The rectangle of C that every node holds, in blocks.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.found.layout
     }
 
     /// The dimension that is divided among the nodes.
     pub fn split(&self) -> &Split {
-        &self.split
+        &self.found.split
     }
 
     /// The columns that each device of this rank computes, in elements.
     pub fn slices(&self) -> &[usize] {
-        &self.slices
+        &self.found.slices
     }
 
     /// The balance of the nodes; `None` on a layout of the caller's own.
     pub fn balance(&self) -> Option<&NodeBalance> {
-        self.balance.as_ref()
+        self.found.balance.as_ref()
     }
 
     /// The nodes that get nothing because the run is faster without them; `None` if every node helps.
     pub fn left_out(&self) -> Option<&LeftOut> {
-        self.left_out.as_ref()
+        self.found.left_out.as_ref()
     }
 
     /// Returns the way of dividing: k, or C as its layout divides it.
     pub fn way(&self) -> Way {
-        match self.split {
-            Split::C => Way::of(&self.layout),
+        match self.found.split {
+            Split::C => Way::of(&self.found.layout),
             Split::K(_) => Way::K,
         }
     }
@@ -250,18 +223,18 @@ impl Plan {
     /// layout. Shares of k are compared if they would make much less travel, so that all nodes were measured for them.
     /// Empty if the caller chose the way, if nothing was measured, or if there was only one way.
     pub fn candidates(&self) -> &[Candidate] {
-        &self.candidates
+        &self.found.candidates
     }
 
     /// Number of ranks.
     pub fn n_ranks(&self) -> usize {
-        self.layout.rects().len()
+        self.found.layout.rects().len()
     }
 
     /// Width of the panels, as [`Problem::panel`]. If k is split, panels stay with their rank and are as wide as those of a
     /// single rank.
     pub fn panel(&self) -> usize {
-        match self.split {
+        match self.found.split {
             Split::C => self.problem.panel(self.n_ranks()),
             Split::K(_) => self.problem.panel(1),
         }
@@ -274,66 +247,64 @@ impl Plan {
 
     /// Capacity of the links between ranks; `None` if they were not measured.
     pub fn links(&self) -> Option<&Links> {
-        self.links.as_ref()
+        self.found.links.as_ref()
     }
 
     /// Number of updates that this rank makes.
     pub fn steps(&self) -> usize {
-        self.k_range(self.rank).len().div_ceil(self.panel())
+        self.k_range(self.found.rank).len().div_ceil(self.panel())
     }
 
     /// Inner dimension of the measured updates, whose times the plan is made from.
     pub fn kernel_width(&self) -> usize {
-        self.kernel_width
+        self.found.kernel_width
     }
 
     /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include the
     /// time that messages take from the cores that compute. `None` if nothing was measured.
     pub fn node_s(&self, rank: usize) -> Option<f64> {
-        let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
-        let time_s = *self.balance.as_ref()?.times_s.get(rank)?;
-        self.predicted_s().map(|_| updates * time_s)
+        let time_s = *self.balance()?.times_s.get(rank)?;
+        self.predicted_s().map(|_| self.measured_updates() * time_s)
     }
 
     /// Predicted seconds of the slowest node's arithmetic, as [`node_s`](Self::node_s); `None` if nothing was measured.
     pub fn predicted_s(&self) -> Option<f64> {
-        let updates = self.problem.k().div_ceil(self.kernel_width) as f64;
-        let times = self.balance.as_ref()?.times_s.iter().copied();
+        let times = self.balance()?.times_s.iter().copied();
         let slowest = times.fold(0.0, f64::max);
-        (slowest > 0.0).then_some(updates * slowest)
+        (slowest > 0.0).then(|| self.measured_updates() * slowest)
+    }
+
+    /// Returns the number of updates of the measured width in the run.
+    fn measured_updates(&self) -> f64 {
+        self.problem.k().div_ceil(self.kernel_width()) as f64
     }
 
     /// Seconds of measuring and partitioning.
     pub fn balance_s(&self) -> f64 {
-        self.balance_s
+        self.found.balance_s
     }
 
     /// Tally of the measurements of this rank's devices from which the plan is made.
     pub fn measured(&self) -> &MeasureTally {
-        &self.measured
+        &self.found.measured
     }
 
     /// Returns the part of C that a rank computes, over [its share of k](Self::k_range).
     pub fn computed(&self, rank: usize) -> Region {
-        match &self.split {
+        match &self.found.split {
             Split::C => {
-                let (problem, rect) = (&self.problem, &self.layout.rects()[rank]);
+                let (problem, rect) = (&self.problem, &self.found.layout.rects()[rank]);
                 cut_rect(rect, problem.block(), (problem.m(), problem.n()))
             }
             Split::K(shares) if shares[rank] == 0 => Region::default(),
-            Split::K(_) => Region {
-                row: 0,
-                col: 0,
-                rows: self.problem.m(),
-                cols: self.problem.n(),
-            },
+            Split::K(_) => Region::new(0..self.problem.m(), 0..self.problem.n()),
         }
     }
 
     /// Returns the indices along k over which a rank computes.
     pub fn k_range(&self, rank: usize) -> Range<usize> {
         let k = self.problem.k();
-        let Split::K(shares) = &self.split else {
+        let Split::K(shares) = &self.found.split else {
             return 0..k;
         };
         let first: u64 = shares[..rank].iter().sum();
@@ -366,19 +337,23 @@ impl Plan {
     /// Returns the work of `cols` columns of the part that a rank computes, as [`units`](Self::units).
     pub(crate) fn units_of(&self, rank: usize, cols: usize) -> f64 {
         let block = (self.problem.block() as f64).powi(2);
-        let share = self.k_range(rank).len() as f64 / self.problem.k().max(1) as f64;
-        let share = if self.problem.k() == 0 { 1.0 } else { share };
+        let share = match self.problem.k() {
+            0 => 1.0,
+            k => self.k_range(rank).len() as f64 / k as f64,
+        };
         (self.computed(rank).rows * cols) as f64 / block * share
     }
 
     /// Returns the messages and elements that every rank receives, as [`predict`] counts them.
     pub fn traffic(&self) -> Vec<Traffic> {
         let block = self.problem.block();
-        match &self.split {
-            Split::C => predict::panel_traffic(&self.layout, block, self.problem.k(), self.panel()),
+        match &self.found.split {
+            Split::C => {
+                predict::panel_traffic(self.layout(), block, self.problem.k(), self.panel())
+            }
             Split::K(shares) => {
                 let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-                predict::reduction_traffic(&self.layout, block, &computes)
+                predict::reduction_traffic(self.layout(), block, &computes)
             }
         }
     }
@@ -391,5 +366,5 @@ pub(crate) fn even_slices(problem: &Problem, ranks: usize) -> Result<Layout, Err
     let widths: Vec<u64> = (0..ranks)
         .map(|rank| cols / ranks + u64::from(rank < cols % ranks))
         .collect();
-    slice_cols(rows, &widths).map_err(|error| Error::Message(error.to_string()))
+    Ok(slice_cols(rows, &widths)?)
 }

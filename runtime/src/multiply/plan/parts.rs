@@ -37,13 +37,11 @@ impl PartOfK {
     }
 
     fn window(&self, part: Spread, along_cols: bool) -> Spread {
-        if along_cols {
-            let whole = (part.rows(), self.k);
-            part.within((0, self.first), whole)
-        } else {
-            let whole = (self.k, part.cols());
-            part.within((self.first, 0), whole)
-        }
+        let (first, whole) = match along_cols {
+            true => ((0, self.first), (part.rows(), self.k)),
+            false => ((self.first, 0), (self.k, part.cols())),
+        };
+        part.within(first, whole)
     }
 }
 
@@ -61,17 +59,13 @@ impl Plan {
     pub fn with_k_parts(self, k_parts: usize) -> Result<Self, Error> {
         let reason = if k_parts == 0 {
             "A and B are at least one part"
-        } else if k_parts > 1 && self.split != Split::C {
+        } else if k_parts > 1 && self.found.split != Split::C {
             "k is split among the ranks, which hold their shares of A and B"
         } else {
             let k_parts = k_parts.min(self.steps().max(1));
             return Ok(Self { k_parts, ..self });
         };
-        Err(Error::Parameter {
-            name: "k_parts",
-            value: k_parts.to_string(),
-            reason: reason.to_owned(),
-        })
+        Err(Error::parameter("k_parts", k_parts, reason))
     }
 
     /// Returns one part of k of every length that occurs. A rank's share of a part, and its need for panels, depend on the

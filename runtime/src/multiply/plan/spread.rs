@@ -11,7 +11,7 @@ impl Plan {
     /// Returns the spread of C: one rectangle per rank.
     pub fn c(&self) -> Spread {
         let problem = &self.problem;
-        Spread::on_layout(problem.m(), problem.n(), problem.block(), &self.layout)
+        Spread::on_layout(problem.m(), problem.n(), problem.block(), &self.found.layout)
     }
 
     /// Returns the spread of A, as it is stored.
@@ -40,12 +40,10 @@ impl Plan {
     }
 
     fn stored(&self, side: usize) -> Spread {
-        let [a, b] = self.factors();
-        let factor = if side == A { a } else { b };
-        if self.problem.ops()[side].transposes() {
-            factor.transposed()
-        } else {
-            factor
+        let factor = &self.factors()[side];
+        match self.problem.ops()[side].transposes() {
+            true => factor.transposed(),
+            false => factor.clone(),
         }
     }
 
@@ -53,18 +51,18 @@ impl Plan {
     pub(in crate::multiply) fn factors(&self) -> [Spread; 2] {
         let problem = &self.problem;
         let blocks = problem.k_blocks();
-        let (rows, cols) = (self.layout.rows(), self.layout.cols());
-        let [of_a, of_b] = match &self.split {
+        let (rows, cols) = (self.found.layout.rows(), self.found.layout.cols());
+        let [of_a, of_b] = match &self.found.split {
             Split::K(shares) => [slice_cols(rows, shares), slice_rows(cols, shares)]
                 .map(|layout| layout.unwrap_or_else(|error| panic!("shares of k: {error}"))),
             Split::C => [
                 match cols {
                     0 => self.even_layout(rows, blocks),
-                    _ => self.layout.scale_cols(blocks),
+                    _ => self.found.layout.scale_cols(blocks),
                 },
                 match rows {
                     0 => self.even_layout(blocks, cols),
-                    _ => self.layout.scale_rows(blocks),
+                    _ => self.found.layout.scale_rows(blocks),
                 },
             ],
         };
