@@ -56,16 +56,14 @@ const MAX_LOOKAHEAD: usize = 8;
 pub struct Execution {
     /// Seconds from the first rank's start to the last rank's end.
     pub wall_s: f64,
-    /// Busy seconds of each device of this rank: the beginning of its job, its updates, and the end. A GPU that keeps C
-    /// copies it in at the beginning and back at the end.
+    /// Busy seconds of each device of this rank, as [`DeviceReport::busy_s`](crate::session::DeviceReport::busy_s).
     pub busy_s: Vec<f64>,
     /// Seconds in which the devices waited for panels: communication that no computation hid. Packing and copying by this
     /// rank's thread do not count, even if they outlast the devices' update.
     pub exposed_s: f64,
-    /// Seconds in which parts of A and B were made, with everything that their maker does; part of `wall_s`. 0 if A and B
-    /// are held whole.
+    /// Seconds in which parts of A and B were made, as [`NodeReport::parts_s`](crate::session::NodeReport::parts_s).
     pub parts_s: f64,
-    /// Seconds from the last update of this rank until the ranks' contributions to C were summed; 0 if C stays in place.
+    /// Seconds of the sum of C over the ranks, as [`NodeReport::sum_s`](crate::session::NodeReport::sum_s).
     pub sum_s: f64,
     /// Messages this rank sent.
     pub messages: u64,

@@ -1,13 +1,13 @@
 //! The order in which a rank goes through k.
 //!
 //! Every rank strides through the pieces of k by about the golden section of their number. Any few steps in a row are then
-//! spread over all of k, and so over all holders. If no piece is passed on, each rank also begins with a piece that it
-//! holds, so no rank waits for the first panels.
+//! spread over all of k, and so over all holders.
 //!
 //! # Deviations
 //! * **Order of the steps**: the paper's steps follow k (van de Geijn and Watts 1997); here they stride through k, because
 //!   neighbouring pieces have one holder. In the order of k that holder would send to all others while no rank sends to it,
-//!   and half of each link's capacity would lie idle. If no piece is passed on, each rank begins with its own pieces.
+//!   and half of each link's capacity would lie idle. If no piece is passed on, each rank begins
+//!   with its own pieces, so that no rank waits for the first panels.
 //!
 //! # References
 //! Knuth, "The Art of Computer Programming", volume 3, section 6.4, on Fibonacci hashing.

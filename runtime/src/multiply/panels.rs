@@ -14,8 +14,6 @@ pub(super) struct StepOperands<'a, 'o, T> {
     pub schedule: &'o StepSchedule,
     /// A and B.
     pub factors: [Operand<'o, T>; 2],
-    /// This rank's part of C.
-    pub c: Region,
 }
 
 /// Room for the panels of one step, and their progress.

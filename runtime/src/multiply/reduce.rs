@@ -15,26 +15,15 @@ use crate::matrix::{Matrix, Order, Spread};
 /// Elements that a rank sends and receives in a round; at least one goes to each rank.
 const ROUND_LEN: usize = 4 << 20;
 
-/// A sum of contributions: where they are, where C is, and the number of rounds between the two.
-struct SumOfC {
-    contributions: Spread,
-    c: Spread,
-    rounds: usize,
-}
-
-impl SumOfC {
-    fn new(plan: &Plan) -> Self {
-        let c = plan.c();
-        let computed: Vec<bool> = match plan.split() {
-            Split::C => vec![false; plan.n_ranks()],
-            Split::K(shares) => shares.iter().map(|&share| share > 0).collect(),
-        };
-        Self {
-            rounds: count_rounds(&c, &computed),
-            contributions: Spread::on_each(c.rows(), c.cols(), &computed),
-            c,
-        }
-    }
+/// Returns the spread of the contributions, that of C, and the number of rounds between the two.
+fn plan_sum(plan: &Plan) -> (Spread, Spread, usize) {
+    let c = plan.c();
+    let computed: Vec<bool> = match plan.split() {
+        Split::C => vec![false; plan.n_ranks()],
+        Split::K(shares) => shares.iter().map(|&share| share > 0).collect(),
+    };
+    let rounds = count_rounds(&c, &computed);
+    (Spread::on_each(c.rows(), c.cols(), &computed), c, rounds)
 }
 
 /// Counts the rounds of the sum: enough that no rank sends and receives more than [`ROUND_LEN`] elements in one of them,
@@ -53,8 +42,8 @@ fn count_rounds(c: &Spread, computed: &[bool]) -> usize {
 
 /// Returns the elements that a rank packs and receives at a time.
 pub(super) fn elements_under_way(plan: &Plan, rank: usize) -> usize {
-    let sum = SumOfC::new(plan);
-    count_under_way(&sum.contributions, &sum.c, rank, sum.rounds)
+    let (contributions, c, rounds) = plan_sum(plan);
+    count_under_way(&contributions, &c, rank, rounds)
 }
 
 /// Adds all ranks' contributions to C to the rectangles in `c`. `partial` is this rank's contribution: all of C, or empty
@@ -71,9 +60,9 @@ pub(super) fn sum_c<T: Element>(
     partial: &Matrix<T>,
     c: &mut Matrix<T>,
 ) -> Result<Moved, Error> {
-    let sum = SumOfC::new(plan);
-    let source = (&sum.contributions, partial.stored());
-    let movement = Movement::in_rounds(comm, source, (&sum.c, Order::Columns), sum.rounds);
+    let (contributions, spread, rounds) = plan_sum(plan);
+    let source = (&contributions, partial.stored());
+    let movement = Movement::in_rounds(comm, source, (&spread, Order::Columns), rounds);
     let movement = agree(comm, movement)?;
     Ok(movement.run(comm, c.stored_mut(), &|sum, value| *sum = *sum + value))
 }

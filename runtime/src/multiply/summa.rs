@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use isochron_devices::{DeviceError, DeviceTeam, Element, PanelPair, UpdateTime};
+use isochron_devices::{DeviceError, DeviceTeam, Element, UpdateTime};
 
 use super::panels::{StepOperands, StepPanels};
 use super::plan::{PartOfK, Plan};
@@ -57,7 +57,9 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     ) -> Result<(), Error> {
         let depth = self.plan.depth(self.comm.rank());
         if c.is_changed_by(beta) {
-            self.scale_c(beta, c);
+            // Each device scales its own columns, which does not count as busy time.
+            let scaled = self.team.scale(beta, c.local_mut(), self.plan.slices());
+            self.failure = scaled.err().map(Error::from);
         }
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
         if self.alpha != T::ZERO {
@@ -107,7 +109,6 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             comm,
             schedule: &schedule,
             factors: plan.operands(factors),
-            c: schedule.c(),
         };
         let mut ahead = StepsAhead {
             operands: &operands,
@@ -143,17 +144,20 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         let (now, later) = sets.split_at_mut(1);
         let panels = now[0].both_views(operands).into();
         let next_is_here = step + 1 < ahead.unsent && later[0].progress();
-        if operands.c.is_empty() {
+        let alpha = self.alpha;
+        if operands.schedule.c().is_empty() {
             // There is nothing to compute, but other ranks need pieces that this rank holds.
         } else if next_is_here {
             let (next, later) = later.split_at_mut(1);
             let next = next[0].both_views(operands).into();
-            self.update_slices(panels, Some(next), c, &mut || {
-                ahead.drive_messages(step + 2, later)
+            self.time_devices(|team, slices| {
+                let drive = &mut || ahead.drive_messages(step + 2, later);
+                team.update(alpha, panels, Some(next), c.local_mut(), slices, drive)
             });
         } else {
-            self.update_slices(panels, None, c, &mut || {
-                ahead.drive_messages(step + 1, later)
+            self.time_devices(|team, slices| {
+                let drive = &mut || ahead.drive_messages(step + 1, later);
+                team.update(alpha, panels, None, c.local_mut(), slices, drive)
             });
         }
         ahead.drive_messages(step + 1, later);
@@ -174,41 +178,20 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             }
             pause.wait();
         }
-        if !operands.c.is_empty() {
+        if !operands.schedule.c().is_empty() {
             self.times.exposed_s += start.elapsed().as_secs_f64();
         }
     }
 
-    /// Lets every device update its slice; `meanwhile` drives the messages until the last device is done.
-    fn update_slices(
-        &mut self,
-        panels: PanelPair<'_, T>,
-        next: Option<PanelPair<'_, T>>,
-        c: &mut Matrix<T>,
-        meanwhile: &mut dyn FnMut() -> bool,
-    ) {
-        if self.failure.is_some() {
-            return;
-        }
-        let (alpha, c, slices) = (self.alpha, c.local_mut(), self.plan.slices());
-        let times = (self.team).update(alpha, panels, next, c, slices, meanwhile);
-        self.count_busy(times);
-    }
-
-    /// Begins or ends the devices' jobs and counts their busy times.
+    /// Runs a call of all devices and counts their busy times, or notes its failure. After a failure nothing runs.
     fn time_devices(
         &mut self,
         call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
     ) {
-        if self.failure.is_none() {
-            let times = call(self.team, self.plan.slices());
-            self.count_busy(times);
+        if self.failure.is_some() {
+            return;
         }
-    }
-
-    /// Adds the times of a call to the devices' busy times, or notes its failure.
-    fn count_busy(&mut self, times: Result<Vec<UpdateTime>, DeviceError>) {
-        match times {
+        match call(self.team, self.plan.slices()) {
             Ok(times) => {
                 tracing::trace!(?times, "the devices' times");
                 for (busy_s, time) in self.times.busy_s.iter_mut().zip(times) {
@@ -216,14 +199,6 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
                 }
             }
             Err(error) => self.failure = Some(error.into()),
-        }
-    }
-
-    /// Scales C by beta, each device its own columns. It does not count as busy time.
-    fn scale_c(&mut self, beta: T, c: &mut Matrix<T>) {
-        if self.failure.is_none() {
-            let scaled = self.team.scale(beta, c.local_mut(), self.plan.slices());
-            self.failure = scaled.err().map(Error::from);
         }
     }
 }
