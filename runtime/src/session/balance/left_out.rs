@@ -1,14 +1,10 @@
-//! The nodes that help less than they cost.
-//!
-//! After balancing, the run is predicted for the fastest node alone, the two fastest and so on. If fewer nodes are faster
-//! by 5 %, these are balanced again and the others get nothing. `hierarchy/src/predict/subset.rs` describes the
-//! prediction and lists the deviation from the paper.
+//! The nodes that help less than they cost, as `hierarchy/src/predict/subset.rs` predicts them.
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::predict::choose_nodes;
 
-use super::{Balancer, to_message};
+use super::Balancer;
 use crate::error::Error;
 use crate::multiply::LeftOut;
 
@@ -29,18 +25,15 @@ impl<T: Element> Balancer<'_, T> {
         if nodes.iter().filter(|node| node.speed > 0.0).count() < 2 {
             return Ok(None);
         }
-        let ranks = self.comm.size();
         let work = self.describe_work()?;
-        let found = choose_nodes(&work, &nodes).map_err(to_message)?;
+        let found = choose_nodes(&work, &nodes)?;
         tracing::debug!(?found, "the nodes that help");
         if found.wall_s >= CLEARLY_FASTER * found.all_s {
             return Ok(None);
         }
-        let ranks = (0..ranks)
-            .filter(|rank| !found.nodes.contains(rank))
-            .collect();
+        let ranks = (0..self.comm.size()).filter(|rank| !found.nodes.contains(rank));
         Ok(Some(LeftOut {
-            ranks,
+            ranks: ranks.collect(),
             with_s: found.all_s,
             without_s: found.wall_s,
         }))

@@ -17,15 +17,14 @@ use isochron_hierarchy::balance::{
     BalanceConfig, BalanceStep, Extent, Inpa, NodeBalance, Observation, Strategy,
 };
 use isochron_hierarchy::layout::{Layout, Rect};
-use isochron_hierarchy::predict::{self, Links, Way};
+use isochron_hierarchy::predict::{self, Candidate, Links, Way};
 use serde::{Deserialize, Serialize};
 
 use super::load::Load;
 use super::memory;
 use crate::comm::{self, Comm, agree};
 use crate::error::Error;
-use crate::matrix::Spread;
-use crate::multiply::{BalanceResult, Plan, Problem, Split, SplitChoice};
+use crate::multiply::{BalanceResult, LeftOut, Plan, Problem, Split, SplitChoice};
 use node::NodeMemory;
 
 /// The head rank's order to all ranks.
@@ -62,10 +61,6 @@ pub(super) struct Balancer<'a, T> {
     pub byte_s: Vec<f64>,
 }
 
-fn to_message(error: impl std::fmt::Display) -> Error {
-    Error::Message(error.to_string())
-}
-
 /// Adds the nodes' times to their models and divides again, on the head rank.
 fn observe_times(head: Option<&mut Inpa>, times: &[Observation]) -> Result<(), Error> {
     let Some(machine) = head else {
@@ -97,42 +92,57 @@ impl<T: Element> Balancer<'_, T> {
         let (mut balance, mut memory) = self.balance_nodes(&all)?;
         let left_out = self.find_left_out(&balance)?;
         if let Some(left_out) = &left_out {
-            let nodes: Vec<usize> = all
-                .into_iter()
-                .filter(|rank| !left_out.ranks.contains(rank))
-                .collect();
             tracing::info!(?left_out, "some nodes help less than they cost");
+            let mut nodes = all;
+            nodes.retain(|rank| !left_out.ranks.contains(rank));
             (balance, memory) = self.balance_nodes(&nodes)?;
         }
         let mut candidates = Vec::new();
         if self.problem.split() == SplitChoice::Auto
             && let Some(ways) = self.best_way(&balance, whole.as_ref())?
         {
-            if let Some(found) = whole.filter(|_| ways.way == Way::K) {
-                return self.plan_along_k(found.chosen_of(ways.candidates));
+            if let Some(mut found) = whole.filter(|_| ways.way == Way::K) {
+                found.candidates = ways.candidates;
+                return self.plan_along_k(found);
             }
             balance = ways::move_to_layout(balance, &ways.layout);
             candidates = ways.candidates;
         }
-        let layout = Arc::new(balance.layout.clone());
-        let slices = self.device_slices(&layout, &memory);
-        // The matrices need this memory.
-        drop(std::mem::take(&mut self.operands));
-        let balance_s = self.start.elapsed().as_secs_f64();
+        let slices = self.device_slices(&balance.layout, &memory);
+        let plan = self.plan_of_balance(balance, left_out, (Split::C, slices), candidates);
+        self.fit_to_memory(plan)
+    }
+
+    /// Makes the plan of a balance, with the ways to divide that were compared.
+    fn plan_of_balance(
+        &self,
+        balance: NodeBalance,
+        left_out: Option<LeftOut>,
+        (split, slices): (Split, Vec<usize>),
+        candidates: Vec<Candidate>,
+    ) -> Plan {
         let found = BalanceResult {
-            layout,
-            split: Split::C,
+            layout: Arc::new(balance.layout.clone()),
+            split,
             rank: self.comm.rank(),
             slices,
             balance: Some(balance),
             left_out,
             candidates,
-            balance_s,
+            balance_s: self.start.elapsed().as_secs_f64(),
             measured: self.measured,
             kernel_width: self.kernel_width,
             links: self.links,
         };
-        let plan = Plan::from_balance(self.problem, found);
+        Plan::from_balance(self.problem, found)
+    }
+
+    /// Fits the plan to the memory, of which measuring needs no more.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn fit_to_memory(self, plan: Plan) -> Result<Plan, Error> {
+        drop(self.operands);
         memory::fit_to_memory(self.comm, self.team, plan)
     }
 
@@ -207,30 +217,16 @@ impl<T: Element> Balancer<'_, T> {
         let layout = balance.layout;
         let mut rects = vec![Rect::default(); ranks];
         let mut times_s = vec![0.0; ranks];
-        for (index, &node) in nodes.iter().enumerate() {
-            rects[node] = layout.rects()[index];
-            times_s[node] = balance.times_s[index];
+        let found = layout.rects().iter().zip(balance.times_s);
+        for (&node, (rect, time_s)) in nodes.iter().zip(found) {
+            (rects[node], times_s[node]) = (*rect, time_s);
         }
-        let layout = Layout::new(layout.rows(), layout.cols(), rects).map_err(to_message)?;
+        let layout = Layout::new(layout.rows(), layout.cols(), rects)?;
         Ok(NodeBalance {
             layout,
             times_s,
             ..balance
         })
-    }
-
-    /// Checks that the host has room for `bytes` of this rank and for its devices' needs on these slices.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn make_room(
-        &mut self,
-        bytes: u64,
-        (rows, slices): (usize, &[usize]),
-        width: usize,
-    ) -> Result<(), Error> {
-        let job = self.job_shape((rows, slices.iter().sum()), width);
-        memory::make_room(self.comm, self.team, bytes, (&job, slices))
     }
 
     /// Returns the next step of the head rank's machine, on every rank.
@@ -244,10 +240,10 @@ impl<T: Element> Balancer<'_, T> {
 
     /// Returns the rows and columns of a sub-matrix in elements.
     fn size_in_elements(&self, extent: Extent) -> (usize, usize) {
-        let problem = &self.problem;
+        let p = &self.problem;
         (
-            problem.block_end(extent.rows, problem.m()),
-            problem.block_end(extent.cols, problem.n()),
+            p.block_end(extent.rows, p.m()),
+            p.block_end(extent.cols, p.n()),
         )
     }
 
@@ -264,14 +260,19 @@ impl<T: Element> Balancer<'_, T> {
         JobShape::of::<T>(size, self.depth(k_max))
     }
 
+    /// Returns the columns of this node's part of C, in elements.
+    fn own_columns(&self, layout: &Layout) -> usize {
+        let (rect, n) = (layout.rects()[self.comm.rank()], self.problem.n());
+        let start = self.problem.block_end(rect.col, n);
+        self.problem.block_end(rect.col + rect.cols, n) - start
+    }
+
     /// Returns the device slices of this node's final rectangle, in elements. They are as measured, or in proportion to the
     /// devices' speeds in the last sub-matrix if its size was not measured.
-    fn device_slices(&self, layout: &Arc<Layout>, memory: &NodeMemory) -> Vec<usize> {
+    fn device_slices(&self, layout: &Layout, memory: &NodeMemory) -> Vec<usize> {
         let rect = layout.rects()[self.comm.rank()];
-        let problem = &self.problem;
-        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), layout);
-        // The last block column may be cut short: the slices keep their proportions.
-        let columns = spread.part(self.comm.rank()).cols;
+        // The slices keep their proportions if the last block column is cut short.
+        let columns = self.own_columns(layout);
         match memory.found.get(&(rect.rows, rect.cols)) {
             Some(found) => {
                 let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();

@@ -12,6 +12,7 @@ use isochron_hierarchy::partition::apportion;
 use super::{Balancer, MEASUREMENT_SHARE};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::session::memory;
 
 /// Converts a measurement for the balancing machines. One that was cut off becomes a lower bound.
 fn to_observation(measurement: &Measurement) -> Observation {
@@ -91,11 +92,7 @@ struct MeasureRounds<'a> {
     over: bool,
 }
 
-impl<'a> MeasureRounds<'a> {
-    fn new(comm: &'a dyn Comm) -> Self {
-        Self { comm, over: false }
-    }
-
+impl MeasureRounds<'_> {
     /// Returns `true` if there is another round; `needed` says if this rank needs one.
     ///
     /// # Collective
@@ -155,13 +152,16 @@ impl<T: Element> Balancer<'_, T> {
         let (rows, cols) = self.size_in_elements(extent);
         let width = self.kernel_width;
         let missing = self.operands.missing_bytes(rows, cols, width);
-        let slices = self.expected_slices(cols, memory);
-        self.make_room(missing, (rows, &slices), width)?;
+        // IDPA will measure about these slices.
+        let slices = memory.slice_columns(cols, self.config.strategy, self.team.len());
+        let job = self.job_shape((rows, slices.iter().sum()), width);
+        memory::make_room(self.comm, self.team, missing, (&job, &slices))?;
         // Writing matrices would disturb ranks that measure already.
         let prepared = self.operands.prepare(rows, cols, width);
         agree(self.comm, prepared.map_err(Error::from))?;
         let update = MeasuredUpdate { rows, cols, width };
-        let mut rounds = MeasureRounds::new(self.comm);
+        let (comm, over) = (self.comm, false);
+        let mut rounds = MeasureRounds { comm, over };
         let outcome = self
             .balance_devices(update, memory.prior.as_deref(), &mut rounds)
             .and_then(|balance| self.keep_repeating(update, balance, &mut rounds));
@@ -174,14 +174,6 @@ impl<T: Element> Balancer<'_, T> {
             memory.found.insert((extent.rows, extent.cols), balance);
         }
         Ok(observed)
-    }
-
-    /// Estimates the slices that IDPA will measure: in proportion to the devices' known speeds, or even ones.
-    fn expected_slices(&self, cols: usize, memory: &NodeMemory) -> Vec<usize> {
-        let even = vec![1.0; self.team.len()];
-        let speeds = memory.prior.as_deref().unwrap_or(&even);
-        let columns = apportion(cols as u64, speeds);
-        columns.into_iter().map(|n| n as usize).collect()
     }
 
     /// Repeats the slices that IDPA found for as long as any node measures.
@@ -239,7 +231,7 @@ impl<T: Element> Balancer<'_, T> {
         let job = self.job_shape((rows, slices.iter().sum()), width);
         let updates = self.team.updates_per_visit(&job, &slices)?;
         let even_share = (self.problem.m() * self.problem.n()) as f64 / self.comm.size() as f64;
-        let area = rows as f64 * slices.iter().sum::<usize>() as f64;
+        let area = job.rows as f64 * job.cols as f64;
         let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
         let config = limit_reps(self.measure, self.config.steps, updates as f64 * part);
         let measured = measure_team(
@@ -274,14 +266,35 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-    /// A device whose times never settle. It counts its updates, of which `together` belong to one visit.
-    struct Restless {
+    /// A device whose times never settle. It needs all memory that it may have, and at least `least` bytes.
+    #[derive(Clone)]
+    struct FakeDevice {
         info: DeviceInfo,
+        /// Updates of one visit.
         together: usize,
-        updates: Arc<AtomicUsize>,
+        least: u64,
+        limit: Arc<AtomicU64>,
+        /// Jobs begun, and updates made.
+        counts: Arc<[AtomicUsize; 2]>,
     }
 
-    impl Worker for Restless {
+    impl FakeDevice {
+        fn new(together: usize, least: u64) -> Self {
+            Self {
+                info: info("fake"),
+                together,
+                least,
+                limit: Arc::new(AtomicU64::new(u64::MAX)),
+                counts: Arc::default(),
+            }
+        }
+
+        fn team(&self) -> DeviceTeam {
+            DeviceTeam::new(vec![Box::new(self.clone())]).unwrap()
+        }
+    }
+
+    impl Worker for FakeDevice {
         fn info(&self) -> &DeviceInfo {
             &self.info
         }
@@ -289,13 +302,19 @@ mod tests {
         fn job_needs(&self, _: &JobShape) -> JobNeeds {
             JobNeeds {
                 updates_per_visit: self.together,
+                host_bytes: self.limit.load(Ordering::Relaxed).max(self.least),
                 ..JobNeeds::default()
             }
         }
+
+        fn limit_memory(&mut self, bytes: u64) {
+            self.limit.store(bytes, Ordering::Relaxed);
+        }
     }
 
-    impl<T: Element> Updates<T> for Restless {
+    impl<T: Element> Updates<T> for FakeDevice {
         fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
+            self.counts[0].fetch_add(1, Ordering::Relaxed);
             Ok(UpdateTime::default())
         }
 
@@ -306,7 +325,7 @@ mod tests {
             _b: View<'_, T>,
             _c: ViewMut<'_, T>,
         ) -> Result<UpdateTime, DeviceError> {
-            let visit = self.updates.fetch_add(1, Ordering::Relaxed) / self.together;
+            let visit = self.counts[1].fetch_add(1, Ordering::Relaxed) / self.together;
             let busy_s = [1.0, 1.5][visit % 2];
             Ok(UpdateTime { busy_s, cpu_s: 0.0 })
         }
@@ -364,13 +383,8 @@ mod tests {
 
     /// Counts the updates of one measurement in a run of `steps` steps.
     fn updates_measured(steps: usize, together: usize) -> usize {
-        let updates = Arc::new(AtomicUsize::new(0));
-        let worker = Restless {
-            info: info("restless"),
-            together,
-            updates: updates.clone(),
-        };
-        let mut team = DeviceTeam::new(vec![Box::new(worker)]).unwrap();
+        let device = FakeDevice::new(together, 0);
+        let mut team = device.team();
         let comm = LocalComm::new();
         let mut balancer = balancer(&comm, &mut team, steps);
         let update = MeasuredUpdate {
@@ -381,7 +395,7 @@ mod tests {
         balancer
             .measure_devices(update, &[64], &mut |needed| needed)
             .unwrap();
-        updates.load(Ordering::Relaxed)
+        device.counts[1].load(Ordering::Relaxed)
     }
 
     #[test]
@@ -393,71 +407,17 @@ mod tests {
         assert!((32..=48).contains(&gathering), "{gathering}");
     }
 
-    /// A device that needs all memory that it may have, and at least `least` bytes. It counts its jobs.
-    struct Greedy {
-        info: DeviceInfo,
-        least: u64,
-        limit: Arc<AtomicU64>,
-        jobs: Arc<AtomicUsize>,
-    }
-
-    impl Worker for Greedy {
-        fn info(&self) -> &DeviceInfo {
-            &self.info
-        }
-
-        fn job_needs(&self, _: &JobShape) -> JobNeeds {
-            JobNeeds {
-                host_bytes: self.limit.load(Ordering::Relaxed).max(self.least),
-                ..JobNeeds::default()
-            }
-        }
-
-        fn limit_memory(&mut self, bytes: u64) {
-            self.limit.store(bytes, Ordering::Relaxed);
-        }
-    }
-
-    impl<T: Element> Updates<T> for Greedy {
-        fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
-            self.jobs.fetch_add(1, Ordering::Relaxed);
-            Ok(UpdateTime::default())
-        }
-
-        fn update(
-            &mut self,
-            _alpha: T,
-            _a: View<'_, T>,
-            _b: View<'_, T>,
-            _c: ViewMut<'_, T>,
-        ) -> Result<UpdateTime, DeviceError> {
-            Ok(UpdateTime {
-                busy_s: 1.0,
-                cpu_s: 0.0,
-            })
-        }
-
-        fn finish(&mut self, _c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
-            Ok(UpdateTime::default())
-        }
-    }
-
     /// Measures a greedy device that needs `least` bytes: returns its limit, its number of jobs, and the refusal.
     fn with_greedy(least: u64) -> (u64, usize, Option<Error>) {
-        let (limit, jobs) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::default());
-        let worker = Greedy {
-            info: info("greedy"),
-            least,
-            limit: Arc::clone(&limit),
-            jobs: Arc::clone(&jobs),
-        };
-        let mut team = DeviceTeam::new(vec![Box::new(worker)]).unwrap();
+        let device = FakeDevice::new(1, least);
+        let mut team = device.team();
         let comm = LocalComm::new();
         let mut balancer = balancer(&comm, &mut team, 10);
         let extent = Extent { rows: 64, cols: 64 };
         let refusal = balancer.node_time(extent, &mut NodeMemory::default()).err();
         let missing = balancer.operands.missing_bytes(64, 64, 1);
         assert_eq!(missing > 0, refusal.is_some(), "allocated in vain, or not");
+        let (limit, jobs) = (&device.limit, &device.counts[0]);
         let (limit, jobs) = (limit.load(Ordering::Relaxed), jobs.load(Ordering::Relaxed));
         (limit, jobs, refusal)
     }

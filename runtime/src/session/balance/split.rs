@@ -1,11 +1,6 @@
-//! The choice between dividing C and k, and the division of k.
+//! The choice between dividing C and k, and the division of k, as `hierarchy/src/predict/ways.rs` predicts them.
 //!
-//! If k is long against m and n, the panels of A and B that travel for a division of C outweigh C itself. Then it is
-//! better if every node computes all of C over its share of k, and the nodes' contributions are summed at the end. The
-//! way with the least predicted time is used, as [`predict`] says; `hierarchy/src/predict/ways.rs` lists the deviation from
-//! the paper.
-
-use std::sync::Arc;
+//! If k is long against m and n, the panels of A and B that travel for a division of C outweigh C itself.
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::{
@@ -13,11 +8,11 @@ use isochron_hierarchy::balance::{
 };
 use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
-use isochron_hierarchy::predict::{self, Candidate, Traffic, Way};
+use isochron_hierarchy::predict::{self, Candidate, Way};
 
-use super::{Balancer, NodeMemory, to_message};
+use super::{Balancer, NodeMemory};
 use crate::error::Error;
-use crate::multiply::{BalanceResult, Plan, Split, SplitChoice, even_slices};
+use crate::multiply::{Plan, Split, SplitChoice, even_slices};
 use crate::session::memory::{self, MemoryNeed};
 
 /// The panels must take more than this many times as long to travel as the sum of C before k is considered, since nothing
@@ -35,26 +30,15 @@ pub(super) struct AlongK {
     /// `true` if k is to be divided.
     pub chosen: bool,
     /// The ways that were compared, including this one.
-    candidates: Vec<Candidate>,
-}
-
-impl AlongK {
-    /// Chooses this division after a comparison with these ways.
-    pub fn chosen_of(self, candidates: Vec<Candidate>) -> Self {
-        Self {
-            chosen: true,
-            candidates,
-            ..self
-        }
-    }
+    pub candidates: Vec<Candidate>,
 }
 
 impl<T: Element> Balancer<'_, T> {
     /// Considers the division of k, if it is asked for or could be faster than dividing C.
     ///
-    /// All nodes are measured once, on all of C. Each of them computes all of it, so one time tells its speed. The same
-    /// speeds predict a division of C. If that, or a run on fewer nodes, is predicted to be faster, k is not chosen yet:
-    /// the nodes are balanced for C first, and k stays a candidate.
+    /// All nodes are measured once, on all of C, which each would compute. The same speeds predict a division of C. If
+    /// that, or a run on fewer nodes, is predicted to be faster, the nodes are balanced for C first: k is not chosen yet,
+    /// and stays a candidate.
     ///
     /// # Collective
     /// All ranks.
@@ -89,16 +73,16 @@ impl<T: Element> Balancer<'_, T> {
             return Ok(None);
         }
         let (rows, cols) = self.problem.c_blocks();
-        let layout = arrange(self.config.layout, &speeds, rows, cols).map_err(to_message)?;
+        let layout = arrange(self.config.layout, &speeds, rows, cols)?;
         let nodes = self.with_messages(&speeds);
         let candidates = self.compare_ways(&layout, &nodes, Some(&whole))?.candidates;
         let work = self.describe_work()?;
-        let some_nodes = predict::choose_nodes(&work, &nodes).map_err(to_message)?;
+        let some_nodes = predict::choose_nodes(&work, &nodes)?;
         // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes, which balancing
         // may find, could do without messages.
-        let chosen = candidates
-            .first()
-            .is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s);
+        let best = candidates.first();
+        let chosen =
+            best.is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s);
         Ok(Some(AlongK {
             chosen,
             candidates,
@@ -111,9 +95,11 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     fn is_worth_a_look(&mut self, held: &Layout) -> Result<bool, Error> {
-        let all_nodes = vec![true; self.comm.size()];
-        let summed = predict::reduction_traffic(held, self.problem.block(), &all_nodes);
-        let divided = self.even_panel_traffic()?;
+        let (ranks, block, k) = (self.comm.size(), self.problem.block(), self.problem.k());
+        let (rows, cols) = self.problem.c_blocks();
+        let even = columns::br(&vec![1.0; ranks], rows, cols)?;
+        let divided = predict::panel_traffic(&even, block, k, self.problem.panel(ranks));
+        let summed = predict::reduction_traffic(held, block, &vec![true; ranks]);
         let (links, bytes) = (self.measured_links(), self.problem.element().bytes());
         let [sum, panels] = [&summed, &divided].map(|nodes| links.longest_s(nodes, bytes));
         Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_plan(held))?)
@@ -126,31 +112,6 @@ impl<T: Element> Balancer<'_, T> {
         self.node_speeds(&vec![rows * cols; times_s.len()], &times_s)
     }
 
-    /// Returns the panels that every node would receive if C were divided evenly.
-    fn even_panel_traffic(&self) -> Result<Vec<Traffic>, Error> {
-        let (rows, cols) = self.problem.c_blocks();
-        let ranks = self.comm.size();
-        let layout = columns::br(&vec![1.0; ranks], rows, cols).map_err(to_message)?;
-        let (block, k) = (self.problem.block(), self.problem.k());
-        Ok(predict::panel_traffic(
-            &layout,
-            block,
-            k,
-            self.problem.panel(ranks),
-        ))
-    }
-
-    /// Returns the share of the messages that computation hides: 1 between hosts, where the network moves them, and 0 on
-    /// one host, where the computing cores copy them.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(super) fn hidden_share(&self) -> Result<f64, Error> {
-        let hosts = self.comm.gather_hosts()?;
-        let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
-        Ok(if is_one_host { 0.0 } else { 1.0 })
-    }
-
     /// Returns `true` if every rank has the memory for this plan, or for a [leaner](Plan::make_leaner) one. The memory of
     /// measuring is freed first.
     ///
@@ -160,28 +121,16 @@ impl<T: Element> Balancer<'_, T> {
         drop(std::mem::take(&mut self.operands));
         let mut next = Some(plan);
         while let Some(plan) = next {
-            if self.plan_fits(&plan)? {
-                return Ok(true);
+            let need = MemoryNeed {
+                bytes: plan.memory_bytes(self.comm.rank()),
+                ..MemoryNeed::default()
+            };
+            match memory::share_memory(self.comm, need, memory::available_bytes()) {
+                Err(Error::Memory { .. }) => next = plan.make_leaner(),
+                shared => return shared.map(|_| true),
             }
-            next = plan.make_leaner();
         }
         Ok(false)
-    }
-
-    /// Returns `true` if every rank has the memory for this plan.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn plan_fits(&self, plan: &Plan) -> Result<bool, Error> {
-        let need = MemoryNeed {
-            bytes: plan.memory_bytes(self.comm.rank()),
-            ..MemoryNeed::default()
-        };
-        match memory::share_memory(self.comm, need, memory::available_bytes()) {
-            Ok(_) => Ok(true),
-            Err(Error::Memory { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 
     /// Makes the plan that divides k evenly.
@@ -211,24 +160,21 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn plan_along_k(mut self, whole: AlongK) -> Result<Plan, Error> {
+    pub(super) fn plan_along_k(self, whole: AlongK) -> Result<Plan, Error> {
         let shares = self.apportion_k(&whole);
         let plan = self.plan_of(whole, shares);
-        drop(std::mem::take(&mut self.operands));
-        memory::fit_to_memory(self.comm, self.team, plan)
+        self.fit_to_memory(plan)
     }
 
     /// Divides the blocks of k in proportion to the nodes' speeds.
     fn apportion_k(&self, whole: &AlongK) -> Vec<u64> {
-        let speeds: Vec<f64> = whole
-            .times
-            .iter()
-            .map(|time| match self.config.strategy {
-                Strategy::Homogeneous => 1.0,
-                _ if time.t_s > 0.0 => 1.0 / time.t_s,
-                _ => 0.0,
-            })
-            .collect();
+        let is_even = self.config.strategy == Strategy::Homogeneous;
+        let speeds = whole.times.iter().map(|time| match time.t_s {
+            _ if is_even => 1.0,
+            t_s if t_s > 0.0 => 1.0 / t_s,
+            _ => 0.0,
+        });
+        let speeds: Vec<f64> = speeds.collect();
         apportion(self.problem.k_blocks(), &speeds)
     }
 
@@ -240,46 +186,30 @@ impl<T: Element> Balancer<'_, T> {
             candidates,
             ..
         } = whole;
-        let rank = self.comm.rank();
         let blocks = self.problem.k_blocks().max(1) as f64;
         let per_update = shares.iter().zip(&times);
         let times_s: Vec<f64> = per_update
             .map(|(&share, time)| time.t_s * share as f64 / blocks)
             .collect();
         let busy: Vec<f64> = times_s.iter().copied().filter(|&time| time > 0.0).collect();
-        let measured = !busy.is_empty();
-        let columns = if shares[rank] == 0 {
-            0
-        } else {
-            self.problem.n()
+        let (iterations, why) = match busy.is_empty() {
+            true => (0, EndReason::NotMeasured),
+            false => (1, EndReason::Predicted),
+        };
+        let columns = match shares[self.comm.rank()] {
+            0 => 0,
+            _ => self.problem.n(),
         };
         let slices = found.slice_columns(columns, self.config.strategy, self.team.len());
         let balance = NodeBalance {
-            layout: held.clone(),
+            layout: held,
             imbalance: imbalance(&busy),
             times_s,
-            iterations: u32::from(measured),
+            iterations,
             converged: false,
-            why: if measured {
-                EndReason::Predicted
-            } else {
-                EndReason::NotMeasured
-            },
+            why,
             history: Vec::new(),
         };
-        let found = BalanceResult {
-            layout: Arc::new(held),
-            split: Split::K(shares),
-            rank,
-            slices,
-            balance: Some(balance),
-            left_out: None,
-            candidates,
-            balance_s: self.start.elapsed().as_secs_f64(),
-            measured: self.measured,
-            kernel_width: self.kernel_width,
-            links: self.links,
-        };
-        Plan::from_balance(self.problem, found)
+        self.plan_of_balance(balance, None, (Split::K(shares), slices), candidates)
     }
 }

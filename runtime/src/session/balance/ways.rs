@@ -7,10 +7,9 @@ use isochron_hierarchy::predict::{
     Candidate, Multiplication, NodeRate, Way, along_k, choose_way, in_place,
 };
 
+use super::Balancer;
 use super::split::AlongK;
-use super::{Balancer, to_message};
 use crate::error::Error;
-use crate::matrix::Spread;
 use crate::multiply::{Plan, SplitChoice};
 
 /// The ways to divide that were compared.
@@ -30,10 +29,8 @@ impl Ways {
         let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
         let chosen = choose_way(&candidates);
         let way = candidates[chosen].way;
-        let layout = match chosen < divided.len() {
-            true => divided.swap_remove(chosen).1,
-            false => divided.swap_remove(0).1,
-        };
+        let index = if chosen < divided.len() { chosen } else { 0 };
+        let layout = divided.swap_remove(index).1;
         candidates.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
         if candidates.len() < 2 {
             candidates.clear();
@@ -59,7 +56,7 @@ impl<T: Element> Balancer<'_, T> {
         whole: Option<&AlongK>,
     ) -> Result<Ways, Error> {
         let work = self.describe_work()?;
-        let mut divided = in_place(&work, layout, nodes).map_err(to_message)?;
+        let mut divided = in_place(&work, layout, nodes)?;
         if self.problem.split() != SplitChoice::Auto || self.config.layout != Method::default() {
             divided.truncate(1);
         }
@@ -81,10 +78,8 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     fn has_room_on(&mut self, layout: &Layout) -> Result<bool, Error> {
-        let (problem, rank) = (&self.problem, self.comm.rank());
-        let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), layout);
-        let slices = vec![spread.part(rank).cols];
-        let plan = Plan::with_layout(*problem, layout.clone(), slices, rank)?;
+        let slices = vec![self.own_columns(layout)];
+        let plan = Plan::with_layout(self.problem, layout.clone(), slices, self.comm.rank())?;
         self.has_room_for(plan)
     }
 
@@ -100,9 +95,8 @@ impl<T: Element> Balancer<'_, T> {
         let layout = &balance.layout;
         let nodes = self.node_rates(layout, &balance.times_s);
         let busy = nodes.iter().filter(|node| node.speed > 0.0).count();
-        let areas = layout.areas();
-        let mut shares = areas.iter().zip(&nodes);
-        if busy < 2 || shares.any(|(&area, node)| area > 0 && node.speed <= 0.0) {
+        let mut shares = layout.rects().iter().zip(&nodes);
+        if busy < 2 || shares.any(|(rect, node)| !rect.is_empty() && node.speed <= 0.0) {
             return Ok(None);
         }
         self.compare_ways(layout, &nodes, whole).map(Some)
@@ -152,6 +146,8 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn describe_work(&mut self) -> Result<Multiplication, Error> {
+        let hosts = self.comm.gather_hosts()?;
+        let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
         Ok(Multiplication {
             blocks: self.problem.c_blocks(),
             block: self.problem.block(),
@@ -159,7 +155,8 @@ impl<T: Element> Balancer<'_, T> {
             panel: self.problem.panel(self.comm.size()),
             element_bytes: self.problem.element().bytes(),
             links: self.measured_links(),
-            hidden: self.hidden_share()?,
+            // Between hosts the network moves messages; on one host the computing cores copy them.
+            hidden: if is_one_host { 0.0 } else { 1.0 },
         })
     }
 }
