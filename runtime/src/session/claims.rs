@@ -39,22 +39,21 @@ pub(super) struct GpuRefusal {
 
 /// A device that has a GPU.
 #[derive(Debug, Clone, Copy)]
-struct GpuHolder {
+struct GpuHolder<'a> {
     rank: usize,
-    device: usize,
-    share: bool,
+    wish: &'a GpuWish,
 }
 
-impl std::fmt::Display for GpuHolder {
+impl std::fmt::Display for GpuHolder<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "node {}, device {}", self.rank, self.device)
+        write!(f, "node {}, device {}", self.rank, self.wish.device)
     }
 }
 
 /// The devices of a host's platform nodes that have GPUs, by UUID.
 #[derive(Debug, Default)]
 pub(super) struct GpuClaims<'a> {
-    holders: BTreeMap<&'a str, Vec<GpuHolder>>,
+    holders: BTreeMap<&'a str, Vec<GpuHolder<'a>>>,
 }
 
 impl<'a> GpuClaims<'a> {
@@ -72,7 +71,19 @@ impl<'a> GpuClaims<'a> {
             for (seeker, granted) in seekers.iter().zip(&mut granted) {
                 let wishes = seeker.wishes.iter().zip(granted);
                 for (wish, gpu) in wishes.filter(|(w, _)| w.number.is_some() == by_number) {
-                    *gpu = claims.take_gpu(seeker, wish)?;
+                    let rank = seeker.rank;
+                    let holder = GpuHolder { rank, wish };
+                    *gpu = claims.find_gpu(seeker, holder).map_err(|reason| {
+                        let value = wish
+                            .number
+                            .map_or("next free".to_owned(), |n| n.to_string());
+                        GpuRefusal {
+                            rank,
+                            value,
+                            reason,
+                        }
+                    })?;
+                    claims.holders.entry(gpu).or_default().push(holder);
                 }
             }
         }
@@ -84,61 +95,35 @@ impl<'a> GpuClaims<'a> {
         self.holders.get(uuid).map_or(0, Vec::len)
     }
 
-    fn take_gpu(&mut self, seeker: &GpuSeeker<'a>, wish: &GpuWish) -> Result<&'a str, GpuRefusal> {
-        let holder = GpuHolder {
-            rank: seeker.rank,
-            device: wish.device,
-            share: wish.share,
-        };
-        let found = match wish.number {
-            Some(number) => self.find_numbered(seeker, number, holder),
-            None => self.find_next(seeker, holder),
-        };
-        let uuid = found.map_err(|reason| GpuRefusal {
-            rank: seeker.rank,
-            value: wish
-                .number
-                .map_or("next free".to_owned(), |number| number.to_string()),
-            reason,
-        })?;
-        self.holders.entry(uuid).or_default().push(holder);
-        Ok(uuid)
-    }
-
-    fn find_numbered(
-        &self,
-        seeker: &GpuSeeker<'a>,
-        number: usize,
-        holder: GpuHolder,
-    ) -> Result<&'a str, String> {
-        let uuid = *seeker.gpus.get(number).ok_or_else(|| {
-            let n = seeker.gpus.len();
-            format!("{holder}: this process sees {n} GPUs, numbered from 0")
-        })?;
-        match self.find_hindrance(uuid, holder) {
-            None => Ok(uuid),
-            Some(other) => Err(format!(
-                "{holder} names the GPU that {other} has: name another one, or set `share = true` for both"
-            )),
+    /// Finds the GPU that a device names, if it may have it.
+    ///
+    /// For a device that names none, it finds the free GPU with the lowest number. Without one, it finds the one with the
+    /// fewest holders, if all allow sharing.
+    fn find_gpu(&self, seeker: &GpuSeeker<'a>, holder: GpuHolder<'_>) -> Result<&'a str, String> {
+        let n = seeker.gpus.len();
+        if let Some(number) = holder.wish.number {
+            let Some(&uuid) = seeker.gpus.get(number) else {
+                return Err(format!(
+                    "{holder}: this process sees {n} GPUs, numbered from 0"
+                ));
+            };
+            return match self.find_hindrance(uuid, holder) {
+                None => Ok(uuid),
+                Some(other) => Err(format!(
+                    "{holder} names the GPU that {other} has: name another one, or set `share = true` for both"
+                )),
+            };
         }
-    }
-
-    /// Finds the free GPU with the lowest number. Without one, it finds the one with the fewest holders, if all allow
-    /// sharing.
-    fn find_next(&self, seeker: &GpuSeeker<'a>, holder: GpuHolder) -> Result<&'a str, String> {
-        let able = seeker
-            .gpus
-            .iter()
-            .copied()
-            .filter(|uuid| self.find_hindrance(uuid, holder).is_none())
-            .min_by_key(|uuid| self.count_holders(uuid));
-        able.ok_or_else(|| {
-            let mut seen = vec![format!("this process sees {} GPUs", seeker.gpus.len())];
-            for (number, uuid) in seeker.gpus.iter().enumerate() {
-                if let Some(other) = self.find_hindrance(uuid, holder) {
-                    seen.push(format!("GPU {number} is that of {other}"));
-                }
+        let mut seen = vec![format!("this process sees {n} GPUs")];
+        let mut able = Vec::new();
+        for (number, &uuid) in seeker.gpus.iter().enumerate() {
+            match self.find_hindrance(uuid, holder) {
+                None => able.push(uuid),
+                Some(other) => seen.push(format!("GPU {number} is that of {other}")),
             }
+        }
+        let next = able.into_iter().min_by_key(|uuid| self.count_holders(uuid));
+        next.ok_or_else(|| {
             format!(
                 "{holder} finds no free GPU: {}; devices share one if each has `share = true`",
                 seen.join(", ")
@@ -147,12 +132,10 @@ impl<'a> GpuClaims<'a> {
     }
 
     /// Returns a device that keeps this one from the GPU.
-    fn find_hindrance(&self, uuid: &str, holder: GpuHolder) -> Option<GpuHolder> {
-        self.holders
-            .get(uuid)?
-            .iter()
-            .find(|other| !(holder.share && other.share))
-            .copied()
+    fn find_hindrance(&self, uuid: &str, holder: GpuHolder<'_>) -> Option<GpuHolder<'a>> {
+        let mut others = self.holders.get(uuid)?.iter();
+        let hindrance = others.find(|other| !(holder.wish.share && other.wish.share));
+        hindrance.copied()
     }
 }
 

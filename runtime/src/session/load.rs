@@ -46,40 +46,35 @@ impl Load {
             .filter(|device| device.clock.keeps_cores_busy());
         // A thread for each core.
         let mine: Vec<u32> = computing
-            .flat_map(|device| device.cores.iter().copied())
+            .flat_map(|device| &device.cores)
+            .copied()
             .collect();
         let all = comm.gather(&mine)?;
         let hosts = comm.gather_hosts()?;
         let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host());
         let on_host: Vec<usize> = on_host.map(|rank| all[rank].len()).collect();
-        let sharing: Vec<u32> = core_sharers(comm, topology)?
-            .into_iter()
-            .flat_map(|rank| all[rank].iter().copied())
-            .collect();
+        let sharers = core_sharers(comm, topology)?.into_iter();
+        let sharing: Vec<u32> = sharers.flat_map(|rank| &all[rank]).copied().collect();
         let load = match topology.cpu_quota_cores() {
             Some(quota) => Self::under_quota(quota, &on_host),
             None => Self::on_cores(topology.cores().len(), &mine, &sharing),
         };
-        Ok(Self {
-            message_cost: if mine.is_empty() {
-                0.0
-            } else {
-                load.message_cost
+        Ok(match mine.is_empty() {
+            true => Self {
+                message_cost: 0.0,
+                ..load
             },
-            ..load
+            false => load,
         })
     }
 
     /// Returns the load of a rank that computes on the cores `mine` of its `cores` cores. `sharing` lists the cores of all
     /// ranks that may use them, once for each thread.
     fn on_cores(cores: usize, mine: &[u32], sharing: &[u32]) -> Self {
-        let most = mine
+        let counts = mine
             .iter()
-            .map(|core| sharing.iter().filter(|other| *other == core).count())
-            .max()
-            .unwrap_or(1)
-            .max(1);
-        let share = 1.0 / most as f64;
+            .map(|core| sharing.iter().filter(|other| *other == core).count());
+        let share = 1.0 / counts.max().unwrap_or(1).max(1) as f64;
         Self {
             share,
             // Messages on a shared core slow all threads on it, and each of its ranks has as many messages.

@@ -1,6 +1,4 @@
 //! The report of a run, as one JSON document.
-//!
-//! [`NodeReport::wait_s`] says which waiting counts, and [`DeviceReport::busy_s`] which work counts.
 
 use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceConfig, EndReason, NodeBalance, imbalance};

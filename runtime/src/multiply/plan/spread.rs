@@ -11,7 +11,12 @@ impl Plan {
     /// Returns the spread of C: one rectangle per rank.
     pub fn c(&self) -> Spread {
         let problem = &self.problem;
-        Spread::on_layout(problem.m(), problem.n(), problem.block(), &self.found.layout)
+        Spread::on_layout(
+            problem.m(),
+            problem.n(),
+            problem.block(),
+            &self.found.layout,
+        )
     }
 
     /// Returns the spread of A, as it is stored.
