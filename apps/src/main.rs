@@ -7,7 +7,9 @@
 
 mod devices;
 mod failure;
+mod launch;
 mod layout;
+mod log;
 mod measuring;
 mod model;
 mod mxm;
@@ -22,11 +24,20 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
-use isochron::comm::{Comm, connect, launched_rank};
+use isochron::Error;
+use isochron::comm::{Comm, agree, connect, launched_rank};
+use launch::Launch;
+
+/// Environment variables, for the end of the help text.
+const VARIABLES: &str = "\
+Environment variables:
+  ISOCHRON_BLAS  BLAS that `--blas auto` takes
+  ISOCHRON_COMM  `mpi` or `local` [default: mpi under a launcher such as mpirun]
+  ISOCHRON_LOG   Events that go to standard error: warn, info, isochron=debug, ...";
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
-#[command(name = "isochron", version, about, max_term_width = 100)]
+#[command(name = "isochron", version, about, max_term_width = 100, after_help = VARIABLES)]
 struct CliArguments {
     #[command(subcommand)]
     command: Subcommands,
@@ -49,88 +60,72 @@ enum Subcommands {
 }
 
 fn main() -> ExitCode {
-    start_log();
-    let status = match CliArguments::try_parse() {
-        Ok(arguments) => run(&arguments.command),
-        // Help and version are no failures, and go to standard output.
-        Err(message) if !message.use_stderr() => {
-            print_once(|| exit_status(output::check_printed(message.print())))
-        }
-        Err(mistake) => {
-            print_once(|| {
-                let _ = mistake.print();
-                2
-            });
-            2
+    let launch = Launch::of_process();
+    let log = log::start(launched_rank());
+    let status = match connect() {
+        Ok(comm) => run_on_ranks(comm.as_ref(), log, &launch),
+        Err(error) if launched_rank() == 0 => Failure::from(error).print(),
+        Err(error) => {
+            // Without a communicator no barrier waits for the head rank's message: a moment must do.
+            std::thread::sleep(Duration::from_secs(1));
+            Failure::from(error).status
         }
     };
     ExitCode::from(status)
 }
 
-/// Runs a command; returns its exit status.
-fn run(command: &Subcommands) -> u8 {
-    let answer = match command {
-        Subcommands::Mxm(arguments) => return run_on_ranks(|comm| mxm::run(comm, arguments)),
-        Subcommands::Topology(arguments) if arguments.is_of_job() => {
-            return run_on_ranks(|comm| topology::run_on_ranks(comm, arguments));
-        }
-        // The other commands are for one process: of several, the first one runs them.
-        _ if launched_rank() != 0 => Ok(String::new()),
-        Subcommands::Topology(arguments) => topology::run(arguments),
-        Subcommands::Devices(arguments) => devices::run(arguments),
-        Subcommands::Partition(arguments) => partition::run(arguments),
-        Subcommands::Layout(arguments) => layout::run(arguments),
-        Subcommands::Model(arguments) => model::run(arguments),
+/// Runs the command on all ranks of the job; returns the exit status.
+fn run_on_ranks(comm: &dyn Comm, log: Result<(), Error>, launch: &Launch) -> u8 {
+    let is_head = comm.rank() == 0;
+    let outcome = match (agree_on_launch(comm, log, launch), &launch.arguments) {
+        (Ok(()), Ok(arguments)) => run_command(comm, &arguments.command),
+        (Ok(()), Err(message)) if is_head => print_message(message),
+        (outcome, _) => outcome,
     };
-    exit_status(answer.and_then(|answer| output::print(&answer)))
-}
-
-/// Prints a failure; returns the exit status.
-fn exit_status(outcome: Result<(), Failure>) -> u8 {
-    outcome.map_or_else(|failure| failure.print(), |()| 0)
-}
-
-/// Runs a command on all ranks of the job; returns the exit status.
-fn run_on_ranks(command: impl FnOnce(&dyn Comm) -> Result<(), Failure>) -> u8 {
-    let comm = match connect() {
-        Ok(comm) => comm,
-        Err(error) if launched_rank() == 0 => return Failure::from(error).print(),
-        Err(error) => {
-            // Without a communicator no barrier waits for the head rank's message: a moment must do.
-            std::thread::sleep(Duration::from_secs(1));
-            return Failure::from(error).status;
-        }
-    };
-    let status = match command(comm.as_ref()) {
-        Ok(()) => 0,
-        Err(failure) if comm.rank() == 0 => failure.print(),
-        Err(failure) => failure.status,
+    let status = match (outcome, &launch.arguments) {
+        (Err(failure), _) if is_head => failure.print(),
+        (Err(failure), _) => failure.status,
+        (Ok(()), Err(message)) if message.use_stderr() => 2,
+        (Ok(()), _) => 0,
     };
     // A launcher ends the job as soon as one rank has failed, so all ranks wait for the head rank's message.
     comm.barrier();
     status
 }
 
-/// Runs `print` on the head rank before any rank leaves, since all ranks have the same message. Returns its exit status, and
-/// 0 on other ranks.
-fn print_once(print: impl FnOnce() -> u8) -> u8 {
-    let comm = connect().ok();
-    let status = match comm.as_ref().map_or(launched_rank(), |comm| comm.rank()) {
-        0 => print(),
-        _ => 0,
-    };
-    if let Some(comm) = comm {
-        comm.barrier();
+/// Prints help, a version or a mistake in the command line.
+fn print_message(message: &clap::Error) -> Result<(), Failure> {
+    let printed = message.print();
+    // If standard error is closed, the status has to say it all.
+    if message.use_stderr() {
+        Ok(())
+    } else {
+        output::check_printed(printed)
     }
-    status
 }
 
-/// Sends the events that `ISOCHRON_LOG` asks for (`info`, `isochron=debug`, ...) to standard error.
-fn start_log() {
-    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("ISOCHRON_LOG") {
-        tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .init();
-    }
+fn agree_on_launch(
+    comm: &dyn Comm,
+    log: Result<(), Error>,
+    launch: &Launch,
+) -> Result<(), Failure> {
+    launch.agree(comm)?;
+    Ok(agree(comm, log)?)
+}
+
+fn run_command(comm: &dyn Comm, command: &Subcommands) -> Result<(), Failure> {
+    let answer = match command {
+        Subcommands::Mxm(arguments) => return mxm::run(comm, arguments),
+        Subcommands::Topology(arguments) if arguments.is_of_job() => {
+            return topology::run_on_ranks(comm, arguments);
+        }
+        // The other commands are for one process: of several, the first one runs them.
+        _ if comm.rank() != 0 => return Ok(()),
+        Subcommands::Topology(arguments) => topology::run(arguments),
+        Subcommands::Devices(arguments) => devices::run(arguments),
+        Subcommands::Partition(arguments) => partition::run(arguments),
+        Subcommands::Layout(arguments) => layout::run(arguments),
+        Subcommands::Model(arguments) => model::run(arguments),
+    }?;
+    output::print(&answer)
 }

@@ -71,6 +71,9 @@ pub enum Error {
         /// Why its message cannot be read.
         reason: String,
     },
+    /// The ranks were started with different settings.
+    #[error("all ranks need the same command and settings: {0}")]
+    Settings(String),
     /// A host has less memory than the plan needs.
     #[error(
         "host {host} lacks {} MiB: the plan needs {} MiB there{} and {} MiB are available",

@@ -4,6 +4,8 @@ use super::contract::Comm;
 use super::local::LocalComm;
 #[cfg(feature = "mpi")]
 use super::mpi::MpiComm;
+#[cfg(feature = "mpi")]
+use super::settings::agree_on_settings;
 use crate::error::Error;
 
 /// Environment variables in which launchers give the number of processes.
@@ -41,39 +43,54 @@ fn launched_size(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
         .or(launched.then_some(0))
 }
 
+/// The environment variable that decides between MPI and one local rank.
+const COMM_VARIABLE: &str = "ISOCHRON_COMM";
+
 /// Returns the communicator that this process was launched with: MPI under a launcher (`mpirun`, `srun`), otherwise one
-/// local rank. The environment variable `ISOCHRON_COMM` (`mpi` or `local`), if set, decides.
+/// local rank. The environment variable `ISOCHRON_COMM` (`mpi` or `local`), if set, decides; processes of one launcher
+/// that it makes local are jobs of their own.
 ///
 /// # Errors
 /// [`Error::Launcher`] when the launcher belongs to another MPI library than the program;
-/// [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it.
+/// [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it;
+/// [`Error::Settings`] when it is not the same for all processes of a launcher.
 ///
 /// # Collective
 /// All processes of the job.
 pub fn connect() -> Result<Box<dyn Comm>, Error> {
     let launched = launched_size(&|name| std::env::var(name).ok());
-    let choice = std::env::var("ISOCHRON_COMM").ok();
-    let use_mpi = match choice.as_deref() {
-        None | Some("") => launched.is_some(),
-        Some("mpi") => true,
-        Some("local") => false,
-        Some(other) => {
-            return Err(Error::Parameter {
-                name: "ISOCHRON_COMM",
-                value: other.to_string(),
-                reason: "use mpi or local".to_string(),
-            });
-        }
-    };
-    if !use_mpi {
+    let choice = std::env::var(COMM_VARIABLE).ok();
+    let choice = choice.as_deref().filter(|choice| !choice.is_empty());
+    if launched.is_none() && choice != Some("mpi") {
+        is_for_mpi(choice)?;
         return Ok(Box::new(LocalComm::new()));
     }
-    connect_mpi(launched.unwrap_or(0))
+    connect_launched(launched.unwrap_or(0), choice)
 }
 
+/// Reads the value of the variable. Returns `true` for MPI, and if there is none.
+fn is_for_mpi(choice: Option<&str>) -> Result<bool, Error> {
+    match choice {
+        None | Some("mpi") => Ok(true),
+        Some("local") => Ok(false),
+        Some(other) => Err(Error::Parameter {
+            name: COMM_VARIABLE,
+            value: other.to_string(),
+            reason: "use mpi or local".to_string(),
+        }),
+    }
+}
+
+/// Connects to the other processes. A process with another choice than they have would never answer them, so the choices
+/// are compared by MPI even if they are all for local ranks.
 #[cfg(feature = "mpi")]
-fn connect_mpi(launched: usize) -> Result<Box<dyn Comm>, Error> {
+fn connect_launched(launched: usize, choice: Option<&str>) -> Result<Box<dyn Comm>, Error> {
     let comm = MpiComm::initialize()?;
+    let settings = choice.map(|choice| (COMM_VARIABLE.to_owned(), choice.to_owned()));
+    agree_on_settings(&comm, &settings.into_iter().collect())?;
+    if !is_for_mpi(choice)? {
+        return Ok(Box::new(LocalComm::new()));
+    }
     if comm.size() == 1 && launched > 1 {
         return Err(Error::Launcher {
             launched,
@@ -84,9 +101,12 @@ fn connect_mpi(launched: usize) -> Result<Box<dyn Comm>, Error> {
 }
 
 #[cfg(not(feature = "mpi"))]
-fn connect_mpi(_launched: usize) -> Result<Box<dyn Comm>, Error> {
+fn connect_launched(_launched: usize, choice: Option<&str>) -> Result<Box<dyn Comm>, Error> {
+    if !is_for_mpi(choice)? {
+        return Ok(Box::new(LocalComm::new()));
+    }
     Err(Error::Parameter {
-        name: "ISOCHRON_COMM",
+        name: COMM_VARIABLE,
         value: "mpi".to_string(),
         reason: "this build has no MPI (feature mpi)".to_string(),
     })

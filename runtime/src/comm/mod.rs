@@ -3,7 +3,8 @@
 //! [`Comm`] is the contract. It has two implementations: [`LocalComm`], one rank without MPI, and
 //! [`MpiComm`](mpi::MpiComm). All code above this module takes `&dyn Comm` and runs the same on both. Collectives over
 //! values of any type ([`gather`](trait.Comm.html#method.gather) and others) are methods of `dyn Comm`; [`agree()`] turns
-//! the failure of one rank into one of all ranks; a [`Transfer`] is messages that travel while the devices compute.
+//! the failure of one rank into one of all ranks, and [`agree_on_settings`] refuses ranks that were started differently; a
+//! [`Transfer`] is messages that travel while the devices compute.
 //!
 //! Waiting never spins for long: a rank's calling thread shares its cores with the devices. An implementation therefore
 //! polls with growing pauses.
@@ -21,6 +22,7 @@ mod local;
 )]
 pub mod mpi;
 mod pause;
+mod settings;
 #[allow(
     unsafe_code,
     reason = "messages in flight refer to memory that a value keeps from all other code"
@@ -33,4 +35,5 @@ pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
 pub use links::{core_s_per_byte, measure_links};
 pub use local::LocalComm;
 pub(crate) use pause::Pause;
+pub use settings::{Settings, agree_on_settings};
 pub use transfer::{Message, Transfer};

@@ -10,6 +10,7 @@
 )]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
+mod agreement;
 #[cfg(target_os = "linux")]
 mod cluster;
 mod command;

@@ -1,0 +1,133 @@
+//! What a rank was started with: its command line and the environment variables that matter.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+use isochron::Error;
+use isochron::comm::{Comm, Settings, agree_on_settings};
+
+use crate::CliArguments;
+use crate::failure::Failure;
+use crate::log;
+
+/// Options that describe a node and not the job: unlike nodes may need unlike values.
+const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
+
+/// The same for environment variables.
+const VARIABLES_OF_A_NODE: [&str; 2] = ["ISOCHRON_BLAS", log::FILTER_VARIABLE];
+
+/// Start of the names of our environment variables.
+const OUR_VARIABLES: &str = "ISOCHRON_";
+
+/// What a rank was started with.
+pub struct Launch {
+    /// The command line; an error if it has a mistake, or asks for help.
+    pub arguments: Result<CliArguments, clap::Error>,
+    /// The command with its subcommands; empty if the command line has a mistake.
+    command: String,
+    settings: Settings,
+}
+
+impl Launch {
+    /// Reads the command line and the environment of this process.
+    pub fn of_process() -> Self {
+        let mut definition = CliArguments::command();
+        let matches = definition.try_get_matches_from_mut(env::args_os());
+        let mut settings = read_variables(env::vars_os());
+        let command = match &matches {
+            Ok(matches) => add_options(&mut settings, &definition, matches),
+            Err(error) if error.kind() == ErrorKind::DisplayVersion => "--version".into(),
+            Err(error) if !error.use_stderr() => "--help".into(),
+            Err(_) => String::new(),
+        };
+        let arguments = matches.and_then(|matches| CliArguments::from_arg_matches(&matches));
+        Self {
+            arguments: arguments.map_err(|error| error.format(&mut definition)),
+            command,
+            settings,
+        }
+    }
+
+    /// Refuses ranks that were not all started with the same version, command, options and environment.
+    ///
+    /// # Collective
+    /// All ranks, before any other collective.
+    pub fn agree(&self, comm: &dyn Comm) -> Result<(), Failure> {
+        agree_on_one(comm, "version", env!("CARGO_PKG_VERSION"))?;
+        let mistakes = comm.gather(&self.mistake())?;
+        if mistakes.iter().all(Option::is_some) {
+            return Ok(());
+        }
+        let mut by_rank = mistakes.into_iter().enumerate();
+        if let Some((rank, mistake)) = by_rank.find_map(|(rank, mistake)| Some((rank, mistake?))) {
+            return Err(Failure::input(format!(
+                "all ranks need the same command and settings: rank {rank} has a mistake that others do not have: {mistake}"
+            )));
+        }
+        agree_on_one(comm, "command", &self.command)?;
+        Ok(agree_on_settings(comm, &self.settings)?)
+    }
+
+    /// Returns the mistake in the command line, in one line.
+    fn mistake(&self) -> Option<String> {
+        let error = self.arguments.as_ref().err()?;
+        let text = error.to_string();
+        let message = text.split("\n\n").next()?.trim_start_matches("error: ");
+        let words: Vec<&str> = message.split_whitespace().collect();
+        error.use_stderr().then(|| words.join(" "))
+    }
+}
+
+fn agree_on_one(comm: &dyn Comm, name: &str, value: &str) -> Result<(), Error> {
+    agree_on_settings(comm, &Settings::from([(name.into(), value.into())]))
+}
+
+/// Reads our environment variables.
+fn read_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Settings {
+    let variables = variables.map(|pair| (lossy(&pair.0), lossy(&pair.1)));
+    variables
+        .filter(|(name, _)| name.starts_with(OUR_VARIABLES))
+        .filter(|(name, _)| !VARIABLES_OF_A_NODE.contains(&name.as_str()))
+        .collect()
+}
+
+/// Adds the options of a command line by the names that users know. Returns the command with its subcommands.
+fn add_options(settings: &mut Settings, definition: &Command, matches: &ArgMatches) -> String {
+    for argument in definition.get_arguments() {
+        let name = name_argument(argument);
+        if !OF_A_NODE.contains(&name.as_str())
+            && let Some(value) = find_value(argument, matches)
+        {
+            settings.insert(name, value);
+        }
+    }
+    let inner = matches.subcommand();
+    let inner = inner.and_then(|(name, inner)| Some((definition.find_subcommand(name)?, inner)));
+    let words = inner.map(|(definition, matches)| add_options(settings, definition, matches));
+    [definition.get_name(), words.as_deref().unwrap_or_default()]
+        .join(" ")
+        .trim_end()
+        .to_owned()
+}
+
+fn name_argument(argument: &Arg) -> String {
+    let long = argument.get_long().map(|long| format!("--{long}"));
+    long.unwrap_or_else(|| argument.get_id().to_string())
+}
+
+/// Returns the value of an argument as it was given, or its default.
+fn find_value(argument: &Arg, matches: &ArgMatches) -> Option<String> {
+    let id = argument.get_id().as_str();
+    if matches!(argument.get_action(), ArgAction::SetTrue) {
+        return matches.get_flag(id).then(|| "given".to_owned());
+    }
+    let values = matches.try_get_raw(id).ok().flatten()?;
+    let values: Vec<_> = values.map(lossy).collect();
+    Some(values.join(" "))
+}
+
+fn lossy(text: &(impl AsRef<OsStr> + ?Sized)) -> String {
+    text.as_ref().to_string_lossy().into_owned()
+}

@@ -1,0 +1,191 @@
+//! Ranks that were started with different command lines are refused before anything else runs.
+
+use std::path::Path;
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, Mpi, Outcome, is_whole, libraries, run};
+
+/// Options that describe a node: unlike nodes may have unlike ones.
+const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
+
+/// Numbers of ranks of the launches.
+const RANKS: [usize; 2] = [2, 3];
+
+/// Runs `mpirun` with the first line on all ranks but the last, and the second line on that one.
+fn launch(mpi: &Mpi, ranks: usize, lines: [&str; 2]) -> Outcome {
+    let isochron = mpi.isochron.to_str().expect("a name");
+    let [most, last] = lines.map(|line| -> Vec<&str> {
+        let words = line.split_whitespace();
+        words
+            .map(|word| if word == "isochron" { isochron } else { word })
+            .collect()
+    });
+    let tail = [&[":", "-n", "1"], last.as_slice()].concat();
+    let (program, arguments) = most.split_first().expect("a program");
+    let arguments = [arguments, &tail].concat();
+    run(
+        mpi.command(ranks - 1, Path::new(program), &arguments),
+        HANGS,
+    )
+}
+
+/// Expects one message with `parts` from a launch with these two lines, under both libraries on 2 and 3 ranks.
+fn refused(lines: [&str; 2], parts: &[&str]) {
+    for mpi in libraries() {
+        for ranks in RANKS {
+            refused_on(&mpi, ranks, lines, parts);
+        }
+    }
+}
+
+fn refused_on(mpi: &Mpi, ranks: usize, lines: [&str; 2], parts: &[&str]) {
+    let outcome = launch(mpi, ranks, lines);
+    let what = format!("{} on {ranks} ranks, {lines:?}", mpi.name);
+    assert_eq!(outcome.stdout, "", "{what}");
+    let stderr = outcome.failure(2);
+    assert_eq!(stderr.matches("isochron: ").count(), 1, "{what}: {stderr}");
+    let rank = format!("rank {}", ranks - 1);
+    for part in parts.iter().copied().chain([rank.as_str()]) {
+        assert!(stderr.contains(part), "{what}: {part:?} in {stderr}");
+    }
+}
+
+/// Returns the long options that the help of a command lists.
+fn list_options(command: &str) -> Vec<String> {
+    let [mpi, _] = libraries();
+    let mut program = Command::new(&mpi.isochron);
+    program.args([command, "--help"]);
+    let help = run(program, HANGS).success();
+    let lines = help
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("--"));
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .map(|name| format!("--{name}"))
+        .collect()
+}
+
+/// Returns arguments of `mxm` that differ in `option` alone.
+fn differ_in(option: &str) -> [String; 2] {
+    let size = "--size 8";
+    let with = |value: &str| [size.to_owned(), format!("{size} {option} {value}")];
+    let of_files = |rest: &str| {
+        [
+            format!("--a a.npy --b b.npy{rest}"),
+            format!("--a x.npy --b b.npy{rest}"),
+        ]
+    };
+    match option {
+        "--size" => [size.to_owned(), "--size 9".to_owned()],
+        "--m" | "--n" | "--k" => ["8", "9"].map(|value| {
+            let others = ["--m", "--n", "--k"]
+                .into_iter()
+                .filter(|name| *name != option);
+            let others: Vec<_> = others.map(|name| format!("{name} 8")).collect();
+            format!("{} {option} {value}", others.join(" "))
+        }),
+        "--a" => of_files(""),
+        "--b" => ["b.npy", "x.npy"].map(|b| format!("--a a.npy --b {b}")),
+        "--c" | "--out" | "--save-plan" | "--load-plan" | "--platform" | "--report" => {
+            with("x.npy")
+        }
+        "--plan" | "--json" => with(""),
+        "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
+        | "--seed" | "--min-reps" | "--max-reps" | "--confidence" | "--precision"
+        | "--max-seconds" => with("3"),
+        "--type" => with("c32"),
+        "--op-a" | "--op-b" => with("t"),
+        "--split" => with("k"),
+        "--strategy" => with("multi-cpm"),
+        "--fit" => with("akima"),
+        "--partitioner" => with("npa"),
+        "--layout" => with("kl"),
+        "--verify" => with("exact"),
+        "--blas" => with("embedded"),
+        "--group" => with("node"),
+        _ => panic!("say here how {option} is given differently"),
+    }
+}
+
+#[test]
+fn every_option_of_a_multiplication_must_agree() {
+    let launches: Vec<(Mpi, usize)> = libraries()
+        .into_iter()
+        .flat_map(|mpi| RANKS.map(|ranks| (mpi.clone(), ranks)))
+        .collect();
+    let mut launches_in_turn = launches.iter().cycle();
+    let options = list_options("mxm");
+    assert!(options.len() > 30, "{options:?}");
+    for option in options {
+        if option == "--help" || OF_A_NODE.contains(&option.as_str()) {
+            continue;
+        }
+        let lines = differ_in(&option).map(|line| format!("isochron mxm {line}"));
+        let n_launches = if is_whole() { launches.len() } else { 1 };
+        for (mpi, ranks) in launches_in_turn.by_ref().take(n_launches) {
+            let parts = ["all ranks need the same", &format!("{option} is ")];
+            refused_on(mpi, *ranks, lines.each_ref().map(String::as_str), &parts);
+        }
+    }
+}
+
+#[test]
+fn two_factors_of_c_are_refused_with_both_values() {
+    let lines = ["1", "3"].map(|beta| format!("isochron mxm --size 64 --beta {beta}"));
+    let lines = lines.each_ref().map(String::as_str);
+    refused(lines, &["--beta is 1 on rank", ", 3 on rank"]);
+}
+
+#[test]
+fn different_commands_are_refused() {
+    let mxm = "isochron mxm --size 64";
+    refused(
+        [mxm, "isochron topology"],
+        &["command is isochron mxm on", "isochron topology on"],
+    );
+    refused(
+        [mxm, "isochron partition --units 9 --models x"],
+        &["isochron partition on"],
+    );
+    refused(
+        [mxm, "isochron --version"],
+        &["command is isochron mxm on", "--version on"],
+    );
+}
+
+#[test]
+fn a_mistake_of_one_rank_is_told_with_the_rank() {
+    let mxm = "isochron mxm --size 64";
+    refused(
+        [mxm, "isochron mxm --sise 64"],
+        &["unexpected argument '--sise'"],
+    );
+    refused(
+        [mxm, "isochron mxm --size x"],
+        &["invalid value 'x' for '--size <SIZE>'"],
+    );
+    let unreadable = "env ISOCHRON_LOG=isochron=loud isochron mxm --size 64";
+    refused([mxm, unreadable], &["ISOCHRON_LOG = isochron=loud"]);
+}
+
+#[test]
+fn different_communicators_are_refused() {
+    let mxm = "isochron mxm --size 64";
+    let local = "env ISOCHRON_COMM=local isochron mxm --size 64";
+    refused([mxm, local], &["ISOCHRON_COMM"]);
+    let mpi = "env ISOCHRON_COMM=mpi isochron mxm --size 64";
+    refused(
+        [mxm, mpi],
+        &["ISOCHRON_COMM is not given on rank", "mpi on rank"],
+    );
+}
+
+#[test]
+fn unlike_nodes_may_have_unlike_libraries_groups_and_logs() {
+    let plain = "isochron mxm --size 64";
+    let others = "env ISOCHRON_LOG=error ISOCHRON_BLAS=embedded isochron mxm --size 64 --group node --blas embedded";
+    for mpi in libraries() {
+        let text = launch(&mpi, 2, [plain, others]).success();
+        assert!(text.contains("verified"), "{}: {text}", mpi.name);
+    }
+}
