@@ -4,14 +4,14 @@ use std::hint::black_box;
 
 use anyhow::Context;
 use isochron_hierarchy::layout::br;
-use isochron_hierarchy::model::{SpeedModel, TimeFunction};
+use isochron_hierarchy::model::{AkimaFpm, PiecewiseFpm, SpeedModel, TimeFunction};
 use isochron_hierarchy::partition::{
     Partition, PartitionError, SearchOutcome, gpa, hpopta, hpopta_search, npa,
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::instances::{self, POINTS};
+use crate::instances::{self, POINTS, make_models};
 use crate::simulated::SimulatedCluster;
 
 /// Units of each device on average, where the models have no end.
@@ -51,22 +51,9 @@ pub enum Algorithm {
     Inpa,
 }
 
-/// A problem that can be solved again and again.
-pub struct Instance(Box<dyn Fn() -> anyhow::Result<bool>>);
-
-impl Instance {
-    fn new(solve: impl Fn() -> anyhow::Result<bool> + 'static) -> Self {
-        Self(Box::new(solve))
-    }
-
-    /// Solves it once. Returns `false` if the algorithm gave up: at the work limit, or without a balance.
-    ///
-    /// # Errors
-    /// Those of the algorithm.
-    pub fn solve(&self) -> anyhow::Result<bool> {
-        (self.0)()
-    }
-}
+/// Solves a problem once, and can do it again. It returns `false` if the algorithm gave up: at the work limit, or without a
+/// balance.
+pub type Instance = Box<dyn Fn() -> anyhow::Result<bool>>;
 
 /// The name in text and in results.
 impl std::fmt::Display for Algorithm {
@@ -140,34 +127,35 @@ impl Algorithm {
     /// If it cannot be made.
     pub fn instance(self, size: usize) -> anyhow::Result<Instance> {
         Ok(match self {
-            Self::Gpa => divide_by_speed(instances::make_piecewise(size)?, gpa),
-            Self::Npa => divide_by_speed(instances::make_splines(size)?, |models, total| {
-                npa(models, total).map(|solution| solution.partition)
-            }),
+            Self::Gpa => divide_by_speed(make_models(size, PiecewiseFpm::from_points)?, gpa),
+            Self::Npa => divide_by_speed(
+                make_models(size, AkimaFpm::from_points)?,
+                |models, total| npa(models, total).map(|solution| solution.partition),
+            ),
             Self::Br => {
                 let (areas, side) = (instances::make_areas(size), matrix_side(size));
-                Instance::new(move || {
+                Box::new(move || {
                     black_box(br(&areas, side, side)?);
                     Ok(true)
                 })
             }
             Self::Hpopta | Self::HpoptaKinds => {
                 let (functions, total) = self.make_functions(size)?;
-                Instance::new(move || {
+                Box::new(move || {
                     black_box(hpopta(&functions, &[], total)?);
                     Ok(true)
                 })
             }
             Self::HpoptaSearch => {
                 let (functions, total) = self.make_functions(size)?;
-                Instance::new(move || {
+                Box::new(move || {
                     let search = black_box(hpopta_search(&functions, &[], total, WORK_LIMIT)?);
                     Ok(matches!(search, SearchOutcome::Optimal(_)))
                 })
             }
             Self::Inpa => {
                 let cluster = SimulatedCluster::new(size, DEVICES_EACH, matrix_side(size), 1);
-                Instance::new(move || Ok(black_box(cluster.clone().balance_nodes()?).converged))
+                Box::new(move || Ok(black_box(cluster.clone().balance_nodes()?).converged))
             }
         })
     }
@@ -186,7 +174,7 @@ fn divide_by_speed<M: SpeedModel + 'static>(
     partitioner: fn(&[&dyn SpeedModel], u64) -> Result<Partition, PartitionError>,
 ) -> Instance {
     let total = models.len() as u64 * UNITS_EACH;
-    Instance::new(move || {
+    Box::new(move || {
         let models: Vec<&dyn SpeedModel> = models.iter().map(|model| model as _).collect();
         black_box(partitioner(&models, total)?);
         Ok(true)

@@ -75,7 +75,8 @@ struct MemorySample {
 /// Runs the campaign, or makes its tables and plot only.
 pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
     if let Some([name, size]) = arguments.memory_of.as_deref() {
-        Algorithm::named(name)?.instance(size.parse()?)?.solve()?;
+        let solve = Algorithm::named(name)?.instance(size.parse()?)?;
+        solve()?;
         println!("{}", serde_json::to_string(&peak_bytes())?);
         return Ok(());
     }
@@ -94,9 +95,9 @@ fn measure(rounds: usize) -> anyhow::Result<AlgorithmsResults> {
     let instances = make_instances()?;
     let mut samples = Vec::new();
     for round in 0..rounds {
-        for (algorithm, size, instance) in &instances {
+        for (algorithm, size, solve) in &instances {
             let start = Instant::now();
-            let solved = instance.solve()?;
+            let solved = solve()?;
             let time_s = start.elapsed().as_secs_f64();
             eprintln!("round {round} {algorithm} {size}: {time_s:.6} s");
             samples.push(SolveSample {

@@ -1,6 +1,6 @@
 //! Made-up devices and areas, the same in every run.
 
-use isochron_hierarchy::model::{AkimaFpm, ModelError, PiecewiseFpm, Point, TimeFunction};
+use isochron_hierarchy::model::{ModelError, Point, TimeFunction};
 
 use crate::simulated::SplitMix;
 
@@ -33,20 +33,15 @@ fn make_point(i: i32, peak: f64, memory: f64) -> Point {
     }
 }
 
-/// Makes `n` devices with piecewise linear speed functions.
+/// Makes `n` devices with models of the form that `fit` gives to points.
 ///
 /// # Errors
-/// None for these points.
-pub fn make_piecewise(n: usize) -> Result<Vec<PiecewiseFpm>, ModelError> {
-    make_points(n).map(PiecewiseFpm::from_points).collect()
-}
-
-/// Makes the same `n` devices with splines.
-///
-/// # Errors
-/// None for these points.
-pub fn make_splines(n: usize) -> Result<Vec<AkimaFpm>, ModelError> {
-    make_points(n).map(AkimaFpm::from_points).collect()
+/// Those of `fit`; none of ours for these points.
+pub fn make_models<M>(
+    n: usize,
+    fit: fn(Vec<Point>) -> Result<M, ModelError>,
+) -> Result<Vec<M>, ModelError> {
+    make_points(n).map(fit).collect()
 }
 
 /// Makes the areas of `n` nodes, which differ by a factor of up to 100.

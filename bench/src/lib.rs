@@ -1,8 +1,8 @@
-//! Parts of the campaigns that benches and tests use too.
+//! Parts of the campaigns that stand on their own.
 //!
-//! * Instances of growing size for the algorithms of `isochron-hierarchy`, which the campaign `algorithms` and the benches of
-//!   the same name solve. [`Algorithm`] names them, [`instances`] makes the devices.
-//! * [`yardsticks`]: NVIDIA's own copies and products, for the campaign `gpu`.
+//! * Instances of growing size for the algorithms of `isochron-hierarchy`, which the campaign `algorithms` solves.
+//!   [`Algorithm`] names them, [`instances`] makes the devices.
+//! * [`yardsticks`]: NVIDIA's own copies and products, for the campaign `gpu` and for tests.
 
 mod algorithm;
 pub mod instances;

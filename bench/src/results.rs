@@ -31,23 +31,17 @@ pub struct MachineInfo {
 impl Origin {
     /// Makes the beginning of a file that `command` measures on this machine.
     pub fn new(command: String) -> Self {
+        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let mut lines = text.lines();
+        let cpu = lines.find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         Self {
             schema: 1,
             command,
-            machine: MachineInfo::find(),
+            machine: MachineInfo {
+                cpu: cpu.map(|(_, name)| name.to_owned()),
+                cores: std::thread::available_parallelism().map_or(0, usize::from),
+            },
         }
-    }
-}
-
-impl MachineInfo {
-    fn find() -> Self {
-        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = text
-            .lines()
-            .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-            .map(|(_, name)| name.to_owned());
-        let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        Self { cpu, cores }
     }
 }
 

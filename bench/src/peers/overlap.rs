@@ -114,8 +114,8 @@ impl OverlapResults {
         let with_measuring = ours.iter().map(|run| run.seconds + run.measuring_s);
         // Nothing is sent if one node does all.
         let is_sent = travel_s > 0.0;
-        let met_hidden = (is_sent && compute_s >= travel_s).then(|| hidden.median >= HIDDEN_GOAL);
-        let met_wall = is_sent.then(|| over_longer.median <= WALL_GOAL);
+        let met_hidden = (is_sent && compute_s >= travel_s).then_some(hidden.median >= HIDDEN_GOAL);
+        let met_wall = is_sent.then_some(over_longer.median <= WALL_GOAL);
         [
             case.shape.m.to_string(),
             format!("{compute_s:.3}"),

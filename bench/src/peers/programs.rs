@@ -105,7 +105,8 @@ impl PeerAnswer {
 /// The programs of the campaign, as `cargo xtask bench` names them in the environment.
 pub struct PeerPrograms {
     launcher: MxmLauncher,
-    cluster: PathBuf,
+    /// The program that emulates hosts.
+    pub cluster: PathBuf,
     folder: PathBuf,
     /// Cores of this machine.
     pub cores: usize,
@@ -123,14 +124,6 @@ impl PeerPrograms {
             folder: path_variable("ISOCHRON_PEERS")?,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         })
-    }
-
-    /// Brings emulated hosts up, with these options of `cargo xtask cluster up`.
-    ///
-    /// # Errors
-    /// If the hosts cannot be emulated.
-    pub fn bring_up_hosts(&self, count: usize, options: &[&str]) -> anyhow::Result<EmulatedHosts> {
-        EmulatedHosts::bring_up(&self.cluster, count, options)
     }
 
     /// Returns `true` if a peer was built.

@@ -61,7 +61,7 @@ impl<S> PeerRecord<S> {
         count: usize,
         options: &[&str],
     ) -> Option<EmulatedHosts> {
-        let hosts = campaign.programs.bring_up_hosts(count, options);
+        let hosts = EmulatedHosts::bring_up(&campaign.programs.cluster, count, options);
         hosts
             .map_err(|error| {
                 let absent = AbsentPeer::report("hosts", format!("{error:#}"));

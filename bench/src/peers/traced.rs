@@ -16,39 +16,17 @@ const PANEL_COLOR: &str = color::ORANGE;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct TraceSpan {
     rank: usize,
-    activity: Activity,
-    from_s: f64,
-    to_s: f64,
-}
-
-/// The activity of a span.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Activity {
-    /// An update.
-    Update,
-    /// Panels are sent to the rank, in this lane. A lane has one journey at a time.
-    Panels(usize),
-}
-
-/// Panels that are being sent to a rank.
-struct Journey {
-    rank: usize,
-    /// Their first index along k.
-    k: usize,
+    /// The lane of the rank: 0 for updates, then those of panels on their way. Each has one journey at a time.
     lane: usize,
     from_s: f64,
+    to_s: f64,
 }
 
 /// Draws the trace of a multiplication as an SVG document. Other lines are ignored.
 pub fn draw_log<'a>(log: impl Iterator<Item = &'a str>) -> String {
     let spans = read_spans(log);
     let n_ranks = spans.iter().map(|span| span.rank + 1).max().unwrap_or(0);
-    let panel_lanes = spans.iter().map(|span| match span.activity {
-        Activity::Update => 0,
-        Activity::Panels(lane) => lane + 1,
-    });
-    // The updates, the panels and the gap.
-    let n_lanes = panel_lanes.max().unwrap_or(0) + 2;
+    let last_lane = spans.iter().map(|span| span.lane).max().unwrap_or(0);
     let mut timeline = Timeline {
         x_title: "seconds".to_owned(),
         legend: vec![
@@ -62,23 +40,19 @@ pub fn draw_log<'a>(log: impl Iterator<Item = &'a str>) -> String {
         timeline
             .lanes
             .push(make_lane(&format!("rank {rank}"), UPDATES));
-        let panels = (2..n_lanes).map(|_| make_lane("", PANELS));
+        let panels = (0..last_lane).map(|_| make_lane("", PANELS));
         timeline.lanes.extend(panels);
         timeline.lanes.push(make_lane("", GAP));
     }
-    let mut n_updates = vec![0; n_ranks];
+    let mut colors = vec![UPDATE_COLORS.into_iter().cycle(); n_ranks];
     for span in &spans {
-        let first_lane = span.rank * n_lanes;
-        let (lane, color) = match span.activity {
-            Activity::Update => {
-                n_updates[span.rank] += 1;
-                let turn = (n_updates[span.rank] - 1) % UPDATE_COLORS.len();
-                (first_lane, UPDATE_COLORS[turn])
-            }
-            Activity::Panels(lane) => (first_lane + 1 + lane, PANEL_COLOR),
+        let color = match span.lane {
+            0 => colors[span.rank].next().unwrap_or(PANEL_COLOR),
+            _ => PANEL_COLOR,
         };
         timeline.bars.push(LaneBar {
-            lane,
+            // A rank has the gap as one more lane.
+            lane: span.rank * (last_lane + 2) + span.lane,
             from_s: span.from_s,
             to_s: span.to_s,
             color,
@@ -105,69 +79,52 @@ fn make_lane(name: &str, height: f64) -> Lane {
 /// Reads the spans: an update ends with the devices' times, and panels travel between two events about the same `k`.
 fn read_spans<'a>(log: impl Iterator<Item = &'a str>) -> Vec<TraceSpan> {
     let mut spans = Vec::new();
-    let mut journeys: Vec<Journey> = Vec::new();
+    // Journeys that have begun, each with its first index along k.
+    let mut journeys: Vec<(f64, TraceSpan)> = Vec::new();
     let mut first_s = None;
     for line in log {
         let (Some(clock_s), Some(rank)) = (clock_s(line), number_after(line, "multiply{rank="))
         else {
             continue;
         };
-        let rank = rank as usize;
         let first_s = *first_s.get_or_insert(clock_s);
         // A time half a day before the first one is after midnight.
-        let midnight_s = if clock_s + 43_200.0 < first_s {
-            86_400.0
-        } else {
-            0.0
+        let is_next_day = clock_s + 43_200.0 < first_s;
+        let to_s = clock_s + if is_next_day { 86_400.0 } else { 0.0 };
+        let mut span = TraceSpan {
+            rank: rank as usize,
+            lane: 0,
+            from_s: to_s,
+            to_s,
         };
-        let time_s = clock_s + midnight_s;
-        if line.contains("panels are sent for") {
-            journeys.extend(begin_journey(line, rank, time_s, &journeys));
+        if line.contains("the devices' times") && line.contains("step{") {
+            span.from_s -= slowest_device_s(line);
+            spans.push(span);
+            continue;
+        }
+        let Some(k) = number_after(line, " k=") else {
+            continue;
+        };
+        // Without messages nothing travels: all panels are there already.
+        let is_sent = number_after(line, " messages=").is_some_and(|count| count > 0.0);
+        if line.contains("panels are sent for") && is_sent {
+            let others = journeys.iter().filter(|(_, other)| other.rank == span.rank);
+            let taken: Vec<usize> = others.map(|(_, other)| other.lane).collect();
+            // The first free lane: one of the next is free, however many are taken.
+            let mut lanes = 1..=taken.len() + 1;
+            span.lane = lanes.find(|lane| !taken.contains(lane)).unwrap_or(1);
+            journeys.push((k, span));
         } else if line.contains("panels are here") {
-            let k = number_after(line, " k=").map(|k| k as usize);
-            let place = journeys
-                .iter()
-                .position(|journey| journey.rank == rank && Some(journey.k) == k);
+            let mut begun = journeys.iter();
+            let place =
+                begun.position(|(first_k, journey)| *first_k == k && journey.rank == span.rank);
             if let Some(place) = place {
-                let journey = journeys.swap_remove(place);
-                spans.push(TraceSpan {
-                    rank,
-                    activity: Activity::Panels(journey.lane),
-                    from_s: journey.from_s,
-                    to_s: time_s,
-                });
+                let (_, journey) = journeys.swap_remove(place);
+                spans.push(TraceSpan { to_s, ..journey });
             }
-        } else if line.contains("the devices' times") && line.contains("step{") {
-            spans.push(TraceSpan {
-                rank,
-                activity: Activity::Update,
-                from_s: time_s - slowest_device_s(line),
-                to_s: time_s,
-            });
         }
     }
     spans
-}
-
-/// Begins a journey in the first free lane of its rank. Without messages nothing travels: all panels are there already.
-fn begin_journey(line: &str, rank: usize, from_s: f64, others: &[Journey]) -> Option<Journey> {
-    let k = number_after(line, " k=")? as usize;
-    if number_after(line, " messages=")? == 0.0 {
-        return None;
-    }
-    let mut lane = 0;
-    while others
-        .iter()
-        .any(|other| other.rank == rank && other.lane == lane)
-    {
-        lane += 1;
-    }
-    Some(Journey {
-        rank,
-        k,
-        lane,
-        from_s,
-    })
 }
 
 /// Returns the longest of the devices' times in a line.
@@ -192,13 +149,13 @@ something else";
         let day_s = 86_400.0;
         let update = TraceSpan {
             rank: 1,
-            activity: Activity::Update,
+            lane: 0,
             from_s: day_s - 0.25,
             to_s: day_s + 0.25,
         };
         let panels = TraceSpan {
             rank: 1,
-            activity: Activity::Panels(0),
+            lane: 1,
             from_s: day_s - 0.5,
             to_s: day_s + 0.5,
         };

@@ -120,25 +120,28 @@ impl HostSetting {
         let shape = ProductShape::square(campaign.scale_size(self.size));
         let one_each = vec![1; self.ratios.len()];
         let start = RankStart::on_hosts(self.name, hosts, one_each.clone());
-        let mut contenders = vec![Contender {
+        let ours = Contender {
             who: Contestant::Ours,
             start: start.clone(),
             shape,
             parameters: String::new(),
-        }];
+        };
+        let mut contenders = vec![(HostContestant::Ours, ours)];
         if programs.has("pdgemm") {
             let speeds = programs.measure_speeds(&start, SPEED_S)?;
-            for candidates in [vec![one_each], self.proportional_ranks(&speeds)] {
+            for (who, candidates) in [
+                (HostContestant::EvenGrid, vec![one_each]),
+                (HostContestant::ManyRanks, self.proportional_ranks(&speeds)),
+            ] {
                 let searches = &mut record.searches;
-                contenders.push(self.find_fastest(programs, hosts, shape, searches, candidates)?);
+                let fastest = self.find_fastest(programs, hosts, shape, searches, candidates)?;
+                contenders.push((who, fastest));
             }
         }
-        let indices: Vec<usize> = (0..contenders.len()).collect();
         for round in 0..campaign.rounds {
             let speeds = programs.measure_speeds(&start, SPEED_S)?;
             let ideal_s = shape.flop() / speeds.iter().sum::<f64>();
-            for &at in list_in_turn(&indices, round) {
-                let (who, contender) = (HostContestant::ALL[at], &contenders[at]);
+            for &(who, ref contender) in list_in_turn(&contenders, round) {
                 let run = contender.run(programs)?;
                 let (setting, seconds) = (self.name, run.seconds);
                 eprintln!("{setting} {who}: {seconds:.3} s, ideal {ideal_s:.3} s");
