@@ -1,7 +1,9 @@
 //! Measured figures of the network and the hosts, over plain TCP and by a loop of arithmetic.
 
+use std::ffi::OsStr;
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::iter;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -93,19 +95,13 @@ fn measure_link(
 ) -> Result<LinkFigures, ClusterError> {
     let amount = Amount::for_spec(&cluster.state().spec);
     let address = &cluster.state().host(to)?.address;
-    let mut server = start_child(host_command(cluster, to, &["pong", address])?)?;
+    let mut server = start_on(cluster, to, &["pong", address])?;
     let mut line = String::new();
     if let Some(output) = server.stdout.take() {
-        BufReader::new(output)
-            .read_line(&mut line)
-            .during(|| to.to_owned())?;
+        BufReader::new(output).read_line(&mut line).during(to)?;
     }
     let (rounds, bytes) = (amount.rounds.to_string(), amount.bytes.to_string());
-    let client = start_child(host_command(
-        cluster,
-        from,
-        &["ping", line.trim(), &rounds, &bytes],
-    )?)?;
+    let client = start_on(cluster, from, &["ping", line.trim(), &rounds, &bytes])?;
     let seconds: [f64; 4] = read_answer(client)?;
     wait_for_output(server)?;
     let bits = amount.bytes as f64 * 8.0;
@@ -200,28 +196,17 @@ pub fn send_pings(address: &str, rounds: u64, bytes: u64) -> io::Result<[f64; 4]
 }
 
 fn send_bytes(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
-    let buffer = vec![1; CHUNK];
-    let mut left = bytes;
-    while left > 0 {
-        let part = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
-        stream.write_all(&buffer[..part])?;
-        left -= part as u64;
-    }
-    Ok(())
+    let data = io::repeat(1).take(bytes);
+    // Copied by the buffer of the source, so in writes of this size.
+    io::copy(&mut BufReader::with_capacity(CHUNK, data), stream).map(drop)
 }
 
 fn receive_bytes(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK];
-    let mut left = bytes;
-    while left > 0 {
-        let part = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
-        let n_read = stream.read(&mut buffer[..part])?;
-        if n_read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        left -= n_read as u64;
+    let mut data = BufReader::with_capacity(CHUNK, stream.take(bytes));
+    match io::copy(&mut data, &mut io::sink())? {
+        n_read if n_read < bytes => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Computes for a while, and returns the work per second and the CPU time per wall time.
@@ -259,7 +244,7 @@ pub fn measure_speeds(cluster: &EmulatedCluster) -> Result<Vec<HostSpeed>, Clust
     let hosts = &cluster.state().hosts;
     let children: Vec<_> = hosts
         .iter()
-        .map(|host| start_child(host_command(cluster, &host.name, &["spin"])?))
+        .map(|host| start_on(cluster, &host.name, &["spin"]))
         .collect::<Result<_, _>>()?;
     let answers = hosts.iter().zip(children);
     answers
@@ -274,34 +259,25 @@ pub fn measure_speeds(cluster: &EmulatedCluster) -> Result<Vec<HostSpeed>, Clust
         .collect()
 }
 
-/// Makes a command of our own program on a host.
-fn host_command(
-    cluster: &EmulatedCluster,
-    host: &str,
-    args: &[&str],
-) -> Result<Command, ClusterError> {
-    let program = cluster.program().display().to_string();
-    let words: Vec<_> = std::iter::once(program.as_str())
-        .chain(args.iter().copied())
-        .collect();
-    let words: Vec<_> = words.into_iter().map(str::to_owned).collect();
-    cluster.command(host, &words)
+/// Starts our own program on a host.
+fn start_on(cluster: &EmulatedCluster, host: &str, args: &[&str]) -> Result<Child, ClusterError> {
+    let program = cluster.program().as_os_str();
+    let words = iter::once(program).chain(args.iter().map(OsStr::new));
+    start_child(cluster.command(host, words)?)
 }
 
 fn start_child(mut command: Command) -> Result<Child, ClusterError> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    command.spawn().during(|| format!("{command:?}"))
+    command.spawn().during(format_args!("{command:?}"))
 }
 
 fn read_answer<T: DeserializeOwned>(child: Child) -> Result<T, ClusterError> {
     let output = wait_for_output(child)?;
-    serde_json::from_slice(&output).during(|| "a measurement".to_owned())
+    serde_json::from_slice(&output).during("a measurement")
 }
 
 fn wait_for_output(child: Child) -> Result<Vec<u8>, ClusterError> {
-    let output = child
-        .wait_with_output()
-        .during(|| "a measurement".to_owned())?;
+    let output = child.wait_with_output().during("a measurement")?;
     if output.status.success() {
         return Ok(output.stdout);
     }

@@ -1,5 +1,6 @@
 //! A cluster as a value.
 
+use std::ffi::OsStr;
 use std::io::BufReader;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -89,7 +90,7 @@ impl EmulatedCluster {
             return Err(ClusterError::UpAlready(spec.name.clone()));
         }
         remove_remains(&spec.name)?;
-        let text = serde_json::to_string(spec).during(|| "the cluster".to_owned())?;
+        let text = serde_json::to_string(spec).during("the cluster")?;
         let mut command = Command::new(program);
         command.args(["keep", &text]);
         if tied {
@@ -102,7 +103,7 @@ impl EmulatedCluster {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0);
-        let mut keeper = command.spawn().during(|| program.display().to_string())?;
+        let mut keeper = command.spawn().during(program.display())?;
         let outcome = match keeper.stdout.take() {
             Some(output) => expect_line("ready", &mut BufReader::new(output)),
             None => expect_line("ready", &mut std::io::empty()),
@@ -142,7 +143,11 @@ impl EmulatedCluster {
     ///
     /// # Errors
     /// [`ClusterError::Value`] if there is no such host.
-    pub fn command(&self, host: &str, words: &[String]) -> Result<Command, ClusterError> {
+    pub fn command<W: AsRef<OsStr>>(
+        &self,
+        host: &str,
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Command, ClusterError> {
         self.state.host(host)?;
         let mut command = Command::new(&self.program);
         command.args(["exec", "--name", &self.state.spec.name, host, "--"]);
@@ -161,24 +166,20 @@ impl EmulatedCluster {
         ranks: &[usize],
     ) -> Result<Command, ClusterError> {
         let n_hosts = self.state.hosts.len();
-        if ranks.len() != n_hosts {
-            let reason = format!("give one number for each of the {n_hosts} hosts");
-            return Err(ClusterError::value("ranks", join_numbers(ranks), &reason));
+        let reason = if ranks.len() != n_hosts {
+            Some(format!("give one number for each of the {n_hosts} hosts"))
+        } else if ranks.iter().all(|ranks| *ranks == 0) {
+            Some("there must be one at least".to_owned())
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            let numbers: Vec<_> = ranks.iter().map(usize::to_string).collect();
+            return Err(ClusterError::value("ranks", numbers.join(","), &reason));
         }
-        if ranks.iter().sum::<usize>() == 0 {
-            return Err(ClusterError::value(
-                "ranks",
-                join_numbers(ranks),
-                "there must be one at least",
-            ));
-        }
-        let names: Vec<_> = self
-            .state
-            .hosts
-            .iter()
-            .map(|host| host.name.clone())
-            .collect();
-        self.command(&names[0], &launcher.command_words(&names, ranks))
+        let hosts = self.state.hosts.iter();
+        let names: Vec<_> = hosts.map(|host| host.name.clone()).collect();
+        self.command(&names[0], launcher.command_words(&names, ranks))
     }
 
     /// Deals `total` ranks to the hosts, as evenly as whole numbers allow.
@@ -201,18 +202,13 @@ impl EmulatedCluster {
             .as_mut()
             .ok_or_else(|| ClusterError::NotUp(name.clone()))?;
         let killed = keeper.kill().and_then(|()| keeper.wait());
-        killed.map(drop).during(|| "the keeper".to_owned())
+        killed.map(drop).during("the keeper")
     }
 
     /// Returns the path of the command `isochron-cluster`.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
-}
-
-fn join_numbers(numbers: &[usize]) -> String {
-    let numbers: Vec<_> = numbers.iter().map(usize::to_string).collect();
-    numbers.join(",")
 }
 
 impl Drop for EmulatedCluster {

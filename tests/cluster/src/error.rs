@@ -1,5 +1,6 @@
 //! The error type of this crate.
 
+use std::fmt;
 use std::io;
 
 /// An error while hosts are emulated, reached or removed.
@@ -54,13 +55,13 @@ impl ClusterError {
 
 /// Adds the action that the system refused.
 pub(crate) trait During<T> {
-    fn during(self, what: impl FnOnce() -> String) -> Result<T, ClusterError>;
+    fn during(self, what: impl fmt::Display) -> Result<T, ClusterError>;
 }
 
 impl<T, E: Into<io::Error>> During<T> for Result<T, E> {
-    fn during(self, what: impl FnOnce() -> String) -> Result<T, ClusterError> {
+    fn during(self, what: impl fmt::Display) -> Result<T, ClusterError> {
         self.map_err(|source| ClusterError::System {
-            what: what(),
+            what: what.to_string(),
             source: source.into(),
         })
     }

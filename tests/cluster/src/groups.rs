@@ -37,7 +37,7 @@ impl Groups {
     /// Finds the place of the groups of cluster `name`, which need not exist.
     pub(crate) fn of_cluster(name: &str) -> Result<Self, ClusterError> {
         let path = "/proc/self/mountinfo";
-        let mounts = fs::read_to_string(path).during(|| path.to_owned())?;
+        let mounts = fs::read_to_string(path).during(path)?;
         let (mount, version) = find_hierarchy(&mounts).ok_or_else(|| {
             ClusterError::Missing("no control groups are mounted that limit CPU time".to_owned())
         })?;
@@ -157,7 +157,7 @@ impl Groups {
                 Err(error) if start.elapsed() > PATIENCE => {
                     let list: Vec<_> = left.iter().map(|pid| pid.to_string()).collect();
                     let what = format!("{}, with processes {}", self.top.display(), list.join(" "));
-                    return Err(error).during(|| what);
+                    return Err(error).during(what);
                 }
                 // A group is busy until the kernel has removed the last of its killed processes.
                 Err(_) => std::thread::sleep(Duration::from_millis(2)),
@@ -173,7 +173,7 @@ fn missing_error(what: &str) -> impl Fn(io::Error) -> ClusterError {
 
 fn join_group(folder: &Path) -> Result<(), ClusterError> {
     let file = folder.join("cgroup.procs");
-    fs::write(&file, std::process::id().to_string()).during(|| file.display().to_string())
+    fs::write(&file, std::process::id().to_string()).during(file.display())
 }
 
 /// Lists the processes directly in a group, without this one.

@@ -42,11 +42,7 @@ pub fn hold_host(spec: &Spec, idx: usize, mut say: impl FnMut(&str)) -> Result<(
     say("made");
     let mut input = std::io::stdin().lock();
     let mut line = String::new();
-    if input
-        .read_line(&mut line)
-        .during(|| "standard input".to_owned())?
-        > 0
-    {
+    if input.read_line(&mut line).during("standard input")? > 0 {
         link::set_up_card(&host_address(idx), spec)?;
         say("ready");
     }
@@ -115,27 +111,27 @@ fn move_to_host(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
     if network_of(host.pid).ok().as_ref() != Some(&host.network) {
         return Err(ClusterError::NotUp(cluster.clone()));
     }
-    let here = std::env::current_dir().during(|| "the current folder".to_owned())?;
+    let here = std::env::current_dir().during("the current folder")?;
     Groups::of_cluster(cluster)?.join(name)?;
     let idx = state.hosts.iter().position(|other| other == host);
     if let Some(cpu) = idx.and_then(|idx| state.spec.cpu(idx)) {
         let mut set = CpuSet::new();
         set.set(cpu);
-        rustix::thread::sched_setaffinity(None, &set).during(|| format!("CPU {cpu}"))?;
+        rustix::thread::sched_setaffinity(None, &set).during(format_args!("CPU {cpu}"))?;
     }
     let spaces: Vec<_> = NAMESPACES
         .into_iter()
         .map(|(space, kind)| {
             let path = format!("/proc/{}/ns/{space}", host.pid);
-            let file = File::open(&path).during(|| path.clone())?;
+            let file = File::open(&path).during(&path)?;
             Ok((path, file, kind))
         })
         .collect::<Result<_, ClusterError>>()?;
     for (path, file, kind) in spaces {
-        move_into_link_name_space(file.as_fd(), Some(kind)).during(|| path)?;
+        move_into_link_name_space(file.as_fd(), Some(kind)).during(path)?;
     }
     // Entering another view of the files leads to its root.
-    std::env::set_current_dir(&here).during(|| here.display().to_string())
+    std::env::set_current_dir(&here).during(here.display())
 }
 
 /// Returns the hostname of host `idx`, from 0.
@@ -154,5 +150,5 @@ pub(crate) fn write_hosts(n_hosts: usize, file: &Path) -> Result<(), ClusterErro
     let text: String = std::iter::once("127.0.0.1 localhost\n".to_owned())
         .chain(lines)
         .collect();
-    fs::write(file, text).during(|| file.display().to_string())
+    fs::write(file, text).during(file.display())
 }

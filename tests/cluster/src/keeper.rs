@@ -80,7 +80,7 @@ fn make_cluster(
     };
     for holder in &mut holders {
         let go = holder.input.write_all(b"linked\n");
-        go.during(|| "a host".to_owned())?;
+        go.during("a host")?;
         expect_line("ready", &mut holder.output)?;
     }
     let state = ClusterState {
@@ -92,7 +92,7 @@ fn make_cluster(
 }
 
 fn start_hosts(spec: &Spec, program: &Path) -> Result<Vec<HostProcess>, ClusterError> {
-    let text = serde_json::to_string(spec).during(|| "the cluster".to_owned())?;
+    let text = serde_json::to_string(spec).during("the cluster")?;
     // All of them make their namespaces while we wait for the first.
     let mut holders: Vec<_> = (0..spec.n_hosts)
         .map(|idx| start_host(&text, idx, program))
@@ -110,7 +110,7 @@ fn start_host(spec: &str, idx: usize, program: &Path) -> Result<HostProcess, Clu
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .during(|| program.display().to_string())?;
+        .during(program.display())?;
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (input, output) = pipes.ok_or_else(|| ClusterError::Program {
         what: program.display().to_string(),
@@ -132,7 +132,7 @@ fn describe_hosts(holders: &[HostProcess]) -> Result<Vec<EmulatedHost>, ClusterE
                 name: host::host_name(idx),
                 address: host::host_address(idx),
                 pid,
-                network: network_of(pid).during(|| format!("/proc/{pid}/ns/net"))?,
+                network: network_of(pid).during(format_args!("/proc/{pid}/ns/net"))?,
             })
         })
         .collect()
@@ -141,9 +141,7 @@ fn describe_hosts(holders: &[HostProcess]) -> Result<Vec<EmulatedHost>, ClusterE
 /// Reads a line, which must be `word`. Any other line is the reason why a process of ours could not go on.
 pub(crate) fn expect_line(word: &str, output: &mut impl BufRead) -> Result<(), ClusterError> {
     let mut line = String::new();
-    output
-        .read_line(&mut line)
-        .during(|| "isochron-cluster".to_owned())?;
+    output.read_line(&mut line).during("isochron-cluster")?;
     match line.trim_end() {
         line if line == word => Ok(()),
         line => Err(match line.strip_prefix(MISSING) {
@@ -180,7 +178,7 @@ fn hold_hosts(
         }
     }
     let switch = Switch::new(spec.n_hosts, spec.bandwidth, spec.latency);
-    let outcome = serve_frames(switch, devices).during(|| "the switch".to_owned());
+    let outcome = serve_frames(switch, devices).during("the switch");
     drop(holders);
     outcome
 }

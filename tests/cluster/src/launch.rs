@@ -98,9 +98,9 @@ pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), ClusterError
     let file = agent_file(name);
     let program = program.display().to_string().replace('\'', r"'\''");
     let text = format!("#!/bin/sh\nexec '{program}' rsh --name '{name}' -- \"$@\"\n");
-    fs::write(&file, text).during(|| file.display().to_string())?;
+    fs::write(&file, text).during(file.display())?;
     let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&file, mode).during(|| file.display().to_string())
+    fs::set_permissions(&file, mode).during(file.display())
 }
 
 /// Splits the words that a launcher gives to ssh, `[-x ...] HOST WORD...`, into the host and the command. As with ssh, the

@@ -92,7 +92,7 @@ fn run_batch(program: &str, lines: &str) -> Result<(), ClusterError> {
         // If it stops reading, its status and its output say more.
         let _ = input.write_all(lines.as_bytes());
     }
-    let output = child.wait_with_output().during(|| program.to_owned())?;
+    let output = child.wait_with_output().during(program)?;
     if output.status.success() {
         return Ok(());
     }

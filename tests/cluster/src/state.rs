@@ -54,15 +54,15 @@ impl ClusterState {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(ClusterError::NotUp(name.to_owned()));
             }
-            text => text.during(|| file.display().to_string())?,
+            text => text.during(file.display())?,
         };
-        serde_json::from_str(&text).during(|| file.display().to_string())
+        serde_json::from_str(&text).during(file.display())
     }
 
     pub(crate) fn write(&self) -> Result<(), ClusterError> {
         let file = cluster_folder(&self.spec.name).join("cluster.json");
-        let text = serde_json::to_string_pretty(self).during(|| file.display().to_string())?;
-        fs::write(&file, text).during(|| file.display().to_string())
+        let text = serde_json::to_string_pretty(self).during(file.display())?;
+        fs::write(&file, text).during(file.display())
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn cluster_folder(name: &str) -> PathBuf {
 /// Makes the folder of cluster `name`.
 pub(crate) fn create_folder(name: &str) -> Result<PathBuf, ClusterError> {
     let folder = cluster_folder(name);
-    fs::create_dir_all(&folder).during(|| folder.display().to_string())?;
+    fs::create_dir_all(&folder).during(folder.display())?;
     Ok(folder)
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn remove_folder(name: &str) -> Result<(), ClusterError> {
     let folder = cluster_folder(name);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(error).during(|| folder.display().to_string());
+            return Err(error).during(folder.display());
         }
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! Bandwidths, latencies and CPU quotas as people write them.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -35,13 +36,6 @@ const RATES: &[(&str, f64)] = &[
 ];
 const TIMES: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
-/// Allowed bandwidths in bits per second: the largest frame takes less than a second, and no machine emulates more.
-const RATE_RANGE: std::ops::RangeInclusive<f64> = 1e5..=1e12;
-/// The longest latency: longer than any network's.
-const MAX_LATENCY_NS: f64 = 1e10;
-/// The smallest quota that the kernel enforces, and more than any machine has, in percent.
-const QUOTA_RANGE: std::ops::RangeInclusive<f64> = 1.0..=102_400.0;
-
 impl Rate {
     /// Returns the bits per second.
     pub fn bits_per_s(self) -> f64 {
@@ -74,19 +68,25 @@ impl Quota {
     }
 }
 
+/// Reads a plain decimal number before one of the units; not `inf`, and no sign.
+fn number_with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = &text[digits.len()..];
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    let is_plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let number: f64 = digits.parse().ok().filter(|_| is_plain)?;
+    Some(number * factor)
+}
+
 impl FromStr for Rate {
     type Err = ClusterError;
 
     fn from_str(text: &str) -> Result<Self, ClusterError> {
-        let bits_per_s = number_with_unit(text, RATES)
-            .ok_or("write a number and a unit: bit, kbit, mbit, gbit or tbit, as in 1gbit")
-            .and_then(|rate| {
-                let range = "must be between 100kbit and 1tbit";
-                RATE_RANGE.contains(&rate).then_some(rate).ok_or(range)
-            });
-        bits_per_s
-            .map(|bits_per_s| Self { bits_per_s })
-            .map_err(|reason| ClusterError::value("bandwidth", text, reason))
+        let form = "write a number and a unit: bit, kbit, mbit, gbit or tbit, as in 1gbit";
+        // The largest frame takes less than a second, and no machine emulates more.
+        let range = (1e5..=1e12, "must be between 100kbit and 1tbit");
+        let bits_per_s = number_in("bandwidth", text, (RATES, form), range)?;
+        Ok(Self { bits_per_s })
     }
 }
 
@@ -94,16 +94,13 @@ impl FromStr for Latency {
     type Err = ClusterError;
 
     fn from_str(text: &str) -> Result<Self, ClusterError> {
-        let ns = number_with_unit(text, TIMES)
-            .ok_or("write a number and a unit: ns, us, ms or s, as in 100us")
-            .and_then(|ns| {
-                let range = "must be between 0 and 10s";
-                (ns <= MAX_LATENCY_NS).then_some(ns).ok_or(range)
-            });
-        ns.map(|ns| Self {
+        let form = "write a number and a unit: ns, us, ms or s, as in 100us";
+        // Longer than any network's.
+        let range = (0.0..=1e10, "must be between 0 and 10s");
+        let ns = number_in("latency", text, (TIMES, form), range)?;
+        Ok(Self {
             ns: ns.round() as u64,
         })
-        .map_err(|reason| ClusterError::value("latency", text, reason))
     }
 }
 
@@ -114,31 +111,26 @@ impl FromStr for Quota {
         if text == "none" {
             return Ok(Self { cores: None });
         }
-        let percent = number_with_unit(text, &[("%", 1.0)])
-            .ok_or("write percents of a core, as in 25%, or none")
-            .and_then(|percent| {
-                let range = "must be between 1% and 102400%";
-                QUOTA_RANGE
-                    .contains(&percent)
-                    .then_some(percent)
-                    .ok_or(range)
-            });
-        percent
-            .map(|percent| Self {
-                cores: Some(percent / 100.0),
-            })
-            .map_err(|reason| ClusterError::value("quota", text, reason))
+        let form = "write percents of a core, as in 25%, or none";
+        // From the smallest quota that the kernel enforces to more than any machine has.
+        let range = (1.0..=102_400.0, "must be between 1% and 102400%");
+        let percent = number_in("quota", text, (&[("%", 1.0)], form), range)?;
+        Ok(Self {
+            cores: Some(percent / 100.0),
+        })
     }
 }
 
-/// Reads a plain decimal number before one of the units; not `inf`, and no sign.
-fn number_with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = &text[digits.len()..];
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
-    let is_plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let number: f64 = digits.parse().ok().filter(|_| is_plain)?;
-    Some(number * factor)
+/// Reads a number with a unit in a range, or tells what is wrong with the value called `name`.
+fn number_in(
+    name: &'static str,
+    text: &str,
+    (units, form): (&[(&str, f64)], &str),
+    (range, bounds): (RangeInclusive<f64>, &str),
+) -> Result<f64, ClusterError> {
+    let number = number_with_unit(text, units).ok_or(form);
+    let number = number.and_then(|n| range.contains(&n).then_some(n).ok_or(bounds));
+    number.map_err(|reason| ClusterError::value(name, text, reason))
 }
 
 /// Writes a value in the largest unit that leaves a number of at least one.

@@ -93,7 +93,7 @@ fn hosts_have_their_own_names_addresses_and_memory() {
     );
     assert_eq!(run_on(&cluster, "iso-2", "exit 7").status.code(), Some(7));
     assert!(matches!(
-        cluster.command("iso-3", &[]),
+        cluster.command("iso-3", ["true"]),
         Err(ClusterError::Value { .. })
     ));
 }
