@@ -79,18 +79,14 @@ pub enum DeviceError {
         cols: usize,
     },
     /// A matrix does not have the shape that the contract asks for.
-    #[error("{matrix} is {found_rows}x{found_cols}, expected {expected_rows}x{expected_cols}")]
+    #[error("{matrix} is {}x{}, expected {}x{}", found.0, found.1, expected.0, expected.1)]
     Shape {
         /// The matrix: A, B or C.
         matrix: &'static str,
-        /// Expected rows.
-        expected_rows: usize,
-        /// Expected columns.
-        expected_cols: usize,
-        /// Rows found.
-        found_rows: usize,
-        /// Columns found.
-        found_cols: usize,
+        /// Expected rows and columns.
+        expected: (usize, usize),
+        /// Rows and columns found.
+        found: (usize, usize),
     },
     /// An update has a larger inner dimension than `begin` announced.
     #[error("the update has k = {k}, but begin announced at most {k_max}")]

@@ -63,16 +63,19 @@ pub fn try_zeroed_matrix<T: Element>(len: usize) -> Option<Vec<T>> {
 /// Asks for huge pages for the whole pages between two addresses, which belong to the caller.
 #[cfg(target_os = "linux")]
 fn ask_for_huge_pages(start: usize, end: usize) {
-    // SAFETY: sysconf has no preconditions.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let Ok(page) = usize::try_from(page) else {
-        return;
-    };
+    use rustix::mm::{Advice, madvise};
+    let page = rustix::param::page_size();
     let (start, end) = (start.next_multiple_of(page), end / page * page);
     if start < end {
         // SAFETY: the pages lie within one allocation of the caller. The advice changes neither their contents nor their
         // owner; a kernel without huge pages refuses it, which changes nothing either.
-        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+        let _ = unsafe {
+            madvise(
+                start as *mut std::ffi::c_void,
+                end - start,
+                Advice::LinuxHugepage,
+            )
+        };
     }
 }
 

@@ -28,10 +28,9 @@ fn available_below(root: &Path) -> Option<u64> {
         .map(|path| fs::read_to_string(root.join(path)).unwrap_or_default());
     let address_space = free_address_space(&limits, &status);
     let groups = find_groups(root, "memory");
-    let groups = groups.iter().filter_map(|(folder, version)| {
-        let files = if *version == 2 { &V2 } else { &V1 };
-        files.free_bytes(folder)
-    });
+    let groups = groups
+        .iter()
+        .filter_map(|(folder, version)| free_in_group(folder, *version));
     field_kib(&meminfo, "MemAvailable:")
         .into_iter()
         .chain(address_space)
@@ -55,42 +54,29 @@ fn free_address_space(limits: &str, status: &str) -> Option<u64> {
     Some(limit.saturating_sub(field_kib(status, "VmSize:")?))
 }
 
-/// The file names of one version of control groups.
-struct MemoryFiles {
-    limit: &'static str,
-    usage: &'static str,
-    /// Start of the line of `memory.stat` with the page cache that the kernel drops first.
-    reclaimable: &'static str,
-}
-
-const V1: MemoryFiles = MemoryFiles {
-    limit: "memory.limit_in_bytes",
-    usage: "memory.usage_in_bytes",
-    reclaimable: "total_inactive_file ",
-};
-
-const V2: MemoryFiles = MemoryFiles {
-    limit: "memory.max",
-    usage: "memory.current",
-    reclaimable: "inactive_file ",
-};
-
-impl MemoryFiles {
-    /// Returns the bytes that the group in a folder leaves; `None` if it has no limit.
-    fn free_bytes(&self, folder: &Path) -> Option<u64> {
-        // Without a limit version 2 writes `max`, and version 1 a number near 2^63, which bounds nothing.
-        let [limit, usage] = [self.limit, self.usage].map(|name| {
-            let text = fs::read_to_string(folder.join(name)).ok()?;
-            text.trim().parse::<u64>().ok()
-        });
-        let (limit, usage) = (limit?, usage?);
-        let reclaimable = fs::read_to_string(folder.join("memory.stat"))
-            .unwrap_or_default()
-            .lines()
-            .find_map(|line| line.strip_prefix(self.reclaimable)?.trim().parse().ok())
-            .unwrap_or(0);
-        Some(limit.saturating_sub(usage.saturating_sub(reclaimable)))
-    }
+/// Returns the bytes that the control group in a folder leaves; `None` if it has no limit.
+fn free_in_group(folder: &Path, version: u32) -> Option<u64> {
+    let (limit, usage, reclaimable) = match version {
+        2 => ("memory.max", "memory.current", "inactive_file "),
+        _ => (
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file ",
+        ),
+    };
+    // Without a limit version 2 writes `max`, and version 1 a number near 2^63, which bounds nothing.
+    let [limit, usage] = [limit, usage].map(|name| {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        text.trim().parse::<u64>().ok()
+    });
+    let (limit, usage) = (limit?, usage?);
+    // The line of the page cache that the kernel drops first.
+    let reclaimable = fs::read_to_string(folder.join("memory.stat"))
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| line.strip_prefix(reclaimable)?.trim().parse().ok())
+        .unwrap_or(0);
+    Some(limit.saturating_sub(usage.saturating_sub(reclaimable)))
 }
 
 #[cfg(test)]

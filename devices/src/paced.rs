@@ -6,8 +6,9 @@ use crate::visit::Visit;
 use crate::worker::{
     Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
 };
-use crate::{DeviceClock, DeviceError, Element, ThreadPlace, View, ViewMut};
+use crate::{DeviceClock, DeviceError, Element, ThreadPlace, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// The pace of a slowed device.
@@ -165,28 +166,22 @@ impl<T: Element> Updates<T> for PacedWorker {
         Ok(time)
     }
 
-    fn update(
-        &mut self,
-        alpha: T,
-        a: View<'_, T>,
-        b: View<'_, T>,
-        c: ViewMut<'_, T>,
-    ) -> Result<UpdateTime, DeviceError> {
-        let shape = (a.rows(), b.cols(), a.cols());
-        self.paced_update(alpha, shape, |inner| inner.update(alpha, a, b, c))
-    }
-
     fn update_ahead(
         &mut self,
         alpha: T,
         (a, b): PanelPair<'_, T>,
-        next: PanelPair<'_, T>,
+        next: Option<PanelPair<'_, T>>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
-        let shape = (a.rows(), b.cols(), a.cols());
-        self.paced_update(alpha, shape, |inner| {
-            inner.update_ahead(alpha, (a, b), next, c)
-        })
+        let (rows, cols, k) = (a.rows(), b.cols(), a.cols());
+        self.run_paced(
+            |inner: &mut dyn Updates<T>| inner.update_ahead(alpha, (a, b), next, c),
+            |paced, used_s| {
+                let prescribed_s = paced.pace.target_s(used_s, rows, cols, k);
+                let gathers = alpha != T::ZERO;
+                paced.visit.count_update(k, gathers, used_s, prescribed_s)
+            },
+        )
     }
 
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
@@ -202,21 +197,6 @@ impl<T: Element> Updates<T> for PacedWorker {
 }
 
 impl PacedWorker {
-    /// Runs an update of the inner worker with a C of `rows × cols` and inner dimension `k`, and then pauses.
-    fn paced_update<T: Element>(
-        &mut self,
-        alpha: T,
-        (rows, cols, k): (usize, usize, usize),
-        update: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
-    ) -> Result<UpdateTime, DeviceError> {
-        self.run_paced(update, |paced, used_s| {
-            let prescribed_s = paced.pace.target_s(used_s, rows, cols, k);
-            paced
-                .visit
-                .count_update(k, alpha != T::ZERO, used_s, prescribed_s)
-        })
-    }
-
     /// Runs a call of the inner worker, and then pauses until its target is reached. `target_s` computes the target from the
     /// seconds that the call really used.
     fn run_paced<T: Element>(
@@ -270,12 +250,9 @@ fn sleep_precisely(wait_s: f64) {
     if wait_s <= 0.0 {
         return;
     }
+    // If this fails the sleep is a little longer, which the debt evens out.
     #[cfg(target_os = "linux")]
-    {
-        // SAFETY: this option takes one integer, reads no memory, and concerns the calling thread's timers alone.
-        // If it fails the sleep is a little longer, which the debt evens out.
-        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
-    }
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     // A prescribed time that no duration can hold is a wait without end.
     std::thread::sleep(Duration::try_from_secs_f64(wait_s).unwrap_or(Duration::MAX));
 }

@@ -1,8 +1,10 @@
 //! A device without hardware: it replays a recorded model on a virtual clock.
 
 use crate::model_time::{check_model, model_time_s};
-use crate::worker::{Depth, DeviceInfo, DeviceKind, JobCheck, UpdateTime, Updates, Worker};
-use crate::{DeviceClock, DeviceError, Element, View, ViewMut};
+use crate::worker::{
+    Depth, DeviceInfo, DeviceKind, JobCheck, PanelPair, UpdateTime, Updates, Worker,
+};
+use crate::{DeviceClock, DeviceError, Element, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
 /// A worker without arithmetic: an update returns at once and leaves C unchanged. Its time is the model's, `t(d)·k/b` seconds
@@ -64,11 +66,11 @@ impl<T: Element> Updates<T> for RecordedWorker {
     }
 
     /// Takes no time and leaves `c` unchanged; `busy_s` is the recorded time, `cpu_s` is 0.
-    fn update(
+    fn update_ahead(
         &mut self,
         _alpha: T,
-        a: View<'_, T>,
-        b: View<'_, T>,
+        (a, b): PanelPair<'_, T>,
+        _next: Option<PanelPair<'_, T>>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
@@ -88,6 +90,7 @@ impl<T: Element> Updates<T> for RecordedWorker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::View;
     use isochron_hierarchy::model::Point;
 
     #[test]

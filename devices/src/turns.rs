@@ -97,8 +97,7 @@ impl Drop for Turn<'_> {
 /// Makes the folder for the locks of this user on this host, which no other user can write to. Hosts may share the folder for
 /// temporary files, so the name contains the id of the running system.
 fn own_folder() -> Result<PathBuf, std::io::Error> {
-    // SAFETY: getuid has no preconditions and always succeeds.
-    let user = unsafe { libc::getuid() };
+    let user = rustix::process::getuid().as_raw();
     let system = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let name = format!("isochron-cores-{user}-{}", system.trim());
     let folder = std::env::temp_dir().join(name);

@@ -209,7 +209,7 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
 
 /// The arithmetic of a device with elements of one type.
 ///
-/// A job is `begin`, any number of `update`, then `finish`, all with the same C (`rows × cols`) and the same type. Their
+/// A job is `begin`, any number of updates, then `finish`, all with the same C (`rows × cols`) and the same type. Their
 /// times sum up to the device's time for the job. The worker may keep C elsewhere meanwhile, so C is valid only after
 /// `finish`. After an error the job is over: the content of C is unspecified, and the next call is `begin`.
 pub trait Updates<T: Element>: Send {
@@ -240,34 +240,34 @@ pub trait Updates<T: Element>: Send {
     /// Computes `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0;
     /// `alpha = 0` reads neither A nor B.
     ///
+    /// `next` are A and B of the next update, if they have come already. Their memory must not be written until that update has
+    /// returned, which checks them. A device that copies its operands copies them while it computes, so an update takes the
+    /// time of the arithmetic or of the copies, whichever is longer. Other devices ignore them.
+    ///
     /// # Errors
     /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if
     /// the shapes do not match or C is not the one of `begin`; [`DeviceError::InnerDimension`] if `k > k_max`; errors of the
     /// device.
+    fn update_ahead(
+        &mut self,
+        alpha: T,
+        panels: PanelPair<'_, T>,
+        next: Option<PanelPair<'_, T>>,
+        c: ViewMut<'_, T>,
+    ) -> Result<UpdateTime, DeviceError>;
+
+    /// Computes as [`update_ahead`](Self::update_ahead), without knowing the next update.
+    ///
+    /// # Errors
+    /// As [`update_ahead`](Self::update_ahead).
     fn update(
         &mut self,
         alpha: T,
         a: View<'_, T>,
         b: View<'_, T>,
         c: ViewMut<'_, T>,
-    ) -> Result<UpdateTime, DeviceError>;
-
-    /// Computes as [`update`](Self::update), and announces A and B of the next update as `next`. Their memory must not be
-    /// written until that update has returned.
-    ///
-    /// A device that copies its operands copies `next` while it computes. An update then takes the time of the arithmetic or
-    /// of the copies, whichever is longer. Other devices ignore `next`.
-    ///
-    /// # Errors
-    /// As [`update`](Self::update), for `a`, `b` and `c`; `next` is checked by the update that uses it.
-    fn update_ahead(
-        &mut self,
-        alpha: T,
-        (a, b): PanelPair<'_, T>,
-        _next: PanelPair<'_, T>,
-        c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
-        self.update(alpha, a, b, c)
+        self.update_ahead(alpha, (a, b), None, c)
     }
 
     /// Ends the job: afterwards `c` holds the result. Returns the time that this took: copies of C, and the arithmetic of
@@ -296,7 +296,7 @@ impl JobCheck {
     /// Checks the operands of an update.
     ///
     /// # Errors
-    /// As [`Updates::update`]: `Order`, `Element`, `Shape`, `InnerDimension`. The job is closed.
+    /// As [`Updates::update_ahead`]: `Order`, `Element`, `Shape`, `InnerDimension`. The job is closed.
     pub fn update<T: Element>(
         &mut self,
         a: &View<'_, T>,
@@ -362,9 +362,7 @@ pub(crate) fn check_size(
     }
     Err(DeviceError::Shape {
         matrix,
-        expected_rows: expected.0,
-        expected_cols: expected.1,
-        found_rows: found.0,
-        found_cols: found.1,
+        expected,
+        found,
     })
 }

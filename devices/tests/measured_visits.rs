@@ -7,7 +7,7 @@
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
     Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, JobNeeds,
-    JobShape, MeasureConfig, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
+    JobShape, MeasureConfig, PanelPair, UpdateTime, Updates, ViewMut, Worker, measure_team,
 };
 
 /// Gathers four updates, or what the job has left, and says that each of them took a second.
@@ -41,11 +41,11 @@ impl<T: Element> Updates<T> for MeasuredGatherer {
         Ok(UpdateTime::default())
     }
 
-    fn update(
+    fn update_ahead(
         &mut self,
         _: T,
-        _: View<'_, T>,
-        _: View<'_, T>,
+        _: PanelPair<'_, T>,
+        _: Option<PanelPair<'_, T>>,
         _: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.gathered += 1;

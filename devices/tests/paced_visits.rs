@@ -6,7 +6,7 @@
 
 use isochron_devices::{
     Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, Element, JobNeeds, JobShape, Pace,
-    PacedWorker, UpdateTime, Updates, View, ViewMut, Worker,
+    PacedWorker, PanelPair, UpdateTime, Updates, View, ViewMut, Worker,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
@@ -49,11 +49,11 @@ impl<T: Element> Updates<T> for PacedGatherer {
         Ok(UpdateTime::default())
     }
 
-    fn update(
+    fn update_ahead(
         &mut self,
         _: T,
-        _: View<'_, T>,
-        _: View<'_, T>,
+        _: PanelPair<'_, T>,
+        _: Option<PanelPair<'_, T>>,
         _: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.updates += 1;

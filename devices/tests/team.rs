@@ -7,8 +7,8 @@
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
     CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, Element, EmbeddedBlas, JobNeeds,
-    JobShape, MeasureConfig, Measurement, Pace, PacedWorker, Topology, UpdateTime, Updates, View,
-    ViewMut, Worker, measure_team,
+    JobShape, MeasureConfig, Measurement, Pace, PacedWorker, PanelPair, Topology, UpdateTime,
+    Updates, View, ViewMut, Worker, measure_team,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -52,11 +52,11 @@ where
         Ok(time(self.begin_s))
     }
 
-    fn update(
+    fn update_ahead(
         &mut self,
         _alpha: T,
-        _a: View<'_, T>,
-        _b: View<'_, T>,
+        _panels: PanelPair<'_, T>,
+        _next: Option<PanelPair<'_, T>>,
         _c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         (self.update)()

@@ -4,8 +4,8 @@
 use isochron::comm::Comm;
 use isochron::multiply::{Plan, Problem, Scalars, multiply};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, JobNeeds, JobShape, UpdateTime, Updates,
-    View, ViewMut, Worker,
+    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, JobNeeds, JobShape, PanelPair, UpdateTime,
+    Updates, ViewMut, Worker,
 };
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
@@ -149,16 +149,16 @@ impl<T: Element> Updates<T> for Failing {
         T::updates(self.inner.as_mut()).begin(c, depth)
     }
 
-    fn update(
+    fn update_ahead(
         &mut self,
         alpha: T,
-        a: View<'_, T>,
-        b: View<'_, T>,
+        panels: PanelPair<'_, T>,
+        next: Option<PanelPair<'_, T>>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.fail(Fails::Update(self.updates))?;
         self.updates += 1;
-        T::updates(self.inner.as_mut()).update(alpha, a, b, c)
+        T::updates(self.inner.as_mut()).update_ahead(alpha, panels, next, c)
     }
 
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {

@@ -127,11 +127,7 @@ where
                 _ => (second, first),
             };
             let c = c.reborrow();
-            let took = if update < last {
-                worker.update_ahead(T::ONE, now, next, c)?
-            } else {
-                worker.update(T::ONE, now.0, now.1, c)?
-            };
+            let took = worker.update_ahead(T::ONE, now, (update < last).then_some(next), c)?;
             times_s.push(took.busy_s);
         }
         worker.finish(c)?;

@@ -119,24 +119,15 @@ fn on_one_unit<R: Send>(open: impl FnOnce() -> Result<R, String> + Send) -> Resu
 /// Binds the calling thread to the first processing unit that it may use. On failure nothing changes.
 #[cfg(target_os = "linux")]
 fn use_one_unit() {
-    // SAFETY: cpu_set_t is a plain array of bits, for which all zeros is a value.
-    let mut units: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: `units` is valid for writes of the size that is passed, and thread 0 is the calling one.
-    if unsafe { libc::sched_getaffinity(0, size, &raw mut units) } != 0 {
-        // The host has more units than the set can hold.
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    // On a host with more units than the set can hold it is an error.
+    let Ok(units) = sched_getaffinity(None) else {
         return;
-    }
-    let count = libc::CPU_SETSIZE as usize;
-    // SAFETY: CPU_ISSET and CPU_SET index the set by numbers below CPU_SETSIZE.
-    let first = (0..count).find(|&unit| unsafe { libc::CPU_ISSET(unit, &units) });
-    if let Some(unit) = first {
-        // SAFETY: as above; the set that is passed is valid for reads of its size.
-        unsafe {
-            libc::CPU_ZERO(&mut units);
-            libc::CPU_SET(unit, &mut units);
-            libc::sched_setaffinity(0, size, &raw const units);
-        }
+    };
+    if let Some(unit) = (0..CpuSet::MAX_CPU).find(|&unit| units.is_set(unit)) {
+        let mut first = CpuSet::new();
+        first.set(unit);
+        let _ = sched_setaffinity(None, &first);
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn announced_panels_are_used<T: Element>(worker: &mut dyn Updates<T>)
     valid(worker.begin(c.view_mut(), Depth::of(5, 4)));
     for pair in all.windows(2) {
         let [now, next] = [view_both(&pair[0]), view_both(&pair[1])];
-        valid(worker.update_ahead(T::ONE, now, next, c.view_mut()));
+        valid(worker.update_ahead(T::ONE, now, Some(next), c.view_mut()));
     }
     let (a, b) = view_both(&all[3]);
     valid(worker.update(T::ONE, a, b, c.view_mut()));
@@ -73,7 +73,7 @@ pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Element>(
     valid(worker.begin(c.view_mut(), Depth::of(4, 6)));
     for next in [&announced, &too_wide, &announced] {
         let (now, next) = (view_both(&now), view_both(next));
-        valid(worker.update_ahead(T::ONE, now, next, c.view_mut()));
+        valid(worker.update_ahead(T::ONE, now, Some(next), c.view_mut()));
     }
     valid(worker.update(
         T::ZERO,

@@ -43,8 +43,7 @@ impl Seen {
 /// Returns the processing unit that the calling thread runs on, by the operating system's index.
 #[cfg(target_os = "linux")]
 fn current_unit() -> Option<u32> {
-    // SAFETY: sched_getcpu has no preconditions; it returns -1 where the kernel cannot tell.
-    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+    u32::try_from(rustix::thread::sched_getcpu()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -7,7 +7,7 @@ use crate::threads::{bind_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
 use crate::worker::{
-    Depth, DeviceInfo, DeviceKind, JobCheck, JobShape, UpdateTime, Updates, Worker,
+    Depth, DeviceInfo, DeviceKind, JobCheck, JobShape, PanelPair, UpdateTime, Updates, Worker,
 };
 use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
 use num_complex::{Complex32, Complex64};
@@ -211,11 +211,11 @@ impl<T: Element> Updates<T> for CpuWorker {
         })
     }
 
-    fn update(
+    fn update_ahead(
         &mut self,
         alpha: T,
-        a: View<'_, T>,
-        b: View<'_, T>,
+        (a, b): PanelPair<'_, T>,
+        _next: Option<PanelPair<'_, T>>,
         c: ViewMut<'_, T>,
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;

@@ -11,7 +11,7 @@ use crate::worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
     UpdateTime, Updates, Worker,
 };
-use crate::{DeviceClock, DeviceError, Element, View, ViewMut};
+use crate::{DeviceClock, DeviceError, Element, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -182,34 +182,7 @@ impl<T: Element> Updates<T> for CudaWorker {
         self.time_call(|engine| engine.begin(c.rb(), depth))
     }
 
-    fn update(
-        &mut self,
-        alpha: T,
-        a: View<'_, T>,
-        b: View<'_, T>,
-        c: ViewMut<'_, T>,
-    ) -> Result<UpdateTime, DeviceError> {
-        self.update_timed(alpha, (a, b), None, c)
-    }
-
     fn update_ahead(
-        &mut self,
-        alpha: T,
-        panels: PanelPair<'_, T>,
-        next: PanelPair<'_, T>,
-        c: ViewMut<'_, T>,
-    ) -> Result<UpdateTime, DeviceError> {
-        self.update_timed(alpha, panels, Some(next), c)
-    }
-
-    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
-        self.job.finish(&c)?;
-        self.time_call(|engine| engine.finish(c))
-    }
-}
-
-impl CudaWorker {
-    fn update_timed<T: Element>(
         &mut self,
         alpha: T,
         (a, b): PanelPair<'_, T>,
@@ -220,6 +193,13 @@ impl CudaWorker {
         self.time_call(|engine| engine.update(alpha, (a, b), next, c))
     }
 
+    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
+        self.job.finish(&c)?;
+        self.time_call(|engine| engine.finish(c))
+    }
+}
+
+impl CudaWorker {
     /// Runs `work` on the first host core, and returns its time. After an error the job is over.
     fn time_call(
         &mut self,

@@ -45,9 +45,6 @@ impl Default for MeasureConfig {
 impl MeasureConfig {
     /// Returns the supplement's values for matrices of `size × size`, with an hour for a measurement. Up to 1024 they are
     /// 10 000 to 100 000 repetitions, up to 5120 100 to 1000, beyond 5 to 50.
-    ///
-    /// # References
-    /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1.
     #[must_use]
     pub fn thorough(size: usize) -> Self {
         let (min_reps, max_reps) = match size {

@@ -30,11 +30,10 @@ pub(super) struct Reach {
 /// The first part, of `widths` columns, warms the devices up. If the whole slices at its rate stay far below the deadline,
 /// nothing else is run. Else the part is repeated, and widened by 4 again and again. Let `t₁ < t₂` be the times of the last
 /// two parts `w₁ < w₂` of a slice `n`. The whole then takes at least `t₂ + (n - w₂)·(t₂ - t₁)/(w₂ - w₁)`, if later columns
-/// are not faster than these. Fixed costs do not count, and exhausted caches or memory only raise it.
+/// are not faster than these.
 ///
 /// A slice is hopeless if this is more than twice `deadline_s`, twice in a row. Its part stays as a load for the other
-/// devices, whose slices go on growing. The bound is the deadline, or the time of the last part if that was longer: less than
-/// the prediction, and so rather certain.
+/// devices, whose slices go on growing. The bound is the deadline, or the time of the last part if that was longer.
 ///
 /// # Deviations
 /// * **Sizes that take too long**: the paper repeats until the time is over (supplement of the HPOPTA paper, section 1); here

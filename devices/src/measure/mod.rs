@@ -1,12 +1,7 @@
 //! Measuring how long updates take, until the mean is known well enough.
 //!
-//! [`measure_team`] measures all devices of a node together, because devices that share memory slow each other down. A core
-//! measured alone shows a speed that it never has in a run. A time is that of an update with its part of a whole job.
-//! The job's beginning and end, such as copies of a C that stays on a GPU, are spread over its updates.
-//!
-//! A [`Measurement`] holds the time and says how reliable it is. Disturbances are measured again and never averaged in. A
-//! size that would take far too long is cut off and gets a bound. The times are tested for normality, which Student's t
-//! assumes.
+//! [`measure_team`] measures all devices of a node together, because devices that share memory slow each other down. A
+//! [`Measurement`] holds the time of an update with its part of a whole job, and says how reliable it is.
 
 mod config;
 mod deadline;

@@ -2,7 +2,7 @@
 
 use super::stats::median;
 
-/// A disturbance lies beyond the median by at least this multiple of the median.
+/// Least distance of a disturbance from the median, in medians.
 const FLOOR: f64 = 1.0;
 
 /// Number of times from which on their own scatter decides; with fewer [`FLOOR`] alone does.
@@ -25,15 +25,12 @@ const MANY: usize = 8;
 
 /// The times of one device in two groups: its own, and disturbances.
 ///
-/// A disturbance (a moved page, another program) only ever makes an update slower. A time `t` is one if it lies beyond the
-/// median `m` by more than `max(m, 3.5·σ)`, where `σ` is 1.4826 times the median absolute deviation. This is the modified
-/// z-score of Iglewicz and Hoaglin, whose scale the disturbances hardly move. With fewer than 4 times the deviation means
-/// little, and the floor `m` decides alone.
+/// A disturbance (a moved page, another program) only ever makes an update slower. A time is one if it lies beyond the median
+/// `m` by more than `max(m, 3.5·σ)`, where `σ` is 1.4826 times the median absolute deviation: the modified z-score of Iglewicz
+/// and Hoaglin, whose scale the disturbances hardly move.
 ///
 /// The floor is high because smaller delays happen in the run as well, where all devices wait for them. Without them a
 /// device that is often delayed would seem faster than it is.
-///
-/// If more than a third of the times would be disturbances, all of them count: a device with two speeds has two speeds.
 ///
 /// # Deviations
 /// * **Disturbed repetitions**: the paper averages every repetition (supplement of the HPOPTA paper, section 1); here

@@ -1,6 +1,6 @@
 //! Measuring the devices of a node together.
 
-use super::deadline::{Reach, find_reaches};
+use super::deadline::find_reaches;
 use super::operands::UpdateOperands;
 use super::repeat::repeat_until_confident;
 use super::{InStep, MeasureConfig, Measurement};
@@ -69,7 +69,11 @@ pub fn measure_team<T: Element>(
     let reaches = find_reaches(slices, few, config.max_seconds, &mut |widths| {
         operands.run_job(team, widths, depth)
     })?;
-    let mut measurements: Vec<Measurement> = reaches.iter().map(bound_of).collect();
+    // The records of devices that are not measured.
+    let bounds = reaches
+        .iter()
+        .map(|reach| reach.bound_s.map(Measurement::lower_bound));
+    let mut measurements: Vec<Measurement> = bounds.map(Option::unwrap_or_default).collect();
     let measured: Vec<usize> = (0..slices.len())
         .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
         .collect();
@@ -97,13 +101,6 @@ impl Measurement {
             ..self
         }
     }
-}
-
-/// Returns the record of a device that is not measured.
-fn bound_of(reach: &Reach) -> Measurement {
-    reach
-        .bound_s
-        .map_or_else(Measurement::default, Measurement::lower_bound)
 }
 
 /// Columns of each device in the update that warms it up.
@@ -207,7 +204,7 @@ mod tests {
     use crate::DeviceClock;
     use crate::measure::repeat_alone;
     use crate::recorded::RecordedWorker;
-    use crate::worker::{DeviceInfo, DeviceKind, JobNeeds, Updates, Worker};
+    use crate::worker::{DeviceInfo, DeviceKind, PanelPair, Updates, Worker};
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
     fn recorded(name: &str, d: u64, t_s: f64) -> Box<dyn Worker> {
@@ -253,10 +250,6 @@ mod tests {
         fn info(&self) -> &DeviceInfo {
             &self.0
         }
-
-        fn job_needs(&self, _: &JobShape) -> JobNeeds {
-            JobNeeds::default()
-        }
     }
 
     impl<T: Element> Updates<T> for Throttled {
@@ -264,11 +257,11 @@ mod tests {
             Ok(UpdateTime::default())
         }
 
-        fn update(
+        fn update_ahead(
             &mut self,
             _alpha: T,
-            _a: View<'_, T>,
-            _b: View<'_, T>,
+            _panels: PanelPair<'_, T>,
+            _next: Option<PanelPair<'_, T>>,
             _c: ViewMut<'_, T>,
         ) -> Result<UpdateTime, DeviceError> {
             self.1 += 1;

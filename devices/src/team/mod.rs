@@ -1,7 +1,8 @@
 //! The devices of one node, driven together.
 
 use crate::worker::{
-    Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Worker, check_size,
+    Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
+    check_size,
 };
 use crate::{DeviceError, Element, ThreadPlace, ViewMut};
 use drive::{Drivers, TeamWorker};
@@ -117,7 +118,7 @@ impl DeviceTeam {
         devices.map(|device| lock(device).threads()).collect()
     }
 
-    /// Measures one device while the others are idle, as [`Updates::resident_peak`](crate::Updates::resident_peak).
+    /// Measures one device while the others are idle, as [`Updates::resident_peak`](Updates::resident_peak).
     ///
     /// # Errors
     /// Those of the device.
@@ -133,7 +134,7 @@ impl DeviceTeam {
         T::updates(device.as_mut()).resident_peak()
     }
 
-    /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`](crate::Updates::scale).
+    /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`](Updates::scale).
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -143,9 +144,8 @@ impl DeviceTeam {
         c: ViewMut<'_, T>,
         slices: &[usize],
     ) -> Result<(), DeviceError> {
-        self.check_slices(slices, c.cols())?;
-        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
-            T::updates(worker).scale(beta, c);
+        self.drive_slices(c, slices, |worker, c| {
+            worker.scale(beta, c);
             Ok(())
         })?;
         Ok(())
@@ -186,7 +186,7 @@ impl DeviceTeam {
         Ok(())
     }
 
-    /// Starts a job on every device, as [`Updates::begin`](crate::Updates::begin). Returns the time of each device.
+    /// Starts a job on every device, as [`Updates::begin`](Updates::begin). Returns the time of each device.
     ///
     /// # Errors
     /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
@@ -197,17 +197,14 @@ impl DeviceTeam {
         slices: &[usize],
         depth: Depth,
     ) -> Result<Vec<UpdateTime>, DeviceError> {
-        self.check_slices(slices, c.cols())?;
-        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
-            T::updates(worker).begin(c, depth)
-        })
+        self.drive_slices(c, slices, |worker, c| worker.begin(c, depth))
     }
 
-    /// Updates `C += alpha·A·B` on all devices at the same time, as [`Updates::update`](crate::Updates::update), and returns the
+    /// Updates `C += alpha·A·B` on all devices at the same time, as [`Updates::update`](Updates::update), and returns the
     /// time of each. A: `rows × k`, B: `k × cols`.
     ///
     /// `next` are the panels of the next update, if they have come already. Each device may copy its part of them meanwhile,
-    /// as [`Updates::update_ahead`](crate::Updates::update_ahead).
+    /// as [`Updates::update_ahead`](Updates::update_ahead).
     ///
     /// While the devices compute, the calling thread calls `meanwhile` for the progress of its messages, at least once and as
     /// long as it returns `true`. Between the calls it sleeps briefly.
@@ -239,16 +236,12 @@ impl DeviceTeam {
                 c.map(|c| (columns, c))
             });
         self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
-            let (a, b) = cut_panels(panels, &columns);
-            let worker = T::updates(worker);
-            match next {
-                None => worker.update(alpha, a, b, c),
-                Some(next) => worker.update_ahead(alpha, (a, b), cut_panels(next, &columns), c),
-            }
+            let next = next.map(|next| cut_panels(next, &columns));
+            T::updates(worker).update_ahead(alpha, cut_panels(panels, &columns), next, c)
         })
     }
 
-    /// Ends the job on every device, as [`Updates::finish`](crate::Updates::finish), and returns the time of each. Then `c`
+    /// Ends the job on every device, as [`Updates::finish`](Updates::finish), and returns the time of each. Then `c`
     /// holds the result.
     ///
     /// # Errors
@@ -258,10 +251,7 @@ impl DeviceTeam {
         c: ViewMut<'_, T>,
         slices: &[usize],
     ) -> Result<Vec<UpdateTime>, DeviceError> {
-        self.check_slices(slices, c.cols())?;
-        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
-            T::updates(worker).finish(c)
-        })
+        self.drive_slices(c, slices, |worker, c| worker.finish(c))
     }
 
     fn check_slices(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
@@ -276,6 +266,19 @@ impl DeviceTeam {
             return Err(DeviceError::Width { covered, cols });
         }
         Ok(())
+    }
+
+    /// Runs `call` on every device that has columns, with its slice of `c`.
+    fn drive_slices<T: Element, R: Default + Send>(
+        &self,
+        c: ViewMut<'_, T>,
+        slices: &[usize],
+        call: impl Fn(&mut dyn Updates<T>, ViewMut<'_, T>) -> Result<R, DeviceError> + Sync,
+    ) -> Result<Vec<R>, DeviceError> {
+        self.check_slices(slices, c.cols())?;
+        self.drive(split_slices(c, slices), &mut || false, |worker, c| {
+            call(T::updates(worker), c)
+        })
     }
 
     /// Runs `call` on every device that has a task, as [`Drivers::drive`].

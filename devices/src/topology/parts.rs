@@ -62,14 +62,10 @@ pub struct HostPart {
 impl HostPart {
     /// Returns `true` if it has nothing that this process may use.
     fn is_empty(&self) -> bool {
-        let Self {
-            memory,
-            gpus,
-            cores,
-            parts,
-            ..
-        } = self;
-        memory.is_empty() && gpus.is_empty() && cores.is_empty() && parts.is_empty()
+        self.memory.is_empty()
+            && self.gpus.is_empty()
+            && self.cores.is_empty()
+            && self.parts.is_empty()
     }
 }
 

@@ -103,8 +103,12 @@ impl Topology {
 
     /// Returns the data and unified caches, one entry for each level and size, from level 1 up.
     fn caches(&self) -> Vec<CacheInfo> {
-        count_items(self.hwloc.objects().filter_map(level_and_size))
-            .into_iter()
+        let mut counts: BTreeMap<(u32, u64), usize> = BTreeMap::new();
+        for cache in self.hwloc.objects().filter_map(level_and_size) {
+            *counts.entry(cache).or_default() += 1;
+        }
+        let counts = counts.into_iter();
+        counts
             .map(|((level, size_bytes), count)| CacheInfo {
                 level,
                 size_bytes,
@@ -112,15 +116,6 @@ impl Topology {
             })
             .collect()
     }
-}
-
-/// Counts how often each item occurs, in ascending order.
-fn count_items<T: Ord>(items: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
-    let mut counts = BTreeMap::new();
-    for item in items {
-        *counts.entry(item).or_insert(0) += 1;
-    }
-    counts
 }
 
 /// Formats a number of bytes in the largest binary unit that leaves at least 1, such as `1.5 MiB`.

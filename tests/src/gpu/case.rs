@@ -111,11 +111,9 @@ impl<T: Element> Case<T> {
             let c = ViewMut::new(&mut c, rows, cols, rows);
             let (alpha, now) = (number(alpha), self.panels(update));
             // Some panels come ahead of their update, and some do not.
-            let time = if update % 3 == 2 || update + 1 == self.updates.len() {
-                worker.update(alpha, now.0, now.1, c)?
-            } else {
-                worker.update_ahead(alpha, now, self.panels(update + 1), c)?
-            };
+            let is_announced = update % 3 != 2 && update + 1 < self.updates.len();
+            let next = is_announced.then(|| self.panels(update + 1));
+            let time = worker.update_ahead(alpha, now, next, c)?;
             busy_s.push(time.busy_s);
         }
         worker.finish(ViewMut::new(&mut c, rows, cols, rows))?;

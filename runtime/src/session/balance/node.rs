@@ -260,7 +260,7 @@ mod tests {
     use isochron_devices::measure::UpdateOperands;
     use isochron_devices::{
         Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, JobNeeds, JobShape,
-        MeasureTally, UpdateTime, Updates, View, ViewMut, Worker,
+        MeasureTally, PanelPair, UpdateTime, Updates, ViewMut, Worker,
     };
     use isochron_hierarchy::balance::BalanceConfig;
     use std::sync::Arc;
@@ -318,11 +318,11 @@ mod tests {
             Ok(UpdateTime::default())
         }
 
-        fn update(
+        fn update_ahead(
             &mut self,
             _alpha: T,
-            _a: View<'_, T>,
-            _b: View<'_, T>,
+            _panels: PanelPair<'_, T>,
+            _next: Option<PanelPair<'_, T>>,
             _c: ViewMut<'_, T>,
         ) -> Result<UpdateTime, DeviceError> {
             let visit = self.counts[1].fetch_add(1, Ordering::Relaxed) / self.together;
