@@ -80,22 +80,18 @@ fn make_devices(
     let (gpus, near): (Vec<usize>, Vec<Distances>) = gpus.unzip();
     let HostCores { hosts, rest } = reserve_hosts(share, &near);
     let gpus = gpus.into_iter().zip(hosts);
+    let groups = grouping.group_cores(&rest).into_iter().enumerate();
     RankDevices {
-        groups: make_groups(&rest, grouping, pin),
+        groups: groups
+            .map(|(i, cores)| CoreGroup {
+                name: format!("cpu{i}"),
+                kind: common_kind(&cores),
+                cores,
+                pin,
+            })
+            .collect(),
         gpus: gpus.map(|(gpu, core)| GpuHost { gpu, core, pin }).collect(),
     }
-}
-
-fn make_groups(cores: &[CoreInfo], grouping: Grouping, pin: bool) -> Vec<CoreGroup> {
-    let groups = grouping.group_cores(cores).into_iter().enumerate();
-    groups
-        .map(|(i, cores)| CoreGroup {
-            name: format!("cpu{i}"),
-            kind: common_kind(&cores),
-            cores,
-            pin,
-        })
-        .collect()
 }
 
 /// Returns the kind that all cores have, if there is one.

@@ -38,11 +38,8 @@ fn order_by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
     order
 }
 
-/// Deals GPUs to the ranks of a host, and returns the rank of each GPU. `shares` are the ranks' cores and `gpus` the GPUs'
-/// distances from cores.
-///
-/// No rank gets more than an even share, rounded up. Within that a GPU goes to the rank with the nearest core, and among
-/// equals to the rank with the fewest GPUs so far.
+/// Deals GPUs to the ranks of a host by [`deal_by_distance`], and returns the rank of each GPU. `shares` are the ranks' cores
+/// and `gpus` the GPUs' distances from cores.
 ///
 /// # Panics
 /// If there are GPUs but no ranks.

@@ -78,7 +78,15 @@ impl CblasLibrary {
         // No machine has more threads than fit into an integer.
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
         let opened = if threads == 1 {
-            on_one_unit(|| load_library(file, threads))
+            std::thread::scope(|scope| {
+                let loader = scope.spawn(|| {
+                    use_one_unit();
+                    load_library(file, threads)
+                });
+                let panicked = "it panicked while it was loaded";
+                let loaded = loader.join();
+                loaded.unwrap_or_else(|_| Err(panicked.to_owned()))
+            })
         } else {
             load_library(file, threads)
         };
@@ -98,22 +106,6 @@ fn load_library(file: &str, threads: c_int) -> Result<CblasLibrary, String> {
     let prepared = raw.prepare_library(file, threads)?;
     std::mem::forget(raw);
     Ok(prepared)
-}
-
-/// Runs `open` on a thread that may use one processing unit only, and returns its result.
-///
-/// OpenBLAS starts a thread for each unit that it may use as soon as it is loaded, before it can be made sequential, and these
-/// threads stay. Loaded on a bound thread it starts none.
-fn on_one_unit<R: Send>(open: impl FnOnce() -> Result<R, String> + Send) -> Result<R, String> {
-    std::thread::scope(|scope| {
-        let opener = scope.spawn(|| {
-            use_one_unit();
-            open()
-        });
-        opener
-            .join()
-            .unwrap_or_else(|_| Err("it panicked while it was loaded".to_owned()))
-    })
 }
 
 /// Binds the calling thread to the first processing unit that it may use. On failure nothing changes.

@@ -111,7 +111,8 @@ fn pick_fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
         }
     }
     for (&best_s, blas) in best_s.iter().zip(&candidates) {
-        let speed_flops_per_s = trial_speed(best_s);
+        // A clock too coarse to see the update must not make a library infinitely fast.
+        let speed_flops_per_s = BlasTrial::FLOP / best_s.max(1e-9);
         tracing::debug!(blas = blas.name(), speed_flops_per_s, "tried");
     }
     // Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries. So the
@@ -137,6 +138,7 @@ impl BlasTrial {
     const M: usize = 1024;
     const N: usize = 512;
     const K: usize = 128;
+    const FLOP: f64 = (2 * Self::M * Self::N * Self::K) as f64;
     /// Number of rounds, the best of which counts. The first one also allocates the library's buffers.
     const ROUNDS: usize = 5;
 
@@ -159,12 +161,6 @@ impl BlasTrial {
         );
         thread_cpu_time_s() - start_s
     }
-}
-
-/// Returns the speed in flop/s of a trial that took `time_s`.
-fn trial_speed(time_s: f64) -> f64 {
-    // A clock too coarse to see the update must not make a library infinitely fast.
-    (2 * BlasTrial::M * BlasTrial::N * BlasTrial::K) as f64 / time_s.max(1e-9)
 }
 
 /// Opens the first of these libraries that can be used; the error lists them all, with each reason.

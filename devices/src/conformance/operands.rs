@@ -119,14 +119,24 @@ impl<T: Element> TestJob<T> {
         self.a.cols
     }
 
-    /// Runs a job: `begin`, `updates` updates, `finish`. Returns the times of all calls.
+    /// Runs a job of `updates` updates, and returns the times of all calls.
     pub(super) fn run(
         &mut self,
         worker: &mut dyn Updates<T>,
         alpha: T,
         updates: usize,
     ) -> Vec<UpdateTime> {
-        let depth = Depth::of(self.k(), updates);
+        self.run_announced(worker, Depth::of(self.k(), updates), alpha, updates)
+    }
+
+    /// Runs a job of `updates` updates that `depth` announces, rightly or not.
+    pub(super) fn run_announced(
+        &mut self,
+        worker: &mut dyn Updates<T>,
+        depth: Depth,
+        alpha: T,
+        updates: usize,
+    ) -> Vec<UpdateTime> {
         let mut times = vec![valid(worker.begin(self.c.view_mut(), depth))];
         let updated = (0..updates)
             .map(|_| valid(worker.update(alpha, self.a.view(), self.b.view(), self.c.view_mut())));

@@ -1,7 +1,7 @@
 //! The results of a worker.
 
 use super::SHAPES;
-use super::operands::{GappedMatrix, TestJob, c_at, number, product_at, updated_at, valid};
+use super::operands::{GappedMatrix, TestJob, c_at, number, product_at, updated_at};
 use crate::Element;
 use crate::worker::{Depth, Updates};
 
@@ -55,9 +55,7 @@ pub(super) fn job_without_updates_keeps_c<T: Element>(worker: &mut dyn Updates<T
 
 pub(super) fn fewer_than_k_max_is_fine<T: Element>(worker: &mut dyn Updates<T>) {
     let mut case = TestJob::new((9, 7, 4), 0);
-    valid(worker.begin(case.c.view_mut(), Depth::of(64, 1)));
-    valid(worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut()));
-    valid(worker.finish(case.c.view_mut()));
+    case.run_announced(worker, Depth::of(64, 1), T::ONE, 1);
     case.c
         .assert_is("k < k_max", |i, j| updated_at(i, j, &[(1.0, 4)]));
 }
@@ -66,12 +64,7 @@ pub(super) fn fewer_than_k_max_is_fine<T: Element>(worker: &mut dyn Updates<T>) 
 pub(super) fn depths_need_not_be_exact<T: Element>(worker: &mut dyn Updates<T>) {
     for (announced, updates) in [(1, 3), (2, 5), (3, 1), (usize::MAX, 3), (3, 0)] {
         let mut case = TestJob::new((11, 12, 4), 1);
-        let depth = Depth::of(4, announced);
-        valid(worker.begin(case.c.view_mut(), depth));
-        for _ in 0..updates {
-            valid(worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut()));
-        }
-        valid(worker.finish(case.c.view_mut()));
+        case.run_announced(worker, Depth::of(4, announced), T::ONE, updates);
         let what = format!("{updates} updates of {announced}");
         case.c
             .assert_is(&what, |i, j| updated_at(i, j, &[(updates as f64, 4)]));
