@@ -38,7 +38,8 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 ///
 /// Each iteration measures a division, ends if its times are balanced, adds the measured points to the
 /// parts' models and computes the next division from them. [`Strategy::Fpm`] divides by the configured
-/// [`Partitioner`], the CPM strategies by [`proportional()`] to the last measured speeds.
+/// [`Partitioner`], the CPM strategies by [`proportional()`] to the last measured speeds. The
+/// [crate's example](crate#example) runs one.
 ///
 /// # End
 /// Balancing also ends when the next division was measured before, when iterations run out, and when a
@@ -65,26 +66,6 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// there is a result, it runs on that. When it later finds its times apart, it starts another balancing
 /// from the speeds at that time ([`with_prior`](Self::with_prior)), as the example
 /// `dynamic_load_balancing` does.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, BalanceStep};
-///
-/// let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
-/// let balanced = loop {
-///     match dpa.step() {
-///         BalanceStep::Done(balanced) => break balanced,
-///         BalanceStep::Measure(units) => {
-///             // The second device is four times as fast.
-///             let times_s = [units[0] as f64 / 100.0, units[1] as f64 / 400.0];
-///             dpa.observe(&units, &times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)))?;
-///         }
-///     }
-/// };
-/// assert_eq!(balanced.units, [200, 800]);
-/// assert!(balanced.converged);
-/// # Ok::<(), isochron_hierarchy::balance::BalanceError>(())
-/// ```
 ///
 /// # References
 /// Clarke's thesis, sections 2.3.1 (the CPM strategies) and 4.3.

@@ -113,10 +113,7 @@ impl DeviceBalance {
     pub fn refine_times(self, times: &[Observation]) -> Self {
         assert_eq!(times.len(), self.slices.len(), "one time for each device");
         let measured = self.measured || times.iter().any(|time| time.reps > 0);
-        let times: Vec<Observation> = self
-            .times
-            .iter()
-            .zip(times)
+        let times: Vec<Observation> = (self.times.iter().zip(times))
             .map(|(before, again)| match (self.measured, again.reps) {
                 (true, _) => before.merge(again),
                 (false, 0) => *before,
@@ -170,24 +167,22 @@ impl Idpa {
         columns: u64,
         prior: Option<&[f64]>,
     ) -> Self {
-        let dpa = Dpa::new(config, n_devices, columns);
+        let mut dpa = Dpa::new(config, n_devices, columns);
         let wanted =
             config.strategy == Strategy::Fpm && n_devices > 1 && columns > 0 && prior.is_none();
         let few = match config.start {
             BalanceStart::Even => 1,
             BalanceStart::FirstPoints => (columns / (16 * n_devices as u64)).max(1),
         };
-        let first_points = wanted.then_some(few);
-        let dpa = match prior {
-            Some(prior) => dpa.with_prior(prior),
-            None => dpa,
-        };
+        if let Some(prior) = prior {
+            dpa = dpa.with_prior(prior);
+        }
         Self {
             start: config.start,
             n_devices,
             dpa,
             observations: Vec::new(),
-            first_points,
+            first_points: wanted.then_some(few),
         }
     }
 

@@ -70,8 +70,7 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in, count_blocks};
 /// Clarke et al. 2012, section 3 (INPA); Clarke's thesis, section 5.2.1.
 #[derive(Debug, Clone)]
 pub struct Inpa {
-    start: BalanceStart,
-    method: Method,
+    config: BalanceConfig,
     n_nodes: usize,
     rows: u64,
     cols: u64,
@@ -120,10 +119,8 @@ impl Extent {
 impl From<&Rect> for Extent {
     /// Returns the rectangle's size.
     fn from(rect: &Rect) -> Self {
-        Self {
-            rows: rect.rows,
-            cols: rect.cols,
-        }
+        let Rect { rows, cols, .. } = *rect;
+        Self { rows, cols }
     }
 }
 
@@ -159,8 +156,7 @@ impl Inpa {
         let dpa = Dpa::new(config, n_nodes, total);
         let first_points = config.strategy == Strategy::Fpm && n_nodes > 1 && total > 0;
         let mut inpa = Self {
-            start: config.start,
-            method: config.layout,
+            config,
             n_nodes,
             rows,
             cols,
@@ -196,7 +192,7 @@ impl Inpa {
             Phase::Done(_) => return Err(BalanceError::NotMeasuring),
             Phase::FirstPoints(extent) => {
                 self.dpa.seed_all(extent.area(), times)?;
-                if self.start == BalanceStart::FirstPoints {
+                if self.config.start == BalanceStart::FirstPoints {
                     self.dpa.start_from_points()?;
                 }
             }
@@ -264,7 +260,10 @@ impl Inpa {
     }
 
     fn arrange_in_last_columns(&self, areas: &[f64]) -> Option<Layout> {
-        let measured = self.layouts.last().filter(|_| self.method == Method::Br)?;
+        let measured = self
+            .layouts
+            .last()
+            .filter(|_| self.config.layout == Method::Br)?;
         let kept = br_in(&measured.columns()?, areas, self.rows, self.cols).ok()?;
         Some(kept.forget_empty_places())
     }
@@ -272,7 +271,7 @@ impl Inpa {
     fn arrange_freely(&self, areas: &[f64]) -> Layout {
         // A division has one finite area per node and sums to rows · cols, which fits in 63 bits. No
         // method refuses that.
-        arrange(self.method, areas, self.rows, self.cols)
+        arrange(self.config.layout, areas, self.rows, self.cols)
             .unwrap_or_else(|error| unreachable!("a division of the blocks has a layout: {error}"))
     }
 }

@@ -30,8 +30,7 @@ impl Observation {
             t_s,
             reps,
             ci_s,
-            is_floor: false,
-            cost_s: 0.0,
+            ..Self::default()
         }
     }
 
@@ -39,10 +38,8 @@ impl Observation {
     pub fn at_least(t_s: f64) -> Self {
         Self {
             t_s,
-            reps: 0,
-            ci_s: 0.0,
             is_floor: true,
-            cost_s: 0.0,
+            ..Self::default()
         }
     }
 
@@ -136,17 +133,6 @@ impl Observation {
 const NEARLY_ALIKE: f64 = 0.25;
 
 /// Averages times of the same work by several parts if they differ by no more than their errors.
-///
-/// A difference between alike parts is noise, and to follow it would make them unequal.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::balance::{Observation, merge_alike};
-///
-/// let times = [1.0, 3.0, 1.1].map(|t_s| Observation::measured(t_s, 3, 0.1));
-/// let found: Vec<f64> = merge_alike(&times).iter().map(|time| time.t_s).collect();
-/// assert_eq!(found, [1.05, 3.0, 1.05]);
-/// ```
 pub fn merge_alike(times: &[Observation]) -> Vec<Observation> {
     let mut by_time: Vec<usize> = (0..times.len()).collect();
     by_time.sort_by(|&a, &b| times[a].t_s.total_cmp(&times[b].t_s));
@@ -154,10 +140,10 @@ pub fn merge_alike(times: &[Observation]) -> Vec<Observation> {
     let mut first = 0;
     while first < by_time.len() {
         let fastest = &times[by_time[first]];
-        let others = by_time[first..].iter();
-        let count = others
-            .take_while(|&&part| fastest.is_alike(&times[part]))
-            .count();
+        let alike = by_time[first..]
+            .iter()
+            .take_while(|&&part| fastest.is_alike(&times[part]));
+        let count = alike.count();
         let group = &by_time[first..first + count.max(1)];
         let sum_s: f64 = group.iter().map(|&part| times[part].t_s).sum();
         // A part that is alike to no other stays as measured, a floor among them.
@@ -254,5 +240,12 @@ mod tests {
         ] {
             assert_eq!((a.merge(&b), b.merge(&a)), (merged, merged));
         }
+    }
+
+    #[test]
+    fn alike_times_become_their_mean() {
+        let times = [1.0, 3.0, 1.1].map(|t_s| Observation::measured(t_s, 3, 0.1));
+        let found: Vec<f64> = merge_alike(&times).iter().map(|time| time.t_s).collect();
+        assert_eq!(found, [1.05, 3.0, 1.05]);
     }
 }

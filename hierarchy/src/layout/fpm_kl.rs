@@ -267,14 +267,11 @@ impl ColumnDivider<'_> {
             .map(|&node| self.surfaces[node].section(width))
             .collect();
         let models: Vec<&dyn SpeedModel> = sections.iter().map(|section| &**section).collect();
-        gpa(&models, self.rows).map_err(|error| match error {
-            PartitionError::InvalidModel { index, d, time_s } => PartitionError::InvalidModel {
-                index: column[index],
-                d,
-                time_s,
+        gpa(&models, self.rows).map_err(|mut error| {
+            if let PartitionError::InvalidModel { index, .. } = &mut error {
+                *index = column[*index];
             }
-            .into(),
-            error => error.into(),
+            error.into()
         })
     }
 }

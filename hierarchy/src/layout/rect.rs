@@ -32,12 +32,7 @@ impl Rect {
     /// Returns the rectangle with rows and columns exchanged.
     #[must_use]
     pub fn transposed(&self) -> Self {
-        Self {
-            row: self.col,
-            col: self.row,
-            rows: self.cols,
-            cols: self.rows,
-        }
+        Self::from((self.col, self.row, self.cols, self.rows))
     }
 }
 

@@ -64,11 +64,7 @@ pub fn recursive(areas: &[f64], rows: u64, cols: u64) -> Result<Layout, LayoutEr
             height: rows as f64,
             width: cols as f64,
         };
-        let whole = Rect {
-            rows,
-            cols,
-            ..Rect::default()
-        };
+        let whole = Rect::from((0, 0, rows, cols));
         let mut planner = CutPlanner {
             nodes,
             known: HashMap::new(),

@@ -27,17 +27,6 @@ use super::{Layout, LayoutError};
 /// # Errors
 /// [`LayoutError::NotColumns`] unless the rectangles lie in columns, [`LayoutError::InvalidTime`] for
 /// a time that is negative or not a number.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::{repair, slice_rows};
-///
-/// let speeds = [1.0, 2.0];
-/// let time_s = |node: usize, rows: u64, cols: u64| (rows * cols) as f64 / speeds[node];
-/// let repaired = repair(&slice_rows(2, &[3, 3])?, &time_s)?;
-/// assert_eq!(repaired.areas(), [4, 8]);
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
 pub fn repair(
     layout: &Layout,
     time_s: &dyn Fn(usize, u64, u64) -> f64,
@@ -344,5 +333,15 @@ mod tests {
             error,
             Err(LayoutError::InvalidTime { index: 1, .. })
         ));
+    }
+
+    #[test]
+    fn a_row_moves_to_the_faster_node() {
+        let speeds = [1.0, 2.0];
+        let layout = slice_rows(2, &[3, 3]).expect("valid");
+        let repaired = repair(&layout, &|node, rows, cols| {
+            (rows * cols) as f64 / speeds[node]
+        });
+        assert_eq!(repaired.expect("valid").areas(), [4, 8]);
     }
 }

@@ -11,16 +11,6 @@ use super::{Layout, LayoutError, Rect};
 /// # Errors
 /// [`LayoutError::NoNodes`] without slices, [`LayoutError::TooLarge`] for more than 63 bits of blocks.
 ///
-/// # Example
-/// ```
-/// use isochron_hierarchy::layout::{Rect, slice_cols};
-///
-/// let layout = slice_cols(10, &[3, 0, 4])?;
-/// assert_eq!((layout.rows(), layout.cols()), (10, 7));
-/// assert_eq!(layout.rects()[2], Rect { row: 0, col: 3, rows: 10, cols: 4 });
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
-///
 /// # References
 /// Clarke et al. 2012, section 3 (IDPA).
 pub fn slice_cols(rows: u64, widths: &[u64]) -> Result<Layout, LayoutError> {
@@ -42,17 +32,13 @@ pub fn slice_cols(rows: u64, widths: &[u64]) -> Result<Layout, LayoutError> {
 /// # Errors
 /// As [`slice_cols()`].
 pub fn slice_rows(cols: u64, heights: &[u64]) -> Result<Layout, LayoutError> {
-    match slice_cols(cols, heights) {
-        Err(LayoutError::NoNodes { rows, cols }) => Err(LayoutError::NoNodes {
-            rows: cols,
-            cols: rows,
-        }),
-        Err(LayoutError::TooLarge { rows, cols }) => Err(LayoutError::TooLarge {
-            rows: cols,
-            cols: rows,
-        }),
-        found => found.map(|layout| layout.transposed()),
+    let mut found = slice_cols(cols, heights);
+    if let Err(LayoutError::NoNodes { rows, cols } | LayoutError::TooLarge { rows, cols }) =
+        &mut found
+    {
+        std::mem::swap(rows, cols);
     }
+    found.map(|layout| layout.transposed())
 }
 
 #[cfg(test)]
@@ -85,5 +71,12 @@ mod tests {
             slice_rows(2, &[1 << 62]),
             Err(LayoutError::TooLarge { cols: 2, .. })
         ));
+    }
+
+    #[test]
+    fn columns_add_up_to_the_width() {
+        let layout = slice_cols(10, &[3, 0, 4]).expect("valid");
+        assert_eq!((layout.rows(), layout.cols()), (10, 7));
+        assert_eq!(layout.rects()[2], Rect::from((0, 3, 10, 4)));
     }
 }

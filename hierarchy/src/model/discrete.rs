@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::means::mean_time;
+use super::point::TIMES_S;
 use super::{ModelError, Point, SpeedModel};
 
 /// Largest number of points that [`TimeFunction::sample`] takes from a model.
@@ -63,8 +64,13 @@ impl TimeFunction {
         if granule == 0 {
             return Err(ModelError::ZeroGranule);
         }
-        for &(units, time_s) in &points {
-            check_point(granule, units, time_s)?;
+        for &(d, t_s) in &points {
+            if d == 0 || !TIMES_S.contains(&t_s) {
+                return Err(ModelError::InvalidPoint { d, t_s });
+            }
+            if !d.is_multiple_of(granule) {
+                return Err(ModelError::NotAMultiple { d, granule });
+            }
         }
         points.sort_unstable_by_key(|&(units, _)| units);
         if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -139,21 +145,6 @@ impl TimeFunction {
         }
         let at = self.points.binary_search_by_key(&units, |&(d, _)| d).ok()?;
         Some(self.points[at].1)
-    }
-}
-
-fn check_point(granule: u64, d: u64, t_s: f64) -> Result<(), ModelError> {
-    let point = Point {
-        d,
-        t_s,
-        reps: 1,
-        ci_s: 0.0,
-    };
-    point.check()?;
-    if d.is_multiple_of(granule) {
-        Ok(())
-    } else {
-        Err(ModelError::NotAMultiple { d, granule })
     }
 }
 

@@ -57,24 +57,15 @@ impl SurfacePoint {
 ///   (Shepard) fill the holes of the grid, so that any set of points gives a model.
 ///
 /// # Example
-/// Two devices share a column 4 blocks wide; the second slows down when it gets tall:
 /// ```
 /// use isochron_hierarchy::model::{SpeedModel, Surface, SurfacePoint};
-/// use isochron_hierarchy::partition::gpa;
 ///
-/// let steady = [(8, 4, 2.0)];
-/// let tall = [(8, 2, 0.5), (8, 6, 1.5), (16, 2, 4.0), (16, 6, 12.0)];
-/// let [steady, tall] = [&steady[..], &tall].map(|times| {
-///     let points = times.iter().map(|&(m, n, t_s)| SurfacePoint { m, n, t_s, reps: 3, ci_s: 0.0 });
-///     Surface::from_points(points.collect())
-/// });
-/// let (steady, tall) = (steady?, tall?);
-/// assert_eq!(tall.speed(12.0, 4.0), 20.0);
-///
-/// let (a, b) = (steady.at_width(4.0)?, tall.at_width(4.0)?);
-/// let heights = gpa(&[&a as &dyn SpeedModel, &b], 20)?;
-/// assert_eq!(heights.units, [9, 11]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let times = [(8, 2, 0.5), (8, 6, 1.5), (16, 2, 4.0), (16, 6, 12.0)];
+/// let points = times.map(|(m, n, t_s)| SurfacePoint { m, n, t_s, reps: 3, ci_s: 0.0 });
+/// let surface = Surface::from_points(points.to_vec())?;
+/// assert_eq!(surface.speed(12.0, 4.0), 20.0);
+/// assert_eq!(surface.at_width(4.0)?.speed(12.0), 5.0);
+/// # Ok::<(), isochron_hierarchy::model::ModelError>(())
 /// ```
 ///
 /// # References
@@ -128,21 +119,13 @@ impl Surface {
     /// the width in blocks and the [`Flag`] of its section, with one row as its unit; ascending in both.
     pub fn flags(&self) -> Vec<(u64, Flag)> {
         let mut widths: BTreeMap<u64, Vec<Point>> = BTreeMap::new();
-        for &SurfacePoint {
-            m,
-            n,
-            t_s,
-            reps,
-            ci_s,
-        } in &self.points
-        {
-            let point = Point {
-                d: m,
-                t_s,
-                reps,
-                ci_s,
-            };
-            widths.entry(n).or_default().push(point);
+        for point in &self.points {
+            widths.entry(point.n).or_default().push(Point {
+                d: point.m,
+                t_s: point.t_s,
+                reps: point.reps,
+                ci_s: point.ci_s,
+            });
         }
         (widths.into_iter())
             .flat_map(|(n, points)| {
@@ -338,5 +321,24 @@ mod tests {
         ] {
             assert!(Surface::from_points(vec![good, bad]).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_column_is_divided_by_its_sections() {
+        let steady = [(8, 4, 2.0)];
+        let tall = [(8, 2, 0.5), (8, 6, 1.5), (16, 2, 4.0), (16, 6, 12.0)];
+        let [a, b] = [&steady[..], &tall].map(|times| {
+            let points = times.iter().map(|&(m, n, t_s)| SurfacePoint {
+                m,
+                n,
+                t_s,
+                reps: 3,
+                ci_s: 0.0,
+            });
+            let surface = Surface::from_points(points.collect()).expect("valid");
+            surface.at_width(4.0).expect("valid")
+        });
+        let heights = crate::partition::gpa(&[&a as &dyn SpeedModel, &b], 20).expect("valid");
+        assert_eq!(heights.units, [9, 11]);
     }
 }

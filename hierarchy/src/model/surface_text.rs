@@ -65,16 +65,10 @@ impl SurfaceFile {
 impl fmt::Display for SurfaceFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_headers(f, FORMAT, &self.headers)?;
-        for SurfacePoint {
-            m,
-            n,
-            t_s,
-            reps,
-            ci_s,
-        } in &self.points
-        {
+        for point in &self.points {
             // Debug keeps very small times short and reads back to the same number.
-            writeln!(f, "{m} {n} {t_s:?} {reps} {ci_s:?}")?;
+            let (t_s, reps, ci_s) = (point.t_s, point.reps, point.ci_s);
+            writeln!(f, "{} {} {t_s:?} {reps} {ci_s:?}", point.m, point.n)?;
         }
         Ok(())
     }

@@ -27,19 +27,6 @@ pub struct EqualTime {
 /// [`PartitionError::InvalidModel`] for a model that is empty or whose time does not grow with the
 /// problem size.
 ///
-/// # Example
-/// ```
-/// use isochron_hierarchy::model::{Cpm, SpeedModel};
-/// use isochron_hierarchy::partition::continuous;
-///
-/// let (slow, fast) = (Cpm { speed: 1.0 }, Cpm { speed: 3.0 });
-/// let models: [&dyn SpeedModel; 2] = [&slow, &fast];
-/// let optimum = continuous(&models, 10)?;
-/// assert_eq!(optimum.time_s, 2.5);
-/// assert_eq!(optimum.shares, [2.5, 7.5]);
-/// # Ok::<(), isochron_hierarchy::partition::PartitionError>(())
-/// ```
-///
 /// # References
 /// Clarke's thesis, section 4.1, equations 4.1 to 4.4.
 pub fn continuous(models: &[&dyn SpeedModel], total: u64) -> Result<EqualTime, PartitionError> {
@@ -356,4 +343,20 @@ impl SearchStart {
 /// both at least 0.
 fn numbers_between(low: f64, high: f64) -> u64 {
     high.to_bits().saturating_sub(low.to_bits())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constant_speeds_get_their_exact_shares() {
+        let (slow, fast) = (
+            crate::model::Cpm { speed: 1.0 },
+            crate::model::Cpm { speed: 3.0 },
+        );
+        let optimum = continuous(&[&slow, &fast], 10).expect("valid");
+        assert_eq!(optimum.time_s, 2.5);
+        assert_eq!(optimum.shares, [2.5, 7.5]);
+    }
 }

@@ -8,13 +8,12 @@ use crate::model::SpeedModel;
 
 /// Divides `total` units so that all devices finish at the same time by their speed functions.
 ///
-/// A line through the origin of the speed plot meets the functions at points of equal time. That time
-/// is the inverse of the line's slope. The algorithm finds a line that gives out between `D - p` and
-/// `D = total` units. It rounds the shares down, and gives each unit left to the device whose time with
-/// one unit more is smallest. The result is the exact minimum of the largest time over all divisions
-/// into whole units. The cost is a few evaluations of every model, and `O(p log p)`. A model made of
-/// straight segments is searched about once; its [`SpeedSegment`](crate::model::SpeedSegment) answers
-/// the other evaluations.
+/// A line through the origin of the speed plot meets the functions at points of equal time, the inverse
+/// of its slope. The algorithm finds a line that gives out between `D - p` and `D = total` units, rounds
+/// the shares down, and gives each unit left to the device whose time with one unit more is smallest.
+/// The result is the exact minimum of the largest time over all divisions into whole units. The cost is
+/// a few evaluations of every model, and `O(p log p)`. A model made of straight segments is searched
+/// about once; its [`SpeedSegment`](crate::model::SpeedSegment) answers the other evaluations.
 ///
 /// With constant models the result is that of [`proportional`](super::proportional()).
 ///
@@ -66,8 +65,9 @@ pub fn gpa(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, Partitio
 /// Raises the line, if there are many devices, until its shares rounded down sum to nearly `total`.
 ///
 /// Rounded down, the shares of the first line lack half a unit each on average. One more evaluation of
-/// every model is cheaper than giving out these units one by one. If the raised line oversteps `total`,
-/// as when equal devices all gain a unit at the same time, the shares stay as they are.
+/// every model is cheaper than giving out these units one by one. A line that oversteps `total`, as when
+/// equal devices all gain a unit at the same time, must not be taken: some share could exceed the
+/// optimum's.
 fn raise_line(line: &mut EqualTimeLine, total: u64) {
     let margin = line.shares.len() as u64 / 64;
     let lacking = total
@@ -85,11 +85,8 @@ fn raise_line(line: &mut EqualTimeLine, total: u64) {
     }
 }
 
-/// Returns the sum of the shares rounded down.
-///
-/// Without the guard of [`round_down`] the sum may be too large if a share is whole, and never too
-/// small. A line that gives out more than `total` must not be taken: some share could exceed the
-/// optimum's.
+/// Returns the sum of the shares rounded down. Without the guard of [`round_down`] it may be too large
+/// if a share is whole, and never too small.
 fn sum_whole_units(shares: &[f64]) -> u64 {
     (shares.iter()).fold(0, |sum, share| sum.saturating_add(share.floor() as u64))
 }

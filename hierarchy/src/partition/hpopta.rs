@@ -10,33 +10,27 @@ use crate::model::TimeFunction;
 ///
 /// `min max_i t_i(x_i)` subject to `Σ x_i = total`, `x_i` a size of function `i` or 0.
 ///
-/// A balanced division is certain to be optimal only if more units never take less time. Here the
-/// optimum need not be balanced, and some devices may be idle.
-///
-/// * Of all divisions of the optimal time, one with the fewest active devices is taken.
-/// * The remaining choice is fixed, so that equal input has equal output. Let `τ` be the optimal time and
-///   `σ_i` the largest size of device `i` within `τ`. The devices are in descending order of `σ_i`, equal
-///   ones by index. Let `k` be the least number of devices that could suffice by `σ_i`. If the first `k`
-///   devices suffice, they are active. The last device chooses first. Each takes the size of least time,
-///   then of most units, with which the devices before it can complete the division.
+/// The optimum need not be balanced, and some devices may be idle. Of all divisions of the optimal time,
+/// one with the fewest active devices is taken. The remaining choice is fixed, so that equal input has
+/// equal output. Let `τ` be the optimal time and `σ_i` the largest size of device `i` within `τ`. The
+/// devices are in descending order of `σ_i`, equal ones by index. If the least number of devices that
+/// could suffice by `σ_i` does suffice, the first ones are active. The last device chooses first. Each
+/// takes the size of least time, then of most units, with which the devices before it can complete the
+/// division.
 ///
 /// `limits` holds one entry for each function, or none at all.
 ///
 /// # Cost
 /// The least `τ` with `Σ σ_i(τ) ≥ total` bounds the optimal time from below. To decide whether a time is
 /// possible, device after device is added to a set of reachable sums, one bit each. The set keeps only
-/// the sums from which the `σ_i` of the remaining devices still lead to `total`. For `p` functions of `m`
-/// points, and `n` the total in units of the greatest common divisor of all sizes:
-/// * Sorting takes `O(p·m·log(p·m))` steps.
-/// * Near the optimum the sum of the `σ_i` exceeds `total` by about one size, and adding all devices
-///   takes `O(p·m·m/64)` steps.
-/// * Divisions that exist only at later times cost up to `O(p·m·n/64)` steps for each of `O(log(p·m))`
-///   times.
-/// * Minimising the active devices costs up to `O(p·m·n)` steps, if their number is not the least that
-///   the `σ_i` allow.
-/// * Memory is `O(p·m + n·√p)`, with the second term below a gibibyte.
+/// the sums from which the `σ_i` of the remaining devices still lead to `total`. Sums of huge sizes, too
+/// far apart for a bit each, are listed instead. For `p` functions of `m` points, and `n` the total in
+/// units of the greatest common divisor of all sizes, the steps are
+/// * `O(p·m·log(p·m))` to sort, and `O(p·m·m/64)` to add all devices near the optimum;
+/// * up to `O(p·m·n/64)` for each of `O(log(p·m))` times, if divisions exist only at later times;
+/// * up to `O(p·m·n)`, if the active devices are more than the least that the `σ_i` allow.
 ///
-/// Sums of huge sizes, too far apart for a bit each, are listed instead.
+/// Memory is `O(p·m + n·√p)`, with the second term below a gibibyte.
 ///
 /// # Deviations
 /// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 7); here

@@ -10,10 +10,9 @@ use crate::model::TimeFunction;
 /// [`hpopta`](super::hpopta()) for equal functions.
 ///
 /// Among divisions of that time, one with the fewest active devices is taken, those of the lowest
-/// indices. Identical devices may take part in any order. The fewest active ones are therefore as many
-/// as must be added until their sizes can sum to `total`, and nothing else has to be counted. For `m`
-/// points and `p = n_devices`, the cost is `O(m·log m + p·m·m/64)` time if the first time that the
-/// thresholds allow is possible. The function takes `O(m)` memory, besides that of the sums.
+/// indices: as many as must be added until their sizes can sum to `total`. For `m` points and
+/// `p = n_devices`, the cost is `O(m·log m + p·m·m/64)` time if the first time that the thresholds allow
+/// is possible. The function takes `O(m)` memory, besides that of the sums.
 ///
 /// # Deviations
 /// * **POPTA, method**: the paper fills a table of the best time for each number of processors and each
@@ -23,17 +22,6 @@ use crate::model::TimeFunction;
 /// # Errors
 /// As [`hpopta`](super::hpopta()), without [`PartitionError::LimitsMismatch`];
 /// [`PartitionError::TooLarge`] also if the parts of the devices do not fit into memory.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::model::TimeFunction;
-/// use isochron_hierarchy::partition::{Limits, popta};
-///
-/// let function = TimeFunction::new(1, vec![(1, 1.0), (2, 5.0), (3, 2.0)])?;
-/// let partition = popta(&function, &Limits::default(), 3, 6)?;
-/// assert_eq!(partition.units, [3, 3, 0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// # References
 /// Lastovetsky and Reddy 2017; Khaleghzadeh, Reddy and Lastovetsky, supplement, section 5.4.
@@ -71,5 +59,12 @@ mod tests {
         }
         let many = popta(&function, &limits, 100_000, 60).expect("possible");
         assert_eq!((many.active(), many.units.len()), (60, 100_000));
+    }
+
+    #[test]
+    fn the_first_devices_are_active() {
+        let function = TimeFunction::new(1, vec![(1, 1.0), (2, 5.0), (3, 2.0)]).expect("valid");
+        let partition = popta(&function, &Limits::default(), 3, 6).expect("possible");
+        assert_eq!(partition.units, [3, 3, 0]);
     }
 }

@@ -24,13 +24,11 @@ use serde::{Deserialize, Serialize};
 /// and runs of up to three adjacent ones. The candidate that resolves most per size by its removal is
 /// flagged and taken out of the comparison. This repeats until no contradiction is left. Among equals the
 /// candidate farther from the line between its neighbours goes first, then the slower one, because
-/// disturbances only slow down. If the second size is three times as fast as the others, for example, the
-/// first one may be too slow. If the speed jumps up and stays there, all sizes on one side of the jump are
-/// flagged.
+/// disturbances only slow down. If the speed jumps up and stays there, all sizes on one side of the jump
+/// are flagged.
 ///
-/// **Wide valleys.** A valley may be so wide that no size contradicts the next. Up to the peak, the shape
-/// restriction leaves its sizes out nevertheless. Those that contradict its fit of the unflagged sizes are
-/// flagged last ([`Reason::OutOfShape`]).
+/// **Wide valleys.** A valley may be so wide that no size contradicts the next. Sizes that contradict the
+/// shape-restricted fit of the unflagged ones are flagged last ([`Reason::OutOfShape`]).
 ///
 /// # Deviations
 /// * **contradicting measurements**: the thesis leaves a point out of the fit (section 3.2.1); here a
