@@ -63,22 +63,12 @@ fn main() -> Result<(), BalanceError> {
         for strategy in [Strategy::MultiCpm, Strategy::Fpm] {
             let balanced = balance(strategy, n)?;
             println!("\n{n} rows, {strategy}: {}", balanced.why);
-            println!(
-                "{:>9}  {:<24}  {:<28} {:>9}",
-                "iteration", "rows", "seconds", "imbalance"
-            );
-            for (i, iteration) in balanced.history.iter().enumerate() {
-                let rows: Vec<String> = iteration.units.iter().map(|u| format!("{u:>5}")).collect();
-                let times: Vec<String> = iteration
-                    .times_s
-                    .iter()
-                    .map(|t| format!("{t:>6.2}"))
-                    .collect();
-                let (rows, times) = (rows.join(" "), times.join(" "));
+            println!("iteration, rows, seconds, imbalance");
+            for (i, measured) in (1..).zip(&balanced.history) {
+                let (rows, times_s) = (&measured.units, &measured.times_s);
                 println!(
-                    "{:>9}  {rows:<24}  {times:<28} {:>9.2}",
-                    i + 1,
-                    iteration.imbalance
+                    "{i:>2}  {rows:>5?}  {times_s:>6.2?}  {:.2}",
+                    measured.imbalance
                 );
             }
         }

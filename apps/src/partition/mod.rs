@@ -236,10 +236,10 @@ impl PartitionArguments {
         let limits = self.limits.given_names();
         let flag = match error {
             PartitionError::BeyondLimits { .. } => &limits,
-            PartitionError::TooLarge { copies: None, .. } => "--granule",
-            PartitionError::TooLarge { .. } if self.nodes.is_some() => "--nodes",
-            PartitionError::TooLarge { .. } if self.devices.is_some() => "--devices",
-            PartitionError::TooLarge { .. } => "--models",
+            PartitionError::TooLarge { .. } => "--granule",
+            PartitionError::TooManyCopies { .. } if self.nodes.is_some() => "--nodes",
+            PartitionError::TooManyCopies { .. } if self.devices.is_some() => "--devices",
+            PartitionError::TooManyCopies { .. } => "--models",
             _ => "--units",
         };
         points::refuse(&self.models, flag, error)

@@ -29,7 +29,6 @@ const MAX_SAMPLES: u64 = 1 << 24;
 /// Khaleghzadeh, Reddy and Lastovetsky, supplement, sections 6 and 8.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeFunction {
-    granule: u64,
     /// Units and seconds, ascending in units.
     points: Vec<(u64, f64)>,
 }
@@ -76,7 +75,7 @@ impl TimeFunction {
         if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(ModelError::RepeatedSize { d: pair[0].0 });
         }
-        Ok(Self { granule, points })
+        Ok(Self { points })
     }
 
     /// Builds a function of measured points, in any order. Repeated measurements of one size are averaged,
@@ -110,22 +109,15 @@ impl TimeFunction {
         let Some(points) = max.checked_div(granule) else {
             return Err(ModelError::ZeroGranule);
         };
-        if points > MAX_SAMPLES {
-            return Err(ModelError::TooManyPoints {
-                points,
-                limit: MAX_SAMPLES,
-            });
+        let limit = MAX_SAMPLES;
+        if points > limit {
+            return Err(ModelError::TooManyPoints { points, limit });
         }
         let sizes = (1..=points).map(|i| i * granule);
         Self::new(
             granule,
             sizes.map(|d| (d, model.time_s(d as f64))).collect(),
         )
-    }
-
-    /// Returns the granule in units. Every size is a multiple of it.
-    pub fn granule(&self) -> u64 {
-        self.granule
     }
 
     /// Returns the points `(units, seconds)`, ascending in units.

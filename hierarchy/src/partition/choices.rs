@@ -131,12 +131,11 @@ impl SizeProblem {
 /// Refuses `copies` identical devices or nodes of `bytes_each` bytes.
 ///
 /// # Errors
-/// [`PartitionError::TooLarge`] for more than [`MAX_BYTES`].
+/// [`PartitionError::TooManyCopies`] for more than [`MAX_BYTES`].
 pub(super) fn check_copies(copies: usize, bytes_each: u128) -> Result<(), PartitionError> {
     let bytes = bytes_each.saturating_mul(copies as u128);
     if bytes > MAX_BYTES {
-        let copies = Some(copies);
-        return Err(PartitionError::TooLarge { bytes, copies });
+        return Err(PartitionError::TooManyCopies { bytes, copies });
     }
     Ok(())
 }

@@ -52,8 +52,8 @@ impl HierarchicalPartition {
 ///   the same optimum.
 ///
 /// # Errors
-/// As [`hpopta`](super::hpopta()); device indices are those inside a node. [`PartitionError::TooLarge`]
-/// also if the parts of the nodes do not fit into memory.
+/// As [`hpopta`](super::hpopta()); device indices are those inside a node. [`PartitionError::TooManyCopies`]
+/// if the parts of the nodes do not fit into memory.
 ///
 /// # Example
 /// ```
@@ -117,8 +117,7 @@ fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionErr
     let max = reach.min(problem.target.into());
     let bytes = max.saturating_mul(2 * size_of::<Choice>() as u128);
     if bytes > MAX_BYTES {
-        let copies = None;
-        return Err(PartitionError::TooLarge { bytes, copies });
+        return Err(PartitionError::TooLarge { bytes });
     }
     let mut times = vec![f64::INFINITY; max as usize + 1];
     times[0] = 0.0;
@@ -212,14 +211,14 @@ mod tests {
             assert!(
                 matches!(
                     refused,
-                    Err(PartitionError::TooLarge { copies: Some(n), .. }) if n == n_nodes
+                    Err(PartitionError::TooManyCopies { copies: n, .. }) if n == n_nodes
                 ),
                 "{refused:?}"
             );
         }
         let huge = TimeFunction::new(1, vec![(u64::MAX - 1, 1.0), (u64::MAX, 1.0)]).expect("valid");
         let refused = hipopta(&[huge], &[], 2, u64::MAX);
-        let Err(error @ PartitionError::TooLarge { copies: None, .. }) = refused else {
+        let Err(error @ PartitionError::TooLarge { .. }) = refused else {
             panic!("{refused:?}");
         };
         assert!(

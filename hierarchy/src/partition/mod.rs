@@ -178,37 +178,23 @@ pub enum PartitionError {
         /// The largest possible amount below.
         below: u64,
     },
-    /// An exact solution would need too much memory.
-    #[error("{bytes} bytes would be needed {}", describe_purpose(*copies))]
+    /// The sums of sizes are too many for memory.
+    #[error(
+        "{bytes} bytes would be needed to tell all sums of sizes apart: use a larger granule, or measure \
+         at multiples of one size"
+    )]
     TooLarge {
         /// Bytes that would be needed, at least.
         bytes: u128,
-        /// Number of identical devices or nodes, if that is too large; `None` if the sums of sizes are
-        /// too many.
-        copies: Option<usize>,
     },
-}
-
-/// Returns the purpose of the memory, and the remedy.
-fn describe_purpose(copies: Option<usize>) -> String {
-    match copies {
-        Some(copies) => format!("to give each of {copies} identical devices or nodes its part"),
-        None => {
-            "to tell all sums of sizes apart: use a larger granule, or measure at multiples of one \
-                 size"
-                .to_owned()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn even_parts_differ_by_at_most_one() {
-        assert_eq!(even(3, 8), [3, 3, 2]);
-        assert_eq!(even(3, 0), [0, 0, 0]);
-        assert!(even(0, 8).is_empty());
-    }
+    /// Identical devices or nodes are too many for memory.
+    #[error(
+        "{bytes} bytes would be needed to give each of {copies} identical devices or nodes its part"
+    )]
+    TooManyCopies {
+        /// Bytes that would be needed.
+        bytes: u128,
+        /// Number of devices or nodes.
+        copies: usize,
+    },
 }

@@ -21,7 +21,7 @@ use crate::model::TimeFunction;
 ///
 /// # Errors
 /// As [`hpopta`](super::hpopta()), without [`PartitionError::LimitsMismatch`];
-/// [`PartitionError::TooLarge`] also if the parts of the devices do not fit into memory.
+/// [`PartitionError::TooManyCopies`] if the parts of the devices do not fit into memory.
 ///
 /// # References
 /// Lastovetsky and Reddy 2017; Khaleghzadeh, Reddy and Lastovetsky, supplement, section 5.4.
@@ -52,7 +52,7 @@ mod tests {
             assert!(
                 matches!(
                     refused,
-                    Err(PartitionError::TooLarge { copies: Some(n), .. }) if n == n_devices
+                    Err(PartitionError::TooManyCopies { copies: n, .. }) if n == n_devices
                 ),
                 "{refused:?}"
             );

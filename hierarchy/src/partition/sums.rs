@@ -157,8 +157,7 @@ impl Sparse {
     fn check_bytes(n: u128, limit: u128) -> Result<(), PartitionError> {
         let bytes = n * size_of::<(u64, u32)>() as u128;
         if bytes > limit {
-            let copies = None;
-            return Err(PartitionError::TooLarge { bytes, copies });
+            return Err(PartitionError::TooLarge { bytes });
         }
         Ok(())
     }

@@ -64,16 +64,6 @@ pub struct NodeRate {
     pub element_s: f64,
 }
 
-impl From<f64> for NodeRate {
-    /// Makes a node of this speed whose messages take nothing from its arithmetic.
-    fn from(speed: f64) -> Self {
-        Self {
-            speed,
-            element_s: 0.0,
-        }
-    }
-}
-
 /// The nodes that are predicted to be the fastest together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subset {
@@ -109,7 +99,7 @@ pub struct Subset {
 ///     links: Links { latency_s: 1e-5, bytes_per_s: 1e10 },
 ///     hidden: 1.0,
 /// };
-/// let nodes = [100.0, 10.0].map(NodeRate::from);
+/// let nodes = [100.0, 10.0].map(|speed| NodeRate { speed, element_s: 0.0 });
 /// assert_eq!(choose_nodes(&work, &nodes)?.nodes, [0, 1]);
 /// // On a slow network the second node's share takes longer to get there than it saves.
 /// work.links.bytes_per_s = 1e6;
@@ -174,6 +164,13 @@ fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutErr
 mod tests {
     use super::*;
 
+    fn to_rate(speed: f64) -> NodeRate {
+        NodeRate {
+            speed,
+            element_s: 0.0,
+        }
+    }
+
     const FAST: Multiplication = Multiplication {
         blocks: (64, 64),
         block: 128,
@@ -189,7 +186,7 @@ mod tests {
 
     #[test]
     fn on_a_fast_network_all_nodes_help() {
-        let found = choose_nodes(&FAST, &[5.0, 1.0, 0.0, 3.0].map(NodeRate::from)).unwrap();
+        let found = choose_nodes(&FAST, &[5.0, 1.0, 0.0, 3.0].map(to_rate)).unwrap();
         assert_eq!(found.nodes, [0, 1, 3]);
         assert_eq!(found.wall_s, found.all_s);
     }
@@ -245,7 +242,7 @@ mod tests {
                 hidden: 0.5,
                 ..FAST
             };
-            let nodes = [50.0, 40.0, 4.0, 1.0].map(NodeRate::from);
+            let nodes = [50.0, 40.0, 4.0, 1.0].map(to_rate);
             let found = choose_nodes(&work, &nodes).unwrap();
             assert!(found.wall_s <= 64.0 * 64.0 / 50.0 && found.wall_s <= found.all_s);
         }

@@ -185,7 +185,12 @@ mod tests {
     }
 
     fn to_rates(speeds: &[f64]) -> Vec<NodeRate> {
-        speeds.iter().copied().map(NodeRate::from).collect()
+        (speeds.iter())
+            .map(|&speed| NodeRate {
+                speed,
+                element_s: 0.0,
+            })
+            .collect()
     }
 
     /// Lists speeds of nodes, alike and unlike.
