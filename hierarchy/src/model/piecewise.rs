@@ -1,7 +1,5 @@
 //! The functional performance model as a piecewise linear approximation of the speed.
 
-use serde::{Deserialize, Serialize};
-
 use super::means::{Mean, average_measured, average_sizes};
 use super::shape::restrict_shape;
 use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, flags};
@@ -41,8 +39,7 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, f
 ///
 /// # References
 /// Clarke's thesis, sections 3.2.1 and 3.3.1.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PiecewiseFpm {
     points: Vec<Point>,
     /// One knot per size: `points` with repeated measurements averaged, and floors.
@@ -150,20 +147,6 @@ impl SpeedModel for PiecewiseFpm {
 
     fn segment_within(&self, t_s: f64) -> Option<SpeedSegment> {
         self.fit.segment_within(t_s)
-    }
-}
-
-impl TryFrom<Vec<Point>> for PiecewiseFpm {
-    type Error = ModelError;
-
-    fn try_from(points: Vec<Point>) -> Result<Self, ModelError> {
-        Self::from_points(points)
-    }
-}
-
-impl From<PiecewiseFpm> for Vec<Point> {
-    fn from(model: PiecewiseFpm) -> Self {
-        model.points
     }
 }
 
@@ -342,17 +325,5 @@ mod tests {
         let (d, step) = (15.0, 1e-6);
         let slope = (model.time_s(d + step) - model.time_s(d - step)) / (2.0 * step);
         assert!((model.time_derivative(d) - slope).abs() < 1e-6 * slope);
-    }
-
-    #[test]
-    fn only_points_are_serialised_and_bad_ones_are_refused() {
-        let model = PiecewiseFpm::from_points(vec![point(10, 1.0, 3)]).expect("valid");
-        let json = serde_json::to_string(&model).expect("serialises");
-        assert_eq!(json, r#"[{"d":10,"t_s":1.0,"reps":3,"ci_s":0.0}]"#);
-        assert_eq!(
-            serde_json::from_str::<PiecewiseFpm>(&json).expect("reads back"),
-            model
-        );
-        assert!(serde_json::from_str::<PiecewiseFpm>(&json.replace("10", "0")).is_err());
     }
 }

@@ -211,7 +211,7 @@ mod tests {
             }
         }
         assert_eq!(Polyline::default().segment_within(1.0), None);
-        let none = SpeedSegment::NONE;
+        let none = SpeedSegment::default();
         assert!(!none.holds_size(0.0) && !none.holds_time(0.0));
     }
 

@@ -5,8 +5,9 @@
 /// A piecewise linear model returns the segment around a time
 /// ([`SpeedModel::segment_within`](super::SpeedModel::segment_within)). An evaluation on the segment takes
 /// a few operations; the model has to find the segment first. Partitioners that approach one time over
-/// very many devices therefore ask each model for a segment only once or twice.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// very many devices therefore ask each model for a segment only once or twice. The default holds no size
+/// and no time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SpeedSegment {
     /// Start of the segment in units.
     pub start: f64,
@@ -23,16 +24,6 @@ pub struct SpeedSegment {
 }
 
 impl SpeedSegment {
-    /// A segment that holds no size and no time.
-    pub const NONE: Self = Self {
-        start: f64::NAN,
-        end: f64::NAN,
-        speed: f64::NAN,
-        slope: f64::NAN,
-        from_s: f64::NAN,
-        to_s: f64::NAN,
-    };
-
     /// Returns `true` if the largest size within `t_s` lies on this segment.
     pub fn holds_time(&self, t_s: f64) -> bool {
         self.from_s <= t_s && t_s < self.to_s

@@ -15,7 +15,7 @@ impl<'a> SegmentCache<'a> {
     pub fn new(models: &'a [&'a dyn SpeedModel]) -> Self {
         Self {
             models,
-            segments: vec![SpeedSegment::NONE; models.len()],
+            segments: vec![SpeedSegment::default(); models.len()],
         }
     }
 

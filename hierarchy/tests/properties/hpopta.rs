@@ -1,6 +1,6 @@
 //! Properties of the load imbalancing partitioners.
 
-#[path = "../../examples/load_imbalancing.rs"]
+#[path = "load_imbalancing.rs"]
 mod load_imbalancing;
 
 use std::collections::BTreeMap;

@@ -1,14 +1,12 @@
 //! Load imbalancing: an unbalanced division may be faster than the balanced one.
 //!
-//! The first table is the smallest case: 31 units, and four devices with times that do not always rise
-//! with the size. The balanced division needs 13 s, an uneven one 3 s. The other tables have four devices
+//! The smallest case is 31 units and four devices with times that do not always rise with the size. The
+//! balanced division needs 13 s, an uneven one 3 s. The other cases have four devices
 //! with rugged speed functions, as measured for matrix multiplication and FFT. Their speed drops at
 //! multiples of some power of two, and varies in between.
 //!
 //! Reference: Khaleghzadeh, Reddy and Lastovetsky, "A Novel Data-Partitioning Algorithm for Performance
 //! Optimization of Data-Parallel Applications on Heterogeneous HPC Platforms", supplement, section 3.
-
-#![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::error::Error;
 
@@ -98,35 +96,4 @@ fn add_times(functions: &[TimeFunction], units: Vec<u64>) -> Partition {
             .collect(),
         units,
     }
-}
-
-fn print_comparison(title: &str, comparison: &Comparison) {
-    let Comparison { balanced, optimum } = comparison;
-    println!("{title}\n  device   balanced           optimum");
-    for i in 0..optimum.units.len() {
-        println!(
-            "  {i:>6} {:>6} {:>7.3} s  {:>6} {:>7.3} s",
-            balanced.units[i], balanced.times_s[i], optimum.units[i], optimum.times_s[i]
-        );
-    }
-    println!(
-        "  {:>6} {:>16.3} s  {:>14.3} s  {:.2} times as fast\n",
-        "last",
-        balanced.max_time_s(),
-        optimum.max_time_s(),
-        comparison.speedup()
-    );
-}
-
-#[allow(
-    dead_code,
-    reason = "the test that includes this file calls the functions above"
-)]
-fn main() -> Result<(), Box<dyn Error>> {
-    print_comparison("31 units", &compare_smallest()?);
-    for total in [192, 320, 480] {
-        let title = format!("{total} units, drops of speed");
-        print_comparison(&title, &compare_rugged(total)?);
-    }
-    Ok(())
 }
