@@ -364,10 +364,8 @@ impl Dpa {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Estimates the seconds that a measured division really takes.
-    ///
-    /// A part's time is that of its model, clamped to two standard errors around the measured one. The
-    /// estimate is infinite if measuring was given up.
+    /// Estimates the seconds that a measured division really takes, infinite if measuring was given up.
+    /// A part's time is that of its model, clamped to two standard errors around the measured one.
     fn estimate_s(&self, iteration: &MeasuredDivision) -> f64 {
         if iteration.cut_off {
             return f64::INFINITY;
@@ -467,10 +465,8 @@ impl Dpa {
             .any(|known| known == units)
     }
 
-    /// Ends with the best measured division.
-    ///
-    /// That is the division whose slowest part finishes first. A balanced last division is kept,
-    /// however, if the best one gains no more than the tolerance.
+    /// Ends with the measured division whose slowest part finishes first, or with a balanced last one, if
+    /// that loses no more than the tolerance.
     pub(super) fn end(&mut self, why: EndReason) {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;

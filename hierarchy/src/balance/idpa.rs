@@ -103,9 +103,8 @@ pub struct DeviceBalance {
 }
 
 impl DeviceBalance {
-    /// Merges a second measurement of the same slices into the times, and updates the speeds.
-    ///
-    /// If the slices were not measured before, the new times replace the predicted ones.
+    /// Merges a second measurement of the same slices into the times, and updates the speeds. New times
+    /// replace predicted ones.
     ///
     /// # Panics
     /// If there is not one time for each device.
@@ -143,13 +142,7 @@ impl DeviceBalance {
 
     /// Returns the node's time as an observation for INPA: that of the device that finishes last.
     pub fn to_observation(&self) -> Observation {
-        Observation {
-            t_s: self.time_s,
-            reps: self.reps,
-            ci_s: self.ci_s,
-            is_floor: self.cut_off,
-            cost_s: find_slowest(&self.times).cost_s,
-        }
+        find_slowest(&self.times)
     }
 }
 

@@ -89,8 +89,7 @@ enum Phase {
     Done(NodeBalance),
 }
 
-/// Returns the size of each node's first measurement: a sixteenth of an even share, or the paper's
-/// single block before the even division.
+/// Returns the size of each node's first measurement: a sixteenth of an even share, or one block.
 fn first_extent(start: BalanceStart, n_nodes: usize, rows: u64, cols: u64) -> Extent {
     let parts = 4.0 * (n_nodes as f64).sqrt();
     let [rows, cols] = [rows, cols].map(|whole| match start {

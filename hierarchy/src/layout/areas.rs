@@ -4,14 +4,9 @@ use super::LayoutError;
 
 /// Refuses areas that are negative or not finite.
 pub(super) fn check_areas(areas: &[f64]) -> Result<(), LayoutError> {
-    match areas
-        .iter()
-        .position(|area| !(area.is_finite() && *area >= 0.0))
-    {
-        Some(index) => Err(LayoutError::InvalidArea {
-            index,
-            area: areas[index],
-        }),
+    let mut all = areas.iter().copied().enumerate();
+    match all.find(|(_, area)| !(area.is_finite() && *area >= 0.0)) {
+        Some((index, area)) => Err(LayoutError::InvalidArea { index, area }),
         None => Ok(()),
     }
 }

@@ -70,10 +70,8 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
     let order = sort_ascending(areas);
     let shares = to_shares(order.iter().map(|&node| areas[node]));
     let (_, columns) = best_columns(&shares, rows as f64, cols as f64);
-    Ok(columns
-        .into_iter()
-        .map(|column| order[column].to_vec())
-        .collect())
+    let columns = columns.into_iter().map(|column| order[column].to_vec());
+    Ok(columns.collect())
 }
 
 /// Returns the lower bound of the sum of half-perimeters of rectangles in proportion to `areas`, in

@@ -34,13 +34,8 @@ pub fn repair(
     repair_within(layout, time_s, usize::MAX)
 }
 
-/// Repairs as [`repair()`] does, in at most `steps` steps.
-///
-/// After rounding each cut is off by less than a block. If more steps would help, rounding was not the
-/// cause.
-///
-/// # Errors
-/// As [`repair()`].
+/// Repairs as [`repair()`] does, in at most `steps` steps. After rounding each cut is off by less than
+/// a block. If more steps would help, rounding was not the cause.
 pub(super) fn repair_within(
     layout: &Layout,
     time_s: &dyn Fn(usize, u64, u64) -> f64,

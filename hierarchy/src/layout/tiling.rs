@@ -54,11 +54,11 @@ fn lies_within(start: u64, len: u64, bound: u64) -> bool {
 /// neighbour only.
 fn find_overlap(rects: &[Rect]) -> Option<(usize, usize)> {
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * rects.len());
-    for (index, rect) in rects
+    let busy = rects
         .iter()
         .enumerate()
-        .filter(|(_, rect)| !rect.is_empty())
-    {
+        .filter(|(_, rect)| !rect.is_empty());
+    for (index, rect) in busy {
         events.push((rect.col, true, index));
         events.push((rect.col + rect.cols, false, index));
     }

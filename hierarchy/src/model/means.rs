@@ -23,7 +23,7 @@ pub(super) fn average_sizes(points: &[Point]) -> Vec<Mean> {
     means.extend(list_floors(points).into_iter().filter(|floor| {
         let d = floor.knot.d;
         let is_new = line.knots().iter().all(|knot| knot.d != d);
-        is_new && (line.is_empty() || line.time_s(d) < floor.knot.time_s())
+        is_new && (line.knots().is_empty() || line.time_s(d) < floor.knot.time_s())
     }));
     means.sort_by(|a, b| a.knot.d.total_cmp(&b.knot.d));
     means

@@ -91,10 +91,9 @@ impl PiecewiseFpm {
         self.points.is_empty()
     }
 
-    /// Returns `true` if measurements back the model at `d`: one of nearly that size, or two around it
-    /// with nearly the same speed. Below the smallest size the model counts as backed. Beyond the largest
-    /// size, and on the fast side of a fall, a cliff may begin at once. There only the measured size
-    /// itself is certain.
+    /// Returns `true` if measurements back the model at `d`: one of nearly that size, or two around it with
+    /// nearly the same speed. Below the smallest size the model counts as backed. Beyond the largest size,
+    /// and on the fast side of a fall, only the measured size itself is certain: a cliff may begin at once.
     pub fn supports(&self, d: f64) -> bool {
         match Polyline::from_means(&average_measured(&self.points)).around(d) {
             (None, next) => next.is_some(),
@@ -116,8 +115,8 @@ impl PiecewiseFpm {
     }
 
     /// Returns the measured sizes that contradict their neighbours, ascending in `d`. They should be
-    /// measured again before they are believed, but a flag changes nothing in the model. [`Flag`] defines
-    /// a contradiction. Floors are not considered. The cost is `O(n log n)` for `n` points.
+    /// measured again before they are believed, but change nothing in the model. Floors are not
+    /// considered. The cost is `O(n log n)` for `n` points.
     pub fn flags(&self) -> Vec<Flag> {
         flags::find_contradictions(&average_measured(&self.points))
     }

@@ -6,10 +6,9 @@ use super::{ModelError, Point, SpeedModel};
 /// Functional performance model linear in *time*: from the origin to the first knot, from knot to knot,
 /// and beyond the last one at its speed.
 ///
-/// The model needs only a time that strictly increases with the size. A line through the origin of the
-/// speed plot then meets the function once. [`PiecewiseFpm`](super::PiecewiseFpm) needs a speed that rises
-/// concavely and then falls. This model follows valleys and steps of the speed, and represents a start-up
-/// cost `t = c + d / s` exactly.
+/// The model needs only a time that strictly increases with the size, not the shape that
+/// [`PiecewiseFpm`](super::PiecewiseFpm) needs. It follows valleys and steps of the speed, and represents
+/// a start-up cost `t = c + d / s` exactly.
 ///
 /// **Restriction.** The model goes through a largest set of measured sizes with strictly increasing times,
 /// of several such sets one of small times, because disturbances only make a measurement longer. With

@@ -101,11 +101,6 @@ impl Polyline {
         &self.knots
     }
 
-    /// Returns `true` without corners.
-    pub(super) fn is_empty(&self) -> bool {
-        self.knots.is_empty()
-    }
-
     /// Returns the straight segment that ends at the knot `right`, or the constant one beyond the last
     /// knot. Returns `None` without knots.
     fn segment_before(&self, right: usize) -> Option<SpeedSegment> {

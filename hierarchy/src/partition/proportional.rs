@@ -14,24 +14,11 @@ use super::{Partition, PartitionError, apportion};
 /// [`PartitionError::NoDevices`] or [`PartitionError::NoSpeed`] if there are units and no device can
 /// take them.
 ///
-/// # Example
-/// ```
-/// use isochron_hierarchy::partition::proportional;
-///
-/// let partition = proportional(&[10.0, 30.0], 100)?;
-/// assert_eq!(partition.units, [25, 75]);
-/// assert_eq!(partition.max_time_s(), 2.5);
-/// # Ok::<(), isochron_hierarchy::partition::PartitionError>(())
-/// ```
-///
 /// # References
 /// Clarke's thesis, section 2.3; Clarke et al. 2012, section 4 (the two CPM strategies).
 pub fn proportional(speeds: &[f64], total: u64) -> Result<Partition, PartitionError> {
-    if let Some((index, &speed)) = speeds
-        .iter()
-        .enumerate()
-        .find(|(_, s)| !(s.is_finite() && **s >= 0.0))
-    {
+    let mut all = speeds.iter().copied().enumerate();
+    if let Some((index, speed)) = all.find(|(_, s)| !(s.is_finite() && *s >= 0.0)) {
         return Err(PartitionError::InvalidSpeed { index, speed });
     }
     if total == 0 {
@@ -91,5 +78,12 @@ mod tests {
                 speed: -1.0
             })
         );
+    }
+
+    #[test]
+    fn units_are_in_proportion_to_the_speeds() {
+        let partition = proportional(&[10.0, 30.0], 100).expect("valid");
+        assert_eq!(partition.units, [25, 75]);
+        assert_eq!(partition.max_time_s(), 2.5);
     }
 }
