@@ -37,17 +37,6 @@ impl dyn Comm + '_ {
         decode(root, &bytes)
     }
 
-    /// Gathers the name of every rank's host, by rank.
-    ///
-    /// # Errors
-    /// [`Error::Unreadable`] on every rank, for the lowest rank whose name cannot be read.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub fn gather_hosts(&self) -> Result<Vec<String>, Error> {
-        self.gather(&self.host().to_owned())
-    }
-
     /// Returns the largest of all ranks' values, none of which is negative; NaN counts as 0.
     ///
     /// # Collective

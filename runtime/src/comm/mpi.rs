@@ -108,27 +108,12 @@ impl MpiComm {
         }
     }
 
-    /// Gathers every rank's `data` by one broadcast after the other, where one operation cannot count all bytes.
-    fn broadcast_all(&self, data: &[u8]) -> Vec<Vec<u8>> {
-        (0..self.size())
-            .map(|root| {
-                let mine = if root == self.rank() { data } else { &[] };
-                let mut part = mine.to_vec();
-                self.broadcast(root, &mut part);
-                part
-            })
-            .collect()
-    }
-
     fn reduce_sum<T: Equivalence + Copy>(&self, values: &mut [T]) {
         let sent = values.to_vec();
         for (sent, received) in sent.chunks(MAX_SUMMED).zip(values.chunks_mut(MAX_SUMMED)) {
+            let (comm, sum) = (&self.comm, SystemOperation::sum());
             request::scope(|scope| {
-                let sum = SystemOperation::sum();
-                complete(
-                    self.comm
-                        .immediate_all_reduce_into(scope, sent, received, sum),
-                );
+                complete(comm.immediate_all_reduce_into(scope, sent, received, sum));
             });
         }
     }
@@ -171,7 +156,14 @@ impl Comm for MpiComm {
         self.sum_u64(&mut lengths);
         let total: usize = lengths.iter().map(|&len| len as usize).sum();
         if total > self.longest {
-            return self.broadcast_all(data);
+            // One operation cannot count all bytes.
+            let broadcasts = (0..self.size()).map(|root| {
+                let mine = if root == self.rank() { data } else { &[] };
+                let mut part = mine.to_vec();
+                self.broadcast(root, &mut part);
+                part
+            });
+            return broadcasts.collect();
         }
         if total == 0 {
             return vec![Vec::new(); lengths.len()];
@@ -187,10 +179,8 @@ impl Comm for MpiComm {
         let mut all = vec![0u8; total];
         let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
         request::scope(|scope| {
-            let gathering =
-                self.comm
-                    .immediate_all_gather_varcount_into(scope, &sent[..], &mut parts);
-            complete(gathering);
+            let comm = &self.comm;
+            complete(comm.immediate_all_gather_varcount_into(scope, &sent[..], &mut parts));
         });
         let parts = starts.iter().zip(&counts);
         parts
@@ -213,12 +203,19 @@ impl Comm for MpiComm {
             relays: Vec::new(),
         };
         for span in recvs {
+            let first = requests.posted.len();
             // SAFETY: by the caller's contract.
-            unsafe { requests.receive(span) };
+            unsafe { requests.post(span, span.rank, true) };
+            if !span.forward.is_empty() {
+                requests.relays.push(Relay {
+                    requests: first..requests.posted.len(),
+                    span: span.clone(),
+                });
+            }
         }
         for span in sends {
             // SAFETY: by the caller's contract.
-            unsafe { requests.send(span, span.rank) };
+            unsafe { requests.post(span, span.rank, false) };
         }
         Box::new(requests)
     }
@@ -252,39 +249,25 @@ struct Relay {
 }
 
 impl Requests<'_> {
-    /// Starts to receive a message.
+    /// Starts to receive a message from `rank`, or to send it there.
     ///
     /// # Safety
-    /// Its memory stays allocated and untouched until this value says that all is done or has been dropped.
-    unsafe fn receive(&mut self, span: &MessageSpan) {
-        let (bytes, comm) = (byte_type(), self.comm.comm.as_raw());
-        let first = self.posted.len();
-        for (start, length) in cut_message(span, self.comm.longest) {
-            let (start, length, rank) = (start.cast(), count(length), count(span.rank));
-            let mut request = null_request();
-            // SAFETY: by this function's contract; the request is completed before this value goes.
-            unsafe { ffi::MPI_Irecv(start, length, bytes, rank, tag(span), comm, &mut request) };
-            self.posted.push(request);
-        }
-        if !span.forward.is_empty() {
-            self.relays.push(Relay {
-                requests: first..self.posted.len(),
-                span: span.clone(),
-            });
-        }
-    }
-
-    /// Starts to send a message to `rank`.
-    ///
-    /// # Safety
-    /// Its memory stays allocated and unchanged until this value says that all is done or has been dropped.
-    unsafe fn send(&mut self, span: &MessageSpan, rank: usize) {
-        let (bytes, comm) = (byte_type(), self.comm.comm.as_raw());
+    /// Its memory stays allocated until this value says that all is done or has been dropped; until then a received message
+    /// stays untouched, and one that is sent unchanged.
+    unsafe fn post(&mut self, span: &MessageSpan, rank: usize, is_received: bool) {
+        let bytes = u8::equivalent_datatype().as_raw();
+        let comm = self.comm.comm.as_raw();
         for (start, length) in cut_message(span, self.comm.longest) {
             let (start, length, rank) = (start.cast(), count(length), count(rank));
             let mut request = null_request();
             // SAFETY: by this function's contract; the request is completed before this value goes.
-            unsafe { ffi::MPI_Isend(start, length, bytes, rank, tag(span), comm, &mut request) };
+            unsafe {
+                if is_received {
+                    ffi::MPI_Irecv(start, length, bytes, rank, tag(span), comm, &mut request);
+                } else {
+                    ffi::MPI_Isend(start, length, bytes, rank, tag(span), comm, &mut request);
+                }
+            }
             self.posted.push(request);
         }
     }
@@ -300,7 +283,7 @@ impl Requests<'_> {
             let Relay { span, .. } = self.relays.swap_remove(next);
             for &rank in &span.forward {
                 // SAFETY: the memory is that of a message given to this value; it has arrived and is not written any more.
-                unsafe { self.send(&span, rank) };
+                unsafe { self.post(&span, rank, false) };
             }
         }
     }
@@ -350,11 +333,6 @@ fn test_all(requests: &mut [ffi::MPI_Request]) -> bool {
         )
     };
     flag != 0
-}
-
-fn byte_type() -> ffi::MPI_Datatype {
-    // SAFETY: reading a constant that the library has set before MPI_Init returned.
-    unsafe { ffi::RSMPI_UINT8_T }
 }
 
 fn null_request() -> ffi::MPI_Request {

@@ -107,19 +107,20 @@ fn check_disjoint(sends: &[Message], recvs: &[Message]) {
     let mut all: Vec<(&Message, bool)> = sent.chain(received).collect();
     all.retain(|(message, _)| !message.range.is_empty());
     all.sort_by_key(|(message, _)| (message.buffer, message.range.start));
-    let mut end: Option<(usize, usize, bool)> = None;
+    // How far the messages so far reach: the last buffer, and the end in it.
+    let (mut sent_end, mut received_end) = ((0, 0), (0, 0));
     for (message, received) in all {
-        let (start, stop) = (message.range.start, message.range.end);
-        end = match end {
-            Some((buffer, until, written)) if buffer == message.buffer && start < until => {
-                assert!(
-                    !received && !written,
-                    "a message is received over another one"
-                );
-                Some((buffer, until.max(stop), false))
-            }
-            _ => Some((message.buffer, stop, received)),
+        let start = (message.buffer, message.range.start);
+        assert!(
+            start >= received_end && (start >= sent_end || !received),
+            "a message is received over another one"
+        );
+        let end = if received {
+            &mut received_end
+        } else {
+            &mut sent_end
         };
+        *end = (message.buffer, message.range.end).max(*end);
     }
 }
 

@@ -50,7 +50,7 @@ impl Load {
             .copied()
             .collect();
         let all = comm.gather(&mine)?;
-        let hosts = comm.gather_hosts()?;
+        let hosts = comm.gather(&comm.host().to_owned())?;
         let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host());
         let on_host: Vec<usize> = on_host.map(|rank| all[rank].len()).collect();
         let sharers = core_sharers(comm, topology)?.into_iter();

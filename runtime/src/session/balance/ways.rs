@@ -146,7 +146,7 @@ impl<T: Element> Balancer<'_, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn describe_work(&mut self) -> Result<Multiplication, Error> {
-        let hosts = self.comm.gather_hosts()?;
+        let hosts = self.comm.gather(&self.comm.host().to_owned())?;
         let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
         Ok(Multiplication {
             blocks: self.problem.c_blocks(),
