@@ -17,17 +17,16 @@ use crate::error::Error;
 pub struct PartialFile {
     /// Name that the user gave.
     path: PathBuf,
-    destination: Destination,
+    /// `None` for a pipe or a file that is open already.
+    names: Option<FileNames>,
     file: File,
 }
 
-/// Destination of the bytes.
+/// Names of a file before and after it is published.
 #[derive(Debug)]
-enum Destination {
-    /// A file with the name `partial` until it gets the name `end`.
-    Renamed { end: PathBuf, partial: PathBuf },
-    /// A pipe or a file that is open already.
-    Direct,
+struct FileNames {
+    partial: PathBuf,
+    end: PathBuf,
 }
 
 impl PartialFile {
@@ -36,15 +35,15 @@ impl PartialFile {
     /// # Errors
     /// [`Error::File`] when `path` cannot be a file or its folder cannot be written.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let destination = Destination::find(path)?;
-        let file = match &destination {
-            Destination::Renamed { partial, .. } => File::create(partial),
+        let names = FileNames::choose(path)?;
+        let file = match &names {
+            Some(names) => File::create(&names.partial),
             // The content of a file that is open already, such as standard output, is not overwritten.
-            Destination::Direct => OpenOptions::new().append(true).open(path),
+            None => OpenOptions::new().append(true).open(path),
         };
         Ok(Self {
             path: path.to_path_buf(),
-            destination,
+            names,
             file: file.map_err(|error| Error::file(path, error))?,
         })
     }
@@ -55,18 +54,15 @@ impl PartialFile {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn check(path: &Path) -> Result<(), Error> {
-        match Destination::find(path)? {
-            Destination::Direct => Ok(()),
-            Destination::Renamed { .. } => Self::create(path).map(drop),
+        match FileNames::choose(path)? {
+            None => Ok(()),
+            Some(_) => Self::create(path).map(drop),
         }
     }
 
     /// Returns the temporary name, which no other file has; `None` if bytes go directly to the destination.
     pub fn partial_path(&self) -> Option<&Path> {
-        match &self.destination {
-            Destination::Renamed { partial, .. } => Some(partial),
-            Destination::Direct => None,
-        }
+        self.names.as_ref().map(|names| names.partial.as_path())
     }
 
     /// Returns the file, to be written.
@@ -79,20 +75,19 @@ impl PartialFile {
     /// # Errors
     /// [`Error::Output`].
     pub fn publish(self) -> Result<(), Error> {
-        let renamed = match &self.destination {
-            Destination::Renamed { end, partial } => self
-                .file
-                .sync_all()
-                .and_then(|()| std::fs::rename(partial, end)),
-            // Pipes and terminals have nothing to write to a disk.
-            Destination::Direct => Ok(()),
+        // Pipes and terminals have nothing to write to a disk.
+        let Some(FileNames { partial, end }) = &self.names else {
+            return Ok(());
         };
+        let synced = self.file.sync_all();
+        let renamed = synced.and_then(|()| std::fs::rename(partial, end));
         renamed.map_err(|error| Error::output(&self.path, error))
     }
 }
 
-impl Destination {
-    fn find(path: &Path) -> Result<Self, Error> {
+impl FileNames {
+    /// Chooses the names for a file at `path`; `None` if the bytes go there directly.
+    fn choose(path: &Path) -> Result<Option<Self>, Error> {
         if let Ok(there) = std::fs::metadata(path).map(|metadata| metadata.file_type()) {
             if there.is_dir() {
                 return Err(Error::file(path, "is a folder, and no name for a file"));
@@ -102,26 +97,22 @@ impl Destination {
                 return Err(Error::file(path, reason));
             }
             if !there.is_file() {
-                return Ok(Self::Direct);
+                return Ok(None);
             }
         }
         let end = follow_links(path).map_err(|error| Error::file(path, error))?;
         if end.starts_with("/proc") {
-            return Ok(Self::Direct);
+            return Ok(None);
         }
         let Some(name) = end.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::file(path, "is no name for a file"));
         };
         // Processes of other hosts may have the same number and write in the same folder.
-        let (pid, token) = (std::process::id(), draw_token());
+        // The token comes from the random keys of the standard library's hash tables.
+        let (pid, token) = (std::process::id(), RandomState::new().hash_one(()));
         let partial = end.with_file_name(format!(".{name}.partial-{pid}-{token:016x}"));
-        Ok(Self::Renamed { end, partial })
+        Ok(Some(Self { partial, end }))
     }
-}
-
-/// Draws a random number from the random keys of the standard library's hash tables.
-fn draw_token() -> u64 {
-    RandomState::new().hash_one(())
 }
 
 /// Follows the symbolic links at `path` to their end, where there need not be a file. A link in `/proc`, which stands for an
@@ -145,9 +136,9 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
 
 impl Drop for PartialFile {
     fn drop(&mut self) {
-        if let Destination::Renamed { partial, .. } = &self.destination {
+        if let Some(names) = &self.names {
             // After `publish` there is no file of this name; before it, the file is incomplete.
-            let _ = std::fs::remove_file(partial);
+            let _ = std::fs::remove_file(&names.partial);
         }
     }
 }
