@@ -12,8 +12,7 @@ use crate::multiply::Scalars;
 /// The Mersenne prime 2⁶¹ - 1.
 const PRIME: u64 = (1 << 61) - 1;
 
-/// A check of whole numbers. It begins before the multiplication, which overwrites C; then it is given A and B, whole or in
-/// parts of k; it finishes after the multiplication.
+/// A check of whole numbers.
 ///
 /// All numbers are taken modulo the prime `p = 2⁶¹ - 1`. Complex numbers are pairs of such numbers; they form a field too,
 /// since -1 is no square modulo p. The probe vector is uniform. A result that differs anywhere from `alpha·A·B + beta·C0`

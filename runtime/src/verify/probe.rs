@@ -8,8 +8,7 @@ use crate::comm::Comm;
 use crate::matrix::{Matrix, Operand, hash};
 use crate::multiply::Scalars;
 
-/// A check in floating point. It begins before the multiplication, which overwrites C; then it is given A and B, whole or in
-/// parts of k; it finishes after the multiplication.
+/// A check in floating point.
 ///
 /// The probe vector `x` has entries ±1. Let `u` be the unit roundoff of the elements (2⁻⁵³, or 2⁻²⁴ in single precision),
 /// `γ_i = i·u/(1 - i·u)`, and `g = |alpha|·|A|·(|B|·|x|) + |beta|·|C0|·|x|`, componentwise. Then:
@@ -89,12 +88,12 @@ impl<T: Element> Probe<T> {
         });
         residual.sum_over_ranks(comm);
         let alpha = part_sum(self.scalars.alpha.value()).re;
-        let bound = Bound::new::<T>(n, self.k, alpha);
+        let [factor, underflow] = find_bound::<T>(n, self.k, alpha);
         let ratios = residual
             .sums
             .iter()
             .zip(&residual.gauge)
-            .map(|(r, g)| residual_ratio(r.norm(), bound.factor * g.re + bound.underflow));
+            .map(|(r, g)| residual_ratio(r.norm(), factor * g.re + underflow));
         let residual = ratios.fold(0.0, f64::max);
         Verdict {
             passed: residual <= 1.0,
@@ -103,26 +102,19 @@ impl<T: Element> Probe<T> {
     }
 }
 
-/// Largest residual of a correct result: `factor·g + underflow`.
-struct Bound {
-    factor: f64,
-    underflow: f64,
-}
-
-impl Bound {
-    fn new<T: Element>(n: usize, k: usize, alpha: f64) -> Self {
-        let unit = T::EPSILON / 2.0;
-        let complex = if T::TYPE.is_complex() {
-            2.0 * 8f64.sqrt()
-        } else {
-            1.0
-        };
-        let products = (n + k + 4) as f64 * (k + 2) as f64;
-        Self {
-            factor: 4.0 * complex * (n + k + 4) as f64 * unit,
-            underflow: complex * products * (1.0 + alpha) * T::SMALLEST_NORMAL,
-        }
-    }
+/// Returns the factor of `g`, and the addend for products that underflow, of the largest residual of a correct result.
+fn find_bound<T: Element>(n: usize, k: usize, alpha: f64) -> [f64; 2] {
+    let unit = T::EPSILON / 2.0;
+    let complex = if T::TYPE.is_complex() {
+        2.0 * 8f64.sqrt()
+    } else {
+        1.0
+    };
+    let products = (n + k + 4) as f64 * (k + 2) as f64;
+    [
+        4.0 * complex * (n + k + 4) as f64 * unit,
+        complex * products * (1.0 + alpha) * T::SMALLEST_NORMAL,
+    ]
 }
 
 /// A vector of sums, and the sums of the magnitudes of their terms.
