@@ -6,7 +6,7 @@ use std::path::Path;
 use isochron_devices::Element;
 
 use super::pieces::{cut_pieces, orient};
-use super::{ElementReader, HEAD, MatrixOutput};
+use super::{HEAD, MatrixOutput, ReadElements};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::copy::replace;
@@ -16,11 +16,11 @@ use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
 /// Largest number of elements of a piece: some MiB.
 const PIECE_LEN: usize = 1 << 20;
 
-/// Reads a file that only the head sees; the head has its reader.
+/// Reads a file that only the head sees, which has it open.
 pub(super) fn read_pieces<T: Element>(
     comm: &dyn Comm,
     path: &Path,
-    (order, mut reader): (Order, Option<&mut Box<dyn ElementReader<T>>>),
+    (order, mut read): (Order, Option<&mut ReadElements<T>>),
     matrix: &mut Matrix<T>,
 ) -> Result<Moved, Error> {
     let mut moved = Moved::default();
@@ -28,22 +28,21 @@ pub(super) fn read_pieces<T: Element>(
     for piece in cut_matrix(matrix.spread(), order) {
         let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
-        let read = reader
-            .as_mut()
-            .map_or(Ok(()), |reader| reader.read_elements(&mut buffer));
+        let done = read.as_mut().map_or(Ok(()), |read| read(&mut buffer));
         let source = Stored {
             data: buffer.as_slice(),
             ld: orient(&piece, order).rows,
             order,
         };
         let aim = (&on_all, Order::Columns);
-        let movement = read
+        let movement = done
             .map_err(|reason| Error::file(path, reason))
             .and_then(|()| Movement::new(comm, (&on_head, source), aim, usize::MAX));
         let movement = agree(comm, movement)?;
         moved = moved.and(movement.run(comm, matrix.stored_mut(), &replace));
     }
-    let finished = reader.map_or(Ok(()), |reader| reader.check_end());
+    // The end of the file, also after no pieces.
+    let finished = read.map_or(Ok(()), |read| read(&mut []));
     agree(comm, finished.map_err(|reason| Error::file(path, reason)))?;
     Ok(moved)
 }

@@ -6,18 +6,11 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use isochron_devices::{Element, ElementType};
 use num_complex::Complex64;
 
-use super::{ElementReader, FileShape};
+use super::{FileShape, OpenFile};
 use crate::matrix::Order;
 
 /// Bytes from which on a line is refused: a text file with such lines is something else.
 const MAX_LINE: u64 = 4096;
-
-struct MarketReader {
-    lines: NumberedLines,
-    element: ElementType,
-    read: usize,
-    total: usize,
-}
 
 /// Lines with their numbers, comments and empty ones left out.
 struct NumberedLines {
@@ -52,9 +45,7 @@ impl NumberedLines {
     }
 }
 
-pub(super) fn open_market<T: Element>(
-    file: File,
-) -> Result<(FileShape, Box<dyn ElementReader<T>>), String> {
+pub(super) fn open_market<T: Element>(file: File) -> Result<OpenFile<T>, String> {
     let size = file.metadata().map_err(|error| error.to_string())?.len();
     let mut lines = NumberedLines {
         file: BufReader::with_capacity(1 << 20, file),
@@ -79,13 +70,22 @@ pub(super) fn open_market<T: Element>(
         element,
         order: Order::Columns,
     };
-    let reader = MarketReader {
-        lines,
-        element,
-        read: 0,
-        total,
-    };
-    Ok((shape, Box::new(reader)))
+    let mut read = 0;
+    let read_elements = Box::new(move |out: &mut [T]| {
+        for value in out {
+            let Some(text) = lines.next_data()? else {
+                return Err(format!("truncated: {read} elements of {total}"));
+            };
+            let parsed = parse_element(text, element.is_complex());
+            *value = T::of(parsed.map_err(|reason| format!("line {}: {reason}", lines.number))?);
+            read += 1;
+        }
+        if read == total && lines.next_data()?.is_some() {
+            return Err(format!("line {}: more than {total} elements", lines.number));
+        }
+        Ok(())
+    });
+    Ok((shape, read_elements))
 }
 
 /// Reads the first line, which says whether the elements are complex.
@@ -126,34 +126,6 @@ fn read_sizes(lines: &mut NumberedLines) -> Result<(usize, usize), String> {
             "line {}: `{sizes}`; wanted `rows cols`",
             lines.number
         )),
-    }
-}
-
-impl<T: Element> ElementReader<T> for MarketReader {
-    fn read_elements(&mut self, out: &mut [T]) -> Result<(), String> {
-        for value in out {
-            let Some(text) = self.lines.next_data()? else {
-                return Err(format!(
-                    "truncated: {} elements of {}",
-                    self.read, self.total
-                ));
-            };
-            let parsed = parse_element(text, self.element.is_complex());
-            let parsed = parsed.map_err(|reason| format!("line {}: {reason}", self.lines.number));
-            *value = T::of(parsed?);
-            self.read += 1;
-        }
-        Ok(())
-    }
-
-    fn check_end(&mut self) -> Result<(), String> {
-        match self.lines.next_data()? {
-            None => Ok(()),
-            Some(_) => Err(format!(
-                "line {}: more than {} elements",
-                self.lines.number, self.total
-            )),
-        }
     }
 }
 

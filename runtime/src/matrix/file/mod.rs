@@ -30,15 +30,11 @@ use crate::output::PartialFile;
 /// Rank that opens files.
 const HEAD: usize = 0;
 
-/// A dense file being read from front to back.
-trait ElementReader<T> {
-    /// Fills `out` with the next elements, or says why the file does not hold them.
-    fn read_elements(&mut self, out: &mut [T]) -> Result<(), String>;
-    /// Checks, after all elements, that the file holds nothing else, unless its length was checked before.
-    fn check_end(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-}
+/// Fills memory with the next elements of a file, read from front to back, or says why the file does not hold them. Once all
+/// are read, it checks that the file holds nothing else.
+type ReadElements<T> = Box<dyn FnMut(&mut [T]) -> Result<(), String>>;
+
+type OpenFile<T> = (FileShape, ReadElements<T>);
 
 /// Shape of the matrix in a file, as the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,17 +48,30 @@ pub struct FileShape {
     order: Order,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
-    Npy,
-    Market,
+/// Functions of a format for matrices of `T`.
+struct Format<T> {
+    open: fn(File) -> Result<OpenFile<T>, String>,
+    write_header: fn(&mut BufWriter<File>, usize, usize) -> io::Result<()>,
+    write_elements: fn(&mut BufWriter<File>, &[T]) -> io::Result<()>,
+    /// `true` if the place of an element in the file follows from its indices.
+    has_positions: bool,
 }
 
-impl Format {
+impl<T: Element> Format<T> {
     fn of_path(path: &Path) -> Result<Self, Error> {
         match path.extension().and_then(|ending| ending.to_str()) {
-            Some("npy") => Ok(Format::Npy),
-            Some("mtx") => Ok(Format::Market),
+            Some("npy") => Ok(Self {
+                open: npy::open_npy,
+                write_header: npy::write_header::<T>,
+                write_elements: npy::write_elements,
+                has_positions: true,
+            }),
+            Some("mtx") => Ok(Self {
+                open: market::open_market,
+                write_header: market::write_header::<T>,
+                write_elements: market::write_elements,
+                has_positions: false,
+            }),
             _ => Err(Error::file(
                 path,
                 "the name must end in .npy (NumPy) or .mtx (Matrix Market)",
@@ -71,14 +80,10 @@ impl Format {
     }
 }
 
-fn open_file<T: Element>(path: &Path) -> Result<(FileShape, Box<dyn ElementReader<T>>), Error> {
+fn open_file<T: Element>(path: &Path) -> Result<OpenFile<T>, Error> {
     let format = Format::of_path(path)?;
     let file = File::open(path).map_err(|error| Error::file(path, error))?;
-    match format {
-        Format::Npy => npy::open_npy(file),
-        Format::Market => market::open_market(file),
-    }
-    .map_err(|reason| Error::file(path, reason))
+    (format.open)(file).map_err(|reason| Error::file(path, reason))
 }
 
 /// Does on the head what may fail there; the other ranks get `None`.
@@ -131,13 +136,13 @@ pub fn read<T: Element>(
         return Err(Error::file(path, found));
     }
     let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
-    let in_place =
-        Format::of_path(path)? == Format::Npy && position::read_in_place(comm, path, &mut matrix)?;
+    let in_place = Format::<T>::of_path(path)?.has_positions
+        && position::read_in_place(comm, path, &mut matrix)?;
     let mut moved = if in_place {
         Moved::default()
     } else {
-        let reader = opened.as_mut().map(|(_, reader)| reader);
-        head::read_pieces(comm, path, (shape.order, reader), &mut matrix)?
+        let read = opened.as_mut().map(|(_, read)| read);
+        head::read_pieces(comm, path, (shape.order, read), &mut matrix)?
     };
     moved.seconds = begin.elapsed().as_secs_f64();
     Ok((matrix, moved))
@@ -147,7 +152,7 @@ pub fn read<T: Element>(
 struct MatrixOutput<T> {
     partial: PartialFile,
     file: BufWriter<File>,
-    encode: fn(&mut BufWriter<File>, &[T]) -> io::Result<()>,
+    format: Format<T>,
     target: Option<position::SharedTarget>,
     path: PathBuf,
 }
@@ -160,31 +165,24 @@ impl<T: Element> MatrixOutput<T> {
         let file = partial.file().try_clone();
         let file = file.map_err(|error| Error::output(path, error))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
-        let header = match format {
-            Format::Npy => npy::write_header::<T>(&mut file, rows, cols),
-            Format::Market => market::write_header::<T>(&mut file, rows, cols),
-        };
-        header
+        (format.write_header)(&mut file, rows, cols)
             .and_then(|()| file.flush())
             .map_err(|error| Error::output(path, error))?;
-        let (encode, target): (fn(&mut _, &_) -> _, _) = match format {
-            Format::Npy => (
-                npy::write_elements,
-                position::SharedTarget::with_length::<T>(&mut partial, rows * cols),
-            ),
-            Format::Market => (market::write_elements, None),
+        let target = match format.has_positions {
+            true => position::SharedTarget::with_length::<T>(&mut partial, rows * cols),
+            false => None,
         };
         Ok(Self {
             partial,
             file,
-            encode,
+            format,
             target,
             path: path.to_path_buf(),
         })
     }
 
     fn write_elements(&mut self, elements: &[T]) -> Result<(), Error> {
-        (self.encode)(&mut self.file, elements)
+        (self.format.write_elements)(&mut self.file, elements)
             .and_then(|()| self.file.flush())
             .map_err(|error| Error::output(&self.path, error))
     }
@@ -232,7 +230,7 @@ pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Re
 /// All ranks.
 pub fn check_writable(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
     do_on_head(comm, || {
-        Format::of_path(path)?;
+        Format::<f64>::of_path(path)?;
         PartialFile::check(path)
     })
     .map(drop)

@@ -8,87 +8,46 @@ use isochron_devices::{Element, ElementType};
 use npyz::{DType, Endianness, NpyHeader, TypeChar, TypeStr, WriterBuilder};
 use num_complex::{Complex32, Complex64};
 
-use super::{ElementReader, FileShape};
+use super::{FileShape, OpenFile};
 use crate::matrix::Order;
-
-/// A reader of integers of 1 to 8 bytes, floating-point numbers (except half precision) and complex numbers. Integers beyond
-/// 2⁵³ are rounded.
-struct NpyReader<T> {
-    file: BufReader<File>,
-    decoder: Decoder<T>,
-    bytes: Vec<u8>,
-}
 
 /// Conversion of stored numbers, in this host's byte order, to elements.
 type Conversion<T> = fn(&[u8], &mut [T]);
 
-/// Decoder of stored numbers of one type and byte order.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Decoder<T> {
-    /// Bytes of a stored number.
-    pub width: usize,
-    /// Smallest type that holds all stored numbers; `f64` for integers.
-    element: ElementType,
-    convert: Conversion<T>,
-    is_foreign: bool,
-}
-
-impl<T: Element> Decoder<T> {
-    fn new(kind: &TypeStr) -> Result<Self, String> {
-        macro_rules! real {
-            ($stored:ty) => {
-                |bytes, out| {
-                    convert_numbers(bytes, out, |number: $stored| {
-                        Complex64::new(number as f64, 0.0)
-                    })
-                }
-            };
-        }
-        let (element, convert): (ElementType, Conversion<T>) = match (
-            kind.type_char(),
-            kind.size_field(),
-        ) {
-            (TypeChar::Float, 4) => (ElementType::F32, real!(f32)),
-            (TypeChar::Float, 8) => (ElementType::F64, real!(f64)),
-            (TypeChar::Int, 1) => (ElementType::F64, real!(i8)),
-            (TypeChar::Int, 2) => (ElementType::F64, real!(i16)),
-            (TypeChar::Int, 4) => (ElementType::F64, real!(i32)),
-            (TypeChar::Int, 8) => (ElementType::F64, real!(i64)),
-            (TypeChar::Uint, 1) => (ElementType::F64, real!(u8)),
-            (TypeChar::Uint, 2) => (ElementType::F64, real!(u16)),
-            (TypeChar::Uint, 4) => (ElementType::F64, real!(u32)),
-            (TypeChar::Uint, 8) => (ElementType::F64, real!(u64)),
-            (TypeChar::Complex, 8) => (ElementType::C32, |bytes, out| {
-                convert_numbers(bytes, out, Complex32::value)
-            }),
-            (TypeChar::Complex, 16) => (ElementType::C64, |bytes, out| {
-                convert_numbers(bytes, out, Complex64::value)
-            }),
-            _ => {
-                return Err(format!(
-                    "holds elements of type {kind}; wanted f4, f8, c8, c16, or integers of 1 to 8 bytes"
-                ));
+/// Chooses the smallest type that holds all stored numbers of a type, `f64` for integers, and their conversion.
+fn choose_conversion<T: Element>(kind: &TypeStr) -> Result<(ElementType, Conversion<T>), String> {
+    macro_rules! real {
+        ($stored:ty) => {
+            |bytes, out| {
+                convert_numbers(bytes, out, |number: $stored| {
+                    Complex64::new(number as f64, 0.0)
+                })
             }
         };
-        let own_orders = [Endianness::of_machine(), Endianness::Irrelevant];
-        Ok(Self {
-            width: kind.size_field() as usize,
-            element,
-            convert,
-            is_foreign: !own_orders.contains(&kind.endianness()),
-        })
     }
-
-    /// Fills `out` with numbers from the beginning of `bytes`. Numbers in foreign byte order are reversed in place.
-    pub(super) fn decode_numbers(&self, bytes: &mut [u8], out: &mut [T]) {
-        let bytes = &mut bytes[..out.len() * self.width];
-        if self.is_foreign {
-            let parts = 1 + usize::from(self.element.is_complex());
-            let reals = bytes.chunks_exact_mut(self.width / parts);
-            reals.for_each(<[u8]>::reverse);
+    Ok(match (kind.type_char(), kind.size_field()) {
+        (TypeChar::Float, 4) => (ElementType::F32, real!(f32)),
+        (TypeChar::Float, 8) => (ElementType::F64, real!(f64)),
+        (TypeChar::Int, 1) => (ElementType::F64, real!(i8)),
+        (TypeChar::Int, 2) => (ElementType::F64, real!(i16)),
+        (TypeChar::Int, 4) => (ElementType::F64, real!(i32)),
+        (TypeChar::Int, 8) => (ElementType::F64, real!(i64)),
+        (TypeChar::Uint, 1) => (ElementType::F64, real!(u8)),
+        (TypeChar::Uint, 2) => (ElementType::F64, real!(u16)),
+        (TypeChar::Uint, 4) => (ElementType::F64, real!(u32)),
+        (TypeChar::Uint, 8) => (ElementType::F64, real!(u64)),
+        (TypeChar::Complex, 8) => (ElementType::C32, |bytes, out| {
+            convert_numbers(bytes, out, Complex32::value)
+        }),
+        (TypeChar::Complex, 16) => (ElementType::C64, |bytes, out| {
+            convert_numbers(bytes, out, Complex64::value)
+        }),
+        _ => {
+            return Err(format!(
+                "holds elements of type {kind}; wanted f4, f8, c8, c16, or integers of 1 to 8 bytes"
+            ));
         }
-        (self.convert)(bytes, out);
-    }
+    })
 }
 
 /// Converts the bytes of each stored number to an element.
@@ -103,12 +62,28 @@ fn convert_numbers<S: Pod, T: Element>(
 }
 
 /// Content of a file's header.
-#[derive(Debug, Clone, Copy)]
 pub(super) struct Header<T> {
     pub shape: FileShape,
     /// First byte of the elements.
     pub start: u64,
-    pub decoder: Decoder<T>,
+    /// Bytes of a stored number.
+    pub width: usize,
+    convert: Conversion<T>,
+    /// `true` if the numbers are not in this host's byte order.
+    is_foreign: bool,
+}
+
+impl<T: Element> Header<T> {
+    /// Fills `out` with numbers from the beginning of `bytes`. Numbers in foreign byte order are reversed in place.
+    pub(super) fn decode_numbers(&self, bytes: &mut [u8], out: &mut [T]) {
+        let bytes = &mut bytes[..out.len() * self.width];
+        if self.is_foreign {
+            let parts = 1 + usize::from(self.shape.element.is_complex());
+            let reals = bytes.chunks_exact_mut(self.width / parts);
+            reals.for_each(<[u8]>::reverse);
+        }
+        (self.convert)(bytes, out);
+    }
 }
 
 /// Reads the header, and checks that the file has the length that it says.
@@ -126,11 +101,11 @@ pub(super) fn read_header<T: Element>(file: &mut BufReader<File>) -> Result<Head
     let DType::Plain(kind) = header.dtype() else {
         return Err("holds records; wanted numbers".to_string());
     };
-    let decoder = Decoder::new(&kind)?;
+    let (element, convert) = choose_conversion(&kind)?;
     let start = file.stream_position().map_err(|error| error.to_string())?;
     let wanted = rows
         .checked_mul(cols)
-        .and_then(|n| n.checked_mul(decoder.width as u64));
+        .and_then(|n| n.checked_mul(kind.size_field()));
     let wanted = wanted.ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
     let found = size.saturating_sub(start);
     if found != wanted {
@@ -143,34 +118,39 @@ pub(super) fn read_header<T: Element>(file: &mut BufReader<File>) -> Result<Head
             "{word}: {found} bytes of elements where {rows}×{cols} need {wanted}"
         ));
     }
-    let order = match header.order() {
-        npyz::Order::C => Order::Rows,
-        npyz::Order::Fortran => Order::Columns,
-    };
     let shape = FileShape {
         rows: rows as usize,
         cols: cols as usize,
-        element: decoder.element,
-        order,
+        element,
+        order: match header.order() {
+            npyz::Order::C => Order::Rows,
+            npyz::Order::Fortran => Order::Columns,
+        },
     };
+    let own_orders = [Endianness::of_machine(), Endianness::Irrelevant];
     Ok(Header {
         shape,
         start,
-        decoder,
+        width: kind.size_field() as usize,
+        convert,
+        is_foreign: !own_orders.contains(&kind.endianness()),
     })
 }
 
-pub(super) fn open_npy<T: Element>(
-    file: File,
-) -> Result<(FileShape, Box<dyn ElementReader<T>>), String> {
+/// Opens a file of integers of 1 to 8 bytes, floating-point numbers (except half precision) or complex numbers. Integers
+/// beyond 2⁵³ are rounded.
+pub(super) fn open_npy<T: Element>(file: File) -> Result<OpenFile<T>, String> {
     let mut file = BufReader::with_capacity(1 << 20, file);
     let header = read_header(&mut file)?;
-    let reader = NpyReader {
-        file,
-        decoder: header.decoder,
-        bytes: Vec::new(),
-    };
-    Ok((header.shape, Box::new(reader)))
+    let shape = header.shape;
+    let mut bytes = Vec::new();
+    let read_elements = Box::new(move |out: &mut [T]| {
+        bytes.resize(out.len() * header.width, 0);
+        file.read_exact(&mut bytes).map_err(read_failure)?;
+        header.decode_numbers(&mut bytes, out);
+        Ok(()) // The length was checked with the header.
+    });
+    Ok((shape, read_elements))
 }
 
 /// Describes why elements could not be read.
@@ -181,30 +161,14 @@ pub(super) fn read_failure(error: std::io::Error) -> String {
     }
 }
 
-impl<T: Element> ElementReader<T> for NpyReader<T> {
-    fn read_elements(&mut self, out: &mut [T]) -> Result<(), String> {
-        self.bytes.resize(out.len() * self.decoder.width, 0);
-        self.file
-            .read_exact(&mut self.bytes)
-            .map_err(read_failure)?;
-        self.decoder.decode_numbers(&mut self.bytes, out);
-        Ok(())
-    }
-}
-
 /// Writes a header for a matrix of this type, column after column.
 pub(super) fn write_header<T: Element>(
     file: &mut BufWriter<File>,
     rows: usize,
     cols: usize,
 ) -> std::io::Result<()> {
-    let name = match T::TYPE {
-        ElementType::F32 => "f4",
-        ElementType::F64 => "f8",
-        ElementType::C32 => "c8",
-        ElementType::C64 => "c16",
-    };
-    let kind = format!("{}{name}", Endianness::of_machine());
+    let letter = if T::TYPE.is_complex() { 'c' } else { 'f' };
+    let kind = format!("{}{letter}{}", Endianness::of_machine(), size_of::<T>());
     let kind: TypeStr = kind.parse().map_err(std::io::Error::other)?;
     npyz::WriteOptions::new_header_only()
         .dtype(DType::new_scalar(kind))

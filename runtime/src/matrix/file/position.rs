@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read as _, Seek as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use isochron_devices::Element;
 use serde::{Deserialize, Serialize};
@@ -84,8 +83,9 @@ fn read_part<T: Element>(
     matrix: &mut Matrix<T>,
 ) -> io::Result<()> {
     let order = header.shape.order;
-    let (part, line_len) = (orient(&matrix.part(), order), line_len(matrix, order));
-    let width = header.decoder.width;
+    let whole = Region::new(0..matrix.spread().rows(), 0..matrix.spread().cols());
+    let (part, line_len) = (orient(&matrix.part(), order), orient(&whole, order).rows);
+    let width = header.width;
     let (most, max_gap) = (PIECE_BYTES / width, MAX_GAP_BYTES / width);
     let (mut bytes, mut values) = (Vec::new(), Vec::new());
     for piece in cut_pieces(&part, line_len, most, max_gap) {
@@ -95,19 +95,11 @@ fn read_part<T: Element>(
         values.resize(piece.len(), T::ZERO);
         let lines = bytes.chunks_mut(line_len * width);
         for (line, values) in lines.zip(values.chunks_exact_mut(piece.rows)) {
-            header.decoder.decode_numbers(line, values);
+            header.decode_numbers(line, values);
         }
         store_piece(matrix, &orient(&piece, order), order, &values);
     }
     Ok(())
-}
-
-/// Returns the number of elements in a line of the whole matrix.
-fn line_len<T: Element>(matrix: &Matrix<T>, order: Order) -> usize {
-    match order {
-        Order::Columns => matrix.spread().rows(),
-        Order::Rows => matrix.spread().cols(),
-    }
 }
 
 /// Stores the elements of a piece, line after line in this order, in the local part.
@@ -131,8 +123,8 @@ fn store_piece<T: Element>(matrix: &mut Matrix<T>, piece: &Region, order: Order,
 /// A file being written, as its writer describes it to the other ranks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SharedTarget {
-    /// Its temporary name, as bytes, with a random number in it.
-    name: Vec<u8>,
+    /// Its temporary name, with a random number in it.
+    name: OsString,
     /// First byte of the elements.
     start: u64,
     /// Number of bytes of the whole file.
@@ -143,7 +135,7 @@ impl SharedTarget {
     /// Gives `partial`, which holds a header, its whole length; returns `None` if that is not possible. On a network file
     /// system, a rank that does not know that others write beyond the end it sees might fill that part with zeros.
     pub(super) fn with_length<T>(partial: &mut PartialFile, elements: usize) -> Option<Self> {
-        let name = partial.partial_path()?.as_os_str().as_bytes().to_vec();
+        let name = partial.partial_path()?.as_os_str().to_owned();
         let start = partial.file().metadata().ok()?.len();
         let len = start + (size_of::<T>() * elements) as u64;
         partial.file().set_len(len).ok()?;
@@ -152,12 +144,12 @@ impl SharedTarget {
 
     /// Opens the file, if this rank sees it.
     fn open(&self) -> Option<File> {
-        let name = PathBuf::from(OsString::from_vec(self.name.clone()));
-        let metadata = std::fs::metadata(&name).ok()?;
-        let same = metadata.is_file() && metadata.len() == self.len;
+        let metadata = std::fs::metadata(&self.name).ok()?;
+        if !metadata.is_file() || metadata.len() != self.len {
+            return None;
+        }
         // Only for writing, so that none of its content enters this host's cache.
-        let mut options = OpenOptions::new();
-        same.then(|| options.write(true).open(&name).ok())?
+        OpenOptions::new().write(true).open(&self.name).ok()
     }
 }
 
@@ -182,8 +174,7 @@ pub(super) fn write_in_place<T: Element>(
         return Ok(false);
     };
     let written = write_part(&file, target.start, matrix).and_then(|()| file.sync_all());
-    agree(comm, written.map_err(|error| Error::output(path, error)))?;
-    Ok(true)
+    agree(comm, written.map_err(|error| Error::output(path, error))).map(|()| true)
 }
 
 fn write_part<T: Element>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Result<()> {
