@@ -27,21 +27,20 @@
 //! let a_spread = spread([1, 0, 60, 40, 8, 8, 0, 0, 60])?;
 //! let b_spread = spread([1, 0, 40, 50, 8, 8, 0, 0, 40])?;
 //! let c_spread = spread([1, 0, 60, 50, 8, 8, 0, 0, 60])?;
-//! let local = |spread: &Spread| spread.local_shape(comm.rank());
-//! let a = vec![1.0; local(&a_spread).0 * local(&a_spread).1]; // the program's own arrays
-//! let b = vec![2.0; local(&b_spread).0 * local(&b_spread).1];
-//! let mut c = vec![f64::NAN; local(&c_spread).0 * local(&c_spread).1];
+//! let a = vec![1.0; a_spread.held(comm.rank())]; // the program's own arrays
+//! let b = vec![2.0; b_spread.held(comm.rank())];
+//! let mut c = vec![f64::NAN; c_spread.held(comm.rank())];
 //!
 //! let mut session = Session::new(&comm, &SessionConfig::default())?;
 //! let plan = session.plan(Problem::new(m, n, k, 16)?, &BalanceConfig::default())?;
 //! let config = RedistributeConfig::default();
-//! let a = Stored::by_columns(&a, local(&a_spread).0);
-//! let b = Stored::by_columns(&b, local(&b_spread).0);
+//! let a = Stored::by_columns(&a, a_spread.local_shape(comm.rank()).0);
+//! let b = Stored::by_columns(&b, b_spread.local_shape(comm.rank()).0);
 //! let (a, _) = Matrix::from_spread(&comm, (&a_spread, a), plan.a(), &config)?;
 //! let (b, _) = Matrix::from_spread(&comm, (&b_spread, b), plan.b(), &config)?;
 //! let mut product = session.zeros(&plan)?;
 //! session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut product)?;
-//! let ld = local(&c_spread).0;
+//! let ld = c_spread.local_shape(comm.rank()).0;
 //! let moved = product.to_spread(&comm, (&c_spread, StoredMut::by_columns(&mut c, ld)))?;
 //! assert!(c.iter().all(|&value| value == 2.0 * k as f64));
 //! assert_eq!(moved.bytes, 0, "a single rank sends nothing");
@@ -49,10 +48,11 @@
 //! ```
 
 mod engine;
-mod matrices;
 mod moves;
 
 use std::time::Instant;
+
+use isochron_devices::Element;
 
 pub use engine::Moved;
 pub(crate) use engine::{Movement, count_under_way};
@@ -60,7 +60,7 @@ pub(crate) use engine::{Movement, count_under_way};
 use super::copy::replace;
 use super::spread::digest;
 use super::spread::error::SpreadError;
-use super::{Spread, Stored, StoredMut};
+use super::{Matrix, Spread, Stored, StoredMut};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
@@ -137,6 +137,56 @@ pub fn redistribute<T: bytemuck::Pod>(
         bytes = moved.bytes
     );
     Ok(moved)
+}
+
+impl<T: Element> Matrix<T> {
+    /// Copies the matrix to another spread.
+    ///
+    /// # Errors
+    /// As [`redistribute`].
+    ///
+    /// # Collective
+    /// All ranks, with the same `to`.
+    pub fn redistribute(&self, comm: &dyn Comm, to: Spread) -> Result<(Self, Moved), Error> {
+        let source = (self.spread(), self.stored());
+        Self::from_spread(comm, source, to, &RedistributeConfig::default())
+    }
+
+    /// Makes a matrix on the spread `to` from the memory of `source`, transposed if
+    /// [`transposed`](RedistributeConfig::transposed) says so.
+    ///
+    /// # Errors
+    /// As [`redistribute`]; [`Error::Spread`] if a rank of `to` holds more than one rectangle.
+    ///
+    /// # Collective
+    /// All ranks, with the same spreads and configuration.
+    pub fn from_spread(
+        comm: &dyn Comm,
+        source: (&Spread, Stored<'_, T>),
+        to: Spread,
+        config: &RedistributeConfig<T>,
+    ) -> Result<(Self, Moved), Error> {
+        let mut matrix = agree(comm, Self::zeros(to.clone(), comm.rank()))?;
+        let target = (&to, matrix.stored_mut());
+        let moved = redistribute(comm, source, target, config)?;
+        Ok((matrix, moved))
+    }
+
+    /// Copies the matrix to the memory of `target`.
+    ///
+    /// # Errors
+    /// As [`redistribute`].
+    ///
+    /// # Collective
+    /// All ranks, with the same spread.
+    pub fn to_spread(
+        &self,
+        comm: &dyn Comm,
+        target: (&Spread, StoredMut<'_, T>),
+    ) -> Result<Moved, Error> {
+        let config = RedistributeConfig::default();
+        redistribute(comm, (self.spread(), self.stored()), target, &config)
+    }
 }
 
 /// Checks that the spreads fit each other and the communicator, and that this rank's memory fits them, and plans the

@@ -47,13 +47,6 @@ impl PairMoves {
         self.along.len() * self.lines.len()
     }
 
-    /// Returns the numbers of the elements that go in one of `rounds` rounds, counted line after line.
-    fn range_of_round(&self, round: usize, rounds: usize) -> Range<usize> {
-        let [start, end] = [round, round + 1]
-            .map(|round| (self.len() as u128 * round as u128 / rounds as u128) as usize);
-        start..end
-    }
-
     /// Returns the blocks of the elements with these numbers.
     fn cut_blocks(&self, range: Range<usize>) -> impl Iterator<Item = CopyBlock> + '_ {
         let (start, line_len) = (range.start, self.along.len());
@@ -139,17 +132,11 @@ impl MovePlan {
         }
     }
 
-    /// Returns the partners in the moves of `pairs`.
-    fn partners<'p>(&self, pairs: &'p [PairMoves]) -> impl Iterator<Item = &'p PairMoves> {
-        let rank = self.rank;
-        pairs.iter().filter(move |pair| pair.rank != rank)
-    }
-
     /// Returns the largest number of elements that are sent, and received, in a round.
     pub(super) fn most_per_round(&self) -> [usize; 2] {
         [&self.sends, &self.recvs].map(|pairs| {
-            let most = self.partners(pairs);
-            most.map(|pair| pair.len().div_ceil(self.rounds)).sum()
+            let partners = pairs.iter().filter(|pair| pair.rank != self.rank);
+            partners.map(|pair| pair.len().div_ceil(self.rounds)).sum()
         })
     }
 
@@ -163,10 +150,15 @@ impl MovePlan {
         let (rank, rounds) = (self.rank, self.rounds);
         let mut end = 0;
         pairs.iter().map(move |pair| {
-            let range = pair.range_of_round(round, rounds);
+            let cut = [round, round + 1]
+                .map(|round| (pair.len() as u128 * round as u128 / rounds as u128) as usize);
             let start = end;
-            end += if pair.rank == rank { 0 } else { range.len() };
-            (pair, range, start..end)
+            end += if pair.rank == rank {
+                0
+            } else {
+                cut[1] - cut[0]
+            };
+            (pair, cut[0]..cut[1], start..end)
         })
     }
 
@@ -419,7 +411,8 @@ mod tests {
                 let local = StoredMut::by_columns(&mut expected, target.lds[rank]);
                 to.fill(rank, local, |row, col| -number(row, col)).unwrap();
                 prop_assert_eq!(&target.locals[rank], &expected);
-                let partners = plan.sends.len() + plan.partners(&plan.recvs).count();
+                let received = plan.recvs.iter().filter(|pair| pair.rank != rank);
+                let partners = plan.sends.len() + received.count();
                 let most: usize = plan.most_per_round().iter().sum();
                 prop_assert!(most <= room + partners, "{} of {}", most, room);
             }

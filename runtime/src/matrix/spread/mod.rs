@@ -57,10 +57,7 @@ impl Holding<'_> {
 
     /// Counts the elements that both hold.
     pub(super) fn count_shared(&self, other: &Self) -> usize {
-        match self.rows.count_shared(other.rows) {
-            0 => 0,
-            rows => rows * self.cols.count_shared(other.cols),
-        }
+        self.rows.count_shared(other.rows) * self.cols.count_shared(other.cols)
     }
 }
 
