@@ -8,8 +8,7 @@ use super::pause::Pause;
 ///
 /// # Collective
 /// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host),
-/// [`implementation`](Comm::implementation), [`start`](Comm::start) and [`abort`](Comm::abort): all ranks call it, in the
-/// same order.
+/// [`implementation`](Comm::implementation) and [`start`](Comm::start): all ranks call it, in the same order.
 pub trait Comm {
     /// This rank, `0 <= rank < size`.
     fn rank(&self) -> usize;
@@ -53,9 +52,6 @@ pub trait Comm {
         reason = "memory that is lent until an event has no safe signature"
     )]
     unsafe fn start(&self, sends: &[MessageSpan], recvs: &[MessageSpan]) -> Box<dyn InFlight + '_>;
-
-    /// Ends every rank of the job at once.
-    fn abort(&self, status: i32) -> !;
 }
 
 /// Memory of a message, and the rank at its other end.

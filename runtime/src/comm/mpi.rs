@@ -219,10 +219,6 @@ impl Comm for MpiComm {
         }
         Box::new(requests)
     }
-
-    fn abort(&self, status: i32) -> ! {
-        self.comm.abort(status)
-    }
 }
 
 /// Polls until the operation is complete.
@@ -255,7 +251,8 @@ impl Requests<'_> {
     /// Its memory stays allocated until this value says that all is done or has been dropped; until then a received message
     /// stays untouched, and one that is sent unchanged.
     unsafe fn post(&mut self, span: &MessageSpan, rank: usize, is_received: bool) {
-        let bytes = u8::equivalent_datatype().as_raw();
+        assert!(span.tag <= MAX_TAG, "a tag that MPI may not know");
+        let (tag, bytes) = (span.tag as c_int, u8::equivalent_datatype().as_raw());
         let comm = self.comm.comm.as_raw();
         for (start, length) in cut_message(span, self.comm.longest) {
             let (start, length, rank) = (start.cast(), count(length), count(rank));
@@ -263,9 +260,9 @@ impl Requests<'_> {
             // SAFETY: by this function's contract; the request is completed before this value goes.
             unsafe {
                 if is_received {
-                    ffi::MPI_Irecv(start, length, bytes, rank, tag(span), comm, &mut request);
+                    ffi::MPI_Irecv(start, length, bytes, rank, tag, comm, &mut request);
                 } else {
-                    ffi::MPI_Isend(start, length, bytes, rank, tag(span), comm, &mut request);
+                    ffi::MPI_Isend(start, length, bytes, rank, tag, comm, &mut request);
                 }
             }
             self.posted.push(request);
@@ -307,11 +304,6 @@ fn cut_message(
         let length = longest.min(bytes - first);
         (start.wrapping_add(first), length)
     })
-}
-
-fn tag(span: &MessageSpan) -> c_int {
-    assert!(span.tag <= MAX_TAG, "a tag that MPI may not know");
-    span.tag as c_int
 }
 
 impl Drop for Requests<'_> {

@@ -116,12 +116,9 @@ fn read_sizes(lines: &mut NumberedLines) -> Result<(usize, usize), String> {
         .next_data()?
         .map(str::to_string)
         .ok_or("the line with the sizes is missing")?;
-    let numbers: Option<Vec<usize>> = sizes
-        .split_whitespace()
-        .map(|word| word.parse().ok())
-        .collect();
-    match numbers.as_deref() {
-        Some(&[rows, cols]) => Ok((rows, cols)),
+    let mut numbers = sizes.split_whitespace().map(str::parse);
+    match (numbers.next(), numbers.next(), numbers.next()) {
+        (Some(Ok(rows)), Some(Ok(cols)), None) => Ok((rows, cols)),
         _ => Err(format!(
             "line {}: `{sizes}`; wanted `rows cols`",
             lines.number
