@@ -137,13 +137,7 @@ fn multiply_factors<T: Element>(
     let rank = comm.rank();
     let span = tracing::info_span!("multiply", rank);
     let _entered = span.enter();
-    agree(
-        comm,
-        check_type::<T>(plan).and_then(|()| check_part("C", c, &plan.c(), rank)),
-    )?;
-    if let Factors::Held(operands) = &factors {
-        agree(comm, check_factors(plan, *operands, rank))?;
-    }
+    agree(comm, check_matrices(plan, &factors, c, rank))?;
     let computed = plan.computed(rank);
     let parts = plan.unlike_parts().into_iter();
     let schedules: Vec<_> = parts
@@ -237,14 +231,22 @@ fn partial_c<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, 
     Matrix::zeros(Spread::whole(rows, cols), 0).map(Some)
 }
 
-fn check_type<T: Element>(plan: &Plan) -> Result<(), Error> {
+fn check_matrices<T: Element>(
+    plan: &Plan,
+    factors: &Factors<'_, '_, T>,
+    c: &Matrix<T>,
+    rank: usize,
+) -> Result<(), Error> {
     let (planned, found) = (plan.problem().element(), T::TYPE);
-    if planned == found {
-        return Ok(());
+    if planned != found {
+        let reason = format!("the plan is for matrices of {planned}, and these are of {found}");
+        return Err(Error::Shape(reason));
     }
-    Err(Error::Shape(format!(
-        "the plan is for matrices of {planned}, and these are of {found}"
-    )))
+    check_part("C", c, &plan.c(), rank)?;
+    match factors {
+        Factors::Held(operands) => check_factors(plan, *operands, rank),
+        Factors::Made(_) => Ok(()),
+    }
 }
 
 fn check_factors<T: Element>(
@@ -267,7 +269,6 @@ fn check_part<T: Element>(
     if shape == (wanted.rows(), wanted.cols()) && matrix.part() == wanted.part(rank) {
         return Ok(());
     }
-    Err(Error::Shape(format!(
-        "matrix {name} is not spread as the plan says"
-    )))
+    let reason = format!("matrix {name} is not spread as the plan says");
+    Err(Error::Shape(reason))
 }

@@ -94,14 +94,13 @@ fn driver_of(assigned: &BTreeMap<usize, Vec<Assigned>>, uuid: &str) -> Option<us
 /// Lists the GPUs that the devices of a node ask for.
 fn list_wishes(node: &NodeSpec) -> Vec<GpuWish> {
     let devices = node.devices.iter().enumerate();
-    devices
-        .filter(|(_, device)| device.kind == DeviceKind::Cuda)
-        .map(|(index, device)| GpuWish {
-            device: index,
-            number: device.gpu,
-            share: device.share,
-        })
-        .collect()
+    let gpus = devices.filter(|(_, device)| device.kind == DeviceKind::Cuda);
+    let wishes = gpus.map(|(device, spec)| GpuWish {
+        device,
+        number: spec.gpu,
+        share: spec.share,
+    });
+    wishes.collect()
 }
 
 /// Explains why a device of the platform file gets no GPU. If no GPU was found, the findings about CUDA say more.

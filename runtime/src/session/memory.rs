@@ -33,7 +33,7 @@ struct RankDemand {
 }
 
 /// The demand of all ranks of one host.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct HostDemand {
     needed: u64,
     free: u64,
@@ -149,11 +149,8 @@ fn sum_by_host(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
     let mut hosts: BTreeMap<String, HostDemand> = BTreeMap::new();
     for (rank, demand) in demands.into_iter().enumerate() {
         let host = hosts.entry(demand.host).or_insert(HostDemand {
-            needed: 0,
-            free: demand.available,
-            held: 0,
-            gathering: 0,
-            most: (0, rank),
+            free: u64::MAX,
+            ..HostDemand::default()
         });
         host.needed = host.needed.saturating_add(demand.need.bytes);
         host.free = host.free.min(demand.available);

@@ -18,7 +18,6 @@ use isochron_hierarchy::balance::{
 };
 use isochron_hierarchy::layout::{Layout, Rect};
 use isochron_hierarchy::predict::{self, Candidate, Links, Way};
-use serde::{Deserialize, Serialize};
 
 use super::load::Load;
 use super::memory;
@@ -26,15 +25,6 @@ use crate::comm::{self, Comm, agree};
 use crate::error::Error;
 use crate::multiply::{BalanceResult, LeftOut, Plan, Problem, Split, SplitChoice};
 use node::NodeMemory;
-
-/// The head rank's order to all ranks.
-#[derive(Serialize, Deserialize)]
-enum HeadOrder {
-    /// Balance the devices on a sub-matrix of this size, `0 × 0` for no work, and report the time of its update.
-    Measure(Vec<Extent>),
-    /// The nodes are balanced.
-    Done(Box<NodeBalance>),
-}
 
 /// Balances nodes and devices for one problem, with elements of its type.
 pub(super) struct Balancer<'a, T> {
@@ -193,9 +183,10 @@ impl<T: Element> Balancer<'_, T> {
         let mine = nodes.iter().position(|&node| node == rank);
         let mut memory = NodeMemory::default();
         let balance = loop {
-            match self.next_order(head.as_ref())? {
-                HeadOrder::Done(balance) => break *balance,
-                HeadOrder::Measure(extents) => {
+            match self.comm.share(0, head.as_ref().map(Inpa::step))? {
+                BalanceStep::Done(balance) => break balance,
+                BalanceStep::Measure(extents) => {
+                    // A node without work measures `0 × 0`.
                     let extent = mine.map_or_else(Extent::default, |index| extents[index]);
                     let update = self.node_time(extent, &mut memory)?;
                     let mine = update.plus_known(self.messages_s(rank, extent, nodes.len()));
@@ -229,15 +220,6 @@ impl<T: Element> Balancer<'_, T> {
         })
     }
 
-    /// Returns the next step of the head rank's machine, on every rank.
-    fn next_order(&self, head: Option<&Inpa>) -> Result<HeadOrder, Error> {
-        let order = head.map(|machine| match machine.step() {
-            BalanceStep::Measure(extents) => HeadOrder::Measure(extents),
-            BalanceStep::Done(balance) => HeadOrder::Done(Box::new(balance)),
-        });
-        self.comm.share(0, order)
-    }
-
     /// Returns the rows and columns of a sub-matrix in elements.
     fn size_in_elements(&self, extent: Extent) -> (usize, usize) {
         let p = &self.problem;
@@ -247,17 +229,13 @@ impl<T: Element> Balancer<'_, T> {
         )
     }
 
-    /// Returns the depth of the run in updates of width `k_max`.
-    fn depth(&self, k_max: usize) -> Depth {
-        Depth {
-            k_max,
+    /// Returns the shape of the run on a part of C with `rows` rows and these device slices, in the updates that are measured.
+    fn job_shape(&self, rows: usize, slices: &[usize]) -> JobShape {
+        let depth = Depth {
+            k_max: self.kernel_width,
             k_total: self.k_total,
-        }
-    }
-
-    /// Returns the shape of the run on a `rows × cols` part of C, in updates of width `k_max`.
-    fn job_shape(&self, size: (usize, usize), k_max: usize) -> JobShape {
-        JobShape::of::<T>(size, self.depth(k_max))
+        };
+        JobShape::of::<T>((rows, slices.iter().sum()), depth)
     }
 
     /// Returns the columns of this node's part of C, in elements.

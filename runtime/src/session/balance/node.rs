@@ -75,14 +75,6 @@ fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig
     }
 }
 
-/// The update `C += A·B` that a node measures, in elements: C is `rows × cols`, A has `width` columns.
-#[derive(Debug, Clone, Copy)]
-struct MeasuredUpdate {
-    rows: usize,
-    cols: usize,
-    width: usize,
-}
-
 /// The repetitions that all nodes make in step.
 ///
 /// Before each round every rank asks once and says if it needs the round. There is one as long as any rank needs it. When
@@ -154,17 +146,16 @@ impl<T: Element> Balancer<'_, T> {
         let missing = self.operands.missing_bytes(rows, cols, width);
         // IDPA will measure about these slices.
         let slices = memory.slice_columns(cols, self.config.strategy, self.team.len());
-        let job = self.job_shape((rows, slices.iter().sum()), width);
+        let job = self.job_shape(rows, &slices);
         memory::make_room(self.comm, self.team, missing, (&job, &slices))?;
         // Writing matrices would disturb ranks that measure already.
         let prepared = self.operands.prepare(rows, cols, width);
         agree(self.comm, prepared.map_err(Error::from))?;
-        let update = MeasuredUpdate { rows, cols, width };
         let (comm, over) = (self.comm, false);
         let mut rounds = MeasureRounds { comm, over };
         let outcome = self
-            .balance_devices(update, memory.prior.as_deref(), &mut rounds)
-            .and_then(|balance| self.keep_repeating(update, balance, &mut rounds));
+            .balance_devices((rows, cols), memory.prior.as_deref(), &mut rounds)
+            .and_then(|balance| self.keep_repeating((rows, cols), balance, &mut rounds));
         // A node without work, or one that failed, takes part too.
         while rounds.ask_for_round(false) {}
         let balance = agree(self.comm, outcome)?;
@@ -179,14 +170,14 @@ impl<T: Element> Balancer<'_, T> {
     /// Repeats the slices that IDPA found for as long as any node measures.
     fn keep_repeating(
         &mut self,
-        update: MeasuredUpdate,
+        (rows, cols): (usize, usize),
         balance: DeviceBalance,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        if update.rows == 0 || update.cols == 0 || self.config.strategy == Strategy::Homogeneous {
+        if rows == 0 || cols == 0 || self.config.strategy == Strategy::Homogeneous {
             return Ok(balance);
         }
-        let times = self.measure_devices(update, &balance.slices, &mut |_needed| {
+        let times = self.measure_devices(rows, &balance.slices, &mut |_needed| {
             rounds.ask_for_round(false)
         })?;
         Ok(balance.refine_times(&times))
@@ -194,11 +185,10 @@ impl<T: Element> Balancer<'_, T> {
 
     fn balance_devices(
         &mut self,
-        update: MeasuredUpdate,
+        (rows, cols): (usize, usize),
         prior: Option<&[f64]>,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        let MeasuredUpdate { rows, cols, .. } = update;
         let span = tracing::info_span!("model", rows, cols);
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
@@ -208,7 +198,7 @@ impl<T: Element> Balancer<'_, T> {
                 BalanceStep::Done(balance) => return Ok(balance),
                 BalanceStep::Measure(columns) => {
                     // Another measurement may follow this one, so its end does not end the rounds.
-                    let times = self.measure_devices(update, &columns, &mut |needed| {
+                    let times = self.measure_devices(rows, &columns, &mut |needed| {
                         needed && rounds.ask_for_round(true)
                     })?;
                     machine.observe(&times)?;
@@ -217,18 +207,17 @@ impl<T: Element> Balancer<'_, T> {
         }
     }
 
-    /// Measures the devices together, each on its columns.
+    /// Measures the devices together on a part of C with `rows` rows, each on its columns.
     fn measure_devices(
         &mut self,
-        MeasuredUpdate { rows, width, .. }: MeasuredUpdate,
+        rows: usize,
         columns: &[u64],
         in_step: &mut InStep<'_>,
     ) -> Result<Vec<Observation>, Error> {
         let span = tracing::info_span!("measure", rows, ?columns);
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
-        let depth = self.depth(width);
-        let job = self.job_shape((rows, slices.iter().sum()), width);
+        let job = self.job_shape(rows, &slices);
         let updates = self.team.updates_per_visit(&job, &slices)?;
         let even_share = (self.problem.m() * self.problem.n()) as f64 / self.comm.size() as f64;
         let area = job.rows as f64 * job.cols as f64;
@@ -238,7 +227,7 @@ impl<T: Element> Balancer<'_, T> {
             self.team,
             rows,
             &slices,
-            depth,
+            job.depth,
             &config,
             &mut self.operands,
             in_step,
@@ -387,13 +376,8 @@ mod tests {
         let mut team = device.team();
         let comm = LocalComm::new();
         let mut balancer = balancer(&comm, &mut team, steps);
-        let update = MeasuredUpdate {
-            rows: 64,
-            cols: 64,
-            width: 1,
-        };
         balancer
-            .measure_devices(update, &[64], &mut |needed| needed)
+            .measure_devices(64, &[64], &mut |needed| needed)
             .unwrap();
         device.counts[1].load(Ordering::Relaxed)
     }
