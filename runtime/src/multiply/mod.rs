@@ -185,21 +185,15 @@ fn multiply_factors<T: Element>(
             summa.times.sum_s = start.elapsed().as_secs_f64();
         }
     }
-    let Summa {
-        times,
-        sent,
-        failure,
-        ..
-    } = summa;
     comm.barrier();
     let wall_s = start.elapsed().as_secs_f64();
 
-    agree(comm, failure.map_or(Ok(()), Err))?;
+    agree(comm, summa.failure.map_or(Ok(()), Err))?;
     Ok(Execution {
         wall_s,
-        messages: sent.messages,
-        bytes: sent.bytes,
-        ..times
+        messages: summa.sent.messages,
+        bytes: summa.sent.bytes,
+        ..summa.times
     })
 }
 

@@ -121,7 +121,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
             sent.count_messages::<T>(recv.forward.iter().map(|_| recv.range.len()));
         }
         tracing::trace!(
-            k = self.first_k(),
+            k = self.blocks[A].col,
             messages = recvs.len(),
             "panels are sent for"
         );
@@ -152,12 +152,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
             place.copy_from(View::new(&data, rows, cols, rows));
             self.buffers[staged.buffer] = data;
         }
-        tracing::trace!(k = self.first_k(), "panels are here");
-    }
-
-    /// Returns the first index along k of the panels.
-    fn first_k(&self) -> usize {
-        self.blocks[A].col
+        tracing::trace!(k = self.blocks[A].col, "panels are here");
     }
 
     /// Returns the panels of A and B, which must be here.

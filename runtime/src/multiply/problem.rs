@@ -256,10 +256,8 @@ impl Problem {
 
     /// Rows and columns of C in blocks.
     pub fn c_blocks(&self) -> (u64, u64) {
-        (
-            self.m.div_ceil(self.block) as u64,
-            self.n.div_ceil(self.block) as u64,
-        )
+        let [rows, cols] = [self.m, self.n].map(|length| length.div_ceil(self.block) as u64);
+        (rows, cols)
     }
 
     /// Returns the index after the first `blocks` blocks of a dimension of `length` elements.

@@ -102,7 +102,7 @@ impl StepSchedule {
             c_parts,
             transposed: plan.problem().ops().map(Op::transposes),
             sets: plan.panel_sets(),
-            links: plan.links().copied(),
+            links: plan.found().links,
             element_bytes: plan.problem().element().bytes(),
         }
     }
@@ -138,16 +138,14 @@ impl StepSchedule {
 
     /// Returns the indices along k of a rank's step.
     fn pivot_range(&self, rank: usize, step: usize) -> Range<usize> {
-        let order = self.order.get_or_init(|| self.make_order());
-        self.piece_range(order.piece_at(rank, step))
-    }
-
-    fn make_order(&self) -> StepOrder {
-        let firsts = (0..self.c_parts.len()).map(|rank| match self.own_orders {
-            true => self.fullest_piece(rank),
-            false => 0,
+        let order = self.order.get_or_init(|| {
+            let firsts = (0..self.c_parts.len()).map(|rank| match self.own_orders {
+                true => self.fullest_piece(rank),
+                false => 0,
+            });
+            StepOrder::new(self.piece_count(), firsts)
         });
-        StepOrder::new(self.piece_count(), firsts)
+        self.piece_range(order.piece_at(rank, step))
     }
 
     /// Returns the number of pieces of k: this rank's steps.

@@ -66,22 +66,14 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             for part in 0..self.plan.k_parts() {
                 self.run_part(part, sets, c)?;
                 // Making the next part costs time, in vain if a device of any rank has failed.
-                if self.plan.k_parts() > 1 && self.any_rank_failed() {
+                let failed = f64::from(u8::from(self.failure.is_some()));
+                if self.plan.k_parts() > 1 && self.comm.largest(failed) > 0.0 {
                     break;
                 }
             }
         }
         self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
         Ok(())
-    }
-
-    /// Returns `true` if a device of any rank has failed.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn any_rank_failed(&self) -> bool {
-        let failed = f64::from(u8::from(self.failure.is_some()));
-        self.comm.largest(failed) > 0.0
     }
 
     /// Runs the steps of a part of k.

@@ -68,11 +68,8 @@ impl RankCores {
             return Ok(vec![(Vec::new(), false); gpus.len()]);
         }
         let addresses = bus_addresses(gpus.iter().copied())?;
-        let distances: Vec<_> = addresses
-            .iter()
-            .map(|id| topology.pci_distances(id))
-            .collect();
-        let HostCores { hosts, rest } = reserve_hosts(&left, &distances);
+        let distances = addresses.iter().map(|id| topology.pci_distances(id));
+        let HostCores { hosts, rest } = reserve_hosts(&left, &distances.collect::<Vec<_>>());
         let taken = left.into_iter().filter(|core| !rest.contains(core));
         self.cores.extend(taken);
         self.taken = self.cores.len();

@@ -79,16 +79,11 @@ pub(super) fn assign_gpus(
         }));
     }
     notices.extend(slices::slice_notices(&found, &mine, |uuid| {
-        driver_of(&assigned, uuid)
+        let mut ranks = assigned.iter();
+        let driver = ranks.find(|(_, gpus)| gpus.iter().any(|(driven, _)| driven == uuid));
+        driver.map(|(&rank, _)| rank)
     }));
     Ok(mine)
-}
-
-/// Returns the first rank that drives the GPU with this UUID.
-fn driver_of(assigned: &BTreeMap<usize, Vec<Assigned>>, uuid: &str) -> Option<usize> {
-    let mut ranks = assigned.iter();
-    let driver = ranks.find(|(_, gpus)| gpus.iter().any(|(driven, _)| driven == uuid));
-    driver.map(|(&rank, _)| rank)
 }
 
 /// Lists the GPUs that the devices of a node ask for.
@@ -123,7 +118,12 @@ type Assigned = (String, usize);
 fn assign_by_rank(
     ranks: &[(usize, RankOffers)],
 ) -> Result<BTreeMap<usize, Vec<Assigned>>, GpuRefusal> {
-    let seekers: Vec<GpuSeeker<'_>> = ranks.iter().map(|(rank, o)| o.as_seeker(*rank)).collect();
+    let seekers = ranks.iter().map(|(rank, offers)| GpuSeeker {
+        rank: *rank,
+        gpus: offers.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect(),
+        wishes: offers.wishes.as_deref().unwrap_or_default(),
+    });
+    let seekers: Vec<_> = seekers.collect();
     let (claims, granted) = GpuClaims::grant_wishes(&seekers)?;
     let mut assigned: BTreeMap<usize, Vec<Assigned>> = BTreeMap::new();
     for (seeker, uuids) in seekers.iter().zip(granted) {
@@ -143,16 +143,6 @@ fn assign_by_rank(
         assigned.insert(rank, unshared.collect());
     }
     Ok(assigned)
-}
-
-impl RankOffers {
-    fn as_seeker(&self, rank: usize) -> GpuSeeker<'_> {
-        GpuSeeker {
-            rank,
-            gpus: self.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect(),
-            wishes: self.wishes.as_deref().unwrap_or_default(),
-        }
-    }
 }
 
 /// Returns the GPUs that this process may use. Problems with them are noted and do not keep the CPUs from working.

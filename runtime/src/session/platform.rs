@@ -116,13 +116,11 @@ pub(super) enum Cores {
 impl NodeSpec {
     /// Returns a core that two devices list, unless their clocks tolerate it.
     fn core_of_two_devices(&self) -> Option<u32> {
+        let devices = self.devices.iter();
         let mut all = Vec::new();
-        for device in &self.devices {
-            match &device.cores {
-                Cores::List(list) if !device.clock().tolerates_sharing() => {
-                    all.extend(list.iter().copied().collect::<BTreeSet<u32>>());
-                }
-                _ => {}
+        for device in devices.filter(|device| !device.clock().tolerates_sharing()) {
+            if let Cores::List(list) = &device.cores {
+                all.extend(list.iter().copied().collect::<BTreeSet<u32>>());
             }
         }
         find_repeated(&all)

@@ -234,13 +234,13 @@ impl Report {
             panel: plan.panel(),
             lookahead: plan.lookahead(),
             k_parts: plan.k_parts(),
-            links: plan.links().copied(),
+            links: plan.found().links,
             split: plan.split().to_string(),
             way: plan.way(),
-            candidates: plan.candidates().to_vec(),
+            candidates: plan.found().candidates.clone(),
             strategy: config.strategy.to_string(),
             wall_s: execution.wall_s,
-            balance_s: plan.balance_s(),
+            balance_s: plan.found().balance_s,
             ideal_s: if speed > 0.0 { work / speed } else { 0.0 },
             gflops: problem.flop() / execution.wall_s / 1e9,
             imbalance: imbalance(&busy),
@@ -311,7 +311,7 @@ impl NodeReport {
             name: session.node_name.clone(),
             messages: execution.messages,
             bytes: execution.bytes,
-            measured: *plan.measured(),
+            measured: plan.found().measured,
             notices: session.notices.clone(),
         }
     }
@@ -330,7 +330,7 @@ impl BalanceReport {
             why: balance.why,
             imbalance: predicted_s.map(|_| balance.imbalance),
             predicted_s,
-            left_out: plan.left_out().cloned(),
+            left_out: plan.found().left_out.clone(),
             half_perimeters: plan.layout().half_perimeter_sum(),
         }
     }

@@ -125,12 +125,12 @@ impl Session<'_> {
             panel: plan.panel(),
             lookahead: plan.lookahead(),
             k_parts: plan.k_parts(),
-            links: plan.links().copied(),
-            kernel_width: plan.kernel_width(),
+            links: plan.found().links,
+            kernel_width: plan.found().kernel_width,
             predicted_s: plan.predicted_s(),
             balance: plan.balance().cloned(),
-            left_out: plan.left_out().cloned(),
-            candidates: plan.candidates().to_vec(),
+            left_out: plan.found().left_out.clone(),
+            candidates: plan.found().candidates.clone(),
             nodes: self.comm.gather(&mine)?,
         })
     }

@@ -24,13 +24,12 @@ pub(super) fn slice_notices(
     if !mine.is_empty() || found.iter().any(|gpu| !gpu.is_slice) {
         return lines;
     }
-    let taken: Vec<String> = found
-        .iter()
-        .filter_map(|gpu| {
-            let rank = driver_of(&gpu.uuid)?;
-            Some(format!("{} by rank {rank}", describe_gpu(gpu)))
-        })
-        .collect();
+    let mut taken = Vec::new();
+    for gpu in found {
+        if let Some(rank) = driver_of(&gpu.uuid) {
+            taken.push(format!("{} by rank {rank}", describe_gpu(gpu)));
+        }
+    }
     if taken.is_empty() {
         return lines;
     }

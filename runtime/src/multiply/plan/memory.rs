@@ -58,25 +58,18 @@ impl Plan {
     /// Returns a plan with the same shares that needs less memory, or `None` if there is none. It has fewer steps under
     /// way, then A and B in more parts if they may be in parts, and then narrower panels.
     pub(crate) fn make_leaner(&self) -> Option<Self> {
-        if self.lookahead > LEAST_LOOKAHEAD {
-            return Some(Self {
-                lookahead: self.lookahead - 1,
-                ..self.clone()
-            });
-        }
+        let mut leaner = self.clone();
         let in_parts = self.problem.may_be_in_parts() && self.found.split == Split::C;
-        if in_parts && self.k_parts < self.steps() {
-            return Some(Self {
-                k_parts: (2 * self.k_parts).min(self.steps()),
-                ..self.clone()
-            });
+        if self.lookahead > LEAST_LOOKAHEAD {
+            leaner.lookahead -= 1;
+        } else if in_parts && self.k_parts < self.steps() {
+            leaner.k_parts = (2 * self.k_parts).min(self.steps());
+        } else {
+            let panel = self.panel() / 2;
+            leaner.problem = self.problem.with_panel(panel).ok()?;
+            return (panel >= NARROWEST).then_some(leaner);
         }
-        let panel = self.panel() / 2;
-        let problem = self.problem.with_panel(panel).ok()?;
-        (panel >= NARROWEST).then(|| Self {
-            problem,
-            ..self.clone()
-        })
+        Some(leaner)
     }
 
     /// Number of sets of panels: one per step ahead, and one to compute with.

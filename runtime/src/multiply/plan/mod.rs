@@ -61,7 +61,7 @@ pub struct Plan {
     k_parts: usize,
 }
 
-/// The result of balancing, from which a plan is made. [`Plan`] describes the fields.
+/// The result of balancing, from which a plan is made.
 #[derive(Debug, Clone)]
 pub(crate) struct BalanceResult {
     pub layout: Arc<Layout>,
@@ -70,11 +70,19 @@ pub(crate) struct BalanceResult {
     pub rank: usize,
     pub slices: Vec<usize>,
     pub balance: Option<NodeBalance>,
+    /// The nodes that get nothing because the run is faster without them; `None` if every node helps.
     pub left_out: Option<LeftOut>,
+    /// The ways to divide that were compared, including the one used, in order of their predicted seconds.
+    ///
+    /// Slices are compared if the caller chose no layout, and shares of k if they would make much less travel. Empty if
+    /// the caller chose the way, if nothing was measured, or if there was only one way.
     pub candidates: Vec<Candidate>,
+    /// Seconds of measuring and partitioning.
     pub balance_s: f64,
     pub measured: MeasureTally,
+    /// Inner dimension of the measured updates.
     pub kernel_width: usize,
+    /// Capacity of the links between ranks; `None` if they were not measured.
     pub links: Option<Links>,
 }
 
@@ -204,9 +212,9 @@ impl Plan {
         self.found.balance.as_ref()
     }
 
-    /// The nodes that get nothing because the run is faster without them; `None` if every node helps.
-    pub fn left_out(&self) -> Option<&LeftOut> {
-        self.found.left_out.as_ref()
+    /// The result of balancing.
+    pub(crate) fn found(&self) -> &BalanceResult {
+        &self.found
     }
 
     /// Returns the way of dividing: k, or C as its layout divides it.
@@ -215,15 +223,6 @@ impl Plan {
             Split::C => Way::of(&self.found.layout),
             Split::K(_) => Way::K,
         }
-    }
-
-    /// The ways to divide that were compared, including the one [used](Self::way), in order of their predicted seconds.
-    ///
-    /// The way of the balanced layout is used unless another is clearly faster. Slices are compared if the caller chose no
-    /// layout. Shares of k are compared if they would make much less travel, so that all nodes were measured for them.
-    /// Empty if the caller chose the way, if nothing was measured, or if there was only one way.
-    pub fn candidates(&self) -> &[Candidate] {
-        &self.found.candidates
     }
 
     /// Number of ranks.
@@ -245,19 +244,9 @@ impl Plan {
         self.lookahead
     }
 
-    /// Capacity of the links between ranks; `None` if they were not measured.
-    pub fn links(&self) -> Option<&Links> {
-        self.found.links.as_ref()
-    }
-
     /// Number of updates that this rank makes.
     pub fn steps(&self) -> usize {
         self.k_range(self.found.rank).len().div_ceil(self.panel())
-    }
-
-    /// Inner dimension of the measured updates, whose times the plan is made from.
-    pub fn kernel_width(&self) -> usize {
-        self.found.kernel_width
     }
 
     /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include the
@@ -276,17 +265,7 @@ impl Plan {
 
     /// Returns the number of updates of the measured width in the run.
     fn measured_updates(&self) -> f64 {
-        self.problem.k().div_ceil(self.kernel_width()) as f64
-    }
-
-    /// Seconds of measuring and partitioning.
-    pub fn balance_s(&self) -> f64 {
-        self.found.balance_s
-    }
-
-    /// Tally of the measurements of this rank's devices from which the plan is made.
-    pub fn measured(&self) -> &MeasureTally {
-        &self.found.measured
+        self.problem.k().div_ceil(self.found.kernel_width) as f64
     }
 
     /// Returns the part of C that a rank computes, over [its share of k](Self::k_range).
