@@ -2,7 +2,7 @@
 
 use super::check::{CallError, CallResult};
 use super::gpu::OpenGpu;
-use super::memory::{DeviceMemory, PinnedMemory};
+use super::memory::{DeviceMemory, Memory, PinnedMemory};
 use super::plan::{self, CudaLimits, TilePlan};
 use crate::DeviceError;
 use crate::worker::JobShape;
@@ -90,24 +90,31 @@ impl OpenGpu {
             host_bytes: host_limit,
             ..
         } = self.limits;
-        let device = match self.device.take() {
-            Some(held) if suits(held.bytes(), device_bytes, device_limit) => held,
-            // Memory that does not suit goes before more is taken.
-            other => {
-                drop(other);
-                DeviceMemory::new(&context, device_bytes)?
-            }
-        };
-        let device = self.device.insert(device).address();
-        let pinned = match self.pinned.take() {
-            Some(held) if suits(held.bytes(), host_bytes, host_limit) => held,
-            other => {
-                drop(other);
-                PinnedMemory::new(&context, host_bytes)?
-            }
-        };
-        Ok((device, self.pinned.insert(pinned).start().cast()))
+        let device = hold_memory(&mut self.device, (device_bytes, device_limit), |bytes| {
+            DeviceMemory::new(&context, bytes)
+        })?;
+        let pinned = hold_memory(&mut self.pinned, (host_bytes, host_limit), |bytes| {
+            PinnedMemory::new(&context, bytes)
+        })?;
+        Ok((device, pinned))
     }
+}
+
+/// Returns the start of the held memory if it suits, and allocates other memory if not.
+fn hold_memory<A: Copy>(
+    held: &mut Option<Memory<A>>,
+    (needed, limit): (u64, u64),
+    allocate: impl FnOnce(u64) -> CallResult<Memory<A>>,
+) -> CallResult<A> {
+    // Memory that does not suit goes before more is taken.
+    let suitable = held
+        .take()
+        .filter(|memory| suits(memory.bytes(), needed, limit));
+    let memory = match suitable {
+        Some(memory) => memory,
+        None => allocate(needed)?,
+    };
+    Ok(held.insert(memory).start())
 }
 
 /// Returns `true` if `held` bytes are enough, below the limit, and not far more than `needed`.

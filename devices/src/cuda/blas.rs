@@ -1,48 +1,35 @@
 //! cuBLAS: its handle, and the products of every element type.
 
-use super::check::{CallResult, check};
-use super::context::Context;
+use super::check::CallResult;
+use super::context::{Context, Owned};
 use super::raw;
-use super::staging::DevicePlace;
-use super::stream::Stream;
+use super::stream::{DevicePlace, Stream};
 use crate::{Element, ElementType};
 use std::sync::Arc;
 
 /// A cuBLAS handle whose work goes to one stream.
 #[derive(Debug)]
-pub struct BlasHandle {
-    handle: raw::cublasHandle_t,
-    context: Arc<Context>,
-}
-
-// SAFETY: a handle may be used from any thread in which its context is current, by one at a time; it has one owner.
-unsafe impl Send for BlasHandle {}
+pub struct BlasHandle(Owned<raw::cublasHandle_t>);
 
 impl BlasHandle {
     /// Makes a handle in a bound context, which works on `stream`.
     pub fn new(context: &Arc<Context>, stream: &Stream) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
-        check("cublasCreate_v2", unsafe {
-            raw::cublasCreate_v2(&mut handle)
-        })?;
-        let blas = Self {
-            handle,
-            context: Arc::clone(context),
-        };
+        unsafe { raw::cublasCreate_v2(&mut handle) }?;
+        // SAFETY: a fresh handle, which may be used from any thread in which its context is current, by one at a time.
+        let owned = unsafe { Owned::new(context, handle, raw::cublasDestroy_v2) };
         let raw_stream: raw::cudaStream_t = stream.handle().cast();
         // SAFETY: the handle and the stream live; a stream of the driver is a stream of the runtime.
-        let code = unsafe { raw::cublasSetStream_v2(handle, raw_stream) };
-        check("cublasSetStream_v2", code)?;
-        Ok(blas)
+        unsafe { raw::cublasSetStream_v2(handle, raw_stream) }?;
+        Ok(Self(owned))
     }
 
     /// Returns the version of the library as `major.minor.patch`.
     pub fn version(&self) -> CallResult<String> {
         let mut version = 0;
         // SAFETY: the handle lives; one integer is written.
-        let code = unsafe { raw::cublasGetVersion_v2(self.handle, &mut version) };
-        check("cublasGetVersion_v2", code)?;
+        unsafe { raw::cublasGetVersion_v2(self.0.handle(), &mut version) }?;
         Ok(format_version(version))
     }
 }
@@ -52,14 +39,6 @@ fn format_version(version: i32) -> String {
     let unit = if version >= 100_000 { 10_000 } else { 1000 };
     let (major, rest) = (version / unit, version % unit);
     format!("{major}.{}.{}", rest / 100, rest % 100)
-}
-
-impl Drop for BlasHandle {
-    fn drop(&mut self) {
-        let _bound = self.context.bind();
-        // SAFETY: created by `new` and destroyed once.
-        let _ = unsafe { raw::cublasDestroy_v2(self.handle) };
-    }
 }
 
 /// Shapes and places of `C += alpha·A·B` in device memory; A: `m×k`, B: `k×n`, C: `m×n`, column-major.
@@ -81,7 +60,7 @@ macro_rules! gemm {
         // SAFETY: by the contract of `multiply`. The scalars are read before the call returns (host pointer mode, the
         // default); elements are of the type that the function is for, and a complex number is laid out as cuBLAS lays
         // it out: two reals.
-        let code = unsafe {
+        unsafe {
             raw::$function(
                 $handle,
                 plain,
@@ -98,8 +77,7 @@ macro_rules! gemm {
                 c.address as *mut $foreign,
                 c.ld as i32,
             )
-        };
-        check(stringify!($function), code)
+        }
     }};
 }
 
@@ -110,7 +88,7 @@ impl BlasHandle {
     /// The three matrices lie in device memory of the handle's context and stay there until the work is done; no
     /// dimension exceeds what `i32` holds.
     pub unsafe fn multiply<T: Element>(&self, alpha: T, product: &Product) -> CallResult<()> {
-        let (handle, one) = (self.handle, T::ONE);
+        let (handle, one) = (self.0.handle(), T::ONE);
         match T::TYPE {
             ElementType::F32 => gemm!(cublasSgemm_v2, f32, handle, alpha, one, product),
             ElementType::F64 => gemm!(cublasDgemm_v2, f64, handle, alpha, one, product),

@@ -1,4 +1,4 @@
-//! Second layer: every result code becomes an error that names the call, the code and its likely cause.
+//! Errors of calls: every result code becomes one that names the call, the code and its likely cause.
 
 use super::codes::{BlasCode, CUresult, DriverCode, cublasStatus_t};
 use crate::DeviceError;

@@ -1,8 +1,9 @@
 //! The context of a GPU, which owns all its other resources.
 
-use super::check::{CallResult, check};
+use super::check::CallResult;
 use super::raw;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// A GPU's primary context, retained while this value lives.
 ///
@@ -26,22 +27,17 @@ impl Context {
         let ordinal = i32::try_from(ordinal).unwrap_or(i32::MAX);
         let mut device = 0;
         // SAFETY: the driver is initialised, since it has listed devices; one integer is written.
-        check("cuDeviceGet", unsafe {
-            raw::cuDeviceGet(&mut device, ordinal)
-        })?;
+        unsafe { raw::cuDeviceGet(&mut device, ordinal) }?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the driver gave the device; one pointer is written.
-        let code = unsafe { raw::cuDevicePrimaryCtxRetain(&mut handle, device) };
-        check("cuDevicePrimaryCtxRetain", code)?;
+        unsafe { raw::cuDevicePrimaryCtxRetain(&mut handle, device) }?;
         Ok(Self { device, handle })
     }
 
     /// Makes the context current on the calling thread, until the guard goes out of scope.
     pub fn bind(&self) -> CallResult<ContextGuard<'_>> {
         // SAFETY: the context is retained as long as this value lives, and so as long as it is bound.
-        check("cuCtxPushCurrent_v2", unsafe {
-            raw::cuCtxPushCurrent_v2(self.handle)
-        })?;
+        unsafe { raw::cuCtxPushCurrent_v2(self.handle) }?;
         Ok(ContextGuard {
             _context: PhantomData,
         })
@@ -51,9 +47,7 @@ impl Context {
     pub fn free_bytes(&self) -> CallResult<u64> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: two integers are written.
-        check("cuMemGetInfo_v2", unsafe {
-            raw::cuMemGetInfo_v2(&mut free, &mut total)
-        })?;
+        unsafe { raw::cuMemGetInfo_v2(&mut free, &mut total) }?;
         Ok(free as u64)
     }
 }
@@ -80,5 +74,47 @@ impl Drop for ContextGuard<'_> {
         let mut popped = std::ptr::null_mut();
         // SAFETY: one pointer is written; `bind` has pushed the context on this thread, which a `ContextGuard` does not leave.
         let _ = unsafe { raw::cuCtxPopCurrent_v2(&mut popped) };
+    }
+}
+
+/// A handle or memory that belongs to a context, and is freed at the end.
+#[derive(Debug)]
+pub struct Owned<H: Copy> {
+    handle: H,
+    free: unsafe fn(H) -> CallResult<()>,
+    context: Arc<Context>,
+}
+
+// SAFETY: by the contract of `new`.
+unsafe impl<H: Copy> Send for Owned<H> {}
+
+impl<H: Copy> Owned<H> {
+    /// Takes over what was made in `context`.
+    ///
+    /// # Safety
+    /// `handle` has no other owner, and may be used from any thread in which the context is current, by one at a time. `free`
+    /// is the function that frees it. It is dropped when no work uses it any more.
+    pub unsafe fn new(
+        context: &Arc<Context>,
+        handle: H,
+        free: unsafe fn(H) -> CallResult<()>,
+    ) -> Self {
+        Self {
+            handle,
+            free,
+            context: Arc::clone(context),
+        }
+    }
+
+    pub fn handle(&self) -> H {
+        self.handle
+    }
+}
+
+impl<H: Copy> Drop for Owned<H> {
+    fn drop(&mut self) {
+        let _bound = self.context.bind();
+        // SAFETY: by the contract of `new`; it is freed once.
+        let _ = unsafe { (self.free)(self.handle) };
     }
 }

@@ -8,7 +8,7 @@ use super::gpu::OpenGpu;
 use super::plan::{self, Placement, SLOTS, TilePlan};
 use super::resident::Resident;
 use super::streamed::Streamed;
-use crate::worker::{Depth, JobNeeds, JobShape, PanelPair, ResidentPeak};
+use crate::worker::{Depth, JobNeeds, JobShape, PanelPair};
 use crate::{DeviceError, Element, View, ViewMut};
 
 /// The jobs of one GPU, for every element type. A [`CudaWorker`](super::CudaWorker) is an engine with host threads of its
@@ -86,33 +86,11 @@ impl Engine {
     /// # Errors
     /// As [`begin`](Self::begin).
     pub fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
-        self.abandon()?;
+        let gpu = self.abandon()?;
         if let Some(shape) = count_depth(job) {
-            self.gpu.allocate(&shape)?;
+            gpu.allocate(&shape)?;
         }
         Ok(())
-    }
-
-    /// Measures as [`OpenGpu::resident_peak`]; a job under way is abandoned.
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`] if a call fails.
-    pub fn resident_peak<T: Element>(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        self.abandon()?;
-        self.gpu.resident_peak::<T>()
-    }
-
-    /// Measures as [`OpenGpu::time_products`]; a job under way is abandoned.
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`] if a call fails.
-    pub fn time_products<T: Element>(
-        &mut self,
-        size: (usize, usize, usize),
-        count: u32,
-    ) -> Result<Option<f64>, DeviceError> {
-        self.abandon()?;
-        self.gpu.time_products::<T>(size, count)
     }
 
     /// Starts a job on `c`; `depth` announces its updates. If memory is refused, smaller tiles are tried, down to the
@@ -199,10 +177,14 @@ impl Engine {
         })
     }
 
-    /// Ends a job that is not to be finished.
-    fn abandon(&mut self) -> Result<(), DeviceError> {
+    /// Ends a job that is not to be finished; returns the GPU, on which no work is under way.
+    ///
+    /// # Errors
+    /// [`DeviceError::Cuda`] if a call fails.
+    pub fn abandon(&mut self) -> Result<&mut OpenGpu, DeviceError> {
         self.job = None;
-        self.gpu.settle()
+        self.gpu.run(|gpu| gpu.lanes.settle())?;
+        Ok(&mut self.gpu)
     }
 
     /// Takes the job out: it is put back when a call has succeeded.

@@ -1,8 +1,7 @@
 //! The GPUs of this process, and their properties.
 
-use super::check::{CallError, CallResult, check};
-use super::codes::DriverCode;
-use super::raw::{self, CUdevice_attribute as Attribute, Missing};
+use super::check::{CallError, CallResult};
+use super::raw::{self, CUdevice_attribute, Missing};
 use crate::topology::DriverGpu;
 use crate::{DeviceError, ElementType};
 use serde::{Deserialize, Serialize};
@@ -201,12 +200,10 @@ type Listed = (Vec<CudaInfo>, Vec<CallError>);
 /// Lists the GPUs of a driver that is there.
 fn list_gpus() -> CallResult<Listed> {
     // SAFETY: the function is there; initialising twice does no harm.
-    check("cuInit", unsafe { raw::cuInit(0) })?;
+    unsafe { raw::cuInit(0) }?;
     let mut count = 0;
     // SAFETY: one integer is written.
-    check("cuDeviceGetCount", unsafe {
-        raw::cuDeviceGetCount(&mut count)
-    })?;
+    unsafe { raw::cuDeviceGetCount(&mut count) }?;
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     for described in (0..count).map(describe) {
         match described {
@@ -225,38 +222,29 @@ fn list_gpus() -> CallResult<Listed> {
 }
 
 fn describe(ordinal: i32) -> CallResult<CudaInfo> {
+    use CUdevice_attribute as A;
     let mut device = 0;
     // SAFETY: one integer is written.
-    check("cuDeviceGet", unsafe {
-        raw::cuDeviceGet(&mut device, ordinal)
-    })?;
-    let name = read_text("cuDeviceGetName", |to, len| {
+    unsafe { raw::cuDeviceGet(&mut device, ordinal) }?;
+    let name = read_text(|to, len| {
         // SAFETY: at most `len` characters are written to `to`, which has room for them.
         unsafe { raw::cuDeviceGetName(to, len, device) }
     })?;
-    let pci_bus_id = read_text("cuDeviceGetPCIBusId", |to, len| {
+    let pci_bus_id = read_text(|to, len| {
         // SAFETY: as above.
         unsafe { raw::cuDeviceGetPCIBusId(to, len, device) }
     })?;
     let mut memory = 0;
     // SAFETY: one integer is written.
-    let code = unsafe { raw::cuDeviceTotalMem_v2(&mut memory, device) };
-    check("cuDeviceTotalMem_v2", code)?;
-    let compute_capability = (
-        attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-            device,
-        )?,
-        attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-            device,
-        )?,
-    );
-    let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)?;
-    let ratio = Attribute::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO;
-    let f32_to_f64 = attribute(ratio, device)?;
+    unsafe { raw::cuDeviceTotalMem_v2(&mut memory, device) }?;
+    let major = read_attribute(device, A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = read_attribute(device, A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let compute_capability = (major, minor);
+    let multiprocessors = read_attribute(device, A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    let ratio = A::CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO;
+    let f32_to_f64 = read_attribute(device, ratio)?;
     // Newer drivers may stop reporting the clock.
-    let clock_khz = attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device).unwrap_or(0);
+    let clock_khz = read_attribute(device, A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0);
     let clock_hz = (clock_khz > 0).then_some(f64::from(clock_khz) * 1e3);
     let cycles_per_s = clock_hz.map(|clock_hz| f64::from(multiprocessors) * clock_hz);
     let is_slice = name.contains(" MIG ");
@@ -269,11 +257,9 @@ fn describe(ordinal: i32) -> CallResult<CudaInfo> {
         multiprocessors,
         clock_hz,
         peak_f64_flops_per_s: flop_per_cycle_f64(compute_capability, f32_to_f64)
-            .zip(cycles_per_s)
-            .map(|(flop, cycles)| flop * cycles),
+            .and_then(|flop| Some(flop * cycles_per_s?)),
         peak_f32_flops_per_s: flop_per_cycle_f32(compute_capability)
-            .zip(cycles_per_s)
-            .map(|(flop, cycles)| flop * cycles),
+            .and_then(|flop| Some(flop * cycles_per_s?)),
         is_slice,
         name,
     })
@@ -300,22 +286,18 @@ fn flop_per_cycle_f64(compute_capability: (u32, u32), f32_to_f64: u32) -> Option
 }
 
 /// Returns an attribute of a device; 0 for a negative one.
-fn attribute(what: Attribute, device: raw::CUdevice) -> CallResult<u32> {
+fn read_attribute(device: raw::CUdevice, what: CUdevice_attribute) -> CallResult<u32> {
     let mut value = 0;
     // SAFETY: one integer is written.
-    let code = unsafe { raw::cuDeviceGetAttribute(&mut value, what, device) };
-    check("cuDeviceGetAttribute", code)?;
+    unsafe { raw::cuDeviceGetAttribute(&mut value, what, device) }?;
     Ok(u32::try_from(value).unwrap_or(0))
 }
 
 /// Reads a text that the driver writes.
-fn read_text(
-    call: &'static str,
-    write: impl FnOnce(*mut c_char, i32) -> DriverCode,
-) -> Result<String, CallError> {
+fn read_text(write: impl FnOnce(*mut c_char, i32) -> CallResult<()>) -> CallResult<String> {
     let mut buffer = [0; 256];
     // One character stays 0 whatever the driver writes.
-    check(call, write(buffer.as_mut_ptr(), 255))?;
+    write(buffer.as_mut_ptr(), 255)?;
     let bytes = buffer.map(|c| c as u8);
     let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
     Ok(text.to_string_lossy().into_owned())
@@ -324,8 +306,7 @@ fn read_text(
 fn read_uuid(device: raw::CUdevice, is_slice: bool) -> CallResult<String> {
     let mut uuid = raw::CUuuid { bytes: [0; 16] };
     // SAFETY: 16 bytes are written.
-    let code = unsafe { raw::cuDeviceGetUuid_v2(&mut uuid, device) };
-    check("cuDeviceGetUuid_v2", code)?;
+    unsafe { raw::cuDeviceGetUuid_v2(&mut uuid, device) }?;
     let mut text = String::from(if is_slice { "MIG-" } else { "GPU-" });
     for (i, byte) in uuid.bytes.iter().enumerate() {
         if matches!(i, 4 | 6 | 8 | 10) {

@@ -1,7 +1,7 @@
 //! Panels of several updates that wait in pinned memory for a visit.
 
-use super::staging::{DevicePlace, copy_columns};
-use super::stream::MatrixCopy;
+use super::staging::copy_columns;
+use super::stream::{DevicePlace, MatrixCopy};
 use super::tiles::Tile;
 use crate::worker::{JobShape, PanelPair};
 use crate::{Element, ViewMut};
@@ -85,30 +85,16 @@ impl Gathered {
         a: DevicePlace,
         b: DevicePlace,
     ) -> [MatrixCopy; 2] {
-        let size = size_of::<T>();
-        let of_a = MatrixCopy {
-            host: host_address::<T>(self.a, k.start * self.rows + rows.start),
-            host_pitch: self.rows * size,
-            device: a.address,
-            device_pitch: a.ld * size,
-            width: rows.len() * size,
-            height: k.len(),
-            to_host: false,
-        };
-        let of_b = MatrixCopy {
-            host: host_address::<T>(self.b, cols.start * self.room + k.start),
-            host_pitch: self.room * size,
-            device: b.address,
-            device_pitch: b.ld * size,
-            width: k.len() * size,
-            height: cols.len(),
-            to_host: false,
-        };
-        [of_a, of_b]
+        let from_a = host_address::<T>(self.a, k.start * self.rows + rows.start);
+        let from_b = host_address::<T>(self.b, cols.start * self.room + k.start);
+        [
+            MatrixCopy::of((from_a, self.rows), a, (rows.len(), k.len()), false),
+            MatrixCopy::of((from_b, self.room), b, (k.len(), cols.len()), false),
+        ]
     }
 }
 
 /// Returns the address of element `at` of the panels that begin at `start`.
-fn host_address<T>(start: NonNull<u8>, at: usize) -> *mut u8 {
-    start.as_ptr().wrapping_add(at * size_of::<T>())
+fn host_address<T>(start: NonNull<u8>, at: usize) -> *mut T {
+    start.as_ptr().cast::<T>().wrapping_add(at)
 }

@@ -138,14 +138,6 @@ impl OpenGpu {
             error.on(&self.name)
         })
     }
-
-    /// Waits until no work is under way.
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`].
-    pub fn settle(&mut self) -> Result<(), DeviceError> {
-        self.run(|gpu| gpu.lanes.settle())
-    }
 }
 
 impl Drop for OpenGpu {

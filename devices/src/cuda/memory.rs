@@ -1,8 +1,8 @@
 //! Device memory, and pinned host memory.
 
-use super::check::{CallError, CallResult, Code, check};
+use super::check::{CallError, CallResult, Code};
 use super::codes::CUresult;
-use super::context::Context;
+use super::context::{Context, Owned};
 use super::raw;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -10,12 +10,29 @@ use std::sync::Arc;
 /// Pinned for all contexts of the process, and cached: the host reads results from it too.
 const PORTABLE: u32 = 1;
 
-/// A block of device memory, freed at the end.
+/// A block of memory, freed at the end: its owner has waited for all work that uses it.
 #[derive(Debug)]
-pub struct DeviceMemory {
-    address: raw::CUdeviceptr,
+pub struct Memory<A: Copy> {
+    start: Owned<A>,
     bytes: u64,
-    context: Arc<Context>,
+}
+
+/// Memory of the GPU.
+pub type DeviceMemory = Memory<raw::CUdeviceptr>;
+
+/// Pinned host memory; its start is aligned for every element type.
+pub type PinnedMemory = Memory<NonNull<u8>>;
+
+impl<A: Copy> Memory<A> {
+    /// Returns its first address.
+    pub fn start(&self) -> A {
+        self.start.handle()
+    }
+
+    /// Returns its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl DeviceMemory {
@@ -24,45 +41,12 @@ impl DeviceMemory {
         let mut address = 0;
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: the context is current; one address is written.
-        check("cuMemAlloc_v2", unsafe {
-            raw::cuMemAlloc_v2(&mut address, size)
-        })?;
-        Ok(Self {
-            address,
-            bytes,
-            context: Arc::clone(context),
-        })
-    }
-
-    /// Returns its first address.
-    pub fn address(&self) -> raw::CUdeviceptr {
-        self.address
-    }
-
-    /// Returns its size in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+        unsafe { raw::cuMemAlloc_v2(&mut address, size) }?;
+        // SAFETY: fresh memory, which is freed by this function from any thread in which its context is current.
+        let start = unsafe { Owned::new(context, address, raw::cuMemFree_v2) };
+        Ok(Self { start, bytes })
     }
 }
-
-impl Drop for DeviceMemory {
-    fn drop(&mut self) {
-        let _bound = self.context.bind();
-        // SAFETY: allocated by `new` and freed once. The owner has waited for all work that uses it.
-        let _ = unsafe { raw::cuMemFree_v2(self.address) };
-    }
-}
-
-/// A block of pinned host memory, freed at the end.
-#[derive(Debug)]
-pub struct PinnedMemory {
-    start: NonNull<u8>,
-    bytes: u64,
-    context: Arc<Context>,
-}
-
-// SAFETY: plain memory with one owner; the driver lets any thread use portable pinned memory.
-unsafe impl Send for PinnedMemory {}
 
 impl PinnedMemory {
     /// Allocates `bytes >= 1` bytes in a bound context.
@@ -70,34 +54,21 @@ impl PinnedMemory {
         let mut start = std::ptr::null_mut();
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         // SAFETY: the context is current; one address is written.
-        let code = unsafe { raw::cuMemHostAlloc(&mut start, size, PORTABLE) };
-        check("cuMemHostAlloc", code)?;
+        unsafe { raw::cuMemHostAlloc(&mut start, size, PORTABLE) }?;
         let start = NonNull::new(start.cast()).ok_or(CallError {
             call: "cuMemHostAlloc",
             code: Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY),
         })?;
-        Ok(Self {
-            start,
-            bytes,
-            context: Arc::clone(context),
-        })
-    }
-
-    /// Returns its start, which is aligned for every element type.
-    pub fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    /// Returns its size in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+        // SAFETY: fresh and plain memory, which is freed by this function; the driver lets any thread use portable pinned
+        // memory.
+        let start = unsafe { Owned::new(context, start, free_pinned) };
+        Ok(Self { start, bytes })
     }
 }
 
-impl Drop for PinnedMemory {
-    fn drop(&mut self) {
-        let _bound = self.context.bind();
-        // SAFETY: allocated by `new` and freed once. The owner has waited for all copies that use it.
-        let _ = unsafe { raw::cuMemFreeHost(self.start.as_ptr().cast()) };
-    }
+/// # Safety
+/// The memory was pinned by [`PinnedMemory::new`] and is freed once.
+unsafe fn free_pinned(start: NonNull<u8>) -> CallResult<()> {
+    // SAFETY: by this function's contract.
+    unsafe { raw::cuMemFreeHost(start.as_ptr().cast()) }
 }

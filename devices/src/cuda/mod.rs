@@ -4,8 +4,8 @@
 //! [`survey`] sums up the state of CUDA in one line, and [`CudaWorker`] makes a device of a GPU and its host cores. Its
 //! [`TilePlan`] says whether C stays on the GPU or streams through it in tiles.
 //!
-//! Three layers: the foreign functions and the search for them (`raw`, `codes`); checked result codes, and resources that
-//! free themselves (`check`, `context`, `memory`, `stream`, `blas`); and safe operations (the rest).
+//! Three layers: the foreign functions with checked result codes (`raw`, `codes`, `check`); resources that free themselves
+//! (`context`, `memory`, `stream`, `blas`); and safe operations (the rest).
 
 mod allocate;
 mod blas;

@@ -158,7 +158,8 @@ fn plan_resident(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
         updates_per_visit: 1,
     };
     let step_fits = job.depth.k_max <= i32::MAX as usize / job.element.bytes();
-    (step_fits && plan.fits(limits)).then_some(plan)
+    let fits = plan.device_bytes <= limits.device_bytes && plan.host_bytes <= limits.host_bytes;
+    (step_fits && fits).then_some(plan)
 }
 
 fn plan_streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
@@ -262,12 +263,6 @@ fn choose_depth((p, q): (usize, usize), element: ElementType, limits: &CudaLimit
         enough.min(2.0 / spare)
     } else {
         enough
-    }
-}
-
-impl TilePlan {
-    fn fits(&self, limits: &CudaLimits) -> bool {
-        self.device_bytes <= limits.device_bytes && self.host_bytes <= limits.host_bytes
     }
 }
 

@@ -6,7 +6,8 @@ use super::context::Context;
 use super::lanes::Lanes;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::SLOTS;
-use super::staging::{DevicePlace, Staging};
+use super::staging::Staging;
+use super::stream::DevicePlace;
 use crate::{Element, View};
 use num_complex::Complex64;
 use std::sync::Arc;
@@ -43,8 +44,8 @@ pub fn multiply_first(
     };
     // SAFETY: the pinned memory is as large; it is freed when no work is under way, and the next job places its own slots
     // before it copies.
-    unsafe { staging.place(pinned.start().cast(), bytes as usize) };
-    let done = match multiply_small(lanes, (blas, staging), device.address()) {
+    unsafe { staging.place(pinned.start(), bytes as usize) };
+    let done = match multiply_small(lanes, (blas, staging), device.start()) {
         Err(error) if error.is_out_of_memory() => Ok(()),
         done => done,
     };
@@ -105,8 +106,8 @@ fn time_probe(context: &Arc<Context>, lanes: &Lanes, staging: &mut Staging) -> C
     let device = DeviceMemory::new(context, PROBE_BYTES as u64)?;
     // SAFETY: the pinned memory is as large; it is freed below, when no work is under way, and the next job places its own
     // slots before it copies.
-    unsafe { staging.place(pinned.start().cast(), PROBE_SLOT_BYTES) };
-    let fastest_s = time_uploads(lanes, staging, device.address());
+    unsafe { staging.place(pinned.start(), PROBE_SLOT_BYTES) };
+    let fastest_s = time_uploads(lanes, staging, device.start());
     // Before the memory goes.
     lanes.settle()?;
     fastest_s

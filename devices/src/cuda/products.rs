@@ -49,44 +49,32 @@ impl OpenGpu {
 impl Product {
     /// Cuts the product into two that compute it together; `None` if it is too small.
     fn split_in_half<T>(&self) -> Option<[Self; 2]> {
-        let Self { m, n, k, a, b, c } = *self;
-        if m >= n && m >= 2 * LEAST {
-            let first = m / 2;
-            let behind = Self {
-                m: m - first,
-                a: a.at::<T>(first, 0),
-                c: c.at::<T>(first, 0),
-                ..*self
-            };
-            return Some([Self { m: first, ..*self }, behind]);
+        let [mut first, mut behind] = [*self; 2];
+        if self.m >= self.n && self.m >= 2 * LEAST {
+            first.m /= 2;
+            behind.m -= first.m;
+            behind.a = self.a.at::<T>(first.m, 0);
+            behind.c = self.c.at::<T>(first.m, 0);
+        } else if self.n >= 2 * LEAST {
+            first.n /= 2;
+            behind.n -= first.n;
+            behind.b = self.b.at::<T>(0, first.n);
+            behind.c = self.c.at::<T>(0, first.n);
+        } else if self.k >= 2 * LEAST {
+            first.k /= 2;
+            behind.k -= first.k;
+            behind.a = self.a.at::<T>(0, first.k);
+            behind.b = self.b.at::<T>(first.k, 0);
+        } else {
+            return None;
         }
-        if n >= 2 * LEAST {
-            let first = n / 2;
-            let behind = Self {
-                n: n - first,
-                b: b.at::<T>(0, first),
-                c: c.at::<T>(0, first),
-                ..*self
-            };
-            return Some([Self { n: first, ..*self }, behind]);
-        }
-        if k >= 2 * LEAST {
-            let first = k / 2;
-            let behind = Self {
-                k: k - first,
-                a: a.at::<T>(0, first),
-                b: b.at::<T>(first, 0),
-                ..*self
-            };
-            return Some([Self { k: first, ..*self }, behind]);
-        }
-        None
+        Some([first, behind])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::staging::DevicePlace;
+    use super::super::stream::DevicePlace;
     use super::*;
     use proptest::prelude::*;
 

@@ -1,11 +1,12 @@
-//! First layer: the foreign functions that are called, and the search for them.
+//! First layer: the foreign functions that are called, with checked result codes, and the search for them.
 //!
 //! cudarc opens the libraries, and describes their functions and types. Its functions are not called, for two reasons. They
 //! declare result codes as Rust enumerations, so a code of a newer library would be undefined behaviour; and they panic if a
 //! function is missing. Here a code is a number ([`DriverCode`], [`BlasCode`]), and all functions are looked up before the
 //! first one is called. The compiler checks that their arguments are those of the bindings.
 
-use super::codes::{BlasCode, CUresult, DriverCode};
+use super::check::{CallResult, check};
+use super::codes::{BlasCode, DriverCode};
 use crate::DeviceError;
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -58,19 +59,22 @@ macro_rules! functions {
             const _: unsafe fn($($type),*) -> cudarc::$library::sys::$enumeration =
                 cudarc::$library::sys::$name;
 
-            /// The library's function of this name.
+            /// Calls the library's function of this name.
+            ///
+            /// # Errors
+            /// The code that it returns, except success.
             ///
             /// # Safety
             /// The conditions of its manual.
             #[allow(non_snake_case, reason = "the name is that of the library")]
             #[allow(clippy::too_many_arguments, reason = "the arguments are those of the library")]
-            pub unsafe fn $name($($argument: $type),*) -> $code {
+            pub unsafe fn $name($($argument: $type),*) -> CallResult<()> {
                 let found = $table::get().as_ref();
                 let table = found.unwrap_or_else(|missing| {
                     panic!("{} was called, but {missing:?} is missing", stringify!($name))
                 });
                 // SAFETY: by this function's contract.
-                unsafe { (table.$name)($($argument),*) }
+                check(stringify!($name), unsafe { (table.$name)($($argument),*) })
             }
         )+
     };
@@ -183,7 +187,7 @@ pub fn find_blas() -> Result<(), Missing> {
 /// Returns the CUDA version of the driver, `(major, minor)`. A driver that lacks another function may still report it.
 pub fn driver_version() -> Option<(u32, u32)> {
     let mut version = 0;
-    let code = match Driver::get() {
+    match Driver::get() {
         // SAFETY: the function writes one integer. It may be called before `cuInit`.
         Ok(_) => unsafe { cuDriverGetVersion(&mut version) },
         Err(Missing::Function(_)) => {
@@ -193,11 +197,11 @@ pub fn driver_version() -> Option<(u32, u32)> {
             let get: unsafe extern "C" fn(*mut c_int) -> DriverCode =
                 unsafe { find_symbol(library, "cuDriverGetVersion") }.ok()?;
             // SAFETY: as above.
-            unsafe { get(&mut version) }
+            check("cuDriverGetVersion", unsafe { get(&mut version) })
         }
         Err(Missing::Library) => return None,
-    };
+    }
+    .ok()?;
     let version = u32::try_from(version).ok().filter(|&v| v > 0)?;
-    let works = code.known() == Some(CUresult::CUDA_SUCCESS);
-    works.then_some((version / 1000, version % 1000 / 10))
+    Some((version / 1000, version % 1000 / 10))
 }

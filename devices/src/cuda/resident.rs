@@ -4,7 +4,7 @@ use super::blas::Product;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::plan::SLOTS;
-use super::staging::DevicePlace;
+use super::stream::DevicePlace;
 use crate::worker::{Depth, JobShape, PanelPair};
 use crate::{Element, View};
 use std::ops::Range;

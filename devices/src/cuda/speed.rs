@@ -4,7 +4,7 @@ use super::blas::Product;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::probe::{PROBE_PINNED_BYTES, PROBE_SLOT_BYTES, make_numbers};
-use super::staging::DevicePlace;
+use super::stream::DevicePlace;
 use crate::worker::ResidentPeak;
 use crate::{DeviceError, Element, View};
 use std::time::{Duration, Instant};

@@ -4,8 +4,7 @@
 use super::check::CallResult;
 use super::context::Context;
 use super::plan::SLOTS;
-use super::raw::CUdeviceptr;
-use super::stream::{Event, MatrixCopy, Stream};
+use super::stream::{DevicePlace, Event, MatrixCopy, Stream};
 use super::tiles::{Tile, cut_into_tiles};
 use crate::{Element, View, ViewMut};
 use rayon::prelude::*;
@@ -13,24 +12,6 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// A matrix in device memory: its address and its leading dimension in elements.
-#[derive(Debug, Clone, Copy)]
-pub struct DevicePlace {
-    pub address: CUdeviceptr,
-    pub ld: usize,
-}
-
-impl DevicePlace {
-    /// Returns the place of element `(row, col)`.
-    pub fn at<T>(self, row: usize, col: usize) -> Self {
-        let offset = (col * self.ld + row) * size_of::<T>();
-        Self {
-            address: self.address + offset as CUdeviceptr,
-            ..self
-        }
-    }
-}
 
 /// The pinned slots.
 #[derive(Debug)]
@@ -169,16 +150,9 @@ impl Staging {
         place: DevicePlace,
         to_host: bool,
     ) -> MatrixCopy {
-        let size = size_of::<T>();
-        MatrixCopy {
-            host: self.slot_start::<T>(slot).cast(),
-            host_pitch: rows.len() * size,
-            device: place.at::<T>(rows.start, cols.start).address,
-            device_pitch: place.ld * size,
-            width: rows.len() * size,
-            height: cols.len(),
-            to_host,
-        }
+        let host = (self.slot_start::<T>(slot), rows.len());
+        let device = place.at::<T>(rows.start, cols.start);
+        MatrixCopy::of(host, device, (rows.len(), cols.len()), to_host)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Streams, events, and copies on streams.
 
-use super::check::{CallResult, check};
-use super::context::Context;
+use super::check::CallResult;
+use super::context::{Context, Owned};
 use super::raw;
 use std::sync::Arc;
 
@@ -12,45 +12,34 @@ const BLOCKING_SYNC_WITHOUT_TIMING: u32 = 1 | 2;
 
 /// A queue of work on a GPU, executed in order.
 #[derive(Debug)]
-pub struct Stream {
-    handle: raw::CUstream,
-    context: Arc<Context>,
-}
-
-// SAFETY: a stream may be used from any thread in which its context is current.
-unsafe impl Send for Stream {}
+pub struct Stream(Owned<raw::CUstream>);
 
 impl Stream {
     /// Makes a stream in a bound context.
     pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
-        let code = unsafe { raw::cuStreamCreate(&mut handle, NON_BLOCKING) };
-        check("cuStreamCreate", code)?;
-        Ok(Self {
-            handle,
-            context: Arc::clone(context),
-        })
+        unsafe { raw::cuStreamCreate(&mut handle, NON_BLOCKING) }?;
+        // SAFETY: a fresh stream, which may be used from any thread in which its context is current.
+        let stream = unsafe { Owned::new(context, handle, raw::cuStreamDestroy_v2) };
+        Ok(Self(stream))
     }
 
     /// Returns the driver's handle.
     pub fn handle(&self) -> raw::CUstream {
-        self.handle
+        self.0.handle()
     }
 
     /// Waits until all work queued so far is done.
     pub fn synchronize(&self) -> CallResult<()> {
         // SAFETY: the stream lives.
-        check("cuStreamSynchronize", unsafe {
-            raw::cuStreamSynchronize(self.handle)
-        })
+        unsafe { raw::cuStreamSynchronize(self.handle()) }
     }
 
     /// Lets work queued from now on begin after the last record of `event`.
     pub fn wait(&self, event: &Event) -> CallResult<()> {
         // SAFETY: the stream and the event live; the driver keeps its own reference to the event.
-        let code = unsafe { raw::cuStreamWaitEvent(self.handle, event.handle, 0) };
-        check("cuStreamWaitEvent", code)
+        unsafe { raw::cuStreamWaitEvent(self.handle(), event.0.handle(), 0) }
     }
 
     /// Queues a copy of a matrix part.
@@ -62,47 +51,34 @@ impl Stream {
         if copy.width == 0 || copy.height == 0 {
             return Ok(());
         }
-        let mut raw = raw::CUDA_MEMCPY2D {
+        let host = (raw::CUmemorytype::CU_MEMORYTYPE_HOST, copy.host_pitch);
+        let device = (raw::CUmemorytype::CU_MEMORYTYPE_DEVICE, copy.device_pitch);
+        let (from, to) = if copy.to_host {
+            (device, host)
+        } else {
+            (host, device)
+        };
+        // The types of memory choose between the addresses of the host and of the device.
+        let raw = raw::CUDA_MEMCPY2D {
             srcXInBytes: 0,
             srcY: 0,
-            srcMemoryType: raw::CUmemorytype::CU_MEMORYTYPE_HOST,
-            srcHost: std::ptr::null(),
-            srcDevice: 0,
+            srcMemoryType: from.0,
+            srcHost: copy.host.cast(),
+            srcDevice: copy.device,
             srcArray: std::ptr::null_mut(),
-            srcPitch: copy.host_pitch,
+            srcPitch: from.1,
             dstXInBytes: 0,
             dstY: 0,
-            dstMemoryType: raw::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-            dstHost: std::ptr::null_mut(),
-            dstDevice: 0,
+            dstMemoryType: to.0,
+            dstHost: copy.host.cast(),
+            dstDevice: copy.device,
             dstArray: std::ptr::null_mut(),
-            dstPitch: copy.device_pitch,
+            dstPitch: to.1,
             WidthInBytes: copy.width,
             Height: copy.height,
         };
-        if copy.to_host {
-            raw.srcMemoryType = raw::CUmemorytype::CU_MEMORYTYPE_DEVICE;
-            raw.srcDevice = copy.device;
-            raw.srcPitch = copy.device_pitch;
-            raw.dstMemoryType = raw::CUmemorytype::CU_MEMORYTYPE_HOST;
-            raw.dstHost = copy.host.cast();
-            raw.dstPitch = copy.host_pitch;
-        } else {
-            raw.srcHost = copy.host.cast();
-            raw.dstDevice = copy.device;
-        }
         // SAFETY: by this function's contract.
-        check("cuMemcpy2DAsync_v2", unsafe {
-            raw::cuMemcpy2DAsync_v2(&raw, self.handle)
-        })
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let _bound = self.context.bind();
-        // SAFETY: created by `new` and destroyed once.
-        let _ = unsafe { raw::cuStreamDestroy_v2(self.handle) };
+        unsafe { raw::cuMemcpy2DAsync_v2(&raw, self.handle()) }
     }
 }
 
@@ -118,50 +94,69 @@ pub struct MatrixCopy {
     pub to_host: bool,
 }
 
-/// A mark in a stream that others can wait for.
-#[derive(Debug)]
-pub struct Event {
-    handle: raw::CUevent,
-    context: Arc<Context>,
+impl MatrixCopy {
+    /// Makes the copy of a `rows × cols` part between `host`, in a matrix with leading dimension `host_ld`, and `device`.
+    pub fn of<T>(
+        (host, host_ld): (*mut T, usize),
+        device: DevicePlace,
+        (rows, cols): (usize, usize),
+        to_host: bool,
+    ) -> Self {
+        let size = size_of::<T>();
+        Self {
+            host: host.cast(),
+            host_pitch: host_ld * size,
+            device: device.address,
+            device_pitch: device.ld * size,
+            width: rows * size,
+            height: cols,
+            to_host,
+        }
+    }
 }
 
-// SAFETY: an event may be used from any thread in which its context is current.
-unsafe impl Send for Event {}
+/// A matrix in device memory: its address and its leading dimension in elements.
+#[derive(Debug, Clone, Copy)]
+pub struct DevicePlace {
+    pub address: raw::CUdeviceptr,
+    pub ld: usize,
+}
+
+impl DevicePlace {
+    /// Returns the place of element `(row, col)`.
+    pub fn at<T>(self, row: usize, col: usize) -> Self {
+        let offset = (col * self.ld + row) * size_of::<T>();
+        Self {
+            address: self.address + offset as raw::CUdeviceptr,
+            ..self
+        }
+    }
+}
+
+/// A mark in a stream that others can wait for.
+#[derive(Debug)]
+pub struct Event(Owned<raw::CUevent>);
 
 impl Event {
     /// Makes an event in a bound context; it counts as reached until it is recorded.
     pub fn new(context: &Arc<Context>) -> CallResult<Self> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the context is current; one handle is written.
-        let code = unsafe { raw::cuEventCreate(&mut handle, BLOCKING_SYNC_WITHOUT_TIMING) };
-        check("cuEventCreate", code)?;
-        Ok(Self {
-            handle,
-            context: Arc::clone(context),
-        })
+        unsafe { raw::cuEventCreate(&mut handle, BLOCKING_SYNC_WITHOUT_TIMING) }?;
+        // SAFETY: a fresh event, which may be used from any thread in which its context is current.
+        let event = unsafe { Owned::new(context, handle, raw::cuEventDestroy_v2) };
+        Ok(Self(event))
     }
 
     /// Marks the work queued on the stream so far.
     pub fn record(&self, stream: &Stream) -> CallResult<()> {
         // SAFETY: both live, in the same context.
-        check("cuEventRecord", unsafe {
-            raw::cuEventRecord(self.handle, stream.handle())
-        })
+        unsafe { raw::cuEventRecord(self.0.handle(), stream.handle()) }
     }
 
     /// Waits until the work marked last is done. The thread sleeps.
     pub fn synchronize(&self) -> CallResult<()> {
         // SAFETY: the event lives.
-        check("cuEventSynchronize", unsafe {
-            raw::cuEventSynchronize(self.handle)
-        })
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        let _bound = self.context.bind();
-        // SAFETY: created by `new` and destroyed once.
-        let _ = unsafe { raw::cuEventDestroy_v2(self.handle) };
+        unsafe { raw::cuEventSynchronize(self.0.handle()) }
     }
 }

@@ -7,7 +7,7 @@ use super::gathered::Gathered;
 use super::gpu::OpenGpu;
 use super::lanes::Lanes;
 use super::plan::{Placement, SLOTS, TilePlan};
-use super::staging::DevicePlace;
+use super::stream::DevicePlace;
 use super::tiles::{Tile, cut_into_tiles};
 use crate::worker::{JobShape, PanelPair};
 use crate::{Element, ViewMut};

@@ -105,9 +105,7 @@ impl CudaWorker {
         size: (usize, usize, usize),
         count: u32,
     ) -> Result<Option<f64>, DeviceError> {
-        self.job = JobCheck::default();
-        let engine = &mut self.engine;
-        run_on_first(&self.hands, || engine.time_products::<T>(size, count))
+        self.run_between_jobs(|engine| engine.abandon()?.time_products::<T>(size, count))
     }
 
     /// Returns the bytes per second that the link between host and GPU carries in one direction. Without a configured value
@@ -160,17 +158,13 @@ impl Worker for CudaWorker {
     }
 
     fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
-        self.job = JobCheck::default();
-        let engine = &mut self.engine;
-        run_on_first(&self.hands, || engine.reserve(job))
+        self.run_between_jobs(|engine| engine.reserve(job))
     }
 }
 
 impl<T: Element> Updates<T> for CudaWorker {
     fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        self.job = JobCheck::default();
-        let engine = &mut self.engine;
-        run_on_first(&self.hands, || engine.resident_peak::<T>())
+        self.run_between_jobs(|engine| engine.abandon()?.resident_peak::<T>())
     }
 
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
@@ -200,6 +194,16 @@ impl<T: Element> Updates<T> for CudaWorker {
 }
 
 impl CudaWorker {
+    /// Runs `work` on the first host core. A job under way is abandoned.
+    fn run_between_jobs<R: Send>(
+        &mut self,
+        work: impl FnOnce(&mut Engine) -> Result<R, DeviceError> + Send,
+    ) -> Result<R, DeviceError> {
+        self.job = JobCheck::default();
+        let engine = &mut self.engine;
+        run_on_first(&self.hands, || work(engine))
+    }
+
     /// Runs `work` on the first host core, and returns its time. After an error the job is over.
     fn time_call(
         &mut self,
