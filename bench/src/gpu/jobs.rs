@@ -73,26 +73,6 @@ pub struct MxmJob<'a> {
     pub log: &'a str,
 }
 
-/// The keys that are kept of a report.
-const KEYS: &[&str] = &[
-    "m",
-    "n",
-    "k",
-    "block",
-    "panel",
-    "way",
-    "split",
-    "strategy",
-    "wall_s",
-    "balance_s",
-    "ideal_s",
-    "gflops",
-    "imbalance",
-    "balance",
-    "mpi",
-    "nodes",
-];
-
 impl GpuCampaign {
     /// Writes a platform file and keeps its text with the results.
     ///
@@ -113,7 +93,7 @@ impl GpuCampaign {
 }
 
 impl MxmJob<'_> {
-    /// Multiplies; returns the kept part of the report, and the log.
+    /// Multiplies; returns the report and the log.
     ///
     /// # Errors
     /// If the command fails or takes too long.
@@ -131,8 +111,7 @@ impl MxmJob<'_> {
         words.extend(self.words.iter().map(|&word| word.to_owned()));
         let variables = [("ISOCHRON_LOG", self.log), ("NO_COLOR", "1")];
         let limit = budget.left().max(LEAST);
-        let (report, log) = launcher.run_mxm_within(self.ranks, &words, &variables, limit)?;
-        Ok((report.with_keys(KEYS), log))
+        launcher.run_mxm_within(self.ranks, &words, &variables, limit)
     }
 }
 

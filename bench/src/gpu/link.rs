@@ -43,16 +43,15 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     // At least half of the cores are left to compute.
     let most = (campaign.card.cores.len() / 2).max(1);
     let counts = HOST_CORES.into_iter().filter(|&count| count <= most);
-    let mut workers: Vec<(String, CudaWorker)> = Vec::new();
-    for count in counts.clone() {
-        workers.push((count.to_string(), campaign.card.make_worker(count, None)?));
-    }
+    let names: Vec<String> = counts.clone().map(|count| count.to_string()).collect();
     let rows = (campaign.scale.copy_bytes as usize / COLUMNS / size_of::<f64>()).max(1);
-    for (_, worker) in &mut workers {
+    let mut workers = Vec::new();
+    for count in counts.clone() {
+        let mut worker = campaign.card.make_worker(count, None)?;
         // The first copies find sleeping clocks, and are not counted.
-        time_copies(&campaign.card.info, worker, rows)?;
+        time_copies(&campaign.card.info, &mut worker, rows)?;
+        workers.push(worker);
     }
-    let (names, mut workers): (Vec<String>, Vec<CudaWorker>) = workers.into_iter().unzip();
     let contestants: Vec<About<'_>> = names.iter().map(|name| (&**name, COPIES)).collect();
     let rounds = budget.rounds(campaign.rounds);
     let record = &mut campaign.record;

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use isochron_plot::{Series, draw_log_log};
+use serde_json::Value;
 
 use super::GpuCampaign;
 use super::budget::TimeBudget;
@@ -49,7 +50,8 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     .map(str::to_owned);
     // The points are written at the end, so the command gets twice the time before it is stopped.
     let text = campaign.launcher.run_isochron(&words, 2 * left)?;
-    let measured = serde_json::from_str(&text).context("the measurements")?;
+    let mut document: Value = serde_json::from_str(&text).context("the measurements")?;
+    let devices = serde_json::from_value(document["devices"].take()).context("the devices")?;
     let mut files = Vec::new();
     for name in &names {
         // A device without another one has no points of both together.
@@ -61,7 +63,7 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
             files.push(file);
         }
     }
-    campaign.record.results.models = Some(ModelsRecord { files, measured });
+    campaign.record.results.models = Some(ModelsRecord { files, devices });
     Ok(())
 }
 
@@ -75,11 +77,11 @@ impl SizeTimes {
 
 /// Makes a row for each device and size, and draws speed against size.
 pub fn make_table(results: &GpuResults) -> PartTable {
-    let Some(ModelsRecord { files, measured }) = &results.models else {
+    let Some(ModelsRecord { files, devices }) = &results.models else {
         return PartTable::default();
     };
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
-    for DeviceCurve { name, sizes, .. } in &measured.devices {
+    for DeviceCurve { name, sizes, .. } in devices {
         let [mut alone, mut together] = [Vec::new(), Vec::new()];
         for size in sizes {
             let both = size.together.as_ref().and_then(|mean| size.gflops(mean));
@@ -100,7 +102,7 @@ pub fn make_table(results: &GpuResults) -> PartTable {
             }
         }
     }
-    let block = measured.block;
+    let block = results.scale.panel;
     let about = format!(
         "**Models.** The update C (n×n) += A (n×{block}) · B ({block}×n) of each device, alone and while the other one does the \
          same; the points files are `{}`.",

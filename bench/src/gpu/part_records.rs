@@ -10,16 +10,7 @@ use crate::shape::ProductShape;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelsRecord {
     pub files: Vec<String>,
-    pub measured: DevicesReport,
-}
-
-/// The document of `isochron devices bench`. Keys that the campaign does not read are kept as they are.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct DevicesReport {
-    pub block: usize,
     pub devices: Vec<DeviceCurve>,
-    #[serde(flatten)]
-    pub rest: Map<String, Value>,
 }
 
 /// The measured speeds of a device.
@@ -27,8 +18,6 @@ pub struct DevicesReport {
 pub struct DeviceCurve {
     pub name: String,
     pub sizes: Vec<SizeTimes>,
-    #[serde(flatten)]
-    pub rest: Map<String, Value>,
 }
 
 /// The times of an update.

@@ -116,7 +116,7 @@ impl GpuResults {
         (host, self.cores - host)
     }
 
-    /// Returns a figure of a part's samples by round.
+    /// Returns a figure of a part's samples by round, which is their order.
     pub fn figures(
         &self,
         part: GpuPart,

@@ -51,6 +51,7 @@ impl PartTable {
 }
 
 /// A row of a part's table. All rows of a part have the same cells.
+#[must_use]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableRow {
     what: String,
@@ -86,14 +87,12 @@ impl TableRow {
     }
 
     /// Adds a cell of text.
-    #[must_use]
     pub fn with_text(mut self, name: &str, text: impl Into<String>) -> Self {
         self.cells.push((name.to_owned(), text.into()));
         self
     }
 
     /// Adds a cell of a median and its range; it is empty if nothing was measured.
-    #[must_use]
     pub fn with_range(mut self, name: &str, range: MedianRange, decimals: usize) -> Self {
         self.figures.insert(name.to_owned(), range);
         let text = if range.median.is_finite() {
@@ -105,7 +104,6 @@ impl TableRow {
     }
 
     /// Adds a cell of a speed in 10⁹ flop/s, given in flop/s.
-    #[must_use]
     pub fn with_speed(self, name: &str, flops_per_s: MedianRange) -> Self {
         let gflops = flops_per_s.scale(1e-9);
         let decimals = if gflops.median >= 1000.0 { 0 } else { 1 };
@@ -113,7 +111,6 @@ impl TableRow {
     }
 
     /// Sets the goal, and whether the median meets it. Without a measurement there is no verdict.
-    #[must_use]
     pub fn with_goal(mut self, goal: impl Into<String>, median: f64, is_met: bool) -> Self {
         self.goal = goal.into();
         self.met = median.is_finite().then_some(is_met);
@@ -124,7 +121,6 @@ impl TableRow {
     }
 
     /// Sets the reason why there is no verdict.
-    #[must_use]
     pub fn without_goal(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
         self
