@@ -1,39 +1,7 @@
 //! Errors of calls: every result code becomes one that names the call, the code and its likely cause.
 
-use super::codes::{BlasCode, CUresult, DriverCode, cublasStatus_t};
+use super::codes::{CUresult, Code, cublasStatus_t};
 use crate::DeviceError;
-
-/// The result code of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
-    Driver(CUresult),
-    Blas(cublasStatus_t),
-    /// A code that these bindings do not know: the library is newer.
-    Unknown {
-        library: &'static str,
-        number: u32,
-    },
-}
-
-impl From<DriverCode> for Code {
-    fn from(code: DriverCode) -> Self {
-        let unknown = Self::Unknown {
-            library: "CUDA",
-            number: code.0,
-        };
-        code.known().map_or(unknown, Self::Driver)
-    }
-}
-
-impl From<BlasCode> for Code {
-    fn from(code: BlasCode) -> Self {
-        let unknown = Self::Unknown {
-            library: "cuBLAS",
-            number: code.0,
-        };
-        code.known().map_or(unknown, Self::Blas)
-    }
-}
 
 /// A call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,6 +160,7 @@ fn blas_cause(code: cublasStatus_t) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::codes::{BlasCode, DriverCode};
     use super::*;
 
     #[test]

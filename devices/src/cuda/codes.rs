@@ -3,9 +3,21 @@
 pub use cudarc::cublas::sys::cublasStatus_t;
 pub use cudarc::driver::sys::CUresult;
 
+/// The result code of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    Driver(CUresult),
+    Blas(cublasStatus_t),
+    /// A code that these bindings do not know: the library is newer.
+    Unknown {
+        library: &'static str,
+        number: u32,
+    },
+}
+
 /// A number that a library returns, and the enumeration of its known codes.
 macro_rules! codes {
-    ($code:ident of $enumeration:ident: $($name:ident)+) => {
+    ($code:ident of $library:literal, $variant:ident($enumeration:ident): $($name:ident)+) => {
         /// The number that a function returned.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(transparent)]
@@ -19,6 +31,16 @@ macro_rules! codes {
             }
         }
 
+        impl From<$code> for Code {
+            fn from(code: $code) -> Self {
+                let unknown = Self::Unknown {
+                    library: $library,
+                    number: code.0,
+                };
+                code.known().map_or(unknown, Self::$variant)
+            }
+        }
+
         // If the bindings add a code that is missing here, this does not compile.
         const _: fn($enumeration) = |code| match code {
             $($enumeration::$name => {})+
@@ -27,7 +49,7 @@ macro_rules! codes {
 }
 
 codes! {
-    DriverCode of CUresult:
+    DriverCode of "CUDA", Driver(CUresult):
     CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE CUDA_ERROR_OUT_OF_MEMORY CUDA_ERROR_NOT_INITIALIZED
     CUDA_ERROR_DEINITIALIZED CUDA_ERROR_PROFILER_DISABLED CUDA_ERROR_PROFILER_NOT_INITIALIZED
     CUDA_ERROR_PROFILER_ALREADY_STARTED CUDA_ERROR_PROFILER_ALREADY_STOPPED CUDA_ERROR_STUB_LIBRARY
@@ -71,7 +93,7 @@ codes! {
 }
 
 codes! {
-    BlasCode of cublasStatus_t:
+    BlasCode of "cuBLAS", Blas(cublasStatus_t):
     CUBLAS_STATUS_SUCCESS CUBLAS_STATUS_NOT_INITIALIZED CUBLAS_STATUS_ALLOC_FAILED
     CUBLAS_STATUS_INVALID_VALUE CUBLAS_STATUS_ARCH_MISMATCH CUBLAS_STATUS_MAPPING_ERROR
     CUBLAS_STATUS_EXECUTION_FAILED CUBLAS_STATUS_INTERNAL_ERROR CUBLAS_STATUS_NOT_SUPPORTED

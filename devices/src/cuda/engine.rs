@@ -69,16 +69,13 @@ impl Engine {
                 updates_per_visit: plan.updates_per_visit,
             },
             None => JobNeeds {
-                host_bytes: self.least_host_bytes(job).unwrap_or(0),
+                // The least with which it can be laid out, if any amount suffices.
+                host_bytes: count_depth(job)
+                    .and_then(|job| plan::least_host_bytes(&job, &self.gpu.limits_of(job.element)))
+                    .unwrap_or(0),
                 ..JobNeeds::default()
             },
         }
-    }
-
-    /// Returns the least host memory with which the job can be laid out; `None` if no amount suffices.
-    fn least_host_bytes(&self, job: &JobShape) -> Option<u64> {
-        let shape = count_depth(job)?;
-        plan::least_host_bytes(&shape, &self.gpu.limits_of(shape.element))
     }
 
     /// Takes the memory of a job, so that its [`begin`](Self::begin) finds it; a job under way is abandoned.

@@ -1,7 +1,8 @@
 //! Panels of several updates that wait in pinned memory for a visit.
 
+use super::check::CallResult;
 use super::staging::copy_columns;
-use super::stream::{DevicePlace, MatrixCopy};
+use super::stream::{DevicePlace, Stream};
 use super::tiles::Tile;
 use crate::worker::{JobShape, PanelPair};
 use crate::{Element, ViewMut};
@@ -76,21 +77,24 @@ impl Gathered {
         self.filled = k.end;
     }
 
-    /// Returns the copies of the parts of A and B that a tile needs to `a` and `b`. Their host ends lie inside the gathered
-    /// panels.
-    pub fn copies_to<T: Element>(
+    /// Queues copies of the parts of A and B that a tile needs to `a` and `b`.
+    ///
+    /// # Safety
+    /// There is room for the parts. No panels are added before the copies are done.
+    pub unsafe fn copy_to<T: Element>(
         &self,
+        stream: &Stream,
         (rows, cols): &Tile,
         k: &Range<usize>,
-        a: DevicePlace,
-        b: DevicePlace,
-    ) -> [MatrixCopy; 2] {
+        (a, b): (DevicePlace, DevicePlace),
+    ) -> CallResult<()> {
         let from_a = host_address::<T>(self.a, k.start * self.rows + rows.start);
         let from_b = host_address::<T>(self.b, cols.start * self.room + k.start);
-        [
-            MatrixCopy::of((from_a, self.rows), a, (rows.len(), k.len()), false),
-            MatrixCopy::of((from_b, self.room), b, (k.len(), cols.len()), false),
-        ]
+        // SAFETY: the host ends lie inside the gathered panels, in pinned memory; the rest is this function's contract.
+        unsafe {
+            stream.copy((from_a, self.rows), a, (rows.len(), k.len()), false)?;
+            stream.copy((from_b, self.room), b, (k.len(), cols.len()), false)
+        }
     }
 }
 

@@ -93,15 +93,6 @@ impl OpenGpu {
         })
     }
 
-    /// Returns the version of cuBLAS.
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`].
-    pub fn blas_version(&self) -> Result<String, DeviceError> {
-        let version = self.context.bind().and_then(|_bound| self.blas.version());
-        version.map_err(|error| error.on(&self.name))
-    }
-
     /// Returns the limits of jobs with elements of this type.
     pub fn limits_of(&self, element: ElementType) -> CudaLimits {
         let peak = self.info.peak_flops_per_s(element);
@@ -109,11 +100,6 @@ impl OpenGpu {
             peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
             ..self.limits
         }
-    }
-
-    /// Returns the bytes of pinned host memory that are held for the next job.
-    pub fn pinned_bytes(&self) -> u64 {
-        self.pinned.as_ref().map_or(0, PinnedMemory::bytes)
     }
 
     /// Lets the jobs that follow pin at most `bytes`, and no more than the GPU was opened with.

@@ -1,7 +1,7 @@
 //! Device memory, and pinned host memory.
 
-use super::check::{CallError, CallResult, Code};
-use super::codes::CUresult;
+use super::check::{CallError, CallResult};
+use super::codes::{CUresult, Code};
 use super::context::{Context, Owned};
 use super::raw;
 use std::ptr::NonNull;

@@ -4,11 +4,10 @@
 use super::check::CallResult;
 use super::context::Context;
 use super::plan::SLOTS;
-use super::stream::{DevicePlace, Event, MatrixCopy, Stream};
+use super::stream::{DevicePlace, Event, Stream};
 use super::tiles::{Tile, cut_into_tiles};
 use crate::{Element, View, ViewMut};
 use rayon::prelude::*;
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,11 +68,9 @@ impl Staging {
                 copied_s = free.elapsed().as_secs_f64(),
                 "a piece is in pinned memory"
             );
-            let copy = self.copy_of::<T>(slot, &rows, &cols, to, false);
             // SAFETY: the slot is pinned and holds the piece; it is not touched again before `done` is reached. `to` holds
             // the whole of `from`.
-            unsafe { stream.copy(&copy) }?;
-            self.done[slot].record(stream)?;
+            unsafe { self.copy_piece::<T>(stream, slot, &(rows, cols), to, false) }?;
         }
         Ok(())
     }
@@ -86,16 +83,14 @@ impl Staging {
         mut to: ViewMut<'_, T>,
     ) -> CallResult<()> {
         let mut waiting: Option<(usize, Tile)> = None;
-        for (rows, cols) in cut_into_pieces(to.rows(), to.cols(), self.slot_elements::<T>()) {
+        for tile in cut_into_pieces(to.rows(), to.cols(), self.slot_elements::<T>()) {
             let slot = self.next_slot();
             self.done[slot].synchronize()?;
-            let copy = self.copy_of::<T>(slot, &rows, &cols, from, true);
             // SAFETY: the slot is pinned and large enough; it is not touched before `done` is reached. `from` holds the
             // whole of `to`.
-            unsafe { stream.copy(&copy) }?;
-            self.done[slot].record(stream)?;
+            unsafe { self.copy_piece::<T>(stream, slot, &tile, from, true) }?;
             // The previous piece is unpacked while this one is copied.
-            if let Some(piece) = waiting.replace((slot, (rows, cols))) {
+            if let Some(piece) = waiting.replace((slot, tile)) {
                 self.unpack(piece, &mut to)?;
             }
         }
@@ -141,18 +136,23 @@ impl Staging {
         ViewMut::new(data, rows, cols, rows.max(1))
     }
 
-    /// Returns the copy of a piece between a slot and its part of the matrix at `place`.
-    fn copy_of<T: Element>(
+    /// Queues the copy of a piece between a slot and its part of the matrix at `place`, and `done` behind it.
+    ///
+    /// # Safety
+    /// As [`Stream::copy`].
+    unsafe fn copy_piece<T: Element>(
         &self,
+        stream: &Stream,
         slot: usize,
-        rows: &Range<usize>,
-        cols: &Range<usize>,
+        (rows, cols): &Tile,
         place: DevicePlace,
         to_host: bool,
-    ) -> MatrixCopy {
+    ) -> CallResult<()> {
         let host = (self.slot_start::<T>(slot), rows.len());
         let device = place.at::<T>(rows.start, cols.start);
-        MatrixCopy::of(host, device, (rows.len(), cols.len()), to_host)
+        // SAFETY: by this function's contract.
+        unsafe { stream.copy(host, device, (rows.len(), cols.len()), to_host) }?;
+        self.done[slot].record(stream)
     }
 }
 

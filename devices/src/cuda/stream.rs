@@ -42,76 +42,49 @@ impl Stream {
         unsafe { raw::cuStreamWaitEvent(self.handle(), event.0.handle(), 0) }
     }
 
-    /// Queues a copy of a matrix part.
+    /// Queues a copy of a `rows × cols` part between `host`, in a matrix with this leading dimension, and `device`.
     ///
     /// # Safety
-    /// Both ends hold `height` lines of `width` bytes, `pitch` bytes apart. The host end is pinned, stays allocated, and
-    /// has no other user before the copy is done (except readers of a source).
-    pub unsafe fn copy(&self, copy: &MatrixCopy) -> CallResult<()> {
-        if copy.width == 0 || copy.height == 0 {
-            return Ok(());
-        }
-        let host = (raw::CUmemorytype::CU_MEMORYTYPE_HOST, copy.host_pitch);
-        let device = (raw::CUmemorytype::CU_MEMORYTYPE_DEVICE, copy.device_pitch);
-        let (from, to) = if copy.to_host {
-            (device, host)
-        } else {
-            (host, device)
-        };
-        // The types of memory choose between the addresses of the host and of the device.
-        let raw = raw::CUDA_MEMCPY2D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcMemoryType: from.0,
-            srcHost: copy.host.cast(),
-            srcDevice: copy.device,
-            srcArray: std::ptr::null_mut(),
-            srcPitch: from.1,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstMemoryType: to.0,
-            dstHost: copy.host.cast(),
-            dstDevice: copy.device,
-            dstArray: std::ptr::null_mut(),
-            dstPitch: to.1,
-            WidthInBytes: copy.width,
-            Height: copy.height,
-        };
-        // SAFETY: by this function's contract.
-        unsafe { raw::cuMemcpy2DAsync_v2(&raw, self.handle()) }
-    }
-}
-
-/// A copy between pinned host memory and device memory: `height` lines of `width` bytes.
-#[derive(Debug)]
-pub struct MatrixCopy {
-    pub host: *mut u8,
-    pub host_pitch: usize,
-    pub device: raw::CUdeviceptr,
-    pub device_pitch: usize,
-    pub width: usize,
-    pub height: usize,
-    pub to_host: bool,
-}
-
-impl MatrixCopy {
-    /// Makes the copy of a `rows × cols` part between `host`, in a matrix with leading dimension `host_ld`, and `device`.
-    pub fn of<T>(
+    /// Both matrices hold the part. The host end is pinned, stays allocated, and has no other user before the copy is done
+    /// (except readers of a source).
+    pub unsafe fn copy<T>(
+        &self,
         (host, host_ld): (*mut T, usize),
         device: DevicePlace,
         (rows, cols): (usize, usize),
         to_host: bool,
-    ) -> Self {
-        let size = size_of::<T>();
-        Self {
-            host: host.cast(),
-            host_pitch: host_ld * size,
-            device: device.address,
-            device_pitch: device.ld * size,
-            width: rows * size,
-            height: cols,
-            to_host,
+    ) -> CallResult<()> {
+        if rows == 0 || cols == 0 {
+            return Ok(());
         }
+        let host_end = (raw::CUmemorytype::CU_MEMORYTYPE_HOST, host_ld);
+        let device_end = (raw::CUmemorytype::CU_MEMORYTYPE_DEVICE, device.ld);
+        let (from, to) = if to_host {
+            (device_end, host_end)
+        } else {
+            (host_end, device_end)
+        };
+        // The types of memory choose between the addresses of the host and of the device.
+        let copy = raw::CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: from.0,
+            srcHost: host.cast(),
+            srcDevice: device.address,
+            srcArray: std::ptr::null_mut(),
+            srcPitch: from.1 * size_of::<T>(),
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: to.0,
+            dstHost: host.cast(),
+            dstDevice: device.address,
+            dstArray: std::ptr::null_mut(),
+            dstPitch: to.1 * size_of::<T>(),
+            WidthInBytes: rows * size_of::<T>(),
+            Height: cols,
+        };
+        // SAFETY: by this function's contract.
+        unsafe { raw::cuMemcpy2DAsync_v2(&copy, self.handle()) }
     }
 }
 

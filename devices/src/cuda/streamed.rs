@@ -145,12 +145,8 @@ impl<T: Element> VisitPanels<'_, T> {
         let OpenGpu { staging, lanes, .. } = gpu;
         match self {
             Self::Gathered(gathered) => {
-                for copy in gathered.copies_to::<T>(tile, k, a, b) {
-                    // SAFETY: the host end lies inside the gathered panels, in pinned memory that is not written before
-                    // the visit is over; the panels on the GPU have room for a whole tile.
-                    unsafe { lanes.panels.copy(&copy) }?;
-                }
-                Ok(())
+                // SAFETY: the panels are not written before the visit is over; `a` and `b` have room for a whole tile's.
+                unsafe { gathered.copy_to::<T>(&lanes.panels, tile, k, (a, b)) }
             }
             Self::Update((all_a, all_b)) => {
                 let (rows, cols) = tile.clone();

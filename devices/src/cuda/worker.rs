@@ -3,6 +3,7 @@
 use super::CudaConfig;
 use super::engine::Engine;
 use super::find::CudaInfo;
+use super::memory::PinnedMemory;
 use super::plan::TilePlan;
 use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
 use crate::threads::{bind_threads, start_threads};
@@ -67,8 +68,8 @@ impl CudaWorker {
             bind_threads(&hands, &topology, cores)?;
         }
         // The driving thread opens the GPU, so that the driver's tables and the pinned memory are near it.
-        let engine = run_on_first(&hands, || Engine::new(name, gpu, config))?;
-        let version = engine.gpu.blas_version()?;
+        let mut engine = run_on_first(&hands, || Engine::new(name, gpu, config))?;
+        let version = engine.gpu.run(|gpu| gpu.blas.version())?;
         let info = DeviceInfo {
             name: name.to_owned(),
             kind: DeviceKind::Cuda,
@@ -127,7 +128,8 @@ impl Worker for CudaWorker {
     }
 
     fn memory_held(&self) -> u64 {
-        self.engine.gpu.pinned_bytes()
+        let pinned = self.engine.gpu.pinned.as_ref();
+        pinned.map_or(0, PinnedMemory::bytes)
     }
 
     fn limit_memory(&mut self, bytes: u64) {
