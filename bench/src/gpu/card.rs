@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use isochron_devices::cuda::{self, CudaInfo};
 use isochron_devices::topology::CoreInfo;
-use isochron_devices::{BusId, CudaConfig, CudaWorker, Topology, Worker as _};
+use isochron_devices::{BusId, CudaConfig, CudaWorker, Topology};
 
 /// Tried numbers of cores that copy for the GPU; one is the default of a platform file.
 pub const HOST_CORES: [usize; 4] = [1, 2, 4, 8];
@@ -48,23 +48,7 @@ impl GpuCard {
         })
     }
 
-    /// Returns `true` for an emulated GPU, which says so in its name.
-    pub fn is_emulated(&self) -> bool {
-        self.info.name.starts_with("Emulated CUDA")
-    }
-
-    /// Returns cuBLAS with its version.
-    ///
-    /// # Errors
-    /// If the device cannot be made.
-    pub fn blas_name(&self) -> anyhow::Result<String> {
-        Ok(self.make_worker(self.host_cores, None)?.info().blas.clone())
-    }
-
     /// Makes the device with this number of host cores. Its jobs use at most `limit` bytes of the GPU's memory.
-    ///
-    /// # Errors
-    /// If the device cannot be made.
     pub fn make_worker(&self, host_cores: usize, limit: Option<u64>) -> anyhow::Result<CudaWorker> {
         let cores = self.cores.get(..host_cores).unwrap_or(&self.cores);
         let config = CudaConfig {
@@ -83,14 +67,10 @@ impl GpuCard {
         let (host, rest) = numbers.split_at(self.host_cores.min(numbers.len()));
         (host.to_vec(), rest.to_vec())
     }
-
-    /// Returns a short name for files: `h200` of `NVIDIA H200`.
-    pub fn file_name(&self) -> String {
-        make_file_name(&self.info.name)
-    }
 }
 
-fn make_file_name(name: &str) -> String {
+/// Makes a short name for files: `h200` of `NVIDIA H200`.
+pub fn make_file_name(name: &str) -> String {
     let lower = name.to_lowercase();
     let words: Vec<&str> = lower
         .split(|c: char| !c.is_ascii_alphanumeric())

@@ -75,9 +75,6 @@ pub struct MxmJob<'a> {
 
 impl GpuCampaign {
     /// Writes a platform file and keeps its text with the results.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub(super) fn write_platform(
         &mut self,
         name: &str,

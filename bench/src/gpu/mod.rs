@@ -32,7 +32,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, ensure};
 use clap::ValueEnum;
-use isochron_devices::memory_available_bytes;
+use isochron_devices::{Worker as _, memory_available_bytes};
 use serde::{Deserialize, Serialize};
 
 use crate::launch::MxmLauncher;
@@ -197,9 +197,10 @@ fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<GpuRecord>
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let scale = GpuScale::new(&card.info, arguments.small, arguments.side);
     let results = GpuResults {
-        emulated: card.is_emulated(),
+        // An emulated GPU says so in its name.
+        emulated: card.info.name.starts_with("Emulated CUDA"),
         finding: card.finding.clone(),
-        blas: card.blas_name()?,
+        blas: card.make_worker(card.host_cores, None)?.info().blas.clone(),
         host_cores: card.host_cores,
         cores: card.cores.len(),
         memory_available_bytes: memory_available_bytes(),
@@ -241,9 +242,6 @@ fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<GpuRecord>
 
 impl GpuCampaign {
     /// Measures a part, and keeps and prints its table. A part that fails does not end the campaign.
-    ///
-    /// # Errors
-    /// If the results cannot be written.
     fn measure_part(&mut self, part: GpuPart, budget: TimeBudget) -> anyhow::Result<()> {
         let name = part.name();
         println!("\n== {name}: {:.0} s at most", budget.left().as_secs_f64());

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::GpuCampaign;
 use super::budget::TimeBudget;
+use super::card::make_file_name;
 use super::jobs::{LEAST, PlatformDevice};
 use super::part_records::{DeviceCurve, ModelsRecord, SizeTimes, UpdateMean};
 use super::record::GpuResults;
@@ -15,7 +16,7 @@ use crate::statistics::MedianRange;
 /// Measures both devices over sizes by `isochron devices bench`, and keeps the points of each with the other one at work.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
     let (host, rest) = campaign.card.split_cores();
-    let card = campaign.card.file_name();
+    let card = make_file_name(&campaign.card.info.name);
     let names = ["gpu", "cpu"].map(|kind| format!("{card}-{kind}"));
     let mut devices = vec![PlatformDevice::new(&names[0], Some(false), &host)];
     if !rest.is_empty() {

@@ -24,9 +24,6 @@ pub fn sum_up(results: &mut GpuResults) {
 }
 
 /// Draws the pictures for which there are measurements.
-///
-/// # Errors
-/// If a file cannot be written.
 pub fn draw_pictures(folder: &Path, results: &GpuResults) -> anyhow::Result<()> {
     for measured in &results.parts {
         if let Some((name, svg)) = measured.part.make_table(results).picture {
@@ -83,9 +80,6 @@ pub fn publish_folder(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Publishes fresh results, or makes the tables and pictures of the published ones again.
-///
-/// # Errors
-/// If a file cannot be read or written.
 pub fn publish(fresh: Option<GpuResults>) -> anyhow::Result<()> {
     RESULTS.publish(
         fresh,

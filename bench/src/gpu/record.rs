@@ -172,9 +172,6 @@ impl GpuRecord {
 
     /// Measures contestants in turn, reports the samples and keeps them. Every round begins with another contestant; one that
     /// fails is reported and not tried again. `measure` gets the place of the contestant and the round.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn sample_in_turn(
         &mut self,
         part: GpuPart,
@@ -210,9 +207,6 @@ impl GpuRecord {
     }
 
     /// Writes the file. A run that is aborted leaves the last complete one.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn write(&self) -> anyhow::Result<()> {
         let partial = self.file.with_extension("partial");
         std::fs::write(&partial, to_json(&self.results)?)

@@ -1,7 +1,7 @@
 //! Updates of a C that stays on the GPU, with panels that are sent ahead, against cuBLAS with everything in the GPU's memory.
 
 use anyhow::Context as _;
-use isochron_devices::{CudaWorker, Depth, Element, ElementType, Updates, View, ViewMut};
+use isochron_devices::{CudaWorker, Depth, Element, ElementType, View, ViewMut};
 
 use super::budget::TimeBudget;
 use super::host::make_matrix;
@@ -39,10 +39,7 @@ fn measure_shape<T: Element>(
     worker: &mut CudaWorker,
     shape: ProductShape,
     budget: TimeBudget,
-) -> anyhow::Result<()>
-where
-    CudaWorker: Updates<T>,
-{
+) -> anyhow::Result<()> {
     let what = name_update(T::TYPE, shape);
     let updates = campaign.scale.updates;
     let record = &mut campaign.record;
@@ -94,10 +91,7 @@ struct ResidentJob<T> {
     c: Vec<T>,
 }
 
-impl<T: Element> ResidentJob<T>
-where
-    CudaWorker: Updates<T>,
-{
+impl<T: Element> ResidentJob<T> {
     fn new(shape: ProductShape) -> anyhow::Result<Self> {
         let ProductShape { m, n, k } = shape;
         Ok(Self {
@@ -117,7 +111,7 @@ where
             (View::new(a, m, k, m), View::new(b, k, n, k))
         });
         let mut c = ViewMut::new(&mut self.c, m, n, m);
-        let worker: &mut dyn Updates<T> = worker;
+        let worker = T::updates(worker);
         let last = updates + 1;
         worker.begin(c.reborrow(), Depth::of(k, last + 1))?;
         let mut times_s = Vec::with_capacity(last + 1);
