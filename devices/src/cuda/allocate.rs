@@ -2,8 +2,8 @@
 
 use super::check::{CallError, CallResult};
 use super::gpu::OpenGpu;
-use super::memory::{DeviceMemory, Memory, PinnedMemory};
-use super::plan::{self, CudaLimits, TilePlan};
+use super::memory::{DeviceMemory, PinnedMemory};
+use super::plan::{self, TilePlan};
 use crate::DeviceError;
 use crate::worker::JobShape;
 use std::ptr::NonNull;
@@ -85,36 +85,21 @@ impl OpenGpu {
     pub fn hold(&mut self, device_bytes: u64, host_bytes: u64) -> CallResult<(u64, NonNull<u8>)> {
         let context = Arc::clone(&self.context);
         let _bound = context.bind()?;
-        let CudaLimits {
-            device_bytes: device_limit,
-            host_bytes: host_limit,
-            ..
-        } = self.limits;
-        let device = hold_memory(&mut self.device, (device_bytes, device_limit), |bytes| {
-            DeviceMemory::new(&context, bytes)
-        })?;
-        let pinned = hold_memory(&mut self.pinned, (host_bytes, host_limit), |bytes| {
-            PinnedMemory::new(&context, bytes)
-        })?;
-        Ok((device, pinned))
+        let (device_limit, host_limit) = (self.limits.device_bytes, self.limits.host_bytes);
+        // Memory that does not suit goes before more is taken.
+        let held = self.device.take();
+        let device = match held.filter(|held| suits(held.bytes(), device_bytes, device_limit)) {
+            Some(held) => held,
+            None => DeviceMemory::new(&context, device_bytes)?,
+        };
+        let device = self.device.insert(device).start();
+        let held = self.pinned.take();
+        let pinned = match held.filter(|held| suits(held.bytes(), host_bytes, host_limit)) {
+            Some(held) => held,
+            None => PinnedMemory::new(&context, host_bytes)?,
+        };
+        Ok((device, self.pinned.insert(pinned).start()))
     }
-}
-
-/// Returns the start of the held memory if it suits, and allocates other memory if not.
-fn hold_memory<A: Copy>(
-    held: &mut Option<Memory<A>>,
-    (needed, limit): (u64, u64),
-    allocate: impl FnOnce(u64) -> CallResult<Memory<A>>,
-) -> CallResult<A> {
-    // Memory that does not suit goes before more is taken.
-    let suitable = held
-        .take()
-        .filter(|memory| suits(memory.bytes(), needed, limit));
-    let memory = match suitable {
-        Some(memory) => memory,
-        None => allocate(needed)?,
-    };
-    Ok(held.insert(memory).start())
 }
 
 /// Returns `true` if `held` bytes are enough, below the limit, and not far more than `needed`.

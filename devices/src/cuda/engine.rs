@@ -39,10 +39,7 @@ enum PlaceOfC {
 }
 
 impl Engine {
-    /// Opens the GPU `info`, called `name` in errors.
-    ///
-    /// # Errors
-    /// As [`OpenGpu::open`].
+    /// Opens a GPU as [`OpenGpu::open`].
     pub fn new(name: &str, info: &CudaInfo, config: &CudaConfig) -> Result<Self, DeviceError> {
         Ok(Self {
             gpu: OpenGpu::open(name, info, config)?,
@@ -175,9 +172,6 @@ impl Engine {
     }
 
     /// Ends a job that is not to be finished; returns the GPU, on which no work is under way.
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`] if a call fails.
     pub fn abandon(&mut self) -> Result<&mut OpenGpu, DeviceError> {
         self.job = None;
         self.gpu.run(|gpu| gpu.lanes.settle())?;

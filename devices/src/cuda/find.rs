@@ -85,14 +85,24 @@ pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
 
 /// Returns the GPUs, and the errors of GPUs that do not answer.
 fn ask_driver() -> Result<Listed, DeviceError> {
-    match raw::find_driver() {
-        Err(Missing::Library) => return Ok((Vec::new(), Vec::new())),
-        Err(missing) => return Err(too_old_or_broken(&missing)),
-        Ok(()) => {}
+    const DRIVER: &str = "the CUDA driver (libcuda)";
+    let driver = raw::find_driver();
+    if driver == Err(Missing::Library) {
+        return Ok((Vec::new(), Vec::new()));
     }
-    if let Some(version) = raw::driver_version().filter(|&version| version < OLDEST) {
-        return Err(too_old(version));
+    if let Some((major, minor)) = raw::driver_version().filter(|&version| version < OLDEST) {
+        return Err(DeviceError::CudaLibrary {
+            library: DRIVER.to_owned(),
+            reason: format!(
+                "it is for CUDA {major}.{minor}, and {}.{} is the oldest that will do: update the driver",
+                OLDEST.0, OLDEST.1
+            ),
+        });
     }
+    driver.map_err(|missing| {
+        let remedy = "it is not a complete driver: look for another libcuda on LD_LIBRARY_PATH";
+        missing.error(DRIVER, remedy)
+    })?;
     match list_gpus() {
         Err(error) if error.is_absence() => Ok((Vec::new(), Vec::new())),
         listed => listed.map_err(|error| error.on("the CUDA driver")),
@@ -172,26 +182,6 @@ pub(super) fn find_blas() -> Result<(), DeviceError> {
             "install the CUDA toolkit's libcublas of version 11, 12 or 13, or put its folder on LD_LIBRARY_PATH",
         )
     })
-}
-
-fn too_old_or_broken(missing: &Missing) -> DeviceError {
-    match raw::driver_version() {
-        Some(version) if version < OLDEST => too_old(version),
-        _ => missing.error(
-            "the CUDA driver (libcuda)",
-            "it is not a complete driver: look for another libcuda on LD_LIBRARY_PATH",
-        ),
-    }
-}
-
-fn too_old((major, minor): (u32, u32)) -> DeviceError {
-    DeviceError::CudaLibrary {
-        library: "the CUDA driver (libcuda)".to_owned(),
-        reason: format!(
-            "it is for CUDA {major}.{minor}, and {}.{} is the oldest that will do: update the driver",
-            OLDEST.0, OLDEST.1
-        ),
-    }
 }
 
 /// The GPUs that the driver describes, and the errors of the others.

@@ -7,7 +7,6 @@ use super::find::CudaInfo;
 use super::lanes::Lanes;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::CudaLimits;
-use super::probe::{measure_link, multiply_first};
 use super::staging::Staging;
 use super::{CudaConfig, find};
 use crate::memory::memory_available_bytes;
@@ -58,29 +57,20 @@ impl OpenGpu {
         let _bound = own.bind()?;
         let lanes = Lanes::new(&context)?;
         let blas = BlasHandle::new(&context, &lanes.compute)?;
-        let mut staging = Staging::new(&context)?;
-        multiply_first(&context, &lanes, (&blas, &mut staging))?;
-        // Asked for after cuBLAS has taken its share.
-        let free = context.free_bytes()?;
-        let allowed = free - free / LEFT_FREE;
-        let device_bytes = config
-            .memory_limit_bytes
-            .map_or(allowed, |limit| limit.min(allowed));
-        let host_bytes = config.host_limit_bytes.unwrap_or_else(default_pinned_limit);
-        let link_bytes_per_s = match config.link_bytes_per_s {
-            Some(given) => given,
-            None => measure_link(&context, &lanes, &mut staging, (device_bytes, host_bytes))?,
-        };
+        let staging = Staging::new(&context)?;
+        // A quarter of the available memory: others cannot use pinned memory.
+        let host_bytes = config
+            .host_limit_bytes
+            .unwrap_or_else(|| memory_available_bytes().map_or(u64::MAX, |bytes| bytes / 4));
         let peak = info.peak_flops_per_s(ElementType::F64);
-        tracing::info!(device = name, peak, link_bytes_per_s, "found a GPU");
-        Ok(Self {
+        let mut gpu = Self {
             name: name.to_owned(),
             info: info.clone(),
             limits: CudaLimits {
-                device_bytes,
+                device_bytes: 0,
                 host_bytes,
                 peak_flops_per_s: peak.unwrap_or(UNKNOWN_PEAK_FLOPS_PER_S),
-                link_bytes_per_s,
+                link_bytes_per_s: 0.0,
             },
             most_pinned_bytes: host_bytes,
             context,
@@ -90,7 +80,21 @@ impl OpenGpu {
             pinned: None,
             blas,
             lanes,
-        })
+        };
+        gpu.multiply_first()?;
+        // Asked for after cuBLAS has taken its share.
+        let free = gpu.context.free_bytes()?;
+        let allowed = free - free / LEFT_FREE;
+        gpu.limits.device_bytes = config
+            .memory_limit_bytes
+            .map_or(allowed, |limit| limit.min(allowed));
+        let link_bytes_per_s = match config.link_bytes_per_s {
+            Some(given) => given,
+            None => gpu.measure_link()?,
+        };
+        gpu.limits.link_bytes_per_s = link_bytes_per_s;
+        tracing::info!(device = name, peak, link_bytes_per_s, "found a GPU");
+        Ok(gpu)
     }
 
     /// Returns the limits of jobs with elements of this type.
@@ -132,9 +136,4 @@ impl Drop for OpenGpu {
         let _bound = self.context.bind();
         let _ = self.lanes.settle();
     }
-}
-
-/// Returns the bytes that jobs may pin by default: a quarter of the available memory, since others cannot use pinned memory.
-fn default_pinned_limit() -> u64 {
-    memory_available_bytes().map_or(u64::MAX, |bytes| bytes / 4)
 }

@@ -111,32 +111,30 @@ functions! {
     fn cuEventSynchronize(event: CUevent);
 }
 
-functions! {
-    Cublas of cublas, cublasStatus_t as BlasCode:
-    fn cublasCreate_v2(handle: *mut cublasHandle_t);
-    fn cublasDestroy_v2(handle: cublasHandle_t);
-    fn cublasSetStream_v2(handle: cublasHandle_t, stream: cudaStream_t);
-    fn cublasGetVersion_v2(handle: cublasHandle_t, version: *mut c_int);
-    fn cublasSgemm_v2(
-        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
-        alpha: *const f32, a: *const f32, lda: c_int, b: *const f32, ldb: c_int,
-        beta: *const f32, c: *mut f32, ldc: c_int
-    );
-    fn cublasDgemm_v2(
-        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
-        alpha: *const f64, a: *const f64, lda: c_int, b: *const f64, ldb: c_int,
-        beta: *const f64, c: *mut f64, ldc: c_int
-    );
-    fn cublasCgemm_v2(
-        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
-        alpha: *const cuComplex, a: *const cuComplex, lda: c_int, b: *const cuComplex, ldb: c_int,
-        beta: *const cuComplex, c: *mut cuComplex, ldc: c_int
-    );
-    fn cublasZgemm_v2(
-        handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t, m: c_int, n: c_int, k: c_int,
-        alpha: *const cuDoubleComplex, a: *const cuDoubleComplex, lda: c_int, b: *const cuDoubleComplex, ldb: c_int,
-        beta: *const cuDoubleComplex, c: *mut cuDoubleComplex, ldc: c_int
-    );
+/// The functions of cuBLAS, with those that multiply matrices of a type.
+macro_rules! cublas_functions {
+    ($($gemm:ident of $type:ty;)+) => {
+        functions! {
+            Cublas of cublas, cublasStatus_t as BlasCode:
+            fn cublasCreate_v2(handle: *mut cublasHandle_t);
+            fn cublasDestroy_v2(handle: cublasHandle_t);
+            fn cublasSetStream_v2(handle: cublasHandle_t, stream: cudaStream_t);
+            fn cublasGetVersion_v2(handle: cublasHandle_t, version: *mut c_int);
+            $(fn $gemm(
+                handle: cublasHandle_t, op_a: cublasOperation_t, op_b: cublasOperation_t,
+                m: c_int, n: c_int, k: c_int,
+                alpha: *const $type, a: *const $type, lda: c_int, b: *const $type, ldb: c_int,
+                beta: *const $type, c: *mut $type, ldc: c_int
+            );)+
+        }
+    };
+}
+
+cublas_functions! {
+    cublasSgemm_v2 of f32;
+    cublasDgemm_v2 of f64;
+    cublasCgemm_v2 of cuComplex;
+    cublasZgemm_v2 of cuDoubleComplex;
 }
 
 /// The reason why a library cannot be used.

@@ -3,6 +3,7 @@
 use super::blas::Product;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
+use super::plan::SLOTS;
 use super::probe::{PROBE_PINNED_BYTES, PROBE_SLOT_BYTES, make_numbers};
 use super::stream::DevicePlace;
 use crate::worker::ResidentPeak;
@@ -21,9 +22,6 @@ const LONG: Duration = Duration::from_millis(200);
 impl OpenGpu {
     /// Measures the best speed of cuBLAS on square matrices in the GPU's memory, within the limits; no job is under way.
     /// Returns `None` if not even the smallest matrices fit.
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`] if a call fails.
     pub fn resident_peak<T: Element>(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         let mut best: Option<ResidentPeak> = None;
         for side in SIDES {
@@ -49,9 +47,6 @@ impl OpenGpu {
     }
 
     /// Measures products as [`CudaWorker::time_products`](super::CudaWorker::time_products); no job is under way.
-    ///
-    /// # Errors
-    /// [`DeviceError::Cuda`] if a call fails.
     pub fn time_products<T: Element>(
         &mut self,
         (m, n, k): (usize, usize, usize),
@@ -64,7 +59,7 @@ impl OpenGpu {
             return Ok(None);
         }
         self.run(|gpu| {
-            let product = gpu.place_operands::<T>((m, n, k), bytes)?;
+            let product = gpu.place_operands::<T>((m, n, k), bytes, PROBE_SLOT_BYTES)?;
             gpu.time_burst::<T>(&product, 1)?;
             let burst_s = gpu.time_burst::<T>(&product, count)?;
             Ok(Some(burst_s / f64::from(count)))
@@ -78,7 +73,7 @@ impl OpenGpu {
 
     /// Returns the seconds of the fastest of [`PRODUCTS`] products of square matrices.
     fn time_square<T: Element>(&mut self, side: usize, bytes: u64) -> CallResult<f64> {
-        let product = self.place_operands::<T>((side, side, side), bytes)?;
+        let product = self.place_operands::<T>((side, side, side), bytes, PROBE_SLOT_BYTES)?;
         let mut fastest_s = f64::INFINITY;
         for _ in 0..PRODUCTS {
             fastest_s = fastest_s.min(self.time_burst::<T>(&product, 1)?);
@@ -88,7 +83,7 @@ impl OpenGpu {
 
     /// Returns the seconds until `count` products of the matrices that [`place_operands`](Self::place_operands) has placed
     /// are done.
-    fn time_burst<T: Element>(&mut self, product: &Product, count: u32) -> CallResult<f64> {
+    pub fn time_burst<T: Element>(&mut self, product: &Product, count: u32) -> CallResult<f64> {
         let start = Instant::now();
         for _ in 0..count {
             // SAFETY: the three matrices lie in memory that is held until the work is done, which is waited for.
@@ -98,16 +93,17 @@ impl OpenGpu {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Puts A, B and C of a product, together `bytes`, into the GPU's memory.
-    fn place_operands<T: Element>(
+    /// Puts A, B and C of a product, together `bytes`, into the GPU's memory, through staging slots of `slot_bytes`.
+    pub fn place_operands<T: Element>(
         &mut self,
         (m, n, k): (usize, usize, usize),
         bytes: u64,
+        slot_bytes: usize,
     ) -> CallResult<Product> {
-        let (device, pinned) = self.hold(bytes, PROBE_PINNED_BYTES)?;
+        let (device, pinned) = self.hold(bytes, (SLOTS * slot_bytes) as u64)?;
         // SAFETY: the pinned memory is as large, and held until the next job places its own slots. No work is under way: the
         // engine abandons its job before it measures, and each burst is waited for.
-        unsafe { self.staging.place(pinned, PROBE_SLOT_BYTES) };
+        unsafe { self.staging.place(pinned, slot_bytes) };
         let [a, b, c] = [(0, m), (m * k, k), (m * k + k * n, m)].map(|(offset, ld)| DevicePlace {
             address: device + (offset * size_of::<T>()) as u64,
             ld,
