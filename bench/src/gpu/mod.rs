@@ -137,10 +137,6 @@ impl GpuPart {
         }
     }
 
-    fn time_share(self) -> f64 {
-        self.describe().0
-    }
-
     fn make_table(self, results: &GpuResults) -> PartTable {
         self.describe().2(results)
     }
@@ -228,8 +224,8 @@ fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<GpuRecord>
         .collect();
     let end = TimeBudget::until(begin, 60.0 * arguments.minutes);
     for (index, &part) in parts.iter().enumerate() {
-        let to_come: f64 = parts[index..].iter().map(|part| part.time_share()).sum();
-        let budget = end.take_share(part.time_share() / to_come);
+        let to_come: f64 = parts[index..].iter().map(|part| part.describe().0).sum();
+        let budget = end.take_share(part.describe().0 / to_come);
         campaign.measure_part(part, budget)?;
     }
     // Nothing depends on this folder any more.

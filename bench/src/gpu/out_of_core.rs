@@ -242,10 +242,6 @@ pub fn make_table(results: &GpuResults) -> PartTable {
         link / 1e9,
         own / 1e9
     );
-    let (plain, pinned) = (
-        (XT, "cuBLASXt on the same matrices"),
-        (XT_PINNED, "cuBLASXt on pinned copies of them"),
-    );
     PartTable::new(
         format!(
             "**A product that does not fit.** `C += A·B` in updates of {}, from host memory to host memory, where jobs may use \
@@ -256,8 +252,8 @@ pub fn make_table(results: &GpuResults) -> PartTable {
         ),
         vec![
             about.compare_with(results, &possible, &bound, GOAL),
-            about.compare_with_xt(results, plain, &about.cublasxt),
-            about.compare_with_xt(results, pinned, &about.cublasxt_pinned),
+            about.compare_with_xt(results, XT, "cuBLASXt on the same matrices"),
+            about.compare_with_xt(results, XT_PINNED, "cuBLASXt on pinned copies of them"),
         ],
     )
 }
@@ -281,12 +277,11 @@ impl OutOfCoreRecord {
             .with_goal(format!("≥ {goal}"), ratio.median, ratio.median >= goal)
     }
 
-    fn compare_with_xt(
-        &self,
-        results: &GpuResults,
-        (who, name): (&str, &str),
-        search: &BlockSearch,
-    ) -> TableRow {
+    fn compare_with_xt(&self, results: &GpuResults, who: &str, name: &str) -> TableRow {
+        let search = match who {
+            XT => &self.cublasxt,
+            _ => &self.cublasxt_pinned,
+        };
         let block = search.block;
         let block = block.map_or(String::new(), |block| format!(", block {block}"));
         let other = self.speeds(results, who);

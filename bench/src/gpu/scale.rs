@@ -92,11 +92,10 @@ impl GpuScale {
     pub fn out_of_core_shape(&self) -> ProductShape {
         let mut side = 2 * self.side;
         let available = memory_available_bytes().unwrap_or(u64::MAX);
-        while !self.given && side > 4 * self.panel {
-            let bytes = 8 * (side * side + 2 * side * self.side) as u64;
-            if 3 * bytes <= available {
-                break;
-            }
+        while !self.given
+            && side > 4 * self.panel
+            && 3 * 8 * (side * side + 2 * side * self.side) as u64 > available
+        {
             side -= self.panel;
         }
         ProductShape {

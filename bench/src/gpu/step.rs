@@ -184,29 +184,24 @@ fn draw_updates(updates: &[TracedUpdate]) -> String {
     let first_s = updates.first().map_or(0.0, |update| update.from_s);
     for update in updates {
         let from_s = update.from_s;
-        let arithmetic = (from_s + update.queued_s, from_s + update.done_s);
-        timeline.bars.push(make_bar(0, arithmetic));
+        let mut bars = vec![(0, update.queued_s, update.done_s)];
         for piece in &update.pieces {
-            let done_s = from_s + piece.done_s;
-            let free_s = done_s - piece.copies_s;
-            timeline.bars.push(make_bar(1, (free_s, done_s)));
-            timeline
-                .bars
-                .push(make_bar(2, (free_s - piece.waits_s, free_s)));
+            let free_s = piece.done_s - piece.copies_s;
+            bars.push((1, free_s, piece.done_s));
+            bars.push((2, free_s - piece.waits_s, free_s));
         }
+        timeline
+            .bars
+            .extend(bars.into_iter().map(|(lane, begin_s, end_s)| LaneBar {
+                lane,
+                from_s: from_s + begin_s,
+                to_s: from_s + end_s,
+                color: LANES[lane].1,
+            }));
         let since_ms = 1e3 * (from_s - first_s);
         timeline.ticks.push((from_s, format!("{since_ms:.2} ms")));
     }
     timeline.draw()
-}
-
-fn make_bar(lane: usize, (from_s, to_s): (f64, f64)) -> LaneBar {
-    LaneBar {
-        lane,
-        from_s,
-        to_s,
-        color: LANES[lane].1,
-    }
 }
 
 #[cfg(test)]

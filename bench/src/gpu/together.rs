@@ -31,15 +31,16 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
         ..whole
     };
     let gpu = PlatformDevice::new("gpu", Some(false), &host);
-    let mut nodes = vec![(GPU_ALONE, vec![gpu.clone()], whole)];
-    if !rest.is_empty() {
-        let cpu = PlatformDevice::new("cpu", None, &rest);
-        nodes.push((CORES_ALONE, vec![cpu.clone()], part));
-        nodes.push((TOGETHER, vec![gpu, cpu], whole));
-    }
+    let cpu = PlatformDevice::new("cpu", None, &rest);
+    let nodes = [
+        (GPU_ALONE, vec![gpu.clone()], whole),
+        (CORES_ALONE, vec![cpu.clone()], part),
+        (TOGETHER, vec![gpu, cpu], whole),
+    ];
+    let count = if rest.is_empty() { 1 } else { nodes.len() };
     let mut abouts = Vec::new();
     let mut jobs = Vec::new();
-    for (who, devices, shape) in nodes {
+    for (who, devices, shape) in nodes.into_iter().take(count) {
         let n_devices = devices.len();
         let job = MxmJob {
             platform: campaign.write_platform(&who.replace(' ', "-"), &[devices])?,
