@@ -3,6 +3,8 @@
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
+use isochron::Error;
+use isochron::comm::{Comm, agree};
 use isochron::output::PartialFile;
 use serde::Serialize;
 
@@ -14,18 +16,41 @@ pub fn json_line(answer: &impl Serialize) -> Result<String, Failure> {
     Ok(line + "\n")
 }
 
+/// Formats a document for programs and people: JSON in lines.
+pub fn json_lines(document: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(document).map_err(Failure::run)?;
+    Ok(text + "\n")
+}
+
 /// Writes a whole file. Its old content stays until all of the new text is written.
-pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+pub fn write_file(path: &Path, text: &str) -> Result<(), Error> {
     fill_file(PartialFile::create(path)?, path, text)
 }
 
 /// Writes the text of a file that was opened earlier.
-pub fn fill_file(mut partial: PartialFile, path: &Path, text: &str) -> Result<(), Failure> {
-    partial
-        .file()
-        .write_all(text.as_bytes())
-        .map_err(|error| Failure::run(format!("cannot write {}: {error}", path.display())))?;
-    Ok(partial.publish()?)
+pub fn fill_file(mut partial: PartialFile, path: &Path, text: &str) -> Result<(), Error> {
+    let written = partial.file().write_all(text.as_bytes());
+    written.map_err(|error| Error::output(path, error))?;
+    partial.publish()
+}
+
+/// Writes a JSON document on the head rank, if there is a file for it.
+///
+/// # Collective
+/// All ranks.
+pub fn write_json(
+    comm: &dyn Comm,
+    path: Option<&Path>,
+    document: &impl Serialize,
+) -> Result<(), Error> {
+    let Some(path) = path else { return Ok(()) };
+    let written = match comm.rank() {
+        0 => serde_json::to_string_pretty(document)
+            .map_err(|error| Error::output(path, error))
+            .and_then(|text| write_file(path, &(text + "\n"))),
+        _ => Ok(()),
+    };
+    agree(comm, written)
 }
 
 /// Writes an answer to standard output.

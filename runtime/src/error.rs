@@ -161,8 +161,8 @@ impl Error {
         }
     }
 
-    /// Makes a parameter error.
-    pub(crate) fn parameter(
+    /// Makes an [`Error::Parameter`].
+    pub fn parameter(
         name: &'static str,
         value: impl ToString,
         reason: impl Into<String>,
@@ -174,16 +174,16 @@ impl Error {
         }
     }
 
-    /// Makes an output error.
-    pub(crate) fn output(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+    /// Makes an [`Error::Output`].
+    pub fn output(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
         Error::Output {
             path: path.into(),
             reason: reason.to_string(),
         }
     }
 
-    /// Makes a file error.
-    pub(crate) fn file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
+    /// Makes an [`Error::File`].
+    pub fn file(path: impl Into<PathBuf>, reason: impl ToString) -> Self {
         Error::File {
             path: path.into(),
             reason: reason.to_string(),

@@ -8,11 +8,11 @@ use isochron::comm::LocalComm;
 use isochron::output::PartialFile;
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::{ElementType, Grouping, MeasureConfig};
+use isochron_devices::{ElementType, Grouping};
 use isochron_plot::draw_plots;
 use num_complex::{Complex32, Complex64};
 
-use super::measured::{HostMeasurements, MeasurePlan};
+use super::measured::{HostMeasurements, MeasurePlan, choose_repetitions};
 use super::points;
 use super::report;
 use super::sizes::SizeArguments;
@@ -61,18 +61,16 @@ pub struct BenchArguments {
 pub fn run(arguments: &BenchArguments) -> Result<String, Failure> {
     let sizes = arguments.sizes.list(arguments.block)?;
     for &n in &sizes {
-        arguments.config(n).validate().map_err(Failure::input)?;
+        let config = choose_repetitions(&arguments.measuring, n);
+        config.validate().map_err(Failure::input)?;
     }
     // A file that cannot be written should be known before the work.
     if let Some(folder) = &arguments.out {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::run(format!("cannot make {}: {error}", folder.display())))?;
     }
-    let plot = arguments
-        .svg
-        .as_deref()
-        .map(PartialFile::create)
-        .transpose()?;
+    let plot = arguments.svg.as_deref().map(PartialFile::create);
+    let plot = plot.transpose()?;
     let measured = measure_devices(arguments, &sizes)?;
     if let Some(folder) = &arguments.out {
         for (name, text) in points::make_files(&measured, arguments.block) {
@@ -86,13 +84,6 @@ pub fn run(arguments: &BenchArguments) -> Result<String, Failure> {
         output::json_line(&report::make_document(&measured, arguments.block))
     } else {
         Ok(report::format_text(&measured, arguments.block))
-    }
-}
-
-impl BenchArguments {
-    /// Returns the repetitions of the update of size `n`.
-    fn config(&self, n: usize) -> MeasureConfig {
-        self.measuring.apply_to(MeasureConfig::thorough(n))
     }
 }
 
@@ -112,8 +103,7 @@ fn measure_devices(
     let plan = MeasurePlan {
         sizes,
         block: arguments.block,
-        config: &|n| arguments.config(n),
-        progress: &|what| show_progress(&format!("measuring {what}")),
+        measuring: &arguments.measuring,
     };
     let found = match arguments.element {
         ElementType::F32 => plan.measure::<f32>(team),
@@ -126,7 +116,7 @@ fn measure_devices(
 }
 
 /// Replaces the last line of standard error, if that is a terminal.
-fn show_progress(text: &str) {
+pub(super) fn show_progress(text: &str) {
     if std::io::stderr().is_terminal() {
         let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
     }

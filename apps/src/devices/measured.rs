@@ -7,7 +7,9 @@ use isochron_devices::{
 };
 use serde::Serialize;
 
+use super::bench::show_progress;
 use super::peak::{Peak, measure_peak};
+use crate::measuring::MeasuringArguments;
 
 /// The measurements of a host.
 #[derive(Serialize)]
@@ -63,10 +65,13 @@ pub struct MeasurePlan<'a> {
     pub sizes: &'a [usize],
     /// The inner dimension b of the update.
     pub block: usize,
-    /// The repetitions for each size.
-    pub config: &'a dyn Fn(usize) -> MeasureConfig,
-    /// Told about each measurement before it begins.
-    pub progress: &'a dyn Fn(&str),
+    /// The options of the measurements.
+    pub measuring: &'a MeasuringArguments,
+}
+
+/// Returns the repetitions of the update of size `n`.
+pub fn choose_repetitions(measuring: &MeasuringArguments, n: usize) -> MeasureConfig {
+    measuring.apply_to(MeasureConfig::thorough(n))
 }
 
 impl MeasurePlan<'_> {
@@ -81,7 +86,7 @@ impl MeasurePlan<'_> {
         let mut operands = UpdateOperands::<T>::default();
         let mut devices = Vec::new();
         for index in 0..team.len() {
-            (self.progress)(&format!("{}: peak", team.infos()[index].name));
+            show_progress(&format!("measuring {}: peak", team.infos()[index].name));
             devices.push(DeviceMeasurements {
                 info: team.infos()[index].clone(),
                 peak: measure_peak(team, index, &mut operands)?,
@@ -89,7 +94,7 @@ impl MeasurePlan<'_> {
             });
         }
         for &n in self.sizes {
-            (self.progress)(&format!("n = {n}"));
+            show_progress(&format!("measuring n = {n}"));
             let count = devices.len();
             let together = (count > 1)
                 .then(|| self.measure_size(team, n, &vec![n; count], &mut operands))
@@ -122,7 +127,7 @@ impl MeasurePlan<'_> {
         // The memory that a larger size left for gathering is no limit for this one.
         team.limit_memory(u64::MAX);
         let depth = Depth::endless(self.block);
-        let config = (self.config)(n);
+        let config = choose_repetitions(self.measuring, n);
         measure_team(team, n, slices, depth, &config, operands, &mut repeat_alone)
     }
 }

@@ -6,7 +6,6 @@ mod problem;
 mod text;
 mod ways;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -17,11 +16,8 @@ use isochron::matrix::{Generator, Matrix, Op, Spread, file};
 use isochron::multiply::{PartOfK, Plan, Scalars, SplitChoice};
 use isochron::output::PartialFile;
 use isochron::session::{Report, SavedPlan, Session, SessionConfig};
-use isochron_devices::Element;
-use isochron_devices::ElementType;
-use isochron_devices::Grouping;
-use isochron_devices::MeasureConfig;
 use isochron_devices::blas::BlasChoice;
+use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
@@ -163,10 +159,10 @@ pub fn run(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Failure> {
     let done = multiply(comm, arguments)?;
     if comm.rank() == 0 {
         output::print(&match &done {
-            MxmResult::Planned(plan) => plan::format_plan(plan, arguments.json)?,
-            MxmResult::Multiplied(report, picture) => {
-                format_report(report, picture, arguments.json)?
-            }
+            MxmResult::Planned(plan) if arguments.json => output::json_lines(plan)?,
+            MxmResult::Planned(plan) => plan::format_plan(plan),
+            MxmResult::Multiplied(report, _) if arguments.json => output::json_lines(report)?,
+            MxmResult::Multiplied(report, picture) => format_report(report, picture),
         })?;
     }
     match done {
@@ -218,33 +214,40 @@ fn multiply_as<T: Element>(
     balance: &BalanceConfig,
 ) -> Result<MxmResult, Error> {
     let comm = session.comm();
-    let with_c = arguments.c.is_some();
-    let beta = arguments
-        .beta
-        .unwrap_or(Complex64::from(f64::from(u8::from(with_c))));
+    let beta = match &arguments.c {
+        Some(_) => Complex64::ONE,
+        None => Complex64::ZERO,
+    };
     let scalars = Scalars {
         alpha: T::of(arguments.alpha),
-        beta: T::of(beta),
+        beta: T::of(arguments.beta.unwrap_or(beta)),
     };
     let mut source = MatrixSource {
         comm,
         arguments,
         moved: Moved::default(),
     };
-    let mut c = source.make_c(session, plan, scalars)?;
+    let mut c = match scalars.beta == T::ZERO {
+        true => agree(comm, session.zeros(plan))?,
+        false => source.make_matrix(arguments.c.as_deref(), plan.c(), 2)?,
+    };
     let mut check = Check::begin(comm, arguments, scalars, &c)?;
     let execution = if plan.k_parts() == 1 {
-        let (a, b) = (source.make_a(plan.a())?, source.make_b(plan.b())?);
+        let (a, b) = source.make_factors(plan.a(), plan.b())?;
         check.add(comm, plan.operands((&a, &b)))?;
         session.multiply(plan, scalars, (&a, &b), &mut c)?
     } else {
-        let mut make = |part: &PartOfK| {
-            let (a, b) = (source.make_a(part.a())?, source.make_b(part.b())?);
-            let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
-            check.add(comm, part.plan().operands((&a, &b)))?;
-            Ok((a, b))
-        };
-        session.multiply_in_parts(plan, scalars, &mut make, &mut c)?
+        session.multiply_in_parts(
+            plan,
+            scalars,
+            &mut |part: &PartOfK| {
+                let (a, b) = source.make_factors(part.a(), part.b())?;
+                let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
+                check.add(comm, part.plan().operands((&a, &b)))?;
+                Ok((a, b))
+            },
+            &mut c,
+        )?
     };
     let verdict = check.finish(comm, &c);
     let mut moved = source.moved;
@@ -253,7 +256,7 @@ fn multiply_as<T: Element>(
         moved = moved.and(file::write(comm, path, &c)?);
     }
     report.add_redistribution(comm, moved)?;
-    write_report(comm, arguments.report.as_deref(), &report)?;
+    output::write_json(comm, arguments.report.as_deref(), &report)?;
     let picture = plan.layout().picture(40);
     Ok(MxmResult::Multiplied(Box::new(report), picture))
 }
@@ -280,24 +283,15 @@ struct MatrixSource<'a> {
 }
 
 impl MatrixSource<'_> {
-    fn make_a<T: Element>(&mut self, spread: Spread) -> Result<Matrix<T>, Error> {
-        self.make_matrix(self.arguments.a.as_deref(), spread, 0)
-    }
-
-    fn make_b<T: Element>(&mut self, spread: Spread) -> Result<Matrix<T>, Error> {
-        self.make_matrix(self.arguments.b.as_deref(), spread, 1)
-    }
-
-    fn make_c<T: Element>(
+    /// Makes A and B.
+    fn make_factors<T: Element>(
         &mut self,
-        session: &mut Session<'_>,
-        plan: &Plan,
-        scalars: Scalars<T>,
-    ) -> Result<Matrix<T>, Error> {
-        if scalars.beta == T::ZERO {
-            return agree(self.comm, session.zeros(plan));
-        }
-        self.make_matrix(self.arguments.c.as_deref(), plan.c(), 2)
+        a: Spread,
+        b: Spread,
+    ) -> Result<(Matrix<T>, Matrix<T>), Error> {
+        let files = [&self.arguments.a, &self.arguments.b].map(|file| file.as_deref());
+        let a = self.make_matrix(files[0], a, 0)?;
+        Ok((a, self.make_matrix(files[1], b, 1)?))
     }
 
     /// Reads the matrix from a file, or generates it with a seed for `which` of the three.
@@ -319,30 +313,5 @@ impl MatrixSource<'_> {
         let (matrix, took) = file::read(comm, path, spread)?;
         self.moved = self.moved.and(took);
         Ok(matrix)
-    }
-}
-
-fn write_report(comm: &dyn Comm, path: Option<&Path>, report: &Report) -> Result<(), Error> {
-    let Some(path) = path else { return Ok(()) };
-    let outcome = if comm.rank() == 0 {
-        write_json(path, report)
-    } else {
-        Ok(())
-    };
-    agree(comm, outcome)
-}
-
-fn write_json(path: &Path, document: &impl serde::Serialize) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(document).map_err(|error| cannot_write(path, error))?;
-    let mut partial = PartialFile::create(path)?;
-    let written = partial.file().write_all((text + "\n").as_bytes());
-    written.map_err(|error| cannot_write(path, error))?;
-    partial.publish()
-}
-
-fn cannot_write(path: &Path, reason: impl ToString) -> Error {
-    Error::Output {
-        path: path.to_path_buf(),
-        reason: reason.to_string(),
     }
 }

@@ -9,10 +9,10 @@ use isochron::multiply::{Plan, Problem, Split};
 use isochron::session::{SavedPlan, Session};
 use isochron_hierarchy::balance::BalanceConfig;
 
+use super::MxmArguments;
 use super::text::describe_left_out;
 use super::ways::{compare_candidates, describe_way};
-use super::{MxmArguments, write_json};
-use crate::failure::Failure;
+use crate::output;
 use crate::table::TextTable;
 
 /// Reads the plan file on the head rank and sends it to all; `None` without a file.
@@ -27,7 +27,7 @@ pub(super) fn load_plan(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<S
         return Ok(None);
     };
     let read = match comm.rank() {
-        0 => fs::read(path).map_err(|error| cannot_read(path, error)),
+        0 => fs::read(path).map_err(|error| Error::file(path, error)),
         _ => Ok(Vec::new()),
     };
     let mut bytes = agree(comm, read)?;
@@ -35,14 +35,7 @@ pub(super) fn load_plan(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<S
     let saved = serde_json::from_slice(&bytes);
     saved
         .map(Some)
-        .map_err(|error| cannot_read(path, format!("no plan: {error}")))
-}
-
-fn cannot_read(path: &Path, reason: impl ToString) -> Error {
-    Error::File {
-        path: path.to_path_buf(),
-        reason: reason.to_string(),
-    }
+        .map_err(|error| Error::file(path, format!("no plan: {error}")))
 }
 
 /// Restores the plan of `saved`, or makes one for `problem`; saves it if asked for.
@@ -59,24 +52,15 @@ pub(super) fn make_plan(
         Some(saved) => session.restore(saved)?,
         None => session.plan(problem, balance)?,
     };
-    if let Some(path) = &arguments.save_plan {
+    if arguments.save_plan.is_some() {
         let document = session.describe(&plan)?;
-        let comm = session.comm();
-        let written = match comm.rank() {
-            0 => write_json(path, &document),
-            _ => Ok(()),
-        };
-        agree(comm, written)?;
+        output::write_json(session.comm(), arguments.save_plan.as_deref(), &document)?;
     }
     Ok(plan)
 }
 
-/// Formats the plan for people, or as JSON.
-pub(super) fn format_plan(plan: &SavedPlan, json: bool) -> Result<String, Failure> {
-    if json {
-        let json = serde_json::to_string_pretty(plan).map_err(Failure::run)?;
-        return Ok(json + "\n");
-    }
+/// Formats the plan for people.
+pub(super) fn format_plan(plan: &SavedPlan) -> String {
     let problem = &plan.problem;
     let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
     let split = describe_way(plan.way());
@@ -100,7 +84,7 @@ pub(super) fn format_plan(plan: &SavedPlan, json: bool) -> Result<String, Failur
     let bytes: f64 = plan.nodes.iter().map(|node| node.bytes).sum();
     let messages: f64 = plan.nodes.iter().map(|node| node.messages).sum();
     let memory: f64 = plan.nodes.iter().map(|node| node.memory_bytes as f64).sum();
-    Ok(format!(
+    format!(
         "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}{ahead}\n\
          {split}{in_parts}; {seconds}\n{compared}\n{}\n{}\n\
          {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n{left_out}",
@@ -111,10 +95,10 @@ pub(super) fn format_plan(plan: &SavedPlan, json: bool) -> Result<String, Failur
         mib(bytes),
         messages,
         mib(memory),
-    ))
+    )
 }
 
-fn mib(bytes: f64) -> f64 {
+pub(super) fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
@@ -136,17 +120,11 @@ fn node_table(plan: &SavedPlan) -> TextTable {
             format!("{:.1}", mib(node.memory_bytes as f64)),
         ]);
         for device in &node.devices {
-            table.add_row([
-                String::new(),
-                device.name.clone(),
-                String::new(),
-                device.columns.to_string(),
-                format!("{:.0}", device.units),
-                String::new(),
-                String::new(),
-                String::new(),
-                format!("{:.1}", mib(device.memory_bytes as f64)),
-            ]);
+            let columns = device.columns.to_string();
+            let units = format!("{:.0}", device.units);
+            let memory = format!("{:.1}", mib(device.memory_bytes as f64));
+            let cells = ["", &device.name, "", &columns, &units, "", "", "", &memory];
+            table.add_row(cells.map(str::to_owned));
         }
     }
     table

@@ -1,5 +1,6 @@
 //! The multiplication that the options and files ask for.
 
+use std::iter;
 use std::path::Path;
 
 use isochron::Error;
@@ -122,15 +123,8 @@ fn choose_element(
 }
 
 fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), Error> {
-    let MxmArguments {
-        alpha,
-        beta,
-        epsilon,
-        ..
-    } = *arguments;
-    let scalars = [("alpha", Some(alpha)), ("beta", beta)];
-    for (name, value) in scalars {
-        let Some(value) = value else { continue };
+    let beta = arguments.beta.map(|beta| ("beta", beta));
+    for (name, value) in iter::once(("alpha", arguments.alpha)).chain(beta) {
         if !value.is_finite() {
             return Err(refuse(name, value, "a factor must be a finite number"));
         }
@@ -148,10 +142,11 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
         }
     }
     let nothing_to_add = arguments.a.is_some() && arguments.c.is_none();
-    if let Some(beta) = beta.filter(|&beta| nothing_to_add && beta != Complex64::ZERO) {
+    if let Some((name, beta)) = beta.filter(|beta| nothing_to_add && beta.1 != Complex64::ZERO) {
         let reason = "there is no C to add: give its file by --c";
-        return Err(refuse("beta", beta, reason));
+        return Err(refuse(name, beta, reason));
     }
+    let epsilon = arguments.epsilon;
     if epsilon.is_nan() || epsilon <= 0.0 {
         let reason = "use a positive number, such as 0.05";
         return Err(refuse("epsilon", epsilon, reason));

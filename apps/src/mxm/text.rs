@@ -3,40 +3,29 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use isochron::matrix::redistribute::Moved;
 use isochron::multiply::LeftOut;
 use isochron::session::Report;
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
 
+use super::plan::mib;
 use super::ways;
-use crate::failure::Failure;
 use crate::table::TextTable;
 use crate::topology::ranges_text;
 
-/// Formats the report and the picture of its layout for people, or the report as JSON.
-pub(super) fn format_report(report: &Report, picture: &str, json: bool) -> Result<String, Failure> {
-    if json {
-        let json = serde_json::to_string_pretty(report).map_err(Failure::run)?;
-        return Ok(json + "\n");
-    }
-    let Report {
-        m,
-        n,
-        k,
-        block,
-        element,
-        panel,
-        split,
-        strategy,
-        ..
-    } = report;
-    let divided = if split == "k" { "k" } else { "C" };
+/// Formats the report and the picture of its layout for people.
+pub(super) fn format_report(report: &Report, picture: &str) -> String {
+    let (m, n, k) = (report.m, report.n, report.k);
+    let divided = if report.split == "k" { "k" } else { "C" };
     let n_nodes = report.nodes.len();
     let plural = if n_nodes == 1 { "" } else { "s" };
     let mut text = format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {element}, block {block}, panels of {panel}, {divided} divided, strategy {strategy}\n\
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {}, panels of {}, {divided} divided, strategy {}\n\
          {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
+        report.element,
+        report.block,
+        report.panel,
+        report.strategy,
         report.mpi,
         device_table(report),
         format_summary(report)
@@ -50,20 +39,17 @@ pub(super) fn format_report(report: &Report, picture: &str, json: bool) -> Resul
     for (notice, ranks) in collect_notices(report) {
         let _ = writeln!(text, "note: {notice} (rank {})", ranges_text(&ranks));
     }
-    Ok(text)
+    text
 }
 
 /// Names the nodes that were left out, with the predicted times with and without them.
 pub(super) fn describe_left_out(left_out: &LeftOut) -> String {
-    let LeftOut {
-        ranks,
-        with_s,
-        without_s,
-    } = left_out;
-    let ranks: Vec<u32> = ranks.iter().map(|&rank| rank as u32).collect();
+    let ranks: Vec<u32> = left_out.ranks.iter().map(|&rank| rank as u32).collect();
     format!(
-        "node {} got nothing: {without_s:.3} s are predicted without, {with_s:.3} s with everybody",
-        ranges_text(&ranks)
+        "node {} got nothing: {:.3} s are predicted without, {:.3} s with everybody",
+        ranges_text(&ranks),
+        left_out.without_s,
+        left_out.with_s
     )
 }
 
@@ -146,7 +132,7 @@ fn format_summary(report: &Report) -> String {
         report.ideal_s,
         report.gflops,
         100.0 * report.imbalance,
-        report.bytes as f64 / f64::from(1 << 20),
+        mib(report.bytes as f64),
         report.messages,
         parts_line(report),
         files_line(report),
@@ -169,17 +155,15 @@ fn parts_line(report: &Report) -> String {
 
 /// Reports the cost of reading and writing files.
 fn files_line(report: &Report) -> String {
-    let Moved {
-        seconds,
-        messages,
-        bytes,
-    } = report.redistribution;
-    if seconds == 0.0 {
+    let moved = report.redistribution;
+    if moved.seconds == 0.0 {
         return String::new();
     }
-    let mib = bytes as f64 / f64::from(1 << 20);
     format!(
-        "files read and written in {seconds:.3} s, sent {mib:.1} MiB of them in {messages} messages\n"
+        "files read and written in {:.3} s, sent {:.1} MiB of them in {} messages\n",
+        moved.seconds,
+        mib(moved.bytes as f64),
+        moved.messages
     )
 }
 
@@ -189,19 +173,12 @@ fn measurements_line(report: &Report) -> String {
     let tally = nodes.fold(MeasureTally::default(), |all, node| {
         all.combined_with(&node)
     });
-    let MeasureTally {
-        measurements,
-        outliers,
-        imprecise,
-        bounds,
-        ..
-    } = tally;
-    if imprecise + bounds == 0 {
+    if tally.imprecise + tally.bounds == 0 {
         return String::new();
     }
     format!(
-        "of {measurements} measurements {imprecise} did not reach their precision and {bounds} were given up; \
-         {outliers} repetitions were disturbed\n"
+        "of {} measurements {} did not reach their precision and {} were given up; {} repetitions were disturbed\n",
+        tally.measurements, tally.imprecise, tally.bounds, tally.outliers
     )
 }
 

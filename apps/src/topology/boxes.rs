@@ -1,11 +1,11 @@
 //! A host as labelled parts within parts, for the tree and for the picture.
 
-use isochron_devices::topology::{HostPart, MemoryInfo, PartKind, size_text};
+use isochron_devices::topology::{HostPart, PartKind, size_text};
 
 use super::host::{GpuReport, HostReport, ranges_text};
 
 /// A part of a host with its label.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Labelled {
     /// Its name: `package 1`, `L3 36 MiB`, `cores 0-3`.
     pub title: String,
@@ -22,17 +22,6 @@ pub struct Labelled {
 }
 
 impl Labelled {
-    fn new(title: String) -> Self {
-        Self {
-            title,
-            facts: Vec::new(),
-            memory: Vec::new(),
-            role: String::new(),
-            cores: Vec::new(),
-            parts: Vec::new(),
-        }
-    }
-
     /// Returns `true` for a part without parts and memory.
     pub fn is_leaf(&self) -> bool {
         self.parts.is_empty() && self.memory.is_empty()
@@ -83,37 +72,34 @@ fn label_part(host: &HostReport, part: &HostPart) -> Labelled {
     if let Some(core) = label_single_core(host, part) {
         return core;
     }
-    let mut found = Labelled::new(part_title(part, host));
-    found.facts.extend(part.name.clone());
-    found.memory = part.memory.iter().map(memory_text).collect();
-    found.parts = part
-        .parts
-        .iter()
-        .map(|child| label_part(host, child))
-        .collect();
+    let memory = part.memory.iter();
+    let parts = part.parts.iter().map(|child| label_part(host, child));
     // Slices of one GPU are several at one address.
-    let here = host
-        .gpus
-        .iter()
-        .filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
-    found.parts.extend(here.map(|gpu| label_gpu(host, gpu)));
-    found
+    let gpus = host.gpus.iter();
+    let here = gpus.filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
+    Labelled {
+        title: part_title(part, host),
+        facts: part.name.iter().cloned().collect(),
+        memory: memory
+            .map(|node| add_size(format!("NUMA {}", node.numa), node.memory_bytes))
+            .collect(),
+        parts: parts.chain(here.map(|gpu| label_gpu(host, gpu))).collect(),
+        ..Labelled::default()
+    }
 }
 
-fn memory_text(node: &MemoryInfo) -> String {
-    match node.memory_bytes {
-        0 => format!("NUMA {}", node.numa),
-        bytes => format!("NUMA {} {}", node.numa, size_text(bytes)),
+/// Adds the size of a memory, if it is known.
+fn add_size(name: String, bytes: u64) -> String {
+    match bytes {
+        0 => name,
+        _ => format!("{name} {}", size_text(bytes)),
     }
 }
 
 fn part_title(part: &HostPart, host: &HostReport) -> String {
     let index = part.index;
     match part.kind {
-        PartKind::Host => match host.topology.memory_total_bytes {
-            0 => "host".to_owned(),
-            bytes => format!("host {}", size_text(bytes)),
-        },
+        PartKind::Host => add_size("host".to_owned(), host.topology.memory_total_bytes),
         PartKind::Package => format!("package {index}"),
         PartKind::Die => format!("die {index}"),
         PartKind::Group => format!("group {index}"),
@@ -130,15 +116,15 @@ fn label_single_core(host: &HostReport, part: &HostPart) -> Option<Labelled> {
     match (part.kind, part.parts.as_slice()) {
         (PartKind::Core, _) => {
             let &core = part.cores.first()?;
-            let mut found = Labelled::new(format!("core {core}"));
-            found.facts.extend(host.kind_name(core));
-            let threads = host.n_threads(core);
-            if threads > 1 {
-                found.facts.push(format!("{threads} threads"));
-            }
-            found.role = host.role(core);
-            found.cores = vec![core];
-            Some(found)
+            let n_threads = host.n_threads(core);
+            let threads = (n_threads > 1).then(|| format!("{n_threads} threads"));
+            Some(Labelled {
+                title: format!("core {core}"),
+                facts: host.kind_name(core).into_iter().chain(threads).collect(),
+                role: host.role(core),
+                cores: vec![core],
+                ..Labelled::default()
+            })
         }
         (PartKind::Cache { .. }, [inner]) => {
             let mut found = label_single_core(host, inner)?;
@@ -150,8 +136,10 @@ fn label_single_core(host: &HostReport, part: &HostPart) -> Option<Labelled> {
 }
 
 fn label_gpu(host: &HostReport, gpu: &GpuReport) -> Labelled {
-    let mut found = Labelled::new(format!("GPU {}", gpu.info.bus_id));
-    found.facts = gpu.facts();
-    found.role = gpu.driver_text(host);
-    found
+    Labelled {
+        title: format!("GPU {}", gpu.info.bus_id),
+        facts: gpu.facts(),
+        role: gpu.driver_text(host),
+        ..Labelled::default()
+    }
 }

@@ -1,6 +1,6 @@
 //! A host with the devices of its ranks.
 
-use isochron_devices::topology::{HostPart, KindInfo};
+use isochron_devices::topology::{HostPart, KindInfo, size_text};
 use isochron_devices::{CoreGroup, GpuInfo, Grouping, Topology, TopologySummary};
 use isochron_devices::{blas, memory_available_bytes};
 use serde::{Deserialize, Serialize};
@@ -101,18 +101,15 @@ impl HostReport {
         self.blas = found.iter().map(|blas| blas.name().to_owned()).collect();
     }
 
-    /// Returns the ranks in words: `rank 3`, `ranks 4-7`.
-    pub fn ranks_text(&self) -> String {
-        let s = if self.ranks.len() == 1 { "" } else { "s" };
-        let ranks = self.ranks.iter();
-        let numbers = ranks.map(|rank| u32::try_from(rank.rank).unwrap_or(u32::MAX));
-        format!("rank{s} {}", ranges_text(&numbers.collect::<Vec<_>>()))
-    }
-
-    /// Returns its name and its ranks, which tell it from other hosts.
+    /// Returns its name and its ranks, which tell it from other hosts: `node7, ranks 4-7`.
     pub fn caption(&self) -> String {
         let name = self.host.as_deref().unwrap_or("host");
-        format!("{name}, {}", self.ranks_text())
+        let s = if self.ranks.len() == 1 { "" } else { "s" };
+        let ranks = self.ranks.iter().map(|rank| rank.rank as u32);
+        format!(
+            "{name}, rank{s} {}",
+            ranges_text(&ranks.collect::<Vec<_>>())
+        )
     }
 
     /// Returns the groups of cores of all ranks, each with its rank.
@@ -175,9 +172,7 @@ impl GpuReport {
     /// Returns its model, its memory and its link, as far as they are known.
     pub fn facts(&self) -> Vec<String> {
         let info = &self.info;
-        let memory = info
-            .memory_bytes()
-            .map(isochron_devices::topology::size_text);
+        let memory = info.memory_bytes().map(size_text);
         let pci = info.pci.as_ref();
         let width = pci.and_then(|pci| pci.link).map(|link| {
             let of_most = match link.width == link.max_width {
@@ -186,9 +181,8 @@ impl GpuReport {
             };
             format!("x{}{of_most} at {} GT/s", link.width, link.gt_per_s)
         });
-        let speed = pci
-            .and_then(|pci| pci.link_gb_per_s)
-            .map(|speed| format!("{speed:.1} GB/s"));
+        let speed = pci.and_then(|pci| pci.link_gb_per_s);
+        let speed = speed.map(|speed| format!("{speed:.1} GB/s"));
         let facts = [Some(info.name().to_owned()), memory, width, speed];
         facts.into_iter().flatten().collect()
     }

@@ -124,12 +124,10 @@ fn describe_host(topology: Topology, group: Grouping, ranks: &[(usize, RankShare
         for (uuid, host_core) in &share.driven {
             // A rank that is shown GPUs of its own numbers them its own way.
             let gpu = share.seen.iter().find(|gpu| gpu.uuid == *uuid);
-            let device = gpu
-                .and_then(|gpu| DriverGpu::try_from(gpu).ok())
-                .map_or(String::new(), |gpu| gpu.device_name());
+            let gpu = gpu.and_then(|gpu| DriverGpu::try_from(gpu).ok());
             let found = Driven {
                 rank: *rank,
-                device,
+                device: gpu.map_or(String::new(), |gpu| gpu.device_name()),
                 host_core: *host_core,
             };
             driven.insert(uuid, found);
@@ -146,12 +144,11 @@ fn describe_host(topology: Topology, group: Grouping, ranks: &[(usize, RankShare
         gpu.driven = driven.remove(info.uuid.as_str());
     }
     host.host = ranks.first().map(|(_, share)| share.host.clone());
-    for (rank, share) in ranks {
-        host.ranks.push(RankReport {
-            rank: *rank,
-            devices: share.devices.clone(),
-        });
-    }
+    let reports = ranks.iter().map(|(rank, share)| RankReport {
+        rank: *rank,
+        devices: share.devices.clone(),
+    });
+    host.ranks = reports.collect();
     host
 }
 
@@ -206,17 +203,11 @@ pub mod made_up {
 
     fn make_gpu(bus: &str) -> CudaInfo {
         CudaInfo {
-            ordinal: 0,
             name: "GPU model".to_owned(),
             uuid: format!("GPU-{bus}"),
             pci_bus_id: bus.to_owned(),
-            compute_capability: (9, 0),
             memory_bytes: 1 << 34,
-            multiprocessors: 100,
-            clock_hz: None,
-            peak_f64_flops_per_s: None,
-            peak_f32_flops_per_s: None,
-            is_slice: false,
+            ..CudaInfo::default()
         }
     }
 }

@@ -47,12 +47,12 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(host: &HostReport, caption: Option<String>) -> Self {
-        let colors = DeviceColors::new(host);
+    fn new(host: &HostReport, is_named: bool) -> Self {
+        let devices = list_devices(host);
         let mut labelled = label_host(host);
-        labelled.facts.extend(caption);
-        let root = place_part(&labelled, &colors);
-        let legend = make_legend(host, &colors);
+        labelled.facts.extend(is_named.then(|| host.caption()));
+        let root = place_part(&labelled, &devices);
+        let legend = make_legend(host, &devices);
         let entries = legend.iter().map(|(_, text)| text_width(text) + 4.0 * GAP);
         Self {
             width: entries.fold(root.width, f64::max),
@@ -74,14 +74,8 @@ impl Sheet {
 
 /// Draws hosts as an SVG document; of several, each has its name and ranks.
 pub fn draw_hosts(hosts: &[HostReport]) -> String {
-    let captions = hosts
-        .iter()
-        .map(|host| (hosts.len() > 1).then(|| host.caption()));
-    let sheets: Vec<Sheet> = hosts
-        .iter()
-        .zip(captions)
-        .map(|(host, caption)| Sheet::new(host, caption))
-        .collect();
+    let sheets = hosts.iter().map(|host| Sheet::new(host, hosts.len() > 1));
+    let sheets: Vec<Sheet> = sheets.collect();
     let sizes: Vec<(f64, f64)> = sheets.iter().map(|s| (s.width, s.height)).collect();
     let rows = Rows::arrange(&sizes, 0.0);
     let mut svg = Svg::new(rows.width, rows.height + GAP, 11);
@@ -91,42 +85,32 @@ pub fn draw_hosts(hosts: &[HostReport]) -> String {
     svg.finish()
 }
 
-/// The devices in the order of the legend.
-struct DeviceColors {
-    devices: Vec<String>,
-}
-
-impl DeviceColors {
-    fn new(host: &HostReport) -> Self {
-        let names = host.devices();
-        let names = names.map(|(rank, device)| host.device_name(rank, &device.name));
-        Self {
-            devices: names.collect(),
-        }
-    }
-
-    /// Returns the fill of a part that has this role.
-    fn of_role(&self, role: &str) -> &'static str {
-        // A core that several ranks share has the colour of the first.
-        let first = role.split(", ").next().unwrap_or(role);
-        let device = self.devices.iter().position(|device| device == first);
-        match device {
-            Some(device) => COLORS[device % COLORS.len()],
-            None if role.starts_with("host of") => HOST_COLOR,
-            None => "white",
-        }
+/// Returns the fill of a part that has this role. `devices` are all devices' names, in the order of the legend.
+fn choose_fill(devices: &[String], role: &str) -> &'static str {
+    // A core that several ranks share has the colour of the first.
+    let first = role.split(", ").next().unwrap_or(role);
+    match devices.iter().position(|device| device == first) {
+        Some(device) => COLORS[device % COLORS.len()],
+        None if role.starts_with("host of") => HOST_COLOR,
+        None => "white",
     }
 }
 
-fn make_legend(host: &HostReport, colors: &DeviceColors) -> Vec<(&'static str, String)> {
+fn list_devices(host: &HostReport) -> Vec<String> {
+    let devices = host.devices();
+    devices
+        .map(|(rank, device)| host.device_name(rank, &device.name))
+        .collect()
+}
+
+fn make_legend(host: &HostReport, devices: &[String]) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&str, String)> = Vec::new();
-    for (rank, device) in host.devices() {
-        let name = host.device_name(rank, &device.name);
+    for (name, (_, device)) in devices.iter().zip(host.devices()) {
         let n_cores = device.cores.len();
         let s = if n_cores == 1 { "" } else { "s" };
         let cores = ranges_text(&device.cores);
-        let color = colors.of_role(&name);
-        lines.push((color, format!("{name}: {n_cores} core{s}, {cores}")));
+        let text = format!("{name}: {n_cores} core{s}, {cores}");
+        lines.push((choose_fill(devices, name), text));
     }
     if host.gpus.iter().any(|gpu| gpu.driven.is_some()) {
         lines.push((HOST_COLOR, "host cores of GPUs".to_owned()));
@@ -153,10 +137,10 @@ fn text_lines(part: &Labelled) -> Vec<String> {
 }
 
 /// Returns the box of a part with its parts placed in it.
-fn place_part(part: &Labelled, colors: &DeviceColors) -> PlacedBox {
+fn place_part(part: &Labelled, devices: &[String]) -> PlacedBox {
     let lines = text_lines(part);
     let fill = if !part.cores.is_empty() {
-        colors.of_role(&part.role)
+        choose_fill(devices, &part.role)
     } else if part.is_leaf() {
         GPU_COLOR
     } else {
@@ -166,7 +150,7 @@ fn place_part(part: &Labelled, colors: &DeviceColors) -> PlacedBox {
     let titles = lines.iter().map(|line| text_width(line) + 2.0 * GAP);
     let bars = part.memory.iter().map(|line| text_width(line) + 4.0 * GAP);
     let least_width = titles.chain(bars).fold(0.0, f64::max);
-    let children = part.parts.iter().map(|child| place_part(child, colors));
+    let children = part.parts.iter().map(|child| place_part(child, devices));
     let mut children: Vec<PlacedBox> = children.collect();
     let sizes: Vec<(f64, f64)> = children.iter().map(|b| (b.width, b.height)).collect();
     let rows = Rows::arrange(&sizes, least_width);
@@ -214,13 +198,14 @@ struct Rows {
 impl Rows {
     /// Arranges boxes of these sizes so that all together come near [`ASPECT`]; they are at least `least_width` wide.
     fn arrange(sizes: &[(f64, f64)], least_width: f64) -> Self {
-        let distance = |n_columns: &usize| {
-            let (width, height) = size_of_rows(sizes, *n_columns, least_width);
-            (width / height / ASPECT).ln().abs()
-        };
-        let n_columns = (1..=sizes.len()).min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        let n_columns = n_columns.unwrap_or(1);
-        let (width, height) = size_of_rows(sizes, n_columns, least_width);
+        let all = (1..=sizes.len().max(1)).map(|n_columns| {
+            let (width, height) = size_of_rows(sizes, n_columns, least_width);
+            let distance = (width / height / ASPECT).ln().abs();
+            (distance, n_columns, width, height)
+        });
+        // There is at least one column.
+        let best = all.min_by(|a, b| a.0.total_cmp(&b.0));
+        let (_, n_columns, width, height) = best.unwrap_or_default();
         let (mut places, mut y) = (Vec::new(), 0.0);
         for row in sizes.chunks(n_columns) {
             let mut x = GAP;
@@ -311,7 +296,7 @@ mod tests {
         ];
         for xml in files {
             let host = read_host(xml, 2);
-            check_box(&place_part(&label_host(&host), &DeviceColors::new(&host)));
+            check_box(&place_part(&label_host(&host), &list_devices(&host)));
         }
     }
 
@@ -330,7 +315,7 @@ mod tests {
         assert_eq!(text.matches("</svg>").count(), 1);
         let sizes: Vec<(f64, f64)> = hosts
             .iter()
-            .map(|host| Sheet::new(host, Some(host.caption())))
+            .map(|host| Sheet::new(host, true))
             .map(|sheet| (sheet.width, sheet.height))
             .collect();
         let Rows {

@@ -73,17 +73,12 @@ fn add_part(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, S
     let words: Vec<String> = std::iter::once(part.title.clone()).chain(facts).collect();
     lines.push((format!("{first}{}", words.join(", ")), part.role.clone()));
     for (i, child) in part.parts.iter().enumerate() {
-        let (branch, below) = if i + 1 == part.parts.len() {
-            ("└─ ", "   ")
-        } else {
-            ("├─ ", "│  ")
-        };
-        add_part(
-            child,
-            &format!("{rest}{branch}"),
-            &format!("{rest}{below}"),
-            lines,
-        );
+        let [branch, below] = match i + 1 == part.parts.len() {
+            true => ["└─ ", "   "],
+            false => ["├─ ", "│  "],
+        }
+        .map(|end| format!("{rest}{end}"));
+        add_part(child, &branch, &below, lines);
     }
 }
 

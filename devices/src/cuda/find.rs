@@ -20,7 +20,7 @@ const OLDEST: (u32, u32) = (11, 4);
 ///
 /// # References
 /// NVIDIA Multi-Instance GPU User Guide, *CUDA Device Enumeration*.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CudaInfo {
     /// Number of the device in this process, from 0.
     pub ordinal: usize,
