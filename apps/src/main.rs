@@ -50,7 +50,8 @@ enum Subcommands {
     /// Show the hosts of the job with their cores, memory and GPUs, and the devices made of them
     Topology(topology::TopologyArguments),
     /// Measure the devices of this host
-    Devices(devices::DevicesArguments),
+    #[command(subcommand)]
+    Devices(devices::DevicesCommand),
     /// Split units of work over devices, by models in points files
     Partition(partition::PartitionArguments),
     /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
@@ -122,7 +123,7 @@ fn run_command(comm: &dyn Comm, command: &Subcommands) -> Result<(), Failure> {
         // The other commands are for one process: of several, the first one runs them.
         _ if comm.rank() != 0 => return Ok(()),
         Subcommands::Topology(arguments) => topology::run(arguments),
-        Subcommands::Devices(arguments) => devices::run(arguments),
+        Subcommands::Devices(command) => devices::run(command),
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
         Subcommands::Model(arguments) => model::run(arguments),

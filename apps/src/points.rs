@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use isochron_hierarchy::model::{Fit, ModelFile, Point, SpeedModel, Surface, SurfaceFile};
+use isochron_hierarchy::model::{
+    Fit, ModelError, ModelFile, Point, SpeedModel, Surface, SurfaceFile,
+};
 use isochron_hierarchy::partition::PartitionError;
 
 use crate::failure::Failure;
@@ -82,19 +84,19 @@ fn names_surface(text: &str) -> bool {
 }
 
 fn parse_points(path: &Path, text: &str) -> Result<Vec<Point>, Failure> {
-    let file = ModelFile::parse(text).map_err(|error| Failure::of_file(path, error))?;
-    if file.points.is_empty() {
-        return Err(Failure::of_file(path, "holds no points"));
-    }
-    Ok(file.points)
+    accept_points(path, ModelFile::parse(text).map(|file| file.points))
 }
 
 fn parse_surface(path: &Path, text: &str) -> Result<Surface, Failure> {
-    let file = SurfaceFile::parse(text).map_err(|error| Failure::of_file(path, error))?;
-    if file.points.is_empty() {
-        return Err(Failure::of_file(path, "holds no points"));
+    let points = accept_points(path, SurfaceFile::parse(text).map(|file| file.points))?;
+    Surface::from_points(points).map_err(|error| Failure::of_file(path, error))
+}
+
+fn accept_points<P>(path: &Path, parsed: Result<Vec<P>, ModelError>) -> Result<Vec<P>, Failure> {
+    match parsed {
+        Ok(points) if points.is_empty() => Err(Failure::of_file(path, "holds no points")),
+        parsed => parsed.map_err(|error| Failure::of_file(path, error)),
     }
-    Surface::from_points(file.points).map_err(|error| Failure::of_file(path, error))
 }
 
 #[cfg(test)]

@@ -12,13 +12,6 @@ pub struct Area {
     pub height: f64,
 }
 
-/// The texts around a plot.
-pub struct Titles<'a> {
-    pub above: &'a str,
-    pub x: &'a str,
-    pub y: &'a str,
-}
-
 impl Area {
     /// Returns the pixel of a point that is given as fractions of both axes.
     pub fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
@@ -39,24 +32,24 @@ impl Area {
         self.top + self.height
     }
 
-    /// Draws titles, grid, numbers and both axes.
+    /// Draws grid, numbers, both axes and the texts above the plot, below it and beside it.
     pub fn draw_frame(
         &self,
         svg: &mut Svg,
-        titles: &Titles<'_>,
+        [above, below, beside]: [&str; 3],
         x_ticks: &[Tick],
         y_ticks: &[Tick],
     ) {
         let middle = self.left + self.width / 2.0;
-        svg.text((middle, self.top - 14.0), Anchor::Middle, titles.above);
+        svg.text((middle, self.top - 14.0), Anchor::Middle, above);
         for (fraction, text) in x_ticks {
             let (x, _) = self.place((*fraction, 0.0));
             svg.grid_line((x, self.top), (x, self.bottom()));
             svg.text((x, self.bottom() + 18.0), Anchor::Middle, text);
         }
         self.draw_heights(svg, y_ticks);
-        svg.text((middle, self.bottom() + 40.0), Anchor::Middle, titles.x);
-        svg.upward_text((self.left - 60.0, self.top + self.height / 2.0), titles.y);
+        svg.text((middle, self.bottom() + 40.0), Anchor::Middle, below);
+        svg.upward_text((self.left - 60.0, self.top + self.height / 2.0), beside);
         let corner = (self.left, self.bottom());
         svg.line((self.left, self.top), corner, "black");
         svg.line(corner, (self.right(), self.bottom()), "black");

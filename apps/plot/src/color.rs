@@ -12,13 +12,11 @@ pub const PURPLE: &str = "#cc79a7";
 pub const SKY: &str = "#56b4e9";
 /// Orange.
 pub const ORANGE: &str = "#e69f00";
-/// Black.
-pub const BLACK: &str = "#000000";
 /// Grey, for references such as a constant or a peak.
 pub const GREY: &str = "#999999";
 
 /// The colours of series that have none of their own, in order.
-pub const PALETTE: [&str; 7] = [BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, BLACK];
+const PALETTE: [&str; 7] = [BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, "#000000"];
 
 /// Returns the colour of series `index`; the colours repeat.
 #[must_use]

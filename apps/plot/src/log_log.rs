@@ -1,6 +1,6 @@
 //! Series of points on logarithmic axes.
 
-use crate::area::{Area, Titles};
+use crate::area::Area;
 use crate::axis::LogAxis;
 use crate::color;
 use crate::svg::Svg;
@@ -28,13 +28,9 @@ pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]
     let points = series.iter().flat_map(|series| &series.points);
     let x = LogAxis::covering(points.clone().map(|point| point.0));
     let y = LogAxis::covering(points.map(|point| point.1));
-    let titles = Titles {
-        above: title,
-        x: x_title,
-        y: y_title,
-    };
+    let titles = [title, x_title, y_title];
     let mut svg = Svg::new(SIZE.0, SIZE.1, 13);
-    AREA.draw_frame(&mut svg, &titles, &x.ticks(), &y.ticks());
+    AREA.draw_frame(&mut svg, titles, &x.ticks(), &y.ticks());
     for (index, series) in series.iter().enumerate() {
         let color = color::of_series(index);
         let points = series.points.iter();

@@ -1,6 +1,6 @@
 //! Plots of functions and measurements on linear axes.
 
-use crate::area::{Area, Titles};
+use crate::area::Area;
 use crate::axis::LinearAxis;
 use crate::svg::Svg;
 
@@ -86,12 +86,9 @@ impl Plot {
 
     fn draw(&self, svg: &mut Svg, area: &Area) {
         let (x, y) = self.axes();
-        let titles = Titles {
-            above: &self.title,
-            x: &x.title(self.x_name),
-            y: &y.title(self.y_name),
-        };
-        area.draw_frame(svg, &titles, &x.ticks(), &y.ticks());
+        let (x_title, y_title) = (x.title(self.x_name), y.title(self.y_name));
+        let titles = [&*self.title, &x_title, &y_title];
+        area.draw_frame(svg, titles, &x.ticks(), &y.ticks());
         let scale = Scale { area, x, y };
         for (index, curve) in self.curves.iter().enumerate() {
             let points: Vec<_> = curve.points.iter().map(|&p| scale.place(p)).collect();

@@ -8,11 +8,11 @@ use isochron::comm::LocalComm;
 use isochron::output::PartialFile;
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::{ElementType, Grouping};
+use isochron_devices::{ElementType, Grouping, MeasureConfig};
 use isochron_plot::draw_plots;
 use num_complex::{Complex32, Complex64};
 
-use super::measured::{HostMeasurements, MeasurePlan, choose_repetitions};
+use super::measured::HostMeasurements;
 use super::points;
 use super::report;
 use super::sizes::SizeArguments;
@@ -30,7 +30,7 @@ pub struct BenchArguments {
     sizes: SizeArguments,
     /// Block size b: the inner dimension of the update
     #[arg(long, default_value_t = 128)]
-    block: usize,
+    pub(super) block: usize,
     /// Platform file; the devices of its first node are measured [default: those of this host]
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
@@ -61,8 +61,7 @@ pub struct BenchArguments {
 pub fn run(arguments: &BenchArguments) -> Result<String, Failure> {
     let sizes = arguments.sizes.list(arguments.block)?;
     for &n in &sizes {
-        let config = choose_repetitions(&arguments.measuring, n);
-        config.validate().map_err(Failure::input)?;
+        arguments.config(n).validate().map_err(Failure::input)?;
     }
     // A file that cannot be written should be known before the work.
     if let Some(folder) = &arguments.out {
@@ -87,6 +86,13 @@ pub fn run(arguments: &BenchArguments) -> Result<String, Failure> {
     }
 }
 
+impl BenchArguments {
+    /// Returns the repetitions of the update of size `n`.
+    pub(super) fn config(&self, n: usize) -> MeasureConfig {
+        self.measuring.apply_to(MeasureConfig::thorough(n))
+    }
+}
+
 fn measure_devices(
     arguments: &BenchArguments,
     sizes: &[usize],
@@ -100,16 +106,11 @@ fn measure_devices(
     };
     let mut session = Session::new(&comm, &config)?;
     let team = session.team();
-    let plan = MeasurePlan {
-        sizes,
-        block: arguments.block,
-        measuring: &arguments.measuring,
-    };
     let found = match arguments.element {
-        ElementType::F32 => plan.measure::<f32>(team),
-        ElementType::F64 => plan.measure::<f64>(team),
-        ElementType::C32 => plan.measure::<Complex32>(team),
-        ElementType::C64 => plan.measure::<Complex64>(team),
+        ElementType::F32 => arguments.measure::<f32>(sizes, team),
+        ElementType::F64 => arguments.measure::<f64>(sizes, team),
+        ElementType::C32 => arguments.measure::<Complex32>(sizes, team),
+        ElementType::C64 => arguments.measure::<Complex64>(sizes, team),
     };
     show_progress("");
     Ok(found.map_err(isochron::Error::from)?)

@@ -2,14 +2,12 @@
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, MeasureConfig, Measurement,
-    measure_team,
+    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, Measurement, measure_team,
 };
 use serde::Serialize;
 
-use super::bench::show_progress;
+use super::bench::{BenchArguments, show_progress};
 use super::peak::{Peak, measure_peak};
-use crate::measuring::MeasuringArguments;
 
 /// The measurements of a host.
 #[derive(Serialize)]
@@ -44,7 +42,7 @@ pub struct SizeMeasurements {
 }
 
 /// The names of a size's measurements.
-pub const COMPANIES: [&str; 2] = ["alone", "together"];
+pub const MEASUREMENT_NAMES: [&str; 2] = ["alone", "together"];
 
 impl SizeMeasurements {
     /// Returns the measurement alone, and the one together if there is one.
@@ -52,35 +50,21 @@ impl SizeMeasurements {
         [Some(self.alone), self.together]
     }
 
-    /// Returns the time together over the time alone, if both are known.
-    pub fn slowdown(&self) -> Option<f64> {
+    /// Returns the speed together over the speed alone, if both are known.
+    pub fn relative_speed(&self) -> Option<f64> {
         let together = self.together.filter(|together| !together.is_bound())?;
-        (!self.alone.is_bound()).then(|| together.t_s / self.alone.t_s)
+        (!self.alone.is_bound()).then(|| self.alone.t_s / together.t_s)
     }
 }
 
-/// The measurements to make of a host.
-pub struct MeasurePlan<'a> {
-    /// The sizes n of the update, ascending.
-    pub sizes: &'a [usize],
-    /// The inner dimension b of the update.
-    pub block: usize,
-    /// The options of the measurements.
-    pub measuring: &'a MeasuringArguments,
-}
-
-/// Returns the repetitions of the update of size `n`.
-pub fn choose_repetitions(measuring: &MeasuringArguments, n: usize) -> MeasureConfig {
-    measuring.apply_to(MeasureConfig::thorough(n))
-}
-
-impl MeasurePlan<'_> {
-    /// Measures every device of the team at every size, alone and, if there are several, all together.
+impl BenchArguments {
+    /// Measures every device of the team at every size n, ascending, alone and, if there are several, all together.
     ///
     /// # Errors
     /// Those of [`measure_team`].
     pub fn measure<T: Element>(
         &self,
+        sizes: &[usize],
         team: &mut DeviceTeam,
     ) -> Result<HostMeasurements, DeviceError> {
         let mut operands = UpdateOperands::<T>::default();
@@ -93,7 +77,7 @@ impl MeasurePlan<'_> {
                 sizes: Vec::new(),
             });
         }
-        for &n in self.sizes {
+        for &n in sizes {
             show_progress(&format!("measuring n = {n}"));
             let count = devices.len();
             let together = (count > 1)
@@ -127,7 +111,7 @@ impl MeasurePlan<'_> {
         // The memory that a larger size left for gathering is no limit for this one.
         team.limit_memory(u64::MAX);
         let depth = Depth::endless(self.block);
-        let config = choose_repetitions(self.measuring, n);
+        let config = self.config(n);
         measure_team(team, n, slices, depth, &config, operands, &mut repeat_alone)
     }
 }

@@ -8,7 +8,7 @@ use isochron_hierarchy::model::{ModelFile, Point};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
-use super::measured::{COMPANIES, HostMeasurements};
+use super::measured::{HostMeasurements, MEASUREMENT_NAMES};
 use super::report::cores_text;
 
 /// Makes the names and contents of the points files, one or two for each device.
@@ -21,7 +21,7 @@ pub fn make_files(measured: &HostMeasurements, block: usize) -> Vec<(String, Str
             .map(|(_, device)| device.info.name.as_str())
             .collect();
         let neighbours = ["nothing", &others.join(", ")];
-        for (which, word) in COMPANIES.into_iter().enumerate() {
+        for (which, word) in MEASUREMENT_NAMES.into_iter().enumerate() {
             let sizes = device.sizes.iter();
             let found = sizes.filter_map(|size| {
                 let units = ((size.n / block) as u64).pow(2);

@@ -6,7 +6,7 @@ use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
 use isochron_plot::{Curve, Mark, Plot, color};
 use serde_json::{Value, json};
 
-use super::measured::{COMPANIES, DeviceMeasurements, HostMeasurements, SizeMeasurements};
+use super::measured::{DeviceMeasurements, HostMeasurements, MEASUREMENT_NAMES, SizeMeasurements};
 use super::peak::OperandsIn;
 use crate::table::TextTable;
 
@@ -85,11 +85,8 @@ fn size_table(device: &DeviceMeasurements) -> TextTable {
         for found in size.measurements() {
             row.extend(measurement_cells(device, size, found));
         }
-        // A ratio of speeds, as the columns that it compares.
-        row.push(
-            size.slowdown()
-                .map_or("-".to_owned(), |slowdown| format!("{:.3}", 1.0 / slowdown)),
-        );
+        let ratio = size.relative_speed().map(|ratio| format!("{ratio:.3}"));
+        row.push(ratio.unwrap_or_else(|| "-".to_owned()));
         table.add_row(row);
     }
     table
@@ -171,7 +168,7 @@ fn make_plot(device: &DeviceMeasurements) -> Plot {
     let mut curves = Vec::new();
     let mut marks = Vec::new();
     let looks = [('*', color::BLUE), ('+', color::VERMILION)];
-    for (which, (name, (symbol, color))) in COMPANIES.into_iter().zip(looks).enumerate() {
+    for (which, (name, (symbol, color))) in MEASUREMENT_NAMES.into_iter().zip(looks).enumerate() {
         let sizes = device.sizes.iter();
         let found = sizes.filter_map(|size| {
             let m = size.measurements()[which].filter(|m| !m.is_bound())?;

@@ -11,12 +11,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::TextTable;
 
-/// All files as JSON.
-#[derive(Serialize)]
-struct ModelsDocument<'a> {
-    models: Vec<FileDocument<'a>>,
-}
-
 /// One file as JSON.
 #[derive(Serialize)]
 struct FileDocument<'a> {
@@ -50,8 +44,8 @@ struct ModelValue<'a> {
 
 /// Formats all files for scripts.
 pub(super) fn format_json(files: &[FileModels]) -> Result<String, Failure> {
-    let models = files.iter().map(FileModels::document).collect();
-    output::json_line(&ModelsDocument { models })
+    let models: Vec<FileDocument<'_>> = files.iter().map(FileModels::document).collect();
+    output::json_line(&BTreeMap::from([("models", models)]))
 }
 
 impl FileModels {

@@ -15,7 +15,7 @@ use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, Op, Spread, file};
 use isochron::multiply::{PartOfK, Plan, Scalars, SplitChoice};
 use isochron::output::PartialFile;
-use isochron::session::{Report, SavedPlan, Session, SessionConfig};
+use isochron::session::{Report, Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
@@ -146,34 +146,8 @@ enum Verify {
     Exact,
 }
 
-/// The result of the command.
-enum MxmResult {
-    /// A plan, with `--plan`.
-    Planned(Box<SavedPlan>),
-    /// The report of a multiplication and the picture of its layout.
-    Multiplied(Box<Report>, String),
-}
-
 /// Runs the command on every rank.
 pub fn run(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Failure> {
-    let done = multiply(comm, arguments)?;
-    if comm.rank() == 0 {
-        output::print(&match &done {
-            MxmResult::Planned(plan) if arguments.json => output::json_lines(plan)?,
-            MxmResult::Planned(plan) => plan::format_plan(plan),
-            MxmResult::Multiplied(report, _) if arguments.json => output::json_lines(report)?,
-            MxmResult::Multiplied(report, picture) => format_report(report, picture),
-        })?;
-    }
-    match done {
-        MxmResult::Multiplied(report, _) if report.verified == Some(false) => {
-            Err(Failure::run("the result is wrong: it failed its check"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn multiply(comm: &dyn Comm, arguments: &MxmArguments) -> Result<MxmResult, Error> {
     let saved = plan::load_plan(comm, arguments.load_plan.as_deref())?;
     let problem = find_problem(comm, arguments, saved.as_ref())?;
     check_outputs(comm, arguments)?;
@@ -183,7 +157,7 @@ fn multiply(comm: &dyn Comm, arguments: &MxmArguments) -> Result<MxmResult, Erro
         blas: arguments.blas.clone(),
         measure: arguments.measuring.apply_to(MeasureConfig::default()),
     };
-    let mut session = Session::new(comm, &config)?;
+    let session = &mut Session::new(comm, &config)?;
     let balance = BalanceConfig {
         strategy: arguments.strategy,
         epsilon: arguments.epsilon,
@@ -193,16 +167,36 @@ fn multiply(comm: &dyn Comm, arguments: &MxmArguments) -> Result<MxmResult, Erro
         layout: arguments.layout,
         ..Default::default()
     };
-    let plan = plan::make_plan(&mut session, arguments, saved.as_ref(), (problem, &balance))?;
-    if arguments.plan {
-        return Ok(MxmResult::Planned(Box::new(session.describe(&plan)?)));
+    let plan = match &saved {
+        Some(saved) => session.restore(saved)?,
+        None => session.plan(problem, &balance)?,
+    };
+    if arguments.save_plan.is_some() {
+        let document = session.describe(&plan)?;
+        output::write_json(comm, arguments.save_plan.as_deref(), &document)?;
     }
-    let session = &mut session;
-    match plan.problem().element() {
+    if arguments.plan {
+        let plan = session.describe(&plan)?;
+        return match comm.rank() {
+            0 if arguments.json => output::print(&output::json_lines(&plan)?),
+            0 => output::print(&plan::format_plan(&plan)),
+            _ => Ok(()),
+        };
+    }
+    let report = match plan.problem().element() {
         ElementType::F32 => multiply_as::<f32>(session, arguments, &plan, &balance),
         ElementType::F64 => multiply_as::<f64>(session, arguments, &plan, &balance),
         ElementType::C32 => multiply_as::<Complex32>(session, arguments, &plan, &balance),
         ElementType::C64 => multiply_as::<Complex64>(session, arguments, &plan, &balance),
+    }?;
+    match comm.rank() {
+        0 if arguments.json => output::print(&output::json_lines(&report)?)?,
+        0 => output::print(&format_report(&report, &plan.layout().picture(40)))?,
+        _ => {}
+    }
+    match report.verified {
+        Some(false) => Err(Failure::run("the result is wrong: it failed its check")),
+        _ => Ok(()),
     }
 }
 
@@ -212,7 +206,7 @@ fn multiply_as<T: Element>(
     arguments: &MxmArguments,
     plan: &Plan,
     balance: &BalanceConfig,
-) -> Result<MxmResult, Error> {
+) -> Result<Report, Error> {
     let comm = session.comm();
     let beta = match &arguments.c {
         Some(_) => Complex64::ONE,
@@ -257,8 +251,7 @@ fn multiply_as<T: Element>(
     }
     report.add_redistribution(comm, moved)?;
     output::write_json(comm, arguments.report.as_deref(), &report)?;
-    let picture = plan.layout().picture(40);
-    Ok(MxmResult::Multiplied(Box::new(report), picture))
+    Ok(report)
 }
 
 /// Checks before the work that its results can be written.

@@ -1,18 +1,15 @@
-//! The plan of a multiplication: made or loaded, saved and printed.
+//! The plan of a multiplication: loaded and printed.
 
 use std::fs;
 use std::path::Path;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
-use isochron::multiply::{Plan, Problem, Split};
-use isochron::session::{SavedPlan, Session};
-use isochron_hierarchy::balance::BalanceConfig;
+use isochron::multiply::Split;
+use isochron::session::SavedPlan;
 
-use super::MxmArguments;
 use super::text::describe_left_out;
 use super::ways::{compare_candidates, describe_way};
-use crate::output;
 use crate::table::TextTable;
 
 /// Reads the plan file on the head rank and sends it to all; `None` without a file.
@@ -36,27 +33,6 @@ pub(super) fn load_plan(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<S
     saved
         .map(Some)
         .map_err(|error| Error::file(path, format!("no plan: {error}")))
-}
-
-/// Restores the plan of `saved`, or makes one for `problem`; saves it if asked for.
-///
-/// # Collective
-/// All ranks.
-pub(super) fn make_plan(
-    session: &mut Session<'_>,
-    arguments: &MxmArguments,
-    saved: Option<&SavedPlan>,
-    (problem, balance): (Problem, &BalanceConfig),
-) -> Result<Plan, Error> {
-    let plan = match saved {
-        Some(saved) => session.restore(saved)?,
-        None => session.plan(problem, balance)?,
-    };
-    if arguments.save_plan.is_some() {
-        let document = session.describe(&plan)?;
-        output::write_json(session.comm(), arguments.save_plan.as_deref(), &document)?;
-    }
-    Ok(plan)
 }
 
 /// Formats the plan for people.

@@ -34,18 +34,15 @@ pub(super) fn find_problem(
     let of_plan = planned.map(|problem| (problem.m(), problem.n(), problem.k()));
     let Some((m, n, k)) = asked.or(of_plan) else {
         let reason = "give --size, or --m --n --k, or the files --a and --b";
-        return Err(refuse("size", "missing", reason));
+        return Err(Error::parameter("size", "missing", reason));
     };
-    if let Some(planned) = of_plan.filter(|&planned| planned != (m, n, k)) {
-        let (m, n, k) = planned;
+    if let Some((m, n, k)) = of_plan.filter(|&planned| planned != (m, n, k)) {
         let reason = format!("it is for m = {m}, n = {n}, k = {k}");
         return Err(Error::Plan(reason));
     }
     let mut stored = Vec::new();
-    for path in [&arguments.a, &arguments.b, &arguments.c]
-        .into_iter()
-        .flatten()
-    {
+    let files = [&arguments.a, &arguments.b, &arguments.c];
+    for path in files.into_iter().flatten() {
         stored.push(file::read_shape(comm, path)?.element);
     }
     if let Some(path) = &arguments.c {
@@ -115,18 +112,19 @@ fn choose_element(
         return Err(Error::Plan(format!("it is for matrices of {planned}")));
     }
     let of_files = stored.iter().copied().reduce(ElementType::and);
-    Ok(arguments
-        .element
-        .or(of_plan)
-        .or(of_files)
-        .unwrap_or_default())
+    let chosen = arguments.element.or(of_plan).or(of_files);
+    Ok(chosen.unwrap_or_default())
 }
 
 fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), Error> {
     let beta = arguments.beta.map(|beta| ("beta", beta));
     for (name, value) in iter::once(("alpha", arguments.alpha)).chain(beta) {
         if !value.is_finite() {
-            return Err(refuse(name, value, "a factor must be a finite number"));
+            return Err(Error::parameter(
+                name,
+                value,
+                "a factor must be a finite number",
+            ));
         }
         let kept = match element {
             ElementType::F32 | ElementType::C32 => Complex32::of(value).value(),
@@ -134,30 +132,22 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
         };
         if !kept.is_finite() || (kept == Complex64::ZERO && value != Complex64::ZERO) {
             let reason = format!("the numbers of {element} do not reach so far");
-            return Err(refuse(name, value, &reason));
+            return Err(Error::parameter(name, value, reason));
         }
         if value.im != 0.0 && !element.is_complex() {
             let reason = format!("matrices of {element} have real factors; use --type c32 or c64");
-            return Err(refuse(name, value, &reason));
+            return Err(Error::parameter(name, value, reason));
         }
     }
     let nothing_to_add = arguments.a.is_some() && arguments.c.is_none();
     if let Some((name, beta)) = beta.filter(|beta| nothing_to_add && beta.1 != Complex64::ZERO) {
         let reason = "there is no C to add: give its file by --c";
-        return Err(refuse(name, beta, reason));
+        return Err(Error::parameter(name, beta, reason));
     }
     let epsilon = arguments.epsilon;
     if epsilon.is_nan() || epsilon <= 0.0 {
         let reason = "use a positive number, such as 0.05";
-        return Err(refuse("epsilon", epsilon, reason));
+        return Err(Error::parameter("epsilon", epsilon, reason));
     }
     Ok(())
-}
-
-fn refuse(name: &'static str, value: impl ToString, reason: &str) -> Error {
-    Error::Parameter {
-        name,
-        value: value.to_string(),
-        reason: reason.to_owned(),
-    }
 }

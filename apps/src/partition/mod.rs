@@ -229,20 +229,18 @@ impl PartitionArguments {
 
     /// Turns the error of a partitioner into a failure, with the file or the flag that it comes from.
     fn accept<T>(&self, divided: Result<T, PartitionError>) -> Result<T, Failure> {
-        divided.map_err(|error| self.refuse(&error))
-    }
-
-    fn refuse(&self, error: &PartitionError) -> Failure {
-        let limits = self.limits.given_names();
-        let flag = match error {
-            PartitionError::BeyondLimits { .. } => &limits,
-            PartitionError::TooLarge { .. } => "--granule",
-            PartitionError::TooManyCopies { .. } if self.nodes.is_some() => "--nodes",
-            PartitionError::TooManyCopies { .. } if self.devices.is_some() => "--devices",
-            PartitionError::TooManyCopies { .. } => "--models",
-            _ => "--units",
-        };
-        points::refuse(&self.models, flag, error)
+        divided.map_err(|error| {
+            let limits = self.limits.given_names();
+            let flag = match error {
+                PartitionError::BeyondLimits { .. } => &limits,
+                PartitionError::TooLarge { .. } => "--granule",
+                PartitionError::TooManyCopies { .. } if self.nodes.is_some() => "--nodes",
+                PartitionError::TooManyCopies { .. } if self.devices.is_some() => "--devices",
+                PartitionError::TooManyCopies { .. } => "--models",
+                _ => "--units",
+            };
+            points::refuse(&self.models, flag, &error)
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 //! A host with the devices of its ranks.
 
 use isochron_devices::topology::{HostPart, KindInfo, size_text};
-use isochron_devices::{CoreGroup, GpuInfo, Grouping, Topology, TopologySummary};
-use isochron_devices::{blas, memory_available_bytes};
+use isochron_devices::{
+    GpuInfo, Grouping, Topology, TopologySummary, blas, memory_available_bytes,
+};
 use serde::{Deserialize, Serialize};
 
 /// A host, as it is printed in JSON.
@@ -76,9 +77,7 @@ pub struct CoreDevice {
 impl HostReport {
     /// Describes a host without ranks. Its BLAS libraries are not looked for.
     pub fn new(topology: &Topology, group: Grouping, gpus: Vec<GpuInfo>) -> Self {
-        let gpus = gpus
-            .into_iter()
-            .map(|info| GpuReport { info, driven: None });
+        let gpus = gpus.into_iter();
         Self {
             host: None,
             topology: topology.summary(),
@@ -88,7 +87,7 @@ impl HostReport {
             notices: topology.notices(),
             cuda_finding: None,
             blas: Vec::new(),
-            gpus: gpus.collect(),
+            gpus: gpus.map(|info| GpuReport { info, driven: None }).collect(),
             group,
             ranks: Vec::new(),
             tree: topology.tree(),
@@ -105,11 +104,8 @@ impl HostReport {
     pub fn caption(&self) -> String {
         let name = self.host.as_deref().unwrap_or("host");
         let s = if self.ranks.len() == 1 { "" } else { "s" };
-        let ranks = self.ranks.iter().map(|rank| rank.rank as u32);
-        format!(
-            "{name}, rank{s} {}",
-            ranges_text(&ranks.collect::<Vec<_>>())
-        )
+        let ranks: Vec<u32> = self.ranks.iter().map(|rank| rank.rank as u32).collect();
+        format!("{name}, rank{s} {}", ranges_text(&ranks))
     }
 
     /// Returns the groups of cores of all ranks, each with its rank.
@@ -133,12 +129,9 @@ impl HostReport {
             .filter(|(_, device)| device.cores.contains(&core))
             .map(|(rank, device)| self.device_name(rank, &device.name));
         let driven = self.gpus.iter().filter_map(|gpu| gpu.driven.as_ref());
-        let fed = driven
-            .filter(|driven| driven.host_core == core)
-            .map(|driven| {
-                let name = self.device_name(driven.rank, &driven.device);
-                format!("host of {name}")
-            });
+        let feeding = driven.filter(|driven| driven.host_core == core);
+        let fed = feeding.map(|driven| self.device_name(driven.rank, &driven.device));
+        let fed = fed.map(|name| format!("host of {name}"));
         names.chain(fed).collect::<Vec<_>>().join(", ")
     }
 
@@ -154,17 +147,6 @@ impl HostReport {
         let kind = self.kinds.iter().find(|k| Some(k.kind) == core.kind)?;
         let name = kind.name.clone();
         Some(name.unwrap_or_else(|| format!("kind {}", kind.kind)))
-    }
-}
-
-impl From<CoreGroup> for CoreDevice {
-    fn from(group: CoreGroup) -> Self {
-        Self {
-            name: group.name,
-            kind: group.kind,
-            cores: group.cores.iter().map(|core| core.core).collect(),
-            pinned: group.pin,
-        }
     }
 }
 

@@ -54,7 +54,14 @@ fn join_gpus<'a>(topology: &Topology, seen: impl Iterator<Item = &'a CudaInfo>) 
 }
 
 fn core_devices(devices: RankDevices) -> Vec<CoreDevice> {
-    devices.groups.into_iter().map(CoreDevice::from).collect()
+    let groups = devices.groups.into_iter();
+    let devices = groups.map(|group| CoreDevice {
+        name: group.name,
+        kind: group.kind,
+        cores: group.cores.iter().map(|core| core.core).collect(),
+        pinned: group.pin,
+    });
+    devices.collect()
 }
 
 /// One rank's part of a host, as it tells the others.

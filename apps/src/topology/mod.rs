@@ -41,12 +41,10 @@ pub struct TopologyArguments {
     json: bool,
 }
 
-/// Version of the JSON document.
-const SCHEMA: u32 = 2;
-
 /// The document for scripts.
 #[derive(Serialize)]
 struct TopologyDocument<'a> {
+    /// Version of this document, 2.
     schema: u32,
     nodes: &'a [HostReport],
 }
@@ -88,7 +86,7 @@ fn show_hosts(hosts: &[HostReport], arguments: &TopologyArguments) -> Result<Str
     }
     if arguments.json {
         return output::json_line(&TopologyDocument {
-            schema: SCHEMA,
+            schema: 2,
             nodes: hosts,
         });
     }

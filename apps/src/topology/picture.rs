@@ -97,10 +97,9 @@ fn choose_fill(devices: &[String], role: &str) -> &'static str {
 }
 
 fn list_devices(host: &HostReport) -> Vec<String> {
-    let devices = host.devices();
-    devices
-        .map(|(rank, device)| host.device_name(rank, &device.name))
-        .collect()
+    let names = host.devices();
+    let names = names.map(|(rank, device)| host.device_name(rank, &device.name));
+    names.collect()
 }
 
 fn make_legend(host: &HostReport, devices: &[String]) -> Vec<(&'static str, String)> {
