@@ -19,7 +19,6 @@ pub struct LinearAxis {
 
 impl LinearAxis {
     /// Makes the axis that reaches `largest`, or 1 without a positive number.
-    #[must_use]
     pub fn to(largest: f64) -> Self {
         let end = if largest > 0.0 && largest.is_finite() {
             largest
@@ -44,13 +43,11 @@ impl LinearAxis {
     }
 
     /// Returns the position of `value` from 0 at the beginning to 1 at the end, which larger values share.
-    #[must_use]
     pub fn fraction(&self, value: f64) -> f64 {
         (value / scale(self.count * self.factor, self.power)).clamp(0.0, 1.0)
     }
 
     /// Returns the round numbers with their text, from 0 to the end.
-    #[must_use]
     pub fn numbers(&self) -> Vec<(f64, String)> {
         let written = self.power - self.exponent;
         let decimals = (-written).max(0) as usize;
@@ -72,7 +69,6 @@ impl LinearAxis {
     }
 
     /// Returns `name` with the power of ten that the numbers leave out.
-    #[must_use]
     pub fn title(&self, name: &str) -> String {
         match self.exponent {
             0 => name.to_owned(),

@@ -35,7 +35,6 @@ pub struct BarPanel {
 }
 
 /// Draws panels below each other on one scale from 0, as an SVG document. `names` are those of the series.
-#[must_use]
 pub fn draw_bars(names: &[String], panels: &[BarPanel]) -> String {
     let mut svg = Svg::new(SIZE.0, SIZE.1 * panels.len() as f64, 13);
     let groups = panels.iter().flat_map(|panel| &panel.groups);

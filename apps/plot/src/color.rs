@@ -19,7 +19,6 @@ pub const GREY: &str = "#999999";
 const PALETTE: [&str; 7] = [BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, "#000000"];
 
 /// Returns the colour of series `index`; the colours repeat.
-#[must_use]
 pub fn of_series(index: usize) -> &'static str {
     PALETTE[index % PALETTE.len()]
 }

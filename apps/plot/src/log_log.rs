@@ -23,7 +23,6 @@ pub struct Series {
 }
 
 /// Draws series with both axes logarithmic, as an SVG document. Without a point there are axes only.
-#[must_use]
 pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]) -> String {
     let points = series.iter().flat_map(|series| &series.points);
     let x = LogAxis::covering(points.clone().map(|point| point.0));

@@ -55,7 +55,6 @@ pub struct Mark {
 
 impl Mark {
     /// Marks the speed of `work` done in `t_s ± ci_s` seconds, with the interval of the time as speeds.
-    #[must_use]
     pub fn of_speed(x: f64, work: f64, t_s: f64, ci_s: f64) -> Self {
         Self {
             x,
@@ -124,7 +123,6 @@ impl Scale<'_> {
 }
 
 /// Draws the plots below each other, as an SVG document.
-#[must_use]
 pub fn draw_plots(plots: &[Plot]) -> String {
     let mut svg = Svg::new(SIZE.0, SIZE.1 * plots.len() as f64, 13);
     for (index, plot) in plots.iter().enumerate() {

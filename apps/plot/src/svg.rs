@@ -34,7 +34,6 @@ impl Anchor {
 
 impl Svg {
     /// Begins a document of this size, with text of `font_size` pixels.
-    #[must_use]
     pub fn new(width: f64, height: f64, font_size: u32) -> Self {
         let text = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -45,7 +44,6 @@ impl Svg {
     }
 
     /// Ends the document and returns it.
-    #[must_use]
     pub fn finish(self) -> String {
         self.text + "</svg>\n"
     }

@@ -16,7 +16,6 @@ const MARK: char = 'o';
 /// Draws a plot in lines that end in a newline, with its legend.
 ///
 /// Where curves cover each other, the first one is seen; a measurement covers all of them.
-#[must_use]
 pub fn draw_in_terminal(plot: &Plot) -> String {
     let (x, y) = plot.axes();
     let mut grid = CharGrid {

@@ -51,7 +51,6 @@ pub struct LaneBar {
 
 impl Timeline {
     /// Draws the timeline as an SVG document, from the beginning of the first bar to the end of the last one.
-    #[must_use]
     pub fn draw(&self) -> String {
         let mut tops = vec![TOP];
         for lane in &self.lanes {
@@ -81,7 +80,6 @@ impl Timeline {
     }
 
     /// Returns the first and the last second, `(0, 0)` without bars.
-    #[must_use]
     pub fn range_s(&self) -> (f64, f64) {
         let starts = self.bars.iter().map(|bar| bar.from_s).reduce(f64::min);
         let ends = self.bars.iter().map(|bar| bar.to_s).reduce(f64::max);

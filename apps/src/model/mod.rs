@@ -125,19 +125,19 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
 
 impl FileModels {
     fn read(path: &Path, arguments: &ModelArguments) -> Result<Self, Failure> {
-        let ModelArguments { at, width, fit, .. } = arguments;
+        let ModelArguments { width, fit, .. } = arguments;
         let file = path.display().to_string();
         let models = match read_measured(path)? {
             MeasuredFile::Points(_) if !width.is_empty() => {
                 let reason = "--width: goes with surface files, and these are points";
                 return Err(Failure::of_file(path, reason));
             }
-            MeasuredFile::Points(points) => Self::of_points(file, &points, at, fit),
+            MeasuredFile::Points(points) => Self::of_points(file, &points, arguments),
             MeasuredFile::Surface(_) if !fit.is_empty() => {
                 let reason = "--fit: does not go with surfaces, which are linear between points";
                 return Err(Failure::of_file(path, reason));
             }
-            MeasuredFile::Surface(surface) => Self::of_surface(file, &surface, at, width),
+            MeasuredFile::Surface(surface) => Self::of_surface(file, &surface, arguments),
         };
         models.map_err(|error| Failure::of_file(path, error))
     }
@@ -145,10 +145,12 @@ impl FileModels {
     fn of_points(
         file: String,
         points: &[Point],
-        at: &[u64],
-        fits: &[Fit],
+        given: &ModelArguments,
     ) -> Result<Self, ModelError> {
-        let wanted = if fits.is_empty() { &Fit::ALL } else { fits };
+        let wanted = match &given.fit[..] {
+            [] => &Fit::ALL,
+            fits => fits,
+        };
         let mut models: Vec<NamedModel> = Vec::new();
         for &fit in wanted {
             let key = ModelKey::Fit(fit);
@@ -175,20 +177,19 @@ impl FileModels {
             grid: None,
             flags: Some(PiecewiseFpm::from_points(points.to_vec())?.flags()),
             models,
-            sizes: choose_sizes(at, points.iter().map(|point| point.d)),
+            sizes: choose_sizes(&given.at, points.iter().map(|point| point.d)),
         })
     }
 
-    /// Cuts a surface at `widths`, for values at the heights `at`; without any, at the measured ones.
+    /// Cuts a surface at the given widths, or at the measured ones.
     fn of_surface(
         file: String,
         surface: &Surface,
-        at: &[u64],
-        widths: &[u64],
+        given: &ModelArguments,
     ) -> Result<Self, ModelError> {
         let points = surface.points();
         let mut models = Vec::new();
-        for width in choose_sizes(widths, points.iter().map(|point| point.n)) {
+        for width in choose_sizes(&given.width, points.iter().map(|point| point.n)) {
             models.push(NamedModel {
                 key: ModelKey::N(width),
                 model: Box::new(surface.at_width(width as f64)?),
@@ -212,7 +213,7 @@ impl FileModels {
             grid: Some(surface.is_grid()),
             flags: None,
             models,
-            sizes: choose_sizes(at, points.iter().map(|point| point.m)),
+            sizes: choose_sizes(&given.at, points.iter().map(|point| point.m)),
         })
     }
 }

@@ -18,16 +18,11 @@ pub fn plan_host(topology: &Topology, group: Grouping, ranks: usize) -> HostRepo
     let survey = topology.is_this_system().then(cuda::survey);
     let seen = survey.iter().flat_map(|survey| &survey.devices);
     let mut host = HostReport::new(topology, group, join_gpus(topology, seen));
-    let mut gpus: Vec<&mut GpuReport> = host
-        .gpus
-        .iter_mut()
-        .filter(|gpu| gpu.info.is_cuda())
-        .collect();
+    let gpus = host.gpus.iter_mut().filter(|gpu| gpu.info.is_cuda());
+    let mut gpus: Vec<&mut GpuReport> = gpus.collect();
     let addresses: Vec<BusId> = gpus.iter().map(|gpu| gpu.info.bus_id).collect();
-    for (rank, devices) in host_devices(topology, ranks, group, &addresses)
-        .into_iter()
-        .enumerate()
-    {
+    let devices = host_devices(topology, ranks, group, &addresses);
+    for (rank, devices) in devices.into_iter().enumerate() {
         for found in &devices.gpus {
             let gpu = &mut gpus[found.gpu];
             let driver = gpu.info.driver.as_ref();
@@ -104,9 +99,8 @@ pub fn describe_hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<HostReport
     let survey = cuda::survey();
     let found = FoundDevices::find(comm, &topology, group)?;
     let shares = comm.gather(&RankShare::new(comm, &topology, &survey, found))?;
-    let here: Vec<(usize, RankShare)> = shares
-        .into_iter()
-        .enumerate()
+    let here = shares.into_iter().enumerate();
+    let here: Vec<_> = here
         .filter(|(_, share)| share.host == comm.host())
         .collect();
     // One rank describes the host for all that run there.
