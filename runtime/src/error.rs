@@ -162,11 +162,7 @@ impl Error {
     }
 
     /// Makes an [`Error::Parameter`].
-    pub fn parameter(
-        name: &'static str,
-        value: impl ToString,
-        reason: impl Into<String>,
-    ) -> Self {
+    pub fn parameter(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
         Error::Parameter {
             name,
             value: value.to_string(),
