@@ -24,7 +24,7 @@ impl GemmElement {
 
 /// `C = alpha·A·B + beta·C` by device addresses; A: `m×k`, B: `k×n`, C: `m×n`, column-major. Scalars are complex.
 #[derive(Debug, Clone)]
-pub struct Gemm {
+pub struct DeviceGemm {
     pub kind: GemmElement,
     pub m: usize,
     pub n: usize,
@@ -67,7 +67,7 @@ impl<T: Copy + Add<Output = T> + Mul<Output = T> + std::ops::Sub<Output = T>> Mu
     }
 }
 
-impl Gemm {
+impl DeviceGemm {
     /// Returns `true` if the leading dimensions are large enough.
     pub fn fits(&self) -> bool {
         self.lda >= self.m.max(1) && self.ldb >= self.k.max(1) && self.ldc >= self.m.max(1)

@@ -1,6 +1,6 @@
 //! The functions of cuBLAS.
 
-use crate::arithmetic::{Gemm, GemmElement};
+use crate::arithmetic::{DeviceGemm, GemmElement};
 use crate::call::{Out, export, write_result};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::schedule::enqueue;
@@ -46,7 +46,7 @@ fn read_size(n: c_int) -> Result<usize, u32> {
     usize::try_from(n).map_err(|_| INVALID_VALUE)
 }
 
-fn queue_gemm(handle: u64, transposed: [c_uint; 2], gemm: Gemm) -> Result<(), u32> {
+fn queue_gemm(handle: u64, transposed: [c_uint; 2], gemm: DeviceGemm) -> Result<(), u32> {
     if !gemm.fits() || transposed != [0, 0] {
         return Err(INVALID_VALUE);
     }
@@ -55,7 +55,7 @@ fn queue_gemm(handle: u64, transposed: [c_uint; 2], gemm: Gemm) -> Result<(), u3
 }
 
 /// Returns the stream of the handle; refuses a product for which there is no workspace.
-fn find_room(gemm: &Gemm, handle: u64) -> Result<u64, u32> {
+fn find_room(gemm: &DeviceGemm, handle: u64) -> Result<u64, u32> {
     let mut emulator = lock();
     let stream = emulator.handles.get(&handle).ok_or(INVALID_HANDLE)?.stream;
     let multiplications = [gemm.n, gemm.k].iter().fold(gemm.m as u64, |product, &n| {
@@ -89,7 +89,7 @@ macro_rules! export_gemm {
                 ldc: c_int,
             ) {
                 let complex: fn($element) -> [f64; 2] = $complex;
-                let gemm = Gemm {
+                let gemm = DeviceGemm {
                     kind: GemmElement::$kind,
                     m: read_size(m)?,
                     n: read_size(n)?,

@@ -1,6 +1,6 @@
 //! The work that is queued on streams, and its execution.
 
-use crate::arithmetic::Gemm;
+use crate::arithmetic::DeviceGemm;
 use crate::codes::ILLEGAL_ADDRESS;
 use crate::memory::Storage;
 use crate::state::Emulator;
@@ -32,7 +32,7 @@ pub struct Copy {
 #[derive(Debug, Clone)]
 pub enum StreamWork {
     Copy(Copy),
-    Gemm(Gemm),
+    Gemm(DeviceGemm),
     /// Reaches the event for the `n`-th time.
     Record(u64, u64),
     /// Holds the stream back until the event has been reached for the `n`-th time.
@@ -109,7 +109,7 @@ impl Emulator {
         })
     }
 
-    fn prepare_gemm(&self, device: usize, gemm: Gemm) -> Result<Ready, u32> {
+    fn prepare_gemm(&self, device: usize, gemm: DeviceGemm) -> Result<Ready, u32> {
         let size = gemm.kind.bytes();
         let mut held = Held::new();
         let matrices = [

@@ -1,6 +1,6 @@
 //! The functions of cuBLASXt: products of matrices in host memory, computed there.
 
-use crate::arithmetic::{Gemm, GemmElement};
+use crate::arithmetic::{DeviceGemm, GemmElement};
 use crate::call::{Out, export, write_result};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
 use crate::state::{Emulator, lock};
@@ -52,7 +52,7 @@ export! { blas:
     ) {
         lock().knows_xt(handle)?;
         // The places are given with the call.
-        let gemm = Gemm {
+        let gemm = DeviceGemm {
             kind: GemmElement::F64,
             m,
             n,
