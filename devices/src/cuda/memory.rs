@@ -12,18 +12,18 @@ const PORTABLE: u32 = 1;
 
 /// A block of memory, freed at the end: its owner has waited for all work that uses it.
 #[derive(Debug)]
-pub struct Memory<A: Copy> {
+pub struct CudaMemory<A: Copy> {
     start: Owned<A>,
     bytes: u64,
 }
 
 /// Memory of the GPU.
-pub type DeviceMemory = Memory<raw::CUdeviceptr>;
+pub type DeviceMemory = CudaMemory<raw::CUdeviceptr>;
 
 /// Pinned host memory; its start is aligned for every element type.
-pub type PinnedMemory = Memory<NonNull<u8>>;
+pub type PinnedMemory = CudaMemory<NonNull<u8>>;
 
-impl<A: Copy> Memory<A> {
+impl<A: Copy> CudaMemory<A> {
     /// Returns its first address.
     pub fn start(&self) -> A {
         self.start.handle()
