@@ -118,7 +118,7 @@ impl DeviceTeam {
         devices.map(|device| lock(device).threads()).collect()
     }
 
-    /// Measures one device while the others are idle, as [`Updates::resident_peak`](Updates::resident_peak).
+    /// Measures one device while the others are idle, as [`Updates::resident_peak`].
     ///
     /// # Errors
     /// Those of the device.
@@ -134,7 +134,7 @@ impl DeviceTeam {
         T::updates(device.as_mut()).resident_peak()
     }
 
-    /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`](Updates::scale).
+    /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`].
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -186,7 +186,7 @@ impl DeviceTeam {
         Ok(())
     }
 
-    /// Starts a job on every device, as [`Updates::begin`](Updates::begin). Returns the time of each device.
+    /// Starts a job on every device, as [`Updates::begin`]. Returns the time of each device.
     ///
     /// # Errors
     /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
@@ -200,11 +200,11 @@ impl DeviceTeam {
         self.drive_slices(c, slices, |worker, c| worker.begin(c, depth))
     }
 
-    /// Updates `C += alpha·A·B` on all devices at the same time, as [`Updates::update`](Updates::update), and returns the
+    /// Updates `C += alpha·A·B` on all devices at the same time, as [`Updates::update`], and returns the
     /// time of each. A: `rows × k`, B: `k × cols`.
     ///
     /// `next` are the panels of the next update, if they have come already. Each device may copy its part of them meanwhile,
-    /// as [`Updates::update_ahead`](Updates::update_ahead).
+    /// as [`Updates::update_ahead`].
     ///
     /// While the devices compute, the calling thread calls `meanwhile` for the progress of its messages, at least once and as
     /// long as it returns `true`. Between the calls it sleeps briefly.
@@ -241,7 +241,7 @@ impl DeviceTeam {
         })
     }
 
-    /// Ends the job on every device, as [`Updates::finish`](Updates::finish), and returns the time of each. Then `c`
+    /// Ends the job on every device, as [`Updates::finish`], and returns the time of each. Then `c`
     /// holds the result.
     ///
     /// # Errors
