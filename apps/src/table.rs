@@ -25,12 +25,16 @@ impl TextTable {
 
 impl std::fmt::Display for TextTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut widths: Vec<usize> = Vec::new();
+        for row in &self.rows {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
         for row in &self.rows {
             let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let cells = self.rows.iter().filter_map(|row| row.get(column));
-                let widths = cells.map(|cell| cell.chars().count());
-                let width = widths.max().unwrap_or(0);
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 line += &match column < self.n_words {
                     true => format!("{cell:<width$}  "),
                     false => format!("{cell:>width$}  "),
