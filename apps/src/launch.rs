@@ -1,4 +1,4 @@
-//! What a rank was started with: its command line and the environment variables that matter.
+//! The start of a rank: its command line and the environment variables that matter.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ const VARIABLES_OF_A_NODE: [&str; 2] = ["ISOCHRON_BLAS", log::FILTER_VARIABLE];
 /// Start of the names of our environment variables.
 const OUR_VARIABLES: &str = "ISOCHRON_";
 
-/// What a rank was started with.
+/// The start of a rank: its command line and its settings.
 pub struct Launch {
     /// The command line; an error if it has a mistake, or asks for help.
     pub arguments: Result<CliArguments, clap::Error>,

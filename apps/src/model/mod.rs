@@ -55,7 +55,7 @@ struct FileModels {
     times: Vec<MeasuredTime>,
     /// Of a surface: `true` if every measured height was measured at every measured width.
     grid: Option<bool>,
-    /// Of points: those that the shape restriction does not believe.
+    /// Of points: the sizes that contradict their neighbours.
     flags: Option<Vec<Flag>>,
     models: Vec<NamedModel>,
     /// The sizes to show, ascending, once each.
