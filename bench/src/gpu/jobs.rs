@@ -20,10 +20,9 @@ pub const LEAST: Duration = Duration::from_secs(20);
 pub struct PlatformDevice {
     /// Its name, also in reports.
     pub name: String,
-    /// The GPU's `share` flag, `true` if other nodes have the GPU too, of which these are the host cores; `None` for a group of
-    /// cores.
+    /// The `share` flag of a GPU: `true` if other nodes have it too. `None` for a group of cores.
     pub gpu_share: Option<bool>,
-    /// The numbers of its cores.
+    /// The numbers of its cores, or of the GPU's host cores.
     pub cores: Vec<u32>,
 }
 

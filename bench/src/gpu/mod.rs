@@ -115,6 +115,14 @@ pub(crate) enum GpuPart {
 type MeasurePart = fn(&mut GpuCampaign, TimeBudget) -> anyhow::Result<()>;
 type MakeTable = fn(&GpuResults) -> PartTable;
 
+/// The work of a part.
+struct PartWork {
+    /// Its share of the minutes in percent. Time that a part leaves, or takes too much, changes the shares after it.
+    time_share: f64,
+    measure: MeasurePart,
+    make_table: MakeTable,
+}
+
 impl GpuPart {
     /// Returns its name in the results.
     fn name(self) -> String {
@@ -122,10 +130,8 @@ impl GpuPart {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Returns its share of the minutes in percent, and the functions that measure it and make its table of the results.
-    /// Time that a part leaves, or takes too much, changes the shares after it.
-    fn describe(self) -> (f64, MeasurePart, MakeTable) {
-        match self {
+    fn choose_work(self) -> PartWork {
+        let (time_share, measure, make_table): (f64, MeasurePart, MakeTable) = match self {
             Self::Link => (6.0, link::measure, link::make_table),
             Self::Resident => (20.0, resident::measure, resident::make_table),
             Self::Streamed => (9.0, streamed::measure, streamed::make_table),
@@ -134,11 +140,16 @@ impl GpuPart {
             Self::Together => (16.0, together::measure, together::make_table),
             Self::Ranks => (12.0, ranks::measure, ranks::make_table),
             Self::Step => (6.0, step::measure, step::make_table),
+        };
+        PartWork {
+            time_share,
+            measure,
+            make_table,
         }
     }
 
     fn make_table(self, results: &GpuResults) -> PartTable {
-        self.describe().2(results)
+        (self.choose_work().make_table)(results)
     }
 }
 
@@ -224,8 +235,10 @@ fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<GpuRecord>
         .collect();
     let end = TimeBudget::until(begin, 60.0 * arguments.minutes);
     for (index, &part) in parts.iter().enumerate() {
-        let to_come: f64 = parts[index..].iter().map(|part| part.describe().0).sum();
-        let budget = end.take_share(part.describe().0 / to_come);
+        let shares = parts[index..]
+            .iter()
+            .map(|part| part.choose_work().time_share);
+        let budget = end.take_share(part.choose_work().time_share / shares.sum::<f64>());
         campaign.measure_part(part, budget)?;
     }
     // Nothing depends on this folder any more.
@@ -244,7 +257,8 @@ impl GpuCampaign {
         let start = Instant::now();
         let before = self.record.errors.len();
         // A panic leaves nothing half-changed: a part changes its own state, and the record as a whole.
-        let outcome = catch_unwind(AssertUnwindSafe(|| part.describe().1(self, budget)));
+        let measure = part.choose_work().measure;
+        let outcome = catch_unwind(AssertUnwindSafe(|| measure(self, budget)));
         let record = &mut self.record;
         if let Err(error) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) {
             record.add_error(format!("{name}: {error:#}"));

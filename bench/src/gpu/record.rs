@@ -219,17 +219,9 @@ impl GpuRecord {
 #[cfg(test)]
 pub fn make_test_results(samples: Vec<GpuSample>) -> GpuResults {
     let gpu = CudaInfo {
-        ordinal: 0,
         name: "GPU model".to_owned(),
-        uuid: String::new(),
-        pci_bus_id: String::new(),
-        compute_capability: (9, 0),
         memory_bytes: 1 << 34,
-        multiprocessors: 100,
-        clock_hz: None,
-        peak_f64_flops_per_s: None,
-        peak_f32_flops_per_s: None,
-        is_slice: false,
+        ..CudaInfo::default()
     };
     let scale = GpuScale::new(&gpu, true, None);
     GpuResults {
