@@ -8,10 +8,11 @@ use crate::partition::{PartitionError, Partitioner};
 /// Divides a matrix of `rows × cols` blocks by the nodes' speed functions of the *area*, and arranges
 /// the areas by `method`, in the given `columns` if there are any.
 ///
-/// `partitioner` finds areas of equal times, [`arrange()`] or [`arrange_in()`] their places. Rounding to whole blocks treats
-/// every cut alike, whatever the cost of a block. So single rows and columns of blocks then move away
-/// from the slowest node, as by [`repair()`](super::repair()), in at most `4 p` steps for `p` nodes.
-/// That is done for methods that keep columns over the whole height ([`Method::Kl`], [`Method::Br`]).
+/// `partitioner` finds areas of equal times, [`arrange()`] or [`arrange_in()`] their places. Rounding to
+/// whole blocks treats every cut alike, whatever the cost of a block. So single rows and columns of blocks
+/// then move away from the slowest node, as by [`repair()`](super::repair()), in at most `4 p` steps for
+/// `p` nodes. That is done for methods that keep columns over the whole height ([`Method::Kl`],
+/// [`Method::Br`]).
 ///
 /// # Errors
 /// [`LayoutError::Partition`] for a model that is empty or whose time does not grow,

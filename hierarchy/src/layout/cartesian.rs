@@ -132,8 +132,9 @@ pub fn cartesian_in(
 ///
 /// the computing time `T` by `rule` relative to the ideal time of all nodes, and the sum of
 /// half-perimeters relative to the [lower bound](lower_bound()). Communication counts as a fourth of
-/// computing. So the slowest of some numbers of nodes stay idle (13 equal nodes stand 4 × 3), and others
-/// stand in a single row or column (5 equal nodes).
+/// computing. A number of nodes that is no product of two similar numbers leaves two choices. Either some
+/// of the slowest nodes stay idle (13 equal nodes stand 4 × 3), or the grid is a single row or column
+/// (5 equal nodes). The cheaper of the two is chosen.
 ///
 /// # Errors
 /// [`LayoutError::InvalidArea`] for a negative or non-finite speed.

@@ -70,7 +70,11 @@ impl Partition {
 ///
 /// # Example
 /// ```
-/// assert_eq!(isochron_hierarchy::partition::even(3, 8), [3, 3, 2]);
+/// use isochron_hierarchy::partition::even;
+///
+/// assert_eq!(even(3, 8), [3, 3, 2]);
+/// assert_eq!(even(3, 0), [0, 0, 0]);
+/// assert!(even(0, 8).is_empty());
 /// ```
 pub fn even(n: usize, total: u64) -> Vec<u64> {
     let parts = n as u64;

@@ -193,6 +193,7 @@ pub fn wall_s(compute_s: f64, travel_s: f64, hidden: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::{Rect, br};
 
     const GIGABIT: Links = Links {
         latency_s: 100e-6,
@@ -248,7 +249,6 @@ mod tests {
         let first = (received[0].elements, received[0].messages);
         assert_eq!(first, (400.0 * 200.0, 1.0));
     }
-    use crate::layout::{Rect, br};
 
     #[test]
     fn a_node_alone_receives_nothing() {

@@ -1,5 +1,5 @@
-//! Claims of the papers about their algorithms, in the shape of their figures. The examples print
-//! their series.
+//! Claims of the papers about their algorithms, in the shape of their figures. The examples `memory_cliff`
+//! and `dynamic_load_balancing` print their series.
 
 use isochron_hierarchy::balance::{Balanced, EndReason, Strategy, imbalance};
 
