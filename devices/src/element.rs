@@ -89,6 +89,7 @@ pub trait Element:
     + Send
     + Sync
     + fmt::Debug
+    + sealed::Sealed
 {
     /// The name of the type.
     const TYPE: ElementType;
@@ -112,8 +113,15 @@ pub trait Element:
     fn updates(worker: &mut dyn Worker) -> &mut dyn Updates<Self>;
 }
 
+mod sealed {
+    /// Only the types that this module names are elements: foreign functions are called by their [`TYPE`](super::Element::TYPE).
+    pub trait Sealed {}
+}
+
 macro_rules! element {
     ($element:ty, $type:ident, $real:ty, |$value:ident| $of:expr) => {
+        impl sealed::Sealed for $element {}
+
         impl Element for $element {
             const TYPE: ElementType = ElementType::$type;
             const EPSILON: f64 = <$real>::EPSILON as f64;
