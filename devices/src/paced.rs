@@ -8,7 +8,6 @@ use crate::worker::{
 };
 use crate::{DeviceClock, DeviceError, Element, ThreadPlace, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 /// The pace of a slowed device.
@@ -252,7 +251,7 @@ fn sleep_precisely(wait_s: f64) {
     }
     // If this fails the sleep is a little longer, which the debt evens out.
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     // A prescribed time that no duration can hold is a wait without end.
     std::thread::sleep(Duration::try_from_secs_f64(wait_s).unwrap_or(Duration::MAX));
 }

@@ -240,9 +240,9 @@ pub trait Updates<T: Element>: Send {
     /// Computes `C += alpha·A·B`, with A: `rows × k`, B: `k × cols`, C: `rows × cols`. Any dimension may be 0;
     /// `alpha = 0` reads neither A nor B.
     ///
-    /// `next` are A and B of the next update, if they have come already. Their memory must not be written until that update has
-    /// returned, which checks them. A device that copies its operands copies them while it computes, so an update takes the
-    /// time of the arithmetic or of the copies, whichever is longer. Other devices ignore them.
+    /// `next` are A and B of the next update, if they have come already. That update checks them, and their memory must not be
+    /// written until it has returned. A device that copies its operands copies `next` while it computes, so an update takes the
+    /// time of the arithmetic or of the copies, whichever is longer. Other devices ignore `next`.
     ///
     /// # Errors
     /// [`DeviceError::Order`] outside a job; [`DeviceError::Element`] in a job of another type; [`DeviceError::Shape`] if
