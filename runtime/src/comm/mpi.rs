@@ -173,14 +173,14 @@ impl Comm for MpiComm {
             .iter()
             .scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)))
             .collect();
-        // The pointer of an empty slice of bytes is 1, which is MPI_IN_PLACE to Open MPI; that of an allocation never is.
-        let mut sent = Vec::with_capacity(data.len() + 1);
-        sent.extend_from_slice(data);
+        // The pointer of an empty slice may be 1, which is MPI_IN_PLACE to Open MPI; that into a variable never is.
+        let spare = [0u8];
+        let sent = if data.is_empty() { &spare[..0] } else { data };
         let mut all = vec![0u8; total];
         let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
         request::scope(|scope| {
             let comm = &self.comm;
-            complete(comm.immediate_all_gather_varcount_into(scope, &sent[..], &mut parts));
+            complete(comm.immediate_all_gather_varcount_into(scope, sent, &mut parts));
         });
         let parts = starts.iter().zip(&counts);
         parts
