@@ -4,20 +4,19 @@
 //! * **Homogeneous matrices**: the papers' matrices are square, and N is a multiple of b (thesis, section 5.2; Clarke et
 //!   al. 2012, section 3); here any m, n, k and b are allowed, because users' matrices have any shape.
 
-use std::fmt;
-use std::str::FromStr;
-
 use isochron_devices::ElementType;
-use serde::de::IntoDeserializer;
-use serde::de::value::{Error as ValueError, StrDeserializer};
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString};
 
 use crate::error::Error;
 use crate::matrix::Op;
 
-/// The choice of the dimension that is divided among the nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The choice of the dimension that is divided among the nodes: `auto`, `c` or `k`.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumString,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_split)]
 pub enum SplitChoice {
     /// The faster one by prediction.
     #[default]
@@ -28,20 +27,8 @@ pub enum SplitChoice {
     K,
 }
 
-impl fmt::Display for SplitChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
-impl FromStr for SplitChoice {
-    type Err = String;
-
-    /// Reads `auto`, `c` or `k`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let name: StrDeserializer<'_, ValueError> = text.into_deserializer();
-        Self::deserialize(name).map_err(|_| format!("unknown split `{text}`: use auto, c or k"))
-    }
+fn unknown_split(text: &str) -> String {
+    format!("unknown split `{text}`: use auto, c or k")
 }
 
 /// The shape of a multiplication `C = alpha·op(A)·op(B) + beta·C`, and the type of its elements.
