@@ -114,7 +114,7 @@ pub trait Element:
 }
 
 mod sealed {
-    /// Only the types that this module names are elements: foreign functions are called by their [`TYPE`](super::Element::TYPE).
+    /// Only the types that this module names are elements: their [`TYPE`](super::Element::TYPE) selects foreign functions.
     pub trait Sealed {}
 }
 

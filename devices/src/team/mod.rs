@@ -200,8 +200,8 @@ impl DeviceTeam {
         self.drive_slices(c, slices, |worker, c| worker.begin(c, depth))
     }
 
-    /// Updates `C += alpha·A·B` on all devices at the same time, as [`Updates::update`], and returns the
-    /// time of each. A: `rows × k`, B: `k × cols`.
+    /// Updates `C += alpha·A·B` on all devices at the same time, as [`Updates::update`], and returns the time of each.
+    /// A: `rows × k`, B: `k × cols`.
     ///
     /// `next` are the panels of the next update, if they have come already. Each device may copy its part of them meanwhile,
     /// as [`Updates::update_ahead`].
@@ -241,8 +241,7 @@ impl DeviceTeam {
         })
     }
 
-    /// Ends the job on every device, as [`Updates::finish`], and returns the time of each. Then `c`
-    /// holds the result.
+    /// Ends the job on every device, as [`Updates::finish`], and returns the time of each. Then `c` holds the result.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).

@@ -48,8 +48,8 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
         Self::in_rounds(comm, (from, source), (to, order), rounds)
     }
 
-    /// Plans to move a matrix in this many rounds, at least one. In `from` elements may have several
-    /// holders: each of them sends its own value.
+    /// Plans to move a matrix in this many rounds, at least one. In `from` elements may have several holders: each of them
+    /// sends its own value.
     ///
     /// # Errors
     /// [`Error::Allocation`], on this rank alone.
