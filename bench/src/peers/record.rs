@@ -16,6 +16,9 @@ pub struct PeerRecord<S = PeerSample> {
     #[serde(flatten)]
     pub origin: Origin,
     absent: Vec<AbsentPeer>,
+    /// The options of `cargo xtask cluster up` for each emulated cluster, in the order of measurement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<String>,
     pub searches: ParameterSearches,
     pub samples: Vec<S>,
 }
@@ -49,6 +52,7 @@ impl<S> PeerRecord<S> {
         Self {
             origin: Origin::new(command),
             absent: campaign.programs.find_absent(peers),
+            hosts: Vec::new(),
             searches: ParameterSearches::default(),
             samples: Vec::new(),
         }
@@ -61,6 +65,7 @@ impl<S> PeerRecord<S> {
         count: usize,
         options: &[&str],
     ) -> Option<EmulatedHosts> {
+        self.hosts.push(options.join(" "));
         let hosts = EmulatedHosts::bring_up(&campaign.programs.cluster, count, options);
         hosts
             .map_err(|error| {
