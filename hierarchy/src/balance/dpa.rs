@@ -317,8 +317,8 @@ impl Dpa {
     }
 
     /// Returns `true` if a measured division is a solution, given that the models promise `next_s` for
-    /// the next one: if its times are equal, unless an idle part might have helped, or if the optimum
-    /// need not be balanced and the models promise nothing better.
+    /// the next one. Equal times are one, unless an idle part might have helped. If the optimum need not
+    /// be balanced, a division is a solution when the models promise nothing better.
     fn is_solution(&self, now: &MeasuredDivision, next_s: f64) -> bool {
         let epsilon = self.config.epsilon;
         let balanced = now.imbalance <= epsilon;

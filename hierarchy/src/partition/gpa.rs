@@ -9,8 +9,8 @@ use crate::model::SpeedModel;
 /// Divides `total` units so that all devices finish at the same time by their speed functions.
 ///
 /// A line through the origin of the speed plot meets the functions at points of equal time, the inverse
-/// of its slope. The algorithm finds a line that gives out between `D - p` and `D = total` units, rounds
-/// the shares down, and gives each unit left to the device whose time with one unit more is smallest.
+/// of its slope. The algorithm finds a line that gives out between `D - p` and `D = total` units, and rounds
+/// the shares down. Each unit left goes to the device whose time with one unit more is smallest.
 /// The result is the exact minimum of the largest time over all divisions into whole units. The cost is
 /// a few evaluations of every model, and `O(p log p)`. A model made of straight segments is searched
 /// about once; its [`SpeedSegment`](crate::model::SpeedSegment) answers the other evaluations.

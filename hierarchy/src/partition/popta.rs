@@ -10,7 +10,7 @@ use crate::model::TimeFunction;
 /// [`hpopta`](super::hpopta()) for equal functions.
 ///
 /// Among divisions of that time, one with the fewest active devices is taken, those of the lowest
-/// indices: as many as must be added until their sizes can sum to `total`. For `m` points and
+/// indices. Devices are added until their sizes can sum to `total`. For `m` points and
 /// `p = n_devices`, the cost is `O(m·log m + p·m·m/64)` time if the first time that the thresholds allow
 /// is possible. The function takes `O(m)` memory, besides that of the sums.
 ///
