@@ -36,6 +36,9 @@ pub(super) fn format_report(report: &Report, picture: &str) -> String {
     if let Some(why) = ways::explain_way(report.way, &report.candidates) {
         let _ = writeln!(text, "note: {why}");
     }
+    for notice in &report.notices {
+        let _ = writeln!(text, "note: {notice}");
+    }
     for (notice, ranks) in collect_notices(report) {
         let _ = writeln!(text, "note: {notice} (rank {})", ranges_text(&ranks));
     }

@@ -6,6 +6,7 @@
 
 mod copy;
 pub mod file;
+mod finite;
 mod generate;
 mod operand;
 pub mod redistribute;
@@ -15,6 +16,7 @@ mod stored;
 
 use isochron_devices::{Element, View, ViewMut, leading_dimension, try_zeroed_matrix};
 
+pub use finite::NotFinite;
 pub use generate::Generator;
 pub(crate) use generate::hash;
 pub use operand::{Op, Operand};

@@ -79,6 +79,8 @@ pub struct Report {
     /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes of
     /// elements that ranks sent each other for it. None are sent if all ranks see the same `.npy` files.
     pub redistribution: Moved,
+    /// Unusual facts about the operands, one line each.
+    pub notices: Vec<String>,
     /// The message-passing library.
     pub mpi: String,
     /// Version of Isochron.
@@ -253,6 +255,7 @@ impl Report {
             bytes: nodes.iter().map(|node| node.bytes).sum(),
             nodes,
             redistribution: Moved::default(),
+            notices: Vec::new(),
             mpi: comm.implementation().to_string(),
             version: env!("CARGO_PKG_VERSION").to_string(),
         })

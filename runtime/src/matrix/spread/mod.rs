@@ -220,6 +220,11 @@ impl Spread {
             .any(|dimension| dimension.held != (0..dimension.len))
     }
 
+    /// Returns the elements that ranks hold.
+    pub(super) fn window(&self) -> Region {
+        Region::new(self.rows.held.clone(), self.cols.held.clone())
+    }
+
     /// Returns the spread of a window as a matrix of its own, with rows and columns counted from its first element.
     pub(super) fn alone(&self) -> Self {
         Self {
