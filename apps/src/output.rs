@@ -1,11 +1,11 @@
 //! Standard output and written files: the one place that writes them.
 
 use std::io::{self, ErrorKind, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
-use isochron::output::PartialFile;
+use isochron::output::{DOCUMENT_BYTES, PartialFile};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -22,35 +22,35 @@ pub fn json_lines(document: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// Writes a whole file. Its old content stays until all of the new text is written.
-pub fn write_file(path: &Path, text: &str) -> Result<(), Error> {
-    fill_file(PartialFile::create(path)?, path, text)
+/// Returns the path that an option gives, with the option's name.
+pub fn name_path<'a>(
+    (option, path): (&'a str, &'a Option<PathBuf>),
+) -> Option<(&'a str, &'a Path)> {
+    path.as_deref().map(|path| (option, path))
 }
 
-/// Writes the text of a file that was opened earlier.
-pub fn fill_file(mut partial: PartialFile, path: &Path, text: &str) -> Result<(), Error> {
-    let written = partial.file().write_all(text.as_bytes());
-    written.map_err(|error| Error::output(path, error))?;
-    partial.publish()
+/// Creates the file for a document before the work, if one is wanted: what cannot be written is known then.
+pub fn create_file(path: Option<&Path>) -> Result<Option<PartialFile>, Error> {
+    path.map(|path| PartialFile::create(path, DOCUMENT_BYTES))
+        .transpose()
 }
 
-/// Writes a JSON document on the head rank, if there is a file for it.
+/// Writes a JSON document on the head rank, if that has a file for it.
 ///
 /// # Collective
 /// All ranks.
 pub fn write_json(
     comm: &dyn Comm,
-    path: Option<&Path>,
+    file: Option<PartialFile>,
     document: &impl Serialize,
 ) -> Result<(), Error> {
-    let Some(path) = path else { return Ok(()) };
-    let written = match comm.rank() {
-        0 => serde_json::to_string_pretty(document)
-            .map_err(|error| Error::output(path, error))
-            .and_then(|text| write_file(path, &(text + "\n"))),
-        _ => Ok(()),
-    };
-    agree(comm, written)
+    agree(comm, file.map_or(Ok(()), |file| fill_json(file, document)))
+}
+
+fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(document);
+    let text = text.map_err(|error| Error::output(file.path(), error))?;
+    file.fill(&(text + "\n"))
 }
 
 /// Writes an answer to standard output.

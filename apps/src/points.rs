@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use isochron::input::read_text;
 use isochron_hierarchy::model::{
     Fit, ModelError, ModelFile, Point, SpeedModel, Surface, SurfaceFile,
 };
@@ -33,7 +34,7 @@ pub enum MeasuredFile {
 
 /// Reads a points file or a surface file, whichever its header names.
 pub fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
-    let text = read_text(path)?;
+    let text = read_file(path)?;
     if names_surface(&text) {
         parse_surface(path, &text).map(MeasuredFile::Surface)
     } else {
@@ -43,7 +44,7 @@ pub fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
 
 /// Reads a points file with at least one point.
 pub fn read_points(path: &Path) -> Result<Vec<Point>, Failure> {
-    parse_points(path, &read_text(path)?)
+    parse_points(path, &read_file(path)?)
 }
 
 /// Reads points files and makes a model of each.
@@ -58,7 +59,7 @@ pub fn read_models(paths: &[PathBuf], fit: Fit) -> Result<Vec<Box<dyn SpeedModel
 
 /// Reads a surface file and makes a model of it.
 pub fn read_surface(path: &Path) -> Result<Surface, Failure> {
-    parse_surface(path, &read_text(path)?)
+    parse_surface(path, &read_file(path)?)
 }
 
 /// Borrows models as the partitioners take them.
@@ -66,8 +67,8 @@ pub fn borrow_models(models: &[Box<dyn SpeedModel>]) -> Vec<&dyn SpeedModel> {
     models.iter().map(|model| &**model).collect()
 }
 
-fn read_text(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure::of_file(path, error))
+fn read_file(path: &Path) -> Result<String, Failure> {
+    read_text(path).map_err(|error| Failure::of_file(path, error))
 }
 
 /// Returns `true` if a header above the points names the format of surfaces, of any version.

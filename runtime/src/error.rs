@@ -47,6 +47,16 @@ pub enum Error {
         /// Place in the file, and the reason.
         reason: String,
     },
+    /// A file system has less space than an output needs.
+    #[error("{}: needs {needed_bytes} bytes, and its file system has {free_bytes} free", path.display())]
+    Space {
+        /// The output.
+        path: PathBuf,
+        /// Bytes that it needs, estimated for a text.
+        needed_bytes: u64,
+        /// Bytes that are free.
+        free_bytes: u64,
+    },
     /// A result could not be written.
     #[error("cannot write {}: {reason}", path.display())]
     Output {

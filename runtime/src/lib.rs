@@ -21,6 +21,7 @@
 
 pub mod comm;
 mod error;
+pub mod input;
 pub mod matrix;
 pub mod multiply;
 pub mod output;

@@ -1,25 +1,45 @@
 //! Files that carry their final name only once they are complete.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io;
-use std::os::unix::fs::FileTypeExt as _;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{
+    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
+};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, fstatvfs, linkat};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 
 use crate::error::Error;
 
-/// A file being written under a temporary name in the folder of its final one (`.NAME.partial-PID-TOKEN`, the token a random
-/// number). It is removed unless it is published; only a process that is killed leaves it behind.
+/// Bytes to reserve for a document of unknown length.
+pub const DOCUMENT_BYTES: u64 = 16 << 10;
+
+/// A file being written, which gets its name once it is complete.
+///
+/// Until it is published it has no name, or a temporary one in the folder of its final one (`.NAME.partial-PID-TOKEN`, the
+/// token a random number). It is removed unless it is published; only a process that is killed leaves it behind.
 ///
 /// Symbolic links stay: the file that they lead to is replaced. A pipe or a terminal cannot be replaced; its bytes are
 /// written directly.
+///
+/// The file takes over mode, group and owner of the file that it replaces. Only root can give files away: in the place of
+/// another user's file comes one of the caller. If the group cannot be kept, the new one gets the rights of all others.
 #[derive(Debug)]
 pub struct PartialFile {
     /// Name that the user gave.
     path: PathBuf,
     /// `None` for a pipe or a file that is open already.
     names: Option<FileNames>,
-    file: File,
+    /// `None` until something is written to a pipe.
+    file: Option<File>,
+    /// Number of bytes written to this value.
+    written: u64,
+    /// Length of the file if bytes are reserved; the unused ones are given back.
+    reserved: u64,
 }
 
 /// Names of a file before and after it is published.
@@ -30,44 +50,82 @@ struct FileNames {
 }
 
 impl PartialFile {
-    /// Creates the file under its temporary name. A named pipe is opened, which waits for its reader.
+    /// Creates the file and reserves `bytes` for it, if its file system can. A pipe is opened by the first write, which
+    /// waits for its reader.
     ///
     /// # Errors
-    /// [`Error::File`] when `path` cannot be a file or its folder cannot be written.
-    pub fn create(path: &Path) -> Result<Self, Error> {
+    /// [`Error::File`] when `path` cannot be a file, its folder cannot be written, or the limit of the process or a quota is
+    /// below `bytes`; [`Error::Space`] when the file system has less space.
+    pub fn create(path: &Path, bytes: u64) -> Result<Self, Error> {
         let names = FileNames::choose(path)?;
-        let file = match &names {
-            Some(names) => File::create(&names.partial),
-            // The content of a file that is open already, such as standard output, is not overwritten.
-            None => OpenOptions::new().append(true).open(path),
-        };
-        Ok(Self {
+        let file = names.as_ref().map(FileNames::create_file).transpose();
+        let mut partial = Self {
             path: path.to_path_buf(),
-            names,
             file: file.map_err(|error| Error::file(path, error))?,
-        })
+            names,
+            written: 0,
+            reserved: 0,
+        };
+        partial.reserve(bytes)?;
+        Ok(partial)
     }
 
-    /// Checks that the file can be created, and leaves nothing behind. A pipe is not opened: its reader would take that for
-    /// the whole content.
+    fn reserve(&mut self, bytes: u64) -> Result<(), Error> {
+        let Some(file) = self.file.as_ref().filter(|_| bytes > 0) else {
+            return Ok(());
+        };
+        if bytes > longest_file() {
+            let reason = format!("needs {bytes} bytes, more than `ulimit -f` allows");
+            return Err(Error::file(&self.path, reason));
+        }
+        // Asked before: a reservation that fails may keep a part.
+        let space = fstatvfs(file).map_or(u64::MAX, |space| space.f_bavail * space.f_frsize);
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
+            Ok(()) => self.reserved = bytes,
+            // The file system cannot reserve.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) if bytes <= space => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOSPC) => {
+                return Err(Error::Space {
+                    path: self.path.clone(),
+                    needed_bytes: bytes,
+                    free_bytes: space,
+                });
+            }
+            Err(error) => {
+                let reason = format!("needs {bytes} bytes: {error}");
+                return Err(Error::file(&self.path, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name that the user gave.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the number of bytes written to this value.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Gives the file its whole length and a temporary name, which it returns; `None` if the bytes go directly to their
+    /// destination, or if that fails.
+    pub(crate) fn share(&mut self, len: u64) -> Option<&Path> {
+        let (names, file) = (self.names.as_ref()?, self.file.as_ref()?);
+        file.set_len(len).and_then(|()| names.link(file)).ok()?;
+        self.reserved = 0;
+        Some(&names.partial)
+    }
+
+    /// Writes the whole content, and publishes the file.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
-    pub fn check(path: &Path) -> Result<(), Error> {
-        match FileNames::choose(path)? {
-            None => Ok(()),
-            Some(_) => Self::create(path).map(drop),
-        }
-    }
-
-    /// Returns the temporary name, which no other file has; `None` if bytes go directly to the destination.
-    pub fn partial_path(&self) -> Option<&Path> {
-        self.names.as_ref().map(|names| names.partial.as_path())
-    }
-
-    /// Returns the file, to be written.
-    pub fn file(&mut self) -> &mut File {
-        &mut self.file
+    /// [`Error::Output`].
+    pub fn fill(mut self, text: &str) -> Result<(), Error> {
+        let written = self.write_all(text.as_bytes());
+        written.map_err(|error| Error::output(&self.path, error))?;
+        self.publish()
     }
 
     /// Writes everything to the disk and gives the file its name; an older file of that name is replaced.
@@ -76,19 +134,51 @@ impl PartialFile {
     /// [`Error::Output`].
     pub fn publish(self) -> Result<(), Error> {
         // Pipes and terminals have nothing to write to a disk.
-        let Some(FileNames { partial, end }) = &self.names else {
+        let (Some(names), Some(file)) = (&self.names, &self.file) else {
             return Ok(());
         };
-        let synced = self.file.sync_all();
-        let renamed = synced.and_then(|()| std::fs::rename(partial, end));
-        renamed.map_err(|error| Error::output(&self.path, error))
+        let cut = match self.written < self.reserved {
+            true => file.set_len(self.written),
+            false => Ok(()),
+        };
+        let published = cut.and_then(|()| names.publish(file));
+        published.map_err(|error| Error::output(&self.path, error))
     }
+}
+
+impl Write for PartialFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // The system would end the process by a signal.
+        if self.names.is_some() && self.written + bytes.len() as u64 > longest_file() {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            // The content of a file that is open already, such as standard output, is not overwritten.
+            None => {
+                let opened = OpenOptions::new().append(true).open(&self.path)?;
+                self.file.insert(opened)
+            }
+        };
+        let written = file.write(bytes)?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the number of bytes from which on the process may not write to a file.
+pub(crate) fn longest_file() -> u64 {
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 impl FileNames {
     /// Chooses the names for a file at `path`; `None` if the bytes go there directly.
     fn choose(path: &Path) -> Result<Option<Self>, Error> {
-        if let Ok(there) = std::fs::metadata(path).map(|metadata| metadata.file_type()) {
+        if let Ok(there) = fs::metadata(path).map(|metadata| metadata.file_type()) {
             if there.is_dir() {
                 return Err(Error::file(path, "is a folder, and no name for a file"));
             }
@@ -101,7 +191,7 @@ impl FileNames {
             }
         }
         let end = follow_links(path).map_err(|error| Error::file(path, error))?;
-        if end.starts_with("/proc") {
+        if stands_for_open_file(&end) {
             return Ok(None);
         }
         let Some(name) = end.file_name().and_then(|name| name.to_str()) else {
@@ -113,19 +203,71 @@ impl FileNames {
         let partial = end.with_file_name(format!(".{name}.partial-{pid}-{token:016x}"));
         Ok(Some(Self { partial, end }))
     }
+
+    /// Creates the file: without a name if the file system can, so that it vanishes with a killed process.
+    fn create_file(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        // Nobody else may read what will not be readable under its name.
+        let mode = if self.end.exists() { 0o600 } else { 0o666 };
+        options.write(true).mode(mode);
+        let unnamed = options
+            .clone()
+            .custom_flags(OFlags::TMPFILE.bits() as i32)
+            .open(find_folder(&self.partial));
+        unnamed.or_else(|_| options.create_new(true).open(&self.partial))
+    }
+
+    /// Gives a file without a name its temporary one.
+    fn link(&self, file: &File) -> io::Result<()> {
+        if file.metadata()?.nlink() == 0 {
+            let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, open, CWD, &self.partial, AtFlags::SYMLINK_FOLLOW)?;
+        }
+        Ok(())
+    }
+
+    fn publish(&self, file: &File) -> io::Result<()> {
+        if let Ok(old) = fs::metadata(&self.end) {
+            take_over_access(file, &old);
+        }
+        file.sync_all()?;
+        self.link(file)?;
+        fs::rename(&self.partial, &self.end)
+    }
+}
+
+/// Gives a file the owner, group and mode of an older one, as far as the system allows. A failure is none of the output: some
+/// file systems have no owners or modes.
+fn take_over_access(file: &File, old: &Metadata) {
+    let mut mode = old.mode() & 0o777;
+    let group_is_kept = fchown(file, Some(old.uid()), Some(old.gid()))
+        .or_else(|_| fchown(file, None, Some(old.gid())))
+        .is_ok();
+    if !group_is_kept {
+        mode = mode & 0o707 | (mode & 0o007) << 3;
+    }
+    let _ = file.set_permissions(Permissions::from_mode(mode));
+}
+
+/// Returns the folder of a file.
+fn find_folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 /// Follows the symbolic links at `path` to their end, where there need not be a file. A link in `/proc`, which stands for an
 /// open file, is not followed.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn follow_links(path: &Path) -> io::Result<PathBuf> {
     // The number that the system follows.
     const LINKS: u32 = 40;
     let mut end = path.to_path_buf();
     for _ in 0..LINKS {
-        if end.starts_with("/proc") {
+        if stands_for_open_file(&end) {
             return Ok(end);
         }
-        match std::fs::read_link(&end) {
+        match fs::read_link(&end) {
             // A relative link starts from its folder; an absolute one replaces the whole path.
             Ok(link) => end = end.parent().unwrap_or(Path::new("")).join(link),
             Err(_) => return Ok(end),
@@ -134,11 +276,67 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
+/// Returns `true` for a path in `/proc`, such as the end of `/dev/stdin`.
+pub(crate) fn stands_for_open_file(path: &Path) -> bool {
+    fs::canonicalize(find_folder(path)).is_ok_and(|folder| folder.starts_with("/proc"))
+}
+
+/// Checks that no output is the same file as an input or as another output, under whatever names: links, hard links, and
+/// names of files that do not exist yet. Pipes and terminals are no files. Each path comes with the option that names it.
+///
+/// # Errors
+/// [`Error::File`] with both options.
+pub fn check_distinct<'a>(
+    inputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
+    outputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
+) -> Result<(), Error> {
+    let mut known = Vec::new();
+    for (option, path) in inputs {
+        known.extend(FileIdentity::of_path(path).map(|file| (file, option)));
+    }
+    for (option, path) in outputs {
+        let Some(file) =
+            FileNames::choose(path)?.and_then(|names| FileIdentity::of_path(&names.end))
+        else {
+            continue;
+        };
+        if let Some((_, other)) = known.iter().find(|(known, _)| *known == file) {
+            let reason = format!("{option} would write the file of {other}");
+            return Err(Error::file(path, reason));
+        }
+        known.push((file, option));
+    }
+    Ok(())
+}
+
+/// What two names of one file have in common.
+#[derive(PartialEq)]
+enum FileIdentity {
+    /// Device and inode.
+    There(u64, u64),
+    /// Folder and name of a file that does not exist yet.
+    New(PathBuf),
+}
+
+impl FileIdentity {
+    /// Returns `None` for what is no file.
+    fn of_path(path: &Path) -> Option<Self> {
+        if let Ok(there) = fs::metadata(path) {
+            return there
+                .is_file()
+                .then(|| Self::There(there.dev(), there.ino()));
+        }
+        let end = follow_links(path).ok()?;
+        let folder = fs::canonicalize(find_folder(&end)).ok()?;
+        Some(Self::New(folder.join(end.file_name()?)))
+    }
+}
+
 impl Drop for PartialFile {
     fn drop(&mut self) {
         if let Some(names) = &self.names {
             // After `publish` there is no file of this name; before it, the file is incomplete.
-            let _ = std::fs::remove_file(&names.partial);
+            let _ = fs::remove_file(&names.partial);
         }
     }
 }
@@ -153,38 +351,38 @@ mod tests {
     fn a_file_has_its_name_only_once_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.json");
-        let mut abandoned = PartialFile::create(&path).unwrap();
-        abandoned.file().write_all(b"half").unwrap();
+        let mut abandoned = PartialFile::create(&path, 0).unwrap();
+        abandoned.write_all(b"half").unwrap();
         drop(abandoned);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        let mut complete = PartialFile::create(&path).unwrap();
-        complete.file().write_all(b"whole").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let mut complete = PartialFile::create(&path, 0).unwrap();
+        complete.write_all(b"whole").unwrap();
         assert!(!path.exists());
         complete.publish().unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(PartialFile::create(folder.path()).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(PartialFile::create(folder.path(), 0).is_err());
     }
 
     #[test]
     fn a_link_stays_and_its_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        std::fs::create_dir(at("inner")).unwrap();
-        std::fs::write(at("inner/old"), b"old").unwrap();
+        fs::create_dir(at("inner")).unwrap();
+        fs::write(at("inner/old"), b"old").unwrap();
         std::os::unix::fs::symlink("inner/old", at("one")).unwrap();
         std::os::unix::fs::symlink(at("one"), at("two")).unwrap();
         std::os::unix::fs::symlink("inner/new", at("dangling")).unwrap();
         for (link, end) in [("two", "inner/old"), ("dangling", "inner/new")] {
-            let mut file = PartialFile::create(&at(link)).unwrap();
-            file.file().write_all(b"whole").unwrap();
+            let mut file = PartialFile::create(&at(link), 0).unwrap();
+            file.write_all(b"whole").unwrap();
             file.publish().unwrap();
-            assert_eq!(std::fs::read(at(end)).unwrap(), b"whole");
+            assert_eq!(fs::read(at(end)).unwrap(), b"whole");
             assert!(at(link).is_symlink() && !at(end).is_symlink(), "{link}");
         }
-        assert_eq!(std::fs::read_dir(at("inner")).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(at("inner")).unwrap().count(), 2);
         std::os::unix::fs::symlink("loop", at("loop")).unwrap();
-        assert!(PartialFile::create(&at("loop")).is_err());
+        assert!(PartialFile::create(&at("loop"), 0).is_err());
     }
 
     #[test]
@@ -193,18 +391,17 @@ mod tests {
         let path = folder.path().join("pipe.npy");
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.unwrap().success());
-        // Checking opens nothing: without a reader that would never end.
-        PartialFile::check(&path).unwrap();
         std::thread::scope(|threads| {
-            let reader = threads.spawn(|| std::fs::read(&path));
-            let mut file = PartialFile::create(&path).unwrap();
-            file.file().write_all(b"whole").unwrap();
+            // Without a reader, opening would never end.
+            let mut file = PartialFile::create(&path, 10).unwrap();
+            let reader = threads.spawn(|| fs::read(&path));
+            file.write_all(b"whole").unwrap();
             file.publish().unwrap();
             assert_eq!(reader.join().unwrap().unwrap(), b"whole");
         });
-        let kind = std::fs::symlink_metadata(&path).unwrap().file_type();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
         assert!(kind.is_fifo());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
@@ -212,11 +409,95 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        for outcome in [
-            PartialFile::create(&path).map(drop),
-            PartialFile::check(&path),
-        ] {
-            assert!(matches!(outcome, Err(Error::File { .. })), "{outcome:?}");
+        let outcome = PartialFile::create(&path, 0);
+        assert!(matches!(outcome, Err(Error::File { .. })), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_mode_group_and_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        for mode in [0o640, 0o444, 0o666] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            // Only root can do this; for others, the file stays their own.
+            let _ = std::os::unix::fs::chown(&path, Some(12), Some(34));
+            let old = fs::metadata(&path).unwrap();
+            let file = PartialFile::create(&path, 0).unwrap();
+            assert_eq!(
+                file.file.as_ref().unwrap().metadata().unwrap().mode() & 0o077,
+                0
+            );
+            file.fill("new").unwrap();
+            let new = fs::metadata(&path).unwrap();
+            let access = [&old, &new].map(|file| (file.mode(), file.uid(), file.gid()));
+            assert_eq!(access[0], access[1]);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+            fs::remove_file(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn unused_space_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
+        let mut file = PartialFile::create(&path, 1 << 20).unwrap();
+        let reserved = file.file.as_ref().unwrap().metadata().unwrap();
+        assert!(
+            file.reserved == 0 || reserved.blocks() >= 2048,
+            "{reserved:?}"
+        );
+        file.write_all(b"whole").unwrap();
+        file.publish().unwrap();
+        let there = fs::metadata(&path).unwrap();
+        assert!(there.len() == 5 && there.blocks() < 2048, "{there:?}");
+    }
+
+    #[test]
+    fn a_folder_that_vanished_is_a_failure_of_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PartialFile::create(&folder.path().join("x.json"), 0).unwrap();
+        folder.close().unwrap();
+        let failure = file.fill("text").unwrap_err();
+        assert!(matches!(failure, Error::Output { .. }), "{failure}");
+    }
+
+    #[test]
+    fn one_file_under_two_names_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("inner")).unwrap();
+        fs::write(at("old"), b"old").unwrap();
+        fs::hard_link(at("old"), at("hard")).unwrap();
+        for (target, link) in [("old", "soft"), ("new", "dangling"), ("inner", "folder")] {
+            std::os::unix::fs::symlink(target, at(link)).unwrap();
+        }
+        for (one, other, is_same) in [
+            ("old", "inner/../old", true),
+            ("old", "hard", true),
+            ("old", "soft", true),
+            ("new", "new", true),
+            ("new", "dangling", true),
+            ("inner/new", "folder/new", true),
+            ("old", "new", false),
+            ("new", "inner/new", false),
+        ] {
+            let (one, other) = (at(one), at(other));
+            let (a, out) = (("--a", one.as_path()), ("--out", other.as_path()));
+            assert_eq!(
+                check_distinct([a], [out]).is_err(),
+                is_same,
+                "{one:?} {other:?}"
+            );
+            let failure = check_distinct([], [a, out]).map_err(|error| error.to_string());
+            assert_eq!(failure.is_err(), is_same, "{one:?} {other:?}");
+            if let Err(text) = failure {
+                assert!(text.contains("--a") && text.contains("--out"), "{text}");
+            }
+        }
+        // One file may be read twice.
+        check_distinct([("--a", &*at("old")), ("--b", &*at("old"))], []).unwrap();
+        let null = Path::new("/dev/null");
+        check_distinct([("--a", null)], [("--out", null), ("--report", null)]).unwrap();
     }
 }

@@ -1,24 +1,25 @@
 //! `isochron devices bench`: speed over sizes, alone and together.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
 use isochron::comm::LocalComm;
-use isochron::output::PartialFile;
+use isochron::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::{ElementType, Grouping, MeasureConfig};
+use isochron_devices::{DeviceInfo, ElementType, Grouping, MeasureConfig};
 use isochron_plot::draw_plots;
 use num_complex::{Complex32, Complex64};
 
-use super::measured::HostMeasurements;
+use super::measured::{HostMeasurements, MEASUREMENT_NAMES};
 use super::points;
 use super::report;
 use super::sizes::SizeArguments;
 use crate::failure::Failure;
 use crate::measuring::MeasuringArguments;
-use crate::output;
+use crate::output::{self, name_path};
 
 /// The sizes to measure, and the files to write.
 ///
@@ -63,21 +64,17 @@ pub fn run(arguments: &BenchArguments) -> Result<String, Failure> {
     for &n in &sizes {
         arguments.config(n).validate().map_err(Failure::input)?;
     }
-    // A file that cannot be written should be known before the work.
-    if let Some(folder) = &arguments.out {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::run(format!("cannot make {}: {error}", folder.display())))?;
-    }
-    let plot = arguments.svg.as_deref().map(PartialFile::create);
-    let plot = plot.transpose()?;
-    let measured = measure_devices(arguments, &sizes)?;
-    if let Some(folder) = &arguments.out {
-        for (name, text) in points::make_files(&measured, arguments.block) {
-            output::write_file(&folder.join(&name), &text)?;
+    let comm = LocalComm::new();
+    let mut session = Session::new(&comm, &arguments.session_config())?;
+    let (mut files, plot) = create_files(arguments, session.devices())?;
+    let measured = measure_devices(arguments, &sizes, &mut session)?;
+    for (name, text) in points::make_files(&measured, arguments.block) {
+        if let Some(file) = files.remove(&name) {
+            file.fill(&text)?;
         }
     }
-    if let (Some(partial), Some(path)) = (plot, &arguments.svg) {
-        output::fill_file(partial, path, &draw_plots(&report::make_plots(&measured)))?;
+    if let Some(file) = plot {
+        file.fill(&draw_plots(&report::make_plots(&measured)))?;
     }
     if arguments.json {
         output::json_line(&report::make_document(&measured, arguments.block))
@@ -91,20 +88,49 @@ impl BenchArguments {
     pub(super) fn config(&self, n: usize) -> MeasureConfig {
         self.measuring.apply_to(MeasureConfig::thorough(n))
     }
+
+    fn session_config(&self) -> SessionConfig {
+        SessionConfig {
+            platform: self.platform.clone(),
+            grouping: self.group,
+            blas: self.blas.clone(),
+            ..Default::default()
+        }
+    }
+}
+
+/// Creates the points files, by their names, and the file of the plot: what cannot be written is known before the work.
+fn create_files(
+    arguments: &BenchArguments,
+    devices: &[DeviceInfo],
+) -> Result<(BTreeMap<String, PartialFile>, Option<PartialFile>), Failure> {
+    let mut names = Vec::new();
+    if let Some(folder) = &arguments.out {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::run(format!("cannot make {}: {error}", folder.display())))?;
+        for (number, device) in devices.iter().enumerate() {
+            for word in &MEASUREMENT_NAMES[..devices.len().min(2)] {
+                let option = format!("--out (device {number})");
+                let name = points::name_file(device, word);
+                names.push((option, folder.join(&name), name));
+            }
+        }
+    }
+    let points = names.iter().map(|(option, path, _)| (&**option, &**path));
+    let outputs = points.chain(name_path(("--svg", &arguments.svg)));
+    check_distinct(name_path(("--platform", &arguments.platform)), outputs)?;
+    let mut files = BTreeMap::new();
+    for (_, path, name) in names {
+        files.insert(name, PartialFile::create(&path, DOCUMENT_BYTES)?);
+    }
+    Ok((files, output::create_file(arguments.svg.as_deref())?))
 }
 
 fn measure_devices(
     arguments: &BenchArguments,
     sizes: &[usize],
+    session: &mut Session<'_>,
 ) -> Result<HostMeasurements, Failure> {
-    let comm = LocalComm::new();
-    let config = SessionConfig {
-        platform: arguments.platform.clone(),
-        grouping: arguments.group,
-        blas: arguments.blas.clone(),
-        ..Default::default()
-    };
-    let mut session = Session::new(&comm, &config)?;
     let team = session.team();
     let found = match arguments.element {
         ElementType::F32 => arguments.measure::<f32>(sizes, team),

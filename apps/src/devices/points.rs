@@ -29,7 +29,7 @@ pub fn make_files(measured: &HostMeasurements, block: usize) -> Vec<(String, Str
             });
             let found: Vec<(u64, Measurement)> = found.collect();
             if !found.is_empty() {
-                let name = format!("{}-{word}.points", path_safe(&device.info.name));
+                let name = name_file(&device.info, word);
                 let device = (&device.info, measured.element);
                 files.push((name, make_file(device, block, neighbours[which], &found)));
             }
@@ -38,9 +38,11 @@ pub fn make_files(measured: &HostMeasurements, block: usize) -> Vec<(String, Str
     files
 }
 
-/// Replaces the characters that have a meaning in a path.
-fn path_safe(name: &str) -> String {
-    name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_")
+/// Returns the name of the file with the measurements alone or together, without characters that have a meaning in a path.
+pub fn name_file(device: &DeviceInfo, word: &str) -> String {
+    let name = &device.name;
+    let name = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    format!("{name}-{word}.points")
 }
 
 /// Makes the text of a points file. `neighbours` are the devices that computed at the same time.

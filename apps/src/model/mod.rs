@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use isochron::output::check_distinct;
 use isochron_hierarchy::model::{Fit, Flag, ModelError, PiecewiseFpm, Point, SpeedModel, Surface};
 use isochron_plot::{draw_in_terminal, draw_plots};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, name_path};
 use crate::points::{MeasuredFile, read_measured};
 
 /// The files to show, and the form.
@@ -99,13 +100,16 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
     if arguments.time && !arguments.plot && arguments.svg.is_none() {
         return Err(Failure::input("--time: goes with --plot or --svg"));
     }
+    let inputs = arguments.files.iter().map(|path| ("FILE", path.as_path()));
+    check_distinct(inputs, name_path(("--svg", &arguments.svg)))?;
+    let svg = output::create_file(arguments.svg.as_deref())?;
     let files = arguments.files.iter();
     let models: Vec<FileModels> = files
         .map(|path| FileModels::read(path, arguments))
         .collect::<Result<_, _>>()?;
-    if let Some(path) = &arguments.svg {
+    if let Some(file) = svg {
         let plots = models.iter().flat_map(|model| model.plots(arguments.time));
-        output::write_file(path, &draw_plots(&plots.collect::<Vec<_>>()))?;
+        file.fill(&draw_plots(&plots.collect::<Vec<_>>()))?;
     }
     if arguments.json {
         return report::format_json(&models);

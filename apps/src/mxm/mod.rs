@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
+use isochron::matrix::file::OutputFile;
 use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, Op, Spread, file};
-use isochron::multiply::{PartOfK, Plan, Scalars, SplitChoice};
-use isochron::output::PartialFile;
+use isochron::multiply::{PartOfK, Plan, Problem, Scalars, SplitChoice};
+use isochron::output::{PartialFile, check_distinct};
 use isochron::session::{Report, Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
@@ -26,7 +27,7 @@ use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
 use crate::measuring::MeasuringArguments;
-use crate::output;
+use crate::output::{self, create_file, name_path};
 use check::Check;
 use problem::find_problem;
 use text::format_report;
@@ -148,9 +149,10 @@ enum Verify {
 
 /// Runs the command on every rank.
 pub fn run(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Failure> {
+    check_paths(comm, arguments)?;
     let saved = plan::load_plan(comm, arguments.load_plan.as_deref())?;
     let problem = find_problem(comm, arguments, saved.as_ref())?;
-    check_outputs(comm, arguments)?;
+    let outputs = Outputs::create(comm, arguments, &problem)?;
     let config = SessionConfig {
         platform: arguments.platform.clone(),
         grouping: arguments.group,
@@ -172,8 +174,7 @@ pub fn run(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Failure> {
         None => session.plan(problem, &balance)?,
     };
     if arguments.save_plan.is_some() {
-        let document = session.describe(&plan)?;
-        output::write_json(comm, arguments.save_plan.as_deref(), &document)?;
+        output::write_json(comm, outputs.save_plan, &session.describe(&plan)?)?;
     }
     if arguments.plan {
         let plan = session.describe(&plan)?;
@@ -183,12 +184,14 @@ pub fn run(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Failure> {
             _ => Ok(()),
         };
     }
+    let out = outputs.out;
     let report = match plan.problem().element() {
-        ElementType::F32 => multiply_as::<f32>(session, arguments, &plan, &balance),
-        ElementType::F64 => multiply_as::<f64>(session, arguments, &plan, &balance),
-        ElementType::C32 => multiply_as::<Complex32>(session, arguments, &plan, &balance),
-        ElementType::C64 => multiply_as::<Complex64>(session, arguments, &plan, &balance),
+        ElementType::F32 => multiply_as::<f32>(session, arguments, &plan, &balance, out),
+        ElementType::F64 => multiply_as::<f64>(session, arguments, &plan, &balance, out),
+        ElementType::C32 => multiply_as::<Complex32>(session, arguments, &plan, &balance, out),
+        ElementType::C64 => multiply_as::<Complex64>(session, arguments, &plan, &balance, out),
     }?;
+    output::write_json(comm, outputs.report, &report)?;
     match comm.rank() {
         0 if arguments.json => output::print(&output::json_lines(&report)?)?,
         0 => output::print(&format_report(&report, &plan.layout().picture(40)))?,
@@ -206,6 +209,7 @@ fn multiply_as<T: Element>(
     arguments: &MxmArguments,
     plan: &Plan,
     balance: &BalanceConfig,
+    out: Option<OutputFile>,
 ) -> Result<Report, Error> {
     let comm = session.comm();
     let beta = match &arguments.c {
@@ -220,6 +224,7 @@ fn multiply_as<T: Element>(
         comm,
         arguments,
         moved: Moved::default(),
+        notices: Vec::new(),
     };
     let mut c = match scalars.beta == T::ZERO {
         true => agree(comm, session.zeros(plan))?,
@@ -246,26 +251,61 @@ fn multiply_as<T: Element>(
     let verdict = check.finish(comm, &c);
     let mut moved = source.moved;
     let mut report = Report::gather(session, plan, balance, &execution, verdict)?;
-    if let (Some(path), Some(true) | None) = (&arguments.out, report.verified) {
-        moved = moved.and(file::write(comm, path, &c)?);
+    if let (Some(out), Some(true) | None) = (out, report.verified) {
+        moved = moved.and(out.write(comm, &c)?);
     }
     report.add_redistribution(comm, moved)?;
-    output::write_json(comm, arguments.report.as_deref(), &report)?;
+    report.notices = source.notices;
     Ok(report)
 }
 
-/// Checks before the work that its results can be written.
-fn check_outputs(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
-    if let Some(path) = &arguments.out {
-        file::check_writable(comm, path)?;
-    }
-    let documents = [&arguments.report, &arguments.save_plan];
-    let mut documents = documents.into_iter().flatten();
+/// Checks before the work that no file is written that is another output or is read.
+fn check_paths(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
+    let inputs = [
+        ("--a", &arguments.a),
+        ("--b", &arguments.b),
+        ("--c", &arguments.c),
+        ("--platform", &arguments.platform),
+        ("--load-plan", &arguments.load_plan),
+    ];
+    let outputs = [
+        ("--out", &arguments.out),
+        ("--report", &arguments.report),
+        ("--save-plan", &arguments.save_plan),
+    ];
+    let [inputs, outputs] =
+        [&inputs[..], &outputs].map(|files| files.iter().copied().filter_map(name_path));
     let outcome = match comm.rank() {
-        0 => documents.try_for_each(|path| PartialFile::check(path)),
+        0 => check_distinct(inputs, outputs),
         _ => Ok(()),
     };
     agree(comm, outcome)
+}
+
+/// The files of the results, created before the work.
+struct Outputs {
+    out: Option<OutputFile>,
+    /// On the head rank.
+    report: Option<PartialFile>,
+    /// On the head rank.
+    save_plan: Option<PartialFile>,
+}
+
+impl Outputs {
+    fn create(comm: &dyn Comm, arguments: &MxmArguments, problem: &Problem) -> Result<Self, Error> {
+        let shape = (problem.m(), problem.n());
+        let out = arguments.out.as_deref();
+        let out = out.map(|path| file::reserve(comm, path, shape, problem.element()));
+        let out = out.transpose()?;
+        let [report, save_plan] = [&arguments.report, &arguments.save_plan]
+            .map(|path| path.as_deref().filter(|_| comm.rank() == 0));
+        let (report, save_plan) = (create_file(report), create_file(save_plan));
+        Ok(Self {
+            out,
+            report: agree(comm, report)?,
+            save_plan: agree(comm, save_plan)?,
+        })
+    }
 }
 
 /// The source of the matrices, with the cost of reading them from files.
@@ -273,6 +313,8 @@ struct MatrixSource<'a> {
     comm: &'a dyn Comm,
     arguments: &'a MxmArguments,
     moved: Moved,
+    /// Numbers that are not finite.
+    notices: Vec<String>,
 }
 
 impl MatrixSource<'_> {
@@ -305,6 +347,14 @@ impl MatrixSource<'_> {
         };
         let (matrix, took) = file::read(comm, path, spread)?;
         self.moved = self.moved.and(took);
+        if let Some(found) = matrix.find_not_finite(comm)? {
+            if self.arguments.verify != Verify::None {
+                let reason = format!("{found}; only --verify none multiplies them");
+                return Err(Error::file(path, reason));
+            }
+            let notice = format!("{}: {found}", path.display());
+            self.notices.push(notice);
+        }
         Ok(matrix)
     }
 }

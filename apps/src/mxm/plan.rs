@@ -1,10 +1,10 @@
 //! The plan of a multiplication: loaded and printed.
 
-use std::fs;
 use std::path::Path;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
+use isochron::input::read_text;
 use isochron::multiply::Split;
 use isochron::session::SavedPlan;
 
@@ -24,10 +24,10 @@ pub(super) fn load_plan(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<S
         return Ok(None);
     };
     let read = match comm.rank() {
-        0 => fs::read(path).map_err(|error| Error::file(path, error)),
-        _ => Ok(Vec::new()),
+        0 => read_text(path).map_err(|error| Error::file(path, error)),
+        _ => Ok(String::new()),
     };
-    let mut bytes = agree(comm, read)?;
+    let mut bytes = agree(comm, read)?.into_bytes();
     comm.broadcast(0, &mut bytes);
     let saved = serde_json::from_slice(&bytes);
     saved

@@ -9,12 +9,15 @@ mod tree;
 use std::path::PathBuf;
 
 use clap::Args;
-use isochron::comm::{Comm, LocalComm};
+use isochron::Error;
+use isochron::comm::{Comm, LocalComm, agree};
+use isochron::input::read_text;
+use isochron::output::{PartialFile, check_distinct};
 use isochron_devices::{Grouping, Topology};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, name_path};
 use host::HostReport;
 pub use host::ranges_text;
 
@@ -54,6 +57,12 @@ impl TopologyArguments {
     pub fn is_of_job(&self) -> bool {
         self.file.is_none() && self.synthetic.is_none() && self.ranks_per_host.is_none()
     }
+
+    fn create_svg(&self) -> Result<Option<PartialFile>, Error> {
+        let [file, svg] = [("--file", &self.file), ("--svg", &self.svg)].map(name_path);
+        check_distinct(file, svg)?;
+        output::create_file(self.svg.as_deref())
+    }
 }
 
 /// Shows the hosts of the job: under a launcher those of all ranks, otherwise this one. The head rank prints.
@@ -61,15 +70,21 @@ impl TopologyArguments {
 /// # Collective
 /// All ranks.
 pub fn run_on_ranks(comm: &dyn Comm, arguments: &TopologyArguments) -> Result<(), Failure> {
+    let svg = match comm.rank() {
+        0 => arguments.create_svg(),
+        _ => Ok(None),
+    };
+    let svg = agree(comm, svg)?;
     let hosts = job::describe_hosts(comm, arguments.group)?;
     match comm.rank() {
-        0 => output::print(&show_hosts(&hosts, arguments)?),
+        0 => output::print(&show_hosts(&hosts, arguments, svg)?),
         _ => Ok(()),
     }
 }
 
 /// Shows one host as a number of ranks would share it.
 pub fn run(arguments: &TopologyArguments) -> Result<String, Failure> {
+    let svg = arguments.create_svg()?;
     let topology = read_topology(arguments)?;
     let ranks = usize::from(arguments.ranks_per_host.unwrap_or(1));
     let mut host = job::plan_host(&topology, arguments.group, ranks);
@@ -77,12 +92,16 @@ pub fn run(arguments: &TopologyArguments) -> Result<String, Failure> {
         host.host = Some(LocalComm::new().host().to_owned());
         host.look_for_blas();
     }
-    show_hosts(&[host], arguments)
+    show_hosts(&[host], arguments, svg)
 }
 
-fn show_hosts(hosts: &[HostReport], arguments: &TopologyArguments) -> Result<String, Failure> {
-    if let Some(path) = &arguments.svg {
-        output::write_file(path, &picture::draw_hosts(hosts))?;
+fn show_hosts(
+    hosts: &[HostReport],
+    arguments: &TopologyArguments,
+    svg: Option<PartialFile>,
+) -> Result<String, Failure> {
+    if let Some(file) = svg {
+        file.fill(&picture::draw_hosts(hosts))?;
     }
     if arguments.json {
         return output::json_line(&TopologyDocument {
@@ -95,7 +114,7 @@ fn show_hosts(hosts: &[HostReport], arguments: &TopologyArguments) -> Result<Str
 
 fn read_topology(arguments: &TopologyArguments) -> Result<Topology, Failure> {
     if let Some(path) = &arguments.file {
-        let xml = std::fs::read_to_string(path).map_err(|error| Failure::of_file(path, error))?;
+        let xml = read_text(path).map_err(|error| Failure::of_file(path, error))?;
         return Topology::from_xml(&xml).map_err(|error| Failure::of_file(path, error));
     }
     match &arguments.synthetic {

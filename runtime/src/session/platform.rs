@@ -40,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::input::read_text;
 
 /// The platform format this version reads.
 const SCHEMA: u32 = 1;
@@ -251,7 +252,7 @@ impl Platform {
 
     /// Reads a platform file, which must describe at least this number of ranks.
     fn read_file(path: &Path, ranks: usize) -> Result<Self, Error> {
-        let source = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+        let source = read_text(path).map_err(|error| Error::file(path, error))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let platform = Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
         let nodes = platform.nodes.len();
@@ -265,7 +266,7 @@ impl Platform {
 
 impl SavedModel {
     fn read(path: &Path) -> Result<Self, String> {
-        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let source = read_text(path).map_err(|error| error.to_string())?;
         let file = ModelFile::parse(&source).map_err(|error| error.to_string())?;
         let block = file.headers.get("block").and_then(|b| b.parse().ok());
         let block = block.filter(|&block| block > 0);

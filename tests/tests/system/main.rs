@@ -24,6 +24,8 @@ mod killed_rank;
 mod memcheck;
 mod mig;
 mod numpy;
+#[cfg(target_os = "linux")]
+mod outputs;
 mod plans;
 mod ranks;
 mod wrong_input;

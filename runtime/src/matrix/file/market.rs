@@ -8,9 +8,13 @@ use num_complex::Complex64;
 
 use super::{FileShape, OpenFile};
 use crate::matrix::Order;
+use crate::output::PartialFile;
 
 /// Bytes from which on a line is refused: a text file with such lines is something else.
 const MAX_LINE: u64 = 4096;
+
+/// Bytes that a written header has at most.
+const MAX_HEADER: u64 = 100;
 
 /// Lines with their numbers, comments and empty ones left out.
 struct NumberedLines {
@@ -139,8 +143,21 @@ fn parse_element(text: &str, is_complex: bool) -> Result<Complex64, String> {
     }
 }
 
+/// Estimates the length of a file: most numbers have all digits of their type.
+pub(super) fn estimate_bytes(elements: u64, element: ElementType) -> u64 {
+    let width = match element {
+        ElementType::F32 => "-1.2345678e-1\n".len(),
+        ElementType::F64 => "-1.2345678901234567e-1\n".len(),
+        ElementType::C32 => "-1.2345678e-1 -1.2345678e-1\n".len(),
+        ElementType::C64 => "-1.2345678901234567e-1 -1.2345678901234567e-1\n".len(),
+    };
+    elements
+        .saturating_mul(width as u64)
+        .saturating_add(MAX_HEADER)
+}
+
 pub(super) fn write_header<T: Element>(
-    file: &mut BufWriter<File>,
+    file: &mut BufWriter<PartialFile>,
     rows: usize,
     cols: usize,
 ) -> std::io::Result<()> {
@@ -156,7 +173,7 @@ pub(super) fn write_header<T: Element>(
 }
 
 pub(super) fn write_elements<T: Element>(
-    file: &mut BufWriter<File>,
+    file: &mut BufWriter<PartialFile>,
     elements: &[T],
 ) -> std::io::Result<()> {
     for value in elements {

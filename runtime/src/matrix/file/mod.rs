@@ -25,6 +25,7 @@ use super::redistribute::Moved;
 use super::{Matrix, Order, Spread};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::input;
 use crate::output::PartialFile;
 
 /// Rank that opens files.
@@ -51,8 +52,10 @@ pub struct FileShape {
 /// Functions of a format for matrices of `T`.
 struct Format<T> {
     open: fn(File) -> Result<OpenFile<T>, String>,
-    write_header: fn(&mut BufWriter<File>, usize, usize) -> io::Result<()>,
-    write_elements: fn(&mut BufWriter<File>, &[T]) -> io::Result<()>,
+    write_header: fn(&mut BufWriter<PartialFile>, usize, usize) -> io::Result<()>,
+    write_elements: fn(&mut BufWriter<PartialFile>, &[T]) -> io::Result<()>,
+    /// Returns the length of a file with a number of elements of a type.
+    estimate_bytes: fn(u64, ElementType) -> u64,
     /// `true` if the place of an element in the file follows from its indices.
     has_positions: bool,
 }
@@ -64,12 +67,14 @@ impl<T: Element> Format<T> {
                 open: npy::open_npy,
                 write_header: npy::write_header::<T>,
                 write_elements: npy::write_elements,
+                estimate_bytes: npy::count_bytes,
                 has_positions: true,
             }),
             Some("mtx") => Ok(Self {
                 open: market::open_market,
                 write_header: market::write_header::<T>,
                 write_elements: market::write_elements,
+                estimate_bytes: market::estimate_bytes,
                 has_positions: false,
             }),
             _ => Err(Error::file(
@@ -82,7 +87,7 @@ impl<T: Element> Format<T> {
 
 fn open_file<T: Element>(path: &Path) -> Result<OpenFile<T>, Error> {
     let format = Format::of_path(path)?;
-    let file = File::open(path).map_err(|error| Error::file(path, error))?;
+    let file = input::open_file(path).map_err(|error| Error::file(path, error))?;
     (format.open)(file).map_err(|reason| Error::file(path, reason))
 }
 
@@ -148,90 +153,121 @@ pub fn read<T: Element>(
     Ok((matrix, moved))
 }
 
+/// Space for a matrix in a file.
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    /// On the head.
+    partial: Option<PartialFile>,
+}
+
+/// Reserves the space of a matrix of this shape and type at `path`, before anything is computed. For a text the space is
+/// estimated, and what is not used is given back.
+///
+/// # Errors
+/// [`Error::File`] on every rank if the ending is unknown or the head rank cannot write in the folder; [`Error::Space`] if
+/// there is too little space.
+///
+/// # Collective
+/// All ranks.
+pub fn reserve(
+    comm: &dyn Comm,
+    path: &Path,
+    (rows, cols): (usize, usize),
+    element: ElementType,
+) -> Result<OutputFile, Error> {
+    let partial = do_on_head(comm, || {
+        let estimate_bytes = Format::<f64>::of_path(path)?.estimate_bytes;
+        let elements = (rows as u64).saturating_mul(cols as u64);
+        PartialFile::create(path, estimate_bytes(elements, element))
+    })?;
+    let path = path.to_path_buf();
+    Ok(OutputFile { path, partial })
+}
+
+impl OutputFile {
+    /// Writes `matrix`, column by column, and returns the messages that this rank sent for it. The file appears under its
+    /// name only once it is complete.
+    ///
+    /// # Errors
+    /// [`Error::Output`] on every rank if a rank that writes fails; [`Error::Shape`] for a [window](Spread::within): no rank
+    /// holds the rest.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn write<T: Element>(self, comm: &dyn Comm, matrix: &Matrix<T>) -> Result<Moved, Error> {
+        let begin = Instant::now();
+        if matrix.spread().is_window() {
+            let reason = "a window of a matrix is not written as a file: no rank holds the rest";
+            return Err(Error::Shape(reason.to_owned()));
+        }
+        let Self { path, partial } = self;
+        let output = partial.map(|partial| MatrixOutput::begin(partial, matrix));
+        let mut output = agree(comm, output.transpose())?;
+        // Taken out: the ranks that write into the file themselves get it.
+        let target = output.as_mut().and_then(|output| output.target.take());
+        let target = comm.share(HEAD, Some(target))?;
+        let mut moved = match position::write_in_place(comm, &path, target, matrix)? {
+            true => Moved::default(),
+            false => head::write_pieces(comm, output.as_mut(), matrix)?,
+        };
+        agree(comm, output.map_or(Ok(()), MatrixOutput::publish))?;
+        moved.seconds = begin.elapsed().as_secs_f64();
+        Ok(moved)
+    }
+}
+
 /// A matrix file that the head is writing.
 struct MatrixOutput<T> {
-    partial: PartialFile,
-    file: BufWriter<File>,
+    file: BufWriter<PartialFile>,
     format: Format<T>,
     target: Option<position::SharedTarget>,
-    path: PathBuf,
 }
 
 impl<T: Element> MatrixOutput<T> {
-    /// Creates the file and writes its header.
-    fn create(path: &Path, rows: usize, cols: usize) -> Result<Self, Error> {
-        let format = Format::of_path(path)?;
-        let mut partial = PartialFile::create(path)?;
-        let file = partial.file().try_clone();
-        let file = file.map_err(|error| Error::output(path, error))?;
-        let mut file = BufWriter::with_capacity(1 << 20, file);
-        (format.write_header)(&mut file, rows, cols)
-            .and_then(|()| file.flush())
-            .map_err(|error| Error::output(path, error))?;
+    /// Writes the header.
+    fn begin(partial: PartialFile, matrix: &Matrix<T>) -> Result<Self, Error> {
+        let (rows, cols) = (matrix.spread().rows(), matrix.spread().cols());
+        let format = Format::of_path(partial.path())?;
+        let mut file = BufWriter::with_capacity(1 << 20, partial);
+        let written = (format.write_header)(&mut file, rows, cols);
+        accept_written(&mut file, written)?;
         let target = match format.has_positions {
-            true => position::SharedTarget::with_length::<T>(&mut partial, rows * cols),
+            true => position::SharedTarget::with_length::<T>(file.get_mut(), rows * cols),
             false => None,
         };
         Ok(Self {
-            partial,
             file,
             format,
             target,
-            path: path.to_path_buf(),
         })
     }
 
     fn write_elements(&mut self, elements: &[T]) -> Result<(), Error> {
-        (self.format.write_elements)(&mut self.file, elements)
-            .and_then(|()| self.file.flush())
-            .map_err(|error| Error::output(&self.path, error))
+        let written = (self.format.write_elements)(&mut self.file, elements);
+        accept_written(&mut self.file, written)
+    }
+
+    fn publish(self) -> Result<(), Error> {
+        let (partial, _) = self.file.into_parts();
+        partial.publish()
     }
 }
 
-/// Writes `matrix` to the file at `path`, column by column, and returns the messages that this rank sent for it. The file
-/// appears under its name only once it is complete.
+/// Writes what is buffered, after other bytes.
+fn accept_written(file: &mut BufWriter<PartialFile>, written: io::Result<()>) -> Result<(), Error> {
+    let written = written.and_then(|()| file.flush());
+    written.map_err(|error| Error::output(file.get_ref().path(), error))
+}
+
+/// Writes `matrix` to the file at `path`.
 ///
 /// # Errors
-/// [`Error::File`] and [`Error::Output`] on every rank if a rank that writes fails; [`Error::Shape`] for a
-/// [window](Spread::within): no rank holds the rest.
+/// As [`reserve`] and [`OutputFile::write`].
 ///
 /// # Collective
 /// All ranks, with the same `path`.
 pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
-    let begin = Instant::now();
-    if matrix.spread().is_window() {
-        let reason = "a window of a matrix is not written as a file: no rank holds the rest";
-        return Err(Error::Shape(reason.to_owned()));
-    }
-    let (rows, cols) = (matrix.spread().rows(), matrix.spread().cols());
-    let mut output = do_on_head(comm, || MatrixOutput::<T>::create(path, rows, cols))?;
-    // Taken out: the ranks that write into the file themselves get it.
-    let target = output.as_mut().and_then(|output| output.target.take());
-    let in_place = position::write_in_place(comm, path, comm.share(HEAD, Some(target))?, matrix)?;
-    let mut moved = if in_place {
-        Moved::default()
-    } else {
-        head::write_pieces(comm, output.as_mut(), matrix)?
-    };
-    agree(
-        comm,
-        output.map_or(Ok(()), |output| output.partial.publish()),
-    )?;
-    moved.seconds = begin.elapsed().as_secs_f64();
-    Ok(moved)
-}
-
-/// Checks, before anything is computed, that a matrix can be written at `path`.
-///
-/// # Errors
-/// [`Error::File`] on every rank if the ending is unknown or the head rank cannot write in the folder.
-///
-/// # Collective
-/// All ranks.
-pub fn check_writable(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
-    do_on_head(comm, || {
-        Format::<f64>::of_path(path)?;
-        PartialFile::check(path)
-    })
-    .map(drop)
+    let shape = (matrix.spread().rows(), matrix.spread().cols());
+    reserve(comm, path, shape, T::TYPE)?.write(comm, matrix)
 }

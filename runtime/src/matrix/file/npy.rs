@@ -10,6 +10,7 @@ use num_complex::{Complex32, Complex64};
 
 use super::{FileShape, OpenFile};
 use crate::matrix::Order;
+use crate::output::PartialFile;
 
 /// Conversion of stored numbers, in this host's byte order, to elements.
 type Conversion<T> = fn(&[u8], &mut [T]);
@@ -161,9 +162,16 @@ pub(super) fn read_failure(error: std::io::Error) -> String {
     }
 }
 
+/// Returns the length of a file that is written here. Its header is padded to 128 bytes.
+pub(super) fn count_bytes(elements: u64, element: ElementType) -> u64 {
+    elements
+        .saturating_mul(element.bytes() as u64)
+        .saturating_add(128)
+}
+
 /// Writes a header for a matrix of this type, column after column.
 pub(super) fn write_header<T: Element>(
-    file: &mut BufWriter<File>,
+    file: &mut BufWriter<PartialFile>,
     rows: usize,
     cols: usize,
 ) -> std::io::Result<()> {
@@ -180,7 +188,7 @@ pub(super) fn write_header<T: Element>(
 }
 
 pub(super) fn write_elements<T: Element>(
-    file: &mut BufWriter<File>,
+    file: &mut BufWriter<PartialFile>,
     elements: &[T],
 ) -> std::io::Result<()> {
     file.write_all(bytemuck::cast_slice(elements))

@@ -15,7 +15,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::copy::{Strides, copy_lines, replace};
 use crate::matrix::{Matrix, Order, Region, digest};
-use crate::output::PartialFile;
+use crate::output::{PartialFile, longest_file};
 
 /// Bytes that are read or written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -135,17 +135,16 @@ impl SharedTarget {
     /// Gives `partial`, which holds a header, its whole length; returns `None` if that is not possible. On a network file
     /// system, a rank that does not know that others write beyond the end it sees might fill that part with zeros.
     pub(super) fn with_length<T>(partial: &mut PartialFile, elements: usize) -> Option<Self> {
-        let name = partial.partial_path()?.as_os_str().to_owned();
-        let start = partial.file().metadata().ok()?.len();
+        let start = partial.written();
         let len = start + (size_of::<T>() * elements) as u64;
-        partial.file().set_len(len).ok()?;
+        let name = partial.share(len)?.as_os_str().to_owned();
         Some(Self { name, start, len })
     }
 
     /// Opens the file, if this rank sees it.
     fn open(&self) -> Option<File> {
         let metadata = std::fs::metadata(&self.name).ok()?;
-        if !metadata.is_file() || metadata.len() != self.len {
+        if !metadata.is_file() || metadata.len() != self.len || self.len > longest_file() {
             return None;
         }
         // Only for writing, so that none of its content enters this host's cache.

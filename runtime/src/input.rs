@@ -1,0 +1,80 @@
+//! Input files. What is none is refused at once: opening a named pipe would wait for its writer.
+
+use std::fs::{self, File, FileType};
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+use crate::output::{follow_links, stands_for_open_file};
+
+/// Opens a file to be read.
+///
+/// # Errors
+/// Those of the system, and one that names what `path` is if it is no file.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    match describe_kind(fs::metadata(path)?.file_type()) {
+        None => File::open(path),
+        Some(kind) => Err(io::Error::other(format!("is {kind}, not a file"))),
+    }
+}
+
+/// Reads a text: a file, or what is open already, such as `/dev/stdin`.
+///
+/// # Errors
+/// As [`open_file`], and for bytes that are no UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let file = match stands_for_open_file(&follow_links(path)?) {
+        true => File::open(path),
+        false => open_file(path),
+    };
+    io::read_to_string(file?)
+}
+
+fn describe_kind(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        None
+    } else if kind.is_dir() {
+        Some("a folder")
+    } else if kind.is_fifo() {
+        Some("a named pipe")
+    } else if kind.is_socket() {
+        Some("a socket")
+    } else {
+        Some("a device")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_named_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let made = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        std::os::unix::fs::symlink("pipe", at("link")).unwrap();
+        for (path, kind) in [
+            (at("pipe"), "a named pipe"),
+            (at("link"), "a named pipe"),
+            (at("socket"), "a socket"),
+            (at(""), "a folder"),
+            ("/dev/null".into(), "a device"),
+        ] {
+            let expected = format!("is {kind}, not a file");
+            assert_eq!(open_file(&path).unwrap_err().to_string(), expected);
+            assert_eq!(read_text(&path).unwrap_err().to_string(), expected);
+        }
+        fs::write(at("file"), "text").unwrap();
+        assert_eq!(read_text(&at("file")).unwrap(), "text");
+        let (reader, mut writer) = io::pipe().unwrap();
+        io::Write::write_all(&mut writer, b"text").unwrap();
+        drop(writer);
+        let open = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        assert_eq!(read_text(Path::new(&open)).unwrap(), "text");
+    }
+}
