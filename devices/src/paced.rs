@@ -136,6 +136,10 @@ impl Worker for PacedWorker {
         self.inner.threads()
     }
 
+    fn notices(&self) -> Vec<String> {
+        [self.inner.notices(), self.turns.notices()].concat()
+    }
+
     fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         self.inner.reserve(job)
     }
@@ -259,8 +263,8 @@ fn sleep_precisely(wait_s: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeviceKind;
     use crate::recorded::RecordedWorker;
+    use crate::{DeviceKind, DeviceTeam};
     use isochron_hierarchy::model::Point;
 
     fn make_model(points: &[(u64, f64)]) -> PiecewiseFpm {
@@ -315,6 +319,25 @@ mod tests {
         let mut clock = PaceClock::default();
         clock.settle_debt(0.001, 0.004);
         assert_eq!(clock.wait_s(0.001, 0.004), 0.003);
+    }
+
+    #[test]
+    fn a_core_that_another_process_holds_is_told_by_the_team() {
+        let inner = RecordedWorker::new("gpu", DeviceKind::Cuda, make_model(&[(1, 1.0)]), 1);
+        let folder = tempfile::tempdir().unwrap();
+        let mut worker = PacedWorker::new(Box::new(inner.unwrap()), Pace::Slowdown(1.0)).unwrap();
+        worker.turns = Turns::in_folder(folder.path(), &[5], Duration::ZERO);
+        let mut others = Turns::in_folder(folder.path(), &[5], Duration::ZERO);
+        let _held = others.take_turn();
+        let mut team = DeviceTeam::new(vec![Box::new(worker)]).unwrap();
+        assert_eq!(team.notices(), Vec::<String>::new());
+        let mut c = [0.0];
+        for _ in 0..2 {
+            let c = ViewMut::new(&mut c, 1, 1, 1);
+            team.begin(c, &[1], Depth::endless(1)).unwrap();
+        }
+        let notices = team.notices();
+        assert!(notices.len() == 1 && notices[0].starts_with("core 5 was held by "));
     }
 
     #[test]

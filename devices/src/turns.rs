@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a core: a process that was stopped while it held one must not stop the others.
+/// Longest wait for a core, once a job: a process that was stopped while it held one must not stop the others.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pause between two looks at a core that is taken. An update takes milliseconds.
@@ -22,7 +22,17 @@ const PAUSE: Duration = Duration::from_micros(100);
 #[derive(Debug)]
 pub(crate) struct Turns {
     /// In ascending order of the cores, so that no two devices wait for each other in a circle.
-    cores: Vec<File>,
+    cores: Vec<Core>,
+    /// Longest wait for the cores of one turn.
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct Core {
+    index: u32,
+    lock: File,
+    /// Reason why no turn waits for this core any more.
+    notice: Option<String>,
 }
 
 /// Cores that are held until this value is dropped.
@@ -36,53 +46,103 @@ impl Turns {
         let folder = own_folder();
         let turns = folder
             .as_deref()
-            .map(|folder| Self::in_folder(folder, cores));
+            .map(|folder| Self::in_folder(folder, cores, PATIENCE));
         turns.unwrap_or_else(|error| {
             tracing::warn!(%error, "paced devices take no turns on the cores that they share");
-            Self { cores: Vec::new() }
+            Self {
+                cores: Vec::new(),
+                patience: PATIENCE,
+            }
         })
     }
 
     /// Makes them with the locks in `folder`.
-    fn in_folder(folder: &Path, cores: &[u32]) -> Self {
+    pub(crate) fn in_folder(folder: &Path, cores: &[u32], patience: Duration) -> Self {
         let mut cores = cores.to_vec();
         cores.sort_unstable();
         cores.dedup();
-        let locks = cores.iter().filter_map(|core| {
+        let cores = cores.into_iter().filter_map(|index| {
             let mut options = File::options();
             options.create(true).write(true).truncate(false);
-            let path = folder.join(format!("core-{core}"));
-            options
+            let path = folder.join(format!("core-{index}"));
+            let lock = options
                 .open(&path)
-                .inspect_err(|error| tracing::warn!(%error, ?path, "no turns on this core"))
-                .ok()
+                .inspect_err(|error| tracing::warn!(%error, ?path, "no turns on this core"));
+            Some(Core {
+                index,
+                lock: lock.ok()?,
+                notice: None,
+            })
         });
         Self {
-            cores: locks.collect(),
+            cores: cores.collect(),
+            patience,
         }
     }
 
-    /// Waits for the cores, each at most until [`PATIENCE`] is over.
-    pub(crate) fn take_turn(&self) -> Turn<'_> {
-        let start = Instant::now();
-        let cores = self.cores.iter();
+    /// Waits for the cores until the patience is over. A core that is taken then is never waited for again.
+    pub(crate) fn take_turn(&mut self) -> Turn<'_> {
+        let end = Instant::now().checked_add(self.patience);
+        let cores = self.cores.iter_mut();
         Turn {
-            held: cores.filter(|core| wait_for_lock(core, start)).collect(),
+            held: cores.filter_map(|core| core.wait_for_lock(end)).collect(),
         }
+    }
+
+    /// Returns a line about each core that no turn waits for any more.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        let cores = self.cores.iter();
+        cores.filter_map(|core| core.notice.clone()).collect()
     }
 }
 
-/// Waits for the lock of a core until [`PATIENCE`] after `start` is over; returns `true` if it is held.
-fn wait_for_lock(core: &File, start: Instant) -> bool {
-    loop {
-        if core.try_lock().is_ok() {
-            return true;
+impl Core {
+    /// Waits for the lock until `end`, and then gives the core up; returns the lock if it is held.
+    fn wait_for_lock(&mut self, end: Option<Instant>) -> Option<&File> {
+        while self.lock.try_lock().is_err() {
+            if self.notice.is_some() {
+                return None;
+            }
+            if end.is_some_and(|end| Instant::now() > end) {
+                self.give_up();
+                return None;
+            }
+            std::thread::sleep(PAUSE);
         }
-        if start.elapsed() > PATIENCE {
-            return false;
-        }
-        std::thread::sleep(PAUSE);
+        Some(&self.lock)
     }
+
+    fn give_up(&mut self) {
+        let holder = name_holder(&self.lock).unwrap_or_else(|| "another process".to_owned());
+        let notice = format!(
+            "core {} was held by {holder}, and paced devices no longer wait for it: times may be disturbed",
+            self.index
+        );
+        tracing::warn!("{notice}");
+        self.notice = Some(notice);
+    }
+}
+
+/// Returns the id and the command of the process that holds a lock on this file, if the system tells.
+fn name_holder(lock: &File) -> Option<String> {
+    let inode = lock.metadata().ok()?.ino();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let id = find_holder(&locks, inode)?;
+    let command = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
+    Some(format!("process {id} ({})", command.trim().escape_debug()))
+}
+
+/// Finds the process that holds the file with this inode in the lines of `/proc/locks`.
+fn find_holder(locks: &str, inode: u64) -> Option<u32> {
+    // `7: FLOCK  ADVISORY  WRITE 14551 fe:00:10062632 0 EOF`; a process that waits has `->` after the number.
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", id, file, ..] = words[..] else {
+            return None;
+        };
+        let (_, held) = file.rsplit_once(':')?;
+        id.parse().ok().filter(|_| held.parse() == Ok(inode))
+    })
 }
 
 impl Drop for Turn<'_> {
@@ -127,7 +187,7 @@ mod tests {
             for own in [1, 2] {
                 let (busy, folder) = (&busy, folder.path());
                 scope.spawn(move || {
-                    let turns = Turns::in_folder(folder, &[3, own, 3]);
+                    let mut turns = Turns::in_folder(folder, &[3, own, 3], PATIENCE);
                     assert_eq!(turns.cores.len(), 2);
                     for _ in 0..100 {
                         let turn = turns.take_turn();
@@ -139,6 +199,35 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn a_core_that_stays_held_is_given_up_and_named_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut others = Turns::in_folder(folder.path(), &[3], PATIENCE);
+        let held = others.take_turn();
+        let mut turns = Turns::in_folder(folder.path(), &[3, 4], Duration::ZERO);
+        assert_eq!(turns.take_turn().held.len(), 1);
+        let notices = turns.notices();
+        let own = std::process::id();
+        assert!(notices[0].contains(&format!("core 3 was held by process {own} (")));
+        // From now on a turn that waited would not end.
+        turns.patience = Duration::MAX;
+        assert_eq!(turns.take_turn().held.len(), 1);
+        assert_eq!(turns.notices(), notices);
+        drop(held);
+        assert_eq!(turns.take_turn().held.len(), 2);
+        assert_eq!(name_holder(&turns.cores[0].lock), None);
+    }
+
+    #[test]
+    fn only_the_process_that_holds_a_lock_is_named() {
+        let locks = "1: FLOCK  ADVISORY  WRITE 11 fe:00:7 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 12 fe:00:8 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 13 fe:00:9 0 EOF\n\
+                     3: POSIX  ADVISORY  WRITE 14 fe:00:9 0 EOF\n";
+        let holders = [7, 8, 9].map(|inode| find_holder(locks, inode));
+        assert_eq!(holders, [Some(11), Some(12), None]);
     }
 
     #[test]

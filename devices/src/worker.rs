@@ -197,6 +197,11 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
         Vec::new()
     }
 
+    /// Returns what disturbed the device so far, one line each, for reports.
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Takes the memory for `job` between jobs, so that `begin` does not spend time on it. A job under way is abandoned. By
     /// default it does nothing.
     ///

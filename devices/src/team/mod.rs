@@ -118,6 +118,12 @@ impl DeviceTeam {
         devices.map(|device| lock(device).threads()).collect()
     }
 
+    /// Returns what disturbed the devices so far, as [`Worker::notices`].
+    pub fn notices(&self) -> Vec<String> {
+        let devices = self.devices.iter();
+        devices.flat_map(|device| lock(device).notices()).collect()
+    }
+
     /// Measures one device while the others are idle, as [`Updates::resident_peak`].
     ///
     /// # Errors

@@ -129,7 +129,7 @@ pub struct NodeReport {
     pub bytes: u64,
     /// Tally of its devices' measurements.
     pub measured: MeasureTally,
-    /// Unusual facts about its host and their consequences, one line each.
+    /// Unusual facts about its host and its devices, and their consequences, one line each.
     pub notices: Vec<String>,
 }
 
@@ -315,7 +315,7 @@ impl NodeReport {
             messages: execution.messages,
             bytes: execution.bytes,
             measured: plan.found().measured,
-            notices: session.notices.clone(),
+            notices: [session.notices.clone(), session.team.notices()].concat(),
         }
     }
 }
