@@ -106,8 +106,8 @@ pub struct MxmArguments {
     /// Imbalance max |t_i - t_j| / t_i at which measuring ends
     #[arg(long, default_value_t = 0.05)]
     epsilon: f64,
-    /// Most measurements of all nodes
-    #[arg(long, default_value_t = 10)]
+    /// Most measurements of all nodes, at least 1; `--strategy homogeneous` makes none
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: u32,
     /// Model that fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
     #[arg(long, default_value_t = Fit::default())]

@@ -42,6 +42,9 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::input::read_text;
 
+/// The most cores of a device, which is more than any host has. Paced devices may ask for more than there are.
+const MAX_CORES: usize = 65536;
+
 /// The platform format this version reads.
 const SCHEMA: u32 = 1;
 
@@ -156,6 +159,7 @@ impl DeviceSpec {
     }
 
     fn check_values(&self) -> Result<(), String> {
+        check_name(&self.name)?;
         if self.pace.is_some() && self.points.is_some() {
             return Err("a device has either `pace` or `points`, not both".to_string());
         }
@@ -174,6 +178,9 @@ impl DeviceSpec {
             return Err(format!("pace = {pace}: {advice}"));
         }
         match &self.cores {
+            Cores::Count(count) if *count > MAX_CORES => Err(format!(
+                "cores = {count}: a device has at most {MAX_CORES} cores"
+            )),
             Cores::Count(0) => Err("cores = 0: a device needs at least one core".to_string()),
             Cores::List(list) if list.is_empty() => {
                 Err("cores = []: a device needs at least one core".to_string())
@@ -197,6 +204,16 @@ impl DeviceSpec {
     }
 }
 
+/// Refuses a name that would break the lines of reports and logs.
+fn check_name(name: &str) -> Result<(), String> {
+    match name.contains(char::is_control) {
+        true => Err(format!(
+            "name = {name:?}: control characters are not allowed"
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Returns a number that occurs twice.
 fn find_repeated(list: &[u32]) -> Option<u32> {
     let mut seen = BTreeSet::new();
@@ -216,7 +233,9 @@ impl Platform {
                 "schema = {schema}: this version reads schema {SCHEMA}"
             ));
         }
+        check_name(&platform.name)?;
         for (rank, node) in platform.nodes.iter_mut().enumerate() {
+            check_name(&node.name).map_err(|reason| format!("node {rank}: {reason}"))?;
             if node.group.is_some() && !node.devices.is_empty() {
                 return Err(format!(
                     "node {rank} has either `group` or devices of its own, not both"
@@ -372,6 +391,50 @@ mod tests {
                 "unknown variant `tpu`",
             ),
             ("schema = 1\n[[node\n", "line 2"),
+            (
+                "schema = 1\nname = \"a\\tb\"\n[[node]]\n",
+                "name = \"a\\tb\": control characters",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node]]\nname = \"\\u001b[31m\"\n",
+                "node 1: name = \"\\u{1b}[31m\": control",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\n[[node.device]]\nname = \"a\\nb\"\n",
+                "node 0, device 1: name = \"a\\nb\": control",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = 1000000000\npace = 2.0\n",
+                "node 0, device 0: cores = 1000000000: a device has at most 65536",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = 99999999999999999999\n",
+                "cores",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\ncores = [-1]\n",
+                "a number of cores or a list",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = -1\n",
+                "-1",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\npace = nan\n",
+                "pace = NaN",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\npace = inf\n",
+                "pace = inf",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\npace = -2.0\n",
+                "pace = -2",
+            ),
+            (
+                "schema = 1\n[[node]]\n[[node.device]]\npace = 0.0\n",
+                "pace = 0",
+            ),
         ];
         for (source, reason) in wrong {
             let error = parse(source).unwrap_err();

@@ -148,6 +148,15 @@ fn block_zero_is_refused() {
 }
 
 #[test]
+fn zero_iterations_are_refused() {
+    refused(
+        &["--size", "64", "--max-iterations", "0"],
+        "'--max-iterations <MAX_ITERATIONS>': 0 is not in 1",
+        None,
+    );
+}
+
+#[test]
 fn more_memory_than_there_is_is_refused_with_the_missing_amount() {
     refused(&["--size", "4000000"], "MiB: the plan needs", None);
 }
