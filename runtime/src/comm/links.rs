@@ -8,72 +8,270 @@ use isochron_hierarchy::predict::Links;
 use super::contract::Comm;
 use super::transfer::{Message, Transfer};
 
-/// Bytes of a message that takes much longer than the latency on any network, and still milliseconds on a slow one.
-const LONG_BYTES: usize = 512 << 10;
-/// Messages of each length, one after the other. The fastest counts: disturbances only delay.
+/// Bytes of the messages that are timed, each sent to both neighbours. The shortest shows the latency. The longest takes much
+/// longer than that on any network.
+const LENGTHS: [usize; 5] = [1, 512, 4 << 10, 32 << 10, 256 << 10];
+/// The shortest length that shows the CPU time of a byte.
+const LONG_BYTES: usize = 4 << 10;
+/// Exchanges in a row, attempt by attempt. The first alone shows what more of them would take.
+const ATTEMPTS: [usize; 5] = [1, 1, 1, 3, 3];
+/// Part of the time left that another attempt at the same length may take.
+const REPEAT_SHARE: f64 = 0.25;
+/// A length that takes this many times as long as the shortest shows the bandwidth: longer ones are not tried.
+const MUCH_LONGER: f64 = 64.0;
+/// A length shows the bandwidth if it takes at least this many times as long as the shortest, or if it is the longest.
+const CLEARLY_LONGER: f64 = 1.5;
+/// Exchanges of which the CPU time is measured.
 const TRIES: usize = 8;
 
-/// Measures latency and bandwidth while all ranks send and receive at once. The slowest link counts.
+/// Bounds of the seconds that measuring the links may take, and its part of the run in between.
+const LEAST_BUDGET_S: f64 = 0.020;
+const LARGEST_BUDGET_S: f64 = 1.0;
+const BUDGET_SHARE: f64 = 0.01;
+
+/// Times of messages of growing length between all ranks at once, as far as they are worth their time.
 ///
-/// # Collective
-/// All ranks.
-pub fn measure_links(comm: &dyn Comm) -> Links {
-    let (rank, size) = (comm.rank(), comm.size());
-    if size == 1 {
-        return Links {
-            latency_s: 0.0,
-            bytes_per_s: f64::INFINITY,
-        };
-    }
-    let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
-    // With one neighbour alone, a late rank would find a short message already there: it is exchanged with both neighbours.
-    // A long message travels only once both its ranks are there.
-    let links = fit_links(
-        comm.largest(measure_exchange_s(
-            comm,
-            1,
-            &[next, before],
-            &[before, next],
-        )),
-        comm.largest(measure_exchange_s(comm, LONG_BYTES, &[next], &[before])),
-    );
-    tracing::debug!(links.latency_s, links.bytes_per_s, "measured the links");
-    links
+/// A longer message is tried only if it is expected to fit the budget: 1 % of the run's predicted seconds, but at least 20 ms
+/// and at most 1 s. All ranks decide alike, because all use the times of the slowest link.
+#[derive(Debug, Clone, Default)]
+pub struct LinkLadder {
+    /// The lengths measured so far, the first of [`LENGTHS`].
+    rungs: Vec<Rung>,
+    spent_s: f64,
+    /// `true` if a message took longer than all were to take: nothing else is tried.
+    is_slow: bool,
 }
 
-/// Finds the links that carry one byte in `short_s` seconds and [`LONG_BYTES`] in `long_s`.
-fn fit_links(short_s: f64, long_s: f64) -> Links {
-    // If the long message was hardly slower, the short one was disturbed, or the clock is too coarse for both.
+/// The time of one length.
+#[derive(Debug, Clone, Copy)]
+struct Rung {
+    bytes: usize,
+    /// Seconds of the fastest exchange with both neighbours.
+    time_s: f64,
+    attempts: usize,
+}
+
+/// Times of some exchanges in a row, in seconds: that of one of them, and that of all together.
+type Timing = [f64; 2];
+
+impl LinkLadder {
+    /// Measures the links, or goes on with longer messages if a run of `run_s` predicted seconds allows more time than was
+    /// spent so far; 0 if the run's time is unknown.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn climb(&mut self, comm: &dyn Comm, run_s: f64) {
+        if comm.size() == 1 {
+            return;
+        }
+        // Only now all ranks are here.
+        let run_s = comm.largest(run_s);
+        let mut start = Instant::now();
+        let before_s = self.spent_s;
+        self.climb_by(run_s, &mut |bytes, tries| {
+            let exchange_s = measure_exchange_s(comm, bytes, tries);
+            let took_s = start.elapsed().as_secs_f64();
+            start = Instant::now();
+            largest_timing(comm, [exchange_s, took_s])
+        });
+        if self.spent_s > before_s {
+            tracing::debug!(links = ?self.links(), self.spent_s, "measured the links");
+        }
+    }
+
+    /// Measures by `exchange`, which times exchanges of messages of this length, so many in a row, on the slowest link.
+    fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(usize, usize) -> Timing) {
+        let budget_s = budget_s(run_s);
+        while let Some((index, tries)) = self.next_attempt(budget_s) {
+            let bytes = LENGTHS[index];
+            let timing = exchange(bytes, tries);
+            if timing[1] <= budget_s {
+                self.add(index, timing);
+                continue;
+            }
+            // A stall of a host, or a link that carries only the first bytes fast: another message tells.
+            let mean_s = timing[1] / tries as f64;
+            let again = match mean_s < LARGEST_BUDGET_S / 2.0 {
+                true => exchange(bytes, 1),
+                false => [mean_s, 0.0],
+            };
+            self.add(index, again);
+            if again[0] > budget_s {
+                self.is_slow = true;
+                self.spent_s += timing[1];
+                self.rungs[index].time_s = mean_s.min(again[0]);
+            }
+        }
+    }
+
+    /// Adds the time of a length. Shorter messages take no longer: disturbances only delay.
+    fn add(&mut self, index: usize, [time_s, took_s]: Timing) {
+        self.spent_s += took_s;
+        if index == self.rungs.len() {
+            self.rungs.push(Rung {
+                bytes: LENGTHS[index],
+                time_s,
+                attempts: 0,
+            });
+        }
+        self.rungs[index].attempts += 1;
+        for rung in &mut self.rungs[..=index] {
+            rung.time_s = rung.time_s.min(time_s);
+        }
+    }
+
+    /// Returns the index of the length to try next and the number of exchanges; `None` if the budget allows no more.
+    fn next_attempt(&self, budget_s: f64) -> Option<(usize, usize)> {
+        let (Some(first), Some(last)) = (self.rungs.first(), self.rungs.last()) else {
+            return Some((0, ATTEMPTS[0]));
+        };
+        if self.is_slow {
+            return None;
+        }
+        let left_s = budget_s - self.spent_s;
+        let repeat = ATTEMPTS.get(last.attempts).copied();
+        if let Some(tries) = repeat.filter(|&n| n as f64 * last.time_s <= REPEAT_SHARE * left_s) {
+            return Some((self.rungs.len() - 1, tries));
+        }
+        if self.is_next_affordable(first, last, budget_s) {
+            return Some((self.rungs.len(), ATTEMPTS[0]));
+        }
+        // The time left goes into a more precise time of the last length.
+        let again = repeat.filter(|&n| n as f64 * last.time_s <= left_s);
+        again.map(|tries| (self.rungs.len() - 1, tries))
+    }
+
+    /// Returns `true` if there is a longer length that is worth its time.
+    fn is_next_affordable(&self, first: &Rung, last: &Rung, budget_s: f64) -> bool {
+        let Some(&bytes) = LENGTHS.get(self.rungs.len()) else {
+            return false;
+        };
+        let is_shown = last.time_s >= MUCH_LONGER * first.time_s;
+        let growth = bytes as f64 / last.bytes as f64;
+        let expected_s = first.time_s + growth * (last.time_s - first.time_s).max(0.0);
+        // One message says nothing about the bandwidth. The second is hardly longer on the wire.
+        let is_needed = self.rungs.len() == 1 && first.time_s <= budget_s;
+        is_needed || (!is_shown && expected_s <= budget_s - self.spent_s)
+    }
+
+    /// Returns latency and bandwidth of the slowest link; `None` if nothing was measured, as with a single rank.
+    pub fn links(&self) -> Option<Links> {
+        let (first, last) = (self.rungs.first()?, self.rungs.last()?);
+        Some(fit_links(first.time_s, (2 * last.bytes, last.time_s)))
+    }
+
+    /// Measures the CPU time, in seconds, that this rank needs for each byte that it sends or receives in the longest
+    /// messages that were timed. All ranks send and receive meanwhile. The time goes into copies and system calls, which occupy
+    /// a core. 0 for a single rank, and on links that are too slow for it to matter.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn core_s_per_byte(&mut self, comm: &dyn Comm) -> f64 {
+        let Some(&last) = self.rungs.last().filter(|last| last.bytes >= LONG_BYTES) else {
+            return 0.0;
+        };
+        let tries = (LEAST_BUDGET_S / last.time_s).clamp(1.0, TRIES as f64) as usize;
+        // Looking for a message takes CPU time as well, and the latency is part of every message.
+        let [short_s, long_s] = [1, last.bytes].map(|bytes| measure_core_s(comm, bytes, tries));
+        (long_s - short_s).max(0.0) / (4 * last.bytes) as f64
+    }
+}
+
+/// Returns the seconds that measuring the links may take before a run of `run_s` seconds; 0 is an unknown time.
+fn budget_s(run_s: f64) -> f64 {
+    (BUDGET_SHARE * run_s).clamp(LEAST_BUDGET_S, LARGEST_BUDGET_S)
+}
+
+/// Finds the links that carry one byte in `short_s` seconds, and these bytes in `long_s`.
+fn fit_links(short_s: f64, (bytes, long_s): (usize, f64)) -> Links {
     let long_s = long_s.max(1e-9);
-    let latency_s = short_s.min(long_s / 2.0);
+    // The longest messages take twice the latency or more. If a message seems hardly slower than the short one, that was
+    // disturbed, the clock is too coarse for both, or there was no time for a longer one.
+    let longest = 2 * LENGTHS[LENGTHS.len() - 1];
+    let is_shown = bytes == longest || long_s >= CLEARLY_LONGER * short_s;
+    let least_s = 0.5 * long_s * bytes as f64 / longest as f64;
+    let latency_s = if is_shown { short_s } else { long_s }.min(long_s - least_s);
     Links {
         latency_s,
-        bytes_per_s: LONG_BYTES as f64 / (long_s - latency_s),
+        bytes_per_s: bytes as f64 / (long_s - latency_s),
     }
 }
 
-/// Measures the seconds of an exchange of messages of `bytes` bytes: half of the fastest two in a row.
+/// Returns the largest of all ranks' values, each by itself.
+fn largest_timing(comm: &dyn Comm, mine: Timing) -> Timing {
+    let rank = 2 * comm.rank();
+    let mut all = vec![0.0; 2 * comm.size()];
+    all[rank..rank + 2].copy_from_slice(&mine);
+    comm.sum_f64(&mut all);
+    let pairs = all.chunks_exact(2);
+    pairs.fold([0.0; 2], |most, pair| {
+        [most[0].max(pair[0]), most[1].max(pair[1])]
+    })
+}
+
+/// Messages of one length to both neighbours and from them.
 ///
-/// If all ranks receive from both neighbours, none can make two exchanges in less time than a message takes to a neighbour
+/// With one neighbour alone, a late rank would find a message already there.
+struct Exchange<'c> {
+    comm: &'c dyn Comm,
+    sends: Vec<Message>,
+    recvs: Vec<Message>,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl<'c> Exchange<'c> {
+    fn new(comm: &'c dyn Comm, bytes: usize) -> Self {
+        let (rank, size) = (comm.rank(), comm.size());
+        let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
+        Self {
+            comm,
+            sends: whole_buffers(&[next, before], 0, bytes),
+            recvs: whole_buffers(&[before, next], 2, bytes),
+            buffers: vec![vec![0; bytes]; 4],
+        }
+    }
+
+    /// Exchanges the messages, and calls `pause` between two looks at them.
+    fn run(&mut self, pause: fn()) {
+        let buffers = std::mem::take(&mut self.buffers);
+        let mut transfer = Transfer::start(self.comm, buffers, &self.sends, &self.recvs);
+        while !transfer.progress() {
+            pause();
+        }
+        self.buffers = transfer.finish();
+    }
+}
+
+/// Measures the seconds of an exchange of messages of `bytes` bytes: half of the fastest two in a row, or one alone.
+///
+/// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a neighbour
 /// and back, however far apart the ranks began. A barrier before each message would add its own skew to the measured time.
 /// No rank sleeps meanwhile: waking up takes longer than a message.
-fn measure_exchange_s(comm: &dyn Comm, bytes: usize, to: &[usize], from: &[usize]) -> f64 {
-    let (sends, recvs) = (
-        whole_buffers(to, 0, bytes),
-        whole_buffers(from, to.len(), bytes),
-    );
-    let mut buffers = vec![vec![0u8; bytes]; to.len() + from.len()];
+fn measure_exchange_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
+    // Brings the ranks together: waking up from a collective takes longer than a message.
+    Exchange::new(comm, 1).run(std::thread::yield_now);
+    let mut exchange = Exchange::new(comm, bytes);
     let mut starts = vec![Instant::now()];
-    for _ in 0..TRIES {
-        let mut transfer = Transfer::start(comm, buffers, &sends, &recvs);
-        while !transfer.progress() {
-            std::thread::yield_now();
-        }
-        buffers = transfer.finish();
+    for _ in 0..tries {
+        exchange.run(std::thread::yield_now);
         starts.push(Instant::now());
     }
-    let in_a_row = starts.windows(3).map(|three| three[2] - three[0]);
-    in_a_row.min().unwrap_or_default().as_secs_f64() / 2.0
+    let in_a_row = tries.min(2);
+    let windows = starts.windows(in_a_row + 1);
+    let fastest = windows.map(|times| times[in_a_row] - times[0]).min();
+    fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64
+}
+
+/// Measures the CPU time, in seconds, of an exchange of messages of `bytes` bytes: the least of some.
+fn measure_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
+    let mut exchange = Exchange::new(comm, bytes);
+    let mut least_s = f64::INFINITY;
+    for _ in 0..tries {
+        let start_s = thread_cpu_time_s();
+        exchange.run(|| std::thread::sleep(LOOK_INTERVAL));
+        least_s = least_s.min(thread_cpu_time_s() - start_s);
+    }
+    least_s
 }
 
 /// Makes a message of `bytes` bytes for each rank, in buffers from `first` on.
@@ -87,51 +285,153 @@ fn whole_buffers(ranks: &[usize], first: usize, bytes: usize) -> Vec<Message> {
 /// Time between two looks at a message of which the CPU time is measured, about as long as while devices compute.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Measures the CPU time, in seconds, that this rank needs for each byte that it sends or receives in long messages. All
-/// ranks send and receive meanwhile. The time goes into copies and system calls, which occupy a core. 0 for a single rank.
-///
-/// # Collective
-/// All ranks.
-pub fn core_s_per_byte(comm: &dyn Comm) -> f64 {
-    let (rank, size) = (comm.rank(), comm.size());
-    if size == 1 {
-        return 0.0;
-    }
-    let sends = whole_buffers(&[(rank + 1) % size], 0, LONG_BYTES);
-    let recvs = whole_buffers(&[(rank + size - 1) % size], 1, LONG_BYTES);
-    let mut buffers = vec![vec![0u8; LONG_BYTES]; 2];
-    let mut least_s = f64::INFINITY;
-    for _ in 0..TRIES {
-        let start_s = thread_cpu_time_s();
-        let mut transfer = Transfer::start(comm, buffers, &sends, &recvs);
-        while !transfer.progress() {
-            std::thread::sleep(LOOK_INTERVAL);
-        }
-        buffers = transfer.finish();
-        least_s = least_s.min(thread_cpu_time_s() - start_s);
-    }
-    least_s / (2 * LONG_BYTES) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Climbs on a made-up network, and returns the seconds spent, the longest exchange of them, and the links.
+    fn climb(ladder: &mut LinkLadder, run_s: f64, network: Links) -> (f64, f64, Links) {
+        let (mut spent_s, mut longest_s) = (0.0, 0.0f64);
+        ladder.climb_by(run_s, &mut |bytes, tries| {
+            let time_s = network.latency_s + 2.0 * bytes as f64 / network.bytes_per_s;
+            spent_s += tries as f64 * time_s;
+            longest_s = longest_s.max(time_s);
+            [time_s, tries as f64 * time_s]
+        });
+        (spent_s, longest_s, ladder.links().unwrap())
+    }
+
+    fn network(latency_s: f64, bytes_per_s: f64) -> Links {
+        Links {
+            latency_s,
+            bytes_per_s,
+        }
+    }
+
     #[test]
-    fn a_single_rank_handles_no_messages() {
-        assert_eq!(core_s_per_byte(&super::super::LocalComm::new()), 0.0);
+    fn a_single_rank_has_no_links() {
+        let comm = super::super::LocalComm::new();
+        let mut ladder = LinkLadder::default();
+        ladder.climb(&comm, 1.0);
+        assert_eq!(ladder.links(), None);
+        assert_eq!(ladder.core_s_per_byte(&comm), 0.0);
+    }
+
+    #[test]
+    fn measuring_the_links_takes_a_hundredth_of_the_run_but_20_ms_to_1_s() {
+        assert_eq!([0.0, 1.9, 50.0, 1e9].map(budget_s), [0.02, 0.02, 0.5, 1.0]);
+        for latency_s in [0.0, 1e-6, 1e-4, 1e-3, 5e-3] {
+            for bytes_per_s in [7e3, 125e3, 1e7, 1e8, 1e10] {
+                for run_s in [0.0, 10.0, 1000.0] {
+                    let network = network(latency_s, bytes_per_s);
+                    let mut ladder = LinkLadder::default();
+                    let (spent_s, longest_s, _) = climb(&mut ladder, run_s, network);
+                    // One length above the latency has to be tried.
+                    let second_s = latency_s + 1024.0 / bytes_per_s;
+                    assert!(
+                        spent_s <= budget_s(run_s) + 2.0 * second_s,
+                        "{network:?}: {spent_s}"
+                    );
+                    assert!(longest_s <= budget_s(run_s).max(second_s), "{network:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn latency_and_bandwidth_are_found_on_fast_and_slow_links() {
+        for (latency_s, bytes_per_s) in [(1e-6, 1e10), (2e-5, 1e9), (1e-4, 1.2e8), (1e-3, 1.2e7)] {
+            let (.., found) = climb(
+                &mut LinkLadder::default(),
+                0.0,
+                network(latency_s, bytes_per_s),
+            );
+            assert!(
+                (found.latency_s / latency_s - 1.0).abs() < 0.01,
+                "{found:?}"
+            );
+            assert!(
+                (found.bytes_per_s / bytes_per_s - 1.0).abs() < 0.01,
+                "{found:?}"
+            );
+        }
+        let (.., found) = climb(&mut LinkLadder::default(), 0.0, network(1e-4, 125e3));
+        assert!((found.bytes_per_s / 125e3 - 1.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn a_message_slower_than_the_budget_ends_it() {
+        let mut ladder = LinkLadder::default();
+        let slow = network(0.5, 1e6);
+        let (spent_s, _, links) = climb(&mut ladder, 0.0, slow);
+        assert_eq!((spent_s, ladder.rungs.len()), (0.5 + 2e-6, 1));
+        assert!(links.is_sound() && (links.latency_s - 0.5).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_link_that_carries_only_the_first_bytes_fast_is_slow() {
+        let (mut ladder, mut burst) = (LinkLadder::default(), 32768.0);
+        ladder.climb_by(0.0, &mut |bytes, tries| {
+            let mut times_s = Vec::new();
+            for _ in 0..tries {
+                burst -= 2.0 * bytes as f64;
+                times_s.push(1e-4 + f64::max(-burst, 0.0) / 125e3);
+                burst = burst.max(0.0);
+            }
+            [
+                times_s.iter().copied().fold(1.0, f64::min),
+                times_s.iter().sum(),
+            ]
+        });
+        let found = ladder.links().unwrap();
+        assert!(
+            (1.0..2.0).contains(&(found.bytes_per_s / 125e3)),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_stall_is_no_slow_link() {
+        for stalled in 0..12 {
+            let (mut ladder, mut count) = (LinkLadder::default(), 0);
+            ladder.climb_by(0.0, &mut |bytes, tries| {
+                let time_s = 1e-6 + 2.0 * bytes as f64 / 1e10;
+                let stall_s = if count == stalled { 0.03 } else { 0.0 };
+                count += 1;
+                [time_s + stall_s, tries as f64 * time_s + stall_s]
+            });
+            let found = ladder.links().unwrap();
+            assert!(
+                (found.bytes_per_s / 1e10 - 1.0).abs() < 0.01,
+                "{stalled}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_longer_run_goes_on_where_a_short_one_ended() {
+        let mut ladder = LinkLadder::default();
+        let slow = network(5e-3, 1e7);
+        climb(&mut ladder, 0.0, slow);
+        let lengths = ladder.rungs.len();
+        let (spent_s, _, links) = climb(&mut ladder, 1000.0, slow);
+        assert!(ladder.rungs.len() > lengths && spent_s > 0.0);
+        assert!((links.bytes_per_s / 1e7 - 1.0).abs() < 0.01, "{links:?}");
+        let (spent_s, ..) = climb(&mut ladder, 1000.0, slow);
+        assert_eq!(spent_s, 0.0);
     }
 
     #[test]
     fn a_disturbed_message_makes_no_link_infinitely_fast() {
-        let sound = fit_links(1e-4, 5.1e-3);
+        let bytes = 2 * LENGTHS[LENGTHS.len() - 1];
+        let sound = fit_links(1e-4, (bytes, 5.1e-3));
         assert_eq!(sound.latency_s, 1e-4);
-        assert!((sound.bytes_per_s - LONG_BYTES as f64 / 5e-3).abs() < 1.0);
+        assert!((sound.bytes_per_s - bytes as f64 / 5e-3).abs() < 1.0);
         for short_s in [1e-4, 2e-4, 1.0] {
-            let disturbed = fit_links(short_s, 1.5e-4);
-            assert!(disturbed.bytes_per_s <= 2.0 * LONG_BYTES as f64 / 1.5e-4);
+            let disturbed = fit_links(short_s, (bytes, 1.5e-4));
+            assert!(disturbed.bytes_per_s <= 2.0 * bytes as f64 / 1.5e-4);
             assert!(disturbed.latency_s > 0.0 && disturbed.latency_s <= 7.5e-5);
         }
-        assert!(fit_links(0.0, 0.0).bytes_per_s.is_finite());
+        assert!(fit_links(0.0, (bytes, 0.0)).bytes_per_s.is_finite());
     }
 }

@@ -32,7 +32,7 @@ mod transfer;
 pub use agree::agree;
 pub use connect::{connect, launched_rank};
 pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
-pub use links::{core_s_per_byte, measure_links};
+pub use links::LinkLadder;
 pub use local::LocalComm;
 pub(crate) use pause::Pause;
 pub use settings::{Settings, agree_on_settings};

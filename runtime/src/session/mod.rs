@@ -28,7 +28,7 @@ pub use find::FoundDevices;
 pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
 pub use saved::{PlannedDevice, PlannedNode, SavedPlan};
 
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{self, Execution, MakePart, Plan, Problem, Scalars, Split};
@@ -188,7 +188,7 @@ impl<'c> Session<'c> {
             measured: MeasureTally::default(),
             start: Instant::now(),
             k_total: problem.k(),
-            links: None,
+            ladder: LinkLadder::default(),
             load: self.load,
             byte_s: Vec::new(),
         }

@@ -25,7 +25,7 @@ impl<T: Element> Balancer<'_, T> {
         if nodes.iter().filter(|node| node.speed > 0.0).count() < 2 {
             return Ok(None);
         }
-        let work = self.describe_work()?;
+        let work = self.describe_work(&nodes)?;
         let found = choose_nodes(&work, &nodes)?;
         tracing::debug!(?found, "the nodes that help");
         if found.wall_s >= CLEARLY_FASTER * found.all_s {

@@ -21,7 +21,7 @@ use isochron_hierarchy::predict::{self, Candidate, Links, Way};
 
 use super::load::Load;
 use super::memory;
-use crate::comm::{self, Comm, agree};
+use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::multiply::{BalanceResult, LeftOut, Plan, Problem, Split, SplitChoice};
 use node::NodeMemory;
@@ -43,8 +43,8 @@ pub(super) struct Balancer<'a, T> {
     pub start: Instant,
     /// The inner dimension of a node's job, in elements.
     pub k_total: usize,
-    /// Capacity of the links between ranks, once measured.
-    pub links: Option<Links>,
+    /// Capacity of the links between ranks, as far as measured.
+    pub ladder: LinkLadder,
     /// The load of this rank's host.
     pub load: Load,
     /// Seconds that a byte of a message costs each node's devices; empty until measured.
@@ -122,7 +122,7 @@ impl<T: Element> Balancer<'_, T> {
             balance_s: self.start.elapsed().as_secs_f64(),
             measured: self.measured,
             kernel_width: self.kernel_width,
-            links: self.links,
+            links: self.ladder.links(),
         };
         Plan::from_balance(self.problem, found)
     }
@@ -136,14 +136,17 @@ impl<T: Element> Balancer<'_, T> {
         memory::fit_to_memory(self.comm, self.team, plan)
     }
 
-    /// Returns the capacity of the links between ranks, measured on the first call.
+    /// Returns the capacity of the links between ranks, measured as precisely as a run of `run_s` predicted seconds allows;
+    /// 0 if that is unknown.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn measured_links(&mut self) -> Links {
-        *self
-            .links
-            .get_or_insert_with(|| comm::measure_links(self.comm))
+    pub(super) fn measured_links(&mut self, run_s: f64) -> Links {
+        self.ladder.climb(self.comm, run_s);
+        self.ladder.links().unwrap_or(Links {
+            latency_s: 0.0,
+            bytes_per_s: f64::INFINITY,
+        })
     }
 
     /// Measures the cost of a byte of a message on each node.
@@ -154,7 +157,8 @@ impl<T: Element> Balancer<'_, T> {
         if self.comm.largest(self.load.message_cost) <= 0.0 {
             return;
         }
-        let core_s = comm::core_s_per_byte(self.comm);
+        self.ladder.climb(self.comm, 0.0);
+        let core_s = self.ladder.core_s_per_byte(self.comm);
         self.byte_s = vec![0.0; self.comm.size()];
         self.byte_s[self.comm.rank()] = core_s * self.load.message_cost;
         self.comm.sum_f64(&mut self.byte_s);

@@ -243,7 +243,7 @@ impl<T: Element> Balancer<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::LocalComm;
+    use crate::comm::{LinkLadder, LocalComm};
     use crate::multiply::Problem;
     use crate::session::load::Load;
     use isochron_devices::measure::UpdateOperands;
@@ -361,7 +361,7 @@ mod tests {
             measured: MeasureTally::default(),
             start: std::time::Instant::now(),
             k_total: steps,
-            links: None,
+            ladder: LinkLadder::default(),
             load: Load {
                 share: 1.0,
                 message_cost: 0.0,

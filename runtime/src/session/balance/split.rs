@@ -76,7 +76,7 @@ impl<T: Element> Balancer<'_, T> {
         let layout = arrange(self.config.layout, &speeds, rows, cols)?;
         let nodes = self.with_messages(&speeds);
         let candidates = self.compare_ways(&layout, &nodes, Some(&whole))?.candidates;
-        let work = self.describe_work()?;
+        let work = self.describe_work(&nodes)?;
         let some_nodes = predict::choose_nodes(&work, &nodes)?;
         // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes, which balancing
         // may find, could do without messages.
@@ -100,7 +100,7 @@ impl<T: Element> Balancer<'_, T> {
         let even = columns::br(&vec![1.0; ranks], rows, cols)?;
         let divided = predict::panel_traffic(&even, block, k, self.problem.panel(ranks));
         let summed = predict::reduction_traffic(held, block, &vec![true; ranks]);
-        let (links, bytes) = (self.measured_links(), self.problem.element().bytes());
+        let (links, bytes) = (self.measured_links(0.0), self.problem.element().bytes());
         let [sum, panels] = [&summed, &divided].map(|nodes| links.longest_s(nodes, bytes));
         Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_plan(held))?)
     }

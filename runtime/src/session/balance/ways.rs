@@ -55,7 +55,7 @@ impl<T: Element> Balancer<'_, T> {
         nodes: &[NodeRate],
         whole: Option<&AlongK>,
     ) -> Result<Ways, Error> {
-        let work = self.describe_work()?;
+        let work = self.describe_work(nodes)?;
         let mut divided = in_place(&work, layout, nodes)?;
         if self.problem.split() != SplitChoice::Auto || self.config.layout != Method::default() {
             divided.truncate(1);
@@ -141,11 +141,18 @@ impl<T: Element> Balancer<'_, T> {
             .collect()
     }
 
-    /// Describes the multiplication for predictions.
+    /// Describes the multiplication by these nodes for predictions.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn describe_work(&mut self) -> Result<Multiplication, Error> {
+    pub(super) fn describe_work(&mut self, nodes: &[NodeRate]) -> Result<Multiplication, Error> {
+        let (rows, cols) = self.problem.c_blocks();
+        let speed: f64 = nodes.iter().map(|node| node.speed).sum();
+        let run_s = if speed > 0.0 {
+            (rows * cols) as f64 / speed
+        } else {
+            0.0
+        };
         let hosts = self.comm.gather(&self.comm.host().to_owned())?;
         let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
         Ok(Multiplication {
@@ -154,7 +161,7 @@ impl<T: Element> Balancer<'_, T> {
             k: self.problem.k(),
             panel: self.problem.panel(self.comm.size()),
             element_bytes: self.problem.element().bytes(),
-            links: self.measured_links(),
+            links: self.measured_links(run_s),
             // Between hosts the network moves messages; on one host the computing cores copy them.
             hidden: if is_one_host { 0.0 } else { 1.0 },
         })
