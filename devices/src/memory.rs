@@ -8,13 +8,41 @@
 //! Without the last two, a batch system would kill a job for a plan that seemed to fit.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cgroup::find_groups;
+
+/// The processes that a bound on memory holds for together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MemoryScope {
+    /// All of the host.
+    Host,
+    /// Those of the control group whose folder has this device and inode.
+    Group(u64, u64),
+    /// This process alone.
+    Process,
+}
+
+/// The bytes that the processes of a scope can still allocate together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryBound {
+    /// Those processes.
+    pub scope: MemoryScope,
+    /// The bytes.
+    pub bytes: u64,
+}
 
 /// Returns the bytes that this process can still allocate; `None` if the system does not tell (other than Linux).
 pub fn memory_available_bytes() -> Option<u64> {
     available_below(Path::new("/"))
+}
+
+/// Returns every bound on the memory of this process; none if the system does not tell (other than Linux).
+pub fn memory_bounds() -> Vec<MemoryBound> {
+    bounds_below(Path::new("/"))
 }
 
 /// Returns the memory of the host in bytes as the kernel counts it; `None` if the system does not tell.
@@ -24,18 +52,26 @@ pub(crate) fn memory_installed_bytes() -> Option<u64> {
 
 /// Returns the bytes available on a file system with this root.
 fn available_below(root: &Path) -> Option<u64> {
+    let bounds = bounds_below(root).into_iter();
+    bounds.map(|bound| bound.bytes).min()
+}
+
+/// Returns the bounds on a file system with this root.
+fn bounds_below(root: &Path) -> Vec<MemoryBound> {
     let [limits, status, meminfo] = ["proc/self/limits", "proc/self/status", "proc/meminfo"]
         .map(|path| fs::read_to_string(root.join(path)).unwrap_or_default());
     let address_space = free_address_space(&limits, &status);
-    let groups = find_groups(root, "memory");
-    let groups = groups
-        .iter()
-        .filter_map(|(folder, version)| free_in_group(folder, *version));
-    field_kib(&meminfo, "MemAvailable:")
-        .into_iter()
-        .chain(address_space)
-        .chain(groups)
-        .min()
+    let host = field_kib(&meminfo, "MemAvailable:").map(|bytes| (MemoryScope::Host, bytes));
+    let own = address_space.map(|bytes| (MemoryScope::Process, bytes));
+    let groups = find_groups(root, "memory").into_iter();
+    let groups = groups.filter_map(|(folder, version)| {
+        let found = fs::metadata(&folder).ok()?;
+        let scope = MemoryScope::Group(found.dev(), found.ino());
+        Some((scope, free_in_group(&folder, version)?))
+    });
+    let all = host.into_iter().chain(own).chain(groups);
+    all.map(|(scope, bytes)| MemoryBound { scope, bytes })
+        .collect()
 }
 
 /// Returns the value of a line such as `MemAvailable:   24321568 kB`, in bytes.
@@ -105,6 +141,7 @@ mod tests {
             ("proc/self/status", "Name:\tx\nVmSize:\t     500 kB\n"),
         ]);
         assert_eq!(available_below(root.path()), Some(1_000_000 - 512_000));
+        assert_eq!(bounds_below(root.path())[1].scope, MemoryScope::Process);
         assert_eq!(
             free_address_space("Max address space  unlimited unlimited bytes", ""),
             None
@@ -147,5 +184,13 @@ mod tests {
             ("sys/fs/cgroup/slurm/memory.current", "0\n"),
         ]);
         assert_eq!(available_below(root.path()), Some(0));
+        let bounds = bounds_below(root.path());
+        assert_eq!((bounds.len(), &bounds[0].scope), (3, &MemoryScope::Host));
+        assert!(
+            bounds[1..]
+                .iter()
+                .all(|bound| matches!(bound.scope, MemoryScope::Group(..)))
+        );
+        assert_ne!(bounds[1].scope, bounds[2].scope);
     }
 }

@@ -92,11 +92,12 @@ pub enum Error {
     Memory {
         /// Name of the host, as its ranks know it.
         host: String,
-        /// Rank of this host that needs most; `None` for all hosts together.
+        /// Rank that needs most of those that share the memory; `None` for all hosts together.
         rank: Option<usize>,
-        /// Bytes that all ranks on the host need together.
+        /// Bytes that the ranks need together which share the memory: those of the host, of a control group, or one rank with
+        /// a limit of its own.
         needed_bytes: u64,
-        /// Bytes that the host has available.
+        /// Bytes that they have available.
         available_bytes: u64,
     },
     /// An allocation failed although the plan had accounted for it.

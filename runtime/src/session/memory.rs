@@ -2,17 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use isochron_devices::{DeviceKind, DeviceTeam, JobShape, memory_available_bytes};
+use isochron_devices::{DeviceKind, DeviceTeam, JobShape};
+use isochron_devices::{MemoryBound, MemoryScope, memory_bounds};
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::multiply::Plan;
-
-/// Returns the bytes available on the host; [`u64::MAX`], which refuses nothing, if the system does not tell.
-pub(super) fn available_bytes() -> u64 {
-    memory_available_bytes().unwrap_or(u64::MAX)
-}
 
 /// A rank's need of host memory.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -29,12 +25,15 @@ pub(super) struct MemoryNeed {
 struct RankDemand {
     host: String,
     need: MemoryNeed,
-    available: u64,
+    bounds: Vec<MemoryBound>,
 }
 
-/// The demand of all ranks of one host.
+/// The ranks that share a memory: a host, the part of it that a bound covers, and the rank if the bound is its own.
+type PoolKey = (String, MemoryScope, Option<usize>);
+
+/// A memory, and the demand of all ranks that share it.
 #[derive(Debug, Clone, Copy, Default)]
-struct HostDemand {
+struct MemoryPool {
     needed: u64,
     free: u64,
     held: u64,
@@ -43,7 +42,7 @@ struct HostDemand {
     most: (u64, usize),
 }
 
-impl HostDemand {
+impl MemoryPool {
     /// Returns the free memory, and what devices hold of it already, which comes back.
     fn available(&self) -> u64 {
         self.free.saturating_add(self.held)
@@ -54,23 +53,32 @@ impl HostDemand {
     }
 }
 
-/// Refuses a need that does not fit the host together with the needs of its other ranks. Returns the bytes that each
-/// gathering device may use of the memory left.
+/// Refuses a need that does not fit one of these bounds together with the needs of the other ranks that share it. Returns the
+/// bytes that each gathering device of this rank may use of the memory left.
 ///
 /// # Errors
-/// [`Error::Memory`] on every rank, for the host that lacks most.
+/// [`Error::Memory`] on every rank, for the memory that lacks most.
 ///
 /// # Collective
 /// All ranks.
 pub(super) fn share_memory(
     comm: &dyn Comm,
     need: MemoryNeed,
-    available: u64,
+    bounds: &[MemoryBound],
 ) -> Result<u64, Error> {
-    let hosts = sum_by_host(gather_demands(comm, need, available)?);
-    refuse_excess(&hosts)?;
-    let mine = &hosts[comm.host()];
-    Ok((mine.available() - mine.needed) / mine.gathering.max(1) as u64)
+    let pools = sum_by_pool(gather_demands(comm, need, bounds)?);
+    refuse_excess(&pools)?;
+    let mine = bounds
+        .iter()
+        .map(|bound| &pools[&pool_key(comm.host(), bound, comm.rank())]);
+    let each = mine.map(|pool| (pool.available() - pool.needed) / pool.gathering.max(1) as u64);
+    Ok(each.min().unwrap_or(u64::MAX))
+}
+
+/// Returns the key of the memory that a rank's bound covers.
+fn pool_key(host: &str, bound: &MemoryBound, rank: usize) -> PoolKey {
+    let own = (bound.scope == MemoryScope::Process).then_some(rank);
+    (host.to_owned(), bound.scope.clone(), own)
 }
 
 /// Checks that the host has room for `bytes` of this rank and for its devices' needs on these slices, before any of it is
@@ -95,12 +103,12 @@ pub(super) fn make_room(
         gathering: gpus.count(),
     };
     // Read once: memory granted now must not be refused below because another program took a little in between.
-    let available = available_bytes();
-    let each = share_memory(comm, need, available)?;
+    let bounds = memory_bounds();
+    let each = share_memory(comm, need, &bounds)?;
     team.limit_memory(each);
     let of_devices = team.memory_needed(job, slices).map_err(Error::from);
     let bytes = bytes.saturating_add(agree(comm, of_devices)?);
-    share_memory(comm, MemoryNeed { bytes, ..need }, available).map(drop)
+    share_memory(comm, MemoryNeed { bytes, ..need }, &bounds).map(drop)
 }
 
 /// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds
@@ -136,42 +144,73 @@ pub(super) fn fit_to_memory(
 fn gather_demands(
     comm: &dyn Comm,
     need: MemoryNeed,
-    available: u64,
+    bounds: &[MemoryBound],
 ) -> Result<Vec<RankDemand>, Error> {
     comm.gather(&RankDemand {
         host: comm.host().to_string(),
         need,
-        available,
+        bounds: bounds.to_vec(),
     })
 }
 
-fn sum_by_host(demands: Vec<RankDemand>) -> BTreeMap<String, HostDemand> {
-    let mut hosts: BTreeMap<String, HostDemand> = BTreeMap::new();
-    for (rank, demand) in demands.into_iter().enumerate() {
-        let host = hosts.entry(demand.host).or_insert(HostDemand {
-            free: u64::MAX,
-            ..HostDemand::default()
-        });
-        host.needed = host.needed.saturating_add(demand.need.bytes);
-        host.free = host.free.min(demand.available);
-        host.held += demand.need.held;
-        host.gathering += demand.need.gathering;
-        host.most = host.most.max((demand.need.bytes, rank));
+/// Sums the demands up for each memory.
+fn sum_by_pool(demands: Vec<RankDemand>) -> BTreeMap<PoolKey, MemoryPool> {
+    let mut pools: BTreeMap<PoolKey, MemoryPool> = BTreeMap::new();
+    for (rank, RankDemand { host, need, bounds }) in demands.into_iter().enumerate() {
+        for bound in bounds {
+            let pool = pools.entry(pool_key(&host, &bound, rank));
+            let pool = pool.or_insert(MemoryPool {
+                free: u64::MAX,
+                ..MemoryPool::default()
+            });
+            pool.needed = pool.needed.saturating_add(need.bytes);
+            pool.free = pool.free.min(bound.bytes);
+            pool.held += need.held;
+            pool.gathering += need.gathering;
+            pool.most = pool.most.max((need.bytes, rank));
+        }
     }
-    hosts
+    pools
 }
 
-fn refuse_excess(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
-    let worst = hosts.iter().max_by_key(|(_, host)| host.lacking_bytes());
-    match worst.filter(|(_, host)| host.lacking_bytes() > 0) {
-        Some((name, host)) => Err(Error::Memory {
-            host: name.clone(),
-            rank: Some(host.most.1),
-            needed_bytes: host.needed,
-            available_bytes: host.available(),
+fn refuse_excess(pools: &BTreeMap<PoolKey, MemoryPool>) -> Result<(), Error> {
+    let worst = pools.iter().max_by_key(|(_, pool)| pool.lacking_bytes());
+    match worst.filter(|(_, pool)| pool.lacking_bytes() > 0) {
+        Some(((host, ..), pool)) => Err(Error::Memory {
+            host: host.clone(),
+            rank: Some(pool.most.1),
+            needed_bytes: pool.needed,
+            available_bytes: pool.available(),
         }),
         None => Ok(()),
     }
+}
+
+/// Returns the bytes that the ranks can use together, host by host: at most those of the host, and at most the sum of the
+/// tightest bounds of its ranks, each counted once.
+fn sum_available(demands: &[RankDemand]) -> BTreeMap<&str, u64> {
+    let mut hosts: BTreeMap<&str, (u64, BTreeMap<PoolKey, u64>)> = BTreeMap::new();
+    for (rank, demand) in demands.iter().enumerate() {
+        let (whole, tightest) = hosts
+            .entry(&demand.host)
+            .or_insert((u64::MAX, BTreeMap::new()));
+        let of_host = demand
+            .bounds
+            .iter()
+            .find(|bound| bound.scope == MemoryScope::Host);
+        *whole = of_host.map_or(*whole, |bound| bound.bytes.min(*whole));
+        match demand.bounds.iter().min_by_key(|bound| bound.bytes) {
+            Some(bound) => tightest.insert(pool_key(&demand.host, bound, rank), bound.bytes),
+            None => tightest.insert((String::new(), MemoryScope::Host, None), u64::MAX),
+        };
+    }
+    let hosts = hosts.into_iter();
+    hosts
+        .map(|(host, (whole, tightest))| {
+            let sum = tightest.into_values().fold(0, u64::saturating_add);
+            (host, sum.min(whole))
+        })
+        .collect()
 }
 
 /// Refuses a problem whose matrices are larger than the memory of all hosts together.
@@ -182,9 +221,8 @@ fn refuse_excess(hosts: &BTreeMap<String, HostDemand>) -> Result<(), Error> {
 /// # Collective
 /// All ranks.
 pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
-    let all = gather_demands(comm, MemoryNeed::default(), available_bytes())?;
-    let hosts = all.into_iter().map(|rank| (rank.host, rank.available));
-    let hosts: BTreeMap<String, u64> = hosts.collect();
+    let all = gather_demands(comm, MemoryNeed::default(), &memory_bounds())?;
+    let hosts = sum_available(&all);
     let available = hosts.values().copied().fold(0, u64::saturating_add);
     if needed <= available {
         return Ok(());
@@ -205,10 +243,17 @@ mod tests {
     use super::*;
 
     fn demand(host: &str, need: MemoryNeed, available: u64) -> RankDemand {
+        limited(host, need, &[(MemoryScope::Host, available)])
+    }
+
+    fn limited(host: &str, need: MemoryNeed, bounds: &[(MemoryScope, u64)]) -> RankDemand {
+        let bounds = bounds.iter().cloned();
         RankDemand {
             host: host.to_string(),
             need,
-            available,
+            bounds: bounds
+                .map(|(scope, bytes)| MemoryBound { scope, bytes })
+                .collect(),
         }
     }
 
@@ -220,7 +265,7 @@ mod tests {
     }
 
     fn refused(demands: Vec<RankDemand>) -> Option<(String, Option<usize>, u64, u64)> {
-        match refuse_excess(&sum_by_host(demands)) {
+        match refuse_excess(&sum_by_pool(demands)) {
             Ok(()) => None,
             Err(Error::Memory {
                 host,
@@ -245,6 +290,42 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_with_a_limit_of_its_own_is_compared_with_that() {
+        let host = (MemoryScope::Host, 100);
+        let own = |bytes| (MemoryScope::Process, bytes);
+        // The limits of the ranks are not the host's: 40 + 40 bytes fit it, though not the limit of one rank.
+        let both = |second: u64| {
+            vec![
+                limited("a", bytes(40), &[host.clone(), own(50)]),
+                limited("a", bytes(second), &[host.clone(), own(50)]),
+            ]
+        };
+        assert_eq!(refused(both(40)), None);
+        assert_eq!(refused(both(51)), Some(("a".to_string(), Some(1), 51, 50)));
+        assert_eq!(sum_available(&both(1)), BTreeMap::from([("a", 100)]));
+    }
+
+    #[test]
+    fn ranks_of_a_control_group_share_its_limit() {
+        let group = |inode, bytes| (MemoryScope::Group(1, inode), bytes);
+        let host = (MemoryScope::Host, 1000);
+        let demands = |second| {
+            vec![
+                limited("a", bytes(500), &[host.clone()]),
+                limited("a", bytes(60), &[host.clone(), group(7, 100)]),
+                limited("a", bytes(50), &[host.clone(), group(second, 100)]),
+            ]
+        };
+        assert_eq!(refused(demands(8)), None);
+        assert_eq!(
+            refused(demands(7)),
+            Some(("a".to_string(), Some(1), 110, 100))
+        );
+        let limited_ranks = &demands(7)[1..];
+        assert_eq!(sum_available(limited_ranks), BTreeMap::from([("a", 100)]));
+    }
+
+    #[test]
     fn what_devices_hold_is_not_needed_again() {
         let lacking = Some(("a".to_string(), Some(0), 80, 79));
         for (held, refusal) in [(30, None), (29, lacking)] {
@@ -262,8 +343,9 @@ mod tests {
             held: 0,
             gathering: 2,
         };
-        let before = available_bytes();
-        let each = share_memory(&comm, need, available_bytes()).unwrap();
+        let bounds = memory_bounds();
+        let before = isochron_devices::memory_available_bytes().unwrap_or(u64::MAX);
+        let each = share_memory(&comm, need, &bounds).unwrap();
         // Other programs take memory and give it back meanwhile.
         if before < u64::MAX {
             assert!(each < before && each > before / 8, "{each} of {before}");
@@ -273,7 +355,7 @@ mod tests {
             ..need
         };
         if before < u64::MAX {
-            let refusal = share_memory(&comm, too_much, available_bytes()).unwrap_err();
+            let refusal = share_memory(&comm, too_much, &bounds).unwrap_err();
             let text = refusal.to_string();
             assert!(text.contains("most of it by rank 0"), "{text}");
         }

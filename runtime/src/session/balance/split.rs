@@ -2,7 +2,7 @@
 //!
 //! If k is long against m and n, the panels of A and B that travel for a division of C outweigh C itself.
 
-use isochron_devices::Element;
+use isochron_devices::{Element, memory_bounds};
 use isochron_hierarchy::balance::{
     EndReason, Extent, NodeBalance, Observation, Strategy, imbalance, merge_alike,
 };
@@ -125,7 +125,7 @@ impl<T: Element> Balancer<'_, T> {
                 bytes: plan.memory_bytes(self.comm.rank()),
                 ..MemoryNeed::default()
             };
-            match memory::share_memory(self.comm, need, memory::available_bytes()) {
+            match memory::share_memory(self.comm, need, &memory_bounds()) {
                 Err(Error::Memory { .. }) => next = plan.make_leaner(),
                 shared => return shared.map(|_| true),
             }
