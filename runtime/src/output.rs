@@ -79,7 +79,11 @@ impl PartialFile {
             return Err(Error::file(&self.path, reason));
         }
         // Asked before: a reservation that fails may keep a part.
-        let space = fstatvfs(file).map_or(u64::MAX, |space| space.f_bavail * space.f_frsize);
+        let space = match fstatvfs(file) {
+            Ok(space) if space.f_blocks > 0 => space.f_bavail * space.f_frsize,
+            // Some file systems do not tell.
+            _ => u64::MAX,
+        };
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
             Ok(()) => self.reserved = bytes,
             // The file system cannot reserve.

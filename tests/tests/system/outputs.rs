@@ -121,8 +121,10 @@ fn one_file_for_two_options_is_refused() {
 #[test]
 fn points_files_of_two_devices_do_not_replace_each_other() {
     let folder = Folder::new();
-    let device = "[[node.device]]\nname = \"slow\"\ncores = [0]\npace = 2.0\n";
-    folder.write("p.toml", &format!("schema = 1\n[[node]]\n{device}{device}"));
+    // Both names are `a_0` in a path.
+    let [one, other] = ["a:0", "a/0"]
+        .map(|name| format!("[[node.device]]\nname = \"{name}\"\ncores = [0]\npace = 2.0\n"));
+    folder.write("p.toml", &format!("schema = 1\n[[node]]\n{one}{other}"));
     let line = "devices bench --sizes 64 --block 64 --max-reps 3 --platform @p.toml --out @models";
     let stderr = isochron(&folder.words(line)).failure(2);
     assert!(
