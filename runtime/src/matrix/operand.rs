@@ -11,13 +11,17 @@ use super::{Matrix, Region};
 
 /// Operation of a product on a stored matrix X: `op(X)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Op {
     /// X itself.
     #[default]
+    #[serde(alias = "N")]
     N,
     /// Its transpose.
+    #[serde(alias = "T")]
     T,
     /// Its conjugate transpose.
+    #[serde(alias = "C")]
     C,
 }
 
