@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::time::Instant;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
@@ -23,6 +24,8 @@ const OUR_VARIABLES: &str = "ISOCHRON_";
 
 /// The start of a rank: its command line and its settings.
 pub struct Launch {
+    /// Start of the program.
+    pub start: Instant,
     /// The command line; an error if it has a mistake, or asks for help.
     pub arguments: Result<CliArguments, clap::Error>,
     /// The command with its subcommands; empty if the command line has a mistake.
@@ -31,8 +34,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Reads the command line and the environment of this process.
-    pub fn of_process() -> Self {
+    /// Reads the command line and the environment of this process, which began at `start`.
+    pub fn of_process(start: Instant) -> Self {
         let mut definition = CliArguments::command();
         let matches = definition.try_get_matches_from_mut(env::args_os());
         let mut settings = read_variables(env::vars_os());
@@ -44,6 +47,7 @@ impl Launch {
         };
         let arguments = matches.and_then(|matches| CliArguments::from_arg_matches(&matches));
         Self {
+            start,
             arguments: arguments.map_err(|error| error.format(&mut definition)),
             command,
             settings,

@@ -9,6 +9,7 @@ mod devices;
 mod failure;
 mod launch;
 mod layout;
+mod lines;
 mod log;
 mod measuring;
 mod model;
@@ -20,7 +21,7 @@ mod table;
 mod topology;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -61,7 +62,7 @@ enum Subcommands {
 }
 
 fn main() -> ExitCode {
-    let launch = Launch::of_process();
+    let launch = Launch::of_process(Instant::now());
     let log = log::start(launched_rank());
     let status = match connect() {
         Ok(comm) => run_on_ranks(comm.as_ref(), log, &launch),
@@ -79,7 +80,7 @@ fn main() -> ExitCode {
 fn run_on_ranks(comm: &dyn Comm, log: Result<(), Error>, launch: &Launch) -> u8 {
     let is_head = comm.rank() == 0;
     let outcome = match (agree_on_launch(comm, log, launch), &launch.arguments) {
-        (Ok(()), Ok(arguments)) => run_command(comm, &arguments.command),
+        (Ok(()), Ok(arguments)) => run_command(comm, launch.start, &arguments.command),
         (Ok(()), Err(message)) if is_head => print_message(message),
         (outcome, _) => outcome,
     };
@@ -114,9 +115,9 @@ fn agree_on_launch(
     Ok(agree(comm, log)?)
 }
 
-fn run_command(comm: &dyn Comm, command: &Subcommands) -> Result<(), Failure> {
+fn run_command(comm: &dyn Comm, start: Instant, command: &Subcommands) -> Result<(), Failure> {
     let answer = match command {
-        Subcommands::Mxm(arguments) => return mxm::run(comm, arguments),
+        Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
             return topology::run_on_ranks(comm, arguments);
         }

@@ -25,6 +25,7 @@ pub mod input;
 pub mod matrix;
 pub mod multiply;
 pub mod output;
+pub mod progress;
 pub mod session;
 pub mod verify;
 

@@ -177,7 +177,7 @@ fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<La
 fn format_text(arguments: &LayoutArguments, layout: &Layout, times: Option<&Times>) -> String {
     let mut text = format!(
         "{}\n{}\nsum of half-perimeters {} blocks; squares of such areas have {:.1}\n",
-        layout.picture(40),
+        layout.picture(40, 40),
         tabulate(arguments, layout, times),
         layout.half_perimeter_sum(),
         layout.lower_bound()

@@ -1,12 +1,15 @@
 //! `isochron mxm`: plans, runs and checks a multiplication.
 
+mod account;
 mod check;
 mod plan;
 mod problem;
+mod progress;
 mod text;
 mod ways;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use isochron::Error;
@@ -16,7 +19,7 @@ use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, Op, Spread, file};
 use isochron::multiply::{PartOfK, Plan, Problem, Scalars, SplitChoice};
 use isochron::output::{PartialFile, check_distinct};
-use isochron::session::{Report, Session, SessionConfig};
+use isochron::session::{Report, SavedPlan, Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
@@ -26,11 +29,13 @@ use isochron_hierarchy::partition::Partitioner;
 use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
+use crate::lines::output_width;
 use crate::measuring::MeasuringArguments;
 use crate::output::{self, create_file, name_path};
+use account::{AccountPhase, Stopwatch};
 use check::Check;
 use problem::find_problem;
-use text::format_report;
+use progress::ProgressLine;
 
 /// The matrices, the balancing and the output.
 #[derive(Args)]
@@ -133,6 +138,9 @@ pub struct MxmArguments {
     /// Print the report (JSON) instead of the summary
     #[arg(long)]
     json: bool,
+    /// Print one line in place of the summary or the plan, and no progress; --json is as without
+    #[arg(long)]
+    quiet: bool,
     #[command(flatten)]
     measuring: MeasuringArguments,
 }
@@ -147,65 +155,106 @@ enum Verify {
     Exact,
 }
 
-/// Runs the command on every rank.
-pub fn run(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Failure> {
+/// Runs the command on every rank; the program began at `start`.
+pub fn run(comm: &dyn Comm, start: Instant, arguments: &MxmArguments) -> Result<(), Failure> {
+    let mut watch = Stopwatch::started_at(start);
     check_paths(comm, arguments)?;
     let saved = plan::load_plan(comm, arguments.load_plan.as_deref())?;
     let problem = find_problem(comm, arguments, saved.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
-    let config = SessionConfig {
-        platform: arguments.platform.clone(),
-        grouping: arguments.group,
-        blas: arguments.blas.clone(),
-        measure: arguments.measuring.apply_to(MeasureConfig::default()),
+    let line = match arguments.quiet {
+        true => None,
+        false => ProgressLine::on_terminal(comm, problem.flop()),
     };
-    let session = &mut Session::new(comm, &config)?;
-    let balance = BalanceConfig {
-        strategy: arguments.strategy,
-        epsilon: arguments.epsilon,
-        max_iterations: arguments.max_iterations,
-        fit: arguments.fit,
-        partitioner: arguments.partitioner,
-        layout: arguments.layout,
-        ..Default::default()
-    };
+    watch.line = line.as_ref();
+    watch.enter(AccountPhase::Devices);
+    let mut session = Session::new(comm, &arguments.session_config())?;
+    if let Some(line) = &line {
+        session.observe_progress(line);
+    }
+    watch.enter(AccountPhase::Plan);
+    let balance = arguments.balance_config();
     let plan = match &saved {
         Some(saved) => session.restore(saved)?,
         None => session.plan(problem, &balance)?,
     };
+    watch.enter(AccountPhase::Write);
     if arguments.save_plan.is_some() {
         output::write_json(comm, outputs.save_plan, &session.describe(&plan)?)?;
     }
     if arguments.plan {
-        let plan = session.describe(&plan)?;
-        return match comm.rank() {
-            0 if arguments.json => output::print(&output::json_lines(&plan)?),
-            0 => output::print(&plan::format_plan(&plan)),
-            _ => Ok(()),
-        };
+        return print_plan(comm, arguments, &session.describe(&plan)?);
     }
-    let out = outputs.out;
-    let report = match plan.problem().element() {
-        ElementType::F32 => multiply_as::<f32>(session, arguments, &plan, &balance, out),
-        ElementType::F64 => multiply_as::<f64>(session, arguments, &plan, &balance, out),
-        ElementType::C32 => multiply_as::<Complex32>(session, arguments, &plan, &balance, out),
-        ElementType::C64 => multiply_as::<Complex64>(session, arguments, &plan, &balance, out),
+    let (run, out) = ((&mut session, &mut watch), outputs.out);
+    let mut report = match plan.problem().element() {
+        ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, &balance, out),
+        ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, &balance, out),
+        ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, &balance, out),
+        ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, &balance, out),
     }?;
+    drop(session);
+    report.account = Some(watch.close());
     output::write_json(comm, outputs.report, &report)?;
-    match comm.rank() {
-        0 if arguments.json => output::print(&output::json_lines(&report)?)?,
-        0 => output::print(&format_report(&report, &plan.layout().picture(40)))?,
-        _ => {}
-    }
+    print_report(comm, arguments, &report, &plan)?;
     match report.verified {
         Some(false) => Err(Failure::run("the result is wrong: it failed its check")),
         _ => Ok(()),
     }
 }
 
+impl MxmArguments {
+    fn session_config(&self) -> SessionConfig {
+        SessionConfig {
+            platform: self.platform.clone(),
+            grouping: self.group,
+            blas: self.blas.clone(),
+            measure: self.measuring.apply_to(MeasureConfig::default()),
+        }
+    }
+
+    fn balance_config(&self) -> BalanceConfig {
+        BalanceConfig {
+            strategy: self.strategy,
+            epsilon: self.epsilon,
+            max_iterations: self.max_iterations,
+            fit: self.fit,
+            partitioner: self.partitioner,
+            layout: self.layout,
+            ..Default::default()
+        }
+    }
+}
+
+/// Prints the plan on the head rank.
+fn print_plan(comm: &dyn Comm, arguments: &MxmArguments, plan: &SavedPlan) -> Result<(), Failure> {
+    match comm.rank() {
+        0 if arguments.json => output::print(&output::json_lines(plan)?),
+        0 if arguments.quiet => output::print(&plan::format_line(plan)),
+        0 => output::print(&plan::format_plan(plan, output_width())),
+        _ => Ok(()),
+    }
+}
+
+/// Prints the report on the head rank.
+fn print_report(
+    comm: &dyn Comm,
+    arguments: &MxmArguments,
+    report: &Report,
+    plan: &Plan,
+) -> Result<(), Failure> {
+    let loaded = arguments.load_plan.as_deref();
+    let width = output_width();
+    match comm.rank() {
+        0 if arguments.json => output::print(&output::json_lines(report)?),
+        0 if arguments.quiet => output::print(&text::format_line(report)),
+        0 => output::print(&text::format_report(report, plan.layout(), loaded, width)),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the plan, with elements of its type.
 fn multiply_as<T: Element>(
-    session: &mut Session<'_>,
+    (session, watch): (&mut Session<'_>, &mut Stopwatch<'_>),
     arguments: &MxmArguments,
     plan: &Plan,
     balance: &BalanceConfig,
@@ -220,6 +269,7 @@ fn multiply_as<T: Element>(
         alpha: T::of(arguments.alpha),
         beta: T::of(arguments.beta.unwrap_or(beta)),
     };
+    watch.enter(AccountPhase::Matrices);
     let mut source = MatrixSource {
         comm,
         arguments,
@@ -230,25 +280,35 @@ fn multiply_as<T: Element>(
         true => agree(comm, session.zeros(plan))?,
         false => source.make_matrix(arguments.c.as_deref(), plan.c(), 2)?,
     };
+    watch.enter(AccountPhase::Check);
     let mut check = Check::begin(comm, arguments, scalars, &c)?;
     let execution = if plan.k_parts() == 1 {
+        watch.enter(AccountPhase::Matrices);
         let (a, b) = source.make_factors(plan.a(), plan.b())?;
+        watch.enter(AccountPhase::Check);
         check.add(comm, plan.operands((&a, &b)))?;
+        watch.enter(AccountPhase::Multiply);
         session.multiply(plan, scalars, (&a, &b), &mut c)?
     } else {
+        watch.enter(AccountPhase::Multiply);
         session.multiply_in_parts(
             plan,
             scalars,
             &mut |part: &PartOfK| {
+                watch.enter(AccountPhase::Matrices);
                 let (a, b) = source.make_factors(part.a(), part.b())?;
                 let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
+                watch.enter(AccountPhase::Check);
                 check.add(comm, part.plan().operands((&a, &b)))?;
+                watch.enter(AccountPhase::Multiply);
                 Ok((a, b))
             },
             &mut c,
         )?
     };
+    watch.enter(AccountPhase::Check);
     let verdict = check.finish(comm, &c);
+    watch.enter(AccountPhase::Write);
     let mut moved = source.moved;
     let mut report = Report::gather(session, plan, balance, &execution, verdict)?;
     if let (Some(out), Some(true) | None) = (out, report.verified) {

@@ -8,8 +8,9 @@ use isochron::input::read_text;
 use isochron::multiply::Split;
 use isochron::session::SavedPlan;
 
-use super::text::describe_left_out;
+use super::text::{describe_left_out, draw_layout};
 use super::ways::{compare_candidates, describe_way};
+use crate::lines::{count, wrap};
 use crate::table::TextTable;
 
 /// Reads the plan file on the head rank and sends it to all; `None` without a file.
@@ -35,14 +36,15 @@ pub(super) fn load_plan(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<S
         .map_err(|error| Error::file(path, format!("no plan: {error}")))
 }
 
-/// Formats the plan for people.
-pub(super) fn format_plan(plan: &SavedPlan) -> String {
+/// Formats the plan for people. Prose has at most `width` characters a line.
+pub(super) fn format_plan(plan: &SavedPlan, width: usize) -> String {
     let problem = &plan.problem;
     let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
-    let split = describe_way(plan.way());
-    let compared = compare_candidates(&plan.candidates);
     let ahead = match &plan.split {
-        Split::C => format!(", sent {} steps ahead", plan.lookahead),
+        Split::C => format!(
+            ", panels are sent {} ahead",
+            count(plan.lookahead as u64, "step")
+        ),
         // Panels are not sent.
         Split::K(_) => String::new(),
     };
@@ -50,27 +52,48 @@ pub(super) fn format_plan(plan: &SavedPlan) -> String {
         1 => String::new(),
         parts => format!(", A and B are held in {parts} parts of k"),
     };
-    let seconds = plan.predicted_s.map_or_else(
-        || "nothing was measured".to_owned(),
-        |seconds| format!("{seconds:.3} s of arithmetic predicted"),
+    let above = format!(
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}\n\
+         {}{ahead}{in_parts}; {}\n{}",
+        problem.element(),
+        plan.panel,
+        describe_way(plan.way()),
+        describe_seconds(plan),
+        compare_candidates(&plan.candidates)
     );
     let left_out = plan.left_out.as_ref().map_or_else(String::new, |left_out| {
         format!("note: {}\n", describe_left_out(left_out))
     });
+    format!(
+        "{}\n{}{}\n{}",
+        wrap(&above, width),
+        draw_layout(&plan.layout, width),
+        node_table(plan),
+        wrap(&(describe_needs(plan) + &left_out), width)
+    )
+}
+
+/// Formats the predictions of the plan in one line.
+pub(super) fn format_line(plan: &SavedPlan) -> String {
+    format!("{}; {}", describe_seconds(plan), describe_needs(plan))
+}
+
+fn describe_seconds(plan: &SavedPlan) -> String {
+    plan.predicted_s.map_or_else(
+        || "nothing was measured".to_owned(),
+        |seconds| format!("{seconds:.3} s of arithmetic predicted"),
+    )
+}
+
+fn describe_needs(plan: &SavedPlan) -> String {
     let bytes: f64 = plan.nodes.iter().map(|node| node.bytes).sum();
     let messages: f64 = plan.nodes.iter().map(|node| node.messages).sum();
     let memory: f64 = plan.nodes.iter().map(|node| node.memory_bytes as f64).sum();
     format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}{ahead}\n\
-         {split}{in_parts}; {seconds}\n{compared}\n{}\n{}\n\
-         {:.1} MiB in {:.0} messages to receive, {:.1} MiB of host memory\n{left_out}",
-        problem.element(),
-        plan.panel,
-        plan.layout.picture(40),
-        node_table(plan),
+        "{:.1} MiB in {}, {:.1} MiB of host memory\n",
         mib(bytes),
-        messages,
-        mib(memory),
+        count(messages.round() as u64, "message"),
+        mib(memory)
     )
 }
 
@@ -79,7 +102,7 @@ pub(super) fn mib(bytes: f64) -> f64 {
 }
 
 fn node_table(plan: &SavedPlan) -> TextTable {
-    let heading = "node|device|k|columns|units|predicted s|receives MiB|messages|memory MiB";
+    let heading = "node|device|k|cols|units|pred. s|MiB in|messages|MiB held";
     let mut table = TextTable::new(3, heading);
     for node in &plan.nodes {
         let [first, end] = node.k;

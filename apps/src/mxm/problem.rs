@@ -119,10 +119,11 @@ fn choose_element(
 fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), Error> {
     let beta = arguments.beta.map(|beta| ("beta", beta));
     for (name, value) in iter::once(("alpha", arguments.alpha)).chain(beta) {
+        let shown = format_factor(value);
         if !value.is_finite() {
             return Err(Error::parameter(
                 name,
-                value,
+                shown,
                 "a factor must be a finite number",
             ));
         }
@@ -132,17 +133,17 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
         };
         if !kept.is_finite() || (kept == Complex64::ZERO && value != Complex64::ZERO) {
             let reason = format!("the numbers of {element} do not reach so far");
-            return Err(Error::parameter(name, value, reason));
+            return Err(Error::parameter(name, shown, reason));
         }
         if value.im != 0.0 && !element.is_complex() {
             let reason = format!("matrices of {element} have real factors; use --type c32 or c64");
-            return Err(Error::parameter(name, value, reason));
+            return Err(Error::parameter(name, shown, reason));
         }
     }
     let nothing_to_add = arguments.a.is_some() && arguments.c.is_none();
     if let Some((name, beta)) = beta.filter(|beta| nothing_to_add && beta.1 != Complex64::ZERO) {
         let reason = "there is no C to add: give its file by --c";
-        return Err(Error::parameter(name, beta, reason));
+        return Err(Error::parameter(name, format_factor(beta), reason));
     }
     let epsilon = arguments.epsilon;
     if epsilon.is_nan() || epsilon <= 0.0 {
@@ -150,4 +151,25 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
         return Err(Error::parameter("epsilon", epsilon, reason));
     }
     Ok(())
+}
+
+/// Writes a factor as users do: a real number without an imaginary part.
+fn format_factor(factor: Complex64) -> String {
+    match factor.im == 0.0 {
+        true => factor.re.to_string(),
+        false => factor.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_written_as_they_are_given() {
+        for text in ["2", "-1.5", "NaN", "inf", "2-0.5i", "0+1i"] {
+            let factor: Complex64 = text.parse().expect("a number");
+            assert_eq!(format_factor(factor), text);
+        }
+    }
 }

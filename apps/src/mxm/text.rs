@@ -2,34 +2,99 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use isochron::multiply::LeftOut;
-use isochron::session::Report;
+use isochron::session::{Account, Report};
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
+use isochron_hierarchy::layout::Layout;
 
 use super::plan::mib;
 use super::ways;
+use crate::lines::{count, wrap};
 use crate::table::TextTable;
 use crate::topology::ranges_text;
 
-/// Formats the report and the picture of its layout for people.
-pub(super) fn format_report(report: &Report, picture: &str) -> String {
-    let (m, n, k) = (report.m, report.n, report.k);
-    let divided = if report.split == "k" { "k" } else { "C" };
-    let n_nodes = report.nodes.len();
-    let plural = if n_nodes == 1 { "" } else { "s" };
-    let mut text = format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {}, panels of {}, {divided} divided, strategy {}\n\
-         {n_nodes} node{plural}, MPI {}\n\n{picture}\n{}\n{}\n",
-        report.element,
-        report.block,
-        report.panel,
-        report.strategy,
-        report.mpi,
+/// Formats the report, with the layout and the file of a loaded plan, for people. Prose has at most `width` characters a line.
+pub(super) fn format_report(
+    report: &Report,
+    layout: &Layout,
+    loaded: Option<&Path>,
+    width: usize,
+) -> String {
+    let above = describe_run(report) + &list_libraries(report);
+    let below = format_summary(report, loaded) + &list_notes(report);
+    format!(
+        "{}\n{}{}\n{}",
+        wrap(&above, width),
+        draw_layout(layout, width),
         device_table(report),
-        format_summary(report)
-    );
+        wrap(&below, width)
+    )
+}
+
+/// Formats the result in one line.
+pub(super) fn format_line(report: &Report) -> String {
+    let (m, n, k) = (report.m, report.n, report.k);
+    format!(
+        "{m}×{n}×{k} {}: {:.3} s, {:.2} GFLOP/s, imbalance {:.1} %, {}\n",
+        report.element,
+        report.wall_s,
+        report.gflops,
+        100.0 * report.imbalance,
+        report.verified.map_or("not verified", verdict_word)
+    )
+}
+
+/// Draws the layout of several nodes; one node needs no picture.
+pub(super) fn draw_layout(layout: &Layout, width: usize) -> String {
+    match layout.rects().len() {
+        0 | 1 => String::new(),
+        _ => layout.picture(width.min(80), 12) + "\n",
+    }
+}
+
+fn describe_run(report: &Report) -> String {
+    let (m, n, k) = (report.m, report.n, report.k);
+    let nodes = match report.nodes.len() {
+        1 => "1 node".to_owned(),
+        nodes => {
+            let divided = if report.split == "k" { "k" } else { "C" };
+            format!("{divided} divided over {nodes} nodes")
+        }
+    };
+    format!(
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {}, panels of {}\n{nodes}, strategy {}, MPI {}\n",
+        report.element, report.block, report.panel, report.strategy, report.mpi
+    )
+}
+
+/// Lists each BLAS with its devices; without them if all have the same.
+fn list_libraries(report: &Report) -> String {
+    let mut libraries: BTreeMap<&str, BTreeMap<&str, Vec<u32>>> = BTreeMap::new();
+    for (rank, node) in (0..).zip(&report.nodes) {
+        for device in &node.devices {
+            let users = libraries.entry(&device.blas).or_default();
+            users.entry(&device.name).or_default().push(rank);
+        }
+    }
+    if libraries.len() < 2 {
+        let names = libraries.into_keys();
+        return names.map(|name| format!("BLAS {name}\n")).collect();
+    }
+    let mut text = String::new();
+    for (name, devices) in libraries {
+        let users = devices.into_iter();
+        let users = users.map(|(device, ranks)| format!("{device} of {}", name_ranks(&ranks)));
+        let users: Vec<_> = users.collect();
+        let _ = writeln!(text, "BLAS of {}: {name}", users.join(", "));
+    }
+    text
+}
+
+fn list_notes(report: &Report) -> String {
+    let mut text = String::new();
     if let Some(left_out) = report.balance.as_ref().and_then(|b| b.left_out.as_ref()) {
         let _ = writeln!(text, "note: {}", describe_left_out(left_out));
     }
@@ -40,7 +105,7 @@ pub(super) fn format_report(report: &Report, picture: &str) -> String {
         let _ = writeln!(text, "note: {notice}");
     }
     for (notice, ranks) in collect_notices(report) {
-        let _ = writeln!(text, "note: {notice} (rank {})", ranges_text(&ranks));
+        let _ = writeln!(text, "note: {notice} ({})", name_ranks(&ranks));
     }
     text
 }
@@ -49,11 +114,16 @@ pub(super) fn format_report(report: &Report, picture: &str) -> String {
 pub(super) fn describe_left_out(left_out: &LeftOut) -> String {
     let ranks: Vec<u32> = left_out.ranks.iter().map(|&rank| rank as u32).collect();
     format!(
-        "node {} got nothing: {:.3} s are predicted without, {:.3} s with everybody",
-        ranges_text(&ranks),
+        "{} got nothing: {:.3} s are predicted without, {:.3} s with all nodes",
+        name_ranks(&ranks),
         left_out.without_s,
         left_out.with_s
     )
+}
+
+fn name_ranks(ranks: &[u32]) -> String {
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}", ranges_text(ranks))
 }
 
 /// Returns the notices about the hosts, each with its ranks.
@@ -68,8 +138,11 @@ fn collect_notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
 }
 
 fn device_table(report: &Report) -> TextTable {
-    let heading = "node|device|runs on|paced|units|share|GFLOP/s|busy s|waiting s";
-    let mut table = TextTable::new(4, heading);
+    let mut devices = report.nodes.iter().flat_map(|node| &node.devices);
+    let is_paced = devices.any(|device| device.paced.is_some());
+    let (n_words, paced) = if is_paced { (3, "|paced") } else { (2, "") };
+    let heading = format!("node|device{paced}|units|share|GFLOP/s|busy s|wait s");
+    let mut table = TextTable::new(n_words, &heading);
     let total: f64 = report.nodes.iter().map(|node| node.units).sum();
     let unit_flop = report.element.flop() * (report.block as f64).powi(2) * report.k as f64;
     for node in &report.nodes {
@@ -84,62 +157,109 @@ fn device_table(report: &Report) -> TextTable {
             } else {
                 &node.name
             };
-            table.add_row([
-                format!("{} {name}", node.rank),
-                device.name.clone(),
-                device.blas.clone(),
-                device.paced.clone().unwrap_or_else(|| "-".to_string()),
+            let mut cells = vec![format!("{} {name}", node.rank), device.name.clone()];
+            let paced = device.paced.clone().unwrap_or_else(|| "-".to_string());
+            cells.extend(is_paced.then_some(paced));
+            let share = 100.0 * device.units / total.max(f64::MIN_POSITIVE);
+            let wait_s = (report.wall_s - device.busy_s).max(0.0);
+            cells.extend([
                 format!("{:.0}", device.units),
-                format!(
-                    "{:.1} %",
-                    100.0 * device.units / total.max(f64::MIN_POSITIVE)
-                ),
+                format!("{share:.1} %"),
                 format!("{speed:.2}"),
                 format!("{:.3}", device.busy_s),
-                format!("{:.3}", (report.wall_s - device.busy_s).max(0.0)),
+                format!("{wait_s:.3}"),
             ]);
+            table.add_row(cells);
         }
     }
     table
 }
 
-fn format_summary(report: &Report) -> String {
-    let share = 100.0 * report.balance_s / (report.balance_s + report.wall_s);
-    let (iterations, why) = report
-        .balance
-        .as_ref()
-        .map_or((0, ""), |b| (b.iterations, outcome_text(b.why)));
+fn format_summary(report: &Report, loaded: Option<&Path>) -> String {
     let ratio = if report.ideal_s > 0.0 {
         report.wall_s / report.ideal_s
     } else {
         1.0
     };
-    let check = match (&report.verify, report.verified) {
-        (Some(verify), Some(passed)) => {
-            let word = if passed { "verified" } else { "WRONG" };
-            format!(
-                "{word} by {}: largest residual {:.2e} of its bound",
-                verify.method,
-                verify.residual.unwrap_or(f64::INFINITY)
-            )
-        }
-        _ => "not verified".to_string(),
-    };
     format!(
-        "balanced in {:.3} s ({share:.1} % of the run), {iterations} iterations: {why}\n\
-         multiplied in {:.3} s, {:.2} × ideal ({:.3} s), {:.2} GFLOP/s, imbalance {:.1} %\n\
-         sent {:.1} MiB in {} messages\n{}{}{}{check}",
-        report.balance_s,
+        "{}multiplied in {:.3} s, {ratio:.2} × ideal ({:.3} s), {:.2} GFLOP/s\n{}{}{}{}{}{}",
+        describe_planning(report, loaded),
         report.wall_s,
-        ratio,
         report.ideal_s,
         report.gflops,
-        100.0 * report.imbalance,
-        mib(report.bytes as f64),
-        report.messages,
+        traffic_lines(report),
         parts_line(report),
         files_line(report),
         measurements_line(report),
+        check_line(report),
+        report.account.map_or_else(String::new, account_line),
+    )
+}
+
+fn describe_planning(report: &Report, loaded: Option<&Path>) -> String {
+    if let Some(path) = loaded {
+        return format!("plan loaded from {}: nothing measured\n", path.display());
+    }
+    let (iterations, why) = report
+        .balance
+        .as_ref()
+        .map_or((0, ""), |b| (b.iterations, outcome_text(b.why)));
+    let iterations = match iterations {
+        0 => String::new(),
+        _ => format!(", {}", count(iterations.into(), "iteration")),
+    };
+    format!("planned in {:.3} s{iterations}: {why}\n", report.balance_s)
+}
+
+/// Reports the imbalance of several devices and the messages of several nodes.
+fn traffic_lines(report: &Report) -> String {
+    let mut text = String::new();
+    let devices = report.nodes.iter().map(|node| node.devices.len());
+    if devices.sum::<usize>() > 1 {
+        let percent = 100.0 * report.imbalance;
+        let _ = writeln!(
+            text,
+            "imbalance {percent:.1} % (longest busy time over the shortest, less 1)"
+        );
+    }
+    if report.messages > 0 {
+        let (sent, messages) = (mib(report.bytes as f64), count(report.messages, "message"));
+        let _ = writeln!(text, "sent {sent:.1} MiB in {messages}");
+    }
+    text
+}
+
+fn check_line(report: &Report) -> String {
+    match (&report.verify, report.verified) {
+        (Some(verify), Some(passed)) => format!(
+            "{} by {}: largest residual {:.2e} of its bound\n",
+            verdict_word(passed),
+            verify.method,
+            verify.residual.unwrap_or(f64::INFINITY)
+        ),
+        _ => "not verified\n".to_string(),
+    }
+}
+
+fn verdict_word(passed: bool) -> &'static str {
+    if passed { "verified" } else { "WRONG" }
+}
+
+/// Reports where the time of the process went.
+fn account_line(account: Account) -> String {
+    let Account {
+        start_s,
+        devices_s,
+        plan_s,
+        matrices_s,
+        multiply_s,
+        check_s,
+        write_s,
+        process_s,
+    } = account;
+    format!(
+        "process {process_s:.3} s: start {start_s:.3}, devices {devices_s:.3}, plan {plan_s:.3}, \
+         matrices {matrices_s:.3}, multiply {multiply_s:.3}, check {check_s:.3}, write {write_s:.3}\n"
     )
 }
 
@@ -163,10 +283,10 @@ fn files_line(report: &Report) -> String {
         return String::new();
     }
     format!(
-        "files read and written in {:.3} s, sent {:.1} MiB of them in {} messages\n",
+        "files read and written in {:.3} s, sent {:.1} MiB of them in {}\n",
         moved.seconds,
         mib(moved.bytes as f64),
-        moved.messages
+        count(moved.messages, "message")
     )
 }
 
@@ -180,8 +300,11 @@ fn measurements_line(report: &Report) -> String {
         return String::new();
     }
     format!(
-        "of {} measurements {} did not reach their precision and {} were given up; {} repetitions were disturbed\n",
-        tally.measurements, tally.imprecise, tally.bounds, tally.outliers
+        "{}: {} imprecise, {} given up, {} disturbed\n",
+        count(tally.measurements, "measurement"),
+        tally.imprecise,
+        tally.bounds,
+        count(tally.outliers, "repetition")
     )
 }
 

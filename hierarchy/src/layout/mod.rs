@@ -177,12 +177,13 @@ impl Layout {
         }
     }
 
-    /// Draws the tiling with lines, at most `max_width` characters wide and at least 8.
+    /// Draws the tiling in proportion, at most `max_width` characters wide and `max_lines` high, and at least 8 and 3.
     ///
     /// Each rectangle shows its node's number and, if there is room, its `rows×cols`. Lines end in
     /// a newline.
-    pub fn picture(&self, max_width: usize) -> String {
-        picture::draw_tiling(self.rows, self.cols, &self.rects, max_width)
+    pub fn picture(&self, max_width: usize, max_lines: usize) -> String {
+        let room = (max_lines.max(3) - 1, max_width.max(8) - 1);
+        picture::draw_tiling(self.rows, self.cols, &self.rects, room)
     }
 
     /// Replaces every empty rectangle by [`Rect::default()`], which has no place.

@@ -15,13 +15,13 @@ const LINES: [char; 16] = [
 /// A character is about twice as high as it is wide.
 const ASPECT: f64 = 2.0;
 
-/// Draws the rectangles of `rows × cols` blocks at most `max_width` characters wide, as nearly in
-/// proportion as characters allow.
-pub(super) fn draw_tiling(rows: u64, cols: u64, rects: &[Rect], max_width: usize) -> String {
+/// Draws the rectangles of `rows × cols` blocks as nearly in proportion as characters allow. From the first to the last
+/// line, the `room` has so many characters downwards and to the right.
+pub(super) fn draw_tiling(rows: u64, cols: u64, rects: &[Rect], room: (usize, usize)) -> String {
     if rows == 0 || cols == 0 {
         return format!("(empty: {rows}×{cols})\n");
     }
-    let mut canvas = TilingCanvas::new(rows, cols, max_width.max(8) - 1);
+    let mut canvas = TilingCanvas::new(rows, cols, room);
     for rect in rects.iter().filter(|rect| !rect.is_empty()) {
         canvas.outline(rect);
     }
@@ -46,12 +46,11 @@ struct TilingCanvas {
 }
 
 impl TilingCanvas {
-    fn new(rows: u64, cols: u64, max_width: usize) -> Self {
+    fn new(rows: u64, cols: u64, (max_height, max_width): (usize, usize)) -> Self {
+        let (max_height, max_width) = (max_height as f64, max_width as f64);
         let ratio = rows as f64 / cols as f64 / ASPECT;
-        let height = (max_width as f64 * ratio)
-            .round()
-            .clamp(2.0, max_width as f64);
-        let width = (height / ratio).round().clamp(2.0, max_width as f64);
+        let height = (max_width * ratio).round().clamp(2.0, max_height);
+        let width = (height / ratio).round().clamp(2.0, max_width);
         let (height, width) = (height as usize, width as usize);
         Self {
             rows,
@@ -137,24 +136,42 @@ mod tests {
 │           │           │
 └───────────┴───────────┘
 ";
-        assert_eq!(layout.picture(25), expected);
+        assert_eq!(layout.picture(25, 13), expected);
+    }
+
+    fn measure_picture(picture: &str) -> (usize, usize) {
+        let widths = picture.lines().map(|line| line.chars().count());
+        (picture.lines().count(), widths.max().unwrap_or(0))
+    }
+
+    #[test]
+    fn a_picture_keeps_the_proportions_of_the_matrix() {
+        for (rows, cols) in [(16, 16), (8, 16), (16, 9), (5, 40), (24, 10)] {
+            let picture = br(&[3.0, 2.0, 1.0], rows, cols)
+                .expect("areas")
+                .picture(80, 12);
+            let (lines, width) = measure_picture(&picture);
+            // A character is twice as high as it is wide, and each side is rounded to characters.
+            let height = 2.0 * (lines as f64 - 1.0);
+            let exact = height * cols as f64 / rows as f64;
+            let rounding = 0.5 + cols as f64 / rows as f64;
+            assert!((width as f64 - 1.0 - exact).abs() <= rounding, "{picture}");
+            assert!(lines == 12 || width == 80, "{picture}");
+        }
     }
 
     #[test]
     fn extreme_shapes_stay_within_the_width() {
         for (rows, cols) in [(1, 1000), (1000, 1), (1, 1), (7, 3)] {
             let layout = br(&[1.0, 0.0, 5.0, 2.0], rows, cols).expect("areas");
-            for width in [0, 8, 9, 40] {
-                let picture = layout.picture(width);
-                assert!(
-                    picture
-                        .lines()
-                        .all(|line| line.chars().count() <= width.max(8))
-                );
+            for (width, height) in [(0, 0), (8, 3), (9, 12), (40, 12)] {
+                let picture = layout.picture(width, height);
+                let (lines, longest) = measure_picture(&picture);
+                assert!(longest <= width.max(8) && lines <= height.max(3));
             }
         }
         assert_eq!(
-            br(&[1.0], 0, 5).expect("areas").picture(20),
+            br(&[1.0], 0, 5).expect("areas").picture(20, 20),
             "(empty: 0×5)\n"
         );
     }

@@ -41,9 +41,11 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Matrix, Region, Spread};
+use crate::progress::Observer;
 use panels::StepPanels;
 use schedule::{A, B, StepSchedule};
-use summa::{Factors, Summa};
+pub(crate) use summa::Factors;
+use summa::Summa;
 
 /// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the next
 /// step if they are here, while those of the step after it travel.
@@ -97,11 +99,13 @@ pub fn multiply<T: Element>(
     operands: (&Matrix<T>, &Matrix<T>),
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    if plan.k_parts() > 1 {
-        let reason = format!("the plan holds A and B in {} parts of k", plan.k_parts());
-        return Err(Error::Shape(reason));
-    }
-    multiply_factors(comm, team, plan, scalars, Factors::Held(operands), c)
+    let multiplication = MultiplyRun {
+        comm,
+        team,
+        plan,
+        observer: None,
+    };
+    multiplication.run(scalars, Factors::Held(operands), c)
 }
 
 /// Multiplies as [`multiply()`] does, with A and B in as many [parts](Plan::k_part) as the plan says.
@@ -122,79 +126,101 @@ pub fn multiply_in_parts<T: Element>(
     make: &mut MakePart<'_, T>,
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    multiply_factors(comm, team, plan, scalars, Factors::Made(make), c)
-}
-
-/// Checks the matrices and takes the memory, multiplies between two barriers, and returns the measurements.
-fn multiply_factors<T: Element>(
-    comm: &dyn Comm,
-    team: &mut DeviceTeam,
-    plan: &Plan,
-    scalars: Scalars<T>,
-    factors: Factors<'_, '_, T>,
-    c: &mut Matrix<T>,
-) -> Result<Execution, Error> {
-    let rank = comm.rank();
-    let span = tracing::info_span!("multiply", rank);
-    let _entered = span.enter();
-    agree(comm, check_matrices(plan, &factors, c, rank))?;
-    let computed = plan.computed(rank);
-    let parts = plan.unlike_parts().into_iter();
-    let schedules: Vec<_> = parts
-        .map(|part| StepSchedule::new(part.plan(), rank))
-        .collect();
-    let needed = [A, B].map(|side| schedules.iter().any(|part| part.needs_panels()[side]));
-    let sets = (0..plan.panel_sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
-    let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-    for schedule in &schedules {
-        for (first, panels) in sets.iter_mut().enumerate() {
-            panels.prepare(
-                schedule,
-                (first..schedule.piece_count()).step_by(plan.panel_sets()),
-            );
-        }
-    }
-    agree(comm, place_memory(team, plan, rank, &mut sets))?;
-    let mut partial = agree(comm, partial_c(plan, rank))?;
-
-    comm.barrier();
-    tracing::info!(steps = plan.steps(), width = plan.panel(), "multiplying");
-    let start = Instant::now();
-    let mut summa = Summa {
+    let multiplication = MultiplyRun {
         comm,
         team,
         plan,
-        factors,
-        alpha: scalars.alpha,
-        times: Execution {
-            busy_s: vec![0.0; plan.slices().len()],
-            ..Execution::default()
-        },
-        sent: Moved::default(),
-        failure: None,
+        observer: None,
     };
-    match &mut partial {
-        None => summa.run_job(scalars.beta, &mut sets, c)?,
-        Some(partial) => {
-            if c.is_changed_by(scalars.beta) {
-                c.local_mut().scale(scalars.beta);
-            }
-            summa.run_job(T::ZERO, &mut sets, partial)?;
-            let start = Instant::now();
-            summa.sent = summa.sent.and(reduce::sum_c(comm, plan, partial, c)?);
-            summa.times.sum_s = start.elapsed().as_secs_f64();
-        }
-    }
-    comm.barrier();
-    let wall_s = start.elapsed().as_secs_f64();
+    multiplication.run(scalars, Factors::Made(make), c)
+}
 
-    agree(comm, summa.failure.map_or(Ok(()), Err))?;
-    Ok(Execution {
-        wall_s,
-        messages: summa.sent.messages,
-        bytes: summa.sent.bytes,
-        ..summa.times
-    })
+/// A multiplication that is about to run.
+pub(crate) struct MultiplyRun<'a> {
+    pub comm: &'a dyn Comm,
+    pub team: &'a mut DeviceTeam,
+    pub plan: &'a Plan,
+    pub observer: Option<&'a dyn Observer>,
+}
+
+impl MultiplyRun<'_> {
+    /// Checks the matrices and takes the memory, multiplies between two barriers, and returns the measurements.
+    pub(crate) fn run<T: Element>(
+        self,
+        scalars: Scalars<T>,
+        factors: Factors<'_, '_, T>,
+        c: &mut Matrix<T>,
+    ) -> Result<Execution, Error> {
+        let Self {
+            comm,
+            team,
+            plan,
+            observer,
+        } = self;
+        let rank = comm.rank();
+        let span = tracing::info_span!("multiply", rank);
+        let _entered = span.enter();
+        agree(comm, check_matrices(plan, &factors, c, rank))?;
+        let computed = plan.computed(rank);
+        let parts = plan.unlike_parts().into_iter();
+        let schedules: Vec<_> = parts
+            .map(|part| StepSchedule::new(part.plan(), rank))
+            .collect();
+        let needed = [A, B].map(|side| schedules.iter().any(|part| part.needs_panels()[side]));
+        let sets = (0..plan.panel_sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
+        let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
+        for schedule in &schedules {
+            for (first, panels) in sets.iter_mut().enumerate() {
+                panels.prepare(
+                    schedule,
+                    (first..schedule.piece_count()).step_by(plan.panel_sets()),
+                );
+            }
+        }
+        agree(comm, place_memory(team, plan, rank, &mut sets))?;
+        let mut partial = agree(comm, partial_c(plan, rank))?;
+
+        comm.barrier();
+        tracing::info!(steps = plan.steps(), width = plan.panel(), "multiplying");
+        let start = Instant::now();
+        let mut summa = Summa {
+            comm,
+            team,
+            plan,
+            factors,
+            alpha: scalars.alpha,
+            times: Execution {
+                busy_s: vec![0.0; plan.slices().len()],
+                ..Execution::default()
+            },
+            sent: Moved::default(),
+            failure: None,
+            observer,
+            steps: (0, 0),
+        };
+        match &mut partial {
+            None => summa.run_job(scalars.beta, &mut sets, c)?,
+            Some(partial) => {
+                if c.is_changed_by(scalars.beta) {
+                    c.local_mut().scale(scalars.beta);
+                }
+                summa.run_job(T::ZERO, &mut sets, partial)?;
+                let start = Instant::now();
+                summa.sent = summa.sent.and(reduce::sum_c(comm, plan, partial, c)?);
+                summa.times.sum_s = start.elapsed().as_secs_f64();
+            }
+        }
+        comm.barrier();
+        let wall_s = start.elapsed().as_secs_f64();
+
+        agree(comm, summa.failure.map_or(Ok(()), Err))?;
+        Ok(Execution {
+            wall_s,
+            messages: summa.sent.messages,
+            bytes: summa.sent.bytes,
+            ..summa.times
+        })
+    }
 }
 
 /// Lets each device allocate its memory and write its own columns of the panels of B first, so that they lie next to it.
@@ -238,6 +264,10 @@ fn check_matrices<T: Element>(
     }
     check_part("C", c, &plan.c(), rank)?;
     match factors {
+        Factors::Held(_) if plan.k_parts() > 1 => {
+            let reason = format!("the plan holds A and B in {} parts of k", plan.k_parts());
+            Err(Error::Shape(reason))
+        }
         Factors::Held(operands) => check_factors(plan, *operands, rank),
         Factors::Made(_) => Ok(()),
     }

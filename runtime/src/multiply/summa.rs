@@ -17,12 +17,13 @@ use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::matrix::redistribute::Moved;
+use crate::progress::{Observer, Progress};
 
 /// Makes a part of A and of B.
 pub type MakePart<'m, T> = dyn FnMut(&PartOfK) -> Result<(Matrix<T>, Matrix<T>), Error> + 'm;
 
 /// The source of A and B.
-pub(super) enum Factors<'f, 'm, T> {
+pub(crate) enum Factors<'f, 'm, T> {
     /// This rank's whole share is here.
     Held((&'f Matrix<T>, &'f Matrix<T>)),
     /// Their parts of k are made, each in its turn.
@@ -42,6 +43,9 @@ pub(super) struct Summa<'a, 'f, 'm, T> {
     /// The first failure of a device. The messages go on without the arithmetic, since other ranks wait for them; the
     /// ranks agree on the failure at the end.
     pub failure: Option<Error>,
+    pub observer: Option<&'a dyn Observer>,
+    /// The steps that have begun, and all of them.
+    pub steps: (usize, usize),
 }
 
 impl<'a, T: Element> Summa<'a, '_, '_, T> {
@@ -63,7 +67,12 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         }
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
         if self.alpha != T::ZERO {
-            for part in 0..self.plan.k_parts() {
+            let parts = 0..self.plan.k_parts();
+            self.steps.1 = parts
+                .clone()
+                .map(|part| self.plan.k_part(part).plan().steps())
+                .sum();
+            for part in parts {
                 self.run_part(part, sets, c)?;
                 // Making the next part costs time, in vain if a device of any rank has failed.
                 let failed = f64::from(u8::from(self.failure.is_some()));
@@ -112,10 +121,20 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         for step in 0..ahead.steps {
             // The sets in the order of their steps: this one, those ahead, and the one that has become free.
             sets.rotate_left(usize::from(step > 0));
+            self.tell_progress();
             self.run_step(step, &mut ahead, sets, c);
         }
         self.sent = self.sent.and(ahead.sent);
         Ok(())
+    }
+
+    /// Tells the observer that another step begins.
+    fn tell_progress(&mut self) {
+        let (step, steps) = self.steps;
+        if let Some(observer) = self.observer {
+            observer.observe(Progress::Multiplying { step, steps });
+        }
+        self.steps.0 += 1;
     }
 
     /// Runs one SUMMA step: waits for its panels, then lets every device update its slice of C.

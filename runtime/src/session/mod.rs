@@ -25,13 +25,14 @@ use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use num_complex::{Complex32, Complex64};
 
 pub use find::FoundDevices;
-pub use report::{BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
+pub use report::{Account, BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
 pub use saved::{PlannedDevice, PlannedNode, SavedPlan};
 
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::multiply::{self, Execution, MakePart, Plan, Problem, Scalars, Split};
+use crate::multiply::{Execution, Factors, MakePart, MultiplyRun, Plan, Problem, Scalars, Split};
+use crate::progress::Observer;
 use balance::{Balancer, MEASUREMENT_SHARE};
 use load::Load;
 use platform::{NodeSpec, Platform};
@@ -80,6 +81,7 @@ pub struct Session<'c> {
     /// why GPUs are not used.
     notices: Vec<String>,
     load: Load,
+    observer: Option<&'c dyn Observer>,
 }
 
 impl<'c> Session<'c> {
@@ -123,7 +125,45 @@ impl<'c> Session<'c> {
             node_name: node.name,
             notices,
             load,
+            observer: None,
         })
+    }
+
+    /// Tells `observer` from now on how far this rank has come with measuring and multiplying.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    ///
+    /// use isochron::comm::LocalComm;
+    /// use isochron::matrix::{Generator, Matrix};
+    /// use isochron::multiply::{Problem, Scalars};
+    /// use isochron::progress::{Observer, Progress};
+    /// use isochron::session::{Session, SessionConfig};
+    /// use isochron_hierarchy::balance::BalanceConfig;
+    ///
+    /// struct Steps(RefCell<Vec<usize>>);
+    /// impl Observer for Steps {
+    ///     fn observe(&self, progress: Progress) {
+    ///         if let Progress::Multiplying { step, steps: 3 } = progress {
+    ///             self.0.borrow_mut().push(step);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let (comm, seen) = (LocalComm::new(), Steps(RefCell::default()));
+    /// let mut session = Session::new(&comm, &SessionConfig::default())?;
+    /// session.observe_progress(&seen);
+    /// let problem = Problem::new(32, 32, 48, 16)?.with_panel(16)?;
+    /// let plan = session.plan(problem, &BalanceConfig::default())?;
+    /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
+    /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
+    /// let mut c = session.zeros(&plan)?;
+    /// session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut c)?;
+    /// assert_eq!(*seen.0.borrow(), [0, 1, 2]);
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    pub fn observe_progress(&mut self, observer: &'c dyn Observer) {
+        self.observer = Some(observer);
     }
 
     /// The session's ranks.
@@ -191,6 +231,8 @@ impl<'c> Session<'c> {
             ladder: LinkLadder::default(),
             load: self.load,
             byte_s: Vec::new(),
+            observer: self.observer,
+            iterations: 0,
         }
         .make_plan()
     }
@@ -214,7 +256,7 @@ impl<'c> Session<'c> {
     /// Multiplies `C = alpha·op(A)·op(B) + beta·C` as planned, for matrices of the plan's element type.
     ///
     /// # Errors
-    /// As [`multiply::multiply`].
+    /// As [`multiply`](crate::multiply::multiply()).
     ///
     /// # Collective
     /// All ranks, with the same plan and scalars.
@@ -225,7 +267,8 @@ impl<'c> Session<'c> {
         operands: (&Matrix<T>, &Matrix<T>),
         c: &mut Matrix<T>,
     ) -> Result<Execution, Error> {
-        multiply::multiply(self.comm, &mut self.team, plan, scalars, operands, c)
+        self.multiplication(plan)
+            .run(scalars, Factors::Held(operands), c)
     }
 
     /// Multiplies as planned, with A and B in parts of k, for memory that cannot hold them whole ([`Problem::in_parts`]).
@@ -253,7 +296,7 @@ impl<'c> Session<'c> {
     /// ```
     ///
     /// # Errors
-    /// As [`multiply::multiply_in_parts`].
+    /// As [`multiply_in_parts`](crate::multiply::multiply_in_parts).
     ///
     /// # Collective
     /// All ranks, with the same plan and scalars.
@@ -264,7 +307,17 @@ impl<'c> Session<'c> {
         make: &mut MakePart<'_, T>,
         c: &mut Matrix<T>,
     ) -> Result<Execution, Error> {
-        multiply::multiply_in_parts(self.comm, &mut self.team, plan, scalars, make, c)
+        self.multiplication(plan)
+            .run(scalars, Factors::Made(make), c)
+    }
+
+    fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {
+        MultiplyRun {
+            comm: self.comm,
+            team: &mut self.team,
+            plan,
+            observer: self.observer,
+        }
     }
 }
 

@@ -81,10 +81,33 @@ pub struct Report {
     pub redistribution: Moved,
     /// Unusual facts about the operands, one line each.
     pub notices: Vec<String>,
+    /// Where the time of the head rank's process went; `null` if the program kept no account.
+    pub account: Option<Account>,
     /// The message-passing library.
     pub mpi: String,
     /// Version of Isochron.
     pub version: String,
+}
+
+/// The time account of a process in a [`Report`]. Each moment counts in one phase, so the phases add up to `process_s`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// Starting: the program, MPI, and the look at the files that are named.
+    pub start_s: f64,
+    /// Finding or making the devices.
+    pub devices_s: f64,
+    /// Measuring and partitioning, or loading a plan.
+    pub plan_s: f64,
+    /// Reading or generating the matrices.
+    pub matrices_s: f64,
+    /// Multiplying, without the making and checking of parts of A and B.
+    pub multiply_s: f64,
+    /// Checking the result.
+    pub check_s: f64,
+    /// Writing the result and the plan, gathering the report and freeing the memory.
+    pub write_s: f64,
+    /// From the first line of the program to the end of the account. The output of the report and the end of MPI follow.
+    pub process_s: f64,
 }
 
 /// One node of a [`Report`].
@@ -256,6 +279,7 @@ impl Report {
             nodes,
             redistribution: Moved::default(),
             notices: Vec::new(),
+            account: None,
             mpi: comm.implementation().to_string(),
             version: env!("CARGO_PKG_VERSION").to_string(),
         })

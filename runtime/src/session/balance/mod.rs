@@ -24,6 +24,7 @@ use super::memory;
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::multiply::{BalanceResult, LeftOut, Plan, Problem, Split, SplitChoice};
+use crate::progress::Observer;
 use node::NodeMemory;
 
 /// Balances nodes and devices for one problem, with elements of its type.
@@ -49,6 +50,9 @@ pub(super) struct Balancer<'a, T> {
     pub load: Load,
     /// Seconds that a byte of a message costs each node's devices; empty until measured.
     pub byte_s: Vec<f64>,
+    pub observer: Option<&'a dyn Observer>,
+    /// Number of times that all nodes were measured.
+    pub iterations: u32,
 }
 
 /// Adds the nodes' times to their models and divides again, on the head rank.

@@ -12,6 +12,7 @@ use isochron_hierarchy::partition::apportion;
 use super::{Balancer, MEASUREMENT_SHARE};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::progress::Progress;
 use crate::session::memory;
 
 /// Converts a measurement for the balancing machines. One that was cut off becomes a lower bound.
@@ -141,6 +142,11 @@ impl<T: Element> Balancer<'_, T> {
         extent: Extent,
         memory: &mut NodeMemory,
     ) -> Result<Observation, Error> {
+        self.iterations += 1;
+        if let Some(observer) = self.observer {
+            let iteration = self.iterations;
+            observer.observe(Progress::Measuring { iteration });
+        }
         let (rows, cols) = self.size_in_elements(extent);
         let width = self.kernel_width;
         let missing = self.operands.missing_bytes(rows, cols, width);
@@ -367,6 +373,8 @@ mod tests {
                 message_cost: 0.0,
             },
             byte_s: Vec::new(),
+            observer: None,
+            iterations: 0,
         }
     }
 

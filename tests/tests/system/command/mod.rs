@@ -3,6 +3,7 @@
 mod devices;
 mod layout;
 mod model;
+mod mxm;
 mod output;
 mod partition;
 mod topology;

@@ -1,0 +1,24 @@
+//! The progress of planning and of a multiplication.
+
+/// A point that a rank has reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// All nodes are measured, for the `iteration`-th time since planning began.
+    Measuring {
+        /// From 1.
+        iteration: u32,
+    },
+    /// This rank begins a step of the multiplication.
+    Multiplying {
+        /// From 0.
+        step: usize,
+        /// Number of its steps, those of all parts of k together.
+        steps: usize,
+    },
+}
+
+/// Receives the progress of this rank.
+pub trait Observer {
+    /// Takes notice. It is called between measurements and between steps, so it has to return soon.
+    fn observe(&self, progress: Progress);
+}
