@@ -311,7 +311,7 @@ mod tests {
         let host = (MemoryScope::Host, 1000);
         let demands = |second| {
             vec![
-                limited("a", bytes(500), &[host.clone()]),
+                limited("a", bytes(500), std::slice::from_ref(&host)),
                 limited("a", bytes(60), &[host.clone(), group(7, 100)]),
                 limited("a", bytes(50), &[host.clone(), group(second, 100)]),
             ]

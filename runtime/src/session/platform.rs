@@ -391,6 +391,13 @@ mod tests {
                 "unknown variant `tpu`",
             ),
             ("schema = 1\n[[node\n", "line 2"),
+        ];
+        assert_refused(&wrong);
+    }
+
+    #[test]
+    fn names_with_control_characters_and_numbers_out_of_range_are_refused() {
+        assert_refused(&[
             (
                 "schema = 1\nname = \"a\\tb\"\n[[node]]\n",
                 "name = \"a\\tb\": control characters",
@@ -435,8 +442,11 @@ mod tests {
                 "schema = 1\n[[node]]\n[[node.device]]\npace = 0.0\n",
                 "pace = 0",
             ),
-        ];
-        for (source, reason) in wrong {
+        ]);
+    }
+
+    fn assert_refused(wrong: &[(&str, &str)]) {
+        for &(source, reason) in wrong {
             let error = parse(source).unwrap_err();
             assert!(
                 error.contains(reason),
