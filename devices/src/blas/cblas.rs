@@ -4,6 +4,7 @@ use super::{Blas, EmbeddedBlas, Gemm, has_work};
 use crate::{DeviceError, Element, PanelPair, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
+use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
@@ -101,11 +102,22 @@ impl CblasLibrary {
 fn load_library(file: &str, threads: c_int) -> Result<CblasLibrary, String> {
     // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
     // any library that a program links to.
-    let opened = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
+    let opened = unsafe { Library::new(file) }.map_err(|e| find_reason(file, &e))?;
     let raw = RawLibrary { opened };
     let prepared = raw.prepare_library(file, threads)?;
     std::mem::forget(raw);
     Ok(prepared)
+}
+
+/// Returns the loader's own words, without the name of the file that they begin with.
+fn find_reason(file: &str, error: &libloading::Error) -> String {
+    let text = error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string);
+    let reason = text
+        .strip_prefix(file)
+        .and_then(|rest| rest.strip_prefix(": "));
+    reason.unwrap_or(&text).to_owned()
 }
 
 /// Binds the calling thread to the first processing unit that it may use. On failure nothing changes.

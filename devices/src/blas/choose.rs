@@ -163,7 +163,7 @@ impl BlasTrial {
     }
 }
 
-/// Opens the first of these libraries that can be used; the error lists them all, with each reason.
+/// Opens the first of these libraries that can be used; the error names them all. A reason that all share is given once.
 fn open_first(names: &[&str]) -> Result<Arc<dyn Blas>, DeviceError> {
     let mut reasons = Vec::new();
     for name in names {
@@ -171,6 +171,13 @@ fn open_first(names: &[&str]) -> Result<Arc<dyn Blas>, DeviceError> {
             Ok(blas) => return Ok(blas),
             Err(DeviceError::Blas { reason, .. }) => reasons.push(reason),
             Err(error) => reasons.push(error.to_string()),
+        }
+    }
+    if reasons.windows(2).all(|pair| pair[0] == pair[1]) {
+        reasons.truncate(1);
+    } else {
+        for (reason, name) in reasons.iter_mut().zip(names) {
+            *reason = format!("{name}: {reason}");
         }
     }
     Err(DeviceError::Blas {
@@ -258,6 +265,27 @@ mod tests {
         let choice = BlasChoice::Path("/nowhere/libnothing.so".to_owned());
         let error = choose_with(&choice, None).unwrap_err().to_string();
         assert!(error.contains("/nowhere/libnothing.so"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_library_is_reported_once_with_the_loaders_reason() {
+        let refused = open_first(&["libnowhere.so.3", "libnowhere.so"]).err();
+        assert_eq!(
+            refused.map(|error| error.to_string()).as_deref(),
+            Some(
+                "the BLAS library libnowhere.so.3, libnowhere.so cannot be used: \
+                 cannot open shared object file: No such file or directory"
+            )
+        );
+        let refused = open_first(&["libnowhere.so", "libm.so.6"]).err();
+        let message = refused.map_or_else(String::new, |error| error.to_string());
+        for part in [
+            "libnowhere.so: cannot open",
+            "; libm.so.6: it",
+            "cblas_dgemm",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
     }
 
     #[test]
