@@ -124,29 +124,37 @@ impl<T: Element> Exact<T> {
 
 /// Refuses sums that may be inexact.
 fn check_limit<T: Element>(sum: f64) -> Result<(), Error> {
-    let limit = exact_limit::<T>();
-    if sum <= limit {
+    if sum <= exact_limit::<T>() {
         return Ok(());
     }
     Err(Error::Parameter {
         name: "verify",
         value: "exact".to_string(),
-        reason: format!(
-            "sums may reach {sum:e}, beyond the whole numbers that {} holds (2^{})",
-            T::TYPE,
-            limit.log2()
-        ),
+        reason: format!("sums may reach {sum:e}, {}", describe_excess::<T>()),
     })
+}
+
+fn describe_excess<T: Element>() -> String {
+    let power = exact_limit::<T>().log2();
+    format!(
+        "beyond the whole numbers that {} holds (2^{power})",
+        T::TYPE
+    )
 }
 
 /// Returns the magnitude of a whole number: the sum of the magnitudes of its two parts.
 fn check_whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error> {
     let Complex64 { re, im } = element.value();
     let size = re.abs() + im.abs();
-    if re.fract() == 0.0 && im.fract() == 0.0 && size <= exact_limit::<T>() {
+    let is_whole = re.fract() == 0.0 && im.fract() == 0.0;
+    if is_whole && size <= exact_limit::<T>() {
         return Ok(size);
     }
-    let reason = "an exact check needs whole numbers; use the probe".to_string();
+    let reason = if is_whole {
+        describe_excess::<T>() + "; use the probe"
+    } else {
+        "an exact check needs whole numbers; use the probe".to_string()
+    };
     let value = if T::TYPE.is_complex() {
         element.value().to_string()
     } else {

@@ -206,3 +206,19 @@ fn numbers_that_are_not_whole_get_no_exact_check() {
     ];
     refused(&arguments, "an exact check needs whole numbers", Some(&out));
 }
+
+#[test]
+fn whole_numbers_too_large_for_an_exact_check_are_called_too_large() {
+    let files = Files::new();
+    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    let header = "{'descr': '<u8', 'fortran_order': False, 'shape': (1, 1), }";
+    bytes.extend(format!("{header:117}\n").bytes());
+    bytes.extend((1u64 << 60).to_le_bytes());
+    let a = files.write("a.npy", &bytes);
+    let line = ["--a", text(&a), "--b", text(&a), "--verify", "exact"];
+    refused(
+        &line,
+        "beyond the whole numbers that f64 holds (2^53)",
+        None,
+    );
+}
