@@ -33,7 +33,8 @@ struct PlacedBox {
     width: f64,
     height: f64,
     lines: Vec<String>,
-    fill: &'static str,
+    /// A core that several devices share has a stripe of each.
+    fills: Vec<&'static str>,
     parts: Vec<PlacedBox>,
 }
 
@@ -85,13 +86,11 @@ pub fn draw_hosts(hosts: &[HostReport]) -> String {
     svg.finish()
 }
 
-/// Returns the fill of a part that has this role. `devices` are all devices' names, in the order of the legend.
-fn choose_fill(devices: &[String], role: &str) -> &'static str {
-    // A core that several ranks share has the colour of the first.
-    let first = role.split(", ").next().unwrap_or(role);
-    match devices.iter().position(|device| device == first) {
+/// Returns the fill of a part that serves this device. `devices` are all devices' names, in the order of the legend.
+fn choose_fill(devices: &[String], name: &str) -> &'static str {
+    match devices.iter().position(|device| device == name) {
         Some(device) => COLORS[device % COLORS.len()],
-        None if role.starts_with("host of") => HOST_COLOR,
+        None if name.starts_with("host of") => HOST_COLOR,
         None => "white",
     }
 }
@@ -138,12 +137,13 @@ fn text_lines(part: &Labelled) -> Vec<String> {
 /// Returns the box of a part with its parts placed in it.
 fn place_part(part: &Labelled, devices: &[String]) -> PlacedBox {
     let lines = text_lines(part);
-    let fill = if !part.cores.is_empty() {
-        choose_fill(devices, &part.role)
+    let fills = if !part.cores.is_empty() {
+        let names = part.role.split(", ");
+        names.map(|name| choose_fill(devices, name)).collect()
     } else if part.is_leaf() {
-        GPU_COLOR
+        vec![GPU_COLOR]
     } else {
-        "white"
+        vec!["white"]
     };
     let head = LINE * lines.len() as f64 + GAP;
     let titles = lines.iter().map(|line| text_width(line) + 2.0 * GAP);
@@ -164,7 +164,7 @@ fn place_part(part: &Labelled, devices: &[String]) -> PlacedBox {
         width: rows.width,
         height: below + rows.height,
         lines,
-        fill,
+        fills,
         parts: bars.into_iter().chain(children).collect(),
     }
 }
@@ -179,7 +179,7 @@ fn place_memory_bars(memory: &[String], width: f64, top: f64) -> Vec<PlacedBox> 
             width,
             height: LINE + GAP,
             lines: vec![text.clone()],
-            fill: MEMORY_COLOR,
+            fills: vec![MEMORY_COLOR],
             parts: Vec::new(),
         })
         .collect()
@@ -237,7 +237,10 @@ fn size_of_rows(sizes: &[(f64, f64)], n_columns: usize, least_width: f64) -> (f6
 
 impl PlacedBox {
     fn draw(&self, svg: &mut Svg, x: f64, y: f64) {
-        svg.outlined_rect((x, y), (self.width, self.height), self.fill);
+        let width = self.width / self.fills.len() as f64;
+        for (i, fill) in self.fills.iter().enumerate() {
+            svg.outlined_rect((x + width * i as f64, y), (width, self.height), fill);
+        }
         for (i, line) in self.lines.iter().enumerate() {
             let place = (x + GAP, y + LINE * (i + 1) as f64 - 1.0);
             svg.text(place, Anchor::Start, line);
@@ -328,6 +331,16 @@ mod tests {
                 let apart = *x2 >= x + w || *y2 >= y + h || x2 + w2 <= *x || y2 + h2 <= *y;
                 assert!(apart, "{places:?} {sizes:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_core_that_ranks_share_has_the_colour_of_each() {
+        let topology = Topology::from_synthetic("core:1 pu:1").expect("a topology");
+        let text = draw_hosts(&[plan_host(&topology, Grouping::Auto, 2)]);
+        for color in &COLORS[..2] {
+            // In the core, and in the legend.
+            assert_eq!(text.matches(color).count(), 2, "{color} in {text}");
         }
     }
 
