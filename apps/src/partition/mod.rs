@@ -74,13 +74,13 @@ enum PartitionAlgorithm {
     Npa,
     /// Equal times in real numbers, a bound for every split of whole units
     Continuous,
-    /// The exact minimum of the longest time, for measured times of any shape
+    /// The exact minimum of the longest time over measured sizes only, for times of any shape
     Hpopta,
-    /// The same by the published tree search
+    /// The same by the published tree search, over measured sizes only
     HpoptaSearch,
-    /// The same for identical devices
+    /// The same for identical devices, over measured sizes only
     Popta,
-    /// The same for identical nodes of unlike devices
+    /// The same for identical nodes of unlike devices, over measured sizes only
     Hipopta,
 }
 
@@ -266,6 +266,9 @@ fn format_text(arguments: &PartitionArguments, answer: &PartitionAnswer) -> Stri
         "{table}longest {:.6} s\n{} of {n} active\n",
         answer.max_time_s, answer.active
     );
+    if arguments.algorithm.takes_sizes() {
+        text += "only measured sizes: no device gets a size that its points file lacks\n";
+    }
     if let Some(search) = &answer.search {
         text += &format!("{}\n", describe_end(search));
     }

@@ -133,6 +133,28 @@ fn every_algorithm_partitions() {
 }
 
 #[test]
+fn algorithms_that_use_measured_sizes_alone_say_so() {
+    let model = points("cliff-60k.points");
+    let help = isochron(&["partition", "--help"]).success();
+    for (algorithm, options) in [
+        ("hpopta", ""),
+        ("popta", "--devices 1"),
+        ("hipopta", "--nodes 1"),
+    ] {
+        let line =
+            format!("partition --units 2000 --algorithm {algorithm} {options} --models {model}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let text = isochron(&words).success();
+        assert!(text.contains("only measured sizes"), "{text}");
+        let begin = help.find(&format!("- {algorithm}:")).expect(algorithm);
+        let entry = &help[begin..][..160];
+        assert!(entry.contains("measured sizes only"), "{entry}");
+    }
+    let text = isochron(&["partition", "--units", "2000", "--models", &model]).success();
+    assert!(!text.contains("measured sizes"), "{text}");
+}
+
+#[test]
 fn partition_keeps_to_limits_and_estimates() {
     let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
     let units = |line: &str| {
