@@ -79,6 +79,7 @@ struct Times {
 
 #[derive(Serialize)]
 struct LayoutAnswer<'a> {
+    schema: u32,
     #[serde(flatten)]
     layout: &'a Layout,
     half_perimeters: u64,
@@ -120,6 +121,7 @@ pub fn run(arguments: &LayoutArguments) -> Result<String, Failure> {
     };
     if arguments.json {
         return output::json_line(&LayoutAnswer {
+            schema: 1,
             half_perimeters: layout.half_perimeter_sum(),
             lower_bound: layout.lower_bound(),
             layout: &layout,

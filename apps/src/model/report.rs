@@ -11,6 +11,13 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::TextTable;
 
+/// All files as JSON.
+#[derive(Serialize)]
+struct ModelsDocument<'a> {
+    schema: u32,
+    models: Vec<FileDocument<'a>>,
+}
+
 /// One file as JSON.
 #[derive(Serialize)]
 struct FileDocument<'a> {
@@ -44,8 +51,10 @@ struct ModelValue<'a> {
 
 /// Formats all files for scripts.
 pub(super) fn format_json(files: &[FileModels]) -> Result<String, Failure> {
-    let models: Vec<FileDocument<'_>> = files.iter().map(FileModels::document).collect();
-    output::json_line(&BTreeMap::from([("models", models)]))
+    output::json_line(&ModelsDocument {
+        schema: 1,
+        models: files.iter().map(FileModels::document).collect(),
+    })
 }
 
 impl FileModels {

@@ -143,6 +143,7 @@ struct NodeDivision {
 
 #[derive(Serialize)]
 struct PartitionAnswer {
+    schema: u32,
     algorithm: PartitionAlgorithm,
     #[serde(flatten)]
     parts: Amounts,
@@ -164,6 +165,7 @@ struct PartitionAnswer {
 impl PartitionAnswer {
     fn new(algorithm: PartitionAlgorithm, parts: Amounts, times_s: Vec<f64>) -> Self {
         Self {
+            schema: 1,
             algorithm,
             max_time_s: times_s.iter().copied().fold(0.0, f64::max),
             active: parts.to_reals().iter().filter(|&&d| d > 0.0).count(),
