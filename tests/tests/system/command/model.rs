@@ -52,6 +52,16 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
 }
 
 #[test]
+fn a_size_measured_twice_has_the_mean_of_its_times() {
+    let folder = Folder::new();
+    let twice = folder.write("twice.points", "100 1\n200 2 1\n200 4 3\n");
+    let found = answer(&["model"], &[&twice], "--fit raw-piecewise --at 200");
+    let models = &found["models"][0];
+    assert_eq!(models["fits"][0]["at"][0]["time_s"], 3.5);
+    assert_eq!(models["points"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
 fn surfaces_are_told_in_sections() {
     let folder = Folder::new();
     let head = "# device: gpu\n# format: isochron-surface 1\n";
