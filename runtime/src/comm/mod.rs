@@ -22,6 +22,7 @@ mod local;
 )]
 pub mod mpi;
 mod pause;
+mod rounds;
 mod settings;
 #[allow(
     unsafe_code,
@@ -35,5 +36,6 @@ pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
 pub use links::LinkLadder;
 pub use local::LocalComm;
 pub(crate) use pause::Pause;
+pub use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
 pub use transfer::{Message, Transfer};

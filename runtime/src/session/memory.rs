@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use isochron_devices::{DeviceKind, DeviceTeam, JobShape};
+use isochron_devices::measure::UpdateOperands;
+use isochron_devices::{DeviceKind, DeviceTeam, Element, JobShape};
 use isochron_devices::{MemoryBound, MemoryScope, memory_bounds};
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,27 @@ pub(super) fn make_room(
     let of_devices = team.memory_needed(job, slices).map_err(Error::from);
     let bytes = bytes.saturating_add(agree(comm, of_devices)?);
     share_memory(comm, MemoryNeed { bytes, ..need }, &bounds).map(drop)
+}
+
+/// Makes room for updates of this job on every rank, then writes their operands: writing matrices would disturb ranks that
+/// measure already.
+///
+/// # Errors
+/// As [`make_room`], and on every rank, if an allocation fails.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn prepare_operands<T: Element>(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    operands: &mut UpdateOperands<T>,
+    (job, slices): (&JobShape, &[usize]),
+) -> Result<(), Error> {
+    let (rows, cols, width) = (job.rows, job.cols, job.depth.k_max);
+    let missing = operands.missing_bytes(rows, cols, width);
+    make_room(comm, team, missing, (job, slices))?;
+    let prepared = operands.prepare(rows, cols, width);
+    agree(comm, prepared.map_err(Error::from))
 }
 
 /// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds

@@ -19,8 +19,8 @@ use std::time::Instant;
 
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
-use isochron_devices::{BlasChoice, DeviceInfo, DeviceTeam, Element, ElementType, Grouping};
-use isochron_devices::{MeasureConfig, MeasureTally, blas};
+use isochron_devices::{BlasChoice, Depth, DeviceInfo, DeviceTeam, Element, ElementType};
+use isochron_devices::{Grouping, JobShape, MeasureConfig, MeasureTally, blas};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use num_complex::{Complex32, Complex64};
 
@@ -179,6 +179,24 @@ impl<'c> Session<'c> {
     /// This rank's devices at work, for measurements outside of a multiplication.
     pub fn team(&mut self) -> &mut DeviceTeam {
         &mut self.team
+    }
+
+    /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has room.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Memory`] for the host that lacks most, [`Error::Device`] for slices that do not fit the team.
+    ///
+    /// # Collective
+    /// All ranks, each with its own slices.
+    pub fn prepare_updates<T: Element>(
+        &mut self,
+        operands: &mut UpdateOperands<T>,
+        rows: usize,
+        slices: &[usize],
+        depth: Depth,
+    ) -> Result<(), Error> {
+        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        memory::prepare_operands(self.comm, &mut self.team, operands, (&job, slices))
     }
 
     /// Measures and partitions: decides which rank and device computes which part.

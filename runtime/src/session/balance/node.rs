@@ -10,7 +10,7 @@ use isochron_hierarchy::balance::{
 use isochron_hierarchy::partition::apportion;
 
 use super::{Balancer, MEASUREMENT_SHARE};
-use crate::comm::{Comm, agree};
+use crate::comm::{MeasureRounds, agree};
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::session::memory;
@@ -76,30 +76,6 @@ fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig
     }
 }
 
-/// The repetitions that all nodes make in step.
-///
-/// Before each round every rank asks once and says if it needs the round. There is one as long as any rank needs it. When
-/// none does, the rounds are over: all ranks learn that from the same question, and none asks again.
-struct MeasureRounds<'a> {
-    comm: &'a dyn Comm,
-    over: bool,
-}
-
-impl MeasureRounds<'_> {
-    /// Returns `true` if there is another round; `needed` says if this rank needs one.
-    ///
-    /// # Collective
-    /// All ranks, until it is false.
-    fn ask_for_round(&mut self, needed: bool) -> bool {
-        if !self.over {
-            let mut needing = [u64::from(needed)];
-            self.comm.sum_u64(&mut needing);
-            self.over = needing[0] == 0;
-        }
-        !self.over
-    }
-}
-
 /// The results of IDPA on this node's sub-matrices, and the relative speeds of its devices in the last one.
 #[derive(Clone, Default)]
 pub(super) struct NodeMemory {
@@ -148,17 +124,11 @@ impl<T: Element> Balancer<'_, T> {
             observer.observe(Progress::Measuring { iteration });
         }
         let (rows, cols) = self.size_in_elements(extent);
-        let width = self.kernel_width;
-        let missing = self.operands.missing_bytes(rows, cols, width);
         // IDPA will measure about these slices.
         let slices = memory.slice_columns(cols, self.config.strategy, self.team.len());
         let job = self.job_shape(rows, &slices);
-        memory::make_room(self.comm, self.team, missing, (&job, &slices))?;
-        // Writing matrices would disturb ranks that measure already.
-        let prepared = self.operands.prepare(rows, cols, width);
-        agree(self.comm, prepared.map_err(Error::from))?;
-        let (comm, over) = (self.comm, false);
-        let mut rounds = MeasureRounds { comm, over };
+        memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
+        let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
             .balance_devices((rows, cols), memory.prior.as_deref(), &mut rounds)
             .and_then(|balance| self.keep_repeating((rows, cols), balance, &mut rounds));
