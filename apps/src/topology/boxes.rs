@@ -15,7 +15,7 @@ pub struct Labelled {
     pub memory: Vec<String>,
     /// Its use: the devices of cores, the host core of a GPU.
     pub role: String,
-    /// The cores of a leaf of the tree; empty for GPUs and for parts that have parts.
+    /// The cores of a line of the tree; empty for GPUs and for parts that have cores in parts.
     pub cores: Vec<u32>,
     /// The parts in it, the GPUs last.
     pub parts: Vec<Labelled>,
@@ -43,9 +43,11 @@ impl Labelled {
         self
     }
 
-    /// Returns `true` for cores with the same facts and role.
+    /// Returns `true` for cores with the same facts and role, and with no memory or GPU of their own.
     fn is_alike(&self, other: &Self) -> bool {
-        let are_cores = !self.cores.is_empty() && !other.cores.is_empty();
+        let are_cores = [self, other]
+            .iter()
+            .all(|part| !part.cores.is_empty() && part.is_leaf());
         are_cores && self.facts == other.facts && self.role == other.role
     }
 }
@@ -77,14 +79,21 @@ fn label_part(host: &HostReport, part: &HostPart) -> Labelled {
     // Slices of one GPU are several at one address.
     let gpus = host.gpus.iter();
     let here = gpus.filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
+    let core = part.cores.first();
+    let named = match core.filter(|_| matches!(part.kind, PartKind::Core)) {
+        Some(&core) => label_core(host, core),
+        None => Labelled {
+            title: part_title(part, host),
+            facts: part.name.iter().cloned().collect(),
+            ..Labelled::default()
+        },
+    };
     Labelled {
-        title: part_title(part, host),
-        facts: part.name.iter().cloned().collect(),
         memory: memory
             .map(|node| add_size(format!("NUMA {}", node.numa), node.memory_bytes))
             .collect(),
         parts: parts.chain(here.map(|gpu| label_gpu(host, gpu))).collect(),
-        ..Labelled::default()
+        ..named
     }
 }
 
@@ -116,15 +125,7 @@ fn label_single_core(host: &HostReport, part: &HostPart) -> Option<Labelled> {
     match (part.kind, part.parts.as_slice()) {
         (PartKind::Core, _) => {
             let &core = part.cores.first()?;
-            let n_threads = host.n_threads(core);
-            let threads = (n_threads > 1).then(|| format!("{n_threads} threads"));
-            Some(Labelled {
-                title: format!("core {core}"),
-                facts: host.kind_name(core).into_iter().chain(threads).collect(),
-                role: host.role(core),
-                cores: vec![core],
-                ..Labelled::default()
-            })
+            Some(label_core(host, core))
         }
         (PartKind::Cache { .. }, [inner]) => {
             let mut found = label_single_core(host, inner)?;
@@ -132,6 +133,18 @@ fn label_single_core(host: &HostReport, part: &HostPart) -> Option<Labelled> {
             Some(found)
         }
         _ => None,
+    }
+}
+
+fn label_core(host: &HostReport, core: u32) -> Labelled {
+    let n_threads = host.n_threads(core);
+    let threads = (n_threads > 1).then(|| format!("{n_threads} threads"));
+    Labelled {
+        title: format!("core {core}"),
+        facts: host.kind_name(core).into_iter().chain(threads).collect(),
+        role: host.role(core),
+        cores: vec![core],
+        ..Labelled::default()
     }
 }
 
