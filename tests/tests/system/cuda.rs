@@ -6,7 +6,7 @@ use std::process::Command;
 use isochron_tests::emulator::{
     driver_is_installed, emulate, incomplete_driver, replace_driver, slice_uuid,
 };
-use isochron_tests::launch::{HANGS, Outcome, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, HANGS_WHOLE, Outcome, is_whole, libraries, run};
 
 fn cases(case: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_isochron-cuda-cases"));
@@ -22,7 +22,7 @@ fn emulated(case: &str, settings: &[(&str, &str)]) -> Outcome {
     for (name, value) in settings {
         command.env(format!("ISOCHRON_CUDA_EMULATOR_{name}"), value);
     }
-    run(command, HANGS)
+    run(command, if is_whole() { HANGS_WHOLE } else { HANGS })
 }
 
 /// Runs a case under schedules of the emulator: a wait that is missing shows in one of them.
