@@ -123,7 +123,7 @@ fn every_algorithm_partitions() {
     ];
     let text = isochron(&arguments).success();
     assert!(
-        text.contains("4 of 4 active") && text.lines().count() == 7,
+        text.contains("4 of 4 active") && text.lines().count() == 8,
         "{text}"
     );
     let answer = json(&isochron(&[&arguments[..], &["--json"]].concat()).success());
