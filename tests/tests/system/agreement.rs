@@ -89,7 +89,7 @@ fn differ_in(option: &str) -> [String; 2] {
         "--c" | "--out" | "--save-plan" | "--load-plan" | "--platform" | "--report" => {
             with("x.npy")
         }
-        "--plan" | "--json" => with(""),
+        "--plan" | "--json" | "--quiet" => with(""),
         "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
         | "--seed" | "--min-reps" | "--max-reps" | "--confidence" | "--precision"
         | "--max-seconds" => with("3"),
