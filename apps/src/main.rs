@@ -50,7 +50,7 @@ enum Subcommands {
     Mxm(Box<mxm::MxmArguments>),
     /// Show the hosts of the job with their cores, memory and GPUs, and the devices made of them
     Topology(topology::TopologyArguments),
-    /// Measure the devices of this host
+    /// Measure the devices of this host, or under mpirun those of all ranks
     #[command(subcommand)]
     Devices(devices::DevicesCommand),
     /// Split units of work over devices, by models in points files
@@ -118,13 +118,13 @@ fn agree_on_launch(
 fn run_command(comm: &dyn Comm, start: Instant, command: &Subcommands) -> Result<(), Failure> {
     let answer = match command {
         Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
+        Subcommands::Devices(command) => return devices::run(comm, command),
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
             return topology::run_on_ranks(comm, arguments);
         }
         // The other commands are for one process: of several, the first one runs them.
         _ if comm.rank() != 0 => return Ok(()),
         Subcommands::Topology(arguments) => topology::run(arguments),
-        Subcommands::Devices(command) => devices::run(command),
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
         Subcommands::Model(arguments) => model::run(arguments),

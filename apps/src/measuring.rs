@@ -1,6 +1,6 @@
 //! The options of measurements.
 
-use clap::Args;
+use clap::{Arg, Args};
 use isochron_devices::MeasureConfig;
 
 /// Options that replace a command's defaults for measurements.
@@ -13,16 +13,31 @@ pub struct MeasuringArguments {
     /// Most repetitions of a measurement; half as many more are allowed when times are disturbed
     #[arg(long, value_name = "N")]
     max_reps: Option<u32>,
-    /// Confidence that a mean lies in its interval, such as 0.95
+    /// Confidence that a mean lies in its interval
     #[arg(long, value_name = "PART")]
     confidence: Option<f64>,
-    /// Half-width of the interval at which repeating ends, as a part of the mean, such as 0.025
+    /// Half-width of the interval at which repeating ends, as a part of the mean
     #[arg(long, value_name = "PART")]
     precision: Option<f64>,
     /// Seconds after which a measurement is not repeated; a size that needs twice as long for one
     /// update is given up and gets a bound
     #[arg(long, value_name = "S")]
     max_seconds: Option<f64>,
+}
+
+/// Adds a command's default to the help of an option of measuring; without a limit of seconds it is a part of a budget.
+pub fn show_default(argument: Arg, defaults: &MeasureConfig) -> Arg {
+    let default = match argument.get_id().as_str() {
+        "min_reps" => defaults.min_reps.to_string(),
+        "max_reps" => defaults.max_reps.to_string(),
+        "confidence" => defaults.confidence.to_string(),
+        "precision" => defaults.precision.to_string(),
+        "max_seconds" if defaults.max_seconds.is_finite() => defaults.max_seconds.to_string(),
+        "max_seconds" => "its part of --budget".to_owned(),
+        _ => return argument,
+    };
+    let help = argument.get_help().map(ToString::to_string);
+    argument.help(format!("{} [default: {default}]", help.unwrap_or_default()))
 }
 
 impl MeasuringArguments {
@@ -60,6 +75,26 @@ mod tests {
         let config = given.apply_to(MeasureConfig::default());
         assert_eq!((config.precision, config.confidence), (0.01, 0.95));
         (config.min_reps, config.max_reps)
+    }
+
+    fn render_help(defaults: MeasureConfig) -> String {
+        MeasuringArguments::augment_args(clap::Command::new("bench"))
+            .mut_args(|argument| show_default(argument, &defaults))
+            .render_help()
+            .to_string()
+    }
+
+    #[test]
+    fn help_shows_the_defaults_of_the_command() {
+        let shown = render_help(MeasureConfig::default());
+        for default in ["3", "20", "0.95", "0.025", "10"] {
+            assert!(shown.contains(&format!("[default: {default}]")), "{shown}");
+        }
+        let shown = render_help(MeasureConfig {
+            max_seconds: f64::INFINITY,
+            ..MeasureConfig::default()
+        });
+        assert!(shown.contains("[default: its part of --budget]"), "{shown}");
     }
 
     #[test]

@@ -1,38 +1,47 @@
 //! `isochron devices bench`: speed over sizes, alone and together.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
-use isochron::comm::LocalComm;
+use isochron::Error;
+use isochron::comm::{Comm, agree};
 use isochron::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::{DeviceInfo, ElementType, Grouping, MeasureConfig};
+use isochron_devices::{ElementType, Grouping, MeasureConfig};
 use isochron_plot::draw_plots;
 use num_complex::{Complex32, Complex64};
 
-use super::measured::{HostMeasurements, MEASUREMENT_NAMES};
+use super::measured::{JobMeasurements, MEASUREMENT_NAMES, MeasurePlan};
 use super::points;
 use super::report;
+use super::schedule::{RankDevices, gather_names};
 use super::sizes::SizeArguments;
 use crate::failure::Failure;
-use crate::measuring::MeasuringArguments;
+use crate::measuring::{MeasuringArguments, show_default};
 use crate::output::{self, name_path};
 
+/// The repetitions of a measurement by default; its part of the budget limits the seconds.
+const DEFAULTS: MeasureConfig = MeasureConfig {
+    confidence: 0.95,
+    precision: 0.025,
+    min_reps: 5,
+    max_reps: 1000,
+    max_seconds: f64::INFINITY,
+};
+
 /// The sizes to measure, and the files to write.
-///
-/// By default a measurement is repeated as in the literature on performance models: at least 10000 times up to n = 1024,
-/// 100 times up to 5120 and 5 times beyond, until the mean is known to 2.5 % with 95 % confidence.
 #[derive(Args)]
+#[command(mut_args(|argument| show_default(argument, &DEFAULTS)))]
 pub struct BenchArguments {
     #[command(flatten)]
     sizes: SizeArguments,
     /// Block size b: the inner dimension of the update
     #[arg(long, default_value_t = 128)]
-    pub(super) block: usize,
-    /// Platform file; the devices of its first node are measured [default: those of this host]
+    block: usize,
+    /// Platform file; the devices of each rank's node are measured [default: those of its host]
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
     /// Cores that form one device, in place of the platform file's rule: auto (by NUMA domain and
@@ -45,9 +54,23 @@ pub struct BenchArguments {
     /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision)
     #[arg(long = "type", value_name = "TYPE", default_value_t = ElementType::default())]
     element: ElementType,
+    /// Seconds for the whole run. Each measurement may take an equal part of what is left: that of each
+    /// device's peak, of each size by each device alone, and of each size by all devices together
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 40.0,
+        help_heading = "Measuring"
+    )]
+    budget: f64,
+    /// Measure for models that are kept, as in the literature, in hours: at least 10000 repetitions up to
+    /// n = 1024, 100 up to 5120 and 5 beyond, at most ten times as many, or an hour for a measurement
+    #[arg(long, conflicts_with = "budget", help_heading = "Measuring")]
+    thorough: bool,
     #[command(flatten)]
     measuring: MeasuringArguments,
-    /// Folder for points files: NAME-alone.points and NAME-together.points of each device
+    /// Folder for points files: NAME-alone.points and NAME-together.points of each device; with several
+    /// ranks rankR-NAME-alone.points
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// File for a plot of speed against size (SVG)
@@ -58,35 +81,65 @@ pub struct BenchArguments {
     json: bool,
 }
 
-/// Runs the command; returns the text that it prints.
-pub fn run(arguments: &BenchArguments) -> Result<String, Failure> {
+/// Runs the command on every rank; the head rank writes the files and prints.
+pub fn run(comm: &dyn Comm, arguments: &BenchArguments) -> Result<(), Failure> {
+    let start = Instant::now();
     let sizes = arguments.sizes.list(arguments.block)?;
+    let budget_s = arguments.find_budget()?;
     for &n in &sizes {
-        arguments.config(n).validate().map_err(Failure::input)?;
+        let config = arguments.config(n, budget_s);
+        config.validate().map_err(Failure::input)?;
     }
-    let comm = LocalComm::new();
-    let mut session = Session::new(&comm, &arguments.session_config())?;
-    let (mut files, plot) = create_files(arguments, session.devices())?;
-    let measured = measure_devices(arguments, &sizes, &mut session)?;
-    for (name, text) in points::make_files(&measured, arguments.block) {
-        if let Some(file) = files.remove(&name) {
-            file.fill(&text)?;
-        }
-    }
-    if let Some(file) = plot {
-        file.fill(&draw_plots(&report::make_plots(&measured)))?;
-    }
-    if arguments.json {
-        output::json_line(&report::make_document(&measured, arguments.block))
-    } else {
-        Ok(report::format_text(&measured, arguments.block))
-    }
+    let session = &mut Session::new(comm, &arguments.session_config())?;
+    let devices = gather_names(comm, session.devices())?;
+    let files = match comm.rank() {
+        0 => arguments.create_files(&devices).map(Some),
+        _ => Ok(None),
+    };
+    let files = agree(comm, files)?;
+    let plan = MeasurePlan {
+        devices: &devices,
+        sizes: &sizes,
+        block: arguments.block,
+        config: &|n, limit_s| arguments.config(n, limit_s),
+        budget_s,
+        start,
+    };
+    let measured = arguments.measure_devices(session, &plan)?;
+    files.map_or(Ok(()), |files| arguments.write_results(files, &measured))
+}
+
+/// The files that the head rank has created for its results.
+struct OutputFiles {
+    /// The points files, by their names.
+    points: BTreeMap<String, PartialFile>,
+    plot: Option<PartialFile>,
 }
 
 impl BenchArguments {
-    /// Returns the repetitions of the update of size `n`.
-    pub(super) fn config(&self, n: usize) -> MeasureConfig {
-        self.measuring.apply_to(MeasureConfig::thorough(n))
+    /// Returns the seconds for all measurements; infinite with `--thorough`.
+    fn find_budget(&self) -> Result<f64, Failure> {
+        let budget_s = self.budget;
+        if self.thorough {
+            return Ok(f64::INFINITY);
+        }
+        if budget_s > 0.0 {
+            return Ok(budget_s);
+        }
+        Err(Failure::input(format!(
+            "--budget {budget_s}: must be above 0 s"
+        )))
+    }
+
+    /// Returns the repetitions of the update of size `n`, which may take `limit_s` seconds.
+    fn config(&self, n: usize, limit_s: f64) -> MeasureConfig {
+        self.measuring.apply_to(match self.thorough {
+            true => MeasureConfig::thorough(n),
+            false => MeasureConfig {
+                max_seconds: limit_s,
+                ..DEFAULTS
+            },
+        })
     }
 
     fn session_config(&self) -> SessionConfig {
@@ -97,54 +150,145 @@ impl BenchArguments {
             ..Default::default()
         }
     }
+
+    /// Creates the files for these devices' results: what cannot be written is known before the work.
+    fn create_files(&self, devices: &[RankDevices]) -> Result<OutputFiles, Error> {
+        let mut names = Vec::new();
+        if let Some(folder) = &self.out {
+            std::fs::create_dir_all(folder).map_err(|error| Error::output(folder, error))?;
+            names = list_points_files(devices);
+        }
+        let folder = self.out.as_deref().unwrap_or(Path::new(""));
+        let paths: Vec<PathBuf> = names.iter().map(|(_, name)| folder.join(name)).collect();
+        let options = names.iter().map(|(option, _)| option.as_str());
+        let outputs = options.zip(paths.iter().map(PathBuf::as_path));
+        let outputs = outputs.chain(name_path(("--svg", &self.svg)));
+        check_distinct(name_path(("--platform", &self.platform)), outputs)?;
+        let mut points = BTreeMap::new();
+        for ((_, name), path) in names.into_iter().zip(&paths) {
+            points.insert(name, PartialFile::create(path, DOCUMENT_BYTES)?);
+        }
+        let plot = output::create_file(self.svg.as_deref())?;
+        Ok(OutputFiles { points, plot })
+    }
+
+    fn measure_devices(
+        &self,
+        session: &mut Session<'_>,
+        plan: &MeasurePlan<'_>,
+    ) -> Result<JobMeasurements, Error> {
+        match self.element {
+            ElementType::F32 => plan.measure::<f32>(session),
+            ElementType::F64 => plan.measure::<f64>(session),
+            ElementType::C32 => plan.measure::<Complex32>(session),
+            ElementType::C64 => plan.measure::<Complex64>(session),
+        }
+    }
+
+    /// Writes the files and prints the table or the document.
+    fn write_results(
+        &self,
+        mut files: OutputFiles,
+        measured: &JobMeasurements,
+    ) -> Result<(), Failure> {
+        for (name, text) in points::make_files(measured, self.block) {
+            if let Some(file) = files.points.remove(&name) {
+                file.fill(&text)?;
+            }
+        }
+        if let Some(file) = files.plot {
+            file.fill(&draw_plots(&report::make_plots(measured)))?;
+        }
+        let text = match self.json {
+            true => output::json_line(&report::make_document(measured, self.block))?,
+            false => report::format_text(measured, self.block),
+        };
+        output::print(&text)
+    }
 }
 
-/// Creates the points files, by their names, and the file of the plot: what cannot be written is known before the work.
-fn create_files(
-    arguments: &BenchArguments,
-    devices: &[DeviceInfo],
-) -> Result<(BTreeMap<String, PartialFile>, Option<PartialFile>), Failure> {
-    let mut names = Vec::new();
-    if let Some(folder) = &arguments.out {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::run(format!("cannot make {}: {error}", folder.display())))?;
-        for (number, device) in devices.iter().enumerate() {
-            for word in &MEASUREMENT_NAMES[..devices.len().min(2)] {
-                let option = format!("--out (device {number})");
-                let name = points::name_file(device, word);
-                names.push((option, folder.join(&name), name));
+/// Lists the points files of all ranks' devices, each with the words for it in an error message.
+fn list_points_files(ranks: &[RankDevices]) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for (rank, (host, names)) in ranks.iter().enumerate() {
+        let here = ranks.iter().filter(|(other, _)| other == host);
+        let on_host: usize = here.map(|(_, names)| names.len()).sum();
+        for (number, name) in names.iter().enumerate() {
+            let option = match ranks.len() {
+                1 => format!("--out (device {number})"),
+                _ => format!("--out (rank {rank}, device {number})"),
+            };
+            for word in &MEASUREMENT_NAMES[..on_host.min(2)] {
+                let file = points::name_file(ranks.len(), rank, name, word);
+                files.push((option.clone(), file));
             }
         }
     }
-    let points = names.iter().map(|(option, path, _)| (&**option, &**path));
-    let outputs = points.chain(name_path(("--svg", &arguments.svg)));
-    check_distinct(name_path(("--platform", &arguments.platform)), outputs)?;
-    let mut files = BTreeMap::new();
-    for (_, path, name) in names {
-        files.insert(name, PartialFile::create(&path, DOCUMENT_BYTES)?);
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: BenchArguments,
     }
-    Ok((files, output::create_file(arguments.svg.as_deref())?))
-}
 
-fn measure_devices(
-    arguments: &BenchArguments,
-    sizes: &[usize],
-    session: &mut Session<'_>,
-) -> Result<HostMeasurements, Failure> {
-    let team = session.team();
-    let found = match arguments.element {
-        ElementType::F32 => arguments.measure::<f32>(sizes, team),
-        ElementType::F64 => arguments.measure::<f64>(sizes, team),
-        ElementType::C32 => arguments.measure::<Complex32>(sizes, team),
-        ElementType::C64 => arguments.measure::<Complex64>(sizes, team),
-    };
-    show_progress("");
-    Ok(found.map_err(isochron::Error::from)?)
-}
+    fn parse(line: &str) -> BenchArguments {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).expect("a command line").bench
+    }
 
-/// Replaces the last line of standard error, if that is a terminal.
-pub(super) fn show_progress(text: &str) {
-    if std::io::stderr().is_terminal() {
-        let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+    #[test]
+    fn a_measurement_has_its_part_of_the_budget_unless_options_say_otherwise() {
+        let default = parse("");
+        assert_eq!(default.find_budget().unwrap(), 40.0);
+        let config = default.config(64, 2.5);
+        assert_eq!((config.min_reps, config.max_reps), (5, 1000));
+        assert_eq!((config.max_seconds, config.precision), (2.5, 0.025));
+        assert_eq!(parse("--max-seconds 7").config(64, 2.5).max_seconds, 7.0);
+        for line in ["--budget 0", "--budget nan"] {
+            assert!(parse(line).find_budget().is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn thorough_measurements_are_those_of_the_literature() {
+        let thorough = parse("--thorough");
+        assert_eq!(thorough.find_budget().unwrap(), f64::INFINITY);
+        for n in [1024, 5120, 9000] {
+            assert_eq!(
+                thorough.config(n, f64::INFINITY),
+                MeasureConfig::thorough(n)
+            );
+        }
+        let words = ["bench", "--thorough", "--budget", "3"];
+        assert!(Line::try_parse_from(words).is_err());
+    }
+
+    fn list_names(ranks: &[RankDevices]) -> Vec<String> {
+        let files = list_points_files(ranks).into_iter();
+        files.map(|(_, name)| name).collect()
+    }
+
+    #[test]
+    fn every_rank_has_points_files_and_those_of_a_host_with_one_device_are_alone() {
+        let ranks = [("a", 1), ("b", 1), ("a", 1)];
+        let ranks = ranks.map(|(host, n)| (host.to_owned(), vec!["c/0".to_owned(); n]));
+        assert_eq!(list_names(&ranks[..1]), ["c_0-alone.points"]);
+        assert_eq!(
+            list_names(&ranks),
+            [
+                "rank0-c_0-alone.points",
+                "rank0-c_0-together.points",
+                "rank1-c_0-alone.points",
+                "rank2-c_0-alone.points",
+                "rank2-c_0-together.points",
+            ]
+        );
     }
 }

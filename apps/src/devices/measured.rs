@@ -1,26 +1,36 @@
-//! The measurements of the devices of one host.
+//! The measurements of the job's devices.
 
-use isochron_devices::measure::{UpdateOperands, repeat_alone};
+use std::time::Instant;
+
+use isochron::Error;
+use isochron::comm::{Comm, MeasureRounds, agree};
+use isochron::session::Session;
+use isochron_devices::measure::{InStep, UpdateOperands, repeat_alone};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, ElementType, Measurement, measure_team,
+    Depth, DeviceError, DeviceInfo, Element, ElementType, MeasureConfig, Measurement, measure_team,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::bench::{BenchArguments, show_progress};
 use super::peak::{Peak, measure_peak};
+use super::schedule::{HostTurns, RankDevices, Schedule};
 
-/// The measurements of a host.
-#[derive(Serialize)]
-pub struct HostMeasurements {
+/// The measurements of all ranks' devices.
+pub struct JobMeasurements {
     /// The type of the elements.
     pub element: ElementType,
-    /// Its devices.
+    /// Number of ranks.
+    pub ranks: usize,
+    /// The devices, by rank.
     pub devices: Vec<DeviceMeasurements>,
 }
 
 /// The measurements of one device.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct DeviceMeasurements {
+    /// The rank that drives it.
+    pub rank: usize,
+    /// The rank's host.
+    pub host: String,
     #[serde(flatten)]
     pub info: DeviceInfo,
     /// The speed that its speeds are compared with.
@@ -30,14 +40,14 @@ pub struct DeviceMeasurements {
 }
 
 /// The update `C (n×n) += A (n×b) · B (b×n)` of one device in the middle of a long job, when C is already there.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub struct SizeMeasurements {
     pub n: usize,
     /// `2·n²·b`, or `8·n²·b` of complex numbers.
     pub flop: f64,
     /// The update while the other devices were idle.
     pub alone: Measurement,
-    /// The update while each of the other devices did the same, started at the same moment; `null` without others.
+    /// The update while each of the host's other devices did the same, started at the same moment; `null` without others.
     pub together: Option<Measurement>,
 }
 
@@ -57,62 +67,146 @@ impl SizeMeasurements {
     }
 }
 
-impl BenchArguments {
-    /// Measures every device of the team at every size n, ascending, alone and, if there are several, all together.
+/// The measurements to make.
+pub struct MeasurePlan<'a> {
+    /// The devices of each rank.
+    pub devices: &'a [RankDevices],
+    /// The sizes n of the update, ascending.
+    pub sizes: &'a [usize],
+    /// The inner dimension b of the update.
+    pub block: usize,
+    /// The repetitions for a size that may take these seconds.
+    pub config: &'a dyn Fn(usize, f64) -> MeasureConfig,
+    /// Seconds for all measurements, infinite without a budget, and their beginning.
+    pub budget_s: f64,
+    pub start: Instant,
+}
+
+impl MeasurePlan<'_> {
+    /// Measures every device at every size: alone on its host and, if there are several, together with the host's others.
     ///
     /// # Errors
-    /// Those of [`measure_team`].
-    pub fn measure<T: Element>(
-        &self,
-        sizes: &[usize],
-        team: &mut DeviceTeam,
-    ) -> Result<HostMeasurements, DeviceError> {
-        let mut operands = UpdateOperands::<T>::default();
-        let mut devices = Vec::new();
-        for index in 0..team.len() {
-            show_progress(&format!("measuring {}: peak", team.infos()[index].name));
-            devices.push(DeviceMeasurements {
-                info: team.infos()[index].clone(),
-                peak: measure_peak(team, index, &mut operands)?,
-                sizes: Vec::new(),
-            });
+    /// On every rank, when any rank fails: those of [`Session::prepare_updates`] and of [`measure_team`].
+    ///
+    /// # Collective
+    /// All ranks of the session.
+    pub fn measure<T: Element>(&self, session: &mut Session<'_>) -> Result<JobMeasurements, Error> {
+        let comm = session.comm();
+        let turns = HostTurns::of_rank(comm.rank(), self.devices);
+        let together = usize::from(turns.count > 1);
+        let total = turns.count + self.sizes.len() * (turns.count + together);
+        let mut run = MeasureRun {
+            plan: self,
+            comm,
+            session,
+            turns,
+            schedule: Schedule::new(self.start, self.budget_s, total, comm.rank() == 0),
+            operands: UpdateOperands::<T>::default(),
+        };
+        let mut devices = run.measure_peaks()?;
+        for &n in self.sizes {
+            run.measure_size(n, &mut devices)?;
         }
-        for &n in sizes {
-            show_progress(&format!("measuring n = {n}"));
-            let count = devices.len();
-            let together = (count > 1)
-                .then(|| self.measure_size(team, n, &vec![n; count], &mut operands))
-                .transpose()?;
-            for (index, device) in devices.iter_mut().enumerate() {
-                let mut slices = vec![0; count];
+        Ok(JobMeasurements {
+            element: T::TYPE,
+            ranks: comm.size(),
+            devices: comm.gather(&devices)?.into_iter().flatten().collect(),
+        })
+    }
+}
+
+/// A plan that is carried out.
+struct MeasureRun<'a, 'c, T> {
+    plan: &'a MeasurePlan<'a>,
+    comm: &'c dyn Comm,
+    session: &'a mut Session<'c>,
+    turns: HostTurns,
+    schedule: Schedule,
+    operands: UpdateOperands<T>,
+}
+
+impl<T: Element> MeasureRun<'_, '_, T> {
+    /// Measures the peak of each device; returns this rank's devices, with no sizes yet.
+    fn measure_peaks(&mut self) -> Result<Vec<DeviceMeasurements>, Error> {
+        let mut devices = Vec::new();
+        for turn in 0..self.turns.count {
+            let what = format!("the peak of {}", self.turns.device_name(turn));
+            let limit_s = self.schedule.begin_next(&what);
+            let own = self.turns.own_device(turn);
+            let peak = own
+                .map(|index| measure_peak(self.session.team(), index, limit_s, &mut self.operands));
+            let peak = agree(self.comm, peak.transpose().map_err(Error::from))?;
+            devices.extend(own.zip(peak).map(|(index, peak)| DeviceMeasurements {
+                rank: self.comm.rank(),
+                host: self.comm.host().to_owned(),
+                info: self.session.devices()[index].clone(),
+                peak,
+                sizes: Vec::new(),
+            }));
+        }
+        Ok(devices)
+    }
+
+    /// Measures the devices at size `n`, first together and then each alone.
+    fn measure_size(&mut self, n: usize, devices: &mut [DeviceMeasurements]) -> Result<(), Error> {
+        let slices = vec![n; devices.len()];
+        let depth = Depth::endless(self.plan.block);
+        self.session
+            .prepare_updates(&mut self.operands, n, &slices, depth)?;
+        let together = self.measure_together(n, &slices)?;
+        for turn in 0..self.turns.count {
+            let what = format!("{} alone, n = {n}", self.turns.device_name(turn));
+            let limit_s = self.schedule.begin_next(&what);
+            let mut slices = vec![0; devices.len()];
+            let mut found = Ok(Vec::new());
+            if let Some(index) = self.turns.own_device(turn) {
                 slices[index] = n;
-                device.sizes.push(SizeMeasurements {
+                found = self.measure_updates(n, &slices, limit_s, &mut repeat_alone);
+            }
+            let found = agree(self.comm, found.map_err(Error::from))?;
+            let own = self.turns.own_device(turn);
+            if let Some((index, alone)) = own.and_then(|i| Some((i, *found.get(i)?))) {
+                devices[index].sizes.push(SizeMeasurements {
                     n,
-                    flop: T::TYPE.flop() * (n * n) as f64 * self.block as f64,
-                    alone: self.measure_size(team, n, &slices, &mut operands)?[index],
-                    together: together.as_ref().map(|found| found[index]),
+                    flop: T::TYPE.flop() * (n * n) as f64 * self.plan.block as f64,
+                    alone,
+                    together: together.get(index).copied(),
                 });
             }
         }
-        Ok(HostMeasurements {
-            element: T::TYPE,
-            devices,
-        })
+        Ok(())
     }
 
-    /// Measures an update of `n` rows and of `slices[i]` columns on device i.
-    fn measure_size<T: Element>(
-        &self,
-        team: &mut DeviceTeam,
+    /// Measures all devices of each host that has several, in step; returns those of this rank.
+    fn measure_together(&mut self, n: usize, slices: &[usize]) -> Result<Vec<Measurement>, Error> {
+        if self.turns.count < 2 {
+            return Ok(Vec::new());
+        }
+        let limit_s = (self.schedule).begin_next(&format!("all devices together, n = {n}"));
+        let mut rounds = MeasureRounds::new(self.comm);
+        let mut found = Ok(Vec::new());
+        if self.turns.has_several() {
+            found = self.measure_updates(n, slices, limit_s, &mut |needed| {
+                rounds.ask_for_round(needed)
+            });
+        }
+        // A rank that has nothing to measure, or that failed, takes part too.
+        while rounds.ask_for_round(false) {}
+        agree(self.comm, found.map_err(Error::from))
+    }
+
+    /// Measures an update of `n` rows and of `slices[i]` columns on device i of this rank.
+    fn measure_updates(
+        &mut self,
         n: usize,
         slices: &[usize],
-        operands: &mut UpdateOperands<T>,
+        limit_s: f64,
+        in_step: &mut InStep<'_>,
     ) -> Result<Vec<Measurement>, DeviceError> {
-        // The memory that a larger size left for gathering is no limit for this one.
-        team.limit_memory(u64::MAX);
-        let depth = Depth::endless(self.block);
-        let config = self.config(n);
-        measure_team(team, n, slices, depth, &config, operands, &mut repeat_alone)
+        let depth = Depth::endless(self.plan.block);
+        let config = (self.plan.config)(n, limit_s);
+        let team = self.session.team();
+        measure_team(team, n, slices, depth, &config, &mut self.operands, in_step)
     }
 }
 
@@ -124,9 +218,10 @@ pub mod made_up {
     use isochron_devices::{DeviceClock, DeviceKind, MeasureOutcome};
 
     /// Makes two devices that are half as fast together as alone, and too slow for the last size together.
-    pub fn make_test_measurements() -> HostMeasurements {
-        HostMeasurements {
+    pub fn make_test_measurements() -> JobMeasurements {
+        JobMeasurements {
             element: ElementType::F64,
+            ranks: 1,
             devices: ["fast/one", "slow"].map(make_device).into(),
         }
     }
@@ -134,6 +229,8 @@ pub mod made_up {
     fn make_device(name: &str) -> DeviceMeasurements {
         let [fast, half, slow] = [-10, -9, -8].map(|power| make_precise(2.0_f64.powi(power)));
         DeviceMeasurements {
+            rank: 0,
+            host: "vm".to_owned(),
             info: DeviceInfo {
                 name: name.to_owned(),
                 kind: DeviceKind::Cpu,

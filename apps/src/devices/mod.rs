@@ -1,13 +1,15 @@
-//! `isochron devices`: measurements of this host's devices.
+//! `isochron devices`: measurements of the devices of the job's hosts.
 
 mod bench;
 mod measured;
 mod peak;
 mod points;
 mod report;
+mod schedule;
 mod sizes;
 
 use clap::Subcommand;
+use isochron::comm::Comm;
 
 use crate::failure::Failure;
 
@@ -18,9 +20,9 @@ pub enum DevicesCommand {
     Bench(Box<bench::BenchArguments>),
 }
 
-/// Runs the command; returns the text that it prints.
-pub fn run(command: &DevicesCommand) -> Result<String, Failure> {
+/// Runs the command on every rank.
+pub fn run(comm: &dyn Comm, command: &DevicesCommand) -> Result<(), Failure> {
     match command {
-        DevicesCommand::Bench(arguments) => bench::run(arguments),
+        DevicesCommand::Bench(arguments) => bench::run(comm, arguments),
     }
 }

@@ -2,12 +2,12 @@
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{Depth, DeviceError, DeviceTeam, Element, MeasureConfig, measure_team};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The best speed of a device's own library in one product of squares.
 ///
 /// It stands in for the peak of the hardware, which no program can read, since clock rates change while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
     /// The speed in 10⁹ flop/s; 0 for a device too slow to finish any of them in seconds.
     pub gflops: f64,
@@ -18,7 +18,7 @@ pub struct Peak {
 }
 
 /// The memory of a product's matrices.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OperandsIn {
     /// The host's memory, as for an update.
@@ -39,13 +39,14 @@ const REPETITIONS: MeasureConfig = MeasureConfig {
     max_seconds: 2.0,
 };
 
-/// Measures device `index` of the team, the others idle.
+/// Measures device `index` of the team, the others idle, in about `limit_s` seconds.
 ///
 /// # Errors
 /// Those of [`measure_team`] and of the device.
 pub fn measure_peak<T: Element>(
     team: &mut DeviceTeam,
     index: usize,
+    limit_s: f64,
     operands: &mut UpdateOperands<T>,
 ) -> Result<Peak, DeviceError> {
     let threads = team.infos()[index].cores.len().max(1);
@@ -56,6 +57,10 @@ pub fn measure_peak<T: Element>(
             operands: OperandsIn::DeviceMemory,
         });
     }
+    let config = MeasureConfig {
+        max_seconds: REPETITIONS.max_seconds.min(limit_s / SIZES.len() as f64),
+        ..REPETITIONS
+    };
     let mut best = Peak {
         gflops: 0.0,
         size: 0,
@@ -69,7 +74,7 @@ pub fn measure_peak<T: Element>(
             size,
             &slices,
             Depth::endless(size),
-            &REPETITIONS,
+            &config,
             operands,
             &mut repeat_alone,
         )?;

@@ -2,25 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use isochron::comm::{Comm as _, LocalComm};
-use isochron_devices::{DeviceInfo, ElementType, Measurement};
+use isochron_devices::Measurement;
 use isochron_hierarchy::model::{ModelFile, Point};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
-use super::measured::{HostMeasurements, MEASUREMENT_NAMES};
+use super::measured::{DeviceMeasurements, JobMeasurements, MEASUREMENT_NAMES};
 use super::report::cores_text;
+use super::schedule::name_device;
 
 /// Makes the names and contents of the points files, one or two for each device.
-pub fn make_files(measured: &HostMeasurements, block: usize) -> Vec<(String, String)> {
+pub fn make_files(measured: &JobMeasurements, block: usize) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for (index, device) in measured.devices.iter().enumerate() {
-        let numbered = measured.devices.iter().enumerate();
-        let others: Vec<&str> = numbered
-            .filter(|(i, _)| *i != index)
-            .map(|(_, device)| device.info.name.as_str())
-            .collect();
-        let neighbours = ["nothing", &others.join(", ")];
+        let neighbours = ["nothing", &list_neighbours(measured, index)];
         for (which, word) in MEASUREMENT_NAMES.into_iter().enumerate() {
             let sizes = device.sizes.iter();
             let found = sizes.filter_map(|size| {
@@ -29,35 +24,46 @@ pub fn make_files(measured: &HostMeasurements, block: usize) -> Vec<(String, Str
             });
             let found: Vec<(u64, Measurement)> = found.collect();
             if !found.is_empty() {
-                let name = name_file(&device.info, word);
-                let device = (&device.info, measured.element);
-                files.push((name, make_file(device, block, neighbours[which], &found)));
+                let name = name_file(measured.ranks, device.rank, &device.info.name, word);
+                let mut headers = list_headers(device, neighbours[which]);
+                headers.insert("block", block.to_string());
+                headers.insert("element", measured.element.to_string());
+                if measured.ranks > 1 {
+                    headers.insert("rank", device.rank.to_string());
+                }
+                files.push((name, make_file(headers, &found)));
             }
         }
     }
     files
 }
 
-/// Returns the name of the file with the measurements alone or together, without characters that have a meaning in a path.
-pub fn name_file(device: &DeviceInfo, word: &str) -> String {
-    let name = &device.name;
-    let name = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
-    format!("{name}-{word}.points")
+/// Returns the names of the other devices on the host of device `index`.
+fn list_neighbours(measured: &JobMeasurements, index: usize) -> String {
+    let host = &measured.devices[index].host;
+    let others = measured.devices.iter().enumerate();
+    let others = others.filter(|(i, device)| *i != index && device.host == *host);
+    let names = others.map(|(_, d)| name_device(measured.ranks, d.rank, &d.info.name));
+    names.collect::<Vec<_>>().join(", ")
 }
 
-/// Makes the text of a points file. `neighbours` are the devices that computed at the same time.
-fn make_file(
-    (info, element): (&DeviceInfo, ElementType),
-    block: usize,
-    neighbours: &str,
-    found: &[(u64, Measurement)],
-) -> String {
+/// Returns the name of the file with the measurements of a rank's device alone or together, without characters that
+/// have a meaning in a path.
+pub fn name_file(ranks: usize, rank: usize, device: &str, word: &str) -> String {
+    let device = device.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    match ranks {
+        1 => format!("{device}-{word}.points"),
+        _ => format!("rank{rank}-{device}-{word}.points"),
+    }
+}
+
+/// Returns the headers that describe a device. `neighbours` are the devices that computed at the same time.
+fn list_headers(device: &DeviceMeasurements, neighbours: &str) -> BTreeMap<&'static str, String> {
+    let info = &device.info;
     let mut headers = BTreeMap::from([
         ("device", info.name.clone()),
-        ("host", LocalComm::new().host().to_owned()),
+        ("host", device.host.clone()),
         ("kernel", "rank-b update of n×n, gemm".to_owned()),
-        ("block", block.to_string()),
-        ("element", element.to_string()),
         ("library", info.blas.clone()),
         ("cores", cores_text(info).replacen("cores ", "", 1)),
         ("pinned", info.pinned.to_string()),
@@ -68,6 +74,11 @@ fn make_file(
     if let Some(paced) = &info.paced {
         headers.insert("paced", paced.clone());
     }
+    headers
+}
+
+/// Makes the text of a points file.
+fn make_file(mut headers: BTreeMap<&str, String>, found: &[(u64, Measurement)]) -> String {
     // A bound is no point: a model would take it for a time.
     let bounds: Vec<String> = found
         .iter()
@@ -133,6 +144,20 @@ mod tests {
         assert_eq!(together.points.len(), 1);
         assert_eq!(together.headers["measured-beside"], "slow");
         assert_eq!(together.headers["bounds"], "4 units take at least 10 s");
+    }
+
+    #[test]
+    fn ranks_and_their_hosts_are_named() {
+        let mut measured = make_test_measurements();
+        measured.ranks = 2;
+        measured.devices[1].rank = 1;
+        let files = make_files(&measured, 64);
+        assert_eq!(files[3].0, "rank1-slow-together.points");
+        let parsed = ModelFile::parse(&files[3].1).expect("a points file");
+        let headers = ["rank", "host", "measured-beside"].map(|key| &*parsed.headers[key]);
+        assert_eq!(headers, ["1", "vm", "rank 0 fast/one"]);
+        measured.devices[0].host = "other".to_owned();
+        assert_eq!(list_neighbours(&measured, 1), "");
     }
 
     #[test]

@@ -6,12 +6,12 @@ use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
 use isochron_plot::{Curve, Mark, Plot, color};
 use serde_json::{Value, json};
 
-use super::measured::{DeviceMeasurements, HostMeasurements, MEASUREMENT_NAMES, SizeMeasurements};
+use super::measured::{DeviceMeasurements, JobMeasurements, MEASUREMENT_NAMES, SizeMeasurements};
 use super::peak::OperandsIn;
 use crate::table::TextTable;
 
 /// Makes the document for scripts.
-pub fn make_document(measured: &HostMeasurements, block: usize) -> Value {
+pub fn make_document(measured: &JobMeasurements, block: usize) -> Value {
     json!({
         "schema": 1,
         "block": block,
@@ -23,7 +23,7 @@ pub fn make_document(measured: &HostMeasurements, block: usize) -> Value {
     })
 }
 
-fn count_measurements(measured: &HostMeasurements) -> MeasureTally {
+fn count_measurements(measured: &JobMeasurements) -> MeasureTally {
     let mut tally = MeasureTally::default();
     let sizes = measured.devices.iter().flat_map(|device| &device.sizes);
     for found in sizes.flat_map(SizeMeasurements::measurements).flatten() {
@@ -33,13 +33,13 @@ fn count_measurements(measured: &HostMeasurements) -> MeasureTally {
 }
 
 /// Formats the text for people.
-pub fn format_text(measured: &HostMeasurements, block: usize) -> String {
+pub fn format_text(measured: &JobMeasurements, block: usize) -> String {
     let element = measured.element;
     let mut text = format!("update C (n×n) += A (n×{block}) · B ({block}×n), {element}\n");
     for device in &measured.devices {
-        let DeviceMeasurements { info, peak, .. } = device;
+        let peak = device.peak;
         // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "\n{}", describe_device(info));
+        let _ = writeln!(text, "\n{}", describe_device(device, measured.ranks));
         let _ = writeln!(
             text,
             "peak {:.2} GFLOP/s (measured: best of its library on squares {}, at {})\n",
@@ -53,18 +53,26 @@ pub fn format_text(measured: &HostMeasurements, block: usize) -> String {
         let _ = write!(text, "{}", size_table(device));
     }
     text.push_str(&format_remarks(&count_measurements(measured)));
-    if measured.devices.len() == 1 {
-        text.push_str("\none device: there is nothing to measure it together with\n");
+    let mut sizes = measured.devices.iter().flat_map(|device| &device.sizes);
+    if sizes.all(|size| size.together.is_none()) {
+        let each = [" on each host", ""][usize::from(measured.devices.len() == 1)];
+        let nothing = "there is nothing to measure it together with";
+        let _ = writeln!(text, "\none device{each}: {nothing}");
     }
     text
 }
 
-fn describe_device(info: &DeviceInfo) -> String {
+fn describe_device(device: &DeviceMeasurements, ranks: usize) -> String {
+    let info = &device.info;
+    let rank = match ranks {
+        1 => String::new(),
+        _ => format!("rank {} on {}, ", device.rank, device.host),
+    };
     let pace = info.paced.as_ref();
     let paced = pace.map_or(String::new(), |pace| format!(", paced: {pace}"));
     let pinned = if info.pinned { "pinned" } else { "not pinned" };
     format!(
-        "{}: {}, {}, {pinned}{paced}",
+        "{rank}{}: {}, {}, {pinned}{paced}",
         info.name,
         info.blas,
         cores_text(info)
@@ -131,7 +139,9 @@ fn format_remarks(tally: &MeasureTally) -> String {
     let lines = [
         (
             tally.imprecise,
-            format!("of {of} measurements did not reach their precision (marked !)"),
+            format!(
+                "of {of} measurements did not reach their precision (marked !): a longer --budget or --thorough gives them more time"
+            ),
         ),
         (
             tally.bounds,
@@ -160,11 +170,14 @@ fn format_remarks(tally: &MeasureTally) -> String {
 }
 
 /// Makes a plot of speed against size for each device.
-pub fn make_plots(measured: &HostMeasurements) -> Vec<Plot> {
-    measured.devices.iter().map(make_plot).collect()
+pub fn make_plots(measured: &JobMeasurements) -> Vec<Plot> {
+    let devices = measured.devices.iter();
+    devices
+        .map(|device| make_plot(device, measured.ranks))
+        .collect()
 }
 
-fn make_plot(device: &DeviceMeasurements) -> Plot {
+fn make_plot(device: &DeviceMeasurements, ranks: usize) -> Plot {
     let mut curves = Vec::new();
     let mut marks = Vec::new();
     let looks = [('*', color::BLUE), ('+', color::VERMILION)];
@@ -198,7 +211,7 @@ fn make_plot(device: &DeviceMeasurements) -> Plot {
         points: vec![(0.0, peak), (end, peak)],
     });
     Plot {
-        title: describe_device(&device.info),
+        title: describe_device(device, ranks),
         x_name: "n",
         y_name: "GFLOP/s",
         curves,
@@ -210,6 +223,7 @@ fn make_plot(device: &DeviceMeasurements) -> Plot {
 mod tests {
     use super::*;
     use crate::devices::measured::made_up::make_test_measurements;
+    use isochron_devices::MeasureOutcome;
 
     #[test]
     fn speeds_parts_of_the_peak_and_ratios_are_shown() {
@@ -224,6 +238,31 @@ mod tests {
         let plots = make_plots(&make_test_measurements());
         assert_eq!(plots[0].curves.len(), 3);
         assert_eq!(plots[0].marks.len(), 3, "a bound is not drawn");
+    }
+
+    #[test]
+    fn precision_that_was_not_reached_is_reported() {
+        let mut measured = make_test_measurements();
+        measured.devices[0].sizes[0].alone.outcome = MeasureOutcome::OutOfTime;
+        let text = format_text(&measured, 64);
+        assert!(text.contains("1.0!"), "{text}");
+        assert!(text.contains("1 of 6 measurements did not reach"), "{text}");
+    }
+
+    #[test]
+    fn ranks_and_their_hosts_are_shown() {
+        let mut measured = make_test_measurements();
+        assert!(!format_text(&measured, 64).contains("rank"));
+        measured.ranks = 2;
+        measured.devices[1].rank = 1;
+        assert!(format_text(&measured, 64).contains("rank 1 on vm, slow: "));
+        assert!(make_plots(&measured)[1].title.starts_with("rank 1 on vm"));
+        let document = make_document(&measured, 64);
+        let device = &document["devices"][1];
+        assert_eq!(
+            (&device["rank"], &device["host"]),
+            (&json!(1), &json!("vm"))
+        );
     }
 
     #[test]

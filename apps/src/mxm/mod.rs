@@ -30,7 +30,7 @@ use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::measuring::MeasuringArguments;
+use crate::measuring::{MeasuringArguments, show_default};
 use crate::output::{self, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
@@ -39,6 +39,7 @@ use progress::ProgressLine;
 
 /// The matrices, the balancing and the output.
 #[derive(Args)]
+#[command(mut_args(|argument| show_default(argument, &MeasureConfig::default())))]
 pub struct MxmArguments {
     /// m, n and k at once
     #[arg(long, conflicts_with_all = ["m", "n", "k", "a", "b"])]

@@ -34,7 +34,8 @@ use crate::{DeviceError, Element, View, ViewMut, leading_dimension};
 /// * **Repetitions**: the papers repeat until the mean is precise, at least 3 times (thesis, section 3.1.4), to 2.5 % at 95 %
 ///   (supplement of the HPOPTA paper, section 1); here the same, but each measurement costs at most 3.5 % of the run's steps,
 ///   and never fewer than 3 repetitions, because balancing has to win back its cost within one run. In short runs this limit
-///   decides, and not the precision. `isochron devices bench` repeats as often as the supplement, because its models are kept.
+///   decides, and not the precision. `isochron devices bench --thorough` repeats as often as the supplement, for models that are
+///   kept.
 /// * **Panels while measuring**: the paper's kernel is one iteration with its communication replaced by a copy (thesis,
 ///   section 3.1.4); here each update announces the next one's panels, so a GPU always copies them while it computes, because
 ///   a model has no communication. In the run a GPU copies ahead only the panels that came in time. Uncovered communication

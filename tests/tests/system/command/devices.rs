@@ -1,5 +1,9 @@
 //! `isochron devices bench`.
 
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, libraries, run};
+
 use super::{Folder, cluster_configs, isochron, json, refused};
 
 /// Few repetitions of small sizes: what is tested is not how fast they are.
@@ -80,6 +84,71 @@ fn devices_are_measured_alone_and_together() {
 }
 
 #[test]
+fn the_devices_of_every_rank_are_measured_beside_those_of_its_host() {
+    let folder = Folder::new();
+    let device = "[[node.device]]\ncores = 1\npace = 1.0\n";
+    let nodes = format!("schema = 1\n[[node]]\n{device}[[node]]\n{device}{device}");
+    let platform = folder.write("three.toml", &nodes);
+    for mpi in libraries() {
+        let out = folder.path(mpi.name);
+        let mut words: Vec<&str> = "devices bench --sizes 32,64".split(' ').collect();
+        words.extend(QUICK.split(' '));
+        words.extend(["--platform", &platform, "--out", &out]);
+        let text = mpi.isochron(2, &words).success();
+        let found = json(
+            &mpi.isochron(2, &[&words[..], &["--json"]].concat())
+                .success(),
+        );
+        let devices = found["devices"].as_array().expect("devices");
+        let ranks: Vec<_> = devices.iter().map(|d| d["rank"].as_u64()).collect();
+        assert_eq!(ranks, [0, 1, 1].map(Some), "{found}");
+        assert_eq!(found["measured"]["measurements"], 3 * 2 * 2, "{found}");
+        for device in devices {
+            let host = device["host"].as_str().expect("a name");
+            assert!(text.contains(&format!("rank {} on {host}, ", device["rank"])));
+            let name = device["name"].as_str().expect("a name");
+            let file = format!("{out}/rank{}-{name}-together.points", device["rank"]);
+            let points = std::fs::read_to_string(&file).expect(&file);
+            assert!(points.contains(&format!("# host: {host}\n")), "{points}");
+            let line = points.lines().find(|line| line.contains("measured-beside"));
+            assert_eq!(line.expect(&points).matches("rank ").count(), 2, "{points}");
+            isochron(&["model", &file]).success();
+        }
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_ends_all_ranks_before_the_work() {
+    let [mpi, _] = libraries();
+    let folder = Folder::new();
+    let svg = folder.path("nowhere/speed.svg");
+    let words = ["devices", "bench", "--thorough", "--svg", &svg];
+    let stderr = mpi.isochron(2, &words).failure(2);
+    assert!(stderr.contains(&svg), "{stderr}");
+}
+
+#[test]
+fn progress_is_shown_on_a_terminal_alone() {
+    let [mpi, _] = libraries();
+    let line = format!("devices bench {QUICK} --sizes 32,64 --group node");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let quiet = isochron(&words);
+    assert_eq!(quiet.stderr, "");
+    quiet.success();
+    let mut terminal = Command::new("script");
+    let program = format!("{} {line}", mpi.isochron.display());
+    terminal.args(["-qec", &program, "/dev/null"]);
+    let shown = run(terminal, HANGS).success();
+    for step in ["the peak of", "n = 32 (", "n = 64 ("] {
+        assert!(shown.contains(step), "{step} in {shown}");
+    }
+    assert!(
+        shown.contains("measuring cpu0 alone, n = 64 (3 of 3)"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn the_devices_of_this_host_are_measured() {
     let text = bench("--sizes 64,32", &[]);
     assert!(
@@ -131,6 +200,8 @@ fn what_makes_no_sense_is_refused() {
         ("devices bench --sizes 128 --min-reps 1", "min_reps"),
         ("devices bench --sizes 128 --precision 0", "precision"),
         ("devices bench --group socket", "socket"),
+        ("devices bench --sizes 128 --budget 0", "--budget 0"),
+        ("devices bench --thorough --budget 9", "--thorough"),
         ("mxm --size 64 --confidence 1", "confidence"),
         ("mxm --size 64 --min-reps 5 --max-reps 4", "max_reps"),
     ] {
