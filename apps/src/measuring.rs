@@ -77,11 +77,13 @@ mod tests {
         (config.min_reps, config.max_reps)
     }
 
+    /// Returns the help in one line.
     fn render_help(defaults: MeasureConfig) -> String {
-        MeasuringArguments::augment_args(clap::Command::new("bench"))
+        let help = MeasuringArguments::augment_args(clap::Command::new("bench"))
             .mut_args(|argument| show_default(argument, &defaults))
             .render_help()
-            .to_string()
+            .to_string();
+        help.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -246,7 +246,7 @@ mod tests {
         measured.devices[0].sizes[0].alone.outcome = MeasureOutcome::OutOfTime;
         let text = format_text(&measured, 64);
         assert!(text.contains("1.0!"), "{text}");
-        assert!(text.contains("1 of 6 measurements did not reach"), "{text}");
+        assert!(text.contains("1 of 8 measurements did not reach"), "{text}");
     }
 
     #[test]
