@@ -129,7 +129,7 @@ for place in on-the-gpu in-tiles; do
             --verify exact --platform "$logs/$place.toml"
     done
     check "mxm-operations-$place" "$here/bin/isochron" mxm --m 333 --n 501 --k 217 --block 32 --type c64 --op-a c \
-        --op-b t --alpha 2-0.5i --beta -1 --verify exact --platform "$logs/$place.toml"
+        --op-b t --alpha 2-3i --beta -1 --verify exact --platform "$logs/$place.toml"
     check "mxm-thin-$place" "$here/bin/isochron" mxm --m 3001 --n 5 --k 1 --block 32 --verify exact \
         --platform "$logs/$place.toml"
 done
