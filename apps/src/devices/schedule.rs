@@ -22,7 +22,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Makes the schedule of `total` measurements, of which `budget_s` passes from `start` on.
+    /// Makes the schedule of `total` measurements that share `budget_s` seconds, counted from `start`.
     pub fn new(start: Instant, budget_s: f64, total: usize, is_head: bool) -> Self {
         Self {
             start,

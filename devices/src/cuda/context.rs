@@ -89,7 +89,7 @@ pub struct Owned<H: Copy> {
 unsafe impl<H: Copy> Send for Owned<H> {}
 
 impl<H: Copy> Owned<H> {
-    /// Takes over what was made in `context`.
+    /// Takes ownership of a handle, or of memory, made in `context`.
     ///
     /// # Safety
     /// `handle` has no other owner, and may be used from any thread in which the context is current, by one at a time. `free`

@@ -7,28 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::launch::{HANGS, Outcome, Running, SOON, cluster_configs, libraries, run};
-use tempfile::TempDir;
+
+use crate::command::Folder;
 
 const REAL: &str = "%%MatrixMarket matrix array real general\n";
 
-struct Folder(TempDir);
-
 impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder"))
-    }
-
-    fn path(&self, name: &str) -> String {
-        let path = self.0.path().join(name);
-        path.to_str().expect("a name").to_owned()
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        let path = self.path(name);
-        fs::write(&path, text).expect("a writable folder");
-        path
-    }
-
     fn make_pipe(&self, name: &str) -> String {
         let path = self.path(name);
         let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo");

@@ -31,19 +31,19 @@ fn points(name: &str) -> String {
 }
 
 /// Files of one test.
-struct Folder(tempfile::TempDir);
+pub struct Folder(pub tempfile::TempDir);
 
 impl Folder {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a folder"))
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         let path = self.0.path().join(name);
         path.to_str().expect("a name").to_string()
     }
 
-    fn write(&self, name: &str, text: &str) -> String {
+    pub fn write(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         std::fs::write(&path, text).expect("a writable folder");
         path
