@@ -37,6 +37,8 @@ pub struct Measurement {
     pub t_s: f64,
     /// Half-width of its confidence interval in seconds; `t_s` itself after a single repetition, 0 for a bound.
     pub ci_s: f64,
+    /// Standard error of the mean in seconds, which no confidence changes; 0 for fewer than two repetitions.
+    pub error_s: f64,
     /// The fastest repetition in seconds; 0 for a bound.
     pub fastest_s: f64,
     /// Number of averaged repetitions; 0 for a bound.
@@ -224,6 +226,7 @@ impl<'a> Repetitions<'a> {
             } else {
                 sample.mean
             },
+            error_s: sample.standard_error(),
             fastest_s: sorted.own.iter().copied().fold(f64::INFINITY, f64::min),
             reps: saturate_count(sorted.own.len()),
             outliers: saturate_count(sorted.outliers),
@@ -379,6 +382,22 @@ mod tests {
         let enough = f64::from(found.reps);
         // t·s/√n = 0.025 at n = (1.98·0.125/0.025)² = 98.
         assert!((98.0..110.0).contains(&enough), "{enough}");
+    }
+
+    #[test]
+    fn a_higher_confidence_widens_the_interval_and_not_the_standard_error() {
+        let found = [0.95, 0.99].map(|confidence| {
+            let config = MeasureConfig {
+                confidence,
+                max_reps: 3,
+                ..MeasureConfig::default()
+            };
+            let noisy: &[&[f64]] = &[&[0.9], &[1.0], &[1.1]];
+            replay(&config, noisy).0[0]
+        });
+        assert!(found[1].ci_s > 2.3 * found[0].ci_s, "{found:?}");
+        assert_eq!(found[0].error_s, found[1].error_s);
+        assert!((found[0].error_s - 0.1 / 3.0_f64.sqrt()).abs() < 1e-12);
     }
 
     #[test]

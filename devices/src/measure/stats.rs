@@ -30,6 +30,11 @@ impl Sample {
         }
     }
 
+    /// Returns the standard error of the mean, `s/√n`; 0 for fewer than two times.
+    pub fn standard_error(&self) -> f64 {
+        self.deviation / (self.count.max(1) as f64).sqrt()
+    }
+
     /// Returns half the width of the confidence interval of the mean, `t·s/√n`, where `t` is the quantile
     /// `(1 + confidence)/2` of Student's distribution with `n - 1` degrees of freedom. Infinite for fewer than two times.
     ///
@@ -47,7 +52,7 @@ impl Sample {
         let n = self.count as f64;
         // The parameters are valid for every n >= 2, so this never fails.
         StudentsT::new(0.0, 1.0, n - 1.0).map_or(f64::INFINITY, |student| {
-            student.inverse_cdf(f64::midpoint(1.0, confidence)) * self.deviation / n.sqrt()
+            student.inverse_cdf(f64::midpoint(1.0, confidence)) * self.standard_error()
         })
     }
 }

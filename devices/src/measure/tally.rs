@@ -59,6 +59,7 @@ mod tests {
         let noisy = Measurement {
             t_s: 1.0,
             ci_s: 0.5,
+            error_s: 0.1,
             fastest_s: 0.1,
             reps: 20,
             outliers: 3,

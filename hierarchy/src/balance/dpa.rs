@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BalanceConfig, BalanceError, BalanceStep, EndReason, MeasuredDivision, Observation, Strategy,
-    imbalance, merge_alike,
+    imbalance, shrink_alike,
 };
 use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel};
 use crate::partition::{Partition, Partitioner, apportion, even, proportional};
@@ -195,7 +195,7 @@ impl Dpa {
     pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
         let units = vec![d; self.models.len()];
         self.check_times(&units, times)?;
-        self.add_points(&units, &merge_alike(times))
+        self.add_points(&units, &shrink_alike(times))
     }
 
     /// Starts with the division that the seeded points suggest. Without points nothing changes.
@@ -245,7 +245,7 @@ impl Dpa {
         self.history.push(MeasuredDivision {
             units: units.to_vec(),
             times_s,
-            errors_s: map_busy(units, times, Observation::standard_error_s),
+            errors_s: map_busy(units, times, |time| time.error_s),
             measuring_s: longest_measuring_s(times),
             runs: count_runs(times),
             cut_off: (units.iter().zip(times)).any(|(&d, time)| d > 0 && time.is_floor),
@@ -514,16 +514,7 @@ fn list_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (us
     let parts = units.iter().zip(times).enumerate();
     parts
         .filter(|(_, (d, _))| **d > 0)
-        .map(|(part, (&d, time))| {
-            let point = Point {
-                d,
-                t_s: time.t_s,
-                // An unknown number of repetitions counts as one, because 0 makes a floor.
-                reps: if time.is_floor { 0 } else { time.reps.max(1) },
-                ci_s: time.ci_s,
-            };
-            (part, point)
-        })
+        .map(|(part, (&d, time))| (part, time.to_point(d)))
 }
 
 /// Maps the observation of each part that has units to a number, and the others to 0.

@@ -7,9 +7,10 @@
 //! * **first distribution of IDPA**: the paper starts evenly (step 2); here [`Strategy::Fpm`] starts
 //!   with GPA's division by the first points, because between unlike devices an even one is the most
 //!   expensive. The configuration can ask for the paper's start by [`BalanceStart::Even`].
-//! * **IDPA, later calls**: the paper starts each call from the beginning (section 3); here a *prior*
-//!   gives the devices' last relative speeds, because these change little between INPA's iterations,
-//!   each of which calls IDPA. Then no first points are measured.
+//! * **IDPA, later calls**: the paper starts each call from the beginning (section 3); here a later call
+//!   starts with the points of the earlier ones ([`DeviceModels`]), because INPA calls IDPA in every
+//!   iteration and the devices stay the same. A slice of another height counts with its area. Then no
+//!   first points are measured.
 //! * **single devices**: the paper balances any number of devices (section 3); here a single one is
 //!   measured once, because there is nothing to divide.
 
@@ -17,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dpa::{Balanced, Dpa};
 use super::{
-    BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision,
-    Observation, Strategy, imbalance,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, DeviceModels, EndReason,
+    MeasuredDivision, Observation, Strategy, imbalance,
 };
 
 /// Inter-device partitioning algorithm: divides the columns of a node's sub-matrix into vertical
@@ -33,8 +34,7 @@ use super::{
 /// 5. The GPA computes the next division from the models.
 /// 6. Back to 3.
 ///
-/// A *prior*, the relative speeds from an earlier call for another sub-matrix of the same node,
-/// replaces steps 1 and 2: the first division is in proportion to it.
+/// The [`DeviceModels`] of an earlier call for another sub-matrix of the same node replace steps 1 and 2.
 ///
 /// It also ends in other cases, and with the best slices measured; see [`Dpa`].
 ///
@@ -42,7 +42,7 @@ use super::{
 /// ```
 /// use isochron_hierarchy::balance::{BalanceConfig, Idpa, Observation, BalanceStep};
 ///
-/// let mut idpa = Idpa::new(BalanceConfig::default(), 2, 640, None);
+/// let mut idpa = Idpa::new(BalanceConfig::default(), 2, (64, 640), None);
 /// let balance = loop {
 ///     match idpa.step() {
 ///         BalanceStep::Done(balance) => break balance,
@@ -68,6 +68,10 @@ pub struct Idpa {
     observations: Vec<Vec<Observation>>,
     /// Columns of each device in step 1, if step 1 is still to come.
     first_points: Option<u64>,
+    /// Rows of the sub-matrix.
+    rows: u64,
+    /// Knowledge of the devices so far.
+    models: DeviceModels,
 }
 
 /// The result of an [`Idpa`].
@@ -80,8 +84,8 @@ pub struct DeviceBalance {
     pub times: Vec<Observation>,
     /// The node's time in seconds: that of the device that finishes last.
     pub time_s: f64,
-    /// That device's half-width of the confidence interval in seconds.
-    pub ci_s: f64,
+    /// That device's standard error in seconds.
+    pub error_s: f64,
     /// That device's repetitions.
     pub reps: u32,
     /// `true` if measuring a device was given up, so that `time_s` is a lower bound.
@@ -98,12 +102,14 @@ pub struct DeviceBalance {
     pub why: EndReason,
     /// Every measured division, in order.
     pub history: Vec<MeasuredDivision>,
-    /// Relative speeds of the devices, for the next call's `prior`.
-    pub prior: Vec<f64>,
+    /// Knowledge of the devices, for the next call.
+    pub models: DeviceModels,
+    /// Rows of the sub-matrix.
+    rows: u64,
 }
 
 impl DeviceBalance {
-    /// Merges a second measurement of the same slices into the times, and updates the speeds. New times
+    /// Merges a second measurement of the same slices into the times, and updates the models. New times
     /// replace predicted ones.
     ///
     /// # Panics
@@ -119,22 +125,22 @@ impl DeviceBalance {
                 (false, _) => *again,
             })
             .collect();
-        let mut prior = self.prior;
-        for ((speed, &columns), time) in prior.iter_mut().zip(&self.slices).zip(&times) {
-            if columns > 0 && time.t_s > 0.0 {
-                *speed = columns as f64 / time.t_s;
+        let mut models = self.models;
+        for (device, (&columns, time)) in self.slices.iter().zip(&times).enumerate() {
+            if columns > 0 && time.t_s > 0.0 && time.reps > 0 {
+                models.learn(device, time.to_point(columns * self.rows), self.measured);
             }
         }
         let last = find_slowest(&times);
         let times_s: Vec<f64> = times.iter().map(|time| time.t_s).collect();
         Self {
             time_s: last.t_s,
-            ci_s: last.ci_s,
+            error_s: last.error_s,
             reps: last.reps,
             cut_off: last.is_floor,
             imbalance: imbalance(&times_s),
             times,
-            prior,
+            models,
             measured,
             ..self
         }
@@ -147,28 +153,30 @@ impl DeviceBalance {
 }
 
 impl Idpa {
-    /// Starts a balancing of `columns` matrix columns over `n_devices` devices.
+    /// Starts a balancing of `columns` matrix columns, each of `rows` rows, over `n_devices` devices.
     ///
-    /// `prior` holds relative speeds of the devices, [`DeviceBalance::prior`] of an earlier call; a
-    /// speed of 0 is unknown.
+    /// `known` are the [models](DeviceBalance::models) of an earlier call.
     ///
     /// # Panics
-    /// If `n_devices` is 0, or `prior` does not hold one speed for each device.
+    /// If `n_devices` is 0, or `known` does not hold that many devices.
     pub fn new(
         config: BalanceConfig,
         n_devices: usize,
-        columns: u64,
-        prior: Option<&[f64]>,
+        (rows, columns): (u64, u64),
+        known: Option<&DeviceModels>,
     ) -> Self {
         let mut dpa = Dpa::new(config, n_devices, columns);
-        let wanted =
-            config.strategy == Strategy::Fpm && n_devices > 1 && columns > 0 && prior.is_none();
+        let is_fpm = config.strategy == Strategy::Fpm;
+        let wanted = is_fpm && n_devices > 1 && columns > 0 && known.is_none();
         let few = match config.start {
             BalanceStart::Even => 1,
             BalanceStart::FirstPoints => (columns / (16 * n_devices as u64)).max(1),
         };
-        if let Some(prior) = prior {
-            dpa = dpa.with_prior(prior);
+        if let Some(known) = known {
+            dpa = dpa.with_prior(&known.speeds);
+            if is_fpm {
+                start_with_points(&mut dpa, known, rows);
+            }
         }
         Self {
             start: config.start,
@@ -176,6 +184,10 @@ impl Idpa {
             dpa,
             observations: Vec::new(),
             first_points: wanted.then_some(few),
+            rows: rows.max(1),
+            models: known
+                .cloned()
+                .unwrap_or_else(|| DeviceModels::unknown(n_devices)),
         }
     }
 
@@ -198,6 +210,7 @@ impl Idpa {
     pub fn observe(&mut self, times: &[Observation]) -> Result<(), BalanceError> {
         if let Some(few) = self.first_points {
             self.dpa.seed_all(few, times)?;
+            self.learn(&vec![few; self.n_devices], times);
             if self.start == BalanceStart::FirstPoints {
                 self.dpa.start_from_points()?;
             }
@@ -208,10 +221,21 @@ impl Idpa {
             return Err(BalanceError::NotMeasuring);
         };
         self.dpa.observe(&columns, times)?;
+        self.learn(&columns, times);
         let devices = columns.iter().zip(times);
         let busy = devices.map(|(&d, &time)| if d == 0 { Observation::default() } else { time });
         self.observations.push(busy.collect());
         Ok(())
+    }
+
+    /// Adds the points of these slices to what is known.
+    fn learn(&mut self, columns: &[u64], times: &[Observation]) {
+        for (device, (&columns, time)) in columns.iter().zip(times).enumerate() {
+            if columns > 0 {
+                let point = time.to_point(columns * self.rows);
+                self.models.learn(device, point, false);
+            }
+        }
     }
 
     fn make_result(&self, balanced: Balanced) -> DeviceBalance {
@@ -231,7 +255,7 @@ impl Idpa {
             slices: balanced.units,
             times,
             time_s: last.t_s,
-            ci_s: last.ci_s,
+            error_s: last.error_s,
             reps: last.reps,
             cut_off: last.is_floor,
             imbalance: balanced.imbalance,
@@ -240,9 +264,22 @@ impl Idpa {
             measured: balanced.measured.is_some(),
             why: balanced.why,
             history: balanced.history,
-            prior: balanced.prior,
+            models: self.models.clone(),
+            rows: self.rows,
         }
     }
+}
+
+/// Seeds the parts with the points known of the devices, and starts with the division that they suggest.
+fn start_with_points(dpa: &mut Dpa, known: &DeviceModels, rows: u64) {
+    for device in 0..known.n_devices() {
+        for point in known.points_of_height(device, rows) {
+            // A point that scaling has made unusable is not worth an error.
+            let _ = dpa.seed(device, point);
+        }
+    }
+    // Models that admit no division leave the one in proportion to the speeds.
+    let _ = dpa.start_from_points();
 }
 
 /// Returns the time of the device that finishes last. It is a floor if the time of any device is one,

@@ -12,16 +12,18 @@ use crate::model::ModelError;
 use crate::partition::PartitionError;
 
 mod config;
+mod device_models;
 pub mod dpa;
 pub mod idpa;
 pub mod inpa;
 mod observation;
 
 pub use config::{BalanceConfig, BalanceStart, Strategy};
+pub use device_models::DeviceModels;
 pub use dpa::{Balanced, Dpa};
 pub use idpa::{DeviceBalance, Idpa};
 pub use inpa::{Extent, Inpa, NodeBalance};
-pub use observation::{Observation, merge_alike};
+pub use observation::{Observation, shrink_alike};
 
 pub use crate::partition::imbalance;
 

@@ -3,20 +3,25 @@
 //! # Deviations
 //!
 //! * **times of alike parts**: the papers take every time as measured (Clarke et al. 2012, section 3);
-//!   here [`merge_alike()`] averages first times that differ by no more than their errors, because to
-//!   follow noise would make alike parts unequal.
+//!   here [`shrink_alike()`] moves first times towards their mean as far as noise explains their spread,
+//!   because to follow noise would make alike parts unequal.
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::Point;
+
 /// The result of measuring one part.
+///
+/// It holds the standard error of its mean and no confidence interval, because an interval has to be read
+/// with its confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observation {
     /// Mean time in seconds; 0 for a part without units.
     pub t_s: f64,
     /// Repetitions that the mean was taken over; 0 if the time is not measured but predicted.
     pub reps: u32,
-    /// Half-width of the confidence interval of the mean, in seconds.
-    pub ci_s: f64,
+    /// Standard error of the mean, in seconds; 0 if it is not known.
+    pub error_s: f64,
     /// `true` if measuring was given up, so that `t_s` is only a lower bound.
     pub is_floor: bool,
     /// Seconds that measuring took; 0 if the repetitions took all of them.
@@ -24,12 +29,13 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Makes the observation of a mean of `reps` measured times, without further cost.
-    pub fn measured(t_s: f64, reps: u32, ci_s: f64) -> Self {
+    /// Makes the observation of a mean of `reps` measured times with a standard error of `error_s`, without
+    /// further cost.
+    pub fn measured(t_s: f64, reps: u32, error_s: f64) -> Self {
         Self {
             t_s,
             reps,
-            ci_s,
+            error_s,
             ..Self::default()
         }
     }
@@ -76,11 +82,10 @@ impl Observation {
         let n = n1 + n2;
         let apart_s = self.t_s - other.t_s;
         let squares = self.sum_squares() + other.sum_squares() + n1 * n2 / n * apart_s * apart_s;
-        let reps = self.reps.saturating_add(other.reps);
         Self {
             t_s: (n1 * self.t_s + n2 * other.t_s) / n,
-            reps,
-            ci_s: student_t(reps) * (squares / (n * (n - 1.0))).sqrt(),
+            reps: self.reps.saturating_add(other.reps),
+            error_s: (squares / (n * (n - 1.0))).sqrt(),
             is_floor: false,
             cost_s: self.measuring_s() + other.measuring_s(),
         }
@@ -107,52 +112,63 @@ impl Observation {
         }
     }
 
-    /// Returns `true` if another measurement of the same work differs by no more than the confidence
-    /// interval of the difference, and by no more than alike parts may. The second limit keeps
-    /// intervals that are too wide from making parts alike.
-    fn is_alike(&self, other: &Self) -> bool {
-        let measured = self.reps > 1 && other.reps > 1;
-        let apart_s = (self.t_s - other.t_s).abs();
-        let most_s = NEARLY_ALIKE * self.t_s.max(other.t_s);
-        measured && apart_s <= self.ci_s.hypot(other.ci_s).min(most_s)
+    /// Returns the point of a model: this is the time of `d` units. Its interval is the one of 95 %.
+    pub(super) fn to_point(self, d: u64) -> Point {
+        Point {
+            d,
+            t_s: self.t_s,
+            // An unknown number of repetitions counts as one, because 0 makes a floor.
+            reps: if self.is_floor { 0 } else { self.reps.max(1) },
+            ci_s: student_t(self.reps) * self.error_s,
+        }
     }
 
     /// Returns the sum of the squared deviations from the mean.
     fn sum_squares(&self) -> f64 {
         let n = f64::from(self.reps);
-        n * (n - 1.0) * self.standard_error_s().powi(2)
+        n * (n - 1.0) * self.error_s.powi(2)
     }
 
-    /// Returns the standard error of the mean, from its confidence interval of 95 %.
-    pub(super) fn standard_error_s(&self) -> f64 {
-        self.ci_s / student_t(self.reps)
+    /// Returns the squared standard error relative to the time; `None` if it is not known.
+    fn relative_variance(&self) -> Option<f64> {
+        let is_known = self.reps > 1 && !self.is_floor && self.t_s > 0.0 && self.error_s > 0.0;
+        is_known.then(|| (self.error_s / self.t_s).powi(2))
     }
 }
 
-/// Largest relative difference, of the longer time, between times that are taken for equal.
-const NEARLY_ALIKE: f64 = 0.25;
-
-/// Averages times of the same work by several parts if they differ by no more than their errors.
-pub fn merge_alike(times: &[Observation]) -> Vec<Observation> {
-    let mut by_time: Vec<usize> = (0..times.len()).collect();
-    by_time.sort_by(|&a, &b| times[a].t_s.total_cmp(&times[b].t_s));
-    let mut equal = times.to_vec();
-    let mut first = 0;
-    while first < by_time.len() {
-        let fastest = &times[by_time[first]];
-        let alike = by_time[first..]
-            .iter()
-            .take_while(|&&part| fastest.is_alike(&times[part]));
-        let count = alike.count();
-        let group = &by_time[first..first + count.max(1)];
-        let sum_s: f64 = group.iter().map(|&part| times[part].t_s).sum();
-        // A part that is alike to no other stays as measured, a floor among them.
-        for &part in group.iter().filter(|_| group.len() > 1) {
-            equal[part] = times[part].scale_to(sum_s / group.len() as f64);
-        }
-        first += group.len();
+/// Shrinks times of the same work by several parts towards their mean, as far as noise explains their
+/// spread.
+///
+/// In logarithms, a time is `μ + B·(y - μ)` with the mean `μ` of all. Here `B = τ²/(τ² + σ²)`, `σ²` is the
+/// mean square of the relative standard errors, and `τ²` the variance of the times less `σ²`, at least 0.
+/// So alike parts become equal, unlike ones stay apart, and nothing in between is decided by a test. Times
+/// without a standard error stay as measured.
+///
+/// # References
+/// Efron and Morris, "Stein's estimation rule and its competitors", 1973 (empirical Bayes).
+pub fn shrink_alike(times: &[Observation]) -> Vec<Observation> {
+    let noisy = times
+        .iter()
+        .filter(|time| time.relative_variance().is_some());
+    let logs: Vec<f64> = noisy.clone().map(|time| time.t_s.ln()).collect();
+    if logs.len() < 2 {
+        return times.to_vec();
     }
-    equal
+    let n = logs.len() as f64;
+    let noise = noisy
+        .filter_map(Observation::relative_variance)
+        .sum::<f64>()
+        / n;
+    let mean = logs.iter().sum::<f64>() / n;
+    let spread = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let between = (spread - noise).max(0.0);
+    let keep = between / (between + noise);
+    (times.iter())
+        .map(|time| match time.relative_variance() {
+            Some(_) => time.scale_to((mean + keep * (time.t_s.ln() - mean)).exp()),
+            None => *time,
+        })
+        .collect()
 }
 
 /// Returns Student's t: the quantile 0.975 for a mean of `reps` repetitions.
@@ -173,46 +189,67 @@ mod tests {
     #[test]
     fn known_seconds_are_added_to_parts_with_units() {
         let measured = Observation::measured(2.0, 3, 0.1).plus_known(0.5);
-        assert_eq!((measured.t_s, measured.reps, measured.ci_s), (2.5, 3, 0.1));
+        assert_eq!(
+            (measured.t_s, measured.reps, measured.error_s),
+            (2.5, 3, 0.1)
+        );
         assert!(Observation::at_least(2.0).plus_known(0.5).is_floor);
         assert_eq!(Observation::measured(0.0, 0, 0.0).plus_known(0.5).t_s, 0.0);
     }
 
-    fn thrice(t_s: f64, ci_s: f64) -> Observation {
-        Observation::measured(t_s, 3, ci_s)
+    fn thrice(t_s: f64, error_s: f64) -> Observation {
+        Observation::measured(t_s, 3, error_s)
     }
 
-    fn merged_times(found: &[Observation]) -> Vec<f64> {
-        merge_alike(found).iter().map(|time| time.t_s).collect()
+    fn shrunk_times(found: &[Observation]) -> Vec<f64> {
+        shrink_alike(found).iter().map(|time| time.t_s).collect()
     }
 
     #[test]
-    fn only_times_that_differ_by_more_than_their_errors_stay_apart() {
-        let mut found = [
-            thrice(4.0, 0.1),
+    fn times_that_noise_explains_become_their_mean() {
+        let found = [1.0, 1.02, 0.99].map(|t_s| thrice(t_s, 0.03));
+        let mean = (1.0_f64 * 1.02 * 0.99).cbrt();
+        for t_s in shrunk_times(&found) {
+            assert!((t_s - mean).abs() < 1e-12, "{t_s}");
+        }
+    }
+
+    #[test]
+    fn unlike_times_keep_their_distance() {
+        let found = [1.0, 2.0, 4.0, 8.0].map(|t_s| thrice(t_s, 0.05 * t_s));
+        for (t_s, time) in shrunk_times(&found).iter().zip(&found) {
+            assert!((t_s / time.t_s - 1.0).abs() < 0.005, "{t_s}");
+        }
+    }
+
+    #[test]
+    fn times_of_unknown_error_stay_as_measured() {
+        let found = [
             thrice(1.0, 0.1),
-            Observation::at_least(1.05),
-            thrice(1.3, 0.1),
-            thrice(1.1, 0.1),
+            Observation::at_least(1.01),
+            thrice(1.02, 0.0),
         ];
-        // A floor is alike to no time, and keeps its neighbours apart.
-        assert_eq!(merged_times(&found), [4.0, 1.0, 1.05, 1.3, 1.1]);
-        found[2] = thrice(1.05, 0.1);
-        assert_eq!(merged_times(&found), [4.0, 1.05, 1.05, 1.3, 1.05]);
-        let exact = found.map(|time| Observation { ci_s: 0.0, ..time });
-        assert_eq!(merged_times(&exact), [4.0, 1.0, 1.05, 1.3, 1.1]);
-        assert!(merge_alike(&[]).is_empty());
-        assert!(merge_alike(&[thrice(1.0, 0.1), Observation::at_least(9.0)])[1].is_floor);
-        // Intervals so wide that they say nothing, and times without an interval.
-        let unlike = [thrice(1.0, 0.9), thrice(1.5, 0.9)];
-        assert_eq!(merged_times(&unlike), [1.0, 1.5]);
+        assert_eq!(shrink_alike(&found), found);
         let once = [1.0, 1.1].map(|t_s| Observation::measured(t_s, 1, t_s));
-        assert_eq!(merged_times(&once), [1.0, 1.1]);
+        assert_eq!(shrink_alike(&once), once);
+        assert!(shrink_alike(&[]).is_empty());
+        let many = [1.0, 1.01, 1.02].map(|t_s| thrice(t_s, 0.05));
+        let floor = Observation::at_least(9.0);
+        let found = shrink_alike(&[many[0], floor, many[1], many[2]]);
+        assert_eq!((found[1], found[0].t_s), (floor, found[2].t_s));
+    }
+
+    #[test]
+    fn an_interval_of_a_point_is_that_of_95_percent() {
+        let point = thrice(2.0, 0.1).to_point(7);
+        assert_eq!((point.d, point.t_s, point.reps), (7, 2.0, 3));
+        assert!((point.ci_s - 0.43).abs() < 1e-12);
+        assert_eq!(Observation::at_least(2.0).to_point(7).reps, 0);
     }
 
     /// Two times that lie `apart_s` apart around `t_s`.
     fn pair_of(t_s: f64, apart_s: f64) -> Observation {
-        Observation::measured(t_s, 2, student_t(2) * apart_s / 2.0)
+        Observation::measured(t_s, 2, apart_s / 2.0)
     }
 
     #[test]
@@ -224,7 +261,7 @@ mod tests {
         let dear = pair_of(1.5, 1.0).with_cost(6.0).merge(&pair_of(4.5, 3.0));
         assert_eq!((merged.cost_s, dear.cost_s), (12.0, 15.0));
         let error_s = (14.0_f64 / 3.0 / 4.0).sqrt();
-        assert!((merged.standard_error_s() - error_s).abs() < 1e-12);
+        assert!((merged.error_s - error_s).abs() < 1e-12);
         let predicted = Observation {
             reps: 0,
             ..pair_of(9.0, 1.0)
@@ -240,12 +277,5 @@ mod tests {
         ] {
             assert_eq!((a.merge(&b), b.merge(&a)), (merged, merged));
         }
-    }
-
-    #[test]
-    fn alike_times_become_their_mean() {
-        let times = [1.0, 3.0, 1.1].map(|t_s| Observation::measured(t_s, 3, 0.1));
-        let found: Vec<f64> = merge_alike(&times).iter().map(|time| time.t_s).collect();
-        assert_eq!(found, [1.05, 3.0, 1.05]);
     }
 }

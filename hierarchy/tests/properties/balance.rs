@@ -1,8 +1,8 @@
 //! INPA over IDPA on made-up clusters, and the ends of a balancing.
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, DeviceBalance, Dpa,
-    EndReason, Extent, Idpa, Inpa, NodeBalance, Observation, Strategy as How,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, DeviceBalance, DeviceModels,
+    Dpa, EndReason, Extent, Idpa, Inpa, NodeBalance, Observation, Strategy as How,
 };
 use isochron_hierarchy::layout::{Layout, Method};
 use isochron_hierarchy::model::{Fit, Point};
@@ -27,21 +27,21 @@ impl CliffDevice {
     }
 }
 
-/// A node's devices, and their relative speeds by its last IDPA.
+/// A node's devices, and the models of its last IDPA.
 struct BalancedNode {
     devices: Vec<CliffDevice>,
-    prior: Option<Vec<f64>>,
+    known: Option<DeviceModels>,
 }
 
 fn make_node(devices: &[CliffDevice]) -> BalancedNode {
     BalancedNode {
         devices: devices.to_vec(),
-        prior: None,
+        known: None,
     }
 }
 
 fn observe(t_s: f64) -> Observation {
-    Observation::measured(t_s, 3, 0.01 * t_s)
+    Observation::measured(t_s, 3, 0.0025 * t_s)
 }
 
 /// Returns a reproducible factor within ±`amplitude`, another for each `seed`.
@@ -76,7 +76,8 @@ fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced
 
 fn run_idpa(config: BalanceConfig, node: &BalancedNode, extent: Extent) -> DeviceBalance {
     let columns = extent.cols * BLOCK;
-    let mut idpa = Idpa::new(config, node.devices.len(), columns, node.prior.as_deref());
+    let area = (extent.rows * BLOCK, columns);
+    let mut idpa = Idpa::new(config, node.devices.len(), area, node.known.as_ref());
     loop {
         match idpa.step() {
             BalanceStep::Done(balance) => return balance,
@@ -114,7 +115,7 @@ fn run_inpa(
                         continue;
                     }
                     let balance = run_idpa(config, node, extent);
-                    node.prior = Some(balance.prior);
+                    node.known = Some(balance.models);
                     times.push(observe(balance.time_s * noise()));
                 }
                 inpa.observe(&times).unwrap();
@@ -299,8 +300,8 @@ fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
         (lone.devices[0].time_s(15.0), 3)
     );
 
-    let prior = [3.0, 1.0];
-    let idle = Idpa::new(BalanceConfig::default(), 2, 0, Some(&prior));
+    let known = DeviceModels::from_speeds(&[3.0, 1.0]);
+    let idle = Idpa::new(BalanceConfig::default(), 2, (64, 0), Some(&known));
     let BalanceStep::Done(balance) = idle.step() else {
         panic!("there is nothing to measure")
     };
@@ -308,33 +309,35 @@ fn idpa_measures_one_device_once_and_no_columns_not_at_all() {
         (balance.slices, balance.time_s, balance.why),
         (vec![0, 0], 0.0, EndReason::NoWork)
     );
-    assert_eq!(balance.prior, prior);
+    assert_eq!(balance.models, known);
 }
 
 #[test]
-fn idpa_starts_from_its_prior() {
-    let with = Idpa::new(BalanceConfig::default(), 3, 400, Some(&[1.0, 3.0, 0.0]));
+fn idpa_starts_from_known_speeds() {
+    let known = DeviceModels::from_speeds(&[1.0, 3.0, 0.0]);
+    let with = Idpa::new(BalanceConfig::default(), 3, (64, 400), Some(&known));
     // An unknown device is tried as an average one.
     assert_eq!(with.step(), BalanceStep::Measure(vec![66, 201, 133]));
-    let without = Idpa::new(BalanceConfig::default(), 3, 400, None);
+    let without = Idpa::new(BalanceConfig::default(), 3, (64, 400), None);
     assert_eq!(without.step(), BalanceStep::Measure(vec![8, 8, 8]));
     let as_in_the_paper = BalanceConfig {
         start: BalanceStart::Even,
         ..BalanceConfig::default()
     };
-    let without = Idpa::new(as_in_the_paper, 3, 400, None);
+    let without = Idpa::new(as_in_the_paper, 3, (64, 400), None);
     assert_eq!(without.step(), BalanceStep::Measure(vec![1, 1, 1]));
     let config = BalanceConfig {
         strategy: How::MultiCpm,
         ..BalanceConfig::default()
     };
-    let constant = Idpa::new(config, 3, 400, None);
+    let constant = Idpa::new(config, 3, (64, 400), None);
     assert_eq!(constant.step(), BalanceStep::Measure(vec![134, 133, 133]));
 }
 
 #[test]
 fn slices_measured_again_are_known_better() {
-    let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[3.0, 1.0]));
+    let known = DeviceModels::from_speeds(&[3.0, 1.0]);
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, (1, 100), Some(&known));
     idpa.observe(&[Observation::measured(1.0, 3, 0.1); 2])
         .unwrap();
     let BalanceStep::Done(balance) = idpa.step() else {
@@ -347,7 +350,42 @@ fn slices_measured_again_are_known_better() {
         (1.25, 4, 0.25)
     );
     // The next sub-matrix starts from the new speeds.
-    assert_eq!(balance.prior, [75.0 / 1.25, 25.0]);
+    assert_eq!(balance.models.speeds, [75.0 / 1.25, 25.0]);
+}
+
+/// Balances 640 columns of `rows` rows over two devices, the second with memory for 12 800 elements.
+/// Returns the slices of each measurement.
+fn measured_slices(rows: u64, known: &mut Option<DeviceModels>) -> Vec<Vec<u64>> {
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, (rows, 640), known.as_ref());
+    let mut asked = Vec::new();
+    loop {
+        match idpa.step() {
+            BalanceStep::Done(balance) => {
+                *known = Some(balance.models);
+                return asked;
+            }
+            BalanceStep::Measure(slices) => {
+                let [slow, fast] = [slices[0], slices[1]].map(|columns| (columns * rows) as f64);
+                let times_s = [slow / 1e3, fast / 4e3 + (fast - 12_800.0).max(0.0) / 1e2];
+                idpa.observe(&times_s.map(observe)).unwrap();
+                asked.push(slices);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_next_call_remembers_the_cliff_that_the_last_one_found() {
+    let mut known = None;
+    let first = measured_slices(64, &mut known);
+    assert!(first.len() > 2, "{first:?}");
+    // The same devices, and a higher sub-matrix: the second device balances the first with 16 000 elements.
+    let again = measured_slices(80, &mut known);
+    assert_eq!(again.len(), 1, "{again:?}");
+    assert!((again[0][1] * 80).abs_diff(16_000) < 500, "{again:?}");
+    let divided = known.unwrap().divide(BalanceConfig::default(), (80, 640));
+    assert_eq!(divided.iter().sum::<u64>(), 640);
+    assert!((divided[1] * 80).abs_diff(16_000) < 500, "{divided:?}");
 }
 
 /// Seconds of parts of which the third looks hopeless by its first point, and is the fastest on more work.

@@ -1,7 +1,8 @@
 //! Balancing if a division cannot be measured to the end, and if the best one is not balanced.
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceStep, Balanced, DeviceBalance, Dpa, EndReason, Idpa, Observation,
+    BalanceConfig, BalanceStep, Balanced, DeviceBalance, DeviceModels, Dpa, EndReason, Idpa,
+    Observation,
 };
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
@@ -85,7 +86,8 @@ fn equal_floors_are_no_balance() {
 }
 
 fn balance_devices(observe: fn(usize, u64) -> Observation) -> DeviceBalance {
-    let mut idpa = Idpa::new(BalanceConfig::default(), 2, 100, Some(&[1.0, 1.0]));
+    let known = DeviceModels::from_speeds(&[1.0, 1.0]);
+    let mut idpa = Idpa::new(BalanceConfig::default(), 2, (1, 100), Some(&known));
     loop {
         match idpa.step() {
             BalanceStep::Done(balance) => return balance,

@@ -1,7 +1,8 @@
 //! A made-up cluster of unlike nodes and devices, and INPA over IDPA on it, driven as a session does.
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, BalanceStep, Extent, Idpa, Inpa, NodeBalance, Observation,
+    BalanceConfig, BalanceError, BalanceStep, DeviceModels, Extent, Idpa, Inpa, NodeBalance,
+    Observation,
 };
 use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::partition::apportion;
@@ -15,9 +16,8 @@ const NOISE: f64 = 0.02;
 /// Repetitions that a measured time stands for.
 const REPS: u32 = 3;
 
-/// Half-width of the 95 % confidence interval, as a part of the time: the standard deviation of uniform
-/// noise, times Student's t for three repetitions.
-const INTERVAL: f64 = 4.30 * NOISE * 0.577;
+/// Standard error, as a part of the time: the standard deviation of uniform noise.
+const ERROR: f64 = NOISE * 0.577;
 
 /// Imbalance to which the nodes are balanced, and the devices of each.
 const NODES_EPSILON: f64 = 0.1;
@@ -107,8 +107,8 @@ impl SimulatedDevice {
 struct SimulatedNode {
     devices: Vec<SimulatedDevice>,
     random: SplitMix,
-    /// Relative speeds of the devices in the last sub-matrix.
-    prior: Option<Vec<f64>>,
+    /// The models of the devices after the last sub-matrix.
+    known: Option<DeviceModels>,
     /// The slices that IDPA found for each sub-matrix.
     found: Vec<(Extent, Vec<u64>)>,
 }
@@ -121,7 +121,8 @@ impl SimulatedNode {
         extent: Extent,
     ) -> Result<Observation, BalanceError> {
         let columns = extent.cols * BLOCK;
-        let mut idpa = Idpa::new(config, self.devices.len(), columns, self.prior.as_deref());
+        let area = (extent.rows * BLOCK, columns);
+        let mut idpa = Idpa::new(config, self.devices.len(), area, self.known.as_ref());
         loop {
             match idpa.step() {
                 BalanceStep::Measure(slices) => {
@@ -131,7 +132,7 @@ impl SimulatedNode {
                 BalanceStep::Done(balance) => {
                     let observed = balance.to_observation();
                     if columns > 0 {
-                        self.prior = Some(balance.prior);
+                        self.known = Some(balance.models);
                         self.found.push((extent, balance.slices));
                     }
                     return Ok(observed);
@@ -145,18 +146,19 @@ impl SimulatedNode {
         for (device, &columns) in self.devices.iter().zip(slices) {
             let noise = self.random.uniform(1.0 - NOISE, 1.0 + NOISE);
             let t_s = device.time_s(to_blocks(rows, columns)) * noise;
-            times.push(Observation::measured(t_s, REPS, INTERVAL * t_s));
+            times.push(Observation::measured(t_s, REPS, ERROR * t_s));
         }
         times
     }
 
     /// Returns the true seconds of a sub-matrix with the slices last found for it. If it was never measured,
-    /// the slices follow the devices' last speeds.
+    /// the slices follow the devices' models.
     fn time_s(&self, extent: Extent) -> f64 {
         let known = self.found.iter().rev().find(|(found, _)| *found == extent);
-        let slices = match (known, &self.prior) {
+        let area = (extent.rows * BLOCK, extent.cols * BLOCK);
+        let slices = match (known, &self.known) {
             (Some((_, slices)), _) => slices.clone(),
-            (None, Some(speeds)) => apportion(extent.cols * BLOCK, speeds),
+            (None, Some(models)) => models.divide(balance_to(DEVICES_EPSILON), area),
             (None, None) => apportion(extent.cols * BLOCK, &vec![1.0; self.devices.len()]),
         };
         let devices = self.devices.iter().zip(&slices);
@@ -207,7 +209,7 @@ impl SimulatedCluster {
             nodes.push(SimulatedNode {
                 devices: devices.to_vec(),
                 random: SplitMix::new(random.next_bits()),
-                prior: None,
+                known: None,
                 found: Vec::new(),
             });
         }

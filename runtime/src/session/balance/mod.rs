@@ -253,8 +253,8 @@ impl<T: Element> Balancer<'_, T> {
         self.problem.block_end(rect.col + rect.cols, n) - start
     }
 
-    /// Returns the device slices of this node's final rectangle, in elements. They are as measured, or in proportion to the
-    /// devices' speeds in the last sub-matrix if its size was not measured.
+    /// Returns the device slices of this node's final rectangle, in elements. They are as measured, or by the
+    /// devices' models if its size was not measured.
     fn device_slices(&self, layout: &Layout, memory: &NodeMemory) -> Vec<usize> {
         let rect = layout.rects()[self.comm.rank()];
         // The slices keep their proportions if the last block column is cut short.
@@ -264,7 +264,13 @@ impl<T: Element> Balancer<'_, T> {
                 let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
                 node::apportion_columns(columns, &measured)
             }
-            None => memory.slice_columns(columns, self.config.strategy, self.team.len()),
+            None => {
+                let rows = self
+                    .problem
+                    .block_end(rect.row + rect.rows, self.problem.m())
+                    - self.problem.block_end(rect.row, self.problem.m());
+                memory.slice_columns((rows, columns), self.config, self.team.len())
+            }
         }
     }
 }

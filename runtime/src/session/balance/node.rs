@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use isochron_devices::measure::InStep;
 use isochron_devices::{Element, MeasureConfig, MeasureOutcome, Measurement, measure_team};
 use isochron_hierarchy::balance::{
-    BalanceStep, DeviceBalance, Extent, Idpa, Observation, Strategy,
+    BalanceConfig, BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Observation, Strategy,
 };
 use isochron_hierarchy::partition::apportion;
 
@@ -20,7 +20,7 @@ fn to_observation(measurement: &Measurement) -> Observation {
     if measurement.is_bound() {
         Observation::at_least(measurement.t_s)
     } else {
-        Observation::measured(measurement.t_s, measurement.reps, measurement.ci_s)
+        Observation::measured(measurement.t_s, measurement.reps, measurement.error_s)
             .with_cost(measurement.cost_s)
     }
 }
@@ -76,25 +76,29 @@ fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig
     }
 }
 
-/// The results of IDPA on this node's sub-matrices, and the relative speeds of its devices in the last one.
+/// The results of IDPA on this node's sub-matrices, and the models of its devices.
 #[derive(Clone, Default)]
 pub(super) struct NodeMemory {
     pub found: HashMap<(u64, u64), DeviceBalance>,
-    pub prior: Option<Vec<f64>>,
+    pub known: Option<DeviceModels>,
 }
 
 impl NodeMemory {
-    /// Divides `columns` among the devices, in proportion to their speeds in the last sub-matrix. The division is even if
-    /// the speeds are unknown or the strategy ignores them.
+    /// Divides `columns` of `rows` rows among the devices, by their models. The division is even if nothing is known or the
+    /// strategy ignores it.
     pub(super) fn slice_columns(
         &self,
-        columns: usize,
-        strategy: Strategy,
+        (rows, columns): (usize, usize),
+        config: BalanceConfig,
         devices: usize,
     ) -> Vec<usize> {
-        let known = self.prior.as_ref();
-        let weights = known.filter(|_| strategy != Strategy::Homogeneous).cloned();
-        apportion_columns(columns, &weights.unwrap_or_else(|| vec![1.0; devices]))
+        match &self.known {
+            Some(models) => {
+                let slices = models.divide(config, (rows as u64, columns as u64));
+                slices.into_iter().map(|columns| columns as usize).collect()
+            }
+            None => apportion_columns(columns, &vec![1.0; devices]),
+        }
     }
 }
 
@@ -125,19 +129,19 @@ impl<T: Element> Balancer<'_, T> {
         }
         let (rows, cols) = self.size_in_elements(extent);
         // IDPA will measure about these slices.
-        let slices = memory.slice_columns(cols, self.config.strategy, self.team.len());
+        let slices = memory.slice_columns((rows, cols), self.config, self.team.len());
         let job = self.job_shape(rows, &slices);
         memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
         let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
-            .balance_devices((rows, cols), memory.prior.as_deref(), &mut rounds)
+            .balance_devices((rows, cols), memory.known.as_ref(), &mut rounds)
             .and_then(|balance| self.keep_repeating((rows, cols), balance, &mut rounds));
         // A node without work, or one that failed, takes part too.
         while rounds.ask_for_round(false) {}
         let balance = agree(self.comm, outcome)?;
         let observed = balance.to_observation();
         if cols > 0 && rows > 0 {
-            memory.prior = Some(balance.prior.clone());
+            memory.known = Some(balance.models.clone());
             memory.found.insert((extent.rows, extent.cols), balance);
         }
         Ok(observed)
@@ -162,13 +166,14 @@ impl<T: Element> Balancer<'_, T> {
     fn balance_devices(
         &mut self,
         (rows, cols): (usize, usize),
-        prior: Option<&[f64]>,
+        known: Option<&DeviceModels>,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
         let span = tracing::info_span!("model", rows, cols);
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
-        let mut machine = Idpa::new(self.config, self.team.len(), columns, prior);
+        let area = (rows as u64, columns);
+        let mut machine = Idpa::new(self.config, self.team.len(), area, known);
         loop {
             match machine.step() {
                 BalanceStep::Done(balance) => return Ok(balance),
@@ -227,7 +232,6 @@ mod tests {
         Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, JobNeeds, JobShape,
         MeasureTally, PanelPair, UpdateTime, Updates, ViewMut, Worker,
     };
-    use isochron_hierarchy::balance::BalanceConfig;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -4,7 +4,7 @@
 
 use isochron_devices::{Element, memory_bounds};
 use isochron_hierarchy::balance::{
-    EndReason, Extent, NodeBalance, Observation, Strategy, imbalance, merge_alike,
+    EndReason, Extent, NodeBalance, Observation, Strategy, imbalance, shrink_alike,
 };
 use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
@@ -153,7 +153,7 @@ impl<T: Element> Balancer<'_, T> {
         self.k_total = self.problem.k() / self.comm.size();
         let mine = self.node_time(Extent { rows, cols }, &mut found);
         self.k_total = self.problem.k();
-        Ok((merge_alike(&self.comm.gather(&mine?)?), found))
+        Ok((shrink_alike(&self.comm.gather(&mine?)?), found))
     }
 
     /// Makes the plan that divides k by the nodes' times.
@@ -200,7 +200,8 @@ impl<T: Element> Balancer<'_, T> {
             0 => 0,
             _ => self.problem.n(),
         };
-        let slices = found.slice_columns(columns, self.config.strategy, self.team.len());
+        let area = (self.problem.m(), columns);
+        let slices = found.slice_columns(area, self.config, self.team.len());
         let balance = NodeBalance {
             layout: held,
             imbalance: imbalance(&busy),
