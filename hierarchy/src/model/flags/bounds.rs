@@ -25,9 +25,8 @@ impl Mean {
         let speed = self.knot.speed;
         let tolerance = self.uncertainty() + bound.uncertainty;
         let beyond = match reason {
-            Reason::TooSlow => bound.speed - speed,
+            Reason::TooSlow | Reason::OutOfShape => bound.speed - speed,
             Reason::TooFast => speed - bound.speed,
-            Reason::OutOfShape => (speed - bound.speed).abs(),
         };
         (beyond > tolerance).then_some(Flag {
             d: self.knot.d as u64,

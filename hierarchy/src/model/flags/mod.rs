@@ -4,7 +4,7 @@ mod bounds;
 mod flag;
 mod neighbours;
 
-use bounds::{SpeedBound, least_between};
+use bounds::least_between;
 pub use flag::{Flag, Reason};
 use neighbours::flag_neighbours;
 
@@ -33,11 +33,6 @@ pub(super) fn find_contradictions(means: &[Mean]) -> Vec<Flag> {
 
 /// Returns the indices of `rest` that are off its shape-restricted fit, with their flags.
 fn flag_out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
-    // Of several peaks the fit takes the first.
-    let descending = rest.iter().rev().map(|&i| &means[i]);
-    let Some(peak) = descending.max_by(|a, b| a.knot.speed.total_cmp(&b.knot.speed)) else {
-        return Vec::new();
-    };
     let knots: Vec<Knot> = rest.iter().map(|&i| means[i].knot).collect();
     let mut fit = restrict_shape(&knots).into_iter().peekable();
     let mut left: Option<&Mean> = None;
@@ -51,18 +46,9 @@ fn flag_out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
                 Some((i, means[i].check_bound(bound, Reason::OutOfShape)?))
             }));
             left = Some(mean);
-        } else if mean.knot.d < peak.knot.d {
-            // The size lies below the line to a later corner.
+        } else {
+            // The size lies below the line to a later corner: the peak and all sizes after it stay in the fit.
             rising.push(i);
-        } else if let Some(left) = left {
-            // The size is faster than the last corner. The speed may truly still rise, and only seem to
-            // fall from the peak by errors, so the bound has the uncertainty of both.
-            let bound = SpeedBound {
-                speed: left.knot.speed,
-                uncertainty: left.uncertainty() + peak.uncertainty(),
-            };
-            let flag = mean.check_bound(bound, Reason::OutOfShape);
-            found.extend(flag.map(|flag| (i, flag)));
         }
     }
     found
