@@ -2,14 +2,13 @@
 
 use std::hint::black_box;
 
-use anyhow::Context;
 use isochron_hierarchy::layout::br;
 use isochron_hierarchy::model::{AkimaFpm, PiecewiseFpm, SpeedModel, TimeFunction};
 use isochron_hierarchy::partition::{
     Partition, PartitionError, SearchOutcome, gpa, hpopta, hpopta_search, npa,
 };
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray};
 
 use crate::instances::{self, POINTS, make_models};
 use crate::simulated::SimulatedCluster;
@@ -34,6 +33,8 @@ const DEVICES_EACH: usize = 5;
 /// An algorithm with its kind of instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Algorithm {
     /// The geometric partitioning algorithm, on piecewise linear speed functions.
     Gpa,
@@ -55,35 +56,7 @@ pub enum Algorithm {
 /// balance.
 pub type Instance = Box<dyn Fn() -> anyhow::Result<bool>>;
 
-/// The name in text and in results.
-impl std::fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.serialize(f)
-    }
-}
-
 impl Algorithm {
-    /// All algorithms.
-    pub const ALL: [Self; 7] = [
-        Self::Gpa,
-        Self::Npa,
-        Self::Br,
-        Self::Hpopta,
-        Self::HpoptaKinds,
-        Self::HpoptaSearch,
-        Self::Inpa,
-    ];
-
-    /// Finds the algorithm of that name.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn named(name: &str) -> anyhow::Result<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|algorithm| algorithm.to_string() == name)
-            .with_context(|| format!("no algorithm is named {name}"))
-    }
-
     /// Describes the instances for readers of the results.
     #[must_use]
     pub fn describe(self) -> String {

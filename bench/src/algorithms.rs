@@ -1,12 +1,14 @@
 //! Time of the algorithms of `isochron-hierarchy` and its growth, on one core.
 
 use std::process::Command;
+use std::str::FromStr as _;
 use std::time::Instant;
 
 use anyhow::Context;
 use isochron_bench::{Algorithm, Instance};
 use isochron_plot::{Series, draw_log_log};
 use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
 
 use crate::markdown::{format_table, yes_or_no};
 use crate::process::run_program;
@@ -75,7 +77,7 @@ struct MemorySample {
 /// Runs the campaign, or makes its tables and plot only.
 pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
     if let Some([name, size]) = arguments.memory_of.as_deref() {
-        let solve = Algorithm::named(name)?.instance(size.parse()?)?;
+        let solve = Algorithm::from_str(name)?.instance(size.parse()?)?;
         solve()?;
         println!("{}", serde_json::to_string(&peak_bytes())?);
         return Ok(());
@@ -118,11 +120,11 @@ fn measure(rounds: usize) -> anyhow::Result<AlgorithmsResults> {
 
 /// Makes all instances: the smallest of each algorithm, then the next ones.
 fn make_instances() -> anyhow::Result<Vec<(Algorithm, usize, Instance)>> {
-    let counts = Algorithm::ALL.map(|algorithm| algorithm.sizes().len());
-    let most = counts.into_iter().max().unwrap_or(0);
+    let counts = Algorithm::VARIANTS.iter().map(|kind| kind.sizes().len());
+    let most = counts.max().unwrap_or(0);
     let mut instances = Vec::new();
     for nth in 0..most {
-        for algorithm in Algorithm::ALL {
+        for &algorithm in Algorithm::VARIANTS {
             if let Some(&size) = algorithm.sizes().get(nth) {
                 instances.push((algorithm, size, algorithm.instance(size)?));
             }
@@ -230,19 +232,19 @@ impl CampaignResults for AlgorithmsResults {
     fn format_tables(&self) -> anyhow::Result<String> {
         let origin = Self::PAGE.describe_origin(&self.origin, " on one core", "");
         let goals = format_table(["goal", "found", "met"], self.check_goals());
-        let tables = Algorithm::ALL.map(|algorithm| {
+        let tables = Algorithm::VARIANTS.iter().map(|&algorithm| {
             let table = format_table(["size:", "time, ms", "growth"], self.make_rows(algorithm));
             format!("\n`{algorithm}`: {}.\n\n{table}", algorithm.describe())
         });
         Ok(format!(
             "{origin} Growth is the exponent of the size from one row to the next.\n\n\
              ![time against size](algorithms.svg)\n\n{goals}{}",
-            tables.concat()
+            tables.collect::<String>()
         ))
     }
 
     fn draw_plot(&self) -> anyhow::Result<Option<String>> {
-        let series = Algorithm::ALL.map(|algorithm| {
+        let series = Algorithm::VARIANTS.iter().map(|&algorithm| {
             let sizes = algorithm.sizes().iter().copied();
             let solved = sizes.filter(|&size| self.is_solved(algorithm, size));
             Series {
@@ -256,7 +258,7 @@ impl CampaignResults for AlgorithmsResults {
             "Time on one core",
             "devices (br: nodes, inpa: nodes of five)",
             "seconds",
-            &series,
+            &series.collect::<Vec<_>>(),
         )))
     }
 }

@@ -114,9 +114,6 @@
     )
 )]
 
-#[macro_use]
-mod names;
-
 pub mod balance;
 pub mod layout;
 pub mod model;

@@ -1,14 +1,16 @@
 //! Names of the layout methods, and grids as text.
 
-use std::fmt;
 use std::str::FromStr;
 
 use isochron_hierarchy::layout::Method;
+use strum::Display;
 
 /// A method of the library, or one that needs models.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum LayoutMethod {
     /// By areas, or by areas of equal times that models give.
+    #[strum(transparent)]
     Areas(Method),
     /// By models of the area (1.5D), arranged as br.
     FpmBr,
@@ -24,16 +26,6 @@ impl LayoutMethod {
             Self::FpmBr => false,
             Self::FpmKl => true,
         }
-    }
-}
-
-impl fmt::Display for LayoutMethod {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Areas(method) => method.name(),
-            Self::FpmBr => "fpm-br",
-            Self::FpmKl => "fpm-kl",
-        })
     }
 }
 

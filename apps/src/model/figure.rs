@@ -37,7 +37,7 @@ impl FileModels {
             });
         }
         // A constant matters least.
-        curves.sort_by_key(|curve| curve.name == Fit::Cpm.name());
+        curves.sort_by_key(|curve| curve.name == Fit::Cpm.to_string());
         let drawn = self.times.iter().filter(|time| self.has_model_of(time));
         let marks = drawn.map(|time| make_mark(time.sizes[self.labels.size] as f64, time));
         Plot {

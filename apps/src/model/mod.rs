@@ -11,6 +11,7 @@ use isochron::output::check_distinct;
 use isochron_hierarchy::model::{Fit, Flag, ModelError, PiecewiseFpm, Point, SpeedModel, Surface};
 use isochron_plot::{draw_in_terminal, draw_plots};
 use serde::Serialize;
+use strum::VariantArray as _;
 
 use crate::failure::Failure;
 use crate::output::{self, name_path};
@@ -152,7 +153,7 @@ impl FileModels {
         given: &ModelArguments,
     ) -> Result<Self, ModelError> {
         let wanted = match &given.fit[..] {
-            [] => &Fit::ALL,
+            [] => Fit::VARIANTS,
             fits => fits,
         };
         let mut models: Vec<NamedModel> = Vec::new();
@@ -225,7 +226,7 @@ impl FileModels {
 impl NamedModel {
     fn name(&self) -> String {
         match self.key {
-            ModelKey::Fit(fit) => fit.name().to_owned(),
+            ModelKey::Fit(fit) => fit.to_string(),
             ModelKey::N(width) => format!("n = {width}"),
         }
     }

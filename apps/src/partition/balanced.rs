@@ -56,7 +56,7 @@ fn run_algorithm(
             let shares = continuous(models, total)?.shares;
             return Ok((Amounts::Real { shares }, None));
         }
-        sizes => unreachable!("{} divides sizes", sizes.name()),
+        sizes => unreachable!("{sizes} divides sizes"),
     };
     Ok((Amounts::Whole { units }, None))
 }

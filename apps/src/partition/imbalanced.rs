@@ -100,7 +100,7 @@ fn run_algorithm(
             all
         }
         PartitionAlgorithm::Hpopta => arguments.accept(hpopta(functions, limits, total))?,
-        models => unreachable!("{} divides by models", models.name()),
+        models => unreachable!("{models} divides by models"),
     };
     Ok(PartitionAnswer {
         search,

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use isochron_hierarchy::model::{Estimate, Fit};
 use isochron_hierarchy::partition::{Guess, Partition, PartitionError, SharesOf};
 use serde::Serialize;
+use strum::Display;
 
 use self::balanced::{describe_end, divide_by_models};
 use self::imbalanced::divide_by_times;
@@ -61,8 +62,9 @@ pub struct PartitionArguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 enum PartitionAlgorithm {
     /// Equal parts, regardless of the models
     Even,
@@ -89,11 +91,6 @@ impl PartitionAlgorithm {
     fn takes_sizes(self) -> bool {
         use PartitionAlgorithm::{Hipopta, Hpopta, HpoptaSearch, Popta};
         matches!(self, Hpopta | HpoptaSearch | Popta | Hipopta)
-    }
-
-    fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -220,9 +217,8 @@ impl PartitionArguments {
             .map(|(flag, given)| (flag, given, sizes));
         for (flag, given, fits) in flags.into_iter().chain(limits) {
             if given && !fits {
-                let name = algorithm.name();
                 return Err(Failure::input(format!(
-                    "{flag}: does not go with --algorithm {name}"
+                    "{flag}: does not go with --algorithm {algorithm}"
                 )));
             }
         }

@@ -34,6 +34,7 @@ use anyhow::{Context, anyhow, ensure};
 use clap::ValueEnum;
 use isochron_devices::{Worker as _, memory_available_bytes};
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use crate::launch::MxmLauncher;
 use crate::results::Origin;
@@ -91,8 +92,9 @@ impl GpuArguments {
 }
 
 /// A part of the campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum GpuPart {
     /// Copies between host and GPU
     Link,
@@ -124,12 +126,6 @@ struct PartWork {
 }
 
 impl GpuPart {
-    /// Returns its name in the results.
-    fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     fn choose_work(self) -> PartWork {
         let (time_share, measure, make_table): (f64, MeasurePart, MakeTable) = match self {
             Self::Link => (6.0, link::measure, link::make_table),
@@ -252,8 +248,7 @@ fn measure(arguments: &GpuArguments, folder: &Path) -> anyhow::Result<GpuRecord>
 impl GpuCampaign {
     /// Measures a part, and keeps and prints its table. A part that fails does not end the campaign.
     fn measure_part(&mut self, part: GpuPart, budget: TimeBudget) -> anyhow::Result<()> {
-        let name = part.name();
-        println!("\n== {name}: {:.0} s at most", budget.left().as_secs_f64());
+        println!("\n== {part}: {:.0} s at most", budget.left().as_secs_f64());
         let start = Instant::now();
         let before = self.record.errors.len();
         // A panic leaves nothing half-changed: a part changes its own state, and the record as a whole.
@@ -261,7 +256,7 @@ impl GpuCampaign {
         let outcome = catch_unwind(AssertUnwindSafe(|| measure(self, budget)));
         let record = &mut self.record;
         if let Err(error) = outcome.unwrap_or_else(|_| Err(anyhow!("it panicked"))) {
-            record.add_error(format!("{name}: {error:#}"));
+            record.add_error(format!("{part}: {error:#}"));
         }
         let errors = &record.errors[before..];
         record.results.parts.push(PartRecord {

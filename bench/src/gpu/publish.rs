@@ -51,7 +51,7 @@ pub fn format_tables(results: &GpuResults) -> String {
         let table = part.make_table(results);
         text.push_str(&table.format());
         if let Some((file, _)) = table.picture {
-            text.push_str(&format!("\n![{}]({file})\n", part.name()));
+            text.push_str(&format!("\n![{part}]({file})\n"));
         }
     }
     for error in results.parts.iter().filter_map(|part| part.error.as_ref()) {

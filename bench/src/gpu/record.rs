@@ -183,7 +183,7 @@ impl GpuRecord {
             for turn in 0..contestants.len() {
                 let at = (round + turn) % contestants.len();
                 let (what, who) = contestants[at];
-                let start = format!("{}: {what}, {who}: ", part.name());
+                let start = format!("{part}: {what}, {who}: ");
                 if self.errors.iter().any(|error| error.starts_with(&start)) {
                     continue;
                 }

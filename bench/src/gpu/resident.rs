@@ -46,7 +46,7 @@ fn measure_shape<T: Element>(
     let mut job = match ResidentJob::<T>::new(shape) {
         Ok(job) => job,
         Err(error) => {
-            record.add_error(format!("{}: {what}: {error:#}", GpuPart::Resident.name()));
+            record.add_error(format!("{}: {what}: {error:#}", GpuPart::Resident));
             return Ok(());
         }
     };

@@ -2,6 +2,7 @@
 
 use isochron_plot::{Bar, BarPanel, draw_bars};
 use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
 
 use super::PeerCampaign;
 use super::contestant::Contestant;
@@ -57,7 +58,7 @@ impl AlikeResults {
             for ranks in RANKS {
                 let [m, n, k] = sizes.map(|size| campaign.scale_size(size));
                 let mut contenders = Vec::new();
-                for blas in PeerBlas::ALL {
+                for &blas in PeerBlas::VARIANTS {
                     contenders.extend(Contestant::prepare_all(
                         &CONTESTANTS,
                         &campaign.programs,
@@ -234,7 +235,7 @@ impl CampaignResults for AlikeResults {
 
     fn draw_plot(&self) -> anyhow::Result<Option<String>> {
         let mut series = Vec::new();
-        for library in PeerBlas::ALL {
+        for &library in PeerBlas::VARIANTS {
             series.extend(CONTESTANTS.map(|who| (library, who)));
         }
         // StarPU is built with OpenBLAS only.

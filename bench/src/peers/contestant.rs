@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use super::programs::{PeerBlas, PeerPrograms, RankStart};
 use super::search::ParameterSearches;
@@ -9,16 +10,18 @@ use crate::report::{MxmReport, TIME_KEYS};
 use crate::shape::ProductShape;
 
 /// A program that multiplies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Contestant {
-    #[serde(rename = "ours")]
     Ours,
-    #[serde(rename = "pdgemm")]
     Pdgemm,
     /// The BLAS itself, with its own threads.
     #[serde(rename = "BLAS")]
+    #[strum(serialize = "BLAS")]
     Blas,
     #[serde(rename = "StarPU")]
+    #[strum(serialize = "StarPU")]
     StarPu,
 }
 
@@ -41,13 +44,6 @@ pub struct Contender<'a> {
     pub start: RankStart<'a>,
     pub shape: ProductShape,
     pub parameters: String,
-}
-
-/// The name in text and in results.
-impl std::fmt::Display for Contestant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.serialize(f)
-    }
 }
 
 impl Contestant {

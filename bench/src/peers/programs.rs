@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use strum::{Display, VariantArray};
 
 use super::hosts::EmulatedHosts;
 use crate::launch::MxmLauncher;
@@ -15,33 +16,25 @@ use crate::report::MxmReport;
 use crate::shape::ProductShape;
 
 /// The BLAS that both sides of a comparison call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, VariantArray)]
 pub enum PeerBlas {
     /// OpenBLAS; its ScaLAPACK is Debian's.
     #[serde(rename = "OpenBLAS")]
+    #[strum(serialize = "OpenBLAS")]
     OpenBlas,
     /// Intel's, with its own ScaLAPACK.
     #[serde(rename = "MKL")]
+    #[strum(serialize = "MKL")]
     Mkl,
 }
 
 impl PeerBlas {
-    /// Both libraries.
-    pub const ALL: [Self; 2] = [Self::OpenBlas, Self::Mkl];
-
     /// Returns the program that calls the library's `pdgemm`.
     pub fn pdgemm(self) -> &'static str {
         match self {
             Self::OpenBlas => "pdgemm",
             Self::Mkl => "pdgemm-mkl",
         }
-    }
-}
-
-/// The name of the library.
-impl std::fmt::Display for PeerBlas {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.serialize(f)
     }
 }
 

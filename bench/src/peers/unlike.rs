@@ -6,6 +6,7 @@
 use anyhow::Context as _;
 use isochron_plot::{BarPanel, draw_bars};
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantArray};
 
 use super::PeerCampaign;
 use super::alike::make_bar;
@@ -28,15 +29,18 @@ const EVEN_GOAL: f64 = 2.0;
 const MANY_GOAL: f64 = 1.0;
 
 /// A contestant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, VariantArray)]
 enum HostContestant {
     #[serde(rename = "ours")]
+    #[strum(serialize = "ours")]
     Ours,
     /// `pdgemm` with a rank on each host.
     #[serde(rename = "even grid")]
+    #[strum(serialize = "even grid")]
     EvenGrid,
     /// `pdgemm` with more ranks on faster hosts.
     #[serde(rename = "many ranks")]
+    #[strum(serialize = "many ranks")]
     ManyRanks,
 }
 
@@ -96,17 +100,6 @@ struct UnlikeSample {
     ideal_s: f64,
     #[serde(flatten)]
     run: PeerRun,
-}
-
-/// The name in text and in results.
-impl std::fmt::Display for HostContestant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.serialize(f)
-    }
-}
-
-impl HostContestant {
-    const ALL: [Self; 3] = [Self::Ours, Self::EvenGrid, Self::ManyRanks];
 }
 
 impl HostSetting {
@@ -306,9 +299,8 @@ impl CampaignResults for UnlikeResults {
             "met",
         ];
         let rows = SETTINGS.iter().flat_map(|setting| {
-            HostContestant::ALL
-                .into_iter()
-                .filter_map(|who| self.make_row(setting, who))
+            let contestants = HostContestant::VARIANTS.iter();
+            contestants.filter_map(|&who| self.make_row(setting, who))
         });
         let table = format_table(columns, rows);
         Ok(format!(
@@ -320,20 +312,18 @@ impl CampaignResults for UnlikeResults {
 
     fn draw_plot(&self) -> anyhow::Result<Option<String>> {
         let groups = SETTINGS.iter().map(|setting| {
-            let bars = HostContestant::ALL
-                .iter()
-                .enumerate()
-                .map(|(series, &who)| {
-                    let samples = self.list_samples(setting.name, who);
-                    make_bar(series, summarize_over_ideal(&samples))
-                });
+            let contestants = HostContestant::VARIANTS.iter().enumerate();
+            let bars = contestants.map(|(series, &who)| {
+                let samples = self.list_samples(setting.name, who);
+                make_bar(series, summarize_over_ideal(&samples))
+            });
             (setting.name.to_owned(), bars.collect())
         });
         let panel = BarPanel {
             title: "wall time / ideal".to_owned(),
             groups: groups.collect(),
         };
-        let names = HostContestant::ALL.map(|who| who.to_string());
-        Ok(Some(draw_bars(&names, &[panel])))
+        let names = HostContestant::VARIANTS.iter().map(ToString::to_string);
+        Ok(Some(draw_bars(&names.collect::<Vec<_>>(), &[panel])))
     }
 }

@@ -44,7 +44,7 @@ impl PredictedVolume {
         let size = side * BLOCK;
         let areas = instances::make_areas(nodes);
         let [br, recursive, grid] = [Method::Br, Method::Recursive, Method::Cartesian]
-            .map(|method| arrange(method, &areas, side, side).context(method.name()));
+            .map(|method| arrange(method, &areas, side, side).context(method));
         let br = br?;
         let half_perimeters = [
             br.half_perimeter_sum() as f64,

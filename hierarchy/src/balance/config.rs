@@ -1,6 +1,7 @@
 //! Strategies, and the conditions that end a balancing.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray};
 
 use super::BalanceError;
 use crate::layout::Method;
@@ -13,6 +14,8 @@ use crate::partition::Partitioner;
 /// Clarke et al. 2012, section 4, compares these four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = BalanceError, parse_err_fn = unknown_strategy)]
 pub enum Strategy {
     /// The same amount for every part; nothing is measured.
     Homogeneous,
@@ -25,12 +28,9 @@ pub enum Strategy {
     Fpm,
 }
 
-name_values!(Strategy, BalanceError::UnknownStrategy, {
-    Homogeneous: "homogeneous",
-    SingleCpm: "single-cpm",
-    MultiCpm: "multi-cpm",
-    Fpm: "fpm",
-});
+fn unknown_strategy(name: &str) -> BalanceError {
+    BalanceError::UnknownStrategy(name.to_owned())
+}
 
 /// The division that [`Strategy::Fpm`] measures first, after each part's first small point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn strategies_have_one_name_in_text_and_in_json() {
-        for strategy in Strategy::ALL {
+        for &strategy in Strategy::VARIANTS {
             assert_eq!(strategy.to_string().parse(), Ok(strategy));
             let json = serde_json::to_string(&strategy).expect("serialises");
             assert_eq!(json, format!("\"{strategy}\""));

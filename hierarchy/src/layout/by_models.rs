@@ -58,6 +58,8 @@ fn find_areas(
 
 #[cfg(test)]
 mod tests {
+    use strum::VariantArray as _;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -81,7 +83,7 @@ mod tests {
             let cpms: Vec<Cpm> = speeds.iter().map(|&speed| Cpm { speed }).collect();
             let models: Vec<&dyn SpeedModel> = cpms.iter().map(|cpm| cpm as _).collect();
             let areas = find_areas(Partitioner::Gpa, &models, rows, cols).expect("valid");
-            for method in Method::ALL {
+            for &method in Method::VARIANTS {
                 let arranged = arrange(method, &areas, rows, cols).expect("valid");
                 let found = by_models(method, None, Partitioner::Gpa, &models, rows, cols).expect("valid");
                 prop_assert!(slowest_s(&found, &models) <= slowest_s(&arranged, &models), "{}", method);

@@ -129,8 +129,7 @@ pub enum LayoutError {
     Partition(#[from] PartitionError),
     /// An unknown method name.
     #[error(
-        "unknown layout method \"{0}\": expected one of {names}",
-        names = Method::list_names()
+        "unknown layout method \"{0}\": expected one of kl, br, cartesian, cartesian-sums, recursive"
     )]
     UnknownMethod(String),
 }

@@ -1,6 +1,7 @@
 //! The layouts that need areas only, by name.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray};
 
 use super::{
     GridRule, Layout, LayoutError, br, cartesian, cartesian_in, kl, kl_columns, recursive,
@@ -9,6 +10,8 @@ use super::{
 /// A way to turn areas into rectangles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = LayoutError, parse_err_fn = unknown_method)]
 pub enum Method {
     /// Columns of equally many nodes as they come: [`kl()`].
     Kl,
@@ -23,13 +26,9 @@ pub enum Method {
     Recursive,
 }
 
-name_values!(Method, LayoutError::UnknownMethod, {
-    Kl: "kl",
-    Br: "br",
-    Cartesian: "cartesian",
-    CartesianSums: "cartesian-sums",
-    Recursive: "recursive",
-});
+fn unknown_method(name: &str) -> LayoutError {
+    LayoutError::UnknownMethod(name.to_owned())
+}
 
 impl Method {
     /// Returns `true` if the nodes' columns may be given, as [`arrange_in()`] takes them.
@@ -85,10 +84,10 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for method in Method::ALL {
+        for &method in Method::VARIANTS {
             assert_eq!(method.to_string().parse(), Ok(method));
             let json = serde_json::to_string(&method).expect("serialises");
-            assert_eq!(json, format!("{:?}", method.name()));
+            assert_eq!(json, format!("\"{method}\""));
         }
         let error = "columns".parse::<Method>().expect_err("unknown");
         assert_eq!(
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn only_some_methods_take_columns() {
-        for method in Method::ALL {
+        for &method in Method::VARIANTS {
             let found = arrange_in(method, &[vec![0], vec![1]], &[1.0, 3.0], 4, 4);
             let found = found.map(|layout| layout.areas());
             match method.takes_columns() {

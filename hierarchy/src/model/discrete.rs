@@ -1,6 +1,7 @@
 //! Time as a discrete function of the problem size, of any shape.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray};
 
 use super::means::mean_time;
 use super::point::TIMES_S;
@@ -40,6 +41,8 @@ pub struct TimeFunction {
 /// backs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = ModelError, parse_err_fn = unknown_estimate)]
 pub enum Estimate {
     /// The mean time.
     #[default]
@@ -48,10 +51,9 @@ pub enum Estimate {
     Upper,
 }
 
-name_values!(Estimate, ModelError::UnknownEstimate, {
-    Mean: "mean",
-    Upper: "upper",
-});
+fn unknown_estimate(name: &str) -> ModelError {
+    ModelError::UnknownEstimate(name.to_owned())
+}
 
 impl TimeFunction {
     /// Builds a function of these points `(units, seconds)`, in any order.
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for estimate in Estimate::ALL {
+        for &estimate in Estimate::VARIANTS {
             assert_eq!(estimate.to_string().parse(), Ok(estimate));
         }
         let error = "median".parse::<Estimate>().expect_err("unknown");

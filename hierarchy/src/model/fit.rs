@@ -1,12 +1,15 @@
 //! The choice of a model by name.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray};
 
 use super::{AkimaFpm, Cpm, ModelError, PiecewiseFpm, PiecewiseTime, Point, Polyline, SpeedModel};
 
 /// The kind of model that is built from measured points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = ModelError, parse_err_fn = unknown_fit)]
 pub enum Fit {
     /// [`Cpm`] of all points together.
     Cpm,
@@ -21,13 +24,9 @@ pub enum Fit {
     RawPiecewise,
 }
 
-name_values!(Fit, ModelError::UnknownFit, {
-    Cpm: "cpm",
-    PiecewiseSpeed: "piecewise-speed",
-    PiecewiseTime: "piecewise-time",
-    Akima: "akima",
-    RawPiecewise: "raw-piecewise",
-});
+fn unknown_fit(name: &str) -> ModelError {
+    ModelError::UnknownFit(name.to_owned())
+}
 
 impl Fit {
     /// Builds the model of these points, in any order; sizes may repeat.
@@ -55,7 +54,7 @@ mod tests {
 
     #[test]
     fn names_read_back_and_others_are_refused() {
-        for fit in Fit::ALL {
+        for &fit in Fit::VARIANTS {
             assert_eq!(fit.to_string().parse(), Ok(fit));
             let json = serde_json::to_string(&fit).expect("serialises");
             assert_eq!(json, format!("\"{fit}\""));
@@ -76,7 +75,7 @@ mod tests {
             reps: 1,
             ci_s: 0.0,
         };
-        for fit in Fit::ALL {
+        for &fit in Fit::VARIANTS {
             assert_eq!(fit.model(&[]).expect_err("empty"), ModelError::NoPoints);
             assert!(matches!(
                 fit.model(&[bad]),

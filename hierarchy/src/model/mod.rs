@@ -114,10 +114,12 @@ pub enum ModelError {
     #[error("no points: a model needs at least one measurement")]
     NoPoints,
     /// The name of a [`Fit`] that does not exist.
-    #[error("unknown model \"{0}\": expected one of {names}", names = Fit::list_names())]
+    #[error(
+        "unknown model \"{0}\": expected one of cpm, piecewise-speed, piecewise-time, akima, raw-piecewise"
+    )]
     UnknownFit(String),
     /// The name of an [`Estimate`] that does not exist.
-    #[error("unknown estimate \"{0}\": expected one of {names}", names = Estimate::list_names())]
+    #[error("unknown estimate \"{0}\": expected one of mean, upper")]
     UnknownEstimate(String),
     /// A point that has no usable speed.
     #[error(

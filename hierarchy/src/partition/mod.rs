@@ -103,13 +103,10 @@ pub fn imbalance(times_s: &[f64]) -> f64 {
 #[non_exhaustive]
 pub enum PartitionError {
     /// The name of a partitioner that does not exist.
-    #[error(
-        "unknown partitioner \"{0}\": expected one of {names}",
-        names = Partitioner::list_names()
-    )]
+    #[error("unknown partitioner \"{0}\": expected one of gpa, npa, hpopta")]
     UnknownPartitioner(String),
     /// The name of a [`Guess`] that does not exist.
-    #[error("unknown guess \"{0}\": expected one of {names}", names = Guess::list_names())]
+    #[error("unknown guess \"{0}\": expected one of even, proportional")]
     UnknownGuess(String),
     /// There is no device to give the work to.
     #[error("{total} units and no device to give them to")]

@@ -1,8 +1,7 @@
 //! The numerical partitioning algorithm.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray};
 
 use super::continuous::continuous;
 use super::gpa::{gpa, round_shares};
@@ -15,6 +14,8 @@ use crate::model::SpeedModel;
 /// The start of the numerical partitioning algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = PartitionError, parse_err_fn = unknown_guess)]
 pub enum Guess {
     /// The even division, as in the thesis (equation 4.7).
     Even,
@@ -23,27 +24,21 @@ pub enum Guess {
     Proportional,
 }
 
-name_values!(Guess, PartitionError::UnknownGuess, {
-    Even: "even",
-    Proportional: "proportional",
-});
+fn unknown_guess(name: &str) -> PartitionError {
+    PartitionError::UnknownGuess(name.to_owned())
+}
 
 /// The origin of the shares that the numerical partitioning algorithm rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SharesOf {
     /// The point at which Powell's method ended: a root, or a better division than the geometric one.
     Numerical,
     /// The line of equal time ([`continuous()`]), because Powell's method found no root and no better
     /// division.
     Geometrical,
-}
-
-impl fmt::Display for SharesOf {
-    /// Writes the name that JSON uses too: `numerical` or `geometrical`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
 }
 
 /// The result of the numerical partitioning algorithm.
@@ -294,7 +289,7 @@ mod tests {
 
     #[test]
     fn guesses_have_one_name_in_text_and_in_json() {
-        for guess in Guess::ALL {
+        for &guess in Guess::VARIANTS {
             assert_eq!(guess.to_string().parse(), Ok(guess));
             let json = serde_json::to_string(&guess).expect("serialises");
             assert_eq!(json, format!("\"{guess}\""));

@@ -1,6 +1,7 @@
 //! The choice of a partitioner by name.
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray};
 
 use super::{Partition, PartitionError, gpa, hpopta, npa};
 use crate::model::{ModelError, SpeedModel, TimeFunction};
@@ -11,6 +12,8 @@ const SIZES: u64 = 1000;
 /// The algorithm that divides work by speed functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = PartitionError, parse_err_fn = unknown_partitioner)]
 pub enum Partitioner {
     /// The geometric partitioning algorithm, [`gpa()`]: equal times, for increasing times.
     #[default]
@@ -21,11 +24,9 @@ pub enum Partitioner {
     Hpopta,
 }
 
-name_values!(Partitioner, PartitionError::UnknownPartitioner, {
-    Gpa: "gpa",
-    Npa: "npa",
-    Hpopta: "hpopta",
-});
+fn unknown_partitioner(name: &str) -> PartitionError {
+    PartitionError::UnknownPartitioner(name.to_owned())
+}
 
 impl Partitioner {
     /// Divides `total` units over the devices of these models.
@@ -123,7 +124,7 @@ mod tests {
             "unknown partitioner \"geometric\": expected one of gpa, npa, hpopta"
         );
         let (good, empty) = (Cpm { speed: 1.0 }, PiecewiseFpm::new());
-        for partitioner in Partitioner::ALL {
+        for &partitioner in Partitioner::VARIANTS {
             assert_eq!(partitioner.to_string().parse(), Ok(partitioner));
             assert!(matches!(
                 partitioner.divide(&[&good, &empty], 4),
@@ -171,7 +172,7 @@ mod tests {
     fn all_divide_constant_speeds_alike() {
         let (slow, fast) = (Cpm { speed: 10.0 }, Cpm { speed: 30.0 });
         let models: [&dyn SpeedModel; 2] = [&slow, &fast];
-        for partitioner in Partitioner::ALL {
+        for &partitioner in Partitioner::VARIANTS {
             let divided = partitioner.divide(&models, 100).expect("valid");
             assert_eq!(divided.units, [25, 75]);
         }

@@ -19,9 +19,8 @@
 //!   unless another way is faster by 3 %. The CMA makes slices by itself for a long and thin C, as
 //!   columns of one node each or as one column. The report names the way (`way`, `split`).
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use super::{Multiplication, NodeRate, panel_traffic, reduction_traffic, wall_s};
 use crate::layout::{Layout, LayoutError, slice_cols, slice_rows};
@@ -30,6 +29,8 @@ use crate::partition::apportion;
 /// The dimension that is divided among the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Way {
     /// m and n: C in rectangles. Every node receives rows of A and columns of B.
     #[default]
@@ -56,12 +57,6 @@ impl Way {
             (false, true) => Self::N,
             _ => Self::C,
         }
-    }
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
     }
 }
 

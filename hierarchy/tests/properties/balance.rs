@@ -8,6 +8,7 @@ use isochron_hierarchy::layout::{Layout, Method};
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
 use proptest::prelude::*;
+use strum::VariantArray as _;
 
 /// Columns and rows of a matrix in one block.
 const BLOCK: u64 = 64;
@@ -225,7 +226,7 @@ fn a_thousand_nodes_converge() {
 
 #[test]
 fn every_strategy_ends_with_a_layout_on_every_shape() {
-    for strategy in How::ALL {
+    for &strategy in How::VARIANTS {
         for (rows, cols) in [(0, 0), (0, 7), (1, 1), (1, 3), (5, 1), (2, 2), (30, 40)] {
             let config = BalanceConfig {
                 strategy,
@@ -524,7 +525,7 @@ proptest! {
     fn every_division_sums_to_the_total(
         speeds in prop::collection::vec(0.1..100.0_f64, 1..20),
         total in 0..10_000_u64,
-        strategy in prop::sample::select(&How::ALL[..]),
+        strategy in prop::sample::select(How::VARIANTS),
     ) {
         let config = BalanceConfig { strategy, ..BalanceConfig::default() };
         let balanced = run_dpa(&mut Dpa::new(config, speeds.len(), total), |i, d| d as f64 / speeds[i]);
@@ -588,8 +589,8 @@ fn every_fit_partitioner_and_layout_comes_near_the_best() {
         Fit::Akima,
         Fit::RawPiecewise,
     ] {
-        for partitioner in Partitioner::ALL {
-            for layout in Method::ALL {
+        for &partitioner in Partitioner::VARIANTS {
+            for &layout in Method::VARIANTS {
                 let config = BalanceConfig {
                     fit,
                     partitioner,

@@ -7,6 +7,7 @@ use isochron_hierarchy::model::{
 };
 use isochron_hierarchy::partition::gpa;
 use proptest::prelude::*;
+use strum::VariantArray as _;
 
 fn any_point() -> impl Strategy<Value = Point> {
     (1..500_u64, -6.0..3.0_f64, 0..9_u32, 0.0..1.0_f64).prop_map(|(d, log_t, reps, ci)| {
@@ -144,7 +145,7 @@ proptest! {
     #[test]
     fn slopes_are_those_of_finite_differences(points in points(1..20), d in 0.5..1000.0_f64) {
         prop_assume!(list_corners(&points).iter().all(|corner| (corner - d).abs() > 1e-3));
-        for fit in Fit::ALL {
+        for &fit in Fit::VARIANTS {
             let model = fit.model(&points).unwrap();
             let (speed_slope, tolerance) = measure_slope(|d| model.speed(d), d);
             let found = model.speed_derivative(d);
@@ -188,7 +189,7 @@ proptest! {
 
     #[test]
     fn units_within_is_the_last_size_of_a_time(points in points(1..20), d in 0.1..1000.0_f64) {
-        for fit in Fit::ALL {
+        for &fit in Fit::VARIANTS {
             let model = fit.model(&points).unwrap();
             let t_s = model.time_s(d);
             let last = model.units_within(t_s);
@@ -245,7 +246,7 @@ proptest! {
             (Just(points.clone()), Just(points).prop_shuffle())
         }),
     ) {
-        for fit in Fit::ALL {
+        for &fit in Fit::VARIANTS {
             let (a, b) = (fit.model(&points).unwrap(), fit.model(&shuffled).unwrap());
             for i in 0..100 {
                 let d = f64::from(i) * 6.0;
@@ -270,7 +271,7 @@ proptest! {
         points in prop::collection::vec(points(1..7), 1..5),
         total in 1..5000_u64,
     ) {
-        for fit in Fit::ALL {
+        for &fit in Fit::VARIANTS {
             let models: Vec<_> = points.iter().map(|points| fit.model(points).unwrap()).collect();
             for model in &models {
                 for i in 0..200 {
@@ -297,7 +298,7 @@ proptest! {
         let points: Vec<Point> = (points.into_iter())
             .map(|(d, log_t, reps, ci_s)| Point { d, t_s: 10_f64.powf(log_t), reps, ci_s })
             .collect();
-        for fit in Fit::ALL {
+        for &fit in Fit::VARIANTS {
             let model = fit.model(&points).unwrap();
             let (speed, t_s) = (model.speed(d), model.time_s(d));
             prop_assert!(speed.is_finite() && speed > 0.0, "{fit}: {speed}");

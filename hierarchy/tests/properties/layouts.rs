@@ -7,6 +7,7 @@ use isochron_hierarchy::layout::{
 };
 use isochron_hierarchy::model::{Cpm, SpeedModel};
 use proptest::prelude::*;
+use strum::VariantArray as _;
 
 /// Finds each block's owner by counting. Fails if a block has none or several.
 fn count_owners(layout: &Layout) -> Vec<Vec<usize>> {
@@ -40,7 +41,7 @@ fn count_projections(owners: &[Vec<usize>], nodes: usize) -> u64 {
 }
 
 fn any_method() -> impl Strategy<Value = Method> {
-    prop::sample::select(Method::ALL.to_vec())
+    prop::sample::select(Method::VARIANTS)
 }
 
 /// Areas of ratios up to 10⁶, some of them 0, at least one positive.
@@ -314,7 +315,7 @@ fn ten_thousand_nodes_are_laid_out_by_every_method() {
     let areas: Vec<f64> = (0..10_000)
         .map(|i| 10_f64.powf((f64::from(i) * 0.618_033_988_75).fract()))
         .collect();
-    for method in Method::ALL {
+    for &method in Method::VARIANTS {
         let layout = arrange(method, &areas, 100_000, 100_000).unwrap();
         let idle = layout.rects().iter().filter(|rect| rect.is_empty()).count();
         let is_grid = matches!(method, Method::Cartesian | Method::CartesianSums);
@@ -325,7 +326,7 @@ fn ten_thousand_nodes_are_laid_out_by_every_method() {
 
 #[test]
 fn one_node_gets_the_whole_matrix() {
-    for method in Method::ALL {
+    for &method in Method::VARIANTS {
         let layout = arrange(method, &[0.0, 5.0], 3, 7).unwrap();
         assert_eq!(layout.areas(), [0, 21], "{method}");
         assert_eq!(

@@ -2,6 +2,7 @@
 
 use isochron_hierarchy::model::{Fit, ModelError, ModelFile};
 use proptest::prelude::*;
+use strum::VariantArray as _;
 
 /// A part of a line, valid or not.
 fn any_token() -> impl Strategy<Value = String> {
@@ -67,7 +68,7 @@ proptest! {
             Ok(file) => {
                 let written = file.to_string();
                 prop_assert_eq!(ModelFile::parse(&written), Ok(file.clone()), "{}", written);
-                for fit in Fit::ALL {
+                for &fit in Fit::VARIANTS {
                     match fit.model(&file.points) {
                         Ok(model) => prop_assert!(model.speed(1.0) > 0.0),
                         Err(error) => prop_assert_eq!(error, ModelError::NoPoints),

@@ -1,17 +1,18 @@
 //! A factor of a product: a matrix as it is stored, or its transpose.
 
-use std::fmt;
-use std::str::FromStr;
-
 use isochron_devices::{Element, View, ViewMut};
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString};
 
 use super::copy::{Strides, copy_lines, replace};
 use super::{Matrix, Region};
 
-/// Operation of a product on a stored matrix X: `op(X)`.
+/// Operation of a product on a stored matrix X: `op(X)`. Text may have a capital letter, as BLAS writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString)]
+#[strum(serialize_all = "lowercase", ascii_case_insensitive)]
+#[strum(parse_err_ty = String, parse_err_fn = unknown_operation)]
 pub enum Op {
     /// X itself.
     #[default]
@@ -32,30 +33,10 @@ impl Op {
     }
 }
 
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Op::N => "n",
-            Op::T => "t",
-            Op::C => "c",
-        })
-    }
-}
-
-impl FromStr for Op {
-    type Err = String;
-
-    /// Reads `n`, `t` or `c`, or a capital letter as BLAS writes it.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "n" | "N" => Ok(Op::N),
-            "t" | "T" => Ok(Op::T),
-            "c" | "C" => Ok(Op::C),
-            _ => Err(format!(
-                "unknown operation `{text}`: use n (as stored), t (transposed) or c (conjugated and transposed)"
-            )),
-        }
-    }
+fn unknown_operation(text: &str) -> String {
+    format!(
+        "unknown operation `{text}`: use n (as stored), t (transposed) or c (conjugated and transposed)"
+    )
 }
 
 /// `op(X)` of a distributed matrix X. Rows and columns are those of `op(X)`.

@@ -4,7 +4,6 @@ mod memory;
 mod parts;
 mod spread;
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use isochron_hierarchy::balance::NodeBalance;
 use isochron_hierarchy::layout::{Layout, slice_cols};
 use isochron_hierarchy::predict::{self, Candidate, Links, Traffic, Way};
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 pub use parts::PartOfK;
 
@@ -22,8 +22,9 @@ use crate::error::Error;
 use crate::matrix::{Region, cut_rect};
 
 /// The dimension of the work that is divided among the nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Split {
     /// C: every node computes its rectangle of C, which stays, and panels of A and B travel.
     C,
@@ -41,15 +42,6 @@ pub struct LeftOut {
     pub with_s: f64,
     /// Predicted seconds of the multiplication by the others.
     pub without_s: f64,
-}
-
-impl fmt::Display for Split {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Split::C => "c",
-            Split::K(_) => "k",
-        })
-    }
 }
 
 /// The shares of all ranks and of this rank's devices, and the decisions that led to them.
