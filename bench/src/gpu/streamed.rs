@@ -66,13 +66,7 @@ pub fn prepare_tiles(
     let plan = worker
         .plan(&JobShape::of::<f64>((shape.m, shape.n), depth))
         .context("a C of this size has no plan")?;
-    let Placement::Streamed {
-        tile_rows,
-        tile_cols,
-        gather_k,
-        step_k,
-    } = plan.placement
-    else {
+    let Placement::Streamed(tiles) = plan.placement else {
         bail!("C fits into memory that should be too small");
     };
     let job = TiledRecord {
@@ -80,11 +74,11 @@ pub fn prepare_tiles(
         shape,
         memory_bytes,
         tile: ProductShape {
-            m: tile_rows,
-            n: tile_cols,
-            k: step_k,
+            m: tiles.rows,
+            n: tiles.cols,
+            k: tiles.step_k,
         },
-        gathered_k: gather_k,
+        gathered_k: tiles.gather_k,
     };
     Ok((worker, job, plan.updates_per_visit))
 }

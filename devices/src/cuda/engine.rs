@@ -212,7 +212,7 @@ impl CudaJob {
                 gpu.lanes.upload.synchronize()?;
                 PlaceOfC::Resident(resident)
             }
-            Placement::Streamed { .. } => {
+            Placement::Streamed(_) => {
                 // SAFETY: behind the slots the plan has room for the panels that are gathered, if any.
                 let panels = unsafe { pinned.add(SLOTS * slot_bytes) };
                 // SAFETY: as above; that part has no other user, and stays allocated while the job runs.

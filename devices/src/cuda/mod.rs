@@ -31,7 +31,7 @@ mod tiles;
 mod worker;
 
 pub use find::{CudaInfo, Survey, devices, survey};
-pub use plan::{Placement, TilePlan};
+pub use plan::{Placement, StreamedTiles, TilePlan};
 pub use worker::CudaWorker;
 
 use crate::DeviceError;

@@ -41,7 +41,6 @@
 
 use crate::ElementType;
 use crate::worker::JobShape;
-use serde::{Deserialize, Serialize};
 
 /// Number of tiles, of panels and of staging slots: one is filled or emptied while the other one is in use.
 pub const SLOTS: usize = 2;
@@ -72,26 +71,29 @@ pub struct CudaLimits {
 }
 
 /// The place of C during a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// On the GPU.
     Resident,
-    /// In host memory; tiles of this size visit the GPU.
-    Streamed {
-        /// Rows of a tile.
-        tile_rows: usize,
-        /// Columns of a tile.
-        tile_cols: usize,
-        /// Inner dimension gathered for a visit; 0 if not even the panels of one update may be pinned.
-        gather_k: usize,
-        /// Inner dimension of the panels that are on the GPU at a time.
-        step_k: usize,
-    },
+    /// In host memory; tiles of it visit the GPU.
+    Streamed(StreamedTiles),
+}
+
+/// The tiles of a C in host memory, and the panels that visit the GPU with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamedTiles {
+    /// Rows of a tile.
+    pub rows: usize,
+    /// Columns of a tile.
+    pub cols: usize,
+    /// Inner dimension gathered for a visit; 0 if not even the panels of one update may be pinned.
+    pub gather_k: usize,
+    /// Inner dimension of the panels that are on the GPU at a time.
+    pub step_k: usize,
 }
 
 /// The layout of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TilePlan {
     /// The place of C.
     pub placement: Placement,
@@ -168,20 +170,20 @@ fn plan_streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     let slot_bytes = (SLOTS * slot_elements * s) as u64;
     // One tile and its panels have half of the memory.
     let half = usize::try_from(limits.device_bytes / s as u64).ok()? / SLOTS;
-    let (tile_rows, tile_cols) = choose_tile(job, half)?;
-    let wanted = choose_depth((tile_rows, tile_cols), job.element, limits);
+    let (rows, cols) = choose_tile(job, half)?;
+    let wanted = choose_depth((rows, cols), job.element, limits);
     let updates = count_gathered(job, wanted, limits.host_bytes - slot_bytes);
     let gather_k = updates * job.depth.k_max;
-    let step_k = (half - tile_rows * tile_cols) / (tile_rows + tile_cols);
+    let step_k = (half - rows * cols) / (rows + cols);
     let step_k = step_k.min(STEP_K).min(gather_k.max(job.depth.k_max));
-    let device = SLOTS * (tile_rows * tile_cols + step_k * (tile_rows + tile_cols));
+    let device = SLOTS * (rows * cols + step_k * (rows + cols));
     Some(TilePlan {
-        placement: Placement::Streamed {
-            tile_rows,
-            tile_cols,
+        placement: Placement::Streamed(StreamedTiles {
+            rows,
+            cols,
             gather_k,
             step_k,
-        },
+        }),
         slot_elements,
         device_bytes: (device * s) as u64,
         host_bytes: slot_bytes + u64::try_from(count_panel_bytes(job, updates)).ok()?,
@@ -297,19 +299,14 @@ mod tests {
     #[test]
     fn a_streamed_job_keeps_the_link_behind_the_gpu() {
         let plan = plan(&shape(200_000, 200_000, 512), &H200).unwrap();
-        let Placement::Streamed {
-            tile_rows: p,
-            tile_cols: q,
-            gather_k,
-            step_k,
-        } = plan.placement
-        else {
+        let Placement::Streamed(tiles) = plan.placement else {
             panic!("{plan:?}");
         };
-        let traffic = 2.0 / gather_k as f64 + 1.0 / p as f64 + 1.0 / q as f64;
+        let traffic =
+            2.0 / tiles.gather_k as f64 + 1.0 / tiles.rows as f64 + 1.0 / tiles.cols as f64;
         assert!(traffic * 8.0 * 67e12 / (2.0 * 55e9) <= 1.0, "{plan:?}");
         assert!(plan.device_bytes <= H200.device_bytes);
-        assert!(plan.updates_per_visit.is_power_of_two() && step_k == STEP_K);
+        assert!(plan.updates_per_visit.is_power_of_two() && tiles.step_k == STEP_K);
         assert!(plan.host_bytes < 8 * 200_000 * 200_000 + (17 << 20));
     }
 
@@ -370,9 +367,7 @@ mod tests {
             let plan = plan(&shape(300, 300, 300), &limits(512 << 10, host_bytes)).unwrap();
             assert!(plan.host_bytes <= host_bytes && plan.updates_per_visit == 1);
             match plan.placement {
-                Placement::Streamed {
-                    gather_k, step_k, ..
-                } => (gather_k, step_k),
+                Placement::Streamed(tiles) => (tiles.gather_k, tiles.step_k),
                 Placement::Resident => panic!("{plan:?}"),
             }
         }
@@ -388,7 +383,7 @@ mod tests {
         let plan = plan(&deep, &limits(512 << 10, u64::MAX)).unwrap();
         assert!(matches!(
             plan.placement,
-            Placement::Streamed { gather_k: 0, .. }
+            Placement::Streamed(StreamedTiles { gather_k: 0, .. })
         ));
     }
 
@@ -412,9 +407,10 @@ mod tests {
             if let Some(plan) = found {
                 prop_assert!(plan.device_bytes <= limits.device_bytes && plan.host_bytes <= limits.host_bytes);
                 prop_assert!(plan.slot_elements >= MIN_SLOT);
-                if let Placement::Streamed { tile_rows, tile_cols, gather_k, step_k } = plan.placement {
-                    prop_assert!((1..=rows).contains(&tile_rows) && (1..=cols).contains(&tile_cols));
-                    prop_assert!((1..=gather_k.max(k_max)).contains(&step_k));
+                if let Placement::Streamed(tiles) = plan.placement {
+                    prop_assert!((1..=rows).contains(&tiles.rows) && (1..=cols).contains(&tiles.cols));
+                    let gather_k = tiles.gather_k;
+                    prop_assert!((1..=gather_k.max(k_max)).contains(&tiles.step_k));
                     let slots = (SLOTS * plan.slot_elements * 8) as u64;
                     let one = (8 * k_max * (rows + cols)) as u64;
                     if gather_k == 0 {

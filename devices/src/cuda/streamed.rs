@@ -38,28 +38,22 @@ impl Streamed {
     /// `start` is pinned memory and `device` device memory, as large as the plan says (the slots come before `start`).
     /// They stay allocated and have no other user while this value lives.
     pub unsafe fn new(start: NonNull<u8>, shape: JobShape, plan: &TilePlan, device: u64) -> Self {
-        let Placement::Streamed {
-            tile_rows,
-            tile_cols,
-            gather_k,
-            step_k,
-        } = plan.placement
-        else {
+        let Placement::Streamed(tiles) = plan.placement else {
             panic!("only streamed jobs have tiles");
         };
         Self {
             shape,
-            gathered: (gather_k > 0).then(|| {
+            gathered: (tiles.gather_k > 0).then(|| {
                 // SAFETY: by this function's contract; the plan has room for panels of this inner dimension.
-                unsafe { Gathered::new(start, &shape, gather_k) }
+                unsafe { Gathered::new(start, &shape, tiles.gather_k) }
             }),
             alpha: None,
             left: shape.depth.k_total,
             rooms: Rooms {
                 device,
                 element_bytes: shape.element.bytes(),
-                tile: (tile_rows, tile_cols),
-                step_k,
+                tile: (tiles.rows, tiles.cols),
+                step_k: tiles.step_k,
                 panels: 0,
             },
         }

@@ -117,7 +117,7 @@ fn limited<T: Element>(control: &Control, case: &Case<T>, (device, host): (u64, 
     drop(worker);
     assert_clean(Some(control), &what);
     match plan.placement {
-        Placement::Streamed { gather_k, .. } => gather_k,
+        Placement::Streamed(tiles) => tiles.gather_k,
         Placement::Resident => panic!("{what}: {plan:?}"),
     }
 }

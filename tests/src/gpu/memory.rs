@@ -65,11 +65,11 @@ pub fn narrow_limits(control: Option<&Control>) -> usize {
         };
         let mut worker = worker_with(&config).expect("a GPU");
         let plan = worker.plan(&case.shape()).expect("a plan");
-        let Placement::Streamed { gather_k, .. } = plan.placement else {
+        let Placement::Streamed(tiles) = plan.placement else {
             panic!("{plan:?}");
         };
         // Panels of 1.44 MB.
-        assert_eq!(gather_k > 0, host_bytes > 1_440_000, "{plan:?}");
+        assert_eq!(tiles.gather_k > 0, host_bytes > 1_440_000, "{plan:?}");
         assert!(plan.host_bytes <= host_bytes, "{plan:?}");
         case.run_exactly(&mut worker, &format!("{host_bytes} bytes of pinned memory"));
         drop(worker);
