@@ -99,12 +99,7 @@ pub fn multiply<T: Element>(
     operands: (&Matrix<T>, &Matrix<T>),
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    let multiplication = MultiplyRun {
-        comm,
-        team,
-        plan,
-        observer: None,
-    };
+    let multiplication = MultiplyRun::new(comm, team, plan, None);
     multiplication.run(scalars, Factors::Held(operands), c)
 }
 
@@ -126,24 +121,33 @@ pub fn multiply_in_parts<T: Element>(
     make: &mut MakePart<'_, T>,
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    let multiplication = MultiplyRun {
-        comm,
-        team,
-        plan,
-        observer: None,
-    };
+    let multiplication = MultiplyRun::new(comm, team, plan, None);
     multiplication.run(scalars, Factors::Made(make), c)
 }
 
 /// A multiplication that is about to run.
 pub(crate) struct MultiplyRun<'a> {
-    pub comm: &'a dyn Comm,
-    pub team: &'a mut DeviceTeam,
-    pub plan: &'a Plan,
-    pub observer: Option<&'a dyn Observer>,
+    comm: &'a dyn Comm,
+    team: &'a mut DeviceTeam,
+    plan: &'a Plan,
+    observer: Option<&'a dyn Observer>,
 }
 
-impl MultiplyRun<'_> {
+impl<'a> MultiplyRun<'a> {
+    pub(crate) fn new(
+        comm: &'a dyn Comm,
+        team: &'a mut DeviceTeam,
+        plan: &'a Plan,
+        observer: Option<&'a dyn Observer>,
+    ) -> Self {
+        Self {
+            comm,
+            team,
+            plan,
+            observer,
+        }
+    }
+
     /// Checks the matrices and takes the memory, multiplies between two barriers, and returns the measurements.
     pub(crate) fn run<T: Element>(
         self,

@@ -330,12 +330,7 @@ impl<'c> Session<'c> {
     }
 
     fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {
-        MultiplyRun {
-            comm: self.comm,
-            team: &mut self.team,
-            plan,
-            observer: self.observer,
-        }
+        MultiplyRun::new(self.comm, &mut self.team, plan, self.observer)
     }
 }
 
