@@ -5,7 +5,8 @@ use std::path::Path;
 
 use isochron::Error;
 use isochron::comm::Comm;
-use isochron::matrix::{Op, file};
+use isochron::matrix::Op;
+use isochron::matrix::file::{self, FileShape};
 use isochron::multiply::Problem;
 use isochron::session::SavedPlan;
 use isochron_devices::{Element, ElementType};
@@ -26,9 +27,12 @@ pub(super) fn find_problem(
     saved: Option<&SavedPlan>,
 ) -> Result<Problem, Error> {
     let planned = saved.map(|saved| &saved.problem);
-    let asked = match (given_shape(arguments), &arguments.a, &arguments.b) {
+    let a = StoredMatrix::read(comm, arguments.a.as_deref())?;
+    let b = StoredMatrix::read(comm, arguments.b.as_deref())?;
+    let c = StoredMatrix::read(comm, arguments.c.as_deref())?;
+    let asked = match (given_shape(arguments), &a, &b) {
         (Some(shape), ..) => Some(shape),
-        (None, Some(a), Some(b)) => Some(shape_of_files(comm, arguments, a, b)?),
+        (None, Some(a), Some(b)) => Some(shape_of_factors(arguments, a, b)?),
         _ => None,
     };
     let of_plan = planned.map(|problem| (problem.m(), problem.n(), problem.k()));
@@ -40,19 +44,15 @@ pub(super) fn find_problem(
         let reason = format!("it is for m = {m}, n = {n}, k = {k}");
         return Err(Error::Plan(reason));
     }
-    let mut stored = Vec::new();
-    let files = [&arguments.a, &arguments.b, &arguments.c];
-    for path in files.into_iter().flatten() {
-        stored.push(file::read_shape(comm, path)?.element);
+    if let Some(StoredMatrix { path, shape }) = &c
+        && (shape.rows, shape.cols) != (m, n)
+    {
+        let found = format!("{} is {}×{}", path.display(), shape.rows, shape.cols);
+        return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")));
     }
-    if let Some(path) = &arguments.c {
-        let shape = file::read_shape(comm, path)?;
-        if (shape.rows, shape.cols) != (m, n) {
-            let found = format!("{} is {}×{}", path.display(), shape.rows, shape.cols);
-            return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")));
-        }
-    }
-    let element = choose_element(arguments, planned, &stored)?;
+    let stored = [a, b, c].into_iter().flatten();
+    let of_files = stored.map(|stored| stored.shape.element);
+    let element = choose_element(arguments, planned, of_files.reduce(ElementType::and))?;
     check_numbers(arguments, element)?;
     if let Some(problem) = planned {
         return Ok(*problem);
@@ -74,36 +74,50 @@ fn given_shape(arguments: &MxmArguments) -> Option<(usize, usize, usize)> {
     size.or_else(|| Some((arguments.m?, arguments.n?, arguments.k?)))
 }
 
-fn shape_of_files(
-    comm: &dyn Comm,
+/// The header of a matrix in a file.
+struct StoredMatrix<'a> {
+    path: &'a Path,
+    shape: FileShape,
+}
+
+impl<'a> StoredMatrix<'a> {
+    fn read(comm: &dyn Comm, path: Option<&'a Path>) -> Result<Option<Self>, Error> {
+        let read = path.map(|path| {
+            let shape = file::read_shape(comm, path)?;
+            Ok(Self { path, shape })
+        });
+        read.transpose()
+    }
+
+    /// Returns the rows and columns of `op` of the matrix.
+    fn shape_as(&self, op: Op) -> (usize, usize) {
+        match op {
+            Op::N => (self.shape.rows, self.shape.cols),
+            Op::T | Op::C => (self.shape.cols, self.shape.rows),
+        }
+    }
+}
+
+fn shape_of_factors(
     arguments: &MxmArguments,
-    a: &Path,
-    b: &Path,
+    a: &StoredMatrix<'_>,
+    b: &StoredMatrix<'_>,
 ) -> Result<(usize, usize, usize), Error> {
-    let (m, k) = shape_of_factor(comm, a, arguments.op_a)?;
-    let (rows, n) = shape_of_factor(comm, b, arguments.op_b)?;
+    let (m, k) = a.shape_as(arguments.op_a);
+    let (rows, n) = b.shape_as(arguments.op_b);
     if k != rows {
-        let (a, b) = (a.display(), b.display());
+        let (a, b) = (a.path.display(), b.path.display());
         let reason = format!("{a} gives {m}×{k} and {b} gives {rows}×{n}");
         return Err(Error::Shape(reason));
     }
     Ok((m, n, k))
 }
 
-/// Returns rows and columns of `op` of the matrix in a file.
-fn shape_of_factor(comm: &dyn Comm, path: &Path, op: Op) -> Result<(usize, usize), Error> {
-    let stored = file::read_shape(comm, path)?;
-    Ok(match op {
-        Op::N => (stored.rows, stored.cols),
-        Op::T | Op::C => (stored.cols, stored.rows),
-    })
-}
-
 /// Returns the type of the option, else of the plan, else the one that all files convert to.
 fn choose_element(
     arguments: &MxmArguments,
     planned: Option<&Problem>,
-    stored: &[ElementType],
+    of_files: Option<ElementType>,
 ) -> Result<ElementType, Error> {
     let of_plan = planned.map(Problem::element);
     if let Some((asked, planned)) = arguments.element.zip(of_plan)
@@ -111,7 +125,6 @@ fn choose_element(
     {
         return Err(Error::Plan(format!("it is for matrices of {planned}")));
     }
-    let of_files = stored.iter().copied().reduce(ElementType::and);
     let chosen = arguments.element.or(of_plan).or(of_files);
     Ok(chosen.unwrap_or_default())
 }
