@@ -4,7 +4,8 @@ use super::{Blas, CblasLibrary, EmbeddedBlas};
 use crate::cpu::thread_cpu_time_s;
 use crate::{DeviceError, Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
-use std::{str::FromStr, sync::Arc};
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
 use strum::Display;
 
 /// Environment variable that replaces [`BlasChoice::Auto`]; it takes the same words.
@@ -58,9 +59,10 @@ impl FromStr for BlasChoice {
 
 /// Opens the BLAS for `choice`.
 ///
-/// `Auto` opens every installed library, leaves out those that fail a small exact check, and measures the rest briefly. It
-/// takes the first that is about as fast as the fastest. The embedded BLAS is always among them, so `Auto` by itself cannot
-/// fail. The environment variable `ISOCHRON_BLAS` replaces `Auto`; it takes the words of [`BlasChoice`].
+/// `Auto` opens every installed library, leaves out those that fail a small exact check, and measures the rest briefly,
+/// once in a process. It takes the first that is about as fast as the fastest. The embedded BLAS is always among them, so
+/// `Auto` by itself cannot fail. The environment variable `ISOCHRON_BLAS` replaces `Auto`; it takes the words of
+/// [`BlasChoice`].
 ///
 /// # Errors
 /// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::UnknownBlas`] if the
@@ -76,7 +78,11 @@ fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Bl
         _ => choice.clone(),
     };
     let blas = match &choice {
-        BlasChoice::Auto => pick_fastest(available_blas()),
+        BlasChoice::Auto => {
+            static FASTEST: OnceLock<Arc<dyn Blas>> = OnceLock::new();
+            let fastest = FASTEST.get_or_init(|| pick_fastest(available_blas()));
+            Arc::clone(fastest)
+        }
         BlasChoice::Embedded => Arc::new(EmbeddedBlas),
         BlasChoice::OpenBlas => open_first(OPENBLAS)?,
         BlasChoice::Mkl => open_first(MKL)?,
@@ -322,8 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn auto_finds_something_and_lists_the_embedded_one() {
-        assert!(choose_with(&BlasChoice::Auto, None).is_ok());
+    fn auto_finds_something_once_and_lists_the_embedded_one() {
+        let [first, again] = [(); 2].map(|()| choose_with(&BlasChoice::Auto, None).unwrap());
+        assert!(Arc::ptr_eq(&first, &again));
         let names: Vec<String> = available_blas().iter().map(ToString::to_string).collect();
         assert_eq!(names.last().map(String::as_str), Some(EmbeddedBlas.name()));
     }
