@@ -52,10 +52,13 @@ impl OpenGpu {
         (m, n, k): (usize, usize, usize),
         count: u32,
     ) -> Result<Option<f64>, DeviceError> {
-        let elements = m as u128 * k as u128 + k as u128 * n as u128 + m as u128 * n as u128;
-        let bytes = u64::try_from(elements * size_of::<T>() as u128).unwrap_or(u64::MAX);
-        let is_too_long = [m, n, k].iter().any(|&side| side > i32::MAX as usize);
-        if m * n * k == 0 || count == 0 || is_too_long || !self.has_room_for(bytes) {
+        let sides = 1..=i32::MAX as usize;
+        if count == 0 || [m, n, k].iter().any(|side| !sides.contains(side)) {
+            return Ok(None);
+        }
+        let elements = (m * k + k * n + m * n) as u64;
+        let bytes = elements.saturating_mul(size_of::<T>() as u64);
+        if !self.has_room_for(bytes) {
             return Ok(None);
         }
         self.run(|gpu| {

@@ -50,8 +50,9 @@ fn measure_speeds() -> Result<(f64, Option<ResidentPeak>), Failure> {
         worker.time_products::<f32>((64, 300, 7), 1)?,
     ];
     assert!(products.iter().all(|t_s| t_s.is_some_and(|t_s| t_s > 0.0)));
-    let too_large = worker.time_products::<f64>((1000, 1000, 1000), 1)?;
-    assert!(too_large.is_none(), "it is beyond the limit");
+    for size in [(1000, 1000, 1000), (usize::MAX, 2, usize::MAX), (100, 0, 1)] {
+        assert_eq!(worker.time_products::<f64>(size, 1)?, None, "{size:?}");
+    }
     Ok((worker.link_bytes_per_s(), peak))
 }
 
@@ -67,9 +68,11 @@ fn measure_yardsticks() -> Result<(), Failure> {
     xt.set_block(32)?;
     let (m, n, k) = (70, 50, 40);
     let (a, b, mut c) = (integers(m * k, 1), integers(k * n, 2), integers(m * n, 3));
-    let sum = |(i, j): (usize, usize)| (0..k).map(|p| a[p * m + i] * b[j * k + p]).sum::<f64>();
-    let expected = |at: usize| integers(m * n, 3)[at] + sum((at % m, at / m));
-    let expected: Vec<f64> = (0..m * n).map(expected).collect();
+    let expected = c.iter().enumerate().map(|(at, c)| {
+        let (i, j) = (at % m, at / m);
+        c + (0..k).map(|p| a[p * m + i] * b[j * k + p]).sum::<f64>()
+    });
+    let expected: Vec<f64> = expected.collect();
     let context = BoundContext::new(&gpu)?;
     let mut pinned = PinnedVec::copy_of(&context, &c)?;
     let pinned_a = PinnedVec::copy_of(&context, &a)?;
