@@ -68,9 +68,6 @@ pub enum Error {
     /// A saved plan is broken, or was made for something else.
     #[error("the plan cannot be used here: {0}")]
     Plan(String),
-    /// A message of another rank makes no sense: the ranks run different programs.
-    #[error("a message of another rank cannot be read ({0}): do all ranks run the same version?")]
-    Message(String),
     /// The value that a rank contributed to a collective is not of the type that the others expect.
     #[error(
         "the message of rank {rank} cannot be read ({reason}): do all ranks run the same version?"
@@ -163,7 +160,6 @@ impl Error {
             ) => ErrorClass::Input,
             Error::Device(_)
             | Error::Output { .. }
-            | Error::Message(_)
             | Error::Unreadable { .. }
             | Error::Allocation { .. }
             | Error::Balance(_)

@@ -105,7 +105,7 @@ pub fn parts_that_fail(comm: &dyn Comm) -> usize {
                 if is_wrong {
                     return Ok((make(comm, part.b(), (Op::N, SEEDS[0]))?, b));
                 }
-                return Err(Error::Message("the part is lost".to_owned()));
+                return Err(Error::output("a part", "the part is lost"));
             }
             Ok((make(comm, part.a(), (Op::N, SEEDS[0]))?, b))
         };
