@@ -54,8 +54,7 @@ pub struct BenchArguments {
     /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision)
     #[arg(long = "type", value_name = "TYPE", default_value_t = ElementType::default())]
     element: ElementType,
-    /// Seconds for the whole run. Each measurement may take an equal part of what is left: that of each
-    /// device's peak, of each size by each device alone, and of each size by all devices together
+    /// Seconds for the whole run. Time that small sizes leave goes to larger ones
     #[arg(
         long,
         value_name = "S",
@@ -63,8 +62,8 @@ pub struct BenchArguments {
         help_heading = "Measuring"
     )]
     budget: f64,
-    /// Measure for models that are kept, as in the literature, in hours: at least 10000 repetitions up to
-    /// n = 1024, 100 up to 5120 and 5 beyond, at most ten times as many, or an hour for a measurement
+    /// Measure for hours, as in the literature: at least 10000 repetitions up to n = 1024, 100 up to 5120
+    /// and 5 beyond. A measurement ends after ten times as many, or after an hour
     #[arg(long, conflicts_with = "budget", help_heading = "Measuring")]
     thorough: bool,
     #[command(flatten)]
