@@ -51,26 +51,26 @@ mod tests {
     #[test]
     fn what_is_no_file_is_named_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let folder = folder.path();
         let made = std::process::Command::new("mkfifo")
-            .arg(at("pipe"))
+            .arg(folder.join("pipe"))
             .status();
         assert!(made.unwrap().success());
-        let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-        std::os::unix::fs::symlink("pipe", at("link")).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
+        std::os::unix::fs::symlink("pipe", folder.join("link")).unwrap();
         for (path, kind) in [
-            (at("pipe"), "a named pipe"),
-            (at("link"), "a named pipe"),
-            (at("socket"), "a socket"),
-            (at(""), "a folder"),
+            (folder.join("pipe"), "a named pipe"),
+            (folder.join("link"), "a named pipe"),
+            (folder.join("socket"), "a socket"),
+            (folder.join(""), "a folder"),
             ("/dev/null".into(), "a device"),
         ] {
             let expected = format!("is {kind}, not a file");
             assert_eq!(open_file(&path).unwrap_err().to_string(), expected);
             assert_eq!(read_text(&path).unwrap_err().to_string(), expected);
         }
-        fs::write(at("file"), "text").unwrap();
-        assert_eq!(read_text(&at("file")).unwrap(), "text");
+        fs::write(folder.join("file"), "text").unwrap();
+        assert_eq!(read_text(&folder.join("file")).unwrap(), "text");
         let (reader, mut writer) = io::pipe().unwrap();
         io::Write::write_all(&mut writer, b"text").unwrap();
         drop(writer);

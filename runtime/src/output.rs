@@ -371,22 +371,25 @@ mod tests {
     #[test]
     fn a_link_stays_and_its_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::create_dir(at("inner")).unwrap();
-        fs::write(at("inner/old"), b"old").unwrap();
-        std::os::unix::fs::symlink("inner/old", at("one")).unwrap();
-        std::os::unix::fs::symlink(at("one"), at("two")).unwrap();
-        std::os::unix::fs::symlink("inner/new", at("dangling")).unwrap();
+        let folder = folder.path();
+        fs::create_dir(folder.join("inner")).unwrap();
+        fs::write(folder.join("inner/old"), b"old").unwrap();
+        std::os::unix::fs::symlink("inner/old", folder.join("one")).unwrap();
+        std::os::unix::fs::symlink(folder.join("one"), folder.join("two")).unwrap();
+        std::os::unix::fs::symlink("inner/new", folder.join("dangling")).unwrap();
         for (link, end) in [("two", "inner/old"), ("dangling", "inner/new")] {
-            let mut file = PartialFile::create(&at(link), 0).unwrap();
+            let mut file = PartialFile::create(&folder.join(link), 0).unwrap();
             file.write_all(b"whole").unwrap();
             file.publish().unwrap();
-            assert_eq!(fs::read(at(end)).unwrap(), b"whole");
-            assert!(at(link).is_symlink() && !at(end).is_symlink(), "{link}");
+            assert_eq!(fs::read(folder.join(end)).unwrap(), b"whole");
+            assert!(
+                folder.join(link).is_symlink() && !folder.join(end).is_symlink(),
+                "{link}"
+            );
         }
-        assert_eq!(fs::read_dir(at("inner")).unwrap().count(), 2);
-        std::os::unix::fs::symlink("loop", at("loop")).unwrap();
-        assert!(PartialFile::create(&at("loop"), 0).is_err());
+        assert_eq!(fs::read_dir(folder.join("inner")).unwrap().count(), 2);
+        std::os::unix::fs::symlink("loop", folder.join("loop")).unwrap();
+        assert!(PartialFile::create(&folder.join("loop"), 0).is_err());
     }
 
     #[test]
@@ -469,12 +472,12 @@ mod tests {
     #[test]
     fn one_file_under_two_names_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        fs::create_dir(at("inner")).unwrap();
-        fs::write(at("old"), b"old").unwrap();
-        fs::hard_link(at("old"), at("hard")).unwrap();
+        let folder = folder.path();
+        fs::create_dir(folder.join("inner")).unwrap();
+        fs::write(folder.join("old"), b"old").unwrap();
+        fs::hard_link(folder.join("old"), folder.join("hard")).unwrap();
         for (target, link) in [("old", "soft"), ("new", "dangling"), ("inner", "folder")] {
-            std::os::unix::fs::symlink(target, at(link)).unwrap();
+            std::os::unix::fs::symlink(target, folder.join(link)).unwrap();
         }
         for (one, other, is_same) in [
             ("old", "inner/../old", true),
@@ -486,7 +489,7 @@ mod tests {
             ("old", "new", false),
             ("new", "inner/new", false),
         ] {
-            let (one, other) = (at(one), at(other));
+            let (one, other) = (folder.join(one), folder.join(other));
             let (a, out) = (("--a", one.as_path()), ("--out", other.as_path()));
             assert_eq!(
                 check_distinct([a], [out]).is_err(),
@@ -500,7 +503,11 @@ mod tests {
             }
         }
         // One file may be read twice.
-        check_distinct([("--a", &*at("old")), ("--b", &*at("old"))], []).unwrap();
+        check_distinct(
+            [("--a", &*folder.join("old")), ("--b", &*folder.join("old"))],
+            [],
+        )
+        .unwrap();
         let null = Path::new("/dev/null");
         check_distinct([("--a", null)], [("--out", null), ("--report", null)]).unwrap();
     }

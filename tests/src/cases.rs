@@ -1,6 +1,7 @@
 //! Cases that hold on any number of ranks. Every function is collective and returns the number of cases that it ran. It
 //! panics if something does not hold, which ends the job.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -161,12 +162,13 @@ pub(crate) const SEEDS: [u64; 3] = [11, 12, 13];
 impl<T: Element> Case<T> {
     /// The plan with generated matrices: `op(A)`, `op(B)` and C are the generators' elements, whatever the operations.
     pub(crate) fn new(comm: &dyn Comm, plan: Plan, generator: fn(u64) -> Generator) -> Self {
-        let make = |spread, seed| Matrix::generate(spread, comm.rank(), generator(seed)).unwrap();
-        let (mut a, mut b, c) = (
-            make(plan.a(), SEEDS[0]),
-            make(plan.b(), SEEDS[1]),
-            make(plan.c(), SEEDS[2]),
-        );
+        let spreads = [
+            (plan.a(), SEEDS[0]),
+            (plan.b(), SEEDS[1]),
+            (plan.c(), SEEDS[2]),
+        ];
+        let [mut a, mut b, c] = spreads
+            .map(|(spread, seed)| Matrix::generate(spread, comm.rank(), generator(seed)).unwrap());
         let factors = [&mut a, &mut b].into_iter().zip(plan.problem().ops());
         for ((matrix, op), seed) in factors.zip(SEEDS) {
             let generator = generator(seed);
@@ -209,13 +211,12 @@ impl<T: Element> Case<T> {
 
     /// Fills the matrices that must not be read with what would show.
     pub(crate) fn spoil_unread(&mut self, scalars: Scalars<T>) {
-        let all = |value| move |_, _| T::of(Complex64::new(value, value));
         if scalars.beta == T::ZERO {
-            self.c.fill(all(f64::NAN));
+            fill_with(&mut self.c, f64::NAN);
         }
         if scalars.alpha == T::ZERO {
-            self.a.fill(all(f64::NAN));
-            self.b.fill(all(f64::INFINITY));
+            fill_with(&mut self.a, f64::NAN);
+            fill_with(&mut self.b, f64::INFINITY);
         }
     }
 
@@ -257,6 +258,10 @@ impl<T: Element> Case<T> {
     }
 }
 
+fn fill_with<T: Element>(matrix: &mut Matrix<T>, value: f64) {
+    matrix.fill(|_, _| T::of(Complex64::new(value, value)));
+}
+
 pub(crate) fn integers(seed: u64) -> Generator {
     Generator::Integers { seed }
 }
@@ -269,15 +274,17 @@ pub(crate) fn uniform(seed: u64) -> Generator {
 /// factor that is 0 hides what it multiplies.
 fn reference<T: Element>(problem: &Problem, scalars: Scalars<T>, row: usize, col: usize) -> T {
     let [a, b, c] = SEEDS.map(integers);
-    let whole = |value: T| {
-        let Complex64 { re, im } = value.value();
-        Complex::new(re as i64, im as i64)
-    };
     let product = (0..problem.k()).fold(Complex::new(0, 0), |sum, l| {
-        sum + whole(a.element(row, l)) * whole(b.element(l, col))
+        sum + to_whole::<T>(a.element(row, l)) * to_whole::<T>(b.element(l, col))
     });
-    let sum = whole(scalars.alpha) * product + whole(scalars.beta) * whole(c.element(row, col));
+    let before = to_whole(scalars.beta) * to_whole::<T>(c.element(row, col));
+    let sum = to_whole(scalars.alpha) * product + before;
     T::of(Complex64::new(sum.re as f64, sum.im as f64))
+}
+
+fn to_whole<T: Element>(value: T) -> Complex<i64> {
+    let Complex64 { re, im } = value.value();
+    Complex::new(re as i64, im as i64)
 }
 
 /// Multiplies whole numbers of all shapes, blocks and layouts, with beta = 0 over NaN: every element is compared with a
@@ -417,23 +424,26 @@ pub fn volume(comm: &dyn Comm) -> usize {
         let execution = case.multiply(comm, &mut team, OVERWRITE);
         let mut sent = [execution.bytes];
         comm.sum_u64(&mut sent);
-        let (a, b, c) = (case.plan.a(), case.plan.b(), case.plan.c());
-        let overlap = |x: &std::ops::Range<usize>, y: &std::ops::Range<usize>| {
-            x.end.min(y.end).saturating_sub(x.start.max(y.start))
-        };
-        let needed = |rank| {
-            let (a, b, c) = (a.part(rank), b.part(rank), c.part(rank));
-            if c.is_empty() {
-                return 0;
-            }
-            let own_a = overlap(&a.row_range(), &c.row_range()) * a.cols;
-            let own_b = overlap(&b.col_range(), &c.col_range()) * b.rows;
-            (c.rows + c.cols) * problem.k() - own_a - own_b
-        };
-        let predicted: usize = (0..comm.size()).map(needed).sum();
+        let ranks = 0..comm.size();
+        let predicted: usize = ranks.map(|rank| count_needed(&case.plan, rank)).sum();
         assert_eq!(sent[0], 8 * predicted as u64, "{}", case.label(comm));
     }
     count
+}
+
+/// Counts the elements of A and B that a rank's part of C needs and the rank does not hold.
+fn count_needed(plan: &Plan, rank: usize) -> usize {
+    let [a, b, c] = [plan.a(), plan.b(), plan.c()].map(|spread| spread.part(rank));
+    if c.is_empty() {
+        return 0;
+    }
+    let own_a = count_common(&a.row_range(), &c.row_range()) * a.cols;
+    let own_b = count_common(&b.col_range(), &c.col_range()) * b.rows;
+    (c.rows + c.cols) * plan.problem().k() - own_a - own_b
+}
+
+fn count_common(x: &Range<usize>, y: &Range<usize>) -> usize {
+    x.end.min(y.end).saturating_sub(x.start.max(y.start))
 }
 
 /// A matrix that goes to a file and comes back on another layout is the same.
@@ -449,11 +459,10 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
                 continue; // Text of this size takes long and shows nothing new.
             }
             let block = 8;
-            let blocks = |n: usize| n.div_ceil(block) as u64;
-            let [even, lopsided, ..] = layouts(comm.size(), blocks(rows), blocks(cols));
-            let spread = |layout: &Layout| Spread::on_layout(rows, cols, block, layout);
-            let written: Matrix<T> =
-                Matrix::generate(spread(&even), comm.rank(), uniform(3)).unwrap();
+            let [down, across] = [rows, cols].map(|size: usize| size.div_ceil(block) as u64);
+            let [even, lopsided, ..] = layouts(comm.size(), down, across)
+                .map(|layout| Spread::on_layout(rows, cols, block, &layout));
+            let written: Matrix<T> = Matrix::generate(even, comm.rank(), uniform(3)).unwrap();
             let path = folder.join(format!("{}-{rows}x{cols}.{ending}", T::TYPE));
             file::write(comm, &path, &written).unwrap();
             let shape = file::read_shape(comm, &path).unwrap();
@@ -461,9 +470,8 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
             // Text does not say how precise it is.
             let is_held = shape.element == shape.element.and(T::TYPE);
             assert!(is_held && shape.element.is_complex() == T::TYPE.is_complex());
-            let (read, _) = file::read::<T>(comm, &path, spread(&lopsided)).unwrap();
-            let expected: Matrix<T> =
-                Matrix::generate(spread(&lopsided), comm.rank(), uniform(3)).unwrap();
+            let (read, _) = file::read::<T>(comm, &path, lopsided.clone()).unwrap();
+            let expected: Matrix<T> = Matrix::generate(lopsided, comm.rank(), uniform(3)).unwrap();
             for j in 0..read.part().cols {
                 assert_eq!(
                     read.local().col(j),

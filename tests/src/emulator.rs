@@ -48,11 +48,10 @@ pub fn replace_driver(command: &mut Command, folder: &Path, file: &Path) {
 
 /// Returns `true` if this process finds an installed CUDA driver.
 pub fn driver_is_installed() -> bool {
-    let opens = |name: &&str| {
+    NAMES[..2].iter().any(|name| {
         // SAFETY: the initialisers of a driver are made to be run, and of its functions none is called.
         unsafe { Library::new(*name) }.is_ok()
-    };
-    NAMES[..2].iter().any(opens)
+    })
 }
 
 /// Builds a CUDA driver that has nothing but its version, as one does that lacks functions of later ones.

@@ -34,12 +34,13 @@ pub struct Mpi {
 /// When they are not in the environment.
 pub fn libraries() -> [Mpi; 2] {
     ["openmpi", "mpich"].map(|name| {
-        let path = |what: &str| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase()));
+        let [mpirun, isochron, cases] = ["MPIRUN", "BIN", "CASES"]
+            .map(|what| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase())));
         Mpi {
             name,
-            mpirun: path("MPIRUN"),
-            isochron: path("BIN"),
-            cases: path("CASES"),
+            mpirun,
+            isochron,
+            cases,
         }
     })
 }
@@ -222,11 +223,10 @@ impl Running {
             std::thread::yield_now();
             std::thread::park_timeout(Duration::from_millis(5));
         };
-        let join = |thread: std::thread::JoinHandle<String>| thread.join().expect("a reader");
         Outcome {
             status: ExitStatus::code(&status),
-            stdout: join(stdout),
-            stderr: join(stderr),
+            stdout: stdout.join().expect("a reader"),
+            stderr: stderr.join().expect("a reader"),
         }
     }
 

@@ -27,23 +27,32 @@ fn make_spreads(rows: usize, cols: usize, n: usize) -> Vec<Spread> {
     let [even, lopsided, _, spiral] = layouts(n, blocks[0], blocks[1])
         .map(|layout| Spread::on_layout(rows, cols, block, &layout));
     let (p, q) = grid(n);
-    let cyclic = |rows, cols, mb, nb, grid: ProcessGrid| {
-        let matrix = BlockCyclic {
-            row_source: grid.rows - 1,
-            col_source: grid.cols / 2,
-            ..BlockCyclic::new(rows, cols, mb, nb)
-        };
-        Spread::block_cyclic(&matrix, grid, n).unwrap()
-    };
-    let larger = cyclic(rows + 5, cols + 9, 4, 2, ProcessGrid::by_columns(q, p));
+    let (by_rows, by_columns) = (ProcessGrid::by_rows(p, q), ProcessGrid::by_columns(q, p));
+    let matrix = off_origin((rows, cols), (2, 5), by_rows);
+    let cyclic = Spread::block_cyclic(&matrix, by_rows, n).unwrap();
+    let larger = off_origin((rows + 5, cols + 9), (4, 2), by_columns);
+    let larger = Spread::block_cyclic(&larger, by_columns, n).unwrap();
     vec![
         even,
         lopsided,
         spiral,
         Spread::on_one(rows, cols, n - 1, n).unwrap(),
-        cyclic(rows, cols, 2, 5, ProcessGrid::by_rows(p, q)),
+        cyclic,
         larger.sub(3..3 + rows, 7..7 + cols).unwrap(),
     ]
+}
+
+/// Describes a block-cyclic matrix whose first block is not on the first rank.
+pub(crate) fn off_origin(
+    (rows, cols): (usize, usize),
+    (row_block, col_block): (usize, usize),
+    grid: ProcessGrid,
+) -> BlockCyclic {
+    BlockCyclic {
+        row_source: grid.rows - 1,
+        col_source: grid.cols / 2,
+        ..BlockCyclic::new(rows, cols, row_block, col_block)
+    }
 }
 
 /// Chooses a process grid of `n` ranks, or of one less if `n` is a prime.
@@ -155,9 +164,11 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
     let to = &make_spreads(11, 14, n)[1];
     let (rows, cols) = from.local_shape(rank);
     let mut source = vec![Complex32::default(); rows * cols];
-    let number = |row: usize, col: usize| Complex32::new(row as f32, col as f32 + 0.5);
-    from.fill(rank, StoredMut::by_rows(&mut source, cols.max(1)), number)
-        .unwrap();
+    let local = StoredMut::by_rows(&mut source, cols.max(1));
+    from.fill(rank, local, |row, col| {
+        Complex32::new(row as f32, col as f32 + 0.5)
+    })
+    .unwrap();
     let (rows, local_cols) = to.local_shape(rank);
     let mut target = vec![Complex32::default(); rows * local_cols];
     let config = RedistributeConfig {
@@ -182,31 +193,33 @@ pub fn embedded(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let (p, q) = grid(n);
     let problem = Problem::new(31, 29, 37, 4).unwrap();
-    let descriptor = |rows, cols, mb, nb| [1, 0, rows, cols, mb, nb, 0, 0, rows];
-    let spread = |descriptor: [i32; 9], grid| {
+    let [at, b, c] = [
+        ([1, 0, 37, 31, 3, 5, 0, 0, 37], ProcessGrid::by_rows(p, q)),
+        (
+            [1, 0, 37, 29, 4, 4, 0, 0, 37],
+            ProcessGrid::by_columns(p, q),
+        ),
+        ([1, 0, 40, 33, 2, 7, 0, 0, 40], ProcessGrid::by_rows(q, p)),
+    ]
+    .map(|(descriptor, grid)| {
         let matrix = BlockCyclic::from_descriptor(&descriptor).unwrap();
         Spread::block_cyclic(&matrix, grid, n).unwrap()
-    };
-    let at = spread(descriptor(37, 31, 3, 5), ProcessGrid::by_rows(p, q));
-    let b = spread(descriptor(37, 29, 4, 4), ProcessGrid::by_columns(p, q));
-    let c = spread(descriptor(40, 33, 2, 7), ProcessGrid::by_rows(q, p));
+    });
     let c = c.sub(6..37, 2..31).unwrap();
     let (a_of, b_of) = (
         Generator::Integers { seed: 1 },
         Generator::Integers { seed: 2 },
     );
-    let fill = |spread: &Spread, by_rows: bool, element: &dyn Fn(usize, usize) -> f64| {
-        let (rows, cols) = spread.local_shape(rank);
-        let mut data = vec![f64::NAN; rows * cols];
-        let local = match by_rows {
-            true => StoredMut::by_rows(&mut data, cols),
-            false => StoredMut::by_columns(&mut data, rows),
-        };
-        spread.fill(rank, local, element).unwrap();
-        data
-    };
-    let a_local = fill(&at, true, &|row, col| a_of.element(col, row));
-    let b_local = fill(&b, false, &|row, col| b_of.element(row, col));
+    let (rows, cols) = at.local_shape(rank);
+    let mut a_local = vec![f64::NAN; rows * cols];
+    let local = StoredMut::by_rows(&mut a_local, cols);
+    at.fill(rank, local, |row, col| a_of.element(col, row))
+        .unwrap();
+    let (rows, cols) = b.local_shape(rank);
+    let mut b_local = vec![f64::NAN; rows * cols];
+    let local = StoredMut::by_columns(&mut b_local, rows);
+    b.fill(rank, local, |row, col| b_of.element(row, col))
+        .unwrap();
     for plan in plans_on_all(comm, problem) {
         let turned = RedistributeConfig {
             transposed: true,
@@ -232,13 +245,13 @@ pub fn embedded(comm: &dyn Comm) -> usize {
         let mut found = vec![-1.0; rows * cols];
         let target = (&c, StoredMut::by_rows(&mut found, cols));
         product.to_spread(comm, target).unwrap();
-        let expected = |row, col| -> f64 {
-            let terms = (0..37).map(|l| a_of.element::<f64>(row, l) * b_of.element::<f64>(l, col));
-            terms.sum()
-        };
         let mut wanted = vec![-1.0; rows * cols];
         let local = StoredMut::by_rows(&mut wanted, cols);
-        c.fill(rank, local, expected).unwrap();
+        c.fill(rank, local, |row, col| {
+            let terms = (0..37).map(|l| a_of.element::<f64>(row, l) * b_of.element::<f64>(l, col));
+            terms.sum()
+        })
+        .unwrap();
         assert_eq!(found, wanted);
     }
     4
@@ -246,12 +259,11 @@ pub fn embedded(comm: &dyn Comm) -> usize {
 
 /// Redistributes a matrix to other layouts; it stays the same matrix.
 pub fn relaid(comm: &dyn Comm) -> usize {
-    let on = |layout| Spread::on_layout(50, 41, 5, layout);
     let generator = Generator::Uniform { seed: 4 };
-    let all = layouts(comm.size(), 10, 9);
+    let all = layouts(comm.size(), 10, 9).map(|layout| Spread::on_layout(50, 41, 5, &layout));
     for pair in all.windows(2) {
-        let before = Matrix::generate(on(&pair[0]), comm.rank(), generator).unwrap();
-        let (after, _) = before.redistribute(comm, on(&pair[1])).unwrap();
+        let before = Matrix::generate(pair[0].clone(), comm.rank(), generator).unwrap();
+        let (after, _) = before.redistribute(comm, pair[1].clone()).unwrap();
         assert_same(&after, generator);
     }
     all.len() - 1
@@ -271,69 +283,65 @@ fn assert_same(matrix: &Matrix, generator: Generator) {
 pub fn refused(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let last = n - 1;
-    let attempt = |from: &Spread, to: &Spread, short: usize, limit_bytes: usize| {
-        let source = Local::filled(from, rank, false, number);
-        let mut target = vec![0; to.local_shape(rank).0 * to.local_shape(rank).1];
-        target.truncate(target.len().saturating_sub(short));
-        let aim = StoredMut::by_columns(&mut target, to.local_shape(rank).0.max(1));
-        let config = RedistributeConfig {
-            limit_bytes,
-            ..Default::default()
-        };
-        let moved = redistribute(comm, (from, source.stored()), (to, aim), &config);
-        moved.unwrap_err().to_string()
-    };
-    let one = |rank, n| Spread::on_one(4, 6, rank, n).unwrap();
-    let text = attempt(&one(0, n), &one(last, n), usize::from(rank == last), 999);
+    let [first, end] = [0, last].map(|rank| Spread::on_one(4, 6, rank, n).unwrap());
+    let text = refuse(comm, [&first, &end], usize::from(rank == last), 999);
     assert!(text.contains("local memory of 23 elements"), "{text}");
-    let text = attempt(&one(0, n), &one(0, n).transposed(), 0, 999);
+    let text = refuse(comm, [&first, &first.transposed()], 0, 999);
     assert!(
         text.contains("4×6 matrix cannot be moved to a spread of 6×4"),
         "{text}"
     );
-    let text = attempt(&one(0, n + 1), &one(0, n + 1), 0, 999);
+    let more = Spread::on_one(4, 6, 0, n + 1).unwrap();
+    let text = refuse(comm, [&more, &more], 0, 999);
     assert!(
         text.contains(&format!("spread over {} ranks", n + 1)),
         "{text}"
     );
     if n > 1 {
-        let text = attempt(&one(0, n), &one(0, n), 0, 99 + usize::from(rank == last));
+        let limit_bytes = 99 + usize::from(rank == last);
+        let text = refuse(comm, [&first, &first], 0, limit_bytes);
         assert!(
             text.contains(&format!("rank {last} moves between other")),
             "{text}"
         );
-        let text = attempt(&one(0, n), &one(rank, n), 0, 99);
+        let own = Spread::on_one(4, 6, rank, n).unwrap();
+        let text = refuse(comm, [&first, &own], 0, 99);
         assert!(text.contains("rank 1 moves between other"), "{text}");
     }
     3
+}
+
+/// Redistributes into a local memory that lacks `short` elements; returns the error.
+fn refuse(comm: &dyn Comm, [from, to]: [&Spread; 2], short: usize, limit_bytes: usize) -> String {
+    let source = Local::filled(from, comm.rank(), false, number);
+    let (rows, cols) = to.local_shape(comm.rank());
+    let mut target = vec![0; (rows * cols).saturating_sub(short)];
+    let aim = StoredMut::by_columns(&mut target, rows.max(1));
+    let config = RedistributeConfig {
+        limit_bytes,
+        ..Default::default()
+    };
+    let moved = redistribute(comm, (from, source.stored()), (to, aim), &config);
+    moved.unwrap_err().to_string()
 }
 
 /// Reads and writes `.npy` files. If all ranks see the same file, each reads and writes its part and nothing is sent. If they
 /// see different files, or none, the elements go through the head.
 pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
-    let layouts = layouts(n, 9, 500);
-    let on = |layout: usize| Spread::on_layout(70, 4000, 8, &layouts[layout]);
-    let others =
-        |spread: Spread| -> u64 { (1..n).map(|rank| 8 * spread.part(rank).len() as u64).sum() };
-    let sent = |moved: Moved| {
-        let mut bytes = [moved.bytes];
-        comm.sum_u64(&mut bytes);
-        bytes[0]
-    };
+    let [_, spread, third, fourth] =
+        layouts(n, 9, 500).map(|layout| Spread::on_layout(70, 4000, 8, &layout));
     let shared = [folder.join("by-columns.npy"), folder.join("by-rows.npy")];
-    let matrix: Matrix = Matrix::generate(on(1), rank, FILE).unwrap();
-    assert_eq!(sent(file::write(comm, &shared[0], &matrix).unwrap()), 0);
+    let matrix: Matrix = Matrix::generate(spread.clone(), rank, FILE).unwrap();
+    let moved = file::write(comm, &shared[0], &matrix).unwrap();
+    assert_eq!(sum_bytes(comm, moved), 0);
     if rank == 0 {
         std::fs::write(&shared[1], npy_by_rows(70, 4000)).unwrap();
     }
     comm.barrier();
-    let read = |path: &Path, layout: usize| {
-        let (read, moved) = file::read(comm, path, on(layout)).unwrap();
-        assert_same(&read, FILE);
-        sent(moved)
-    };
-    assert_eq!(shared.each_ref().map(|path| read(path, 3)), [0, 0]);
+    for path in &shared {
+        assert_eq!(read_same(comm, path, &fourth), 0);
+    }
 
     // A folder for each rank stands for hosts with file systems of their own.
     let before = std::env::current_dir().unwrap();
@@ -341,10 +349,8 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     agree(comm, std::fs::create_dir_all(&own).map_err(failed)).unwrap();
     std::env::set_current_dir(&own).unwrap();
     let [by_columns, by_rows] = ["by-columns.npy", "by-rows.npy"].map(Path::new);
-    assert_eq!(
-        sent(file::write(comm, by_columns, &matrix).unwrap()),
-        others(on(1))
-    );
+    let moved = file::write(comm, by_columns, &matrix).unwrap();
+    assert_eq!(sum_bytes(comm, moved), bytes_of_others(&spread));
     let names = std::fs::read_dir(".").unwrap().count();
     assert_eq!(names, usize::from(rank == 0), "nothing else is left behind");
     let [both_ways, by_head] = [shared[0].clone(), folder.join("rank-0/by-columns.npy")];
@@ -352,7 +358,10 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
         std::fs::read(both_ways).unwrap(),
         std::fs::read(by_head).unwrap()
     );
-    assert_eq!(read(by_columns, 3), others(on(3)));
+    assert_eq!(
+        read_same(comm, by_columns, &fourth),
+        bytes_of_others(&fourth)
+    );
 
     // Of the same length and with the same header, but with another last element.
     let mut bytes = std::fs::read(&shared[1]).unwrap();
@@ -360,9 +369,28 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     bytes[last] ^= u8::from(rank > 0);
     std::fs::write(by_rows, bytes).unwrap();
     comm.barrier();
-    assert_eq!(read(by_rows, 2), others(on(2)));
+    assert_eq!(read_same(comm, by_rows, &third), bytes_of_others(&third));
     std::env::set_current_dir(before).unwrap();
     6
+}
+
+/// Reads a file of [`FILE`]; returns the bytes that all ranks sent for it.
+fn read_same(comm: &dyn Comm, path: &Path, spread: &Spread) -> u64 {
+    let (read, moved) = file::read(comm, path, spread.clone()).unwrap();
+    assert_same(&read, FILE);
+    sum_bytes(comm, moved)
+}
+
+fn sum_bytes(comm: &dyn Comm, moved: Moved) -> u64 {
+    let mut bytes = [moved.bytes];
+    comm.sum_u64(&mut bytes);
+    bytes[0]
+}
+
+/// Returns the bytes of the parts of all ranks but the head.
+fn bytes_of_others(spread: &Spread) -> u64 {
+    let others = 1..spread.n_ranks();
+    others.map(|rank| 8 * spread.part(rank).len() as u64).sum()
 }
 
 /// Matrix in the files.
@@ -386,21 +414,23 @@ fn failed(error: std::io::Error) -> Error {
 
 /// Runs collective operations on a communicator that cuts messages into short pieces.
 pub fn short_pieces(comm: &dyn Comm) -> usize {
-    let of = |rank: usize| -> Vec<u8> {
-        (0..1000 + 10 * rank)
-            .map(|i| (i * (rank + 3)) as u8)
-            .collect()
-    };
-    let all = comm.all_gather(&of(comm.rank()));
-    assert_eq!(all, (0..comm.size()).map(of).collect::<Vec<_>>());
-    for root in 0..comm.size() {
+    let messages: Vec<Vec<u8>> = (0..comm.size())
+        .map(|rank| {
+            (0..1000 + 10 * rank)
+                .map(|i| (i * (rank + 3)) as u8)
+                .collect()
+        })
+        .collect();
+    let all = comm.all_gather(&messages[comm.rank()]);
+    assert_eq!(all, messages);
+    for (root, message) in messages.iter().enumerate() {
         let mut data = if comm.rank() == root {
-            of(root)
+            message.clone()
         } else {
             Vec::new()
         };
         comm.broadcast(root, &mut data);
-        assert_eq!(data, of(root));
+        assert_eq!(data, *message);
     }
     1 + comm.size()
 }

@@ -7,6 +7,8 @@ use isochron::matrix::redistribute::{RedistributeConfig, redistribute};
 use isochron::matrix::{BlockCyclic, Order, ProcessGrid, Spread, Stored, StoredMut};
 use libloading::Library;
 
+use crate::moving::off_origin;
+
 type Get = unsafe extern "C" fn(c_int, c_int, *mut c_int);
 type GridInit = unsafe extern "C" fn(*mut c_int, *const c_char, c_int, c_int);
 type Numroc = unsafe extern "C" fn(
@@ -47,10 +49,12 @@ impl Scalapack {
             _ => return None,
         };
         let names = ["so", "so.2.2", "so.2.1"].map(|end| format!("libscalapack-{mpi}.{end}"));
-        // SAFETY: the library's initialisers are made to be run; it is linked with the MPI library of this program.
-        let open = |name: &String| unsafe { Library::new(name) }.ok();
+        let library = names.iter().find_map(|name| {
+            // SAFETY: the library's initialisers are made to be run; it is linked with the MPI library of this program.
+            unsafe { Library::new(name) }.ok()
+        })?;
         // BLACS may keep communicators to the end of the process, so the library is never closed.
-        let library: &'static Library = Box::leak(Box::new(names.iter().find_map(open)?));
+        let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: these are the types of the functions in ScaLAPACK with 32-bit integers, which such libraries have.
         unsafe {
             Some(Self {
@@ -97,7 +101,14 @@ struct Side {
 }
 
 impl Side {
-    fn new(comm: &dyn Comm, scalapack: &Scalapack, matrix: BlockCyclic, grid: ProcessGrid) -> Self {
+    /// Describes a matrix of this size, in these blocks.
+    fn new(
+        comm: &dyn Comm,
+        scalapack: &Scalapack,
+        (size, block): ((usize, usize), (usize, usize)),
+        grid: ProcessGrid,
+    ) -> Self {
+        let matrix = off_origin(size, block, grid);
         let spread = Spread::block_cyclic(&matrix, grid, comm.size()).unwrap();
         let (rows, cols) = spread.local_shape(comm.rank());
         let ld = rows.max(1) + 2;
@@ -130,11 +141,6 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
     let scalapack = found.filter(|_| ranks[0] as usize == comm.size())?;
     let counted = numbers(&scalapack);
     let (by_rows, by_columns) = (ProcessGrid::by_rows(p, q), ProcessGrid::by_columns(q, p));
-    let matrix = |rows, cols, mb, nb, grid: ProcessGrid| BlockCyclic {
-        row_source: grid.rows - 1,
-        col_source: grid.cols / 2,
-        ..BlockCyclic::new(rows, cols, mb, nb)
-    };
     let all = scalapack.context(ProcessGrid::by_rows(1, comm.size()));
     let cases = [
         ((20, 17), (3, 2), (5, 8), (by_rows, by_columns)),
@@ -142,15 +148,17 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
         ((1, 29), (36, 0), (40, 3), (by_rows, by_rows)),
     ];
     for (size, from_at, to_at, grids) in cases {
-        let from = Side::new(comm, &scalapack, matrix(37, 29, 3, 5, grids.0), grids.0);
-        let to = Side::new(comm, &scalapack, matrix(41, 32, 4, 2, grids.1), grids.1);
+        let from = Side::new(comm, &scalapack, ((37, 29), (3, 5)), grids.0);
+        let to = Side::new(comm, &scalapack, ((41, 32), (4, 2)), grids.1);
         let mut source = vec![-1.0; from.len];
         let local = StoredMut::by_columns(&mut source, from.ld);
-        let element = |row: usize, col: usize| (row + 100 * col) as f64;
-        from.spread.fill(comm.rank(), local, element).unwrap();
+        from.spread
+            .fill(comm.rank(), local, |row, col| (row + 100 * col) as f64)
+            .unwrap();
         let mut theirs = vec![-2.0; to.len];
-        let one = |at: (usize, usize)| (at.0 as c_int + 1, at.1 as c_int + 1);
-        let ((ia, ja), (ib, jb)) = (one(from_at), one(to_at));
+        // ScaLAPACK counts from 1.
+        let [(ia, ja), (ib, jb)] =
+            [from_at, to_at].map(|(row, col)| (row as c_int + 1, col as c_int + 1));
         // SAFETY: all ranks call with the same submatrices, which lie in the matrices; the descriptors are those of the local
         // memory, which is as long as they say.
         unsafe {
@@ -168,13 +176,11 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
                 all,
             );
         }
-        let part = |spread: &Spread, at: (usize, usize)| {
-            spread
-                .sub(at.0..at.0 + size.0, at.1..at.1 + size.1)
-                .unwrap()
-        };
         let mut ours = vec![-2.0; to.len];
-        let (from_part, to_part) = (part(&from.spread, from_at), part(&to.spread, to_at));
+        let [from_part, to_part] = [(&from, from_at), (&to, to_at)].map(|(side, (row, col))| {
+            let part = side.spread.sub(row..row + size.0, col..col + size.1);
+            part.unwrap()
+        });
         let source = (&from_part, Stored::by_columns(&source, from.ld));
         let target = (&to_part, StoredMut::by_columns(&mut ours, to.ld));
         redistribute(comm, source, target, &RedistributeConfig::default()).unwrap();

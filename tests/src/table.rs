@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use isochron::comm::Comm;
-use isochron::matrix::{Generator, Op};
+use isochron::matrix::Op;
 use isochron::multiply::{Problem, Scalars};
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::{self, Blas, BlasChoice};
@@ -74,22 +74,14 @@ struct Expected<T> {
 
 impl<T: Element> Expected<T> {
     fn new((m, n, k): (usize, usize, usize), scalars: Scalars<T>, library: &dyn Blas) -> Self {
-        let whole = |seed: u64, rows: usize, cols: usize| -> Vec<T> {
-            let generator: Generator = uniform(seed);
-            let at = |place: usize| generator.element(place % rows, place / rows);
-            (0..rows * cols).map(at).collect()
-        };
-        let (a, b) = (whole(SEEDS[0], m, k), whole(SEEDS[1], k, n));
-        let mut c = whole(SEEDS[2], m, n);
-        let size = |value: T| value.value().norm();
-        let gauge = |place: usize| {
+        let (a, b) = (make_whole(SEEDS[0], m, k), make_whole(SEEDS[1], k, n));
+        let mut c = make_whole(SEEDS[2], m, n);
+        let gauges = c.iter().enumerate().map(|(place, &c)| {
             let (i, j) = (place % m, place / m);
-            let sum: f64 = (0..k)
-                .map(|l| size(a[i + l * m]) * size(b[l + j * k]))
-                .sum();
-            size(scalars.alpha) * sum + size(scalars.beta) * size(c[place])
-        };
-        let gauge = (0..m * n).map(gauge).collect();
+            let terms = (0..k).map(|l| size(a[i + l * m]) * size(b[l + j * k]));
+            size(scalars.alpha) * terms.sum::<f64>() + size(scalars.beta) * size(c)
+        });
+        let gauge = gauges.collect();
         let mut view = ViewMut::new(&mut c, m, n, m);
         view.scale(scalars.beta);
         let (a, b) = (View::new(&a, m, k, m), View::new(&b, k, n, k.max(1)));
@@ -115,13 +107,29 @@ impl<T: Element> Expected<T> {
     }
 }
 
+/// Makes all elements of a generated matrix.
+fn make_whole<T: Element>(seed: u64, rows: usize, cols: usize) -> Vec<T> {
+    let generator = uniform(seed);
+    let places = 0..rows * cols;
+    places
+        .map(|place| generator.element(place % rows, place / rows))
+        .collect()
+}
+
+fn size<T: Element>(value: T) -> f64 {
+    value.value().norm()
+}
+
 fn scalars<T: Element>(number: usize) -> Scalars<T> {
-    let of = |re, im| T::of(Complex64::new(re, im));
-    [
-        scale(of(1.0, 0.0), of(0.0, 0.0)),
-        scale(of(-0.7, 0.4), of(1.3, -0.2)),
-        scale(of(2.5, 0.0), of(1.0, 0.0)),
-    ][number % 3]
+    let (alpha, beta) = [
+        ((1.0, 0.0), (0.0, 0.0)),
+        ((-0.7, 0.4), (1.3, -0.2)),
+        ((2.5, 0.0), (1.0, 0.0)),
+    ][number % 3];
+    scale(
+        T::of(Complex64::new(alpha.0, alpha.1)),
+        T::of(Complex64::new(beta.0, beta.1)),
+    )
 }
 
 /// The division of the work of a row.

@@ -1,6 +1,8 @@
 //! The travel of panels: with relays or without, few or many steps ahead, and after a device has failed. Functions are as in
 //! [`cases`](crate::cases).
 
+use std::cmp::Ordering;
+
 use isochron::comm::Comm;
 use isochron::multiply::{Plan, Problem, Scalars, multiply};
 use isochron_devices::{
@@ -41,34 +43,39 @@ fn in_slices(comm: &dyn Comm) -> Plan {
     plan_on(comm, problem, layout)
 }
 
+/// Numbers the ranks of a step: from the one that holds the panel on, the others by rank.
+fn member_in_step(plan: &Plan, step: usize, rank: usize) -> usize {
+    let a = plan.a();
+    let mut ranks = 0..a.n_ranks();
+    let holder = ranks.find(|&other| a.part(other).col_range().contains(&(8 * step)));
+    match rank.cmp(&holder.unwrap()) {
+        Ordering::Less => rank + 1,
+        Ordering::Equal => 0,
+        Ordering::Greater => rank,
+    }
+}
+
+/// Counts the members that a member of a binomial tree of `n` passes a piece on to.
+fn count_passed_on(member: usize, n: usize) -> usize {
+    let rounds = (0..usize::BITS).map(|round| 1_usize << round);
+    rounds
+        .filter(|&round| round > member && member + round < n)
+        .count()
+}
+
 /// Counts the messages of each rank. If the links favour relays, each piece is passed on in a binomial tree, and each rank
 /// receives it once.
 pub fn relays(comm: &dyn Comm) -> usize {
     let (n, rank) = (comm.size(), comm.rank());
     for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
         let plan = in_slices(comm).with_links(links);
-        let holder_of = |step: usize| {
-            let holds = |&other: &usize| plan.a().part(other).col_range().contains(&(8 * step));
-            (0..n).find(holds).unwrap()
-        };
-        // Members are numbered from the holder on, the others by rank.
-        let member = |holder: usize| match rank {
-            rank if rank == holder => 0,
-            rank if rank < holder => rank + 1,
-            rank => rank,
-        };
-        let passes_on = |member: usize| {
-            let rounds = (0..usize::BITS).map(|round| 1_usize << round);
-            rounds
-                .filter(|&round| round > member && member + round < n)
-                .count()
-        };
-        let sends = |step: usize| match (is_passed_on && n > 3, member(holder_of(step))) {
-            (true, member) => passes_on(member),
+        let members = (0..STEPS).map(|step| member_in_step(&plan, step, rank));
+        let sent = members.map(|member| match (is_passed_on && n > 3, member) {
+            (true, member) => count_passed_on(member, n),
             (false, 0) => n - 1,
             (false, _) => 0,
-        };
-        let expected: usize = (0..STEPS).map(sends).sum();
+        });
+        let expected: usize = sent.sum();
         let problem = *plan.problem();
         let mut case: Case = Case::new(comm, plan, integers);
         let execution = case.multiply(comm, &mut team(), SCALARS);

@@ -314,37 +314,30 @@ mod tests {
     #[test]
     fn a_rank_with_a_limit_of_its_own_is_compared_with_that() {
         let host = (MemoryScope::Host, 100);
-        let own = |bytes| (MemoryScope::Process, bytes);
+        let bounds = [host, (MemoryScope::Process, 50)];
         // The limits of the ranks are not the host's: 40 + 40 bytes fit it, though not the limit of one rank.
-        let both = |second: u64| {
-            vec![
-                limited("a", bytes(40), &[host.clone(), own(50)]),
-                limited("a", bytes(second), &[host.clone(), own(50)]),
-            ]
-        };
-        assert_eq!(refused(both(40)), None);
-        assert_eq!(refused(both(51)), Some(("a".to_string(), Some(1), 51, 50)));
-        assert_eq!(sum_available(&both(1)), BTreeMap::from([("a", 100)]));
+        for (second, refusal) in [(40, None), (51, Some(("a".to_string(), Some(1), 51, 50)))] {
+            let both = [40, second].map(|need| limited("a", bytes(need), &bounds));
+            assert_eq!(sum_available(&both), BTreeMap::from([("a", 100)]));
+            assert_eq!(refused(both.into()), refusal);
+        }
     }
 
     #[test]
     fn ranks_of_a_control_group_share_its_limit() {
-        let group = |inode, bytes| (MemoryScope::Group(1, inode), bytes);
         let host = (MemoryScope::Host, 1000);
-        let demands = |second| {
+        let [together, apart] = [7, 8].map(|second| {
+            let [one, other] = [7, second].map(|inode| (MemoryScope::Group(1, inode), 100));
             vec![
                 limited("a", bytes(500), std::slice::from_ref(&host)),
-                limited("a", bytes(60), &[host.clone(), group(7, 100)]),
-                limited("a", bytes(50), &[host.clone(), group(second, 100)]),
+                limited("a", bytes(60), &[host.clone(), one]),
+                limited("a", bytes(50), &[host.clone(), other]),
             ]
-        };
-        assert_eq!(refused(demands(8)), None);
-        assert_eq!(
-            refused(demands(7)),
-            Some(("a".to_string(), Some(1), 110, 100))
-        );
-        let limited_ranks = &demands(7)[1..];
-        assert_eq!(sum_available(limited_ranks), BTreeMap::from([("a", 100)]));
+        });
+        assert_eq!(refused(apart), None);
+        assert_eq!(sum_available(&together[1..]), BTreeMap::from([("a", 100)]));
+        let refusal = Some(("a".to_string(), Some(1), 110, 100));
+        assert_eq!(refused(together), refusal);
     }
 
     #[test]

@@ -17,6 +17,10 @@ fn number<T: Element>(real: f64) -> T {
     T::of(Complex64::new(real, 1.0 - real))
 }
 
+fn numbers<T: Element>(count: usize, seed: usize) -> Vec<T> {
+    integers(count, seed).into_iter().map(number).collect()
+}
+
 /// A job: the sides of C, and the inner dimension of each update with its factor.
 pub(crate) type Job<'a> = ((usize, usize), &'a [(usize, f64)]);
 
@@ -40,16 +44,14 @@ impl Case {
 
 impl<T: Element> Case<T> {
     pub(crate) fn of_job(((rows, cols), updates): Job<'_>) -> Self {
-        let matrix =
-            |count, seed| -> Vec<T> { integers(count, seed).into_iter().map(number).collect() };
         let all = updates.iter().map(|update| update.0).sum::<usize>();
-        let c = matrix(rows * cols, 3);
+        let c = numbers(rows * cols, 3);
         let mut case = Self {
             rows,
             cols,
             updates: updates.to_vec(),
-            a: matrix(rows * all, 1),
-            b: matrix(all * cols, 2),
+            a: numbers(rows * all, 1),
+            b: numbers(all * cols, 2),
             expected: c.clone(),
             c,
         };
@@ -79,13 +81,11 @@ impl<T: Element> Case<T> {
 
     /// The panels of an update.
     pub(crate) fn panels(&self, update: usize) -> (View<'_, T>, View<'_, T>) {
-        let before = |n: usize| {
-            self.updates[..n]
-                .iter()
-                .map(|update| update.0)
-                .sum::<usize>()
-        };
-        let (k, all) = (before(update)..before(update + 1), self.depth().k_total);
+        let before: usize = self.updates[..update].iter().map(|update| update.0).sum();
+        let (k, all) = (
+            before..before + self.updates[update].0,
+            self.depth().k_total,
+        );
         (
             View::new(&self.a, self.rows, all, self.rows).columns(k.clone()),
             View::new(&self.b, all, self.cols, all).block(k, 0..self.cols),

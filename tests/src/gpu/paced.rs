@@ -9,13 +9,13 @@ use crate::emulator::Control;
 
 /// A model by which each unit takes `unit_s` seconds.
 fn model(unit_s: f64) -> PiecewiseFpm {
-    let point = |d: u64| Point {
+    let points = [10, 1000].map(|d| Point {
         d,
         t_s: d as f64 * unit_s,
         reps: 3,
         ci_s: 0.0,
-    };
-    PiecewiseFpm::from_points(vec![point(10), point(1000)]).expect("a model")
+    });
+    PiecewiseFpm::from_points(points.into()).expect("a model")
 }
 
 fn points(unit_s: f64) -> Pace {
