@@ -61,10 +61,12 @@ pub(super) fn sum_c<T: Element>(
     c: &mut Matrix<T>,
 ) -> Result<Moved, Error> {
     let (contributions, spread, rounds) = plan_sum(plan);
-    let source = (&contributions, partial.stored());
-    let movement = Movement::in_rounds(comm, source, (&spread, Order::Columns), rounds);
+    let movement = Movement::in_rounds(comm, &contributions, (&spread, Order::Columns), rounds);
     let movement = agree(comm, movement)?;
-    Ok(movement.run(comm, c.stored_mut(), &|sum, value| *sum = *sum + value))
+    let source = partial.stored();
+    Ok(movement.run(comm, source, c.stored_mut(), &|sum, value| {
+        *sum = *sum + value;
+    }))
 }
 
 #[cfg(test)]

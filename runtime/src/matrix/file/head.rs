@@ -37,9 +37,9 @@ pub(super) fn read_pieces<T: Element>(
         let aim = (&on_all, Order::Columns);
         let movement = done
             .map_err(|reason| Error::file(path, reason))
-            .and_then(|()| Movement::new(comm, (&on_head, source), aim, usize::MAX));
+            .and_then(|()| Movement::new(comm, &on_head, aim, usize::MAX));
         let movement = agree(comm, movement)?;
-        moved = moved.and(movement.run(comm, matrix.stored_mut(), &replace));
+        moved = moved.and(movement.run(comm, source, matrix.stored_mut(), &replace));
     }
     // The end of the file, also after no pieces.
     let finished = read.map_or(Ok(()), |read| read(&mut []));
@@ -58,11 +58,11 @@ pub(super) fn write_pieces<T: Element>(
     for piece in cut_matrix(matrix.spread(), Order::Columns) {
         let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
         let aim = (&on_head, Order::Columns);
-        let movement = Movement::new(comm, (&on_all, matrix.stored()), aim, usize::MAX);
+        let movement = Movement::new(comm, &on_all, aim, usize::MAX);
         let movement = agree(comm, movement)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let target = StoredMut::by_columns(&mut buffer, piece.rows);
-        moved = moved.and(movement.run(comm, target, &replace));
+        moved = moved.and(movement.run(comm, matrix.stored(), target, &replace));
         let written = output
             .as_mut()
             .map_or(Ok(()), |o| o.write_elements(&buffer));

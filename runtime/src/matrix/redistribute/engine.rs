@@ -20,15 +20,16 @@ use crate::matrix::{Order, Spread, Stored, StoredMut};
 const ROUNDS_UNDER_WAY: usize = 2;
 
 /// A movement of elements, planned on all ranks with the same spreads and orders, and with memory for its messages.
-pub(crate) struct Movement<'a, T> {
+pub(crate) struct Movement<T> {
     /// Its lines are the target's: columns, or rows of both sides transposed.
     plan: MovePlan,
-    source: (&'a [T], Strides),
+    /// Direction of the target's lines.
+    order: Order,
     /// Buffers to send from and to receive into, for the rounds that are under way at a time.
     spare: Vec<[Vec<T>; 2]>,
 }
 
-impl<'a, T: bytemuck::Pod> Movement<'a, T> {
+impl<T: bytemuck::Pod> Movement<T> {
     /// Plans to move a matrix between two spreads of it, each element from its one holder. No rank packs or waits for more
     /// than `limit` elements at a time, but for an element or two for each rank.
     ///
@@ -39,13 +40,13 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
     /// If the spreads are over another number of ranks than `comm`.
     pub(crate) fn new(
         comm: &dyn Comm,
-        (from, source): (&Spread, Stored<'a, T>),
+        from: &Spread,
         (to, order): (&Spread, Order),
         limit: usize,
     ) -> Result<Self, Error> {
         let room = (limit / ROUNDS_UNDER_WAY).saturating_sub(2 * comm.size());
         let rounds = count_rounds(from, to, room);
-        Self::in_rounds(comm, (from, source), (to, order), rounds)
+        Self::in_rounds(comm, from, (to, order), rounds)
     }
 
     /// Plans to move a matrix in this many rounds, at least one. In `from` elements may have several holders: each of them
@@ -55,7 +56,7 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
     /// [`Error::Allocation`], on this rank alone.
     pub(crate) fn in_rounds(
         comm: &dyn Comm,
-        (from, source): (&Spread, Stored<'a, T>),
+        from: &Spread,
         (to, order): (&Spread, Order),
         rounds: usize,
     ) -> Result<Self, Error> {
@@ -63,40 +64,42 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
             Order::Columns => MovePlan::new(from, to, comm.rank(), rounds),
             Order::Rows => MovePlan::new(&from.transposed(), &to.transposed(), comm.rank(), rounds),
         };
-        let strides = if source.order == order {
-            Strides::lines(source.ld)
-        } else {
-            Strides::across(source.ld)
-        };
         Ok(Self {
             spare: allocate_buffers(&plan)?,
             plan,
-            source: (source.data, strides),
+            order,
         })
     }
 
-    /// Moves the elements and puts each into the target by `put`, in the order of the ranks that sent them, this one among
-    /// them.
+    /// Moves the elements of `source`, and puts each into the target by `put`, in the order of the ranks that sent them, this
+    /// one among them.
     ///
     /// # Collective
     /// All ranks.
     pub(crate) fn run(
         mut self,
         comm: &dyn Comm,
+        source: Stored<'_, T>,
         target: StoredMut<'_, T>,
         put: &impl Fn(&mut T, T),
     ) -> Moved {
+        let strides = if source.order == self.order {
+            Strides::lines(source.ld)
+        } else {
+            Strides::across(source.ld)
+        };
+        let source = (source.data, strides);
         let mut moved = Moved::default();
         let mut under_way: Option<(usize, Transfer<'_, T>)> = None;
         let StoredMut { data, ld, .. } = target;
         for round in 0..self.plan.rounds {
-            let transfer = self.start_round(comm, round, &mut moved);
+            let transfer = self.start_round(comm, round, source, &mut moved);
             if let Some(before) = under_way.replace((round, transfer)) {
-                self.finish_round(before, (&mut *data, ld), put);
+                self.finish_round(before, source, (&mut *data, ld), put);
             }
         }
         if let Some(last) = under_way {
-            self.finish_round(last, (data, ld), put);
+            self.finish_round(last, source, (data, ld), put);
         }
         moved
     }
@@ -106,6 +109,7 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
         &mut self,
         comm: &'c dyn Comm,
         round: usize,
+        source: (&[T], Strides),
         moved: &mut Moved,
     ) -> Transfer<'c, T> {
         let mut buffers = self.spare.pop().unwrap_or_default();
@@ -114,7 +118,7 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
             let len = messages.last().map_or(0, |last| last.range.end);
             buffer.resize(len, T::zeroed());
         }
-        self.plan.pack_round(round, self.source, &mut buffers[0]);
+        self.plan.pack_round(round, source, &mut buffers[0]);
         let [sends, recvs] = messages;
         moved.count_messages::<T>(sends.iter().map(|message| message.range.len()));
         Transfer::start(comm, buffers.into(), &sends, &recvs)
@@ -124,13 +128,13 @@ impl<'a, T: bytemuck::Pod> Movement<'a, T> {
     fn finish_round(
         &mut self,
         (round, transfer): (usize, Transfer<'_, T>),
+        source: (&[T], Strides),
         target: (&mut [T], usize),
         put: &impl Fn(&mut T, T),
     ) {
         let mut buffers = transfer.finish().into_iter();
         let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
-        self.plan
-            .unpack_round(round, &pair[1], self.source, target, put);
+        self.plan.unpack_round(round, &pair[1], source, target, put);
         self.spare.push(pair);
     }
 }

@@ -119,16 +119,21 @@ pub fn redistribute<T: bytemuck::Pod>(
         [source.order, target.order],
         settings,
     ));
-    let planned = plan_movement(comm, (from, source), (to, &target), config);
+    let planned = plan_movement(comm, (from, &source), (to, &target), config);
     let movement = agree(comm, planned)?;
     // The ranks would wait for messages that none sends.
     let all = comm.gather(&fingerprint)?;
     if let Some(rank) = all.iter().position(|other| *other != all[0]) {
         return Err(SpreadError::Differ { rank }.into());
     }
+    let order = match config.transposed {
+        false => source.order,
+        true => source.order.transposed(),
+    };
+    let source = Stored { order, ..source };
     let mut moved = match config.map {
-        Some(map) => movement.run(comm, target, &|to, value| *to = map(value)),
-        None => movement.run(comm, target, &replace),
+        Some(map) => movement.run(comm, source, target, &|to, value| *to = map(value)),
+        None => movement.run(comm, source, target, &replace),
     };
     moved.seconds = start.elapsed().as_secs_f64();
     tracing::debug!(
@@ -191,21 +196,21 @@ impl<T: Element> Matrix<T> {
 
 /// Checks that the spreads fit each other and the communicator, and that this rank's memory fits them, and plans the
 /// movement.
-fn plan_movement<'a, T: bytemuck::Pod>(
+fn plan_movement<T: bytemuck::Pod>(
     comm: &dyn Comm,
-    (from, source): (&Spread, Stored<'a, T>),
+    (from, source): (&Spread, &Stored<'_, T>),
     (to, target): (&Spread, &StoredMut<'_, T>),
     config: &RedistributeConfig<T>,
-) -> Result<Movement<'a, T>, Error> {
+) -> Result<Movement<T>, Error> {
     let ranks = comm.size();
     for spread in [from.n_ranks(), to.n_ranks()] {
         if spread != ranks {
             return Err(SpreadError::Ranks { spread, ranks }.into());
         }
     }
-    let (moved, order) = match config.transposed {
-        false => (from.clone(), source.order),
-        true => (from.transposed(), source.order.transposed()),
+    let moved = match config.transposed {
+        false => from.clone(),
+        true => from.transposed(),
     };
     let shapes = [&moved, to].map(|spread| (spread.rows(), spread.cols()));
     if shapes[0] != shapes[1] {
@@ -215,6 +220,5 @@ fn plan_movement<'a, T: bytemuck::Pod>(
     source.check(from, comm.rank())?;
     target.check(to, comm.rank())?;
     let limit = config.limit_bytes / size_of::<T>().max(1);
-    let source = (&moved, Stored { order, ..source });
-    Movement::new(comm, source, (to, target.order), limit)
+    Movement::new(comm, &moved, (to, target.order), limit)
 }
