@@ -149,6 +149,17 @@ pub struct UpdateTime {
     pub cpu_s: f64,
 }
 
+impl UpdateTime {
+    /// Adds the time of a call that came after this one.
+    #[must_use]
+    pub fn and(self, next: Self) -> Self {
+        Self {
+            busy_s: self.busy_s + next.busy_s,
+            cpu_s: self.cpu_s + next.cpu_s,
+        }
+    }
+}
+
 /// The best speed of a device's library with all operands in the device's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ResidentPeak {

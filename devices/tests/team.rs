@@ -118,20 +118,23 @@ fn updates_that_belong_together_are_measured_together() {
     assert_eq!((found[0].cost_s, found[1].cost_s), (30.0, 36.0));
 }
 
-/// A team of one device that copies C at both ends of a job.
-fn copying_team() -> DeviceTeam {
-    let worker = MadeUp {
-        info: cpu_worker("copies", 1).info().clone(),
-        update: || Ok(time(2.0)),
-        updates_per_visit: 1,
-        begin_s: 10.0,
-    };
-    DeviceTeam::new(vec![Box::new(worker)]).unwrap()
+/// A team of devices that copy C at both ends of a job.
+fn copying_team(devices: usize) -> DeviceTeam {
+    let mut workers: Vec<Box<dyn Worker>> = Vec::new();
+    for _ in 0..devices {
+        workers.push(Box::new(MadeUp {
+            info: cpu_worker("copies", 1).info().clone(),
+            update: || Ok(time(2.0)),
+            updates_per_visit: 1,
+            begin_s: 10.0,
+        }));
+    }
+    DeviceTeam::new(workers).unwrap()
 }
 
 fn measure_copies(depth: Depth) -> Measurement {
     let found = measure_team(
-        &mut copying_team(),
+        &mut copying_team(1),
         8,
         &[4],
         depth,
@@ -149,7 +152,7 @@ fn the_ends_of_a_job_are_spread_over_its_updates() {
     assert_eq!((found.t_s, found.fastest_s, found.cost_s), (4.0, 4.0, 36.0));
     assert_eq!(measure_copies(Depth::endless(2)).t_s, 2.0);
     let mut c = [0.0; 32];
-    let mut team = copying_team();
+    let mut team = copying_team(1);
     let begun = team.begin(ViewMut::new(&mut c, 8, 4, 8), &[4], Depth::of(2, 1));
     assert_eq!(begun.unwrap(), [time(10.0)]);
     let ended = team.finish(ViewMut::new(&mut c, 8, 4, 8), &[4]);
@@ -202,6 +205,40 @@ fn every_slice_is_updated_once() {
     assert_eq!(calls, 1);
     let names: Vec<&str> = team.infos().iter().map(|info| info.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c"]);
+}
+
+#[test]
+fn only_devices_whose_columns_change_end_their_job() {
+    let (rows, k, cols) = (5, 4, 11);
+    let (a, b) = (vec![1.0; rows * k], vec![1.0; k * cols]);
+    let panels = (View::new(&a, rows, k, rows), View::new(&b, k, cols, k));
+    let workers = ["a", "b", "c"].map(|name| cpu_worker(name, 1));
+    let mut team = DeviceTeam::new(workers.into()).unwrap();
+    let mut copying = copying_team(3);
+    let mut c = vec![0.0; rows * cols];
+    let mut view = ViewMut::new(&mut c, rows, cols, rows);
+    let mut slices: &[usize] = &[3, 0, 8];
+    let depth = Depth::endless(k);
+    team.begin(view.reborrow(), slices, depth).unwrap();
+    for (next, busy_s) in [
+        (&[3, 5, 3], [0.0, 10.0, 30.0]),
+        (&[3, 5, 3], [0.0; 3]),
+        (&[0, 8, 3], [20.0, 30.0, 0.0]),
+    ] {
+        let update = team.update(1.0, panels, None, view.reborrow(), slices, &mut || false);
+        assert_eq!(update.unwrap().len(), 3);
+        team.redivide(view.reborrow(), [slices, next], depth)
+            .unwrap();
+        let times = copying.redivide(view.reborrow(), [slices, next], depth);
+        assert_eq!(times.unwrap(), busy_s.map(time));
+        slices = next;
+    }
+    let refused = team.redivide(view.reborrow(), [slices, &[1, 1, 1]], depth);
+    assert!(matches!(refused, Err(DeviceError::Width { .. })));
+    let update = team.update(1.0, panels, None, view.reborrow(), slices, &mut || false);
+    assert_eq!(update.unwrap().len(), 3);
+    team.finish(view, slices).unwrap();
+    assert_eq!(c, vec![16.0; rows * cols]);
 }
 
 #[test]

@@ -232,15 +232,10 @@ impl DeviceTeam {
                 check_size("B", (a.cols(), c.cols()), (b.rows(), b.cols()))?;
             }
         }
-        let mut first = 0;
-        let tasks = slices
-            .iter()
+        let columns = cut_columns(slices).into_iter();
+        let tasks = columns
             .zip(split_slices(c, slices))
-            .map(|(&cols, c)| {
-                let columns = first..first + cols;
-                first = columns.end;
-                c.map(|c| (columns, c))
-            });
+            .map(|(columns, c)| c.map(|c| (columns, c)));
         self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
             let next = next.map(|next| cut_panels(next, &columns));
             T::updates(worker).update_ahead(alpha, cut_panels(panels, &columns), next, c)
@@ -257,6 +252,35 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<Vec<UpdateTime>, DeviceError> {
         self.drive_slices(c, slices, |worker, c| worker.finish(c))
+    }
+
+    /// Changes the slices in the middle of a job, from the first of `slices` to the second. Devices whose columns change end
+    /// their job and begin it again on their new ones; the others go on. Returns the time of each device.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn redivide<T: Element>(
+        &mut self,
+        mut c: ViewMut<'_, T>,
+        slices: [&[usize]; 2],
+        depth: Depth,
+    ) -> Result<Vec<UpdateTime>, DeviceError> {
+        for slices in slices {
+            self.check_slices(slices, c.cols())?;
+        }
+        let [from, to] = slices.map(cut_columns);
+        let changes: Vec<bool> = from.iter().zip(&to).map(|(from, to)| from != to).collect();
+        // Every old slice is back before a new one begins on the same columns.
+        let tasks = keep_changed(split_slices(c.reborrow(), slices[0]), &changes);
+        let ended = self.drive(tasks, &mut || false, |worker, c| {
+            T::updates(worker).finish(c)
+        })?;
+        let tasks = keep_changed(split_slices(c, slices[1]), &changes);
+        let begun = self.drive(tasks, &mut || false, |worker, c| {
+            T::updates(worker).begin(c, depth)
+        })?;
+        let times = ended.into_iter().zip(begun);
+        Ok(times.map(|(ended, begun)| ended.and(begun)).collect())
     }
 
     fn check_slices(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
@@ -314,6 +338,25 @@ fn split_slices<'c, T: Element>(
     let parts = c.split_columns(slices.iter().copied()).into_iter();
     parts
         .map(|part| (part.cols() > 0).then_some(part))
+        .collect()
+}
+
+/// Returns the columns of each device, from left to right. Those of a device without columns begin at 0.
+fn cut_columns(slices: &[usize]) -> Vec<Range<usize>> {
+    let mut first = 0;
+    let columns = slices.iter().map(|&cols| {
+        let columns = first..first + cols;
+        first = columns.end;
+        if columns.is_empty() { 0..0 } else { columns }
+    });
+    columns.collect()
+}
+
+/// Leaves out the tasks of devices that do not change.
+fn keep_changed<T>(tasks: Vec<Option<T>>, changes: &[bool]) -> Vec<Option<T>> {
+    let tasks = tasks.into_iter().zip(changes);
+    tasks
+        .map(|(task, &changes)| task.filter(|_| changes))
         .collect()
 }
 
