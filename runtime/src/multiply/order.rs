@@ -15,39 +15,62 @@
 use std::ops::Range;
 
 /// The order of all ranks' steps through the pieces of k.
+///
+/// It is cut into spans of steps. In a span all ranks go through the same pieces, each rank from a start of its own on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StepOrder {
     pieces: Vec<usize>,
-    /// The place in `pieces` at which each rank begins. At the end it goes on at the beginning.
+    spans: Vec<StepSpan>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct StepSpan {
+    steps: Range<usize>,
+    /// The place among the span's pieces at which each rank begins. At the end it goes on at the beginning.
     starts: Vec<usize>,
 }
 
 impl StepOrder {
-    /// Orders `pieces` pieces; rank `r` begins with the piece that the r-th item of `firsts` names.
-    pub(super) fn new(pieces: usize, firsts: impl Iterator<Item = usize>) -> Self {
+    /// Orders `pieces` pieces, without any span.
+    pub(super) fn new(pieces: usize) -> Self {
         let (mut stride, mut numbers) = (1, 1);
         while numbers < pieces {
             (stride, numbers) = (numbers, stride + numbers);
         }
         // Neighbours in Fibonacci's sequence have no common divisor, so each number comes once.
-        let order: Vec<usize> = (0..numbers)
+        let order = (0..numbers)
             .map(|step| step * stride % numbers)
-            .filter(|&piece| piece < pieces)
-            .collect();
-        let mut places = vec![0; order.len()];
-        for (place, &piece) in order.iter().enumerate() {
-            places[piece] = place;
-        }
-        let starts = firsts.map(|piece| places.get(piece).copied().unwrap_or(0));
+            .filter(|&piece| piece < pieces);
         Self {
-            starts: starts.collect(),
-            pieces: order,
+            pieces: order.collect(),
+            spans: Vec::new(),
         }
     }
 
+    /// Adds a span of steps after those before it. `find_start` returns the place at which a rank begins among the pieces of
+    /// the span.
+    pub(super) fn add_span(
+        &mut self,
+        steps: Range<usize>,
+        ranks: usize,
+        find_start: impl Fn(usize, &[usize]) -> usize,
+    ) {
+        let pieces = &self.pieces[steps.clone()];
+        let starts = (0..ranks).map(|rank| find_start(rank, pieces)).collect();
+        self.spans.push(StepSpan { steps, starts });
+    }
+
     /// Returns the piece of a rank's step.
+    ///
+    /// # Panics
+    /// If the step is in no span.
     pub(super) fn piece_at(&self, rank: usize, step: usize) -> usize {
-        self.pieces[(self.starts[rank] + step) % self.pieces.len()]
+        let mut latest = self.spans.iter().rev();
+        let Some(StepSpan { steps, starts }) = latest.find(|span| span.steps.contains(&step))
+        else {
+            panic!("step {step} is in no span");
+        };
+        self.pieces[steps.start + (starts[rank] + step - steps.start) % steps.len()]
     }
 }
 
@@ -76,8 +99,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_piece_comes_once_whichever_is_the_first(pieces in 1usize..400, first in 0usize..400) {
-            let order = StepOrder::new(pieces, [0, first % pieces].into_iter());
-            prop_assert_eq!((order.piece_at(0, 0), order.piece_at(1, 0)), (0, first % pieces));
+            let mut order = StepOrder::new(pieces);
+            let first = first % pieces;
+            order.add_span(0..pieces, 2, |rank, all| all.iter().position(|&piece| piece == rank * first).unwrap());
+            prop_assert_eq!((order.piece_at(0, 0), order.piece_at(1, 0)), (0, first));
             for rank in 0..2 {
                 let mut seen: Vec<usize> = (0..pieces).map(|step| order.piece_at(rank, step)).collect();
                 seen.sort_unstable();
@@ -86,9 +111,31 @@ mod tests {
         }
 
         #[test]
+        fn after_every_span_all_ranks_have_the_same_pieces(
+            lengths in prop::collection::vec(1usize..9, 1..9), start in 0usize..99,
+        ) {
+            let mut order = StepOrder::new(lengths.iter().sum());
+            let mut first = 0;
+            let mut seen = [Vec::new(), Vec::new()];
+            for length in lengths {
+                let steps = first..first + length;
+                first = steps.end;
+                order.add_span(steps.clone(), 2, |rank, pieces| rank * (start % pieces.len()));
+                for (rank, seen) in seen.iter_mut().enumerate() {
+                    seen.extend(steps.clone().map(|step| order.piece_at(rank, step)));
+                    seen.sort_unstable();
+                    seen.dedup();
+                    prop_assert_eq!(seen.len(), steps.end);
+                }
+                prop_assert_eq!(&seen[0], &seen[1]);
+            }
+        }
+
+        #[test]
         fn a_few_steps_are_spread_over_all_holders(pieces in 2usize..400, holders in 2usize..5) {
             prop_assume!(pieces >= 3 * holders);
-            let order = StepOrder::new(pieces, [0].into_iter());
+            let mut order = StepOrder::new(pieces);
+            order.add_span(0..pieces, 1, |_, _| 0);
             // Any `window` steps in a row have something of every holder.
             let window = 3 * holders;
             for start in 0..=pieces - window {
@@ -117,7 +164,11 @@ mod tests {
     #[test]
     fn two_halves_take_turns() {
         for pieces in [4, 6, 8] {
-            let order = StepOrder::new(pieces, [0, pieces / 2].into_iter());
+            let mut order = StepOrder::new(pieces);
+            order.add_span(0..pieces, 2, |rank, all| {
+                let first = rank * pieces / 2;
+                all.iter().position(|&piece| piece == first).unwrap()
+            });
             for rank in 0..2 {
                 let [first, second] = [0, 1].map(|step| order.piece_at(rank, step) / (pieces / 2));
                 assert!(first == rank && second != rank, "{order:?}");

@@ -8,6 +8,9 @@
 //!
 //! Steps go through k in an [order](super::order) that spreads them over its holders. All ranks share one order if pieces
 //! may be passed on; otherwise each rank has its own.
+//!
+//! The ranks hold A and B as the plan spreads them. They compute the parts of C that the plan gives them, or other ones from
+//! some step on: only the readers of a piece change then, not its holder.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -78,7 +81,16 @@ pub(super) struct StepSchedule {
 }
 
 impl StepSchedule {
+    /// Makes the schedule of ranks that compute the parts of the plan.
     pub(super) fn new(plan: &Plan, rank: usize) -> Self {
+        let parts: Vec<Region> = (0..plan.n_ranks())
+            .map(|rank| plan.computed(rank))
+            .collect();
+        Self::on_parts(plan, &parts, rank)
+    }
+
+    /// Makes the schedule of ranks that hold A and B as planned and compute these parts of C.
+    pub(super) fn on_parts(plan: &Plan, parts: &[Region], rank: usize) -> Self {
         let ranks = 0..plan.n_ranks();
         let factors = plan
             .factors()
@@ -87,7 +99,7 @@ impl StepSchedule {
             .map(|other| match plan.split() {
                 // If k is split, no other rank computes with this rank's share of the factors.
                 Split::K(_) if other != rank => Region::default(),
-                _ => plan.computed(other),
+                _ => parts[other],
             })
             .collect();
         Self {
@@ -136,14 +148,29 @@ impl StepSchedule {
             .sum()
     }
 
-    /// Returns the indices along k of a rank's step.
-    fn pivot_range(&self, rank: usize, step: usize) -> Range<usize> {
-        let order = self.order.get_or_init(|| {
-            let firsts = (0..self.c_parts.len()).map(|rank| match self.own_orders {
-                true => self.fullest_piece(rank),
+    /// Adds a span of steps, after which all ranks have computed with the same pieces of k. Without any, all steps are one.
+    pub(super) fn add_span(&mut self, steps: Range<usize>) {
+        let order = self.order.take();
+        let mut order = order.unwrap_or_else(|| StepOrder::new(self.piece_count()));
+        self.order_span(&mut order, steps);
+        self.order = OnceCell::from(order);
+    }
+
+    fn order_span(&self, order: &mut StepOrder, steps: Range<usize>) {
+        order.add_span(steps, self.c_parts.len(), |rank, pieces| {
+            match self.own_orders {
+                true => self.find_fullest(rank, pieces),
                 false => 0,
-            });
-            StepOrder::new(self.piece_count(), firsts)
+            }
+        });
+    }
+
+    /// Returns the indices along k of a rank's step.
+    pub(super) fn pivot_range(&self, rank: usize, step: usize) -> Range<usize> {
+        let order = self.order.get_or_init(|| {
+            let mut order = StepOrder::new(self.piece_count());
+            self.order_span(&mut order, 0..self.piece_count());
+            order
         });
         self.piece_range(order.piece_at(rank, step))
     }
@@ -159,19 +186,14 @@ impl StepSchedule {
         start..(start + self.width).min(self.k.end)
     }
 
-    /// Returns the first piece of k of which a rank holds at least as much as of any other.
-    fn fullest_piece(&self, rank: usize) -> usize {
-        let (of_a, of_b) = (&self.factors[A][rank], &self.factors[B][rank]);
-        // It is the first whole piece of A's, of B's or of both's range of k, if there is a whole one.
-        let starts = [of_a.col, of_b.row, of_a.col.max(of_b.row)];
-        let last = self.piece_count().saturating_sub(1);
-        starts
-            .into_iter()
-            .flat_map(|start| {
-                let before = start.saturating_sub(self.k.start) / self.width;
-                [before.min(last), (before + 1).min(last)]
+    /// Returns the place of the first piece along k of which a rank holds at least as much as of any other of these.
+    fn find_fullest(&self, rank: usize, pieces: &[usize]) -> usize {
+        let places = 0..pieces.len();
+        places
+            .max_by_key(|&place| {
+                let piece = pieces[place];
+                (self.held_elements(rank, piece), Reverse(piece))
             })
-            .max_by_key(|&piece| (self.held_elements(rank, piece), Reverse(piece)))
             .unwrap_or(0)
     }
 
@@ -345,14 +367,23 @@ mod tests {
     use crate::multiply::Problem;
 
     /// Returns every rank's schedule for a layout of these areas.
-    fn schedules(areas: &[f64], [m, n, k]: [usize; 3], panel: usize) -> Vec<StepSchedule> {
+    fn schedules(areas: &[f64], shape: [usize; 3], panel: usize) -> Vec<StepSchedule> {
+        schedules_on([areas; 2], shape, panel)
+    }
+
+    /// Returns every rank's schedule where A and B are held for a layout of the first areas, and computed on one of the
+    /// second.
+    fn schedules_on(areas: [&[f64]; 2], [m, n, k]: [usize; 3], panel: usize) -> Vec<StepSchedule> {
         let problem = Problem::new(m, n, k, 3).unwrap().with_panel(panel).unwrap();
         let (rows, cols) = problem.c_blocks();
-        let layout = columns::br(areas, rows, cols).unwrap();
-        let c = Spread::on_layout(m, n, problem.block(), &layout);
-        let plan = Plan::with_layout(problem, layout, vec![c.part(0).cols], 0).unwrap();
-        (0..areas.len())
-            .map(|rank| StepSchedule::new(&plan, rank))
+        let [held, computed] = areas.map(|areas| columns::br(areas, rows, cols).unwrap());
+        let [on_held, on_computed] =
+            [&held, &computed].map(|layout| Spread::on_layout(m, n, problem.block(), layout));
+        let plan = Plan::with_layout(problem, held, vec![on_held.part(0).cols], 0).unwrap();
+        let ranks = 0..areas[0].len();
+        let parts: Vec<Region> = ranks.clone().map(|rank| on_computed.part(rank)).collect();
+        ranks
+            .map(|rank| StepSchedule::on_parts(&plan, &parts, rank))
             .collect()
     }
 
@@ -376,10 +407,21 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sent_or_passed_on_is_what_is_received(
-            areas in prop::collection::vec(0.1f64..5.0, 1..12),
+            areas in prop::collection::vec((0.1f64..5.0, 0.1f64..5.0), 1..12),
             shape in [1usize..60, 1usize..60, 1usize..40], panel in 1usize..20,
+            moves: bool, span in 1usize..9,
         ) {
-            let schedules = schedules(&areas, shape, panel);
+            let (held, mut computed): (Vec<f64>, Vec<f64>) = areas.into_iter().unzip();
+            if !moves {
+                computed.clone_from(&held);
+            }
+            let mut schedules = schedules_on([&held, &computed], shape, panel);
+            let steps = schedules[0].piece_count();
+            for first in (0..steps).step_by(span) {
+                for schedule in &mut schedules {
+                    schedule.add_span(first..(first + span).min(steps));
+                }
+            }
             for (step, side) in (0..shape[2].div_ceil(panel)).flat_map(|step| [(step, A), (step, B)]) {
                 let all: Vec<StepTransfers> = schedules.iter().map(|s| s.step_transfers(step, side)).collect();
                 let (mut sent, mut received) = (Vec::new(), Vec::new());
