@@ -13,6 +13,7 @@ mod direct;
 mod gpu;
 mod hybrid;
 mod launch;
+mod learning;
 mod markdown;
 mod neighbours;
 mod peers;
@@ -47,6 +48,8 @@ enum CampaignCommand {
     Neighbours(neighbours::NeighboursArguments),
     /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
     Gpu(gpu::GpuArguments),
+    /// What learning the speeds costs and saves, simulated on clusters of known times
+    Learning(learning::LearningArguments),
     /// Our multiplication against ScaLAPACK, StarPU and the BLAS, on this machine and on emulated hosts
     Peers(peers::PeersArguments),
 }
@@ -59,6 +62,7 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Hybrid(arguments) => hybrid::run(&arguments),
         CampaignCommand::Neighbours(arguments) => neighbours::run(&arguments),
         CampaignCommand::Gpu(arguments) => gpu::run(&arguments),
+        CampaignCommand::Learning(arguments) => learning::run(&arguments),
         CampaignCommand::Peers(arguments) => peers::run(&arguments),
     }
 }

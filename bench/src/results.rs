@@ -74,7 +74,7 @@ impl ResultsPage {
         if let Some(fresh) = fresh {
             self.write(&fresh)?;
         }
-        let mut results: R = read_results(&self.path("json"))?;
+        let mut results: R = self.read()?;
         finish(&mut results)?;
         self.write(&results)?;
         let text = format_tables(&results)?;
@@ -93,6 +93,14 @@ impl ResultsPage {
             self.path("json").display(),
             self.name,
         )
+    }
+
+    /// Reads the published samples.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is of another form.
+    pub fn read<R: DeserializeOwned>(&self) -> anyhow::Result<R> {
+        read_results(&self.path("json"))
     }
 
     /// Writes the file of the samples. A long campaign calls it between rounds too, so that an abort loses little.
@@ -210,6 +218,7 @@ mod tests {
         check_published::<crate::algorithms::AlgorithmsResults>()?;
         check_published::<crate::balance::BalanceResults>()?;
         check_published::<crate::hybrid::HybridResults>()?;
+        check_published::<crate::learning::LearningResults>()?;
         check_published::<crate::neighbours::NeighboursResults>()?;
         check_published::<crate::update::UpdateResults>()?;
         check_published::<crate::peers::AlikeResults>()?;

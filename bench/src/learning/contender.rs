@@ -1,0 +1,74 @@
+//! The contenders: ways to find a division and to run on it.
+
+use isochron_devices::MeasureConfig;
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStart, BalanceStep, Extent, Inpa};
+use serde::{Deserialize, Serialize};
+
+use super::simulation::SimulatedRun;
+
+/// A way to find a division and to run on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Contender {
+    /// INPA as the papers write it: one block first, then the even division, until the times are balanced.
+    Paper,
+    /// INPA with the rules of this project before learning in the run: kept results, not run again.
+    FpmBefore,
+    /// INPA with the rules of this project.
+    Fpm,
+}
+
+impl Contender {
+    /// All contenders, in the order of the tables.
+    pub const ALL: [Self; 3] = [Self::Paper, Self::FpmBefore, Self::Fpm];
+
+    /// Runs all steps of a run: [`measure`](SimulatedRun::measure) and [`look_once`](SimulatedRun::look_once) before the
+    /// first, [`place`](SimulatedRun::place) before it and wherever C shall move, and [`step`](SimulatedRun::step) or
+    /// [`finish`](SimulatedRun::finish).
+    ///
+    /// # Errors
+    /// Those of balancing.
+    pub fn run(self, run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
+        let config = BalanceConfig {
+            steps: run.steps_left(),
+            reps: MeasureConfig::default().min_reps,
+            ..BalanceConfig::default()
+        };
+        match self {
+            // Without a number of steps no measurement is too dear.
+            Self::Paper => balance_before(
+                run,
+                BalanceConfig {
+                    start: BalanceStart::Even,
+                    steps: 0,
+                    ..config
+                },
+            ),
+            Self::FpmBefore | Self::Fpm => balance_before(run, config),
+        }
+    }
+}
+
+/// The name in text and in results.
+impl std::fmt::Display for Contender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// Balances the nodes by INPA, then runs all steps on the result.
+fn balance_before(run: &mut SimulatedRun<'_>, config: BalanceConfig) -> anyhow::Result<()> {
+    let mut inpa = Inpa::new(config, run.n_nodes(), run.side(), run.side());
+    let balance = loop {
+        match inpa.step() {
+            BalanceStep::Done(balance) => break balance,
+            BalanceStep::Measure(extents) => {
+                let blocks: Vec<u64> = extents.iter().map(Extent::area).collect();
+                inpa.observe(&run.measure(&blocks))?;
+            }
+        }
+    };
+    run.place(balance.layout);
+    run.finish();
+    Ok(())
+}

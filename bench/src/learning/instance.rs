@@ -1,0 +1,290 @@
+//! Made-up clusters: nodes with known times, and the best that any division can do with them.
+
+use isochron_bench::simulated::SplitMix;
+use serde::{Deserialize, Serialize};
+
+/// Rows and columns of a block of C, in elements.
+pub const BLOCK: f64 = 128.0;
+
+/// Width of the panel of a step, in elements.
+const PANEL: f64 = 256.0;
+
+/// Bytes of an element.
+pub const ELEMENT_BYTES: usize = 8;
+
+/// Rows and columns of an even share, in blocks: 1 GiB of C on each node.
+const SIDE_EACH: f64 = 90.0;
+
+/// Operations a second of a node that is like all others, and of the slowest and the fastest of unlike ones.
+const ALIKE_FLOPS: f64 = 50e9;
+const SLOWEST_FLOPS: f64 = 20e9;
+const FASTEST_FLOPS: f64 = 160e9;
+
+/// The part of the nodes with a start-up cost, and with a cliff.
+const AFFECTED: f64 = 0.3;
+
+/// A kind of cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Setting {
+    /// Nodes of one constant speed.
+    Alike,
+    /// Nodes of constant speeds that differ by a factor of up to 8.
+    Unlike,
+    /// Unlike nodes; three tenths have a fixed cost of up to a tenth of an even share.
+    StartUp,
+    /// Unlike nodes; three tenths have a fixed cost of up to two even shares.
+    LongStartUp,
+    /// Unlike nodes whose speeds rise to their peaks over up to an even share.
+    Saturating,
+    /// Unlike nodes; three tenths have memory for 0.3 to 1.5 even shares. Each block beyond takes 4 to 29 times as long.
+    Cliff,
+}
+
+impl Setting {
+    /// All settings.
+    pub const ALL: [Self; 6] = [
+        Self::Alike,
+        Self::Unlike,
+        Self::StartUp,
+        Self::LongStartUp,
+        Self::Saturating,
+        Self::Cliff,
+    ];
+
+    /// Describes the nodes for readers of the results.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Alike => "nodes of one constant speed",
+            Self::Unlike => "constant speeds that differ by a factor of up to 8",
+            Self::StartUp => {
+                "unlike, and three tenths of the nodes have a fixed cost of up to 0.1 even shares"
+            }
+            Self::LongStartUp => {
+                "unlike, and three tenths of the nodes have a fixed cost of up to 2 even shares"
+            }
+            Self::Saturating => {
+                "unlike, and every speed rises from a tenth or more of its peak, to half of the way at up to an even share"
+            }
+            Self::Cliff => {
+                "unlike, and three tenths of the nodes have memory for 0.3 to 1.5 even shares; each block beyond takes 4 to 29 \
+                 times as long"
+            }
+        }
+    }
+}
+
+/// The name in text and in results.
+impl std::fmt::Display for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// A node that takes `(fixed + d·(d + half) / (d + floor·half) + steeper·max(0, d - memory)) / speed` seconds for `d` blocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KnownNode {
+    /// Peak, in blocks a second.
+    speed: f64,
+    /// Start-up cost in blocks.
+    fixed: f64,
+    /// Blocks at which half of the way from the lowest speed to the peak is made.
+    half: f64,
+    /// The lowest speed, as a part of the peak.
+    floor: f64,
+    /// Blocks that fit the memory.
+    memory: f64,
+    /// What a block beyond the memory takes more, in blocks.
+    steeper: f64,
+}
+
+impl KnownNode {
+    fn draw(setting: Setting, share: f64, random: &mut SplitMix) -> Self {
+        let flops = match setting {
+            Setting::Alike => ALIKE_FLOPS,
+            _ => random.log_uniform(SLOWEST_FLOPS, FASTEST_FLOPS),
+        };
+        let straight = Self {
+            speed: flops / (2.0 * BLOCK * BLOCK * PANEL),
+            fixed: 0.0,
+            half: 0.0,
+            floor: 1.0,
+            memory: f64::INFINITY,
+            steeper: 0.0,
+        };
+        let is_affected = random.uniform(0.0, 1.0) < AFFECTED;
+        let (part, other) = (random.uniform(0.0, 1.0), random.uniform(0.0, 1.0));
+        match setting {
+            Setting::StartUp if is_affected => Self {
+                fixed: 0.1 * part * share,
+                ..straight
+            },
+            Setting::LongStartUp if is_affected => Self {
+                fixed: 2.0 * part * share,
+                ..straight
+            },
+            Setting::Saturating => Self {
+                half: part * share,
+                floor: 0.1 + 0.4 * other,
+                ..straight
+            },
+            Setting::Cliff if is_affected => Self {
+                memory: (0.3 + 1.2 * part) * share,
+                steeper: 3.0 + 25.0 * other,
+                ..straight
+            },
+            _ => straight,
+        }
+    }
+
+    /// Returns the seconds of a step with `d` blocks; 0 without any.
+    pub fn time_s(&self, d: f64) -> f64 {
+        if d <= 0.0 {
+            return 0.0;
+        }
+        let rising = d * (d + self.half) / (d + self.floor * self.half);
+        let beyond = (d - self.memory).max(0.0);
+        (self.fixed + rising + self.steeper * beyond) / self.speed
+    }
+
+    /// Returns the most blocks that take at most `t_s`.
+    fn blocks_within(&self, t_s: f64) -> f64 {
+        // A block takes at least 1 / speed.
+        bisect(0.0, t_s * self.speed, |d| self.time_s(d) <= t_s)
+    }
+}
+
+/// Returns the largest number from `low` up to `high` that is accepted, where all smaller ones are, too.
+fn bisect(mut low: f64, mut high: f64, accepts: impl Fn(f64) -> bool) -> f64 {
+    if accepts(high) {
+        return high;
+    }
+    // 50 bits are more than the sums over the nodes keep.
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if accepts(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// A cluster with a square C.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownCluster {
+    /// Its nodes.
+    pub nodes: Vec<KnownNode>,
+    /// Rows and columns of C in blocks.
+    pub side: u64,
+}
+
+impl KnownCluster {
+    /// Draws the cluster of this number, the same one in every run.
+    pub fn draw(setting: Setting, n_nodes: usize, number: u64) -> Self {
+        let side = (SIDE_EACH * (n_nodes as f64).sqrt()).round();
+        let share = side * side / n_nodes as f64;
+        let mut random = SplitMix::new((n_nodes as u64) << 32 | number);
+        Self {
+            nodes: (0..n_nodes)
+                .map(|_| KnownNode::draw(setting, share, &mut random))
+                .collect(),
+            side: side as u64,
+        }
+    }
+
+    /// Returns the blocks of an even share.
+    pub fn even_share(&self) -> f64 {
+        (self.side * self.side) as f64 / self.nodes.len() as f64
+    }
+
+    /// Returns the true seconds of a step of each node.
+    pub fn times_s(&self, blocks: &[u64]) -> Vec<f64> {
+        let nodes = self.nodes.iter().zip(blocks);
+        nodes.map(|(node, &d)| node.time_s(d as f64)).collect()
+    }
+
+    /// Returns the seconds of a step that no division undercuts: the least time within which the nodes complete all blocks. A
+    /// node that starts up for longer has none.
+    pub fn ideal_s(&self) -> f64 {
+        let all = (self.side * self.side) as f64;
+        let alone_s = self.nodes.iter().map(|node| node.time_s(all));
+        bisect(0.0, alone_s.fold(f64::INFINITY, f64::min), |t_s| {
+            let done = self.nodes.iter().map(|node| node.blocks_within(t_s));
+            done.sum::<f64>() < all
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the seconds of the slowest node when the blocks are divided by chance.
+    fn divide_by_chance(cluster: &KnownCluster, random: &mut SplitMix) -> f64 {
+        let weights = cluster
+            .nodes
+            .iter()
+            .map(|_| random.uniform(0.0, 1.0).powi(3));
+        let weights: Vec<f64> = weights.collect();
+        let all = (cluster.side * cluster.side) as f64 / weights.iter().sum::<f64>();
+        let times_s =
+            (cluster.nodes.iter().zip(&weights)).map(|(node, part)| node.time_s(part * all));
+        times_s.fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn the_ideal_is_reached_and_not_undercut() {
+        let mut random = SplitMix::new(1);
+        for setting in Setting::ALL {
+            for number in 0..20 {
+                let cluster = KnownCluster::draw(setting, 4, number);
+                let ideal_s = cluster.ideal_s();
+                let found_s = (0..200).map(|_| divide_by_chance(&cluster, &mut random));
+                assert!(found_s.fold(f64::INFINITY, f64::min) >= ideal_s * (1.0 - 1e-9));
+                let all = (cluster.side * cluster.side) as f64;
+                let shares = cluster.nodes.iter().map(|node| node.blocks_within(ideal_s));
+                assert!(
+                    (shares.sum::<f64>() / all - 1.0).abs() < 1e-9,
+                    "{setting} {number}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_starts_up_for_too_long_has_no_part_in_the_ideal() {
+        let [fast, slow] = [0.0, 1e9].map(|fixed| KnownNode {
+            speed: 100.0,
+            fixed,
+            half: 0.0,
+            floor: 1.0,
+            memory: f64::INFINITY,
+            steeper: 0.0,
+        });
+        let cluster = KnownCluster {
+            nodes: vec![fast, slow],
+            side: 10,
+        };
+        assert!((cluster.ideal_s() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn times_follow_their_formula() {
+        let node = KnownNode {
+            speed: 10.0,
+            fixed: 5.0,
+            half: 100.0,
+            floor: 0.5,
+            memory: 60.0,
+            steeper: 3.0,
+        };
+        assert_eq!(node.time_s(0.0), 0.0);
+        // 50 · 150 / 100, and the start.
+        assert!((node.time_s(50.0) - 8.0).abs() < 1e-12);
+        // 100 · 200 / 150, the start, and 40 blocks beyond.
+        assert!((node.time_s(100.0) - (400.0 / 3.0 + 5.0 + 120.0) / 10.0).abs() < 1e-12);
+        assert!((node.blocks_within(node.time_s(100.0)) - 100.0).abs() < 1e-9);
+    }
+}
