@@ -52,8 +52,8 @@ pub enum Algorithm {
     Inpa,
 }
 
-/// Solves a problem once, and can do it again. It returns `false` if the algorithm gave up: at the work limit, or without a
-/// balance.
+/// Solves a problem once, and can do it again. It returns `false` if the algorithm gave up: at the work limit, or
+/// without a balance.
 pub type Instance = Box<dyn Fn() -> anyhow::Result<bool>>;
 
 impl Algorithm {

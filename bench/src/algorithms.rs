@@ -86,8 +86,8 @@ pub fn run(arguments: &AlgorithmsArguments) -> anyhow::Result<()> {
     AlgorithmsResults::publish(fresh.transpose()?)
 }
 
-/// Solves every instance once in each round, the instances of the algorithms in turn, so that a disturbance affects all of
-/// them.
+/// Solves every instance once in each round, the instances of the algorithms in turn, so that a disturbance affects all
+/// of them.
 fn measure(rounds: usize) -> anyhow::Result<AlgorithmsResults> {
     // Memory is measured before this process grows, so that a child shows its own memory only.
     let mut memory = Vec::new();
@@ -171,8 +171,8 @@ impl AlgorithmsResults {
 
     /// Returns the lines of an algorithm's sizes.
     ///
-    /// The growth is the exponent `log(t₂ / t₁) / log(n₂ / n₁)` from the size before. The first size has none, nor has a
-    /// size without a solution.
+    /// The growth is the exponent `log(t₂ / t₁) / log(n₂ / n₁)` from the size before. The first size has none, nor has
+    /// a size without a solution.
     fn make_rows(&self, algorithm: Algorithm) -> Vec<[String; 3]> {
         let mut rows = Vec::new();
         let mut before: Option<(usize, f64)> = None;

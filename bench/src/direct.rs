@@ -1,7 +1,7 @@
 //! A separate process that calls a BLAS directly, with the library's own threads, and the operands of its updates.
 //!
-//! A library keeps the number of threads that it was given, and its waiting threads spin for a while. So it runs in another
-//! process, which is asked for one burst of updates after another and idles in between.
+//! A library keeps the number of threads that it was given, and its waiting threads spin for a while. So it runs in
+//! another process, which is asked for one burst of updates after another and idles in between.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

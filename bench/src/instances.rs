@@ -53,8 +53,9 @@ pub fn make_areas(n: usize) -> Vec<f64> {
 
 /// Makes `n` devices of `kinds` different kinds, each with a time for every size up to `sizes` units.
 ///
-/// As in matrix products and Fourier transforms, speeds saturate, drop to less than half at multiples of some number, and vary
-/// by a third in between. The time rises and falls hundreds of times. Peak speeds differ by a factor of up to 10.
+/// As in matrix products and Fourier transforms, speeds saturate, drop to less than half at multiples of some number,
+/// and vary by a third in between. The time rises and falls hundreds of times. Peak speeds differ by a factor of up to
+/// 10.
 ///
 /// # Errors
 /// None for these times.

@@ -9,8 +9,8 @@ use anyhow::Context;
 use crate::process::{path_variable, run_program, run_within};
 use crate::report::MxmReport;
 
-/// The programs of one MPI library: those that `cargo xtask bench` names in the environment, or those of the bundle from
-/// which this program is started.
+/// The programs of one MPI library: those that `cargo xtask bench` names in the environment, or those of the bundle
+/// from which this program is started.
 pub struct MxmLauncher {
     mpirun: PathBuf,
     isochron: PathBuf,
@@ -61,7 +61,8 @@ impl MxmLauncher {
         Ok(self.run_mxm_within(ranks, arguments, &[], Duration::MAX)?.0)
     }
 
-    /// Does the same with environment variables, and ends the program after `limit`. Returns the report and standard error.
+    /// Does the same with environment variables, and ends the program after `limit`. Returns the report and standard
+    /// error.
     ///
     /// # Errors
     /// If it fails, takes too long, or its result does not pass the check.

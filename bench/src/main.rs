@@ -1,8 +1,8 @@
 //! Benchmark campaigns: `cargo xtask bench NAME`.
 //!
 //! Within each round of a campaign its contestants take turns, so that a machine with drifting speed treats all alike.
-//! Every raw sample is kept in `bench/results/`, and the tables and plots in the documentation are made from those files.
-//! Compare ratios within one run: absolute times belong to the machine.
+//! Every raw sample is kept in `bench/results/`, and the tables and plots in the documentation are made from those
+//! files. Compare ratios within one run: absolute times belong to the machine.
 
 // A campaign reports its progress.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

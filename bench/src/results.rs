@@ -11,7 +11,7 @@ use crate::markdown::replace_section;
 /// The beginning of every file of results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Origin {
-    /// Version of the file.
+    /// Version of the file: 1 as long as the files in the repository are the only ones, which change with the program.
     pub schema: u32,
     /// The command that measured.
     pub command: String,
@@ -48,7 +48,8 @@ impl Origin {
 /// The folder of the samples, the pages and their plots, relative to the repository.
 const FOLDER: &str = "bench/results";
 
-/// The place of a campaign's samples (`NAME.json`), of the page with its tables (`NAME.md`), and of its plot (`NAME.svg`).
+/// The place of a campaign's samples (`NAME.json`), of the page with its tables (`NAME.md`), and of its plot
+/// (`NAME.svg`).
 pub struct ResultsPage {
     pub name: &'static str,
 }
@@ -59,7 +60,8 @@ impl ResultsPage {
         Path::new(FOLDER).join(format!("{}.{extension}", self.name))
     }
 
-    /// Writes `fresh` samples, if there are any, then lets `finish` complete the file, and writes the tables to the page.
+    /// Writes `fresh` samples, if there are any, then lets `finish` complete the file, and writes the tables to the
+    /// page.
     ///
     /// The samples are written before anything is made from them.
     ///
@@ -84,7 +86,8 @@ impl ResultsPage {
         replace_section(&self.path("md"), &section, &text)
     }
 
-    /// Describes the origin of the tables: the command, the `cores` of the machine, `more`, and the file of the samples.
+    /// Describes the origin of the tables: the command, the `cores` of the machine, `more`, and the file of the
+    /// samples.
     pub fn describe_origin(&self, origin: &Origin, cores: &str, more: &str) -> String {
         format!(
             "Measured by `{}`{cores} ({}){more}; median (smallest to largest) over the rounds, raw samples in [`{}`]({}.json).",

@@ -16,7 +16,8 @@ use crate::statistics::{MedianRange, median};
 /// The goal of our speed over the library's.
 const GOAL: f64 = 0.97;
 
-/// The pause after each burst. OpenBLAS's threads spin for some 30 ms after their last update and would disturb the next.
+/// The pause after each burst. OpenBLAS's threads spin for some 30 ms after their last update and would disturb the
+/// next.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Squares, and two slices as IDPA makes them: a third of the columns, and the part of a slower node's device.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// A folder that describes a control group, and the version of control groups, 1 or 2.
 pub(crate) type GroupFolder = (PathBuf, u32);
 
-/// Finds the folders of the groups of this process that `controller` (`memory`, `cpu`) confines, each followed by those of the
-/// visible groups above it, on a file system with this root; none if the system has none.
+/// Finds the folders of the groups of this process that `controller` (`memory`, `cpu`) confines, on a file system with
+/// this root. Each is followed by those of the visible groups above it.
 pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<GroupFolder> {
     let cgroup = fs::read_to_string(root.join("proc/self/cgroup"));
     let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo"));
@@ -43,8 +43,8 @@ fn parse_groups(root: &Path, cgroup: &str, mountinfo: &str, controller: &str) ->
     folders
 }
 
-/// Returns the mount point that a line of `mountinfo` describes, without the leading `/`, and the group `path` below it, if
-/// the mount has that version.
+/// Returns the mount point that a line of `mountinfo` describes, without the leading `/`, and the group `path` below
+/// it, if the mount has that version.
 fn match_mount<'a>(
     line: &'a str,
     path: &'a str,

@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 
 /// The clock that the [busy time](UpdateTime::busy_s) of a device follows.
 ///
-/// Every worker states its own in [`DeviceInfo::clock`](crate::DeviceInfo::clock). Code that shares cores or reads times
-/// depends on the clock, and never on the kind of worker.
+/// Every worker states its own in [`DeviceInfo::clock`](crate::DeviceInfo::clock). Code that shares cores or reads
+/// times depends on the clock, and never on the kind of worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceClock {
-    /// Wall time of threads that compute on their cores all the time. Other programs on these cores stretch it, and so does a
-    /// CPU quota.
+    /// Wall time of threads that compute on their cores all the time. Other programs on these cores stretch it, and so
+    /// does a CPU quota.
     Cores,
     /// Wall time of hardware next to the cores, such as a GPU. Its host core mostly waits.
     Accelerator,
-    /// Time that a pace or a recorded model prescribes. The device waits for most of it, and other programs on its cores
-    /// change nothing.
+    /// Time that a pace or a recorded model prescribes. The device waits for most of it, and other programs on its
+    /// cores change nothing.
     Prescribed,
 }
 
@@ -35,11 +35,11 @@ impl DeviceClock {
 }
 
 impl UpdateTime {
-    /// Returns the seconds of a call in a long run in which each thread runs for `share_of_time` of the time, above 0 and at
-    /// most 1.
+    /// Returns the seconds of a call in a long run in which each thread runs for `share_of_time` of the time, above 0
+    /// and at most 1.
     ///
-    /// A quota lets a short call run through and stops a later one for both, so the wall time of one call says little. On a
-    /// device that computes on its cores it is the CPU time over the share.
+    /// A quota lets a short call run through and stops a later one for both, so the wall time of one call says little.
+    /// On a device that computes on its cores it is the CPU time over the share.
     #[must_use]
     pub(crate) fn sustained_s(&self, clock: DeviceClock, share_of_time: f64) -> f64 {
         if share_of_time < 1.0 && clock.keeps_cores_busy() {
@@ -49,8 +49,8 @@ impl UpdateTime {
         }
     }
 
-    /// Returns the seconds that a call really used. The CPU time of cores stands still while other programs have them; other devices
-    /// have no such clock.
+    /// Returns the seconds that a call really used. The CPU time of cores stands still while other programs have them;
+    /// other devices have no such clock.
     pub(crate) fn used_s(&self, clock: DeviceClock) -> f64 {
         if clock.keeps_cores_busy() {
             self.cpu_s

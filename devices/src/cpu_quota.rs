@@ -5,8 +5,9 @@ use std::path::Path;
 
 use crate::cgroup::find_groups;
 
-/// Returns the CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second); `None` without
-/// a quota. It is the least over all control groups of the process (versions 1 and 2, every level up to the root).
+/// Returns the CPU quota of this process in cores, such as 2.5 (two and a half seconds of CPU time a second); `None`
+/// without a quota. It is the least over all control groups of the process (versions 1 and 2, every level up to the
+/// root).
 ///
 /// A quota is no set of cores: the threads may run on every allowed core. Once they have used up their common time, the
 /// kernel stops them all until the next period.

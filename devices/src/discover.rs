@@ -40,12 +40,12 @@ pub struct RankDevices {
 
 /// Finds the devices of a host, by rank.
 ///
-/// The host's cores are shared among `ranks` ranks by [`share_cores`]. `gpus` (by address) are dealt to the ranks next to
-/// their buses. Each GPU takes a host core from its rank's cores, and `grouping` groups the rest.
+/// The host's cores are shared among `ranks` ranks by [`share_cores`]. `gpus` (by address) are dealt to the ranks next
+/// to their buses. Each GPU takes a host core from its rank's cores, and `grouping` groups the rest.
 ///
-/// The ranks must be allowed the *same* cores: their [`Topology::allowed_pus`] are equal. A rank that the launcher bound to
-/// its own cores is alone. If there are more ranks than cores, ranks share cores and nothing is pinned. Nothing is pinned
-/// either if [`Topology::should_pin`] returns `false`.
+/// The ranks must be allowed the *same* cores: their [`Topology::allowed_pus`] are equal. A rank that the launcher
+/// bound to its own cores is alone. If there are more ranks than cores, ranks share cores and nothing is pinned.
+/// Nothing is pinned either if [`Topology::should_pin`] returns `false`.
 ///
 /// # Panics
 /// If `ranks` is 0.
@@ -103,8 +103,8 @@ fn common_kind(cores: &[CoreInfo]) -> Option<u32> {
 /// Finds the devices of one rank with known GPUs: rank `index` among `count` ranks that share their cores, with
 /// `share = (index, count)`.
 ///
-/// It has its share of the cores. Each of `gpus` (by address) takes a host core from them, and `grouping` groups the rest, as
-/// in [`host_devices`].
+/// It has its share of the cores. Each of `gpus` (by address) takes a host core from them, and `grouping` groups the
+/// rest, as in [`host_devices`].
 ///
 /// # Panics
 /// If `index >= count`.

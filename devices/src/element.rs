@@ -78,8 +78,8 @@ impl ElementType {
 
 /// A type of elements: `f32`, `f64`, and complex numbers of them. [`ConstZero`] and [`ConstOne`] give their 0 and 1.
 ///
-/// Every pattern of bits is a value of such a type, so any initialised memory can be read as elements and sent in messages.
-/// All bits zero are the number 0.
+/// Every pattern of bits is a value of such a type, so any initialised memory can be read as elements and sent in
+/// messages. All bits zero are the number 0.
 pub trait Element:
     bytemuck::Pod
     + ComplexFloat<Real: Into<f64>>
@@ -114,7 +114,8 @@ pub trait Element:
 }
 
 mod sealed {
-    /// Only the types that this module names are elements: their [`TYPE`](super::Element::TYPE) selects foreign functions.
+    /// Only the types that this module names are elements: their [`TYPE`](super::Element::TYPE) selects foreign
+    /// functions.
     pub trait Sealed {}
 }
 

@@ -10,8 +10,8 @@ use strum::{Display, EnumString, VariantArray};
 /// The common property of the cores of one device.
 ///
 /// A device is measured and balanced as a unit, so its cores are alike and contend for the same memory. A core measured
-/// alone, or with cores of another memory, shows a speed that it does not have in a run. A slice of C lies in one memory
-/// only if the device that updates it does.
+/// alone, or with cores of another memory, shows a speed that it does not have in a run. A slice of C lies in one
+/// memory only if the device that updates it does.
 ///
 /// # References
 /// Clarke's thesis, section 3.1.4 (cores that contend for memory are grouped to be measured) and 5.2.3 (the
@@ -33,8 +33,8 @@ use strum::{Display, EnumString, VariantArray};
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case", parse_err_ty = DeviceError, parse_err_fn = unknown_grouping)]
 pub enum Grouping {
-    /// The NUMA domain and the kind of core: all cores of a device have one speed, and its matrices lie in its own memory.
-    /// With one domain and one kind, as on most small machines, there is one device.
+    /// The NUMA domain and the kind of core: all cores of a device have one speed, and its matrices lie in its own
+    /// memory. With one domain and one kind, as on most small machines, there is one device.
     #[default]
     Auto,
     /// The package (socket), with all its kinds and NUMA domains.

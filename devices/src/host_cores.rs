@@ -1,8 +1,8 @@
 //! The ranks and the host cores of GPUs.
 //!
-//! A GPU needs a host core that copies panels to it, starts its kernels and waits for them. The core belongs to no CPU group,
-//! because its share of the group's work would wait for the GPU. It lies near the GPU's bus, because each panel crosses the
-//! way between the two.
+//! A GPU needs a host core that copies panels to it, starts its kernels and waits for them. The core belongs to no CPU
+//! group, because its share of the group's work would wait for the GPU. It lies near the GPU's bus, because each panel
+//! crosses the way between the two.
 //!
 //! # References
 //! Clarke's thesis, sections 5.2.3 (one core of a node is devoted to the GPU) and A.2.
@@ -10,7 +10,8 @@
 use crate::topology::CoreInfo;
 use std::collections::BTreeMap;
 
-/// Distances of cores, by logical index, from a GPU: 0 for the nearest. A core that is not listed is farther than all others.
+/// Distances of cores, by logical index, from a GPU: 0 for the nearest. A core that is not listed is farther than all
+/// others.
 pub type Distances = BTreeMap<u32, u32>;
 
 /// The cores of one rank once its GPUs have theirs.
@@ -26,8 +27,8 @@ fn core_distance(distances: &Distances, core: &CoreInfo) -> u32 {
     distances.get(&core.core).copied().unwrap_or(u32::MAX)
 }
 
-/// Returns the GPUs in the order in which they choose. The GPU with the fewest nearest choices goes first, or the others would
-/// take them. `costs` holds a GPU's distance from each choice.
+/// Returns the GPUs in the order in which they choose. The GPU with the fewest nearest choices goes first, or the
+/// others would take them. `costs` holds a GPU's distance from each choice.
 fn order_by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by_key(|&gpu| {
@@ -38,8 +39,8 @@ fn order_by_freedom(costs: &[Vec<u32>]) -> Vec<usize> {
     order
 }
 
-/// Deals GPUs to the ranks of a host by [`deal_by_distance`], and returns the rank of each GPU. `shares` are the ranks' cores
-/// and `gpus` the GPUs' distances from cores.
+/// Deals GPUs to the ranks of a host by [`deal_by_distance`], and returns the rank of each GPU. `shares` are the ranks'
+/// cores and `gpus` the GPUs' distances from cores.
 ///
 /// # Panics
 /// If there are GPUs but no ranks.
@@ -59,12 +60,12 @@ fn share_distance(gpu: &Distances, share: &[CoreInfo]) -> u32 {
     distances.min().unwrap_or(u32::MAX)
 }
 
-/// Deals GPUs to ranks that do not all see every GPU. `distances[gpu][rank]` is the distance of the rank's nearest core from
-/// the GPU's bus, if the rank sees the GPU.
+/// Deals GPUs to ranks that do not all see every GPU. `distances[gpu][rank]` is the distance of the rank's nearest core
+/// from the GPU's bus, if the rank sees the GPU.
 ///
-/// No rank gets more than an even share, rounded up. Within that a GPU goes to the nearest rank, and among equals to the rank
-/// with the fewest GPUs so far. If all ranks that see a GPU have their share already, the one with the fewest takes it. A GPU
-/// that no rank sees goes to none.
+/// No rank gets more than an even share, rounded up. Within that a GPU goes to the nearest rank, and among equals to
+/// the rank with the fewest GPUs so far. If all ranks that see a GPU have their share already, the one with the fewest
+/// takes it. A GPU that no rank sees goes to none.
 pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
     let n_ranks = distances.first().map_or(0, Vec::len);
     let most = distances.len().div_ceil(n_ranks.max(1));
@@ -92,8 +93,9 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
 
 /// Reserves a core for each GPU of a rank; `gpus` are the GPUs' distances from cores.
 ///
-/// A GPU gets the nearest free core. Among equally near cores the NUMA domain and kind with the most free cores decides, so
-/// that groups stay even. Then the most frugal kind does, which computes least. If GPUs outnumber cores, they share them.
+/// A GPU gets the nearest free core. Among equally near cores the NUMA domain and kind with the most free cores
+/// decides, so that groups stay even. Then the most frugal kind does, which computes least. If GPUs outnumber cores,
+/// they share them.
 ///
 /// # Panics
 /// If there are GPUs but no cores.

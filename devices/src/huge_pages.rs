@@ -1,9 +1,9 @@
 //! Memory for matrices.
 //!
 //! # Deviations
-//! * **Columns in memory**: the papers do not treat the storage of matrices; here columns never lie a multiple of 4 KiB apart
-//!   ([`leading_dimension`](crate::leading_dimension)), because rows of C would collide in the caches, and large matrices lie
-//!   in huge pages, because an update touches every column, each on other pages.
+//! * **Columns in memory**: the papers do not treat the storage of matrices. Here columns never lie a multiple of 4 KiB
+//!   apart ([`leading_dimension`](crate::leading_dimension)), because rows of C would collide in the caches, and large
+//!   matrices lie in huge pages, because an update touches every column, each on other pages.
 
 use crate::Element;
 use std::alloc::{Layout, alloc_zeroed};
@@ -15,9 +15,9 @@ const WORTHWHILE_BYTES: usize = 8 << 20;
 /// Makes room for `additional` more elements, as [`Vec::try_reserve_exact`], in huge pages if the system has them
 /// and the room is large enough.
 ///
-/// A blocked update touches every column of C, each on other pages; with pages of 4 KiB the processor waits for
-/// address translation. Linux grants huge pages only to memory that asks for them (`madvise`, the usual setting), and
-/// only before its first write. Measured and multiplied matrices must lie in memory of the same kind, or the measured times
+/// A blocked update touches every column of C, each on other pages; with pages of 4 KiB the processor waits for address
+/// translation. Linux grants huge pages only to memory that asks for them (`madvise`, the usual setting), and only
+/// before its first write. Measured and multiplied matrices must lie in memory of the same kind, or the measured times
 /// would not predict those of the multiplication.
 ///
 /// # Errors
@@ -35,12 +35,12 @@ pub fn try_reserve_matrix<T: Element>(
     Ok(())
 }
 
-/// Allocates a matrix of `len` zeros, in huge pages if the system has them and it is large enough; `None` if there is no
-/// memory for it.
+/// Allocates a matrix of `len` zeros, in huge pages if the system has them and it is large enough; `None` if there is
+/// no memory for it.
 ///
-/// A large matrix is not written. The system makes each of its pages at the first write, next to the processor that writes.
-/// So the devices should write it first (see [`Updates::scale`](crate::Updates::scale)). Until then the memory counts as
-/// available.
+/// A large matrix is not written. The system makes each of its pages at the first write, next to the processor that
+/// writes. So the devices should write it first (see [`Updates::scale`](crate::Updates::scale)). Until then the memory
+/// counts as available.
 pub fn try_zeroed_matrix<T: Element>(len: usize) -> Option<Vec<T>> {
     let layout = Layout::array::<T>(len).ok()?;
     if layout.size() == 0 {
@@ -55,8 +55,8 @@ pub fn try_zeroed_matrix<T: Element>(len: usize) -> Option<Vec<T>> {
         let address = start as usize;
         ask_for_huge_pages(address, address + layout.size());
     }
-    // SAFETY: the memory comes from the global allocator with the layout of `len` elements, all of them written (zero bits are
-    // the number 0), and nothing else owns it.
+    // SAFETY: the memory comes from the global allocator with the layout of `len` elements, all of them written (zero
+    // bits are the number 0), and nothing else owns it.
     Some(unsafe { Vec::from_raw_parts(start.cast(), len, len) })
 }
 
@@ -67,8 +67,8 @@ fn ask_for_huge_pages(start: usize, end: usize) {
     let page = rustix::param::page_size();
     let (start, end) = (start.next_multiple_of(page), end / page * page);
     if start < end {
-        // SAFETY: the pages lie within one allocation of the caller. The advice changes neither their contents nor their
-        // owner; a kernel without huge pages refuses it, which changes nothing either.
+        // SAFETY: the pages lie within one allocation of the caller. The advice changes neither their contents nor
+        // their owner; a kernel without huge pages refuses it, which changes nothing either.
         let _ = unsafe {
             madvise(
                 start as *mut std::ffi::c_void,

@@ -2,9 +2,10 @@
 //!
 //! * [`Topology`] describes the host's hardware and binds threads to it; [`host_devices`] finds its devices, by a
 //!   [`Grouping`] of cores.
-//! * A [`Worker`] is a device: it updates `C += alpha·A·B`. [`CpuWorker`] is a pinned group of cores with a [`Blas`] that is
-//!   chosen at run time. [`CudaWorker`] is a GPU with its host core. [`PacedWorker`] slows another worker down, to emulate an
-//!   unlike cluster. [`RecordedWorker`] replays a model on a virtual clock. All pass the suite [`conformance`].
+//! * A [`Worker`] is a device: it updates `C += alpha·A·B`. [`CpuWorker`] is a pinned group of cores with a [`Blas`]
+//!   that is chosen at run time. [`CudaWorker`] is a GPU with its host core. [`PacedWorker`] slows another worker down,
+//!   to emulate an unlike cluster. [`RecordedWorker`] replays a model on a virtual clock. All pass the suite
+//!   [`conformance`].
 //! * A [`DeviceTeam`] drives all devices of a node at the same time.
 //! * [`measure_team`] repeats an update until its time is known with confidence.
 //!

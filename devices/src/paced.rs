@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 /// The pace of a slowed device.
 #[derive(Debug, Clone)]
 pub enum Pace {
-    /// Factor of at least 1 on the CPU time that an update, or the beginning or the end of a job, really used (for a GPU on
-    /// the busy time).
+    /// Factor of at least 1 on the CPU time that an update, or the beginning or the end of a job, really used (for a
+    /// GPU on the busy time).
     Slowdown(f64),
-    /// Times of a recorded model: an update takes `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less than it
-    /// really used.
+    /// Times of a recorded model: an update takes `t(d)·k/b` seconds with `d = rows·cols/b²` units, but never less than
+    /// it really used.
     ///
-    /// If a device gathers several updates before it computes, they take that time together. The model has times of updates
-    /// only, so the beginning and the end of a job take the time that they really used. The times hold for elements of every
-    /// type, whatever type was recorded.
+    /// If a device gathers several updates before it computes, they take that time together. The model has times of
+    /// updates only, so the beginning and the end of a job take the time that they really used. The times hold for
+    /// elements of every type, whatever type was recorded.
     Points {
         /// Source of the model, for reports.
         name: String,
@@ -57,8 +57,8 @@ impl Pace {
         }
     }
 
-    /// Returns the prescribed seconds of an update of `rows × cols` with inner dimension `k` that really used `used_s`. They may
-    /// be fewer than that.
+    /// Returns the prescribed seconds of an update of `rows × cols` with inner dimension `k` that really used `used_s`.
+    /// They may be fewer than that.
     fn target_s(&self, used_s: f64, rows: usize, cols: usize, k: usize) -> f64 {
         match self {
             Self::Slowdown(factor) => factor * used_s,
@@ -78,9 +78,9 @@ impl Pace {
 /// A worker that does the real arithmetic and then waits until the time of its pace is up.
 ///
 /// The results are those of the worker inside, bit by bit. [`UpdateTime::busy_s`] is the time that the pace prescribes,
-/// not the wall time, so the balancer's view does not depend on the load of the machine. The wall time follows it in the long
-/// run. The worker sleeps while it waits, and other emulated nodes use the core. Paced devices that share a core take turns
-/// on it, so none is slowed down by the data that another leaves in the caches.
+/// not the wall time, so the balancer's view does not depend on the load of the machine. The wall time follows it in
+/// the long run. The worker sleeps while it waits, and other emulated nodes use the core. Paced devices that share a
+/// core take turns on it, so none is slowed down by the data that another leaves in the caches.
 pub struct PacedWorker {
     inner: Box<dyn Worker>,
     info: DeviceInfo,
@@ -200,8 +200,8 @@ impl<T: Element> Updates<T> for PacedWorker {
 }
 
 impl PacedWorker {
-    /// Runs a call of the inner worker, and then pauses until its target is reached. `target_s` computes the target from the
-    /// seconds that the call really used.
+    /// Runs a call of the inner worker, and then pauses until its target is reached. `target_s` computes the target
+    /// from the seconds that the call really used.
     fn run_paced<T: Element>(
         &mut self,
         call: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
@@ -233,8 +233,8 @@ struct PaceClock {
 }
 
 impl PaceClock {
-    /// Largest debt in seconds, a few scheduling slices. More is forgiven: after a stop of the process, the device must not
-    /// run unpaced until it has caught up.
+    /// Largest debt in seconds, a few scheduling slices. More is forgiven: after a stop of the process, the device must
+    /// not run unpaced until it has caught up.
     const MAX_DEBT_S: f64 = 0.020;
 
     /// Returns the seconds to wait after `elapsed_s` of an update that should take `target_s`.

@@ -7,11 +7,11 @@ use crate::worker::{
 use crate::{DeviceClock, DeviceError, Element, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
-/// A worker without arithmetic: an update returns at once and leaves C unchanged. Its time is the model's, `t(d)·k/b` seconds
-/// with `d = rows·cols/b²` units.
+/// A worker without arithmetic: an update returns at once and leaves C unchanged. Its time is the model's, `t(d)·k/b`
+/// seconds with `d = rows·cols/b²` units.
 ///
-/// It serves planning and simulation: the balancing algorithms run against it as against a real device, for clusters that
-/// are not available. It gives no results, and [`DeviceInfo::paced`] says so in every report.
+/// It serves planning and simulation: the balancing algorithms run against it as against a real device, for clusters
+/// that are not available. It gives no results, and [`DeviceInfo::paced`] says so in every report.
 pub struct RecordedWorker {
     info: DeviceInfo,
     model: PiecewiseFpm,

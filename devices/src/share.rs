@@ -4,10 +4,10 @@ use crate::topology::CoreInfo;
 
 /// Deals cores to `count` ranks: the cores of rank `i` are element `i`.
 ///
-/// In the order of packages, NUMA domains and cores, each rank gets a contiguous part, so it shares caches and
-/// memory with as few others as possible. Parts differ by at most one core. The larger parts are chosen so that as many
-/// borders as possible lie between packages, and then between NUMA domains. If there are more ranks than cores, rank `i` has
-/// only core `i mod n`, which other ranks have as well.
+/// In the order of packages, NUMA domains and cores, each rank gets a contiguous part, so it shares caches and memory
+/// with as few others as possible. Parts differ by at most one core. The larger parts are chosen so that as many
+/// borders as possible lie between packages, and then between NUMA domains. If there are more ranks than cores, rank
+/// `i` has only core `i mod n`, which other ranks have as well.
 ///
 /// # Panics
 /// If `count` is 0.

@@ -13,12 +13,13 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 /// The cores of one paced device, which it has to itself while it computes.
 ///
-/// The nodes of an emulated cluster share the cores of one machine. The scheduler would interleave slices of their updates,
-/// and each slice would begin with caches full of another node's data, as on no real cluster. So an update runs from
-/// beginning to end and the others wait. They have the time, since each computes for less than a `1/pace` part of it.
+/// The nodes of an emulated cluster share the cores of one machine. The scheduler would interleave slices of their
+/// updates, and each slice would begin with caches full of another node's data, as on no real cluster. So an update
+/// runs from beginning to end and the others wait. They have the time, since each computes for less than a `1/pace`
+/// part of it.
 ///
-/// A core is a locked file, so processes take turns too, and a killed process gives its cores back. If the files cannot be
-/// made, the devices take no turns.
+/// A core is a locked file, so processes take turns too, and a killed process gives its cores back. If the files cannot
+/// be made, the devices take no turns.
 #[derive(Debug)]
 pub(crate) struct Turns {
     /// In ascending order of the cores, so that no two devices wait for each other in a circle.
@@ -154,8 +155,8 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Makes the folder for the locks of this user on this host, which no other user can write to. Hosts may share the folder for
-/// temporary files, so the name contains the id of the running system.
+/// Makes the folder for the locks of this user on this host, which no other user can write to. Hosts may share the
+/// folder for temporary files, so the name contains the id of the running system.
 fn own_folder() -> Result<PathBuf, std::io::Error> {
     let user = rustix::process::getuid().as_raw();
     let system = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

@@ -11,8 +11,8 @@ const PAGE_BYTES: usize = 4096;
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Returns the best leading dimension for a matrix of `rows` rows: `rows`, or a cache line more if the elements of a row would
-/// lie multiples of 4 KiB apart and push each other out of the caches.
+/// Returns the best leading dimension for a matrix of `rows` rows: `rows`, or a cache line more if the elements of a
+/// row would lie multiples of 4 KiB apart and push each other out of the caches.
 pub fn leading_dimension<T>(rows: usize) -> usize {
     if rows > 0 && rows.is_multiple_of(PAGE_BYTES / size_of::<T>()) {
         rows + LINE_BYTES / size_of::<T>()

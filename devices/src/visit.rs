@@ -4,10 +4,10 @@ use crate::Depth;
 
 /// The updates of a paced device since it computed last.
 ///
-/// The pace prescribes a time for each update, but the device works by visits: it gathers panels in next to no time, and then
-/// computes all of them. Its time and the prescribed one can be compared only over a whole visit. So a gathered update counts
-/// as the time it used. The update that ends the visit counts as the rest of the larger sum: `max(Σ prescribed, Σ used)` over
-/// the visit.
+/// The pace prescribes a time for each update, but the device works by visits: it gathers panels in next to no time,
+/// and then computes all of them. Its time and the prescribed one can be compared only over a whole visit. So a
+/// gathered update counts as the time it used. The update that ends the visit counts as the rest of the larger sum:
+/// `max(Σ prescribed, Σ used)` over the visit.
 #[derive(Debug, Default)]
 pub(crate) struct Visit {
     k_max: usize,
@@ -34,8 +34,8 @@ impl Visit {
         }
     }
 
-    /// Returns the seconds that an update counts as, which has taken `used_s` and should have taken `prescribed_s`. `k` is
-    /// its inner dimension; `gathers` is `false` for a product with 0, whose panels are not gathered.
+    /// Returns the seconds that an update counts as, which has taken `used_s` and should have taken `prescribed_s`. `k`
+    /// is its inner dimension; `gathers` is `false` for a product with 0, whose panels are not gathered.
     pub fn count_update(&mut self, k: usize, gathers: bool, used_s: f64, prescribed_s: f64) -> f64 {
         self.filled += if gathers { k } else { 0 };
         self.left = self.left.saturating_sub(k);
@@ -53,8 +53,9 @@ impl Visit {
         self.end_visit()
     }
 
-    /// Returns the seconds that the end of a job counts as, which has taken `used_s` and should have taken `prescribed_s`. It
-    /// includes the updates that were gathered and are computed only then; without any it is the larger of the two.
+    /// Returns the seconds that the end of a job counts as, which has taken `used_s` and should have taken
+    /// `prescribed_s`. It includes the updates that were gathered and are computed only then; without any it is the
+    /// larger of the two.
     pub fn count_end(&mut self, used_s: f64, prescribed_s: f64) -> f64 {
         self.used_s += used_s;
         self.prescribed_s += prescribed_s;
@@ -78,8 +79,8 @@ impl Visit {
 mod tests {
     use super::*;
 
-    /// Returns the seconds that the updates of a job count as, with `(k, used_s)` given and 1 s prescribed for each, and the
-    /// seconds of its end, which takes 0.5 s.
+    /// Returns the seconds that the updates of a job count as, with `(k, used_s)` given and 1 s prescribed for each,
+    /// and the seconds of its end, which takes 0.5 s.
     fn count_job(together: usize, updates: &[(usize, f64)]) -> (Vec<f64>, f64) {
         let mut visit = Visit::new(Depth::endless(4), together);
         let updates = updates
@@ -97,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_visit_counts_as_prescribed_when_the_device_is_faster() {
-        // Four updates take 2 s and should take 4 s. They count as 4 s, although the last one alone took longer than prescribed.
+        // Four updates take 2 s and should take 4 s. They count as 4 s, although the last one alone took longer than
+        // prescribed.
         let used = [(4, 0.125), (4, 0.125), (4, 0.125), (4, 1.625)];
         let (updates, _) = count_job(4, &used);
         assert_eq!(updates.iter().sum::<f64>(), 4.0);

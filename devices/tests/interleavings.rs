@@ -1,5 +1,6 @@
-//! The shared state of a team's threads, in every order of the threads and with every value that the memory model lets them
-//! read. Models with the most threads have only the orders of few interruptions. A thread that sleeps for ever is a failure.
+//! The shared state of a team's threads, in every order of the threads and with every value that the memory model lets
+//! them read. Models with the most threads have only the orders of few interruptions. A thread that sleeps for ever is
+//! a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +31,8 @@ mod sync {
         mutex.lock().unwrap()
     }
 
-    /// `park` and `unpark` as the standard library documents them: at most one token, which a pause waits for and takes.
+    /// `park` and `unpark` as the standard library documents them: at most one token, which a pause waits for and
+    /// takes.
     pub struct ModelledWaiter {
         token: Mutex<bool>,
         given: Condvar,
@@ -80,8 +82,8 @@ fn all_are_seen(notes: &[Note]) -> bool {
     notes.iter().all(|note| note.load(Ordering::Relaxed) == 1)
 }
 
-/// Most interruptions of a thread in the models with the most threads. They have too many interleavings to see them all, and
-/// hardly a mistake needs more interruptions to show.
+/// Most interruptions of a thread in the models with the most threads. They have too many interleavings to see them
+/// all, and hardly a mistake needs more interruptions to show.
 const INTERRUPTIONS: usize = 3;
 
 /// Runs `model` in every interleaving, or in those with at most this number of interruptions.

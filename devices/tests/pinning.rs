@@ -57,8 +57,8 @@ fn read_tasks(file: &str) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// Returns a field of `/proc/self/task/*/stat` by thread number, counted from 3 as in the manual. The third is the first
-/// after the name, which may hold anything.
+/// Returns a field of `/proc/self/task/*/stat` by thread number, counted from 3 as in the manual. The third is the
+/// first after the name, which may hold anything.
 fn task_field(field: usize) -> BTreeMap<u32, u64> {
     let stats = read_tasks("stat").into_iter();
     stats

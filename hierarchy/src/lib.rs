@@ -98,7 +98,7 @@
 //!   Heterogeneous Processors", International Journal of High Performance Computing Applications
 //!   21(1).
 //! * *Lastovetsky and Reddy 2017*: "New Model-Based Methods and Algorithms for Performance and Energy
-//!   Optimization of Data Parallel Applications on Homogeneous Multicore Clusters", IEEE Transactions
+//!   Optimization of Data Parallel Applications on Homogeneous Multicore Clusters". IEEE Transactions
 //!   on Parallel and Distributed Systems 28(4).
 //! * *Khaleghzadeh, Reddy and Lastovetsky*: "A Novel Data-Partitioning Algorithm for Performance
 //!   Optimization of Data-Parallel Applications on Heterogeneous HPC Platforms", IEEE Transactions on

@@ -89,7 +89,7 @@ pub enum Error {
     Memory {
         /// Name of the host, as its ranks know it.
         host: String,
-        /// Rank that needs most of those that share the memory; `None` for all hosts together.
+        /// Rank that needs most among the ranks that share the memory; `None` for all hosts together.
         rank: Option<usize>,
         /// Bytes that the ranks need together which share the memory: those of the host, of a control group, or one rank with
         /// a limit of its own.

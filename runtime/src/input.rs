@@ -1,4 +1,4 @@
-//! Input files. What is none is refused at once: opening a named pipe would wait for its writer.
+//! Input files. Anything else is refused at once: opening a named pipe would wait for its writer.
 
 use std::fs::{self, File, FileType};
 use std::io;
@@ -18,7 +18,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a text: a file, or what is open already, such as `/dev/stdin`.
+/// Reads a text: a file, or an open stream such as `/dev/stdin`.
 ///
 /// # Errors
 /// As [`open_file`], and for bytes that are no UTF-8.

@@ -211,7 +211,7 @@ impl FileNames {
     /// Creates the file: without a name if the file system can, so that it vanishes with a killed process.
     fn create_file(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
-        // Nobody else may read what will not be readable under its name.
+        // Others may not read it if they will not be able to read it under its name.
         let mode = if self.end.exists() { 0o600 } else { 0o666 };
         options.write(true).mode(mode);
         let unnamed = options
@@ -323,7 +323,7 @@ enum FileIdentity {
 }
 
 impl FileIdentity {
-    /// Returns `None` for what is no file.
+    /// Returns `None` if the path is no file.
     fn of_path(path: &Path) -> Option<Self> {
         if let Ok(there) = fs::metadata(path) {
             return there

@@ -78,7 +78,7 @@ pub(crate) fn layouts(n: usize, rows: u64, cols: u64) -> [Layout; 4] {
     [even, lopsided, all, spiral(n, rows, cols)]
 }
 
-/// Cuts a row, then a column, then a row, ... off what is left.
+/// Cuts a row, then a column, then a row, ... off the rest.
 fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
     let mut rest = Rect {
         row: 0,

@@ -12,7 +12,8 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Returns the rows to run: a level, counted from 0, for each factor. `levels` holds the number of levels by factor.
+    /// Returns the rows to run: a level, counted from 0, for each factor. `levels` holds the number of levels by
+    /// factor.
     pub fn rows<const F: usize>(self, levels: [usize; F]) -> Vec<[usize; F]> {
         match self {
             Self::Pairs => cover_pairs(levels),
@@ -38,8 +39,8 @@ fn split_number<const F: usize>(mut number: usize, levels: [usize; F]) -> [usize
     digits
 }
 
-/// Covers all pairs greedily, as AETG does (Cohen, Dalal, Fredman, Patton 1997), without its random trials: each row begins
-/// with a pair that is still missing, and takes for each other factor the level that adds most missing pairs.
+/// Covers all pairs greedily, as AETG does (Cohen, Dalal, Fredman, Patton 1997), without its random trials. Each row
+/// begins with a pair that is still missing. For each other factor it takes the level that adds most missing pairs.
 fn cover_pairs<const F: usize>(levels: [usize; F]) -> Vec<[usize; F]> {
     let mut missing = MissingPairs::new(levels);
     let mut rows = Vec::new();
@@ -83,8 +84,8 @@ impl<const F: usize> MissingPairs<F> {
         Some([(f, a), (g, b)])
     }
 
-    /// Returns the level of `factor` that adds most missing pairs to `row`; among equals the first from `turn` on, so that
-    /// levels without a reason are used in turn.
+    /// Returns the level of `factor` that adds most missing pairs to `row`; among equals the first from `turn` on, so
+    /// that levels without a reason are used in turn.
     fn best_level(&self, row: &[Option<usize>; F], factor: usize, turn: usize) -> usize {
         let n = self.levels[factor];
         // `max_by_key` takes the last of equals.

@@ -71,7 +71,7 @@ pub fn incomplete_driver(folder: &Path, version: i32) -> PathBuf {
     library
 }
 
-/// The folder, and behind it what is searched already.
+/// Puts the folder in front of the search path.
 fn search_path(folder: &Path) -> std::ffi::OsString {
     let rest = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let mut path = folder.as_os_str().to_owned();
@@ -138,7 +138,8 @@ impl Control {
     fn order(&self, order: &str) -> String {
         let order = CString::new(order).expect("a text");
         let mut answer = [0; 256];
-        // SAFETY: the order is ended by 0, the answer has room for so many characters, and the library is never closed.
+        // SAFETY: the order is ended by 0, the answer has room for that number of characters, and the library is never
+        // closed.
         unsafe { (self.order)(order.as_ptr(), answer.as_mut_ptr(), answer.len()) };
         // SAFETY: the emulator ends the answer by 0.
         let answer = unsafe { CStr::from_ptr(answer.as_ptr()) };
@@ -194,7 +195,7 @@ impl Control {
         self.count("device-peak")
     }
 
-    /// Gives the first device so much memory from now on.
+    /// Gives the first device `bytes` of memory from now on.
     pub fn set_memory(&self, bytes: u64) {
         self.order(&format!("set-memory {bytes}"));
     }

@@ -22,7 +22,7 @@ pub fn ends_with_last_update(control: &Control) -> usize {
         let mut worker = worker(Some(LIMIT)).expect("a GPU");
         let plan = worker.plan(&case.shape()).expect("a plan");
         assert!(plan.updates_per_visit <= updates, "{plan:?}");
-        // More than a job has is gathered where nobody says how much it has.
+        // Without the job's depth, more is gathered than it has.
         let endless = JobShape::of::<f64>((900, 700), Depth::endless(24));
         let endless = worker.plan(&endless).expect("a plan");
         assert!(endless.updates_per_visit >= plan.updates_per_visit);

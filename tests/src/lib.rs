@@ -1,5 +1,5 @@
-//! Multi-rank cases: the same on the local communicator and under a real `mpirun`. Cases of the GPU path, on an emulated
-//! CUDA and on a real one.
+//! Multi-rank cases: the same on the local communicator and under a real `mpirun`. Cases of the GPU path, on an
+//! emulated CUDA and on a real one.
 
 // Test code: it stops where it cannot go on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc)]

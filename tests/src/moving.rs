@@ -108,8 +108,8 @@ impl Local {
     }
 }
 
-/// Moves between all kinds of spreads, in all orders, straight and transposed. Every element arrives in its place, no other
-/// memory changes, and each rank sends no more than it must.
+/// Moves between all kinds of spreads, in all orders, straight and transposed. Every element arrives in its place, no
+/// other memory changes, and each rank sends no more than it must.
 pub fn redistribution(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let mut count = 0;
@@ -187,8 +187,8 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
     1
 }
 
-/// Multiplies a program's block-cyclic operands, one of them transposed and by rows, on our layouts. The product returns to
-/// its submatrix.
+/// Multiplies a program's block-cyclic operands, one of them transposed and by rows, on our layouts. The product
+/// returns to its submatrix.
 pub fn embedded(comm: &dyn Comm) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let (p, q) = grid(n);
@@ -325,8 +325,8 @@ fn refuse(comm: &dyn Comm, [from, to]: [&Spread; 2], short: usize, limit_bytes: 
     moved.unwrap_err().to_string()
 }
 
-/// Reads and writes `.npy` files. If all ranks see the same file, each reads and writes its part and nothing is sent. If they
-/// see different files, or none, the elements go through the head.
+/// Reads and writes `.npy` files. If all ranks see the same file, each reads and writes its part and nothing is sent.
+/// If they see different files, or none, the elements go through the head.
 pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
     let (rank, n) = (comm.rank(), comm.size());
     let [_, spread, third, fourth] =

@@ -39,7 +39,7 @@ fn make(
     Ok(matrix)
 }
 
-/// A plan on one of the layouts, by its number, whose A and B are in so many parts of k.
+/// Plans on the layout of this number, with A and B in `k_parts` parts of k.
 fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
     let problem = Problem::new(37, 41, 53, 4).unwrap().with_panel(6).unwrap();
     let problem = problem.with_element(Complex64::TYPE).with_ops(ops);
@@ -47,7 +47,7 @@ fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
     plan.with_k_parts(k_parts).unwrap()
 }
 
-/// Multiplies with several operations on all layouts, in one part, some, and one for each step: every element is right, A
+/// Multiplies with several operations on all layouts, in one part, some, and one for each step. Every element is right, A
 /// and B are made once, and no more of them is held than the plan says.
 pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();

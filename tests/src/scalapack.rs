@@ -159,8 +159,8 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
         // ScaLAPACK counts from 1.
         let [(ia, ja), (ib, jb)] =
             [from_at, to_at].map(|(row, col)| (row as c_int + 1, col as c_int + 1));
-        // SAFETY: all ranks call with the same submatrices, which lie in the matrices; the descriptors are those of the local
-        // memory, which is as long as they say.
+        // SAFETY: all ranks call with the same submatrices, which lie in the matrices; the descriptors are those of the
+        // local memory, which is as long as they say.
         unsafe {
             (scalapack.pdgemr2d)(
                 size.0 as c_int,

@@ -98,7 +98,7 @@ impl<T: Element> Expected<T> {
                 let place = part.row + i + (part.col + j) * self.rows;
                 let off = (found.value() - self.c[place].value()).norm();
                 let bound = T::EPSILON * self.gauge[place];
-                // Not `max`, which would forget what is no number.
+                // Not `max`, which would forget a NaN.
                 let ratio = if off == 0.0 { 0.0 } else { off / bound };
                 most = if ratio <= most { most } else { ratio };
             }
@@ -175,7 +175,8 @@ impl TableRow {
     }
 }
 
-/// Returns the rows for one MPI library, by its place in [`LIBRARIES`], with one number of ranks, by its place in [`RANKS`].
+/// Returns the rows for one MPI library, by its place in [`LIBRARIES`], with one number of ranks, by its place in
+/// [`RANKS`].
 fn rows(coverage: Coverage, library: usize, ranks: usize) -> Vec<TableRow> {
     let group = library * RANKS.len() + ranks;
     let all = coverage.rows(LEVELS).into_iter().enumerate();
@@ -184,8 +185,8 @@ fn rows(coverage: Coverage, library: usize, ranks: usize) -> Vec<TableRow> {
         .collect()
 }
 
-/// Multiplies the rows of the table that belong to this MPI library and this number of ranks. One process without MPI, and
-/// other numbers of ranks, run those of the first library and of one rank.
+/// Multiplies the rows of the table that belong to this MPI library and this number of ranks. One process without MPI,
+/// and other numbers of ranks, run those of the first library and of one rank.
 pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
     let name = comm.implementation();
     let library = LIBRARIES.iter().position(|known| name.starts_with(known));

@@ -32,7 +32,7 @@ fn beta_0_reads_c(comm: &dyn Comm) -> usize {
     by_type!(of(comm))
 }
 
-/// With `k = 0`, or `alpha = 0` over anything, what is left is `C = beta·C`.
+/// With `k = 0`, or `alpha = 0` over anything, the rest is `C = beta·C`.
 fn k_0_leaves_c_unscaled(comm: &dyn Comm) -> usize {
     fn of<T: Element>(comm: &dyn Comm) -> usize {
         let beta = T::of(Complex64::new(-2.0, 3.0));
@@ -65,8 +65,8 @@ fn small_blocks(comm: &dyn Comm) -> usize {
     by_type!(of(comm))
 }
 
-/// Multiplies whole numbers with this operation on both factors: C divided in every kind of layout, and k. Matrices that must
-/// not be read are spoiled.
+/// Multiplies whole numbers with this operation on both factors: C divided in every kind of layout, and k. Matrices
+/// that must not be read are spoiled.
 fn exact<T: Element>(
     comm: &dyn Comm,
     problem: Result<Problem, Error>,

@@ -88,7 +88,7 @@ pub fn relays(comm: &dyn Comm) -> usize {
     LINKS.len()
 }
 
-/// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not: every element is right,
+/// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not. Every element is right,
 /// and the traffic is that predicted where pieces are whole.
 pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
@@ -189,7 +189,7 @@ pub(crate) fn failing_team(comm: &dyn Comm, at: Fails) -> DeviceTeam {
     DeviceTeam::new(workers.into()).unwrap()
 }
 
-/// Lets a device of one rank fail at the beginning, in the middle or at the end: all ranks leave with its name, none waits,
+/// Lets a device of one rank fail at the beginning, in the middle or at the end. All ranks leave with its name, none waits,
 /// and the next multiplication is right.
 pub fn failing_devices(comm: &dyn Comm) -> usize {
     let all = [

@@ -15,9 +15,9 @@ use crate::workspace::Workspace;
 
 /// The checks by cargo: their names and its arguments.
 ///
-/// Clippy checks in release, as the tests are built, so that build scripts and macros are compiled once. The dependency rules
-/// may allow an edge of the design that no crate uses yet. The program `isochron` would overwrite the pages of the library of
-/// the same name.
+/// Clippy checks in release, as the tests are built, so that build scripts and macros are compiled once. The dependency
+/// rules may allow an edge of the design that no crate uses yet. The program `isochron` would overwrite the pages of
+/// the library of the same name.
 const CHECKS: [(&str, &str); 4] = [
     ("formatting", "fmt --all --check"),
     (

@@ -1,7 +1,7 @@
 //! `cargo xtask cluster`: several hosts on this machine.
 //!
-//! A separate program does the work, `isochron-cluster`. Tests and campaigns use it too, and it takes the place of ssh when
-//! `mpirun` starts ranks on the hosts.
+//! A separate program does the work, `isochron-cluster`. Tests and campaigns use it too, and it takes the place of ssh
+//! when `mpirun` starts ranks on the hosts.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -60,8 +60,8 @@ struct ReadingCounts {
 }
 
 impl ReadingCounts {
-    /// Returns the shares that have limits. Per 1000 lines: closures with a name. In percent: functions of one word, doc
-    /// comments that open with a question word. Per 1000 words: avoided ones. In percent: sentences over 30 words.
+    /// Returns the shares that have limits. Per 1000 lines: closures with a name. In percent: functions of one word,
+    /// doc comments that open with a question word. Per 1000 words: avoided ones. In percent: sentences over 30 words.
     fn shares(&self) -> [f64; 5] {
         [
             1000.0 * divide(self.named_closures, self.lines),

@@ -34,8 +34,8 @@ pub fn has_library(stem: &str) -> bool {
     files.any(|file| is_library(&file.to_string_lossy(), stem))
 }
 
-/// Returns the folders of libraries: those that the environment or LLVM names, then the usual places of Linux (with their
-/// architecture and version folders) and of Homebrew.
+/// Returns the folders of libraries: those that the environment or LLVM names, then the usual places of Linux (with
+/// their architecture and version folders) and of Homebrew.
 fn library_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for name in ["LIBCLANG_PATH", "LD_LIBRARY_PATH"] {

@@ -1,8 +1,8 @@
 //! `cargo xtask`: set-up, demo, tests, checks and benches of Isochron on one machine.
 //!
-//! Each command first finds out what the machine lacks ([`needs`]) and installs it where it may ([`install`]). It builds with
-//! one target directory for each MPI library ([`build`]), and works in named, timed steps ([`steps`]). Exit codes: 0 success, 1 a step failed, 2 something
-//! is missing that cannot be installed from here, or bad usage.
+//! Each command first finds out what the machine lacks ([`needs`]) and installs it where it may ([`install`]). It
+//! builds with one target directory for each MPI library ([`build`]), and works in named, timed steps ([`steps`]). Exit
+//! codes: 0 success, 1 a step failed, 2 something is missing that cannot be installed from here, or bad usage.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,

@@ -86,8 +86,8 @@ impl Need {
 
     /// Returns `true` if the goal cannot be reached without it.
     ///
-    /// A run falls back on the built-in BLAS, and its report says so. The tests skip emulated hosts, and the campaign skips
-    /// missing peers, each with a message; the peers themselves call OpenBLAS.
+    /// A run falls back on the built-in BLAS, and its report says so. The tests skip emulated hosts, and the campaign
+    /// skips missing peers, each with a message; the peers themselves call OpenBLAS.
     pub fn is_required(self, goal: Goal) -> bool {
         match goal {
             Goal::Run => self != Self::OpenBlas,

@@ -1,8 +1,8 @@
 //! Other programs, with which the campaign `peers` compares.
 //!
 //! Small drivers in `bench/peers` are compiled against the installed libraries, and against Intel's MKL from the Python
-//! package index, which is unpacked in the target directory. A missing peer is no failure: one line says why, here and in a
-//! file next to the programs, which the campaign reads.
+//! package index, which is unpacked in the target directory. A missing peer is no failure: one line says why, here and
+//! in a file next to the programs, which the campaign reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -135,8 +135,8 @@ impl Builder<'_> {
         execute(trial.args(["64", "64", "64", "1", "32:1x1"]))
     }
 
-    /// The folder of MKL's libraries. pip installs them outside of the folder that it is told, so the package is unpacked
-    /// here.
+    /// The folder of MKL's libraries. pip installs them outside of the folder that it is told, so the package is
+    /// unpacked here.
     fn mkl(&self) -> Result<PathBuf> {
         let root = self.folder.join("mkl");
         if let Some(found) = mkl_folder(&root) {

@@ -22,7 +22,8 @@ const PROGRAMS: &[(&str, &str)] = &[("BIN", "isochron"), ("CASES", "isochron-cas
 /// The tests to run.
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
-    /// Also all combinations of every table, all programs under valgrind, a minute of `fuzz`, and a bundle with the tests
+    /// Also all combinations of every table, all programs under valgrind, a minute of `fuzz`, and a bundle with the
+    /// tests
     #[arg(long)]
     pub all: bool,
     /// Print the time of each test; leaves the tests of documentation out
@@ -67,7 +68,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     Ok(())
 }
 
-/// Makes the test programs print the time of each test, which the stable harness does only if it is told to be another one.
+/// Makes the test programs print the time of each test, which the stable harness does only if it is told to be another
+/// one.
 ///
 /// That is told to the programs and not to cargo, which would build everything again.
 fn report_times(command: &mut Command) -> Result<()> {

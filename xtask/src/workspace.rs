@@ -61,7 +61,8 @@ impl Workspace {
         self.target(library).join("release").join(file)
     }
 
-    /// A cargo command at the root, with the target directory of `library`; the words of `line` are separated by spaces.
+    /// A cargo command at the root, with the target directory of `library`; the words of `line` are separated by
+    /// spaces.
     pub fn cargo(&self, library: Library, line: &str) -> Command {
         let mut command = Command::new(cargo());
         command.args(line.split(' ')).current_dir(&self.root);

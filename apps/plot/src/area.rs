@@ -32,7 +32,7 @@ impl Area {
         self.top + self.height
     }
 
-    /// Draws grid, numbers, both axes and the texts above the plot, below it and beside it.
+    /// Draws grid, numbers, both axes and the texts above, below and to the left of the plot.
     pub fn draw_frame(
         &self,
         svg: &mut Svg,

@@ -34,7 +34,7 @@ impl Schedule {
     }
 
     /// Begins the next measurement and shows which one it is. Returns the seconds that it may take: an equal part of
-    /// what is left of the budget.
+    /// the rest of the budget.
     pub fn begin_next(&mut self, what: &str) -> f64 {
         let left = self.total - self.begun;
         self.begun += 1;

@@ -57,7 +57,8 @@ impl FileModels {
         })
     }
 
-    /// Returns even steps from 0 to 5 % beyond the largest size, and all sizes: curves may have corners there. Ascending.
+    /// Returns even steps from 0 to 5 % beyond the largest size, and all sizes: curves may have corners there.
+    /// Ascending.
     fn curve_places(&self) -> Vec<f64> {
         let measured = self.times.iter().map(|time| time.sizes[self.labels.size]);
         let sizes = measured.chain(self.sizes.iter().copied());

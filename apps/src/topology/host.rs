@@ -122,7 +122,8 @@ impl HostReport {
         }
     }
 
-    /// Returns the use of a core in words: the devices that it computes for, the GPUs that it feeds, or nothing (empty).
+    /// Returns the use of a core in words: the devices that it computes for, the GPUs that it feeds, or nothing
+    /// (empty).
     pub fn role(&self, core: u32) -> String {
         let devices = self.devices();
         let names = devices

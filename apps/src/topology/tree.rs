@@ -4,8 +4,8 @@ use super::boxes::{Labelled, label_host};
 use super::host::{HostReport, RankReport, ranges_text};
 use crate::table::TextTable;
 
-/// Draws hosts as trees. Of several, each has its name and ranks above it, and one that is otherwise like an earlier one is
-/// only named.
+/// Draws hosts as trees. Of several, each has its name and ranks above it, and one that is otherwise like an earlier
+/// one is only named.
 pub fn draw_trees(hosts: &[HostReport]) -> String {
     match hosts {
         [host] if host.ranks.len() == 1 || !host.topology.this_system => return draw_tree(host),

@@ -4,8 +4,8 @@ use anyhow::Context as _;
 use isochron_devices::{Element, try_zeroed_matrix};
 use num_complex::Complex64;
 
-/// Makes a matrix without gaps, with all cores. Its numbers in [1/2, 1) have no pattern: a processor's power, and so its
-/// clock, depends on the numbers.
+/// Makes a matrix without gaps, with all cores. Its numbers in [1/2, 1) have no pattern: a processor's power, and so
+/// its clock, depends on the numbers.
 ///
 /// # Errors
 /// If there is too little memory.

@@ -19,8 +19,8 @@ use crate::statistics::MedianRange;
 /// The least gain of copies of ordinary matrices for which host cores are added.
 const WORTHWHILE: f64 = 1.05;
 
-/// Columns of the copied matrix. Like the panels of a multiplication it is longer than wide, and a slot of pinned memory holds
-/// many of its columns.
+/// Columns of the copied matrix. Like the panels of a multiplication it is longer than wide, and a slot of pinned
+/// memory holds many of its columns.
 const COLUMNS: usize = 2048;
 
 /// The contestant of the samples.
@@ -73,8 +73,8 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     Ok(())
 }
 
-/// Times copies of a matrix of `rows` rows: of pinned memory, and of an ordinary matrix, which is the C of a job without
-/// updates. Returns bytes per second, in the order of [`DIRECTIONS`].
+/// Times copies of a matrix of `rows` rows: of pinned memory, and of an ordinary matrix, which is the C of a job
+/// without updates. Returns bytes per second, in the order of [`DIRECTIONS`].
 fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::Result<[f64; 5]> {
     let bytes = rows * COLUMNS * size_of::<f64>();
     let pinned_bytes = 2 * bytes as u64;
@@ -144,8 +144,8 @@ impl LinkSpeeds {
 
     /// Returns the largest speed in flop/s of a product of `shape`, of whose C the GPU holds `memory_bytes` at a time.
     ///
-    /// C is sent both ways once, A and B as often as they must be. With memory for M elements no order of the work sends
-    /// fewer than about `2·m·n·k / √M` elements of them, nor fewer than all of A and B.
+    /// C is sent both ways once, A and B as often as they must be. With memory for M elements no order of the work
+    /// sends fewer than about `2·m·n·k / √M` elements of them, nor fewer than all of A and B.
     ///
     /// # References
     /// Hong and Kung, I/O complexity: the red-blue pebble game, 1981.
@@ -156,8 +156,8 @@ impl LinkSpeeds {
         self.bound(shape.flop(), [8.0 * (m * n + panels), 8.0 * m * n])
     }
 
-    /// Returns the same bound with the tiles and visits of our plan: in each visit C is sent both ways, and every tile gets its
-    /// gathered panels.
+    /// Returns the same bound with the tiles and visits of our plan: in each visit C is sent both ways, and every tile
+    /// gets its gathered panels.
     pub fn tile_bound(&self, shape: ProductShape, job: &TiledRecord) -> f64 {
         let [m, n, k] = [shape.m, shape.n, shape.k].map(|side| side as f64);
         let across = (n / job.tile.n as f64).ceil();

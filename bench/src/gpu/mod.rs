@@ -1,12 +1,12 @@
 //! The speed of a GPU in use, and its bounds.
 //!
-//! The parts are its link, cuBLAS alone, our updates with their transfers, a C that does not fit (against cuBLASXt), and the
-//! GPU with the host's cores and in jobs of several ranks.
+//! The parts are its link, cuBLAS alone, our updates with their transfers, and a C that does not fit (against
+//! cuBLASXt). Others use the GPU with the host's cores and in jobs of several ranks.
 //!
-//! The campaign measures its [`GpuPart`]s one after the other, each in a share of the given minutes. It runs from a checkout and
-//! from a bundle, and leaves everything in a folder. The samples (`gpu.json`) are written after each of them; tables,
-//! plots and models are made from them. An error ends as little as possible: one shape, one job or one part, and the results name
-//! it. Results of an emulated CUDA are marked, and never published.
+//! The campaign measures its [`GpuPart`]s one after the other, each in a share of the given minutes. It runs from a
+//! checkout and from a bundle, and leaves everything in a folder. The samples (`gpu.json`) are written after each of
+//! them; tables, plots and models are made from them. An error ends as little as possible: one shape, one job or one
+//! part, and the results name it. Results of an emulated CUDA are marked, and never published.
 
 mod budget;
 mod card;

@@ -13,7 +13,8 @@ use super::record::GpuResults;
 use super::rows::{PartTable, TableRow};
 use crate::statistics::MedianRange;
 
-/// Measures both devices over sizes by `isochron devices bench`, and keeps the points of each with the other one at work.
+/// Measures both devices over sizes by `isochron devices bench`, and keeps the points of each with the other one at
+/// work.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
     let (host, rest) = campaign.card.split_cores();
     let card = make_file_name(&campaign.card.info.name);

@@ -25,8 +25,8 @@ const GOAL: f64 = 0.85;
 const XT_GOAL: f64 = 1.0;
 /// The size of C over the memory.
 const TIMES_MEMORY: u64 = 2;
-/// Tried squares of cuBLASXt, the most promising first. The best is found before the rounds, for ordinary matrices and for
-/// pinned ones, in this share of the time each.
+/// Tried squares of cuBLASXt, the most promising first. The best is found before the rounds, for ordinary matrices and
+/// for pinned ones, in this share of the time each.
 const BLOCKS: [usize; 5] = [4096, 8192, 16384, 2048, 1024];
 const SMALL_BLOCKS: [usize; 2] = [32, 64];
 const SEARCH: f64 = 0.2;
@@ -137,8 +137,8 @@ impl ProductMatrices {
         })
     }
 
-    /// Runs the whole product by our updates; returns its seconds. C is in host memory before and after, and the job's memory
-    /// is taken before.
+    /// Runs the whole product by our updates; returns its seconds. C is in host memory before and after, and the job's
+    /// memory is taken before.
     fn time_ours(&mut self, worker: &mut CudaWorker, panel: usize) -> anyhow::Result<f64> {
         let ProductShape { m, n, k } = self.shape;
         let depth = Depth::of(panel, k / panel);

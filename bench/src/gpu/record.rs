@@ -170,8 +170,8 @@ impl GpuRecord {
         self.errors.push(error);
     }
 
-    /// Measures contestants in turn, reports the samples and keeps them. Every round begins with another contestant; one that
-    /// fails is reported and not tried again. `measure` gets the place of the contestant and the round.
+    /// Measures contestants in turn, reports the samples and keeps them. Every round begins with another contestant;
+    /// one that fails is reported and not tried again. `measure` gets the place of the contestant and the round.
     pub fn sample_in_turn(
         &mut self,
         part: GpuPart,

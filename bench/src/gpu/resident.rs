@@ -1,4 +1,5 @@
-//! Updates of a C that stays on the GPU, with panels that are sent ahead, against cuBLAS with everything in the GPU's memory.
+//! Updates of a C that stays on the GPU, with panels that are sent ahead, against cuBLAS with everything in the GPU's
+//! memory.
 
 use anyhow::Context as _;
 use isochron_devices::{CudaWorker, Depth, Element, ElementType, View, ViewMut};
@@ -102,8 +103,8 @@ impl<T: Element> ResidentJob<T> {
         })
     }
 
-    /// Runs a job with `updates` updates between the first, whose panels were not sent ahead, and the last, which sends none.
-    /// Returns their seconds.
+    /// Runs a job with `updates` updates between the first, whose panels were not sent ahead, and the last, which sends
+    /// none. Returns their seconds.
     fn run(&mut self, worker: &mut CudaWorker, updates: usize) -> anyhow::Result<Vec<f64>> {
         let ProductShape { m, n, k } = self.shape;
         let [first, second] = [0, 1].map(|turn: usize| {

@@ -87,8 +87,8 @@ impl GpuScale {
         .to_vec()
     }
 
-    /// Returns the shape of a product whose C does not fit: the host has memory for three times its matrices. Its tiles are so
-    /// large that a link of 50 GB/s keeps up with 50 Tflop/s.
+    /// Returns the shape of a product whose C does not fit: the host has memory for three times its matrices. Its tiles
+    /// are so large that a link of 50 GB/s keeps up with 50 Tflop/s.
     pub fn out_of_core_shape(&self) -> ProductShape {
         let mut side = 2 * self.side;
         let available = memory_available_bytes().unwrap_or(u64::MAX);

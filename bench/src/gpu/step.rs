@@ -53,8 +53,8 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     Ok(())
 }
 
-/// Names the bound of an update of `update_s` seconds. The parts are the seconds of calls of the driver, of copies on the
-/// host, of waiting for the link, and of waiting for the arithmetic once all is copied.
+/// Names the bound of an update of `update_s` seconds. The parts are the seconds of calls of the driver, of copies on
+/// the host, of waiting for the link, and of waiting for the arithmetic once all is copied.
 fn find_bound(update_s: f64, parts: [f64; 4]) -> &'static str {
     let [calls_s, copies_s, link_s, arithmetic_s] = parts;
     if arithmetic_s >= SHORT * update_s {

@@ -51,7 +51,8 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     })
 }
 
-/// Makes the device with this memory, which is too small for C; returns it with its tiles and with the updates of a visit.
+/// Makes the device with this memory, which is too small for C; returns it with its tiles and with the updates of a
+/// visit.
 ///
 /// # Errors
 /// If C fits, has no plan, or the device cannot be made.
@@ -105,8 +106,8 @@ fn time_visits(
 }
 
 impl TiledRecord {
-    /// Returns the speeds in flop/s that bound a product of `shape`, a whole job or a visit: cuBLAS's on a tile by round, the
-    /// one that the link allows, and the one that it allows with tiles of ours.
+    /// Returns the speeds in flop/s that bound a product of `shape`, a whole job or a visit. They are cuBLAS's on a
+    /// tile by round, the one that the link allows, and the one that it allows with tiles of ours.
     pub fn find_bounds(
         &self,
         results: &GpuResults,

@@ -128,8 +128,8 @@ fn make_rows(results: &GpuResults) -> Vec<TableRow> {
     rows
 }
 
-/// Makes a row of speeds in flop/s. `joint`: the speed over the sum of the speeds alone, the cores' share of the work in
-/// percent, and IDPA's iterations.
+/// Makes a row of speeds in flop/s. `joint`: the speed over the sum of the speeds alone, the cores' share of the work
+/// in percent, and IDPA's iterations.
 fn make_row(what: &str, speeds: &[f64], joint: [MedianRange; 3]) -> TableRow {
     let [ratio, share, iterations] = joint;
     TableRow::new(what)

@@ -30,7 +30,8 @@ const CONTESTANTS: [Contestant; 4] = [
     Contestant::StarPu,
 ];
 
-/// Goals of our speed over a peer's: in general, on long and thin shapes with a rank on each core, and over the BLAS itself.
+/// Goals of our speed over a peer's: in general, on long and thin shapes with a rank on each core, and over the BLAS
+/// itself.
 const GOAL: f64 = 1.0;
 const LONG_GOAL: f64 = 1.4;
 const BLAS_GOAL: f64 = 0.97;
@@ -48,7 +49,8 @@ struct CaseTimes {
 }
 
 impl AlikeResults {
-    /// Searches the peers' parameters for each shape and number of ranks, then lets all multiply in turn, round by round.
+    /// Searches the peers' parameters for each shape and number of ranks, then lets all multiply in turn, round by
+    /// round.
     ///
     /// The samples so far are written before the next shape or number of ranks.
     pub fn measure(campaign: &PeerCampaign) -> anyhow::Result<Self> {

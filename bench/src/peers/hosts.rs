@@ -36,8 +36,8 @@ struct LinkCheck {
 }
 
 impl EmulatedHosts {
-    /// Brings a cluster up; `options` are those of `cargo xtask cluster up`. A cluster of this name that an earlier campaign
-    /// left behind is taken down.
+    /// Brings a cluster up; `options` are those of `cargo xtask cluster up`. A cluster of this name that an earlier
+    /// campaign left behind is taken down.
     ///
     /// # Errors
     /// If the hosts cannot be emulated.

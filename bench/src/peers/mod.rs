@@ -1,9 +1,9 @@
 //! Our multiplication against ScaLAPACK, StarPU and the BLAS itself.
 //!
-//! The comparisons come in families, each with a file of samples and a page: alike ranks of one machine ([`alike`]), unlike
-//! hosts ([`unlike`]), a slow network ([`overlap`]), growing numbers of hosts and nodes ([`growth`]). Within a family the
-//! contestants take turns in each round, call the same BLAS with as many threads on the same cores, and multiply matrices that
-//! are already in place. Every product is checked.
+//! The comparisons come in families, each with a file of samples and a page. There are alike ranks of one machine
+//! ([`alike`]), unlike hosts ([`unlike`]), a slow network ([`overlap`]), growing numbers of hosts and nodes
+//! ([`growth`]). Within a family the contestants take turns in each round, call the same BLAS with as many threads on
+//! the same cores, and multiply matrices that are already in place. Every product is checked.
 
 mod alike;
 mod contestant;

@@ -1,8 +1,8 @@
 //! Two hosts on a slow network: the part of the communication that is hidden behind the arithmetic.
 //!
 //! The time of the communication alone is its bytes over the bandwidth that the network showed in the same run, without
-//! latencies. That is its least possible time, and gives the least possible hidden part. A rank that waits for a late one
-//! counts as waiting for communication.
+//! latencies. That is its least possible time, and gives the least possible hidden part. A rank that waits for a late
+//! one counts as waiting for communication.
 
 use serde::{Deserialize, Serialize};
 
@@ -92,8 +92,8 @@ impl OverlapResults {
         checks.fold(0.0, f64::max)
     }
 
-    /// Returns the line of a size. *Hidden* is the part of the communication by which the wall time is shorter than both one
-    /// after the other, *not waited for* the part that no rank waited for.
+    /// Returns the line of a size. *Hidden* is the part of the communication by which the wall time is shorter than
+    /// both one after the other, *not waited for* the part that no rank waited for.
     fn make_row(&self, case: PeerCase) -> [String; 13] {
         let ours = self.record.list_runs(case, Contestant::Ours);
         let wall = self.record.times_s(case, Contestant::Ours);

@@ -58,7 +58,8 @@ impl<S> PeerRecord<S> {
         }
     }
 
-    /// Brings emulated hosts up, with these options of `cargo xtask cluster up`. Hosts that cannot be emulated are absent.
+    /// Brings emulated hosts up, with these options of `cargo xtask cluster up`. Hosts that cannot be emulated are
+    /// absent.
     pub fn bring_up_hosts(
         &mut self,
         campaign: &PeerCampaign,

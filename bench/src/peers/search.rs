@@ -105,8 +105,8 @@ impl ParameterSearches {
     }
 }
 
-/// Returns the shape that is multiplied in the search for another one. Its k is shorter, since the time is proportional to k.
-/// Squares above 4096 take the parameters of 4096.
+/// Returns the shape that is multiplied in the search for another one. Its k is shorter, since the time is proportional
+/// to k. Squares above 4096 take the parameters of 4096.
 fn shorten_shape(shape: ProductShape) -> ProductShape {
     let ProductShape { m, n, k } = shape;
     if shape.is_square() {

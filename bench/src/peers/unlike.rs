@@ -1,7 +1,7 @@
 //! Hosts of unlike speed, each with a quota of CPU time, which slows any program alike.
 //!
-//! The peer gives every rank the same amount of work. Either each host has one rank, or faster hosts have more of them, as
-//! Heterogeneous ScaLAPACK does it.
+//! The peer gives every rank the same amount of work. Either each host has one rank, or faster hosts have more of them,
+//! as Heterogeneous ScaLAPACK does it.
 
 use anyhow::Context as _;
 use isochron_plot::{BarPanel, draw_bars};
@@ -56,7 +56,8 @@ struct HostSetting {
     cpus: &'static str,
 }
 
-/// Four hosts multiply larger matrices too. There the CPU time for messages, which the ideal leaves out, weighs half as much.
+/// Four hosts multiply larger matrices too. There the CPU time for messages, which the ideal leaves out, weighs half as
+/// much.
 const SETTINGS: [HostSetting; 3] = [
     HostSetting {
         name: "1 : 4",

@@ -12,8 +12,8 @@ const NODES: [usize; 6] = [16, 64, 256, 1024, 4096, 10_000];
 const BLOCKS_EACH: f64 = 4096.0;
 const BLOCK: u64 = 128;
 
-/// The columns of the table. The layouts are columns by the CMA, rectangles by recursive cuts, a grid and slices of the whole
-/// height; the lower bound is the least volume of any layout.
+/// The columns of the table. The layouts are columns by the CMA, rectangles by recursive cuts, a grid and slices of the
+/// whole height; the lower bound is the least volume of any layout.
 const COLUMNS: [&str; 8] = [
     "nodes:",
     "m = n = k:",
@@ -27,8 +27,8 @@ const COLUMNS: [&str; 8] = [
 
 /// Bytes that an average node receives in `C (m×m) = A·B`, by layout.
 ///
-/// For each index along k, a node needs as many elements of A and B as its half-perimeter is long, and all nodes together
-/// hold A and B once: `k·(Σ half-perimeters - (m + n))` elements are sent.
+/// For each index along k, a node needs as many elements of A and B as its half-perimeter is long, and all nodes
+/// together hold A and B once: `k·(Σ half-perimeters - (m + n))` elements are sent.
 #[derive(Debug)]
 pub struct PredictedVolume {
     nodes: usize,
@@ -62,7 +62,8 @@ impl PredictedVolume {
     }
 }
 
-/// Predicts the volumes for nodes with speeds that differ by a factor of up to 100, and memory that grows with the nodes.
+/// Predicts the volumes for nodes with speeds that differ by a factor of up to 100, and memory that grows with the
+/// nodes.
 ///
 /// # Errors
 /// If a layout refuses.

@@ -47,7 +47,8 @@ pub fn time_pinned_copies(
     })
 }
 
-/// Memory for a block that goes up and one that comes down. The streams are dropped first: copies end before the memory.
+/// Memory for a block that goes up and one that comes down. The streams are dropped first: copies end before the
+/// memory.
 struct Blocks {
     rows: usize,
     pitch: usize,
@@ -147,8 +148,8 @@ impl CopyStream {
     }
 
     fn copy(&self, copy: &CUDA_MEMCPY2D) -> anyhow::Result<()> {
-        // SAFETY: both ends lie in the memory of `Blocks`, the host end is pinned, and the stream is waited for before the
-        // memory goes.
+        // SAFETY: both ends lie in the memory of `Blocks`, the host end is pinned, and the stream is waited for before
+        // the memory goes.
         let code = unsafe { (self.context.driver.copy)(copy, self.handle) };
         check("cuMemcpy2DAsync_v2", code)
     }

@@ -66,8 +66,8 @@ pub type StreamHandle = CUstream;
 /// A handle of cuBLASXt.
 pub type XtHandle = *mut c_void;
 
-// On machines of 64 bits cuBLAS carries cuBLASXt. cudarc lacks it: these arguments are those that `cublasXt.h` of CUDA 11
-// to 13 declares, where `size_t` is `usize`.
+// On machines of 64 bits cuBLAS carries cuBLASXt. cudarc lacks it: these arguments are those that `cublasXt.h` of CUDA
+// 11 to 13 declares, where `size_t` is `usize`.
 functions! {
     Xt of cudarc::cublas::sys::is_culib_present, cudarc::cublas::sys::culib:
     create = cublasXtCreate(*mut XtHandle);

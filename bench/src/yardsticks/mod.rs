@@ -1,4 +1,5 @@
-//! Yardsticks of the campaign `gpu`: NVIDIA's own copies of pinned memory, and its own product of matrices in host memory.
+//! Yardsticks of the campaign `gpu`: NVIDIA's own copies of pinned memory, and its own product of matrices in host
+//! memory.
 //!
 //! Nothing of Isochron computes with them. They call the CUDA driver and cuBLAS directly, through the libraries that
 //! `isochron-devices` opens at run time.

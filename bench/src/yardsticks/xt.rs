@@ -70,8 +70,8 @@ impl BlasXt {
         let one = 1.0;
         let (m, n, k) = (c.rows(), c.cols(), a.cols());
         let ldc = c.ld();
-        // SAFETY: the views hold matrices of these shapes, A and B are only read, and C is borrowed alone. The call blocks
-        // until the result is in C, as its manual says, so that nothing outlives the borrows.
+        // SAFETY: the views hold matrices of these shapes, A and B are only read, and C is borrowed alone. The call
+        // blocks until the result is in C, as its manual says, so that nothing outlives the borrows.
         let code = unsafe {
             (self.functions.dgemm)(
                 self.handle,

@@ -8,8 +8,8 @@ use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-/// A function such as `cblas_dgemm` with 32-bit integers (LP64). `S` is `T` for real numbers, whose factors are passed by
-/// value, and `*const T` for complex ones, passed by address.
+/// A function such as `cblas_dgemm` with 32-bit integers (LP64). `S` is `T` for real numbers, whose factors are passed
+/// by value, and `*const T` for complex ones, passed by address.
 type CblasGemm<T, S> = unsafe extern "C" fn(
     c_int,
     c_int,
@@ -57,10 +57,10 @@ pub struct CblasLibrary {
 impl CblasLibrary {
     /// Opens `file`, a path or a name that the system's loader finds.
     ///
-    /// A separate thread loads it, bound to one processing unit: a library may start a thread for each unit that it sees
-    /// as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and made
-    /// sequential. The settings of any other library must keep it to one thread. The library stays loaded until the process
-    /// ends, because such libraries keep threads and thread-local buffers that do not survive unloading.
+    /// A separate thread loads it, bound to one processing unit: a library may start a thread for each unit that it
+    /// sees as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and
+    /// made sequential. The settings of any other library must keep it to one thread. The library stays loaded until
+    /// the process ends, because such libraries keep threads and thread-local buffers that do not survive unloading.
     ///
     /// # Errors
     /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers.
@@ -68,8 +68,8 @@ impl CblasLibrary {
         Self::open_threaded(file, 1)
     }
 
-    /// Opens `file` as [`open`](Self::open) does, with up to `threads` threads of the library's own. Comparisons use it; a
-    /// device never does. The number holds for the whole process, so another number needs another process.
+    /// Opens `file` as [`open`](Self::open) does, with up to `threads` threads of the library's own. Comparisons use
+    /// it; a device never does. The number holds for the whole process, so another number needs another process.
     ///
     /// MKL takes the threading layer of its settings; a library that is not recognised keeps its settings.
     ///
@@ -165,8 +165,8 @@ multiply_by!(dgemm, f64, |&factor| factor);
 multiply_by!(cgemm, Complex32, ptr::from_ref);
 multiply_by!(zgemm, Complex64, ptr::from_ref);
 
-/// Multiplies by a function of a library, to which `pass_factor` passes alpha and 1. [`EmbeddedBlas`] computes the product if
-/// there is no function, or a dimension exceeds the library's integers.
+/// Multiplies by a function of a library, to which `pass_factor` passes alpha and 1. [`EmbeddedBlas`] computes the
+/// product if there is no function, or a dimension exceeds the library's integers.
 fn multiply<T: Element, S>(
     function: Option<CblasGemm<T, S>>,
     pass_factor: fn(&T) -> S,
@@ -181,10 +181,10 @@ fn multiply<T: Element, S>(
     let (Some(function), Some([m, n, k, lda, ldb, ldc])) = (function, as_c_ints(dims)) else {
         return EmbeddedBlas.gemm(alpha, a, b, c);
     };
-    // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserts it). A view's constructor asserts that its data span all elements
-    // `i + j*ld` and that `ld >= max(1, rows)`. The integers are LP64 (`RawLibrary::prepare_library` refuses others). C is
-    // borrowed mutably, so it overlaps neither A nor B. `CblasGemm` takes factors as `pass_factor` passes them, and those passed
-    // by address outlive the call.
+    // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserts it). A view's constructor asserts that its data span all
+    // elements `i + j*ld` and that `ld >= max(1, rows)`. The integers are LP64 (`RawLibrary::prepare_library` refuses
+    // others). C is borrowed mutably, so it overlaps neither A nor B. `CblasGemm` takes factors as `pass_factor` passes
+    // them, and those passed by address outlive the call.
     unsafe {
         function(
             COLUMN_MAJOR,
@@ -260,8 +260,8 @@ impl RawLibrary {
     }
 
     /// Sets MKL's number of threads and 32-bit integers, and its sequential layer for one thread; returns its name. The
-    /// functions with capitals take their argument by value; those in small letters are the Fortran interface and take a
-    /// pointer.
+    /// functions with capitals take their argument by value; those in small letters are the Fortran interface and take
+    /// a pointer.
     fn prepare_mkl(&self, threads: c_int) -> String {
         let mut buffer = [0u8; 256];
         // SAFETY: the signatures are those of mkl_service.h. The layers are set before any other call, as MKL

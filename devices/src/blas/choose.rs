@@ -60,13 +60,13 @@ impl FromStr for BlasChoice {
 /// Opens the BLAS for `choice`.
 ///
 /// `Auto` opens every installed library, leaves out those that fail a small exact check, and measures the rest briefly,
-/// once in a process. It takes the first that is about as fast as the fastest. The embedded BLAS is always among them, so
-/// `Auto` by itself cannot fail. The environment variable `ISOCHRON_BLAS` replaces `Auto`; it takes the words of
+/// once in a process. It takes the first that is about as fast as the fastest. The embedded BLAS is always among them,
+/// so `Auto` by itself cannot fail. The environment variable `ISOCHRON_BLAS` replaces `Auto`; it takes the words of
 /// [`BlasChoice`].
 ///
 /// # Errors
-/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::UnknownBlas`] if the
-/// variable does not name a BLAS.
+/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::UnknownBlas`]
+/// if the variable does not name a BLAS.
 pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
     choose_with(choice, std::env::var(BLAS_VARIABLE).ok().as_deref())
 }
@@ -121,8 +121,8 @@ fn pick_fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
         let speed_flops_per_s = BlasTrial::FLOP / best_s.max(1e-9);
         tracing::debug!(blas = blas.name(), speed_flops_per_s, "tried");
     }
-    // Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries. So the
-    // first in the list that is nearly as fast as the fastest is taken.
+    // Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries. So
+    // the first in the list that is nearly as fast as the fastest is taken.
     let fastest_s = best_s.iter().copied().fold(f64::INFINITY, f64::min);
     match best_s.iter().position(|&s| s <= CLEARLY_SLOWER * fastest_s) {
         Some(i) => candidates.swap_remove(i),
@@ -169,7 +169,8 @@ impl BlasTrial {
     }
 }
 
-/// Opens the first of these libraries that can be used; the error names them all. A reason that all share is given once.
+/// Opens the first of these libraries that can be used; the error names them all. A reason that all share is given
+/// once.
 fn open_first(names: &[&str]) -> Result<Arc<dyn Blas>, DeviceError> {
     let mut reasons = Vec::new();
     for name in names {
@@ -203,7 +204,8 @@ fn open_checked(file: &str) -> Result<Arc<dyn Blas>, DeviceError> {
     Ok(Arc::new(blas))
 }
 
-/// Returns `true` if small products of integers are right in every element type. They are exact in any order of summation.
+/// Returns `true` if small products of integers are right in every element type. They are exact in any order of
+/// summation.
 fn computes_exactly(blas: &dyn Blas) -> bool {
     is_exact::<f32>(blas)
         && is_exact::<f64>(blas)

@@ -65,8 +65,8 @@ fn multiply_slice<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: V
     }
 }
 
-/// Converts a leading dimension. A slice holds at most `isize::MAX` bytes, so it only exceeds `isize` if there is one column,
-/// and then no element is addressed through it.
+/// Converts a leading dimension. A slice holds at most `isize::MAX` bytes, so it only exceeds `isize` if there is one
+/// column, and then no element is addressed through it.
 fn column_stride(ld: usize) -> isize {
     isize::try_from(ld).unwrap_or(isize::MAX)
 }

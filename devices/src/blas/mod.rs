@@ -1,7 +1,7 @@
 //! The matrix multiplication under every CPU device: a BLAS that is chosen at run time.
 //!
-//! [`choose_blas`] opens the installed CBLAS libraries, checks and measures each, and takes the fastest. [`EmbeddedBlas`] is
-//! compiled in and always available. All are used sequentially: the threads of a device are ours.
+//! [`choose_blas`] opens the installed CBLAS libraries, checks and measures each, and takes the fastest.
+//! [`EmbeddedBlas`] is compiled in and always available. All are used sequentially: the threads of a device are ours.
 
 mod cblas;
 mod choose;
@@ -15,8 +15,8 @@ use crate::{Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::fmt;
 
-/// A sequential `C += alpha·A·B` on the calling thread, for every type of elements; several threads may call it at once.
-/// [`Element::select_gemm`] selects the one for a type.
+/// A sequential `C += alpha·A·B` on the calling thread, for every type of elements; several threads may call it at
+/// once. [`Element::select_gemm`] selects the one for a type.
 pub trait Blas: Gemm<f32> + Gemm<f64> + Gemm<Complex32> + Gemm<Complex64> + Send + Sync {
     /// Returns the library, its version and the kernels in use, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
     fn name(&self) -> &str;

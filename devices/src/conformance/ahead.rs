@@ -60,8 +60,8 @@ pub(super) fn widths_may_be_irregular<T: Element>(worker: &mut dyn Updates<T>) {
     });
 }
 
-/// Other panels than the announced ones come: different ones, the same memory with other numbers, or after announced panels
-/// that do not fit.
+/// Other panels than the announced ones come: different ones, the same memory with other numbers, or after announced
+/// panels that do not fit.
 pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Element>(
     worker: &mut dyn Updates<T>,
 ) {

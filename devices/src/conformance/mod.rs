@@ -1,7 +1,7 @@
 //! Tests of the [`Worker`] contract, for its implementers: one suite that every worker passes.
 //!
-//! [`run`] is for workers that compute. [`run_contract`] is the part that also holds for a worker without arithmetic, such as
-//! [`RecordedWorker`](crate::RecordedWorker). Both panic at the first broken promise, and name it.
+//! [`run`] is for workers that compute. [`run_contract`] is the part that also holds for a worker without arithmetic,
+//! such as [`RecordedWorker`](crate::RecordedWorker). Both panic at the first broken promise, and name it.
 
 mod ahead;
 mod contract;
@@ -53,8 +53,8 @@ pub fn run(make: Make<'_>) {
     check_results::<Complex64>(make);
 }
 
-/// Checks the promises that also hold for a worker without arithmetic: it describes itself, its times are times, and operands
-/// that do not fit are errors, not panics.
+/// Checks the promises that also hold for a worker without arithmetic: it describes itself, its times are times, and
+/// operands that do not fit are errors, not panics.
 ///
 /// # Panics
 /// If a promise is broken.

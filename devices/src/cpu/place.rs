@@ -51,8 +51,8 @@ fn current_unit() -> Option<u32> {
     None
 }
 
-/// Returns the columns of each run of threads with cores in one NUMA domain, with that domain. Thread `i` has the columns of
-/// share `i`.
+/// Returns the columns of each run of threads with cores in one NUMA domain, with that domain. Thread `i` has the
+/// columns of share `i`.
 pub(super) fn columns_by_domain(cores: &[CoreInfo], cols: usize) -> Vec<(Range<usize>, u32)> {
     let mut domains: Vec<(Range<usize>, u32)> = Vec::new();
     let mut first = 0;

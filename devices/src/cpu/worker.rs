@@ -17,11 +17,12 @@ use std::time::Instant;
 
 /// A group of CPU cores: one thread for each, which updates its own contiguous columns of C.
 ///
-/// The threads are ours and the BLAS under them is sequential, so a group computes on its own cores only. Thread `i` always
-/// has the columns of share `i`, so its data stay in its caches and in its NUMA domain. [`Updates::scale`] lets that thread
-/// write them first. On a host with several domains [`Updates::begin`] moves the pages that lie elsewhere: other threads
-/// wrote them first (a matrix read from a file), or the slices have changed since. A page with columns of two threads lies
-/// with one of them. The library's own packing buffers, a few megabytes a thread, are no part of [`Worker::job_needs`].
+/// The threads are ours and the BLAS under them is sequential, so a group computes on its own cores only. Thread `i`
+/// always has the columns of share `i`, so its data stay in its caches and in its NUMA domain. [`Updates::scale`] lets
+/// that thread write them first. On a host with several domains [`Updates::begin`] moves the pages that lie elsewhere:
+/// other threads wrote them first (a matrix read from a file), or the slices have changed since. A page with columns of
+/// two threads lies with one of them. The library's own packing buffers, a few megabytes a thread, are no part of
+/// [`Worker::job_needs`].
 ///
 /// ```
 /// use isochron_devices::{CpuWorker, Depth, EmbeddedBlas, Topology, Updates, View, ViewMut};
@@ -113,8 +114,8 @@ impl CpuWorker {
         }
     }
 
-    /// Moves the pages of C next to the threads that update them. Pages stay if the system refuses, which costs time but no
-    /// results.
+    /// Moves the pages of C next to the threads that update them. Pages stay if the system refuses, which costs time
+    /// but no results.
     fn move_pages<T: Element>(&self, c: &mut ViewMut<'_, T>) {
         let (ld, len) = (c.ld(), c.data().len());
         if !self.has_domains || size_of_val(c.data()) < WORTH_MOVING_BYTES {

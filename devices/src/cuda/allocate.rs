@@ -26,8 +26,8 @@ impl OpenGpu {
     /// Takes memory for a job. If memory is refused, smaller tiles are tried.
     ///
     /// # Errors
-    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] with the last allocation
-    /// that was refused, or with another call that failed.
+    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] with the last
+    /// allocation that was refused, or with another call that failed.
     pub fn allocate(&mut self, job: &JobShape) -> Result<JobMemory, DeviceError> {
         let mut limits = self.limits_of(job.element);
         let mut refused: Option<CallError> = None;
@@ -80,8 +80,8 @@ impl OpenGpu {
         }
     }
 
-    /// Holds at least `device_bytes` of GPU memory and `host_bytes` of pinned memory, allocated only if the memory that is
-    /// held already does not suit. Returns the start of each.
+    /// Holds at least `device_bytes` of GPU memory and `host_bytes` of pinned memory, allocated only if the memory that
+    /// is held already does not suit. Returns the start of each.
     pub fn hold(&mut self, device_bytes: u64, host_bytes: u64) -> CallResult<(u64, NonNull<u8>)> {
         let context = Arc::clone(&self.context);
         let _bound = context.bind()?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// A GPU's primary context, retained while this value lives.
 ///
-/// The driver keeps a current context for each thread. A thread calls [`Context::bind`] before it uses the GPU, so work may
-/// move between threads. Afterwards the thread has its previous context again.
+/// The driver keeps a current context for each thread. A thread calls [`Context::bind`] before it uses the GPU, so work
+/// may move between threads. Afterwards the thread has its previous context again.
 #[derive(Debug)]
 pub struct Context {
     device: raw::CUdevice,
@@ -72,7 +72,8 @@ pub struct ContextGuard<'c> {
 impl Drop for ContextGuard<'_> {
     fn drop(&mut self) {
         let mut popped = std::ptr::null_mut();
-        // SAFETY: one pointer is written; `bind` has pushed the context on this thread, which a `ContextGuard` does not leave.
+        // SAFETY: one pointer is written; `bind` has pushed the context on this thread, which a `ContextGuard` does not
+        // leave.
         let _ = unsafe { raw::cuCtxPopCurrent_v2(&mut popped) };
     }
 }
@@ -92,8 +93,8 @@ impl<H: Copy> Owned<H> {
     /// Takes ownership of a handle, or of memory, made in `context`.
     ///
     /// # Safety
-    /// `handle` has no other owner, and may be used from any thread in which the context is current, by one at a time. `free`
-    /// is the function that frees it. It is dropped when no work uses it any more.
+    /// `handle` has no other owner, and may be used from any thread in which the context is current, by one at a time.
+    /// `free` is the function that frees it. It is dropped when no work uses it any more.
     pub unsafe fn new(
         context: &Arc<Context>,
         handle: H,

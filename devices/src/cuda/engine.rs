@@ -11,11 +11,11 @@ use super::streamed::Streamed;
 use crate::worker::{Depth, JobNeeds, JobShape, PanelPair};
 use crate::{DeviceError, Element, View, ViewMut};
 
-/// The jobs of one GPU, for every element type. A [`CudaWorker`](super::CudaWorker) is an engine with host threads of its
-/// own.
+/// The jobs of one GPU, for every element type. A [`CudaWorker`](super::CudaWorker) is an engine with host threads of
+/// its own.
 ///
-/// A job is [`begin`](Self::begin), any number of [`update`](Self::update), [`finish`](Self::finish), all with one C of one
-/// type. The caller keeps the order, the type and the shapes, as [`JobCheck`](crate::JobCheck) checks them.
+/// A job is [`begin`](Self::begin), any number of [`update`](Self::update), [`finish`](Self::finish), all with one C of
+/// one type. The caller keeps the order, the type and the shapes, as [`JobCheck`](crate::JobCheck) checks them.
 #[derive(Debug)]
 pub struct Engine {
     pub gpu: OpenGpu,
@@ -47,8 +47,8 @@ impl Engine {
         })
     }
 
-    /// Returns the layout of a job: for the one under way its own, for another one that with which every allocation would
-    /// succeed. `None` if there is nothing to compute, or the job does not fit even in the smallest tiles.
+    /// Returns the layout of a job: for the one under way its own, for another one that with which every allocation
+    /// would succeed. `None` if there is nothing to compute, or the job does not fit even in the smallest tiles.
     pub fn plan(&self, job: &JobShape) -> Option<TilePlan> {
         let shape = count_depth(job)?;
         match self.job.as_ref().filter(|running| running.shape == shape) {
@@ -91,8 +91,8 @@ impl Engine {
     /// smallest.
     ///
     /// # Errors
-    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call fails, with the
-    /// allocation that was refused if that is the reason.
+    /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call fails, with
+    /// the allocation that was refused if that is the reason.
     pub fn begin<T: Element>(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // A job may have been abandoned, or ended by a panic.
         self.abandon()?;
@@ -105,11 +105,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Computes `C += alpha·A·B`, in smaller products if cuBLAS finds no memory. When it returns, the arithmetic is done, or
-    /// the panels are gathered.
+    /// Computes `C += alpha·A·B`, in smaller products if cuBLAS finds no memory. When it returns, the arithmetic is
+    /// done, or the panels are gathered.
     ///
-    /// `next` are the panels of the next update, if they are known: if C is on the GPU they are copied meanwhile. They must
-    /// not be written until that update has returned. If another update follows, they are forgotten.
+    /// `next` are the panels of the next update, if they are known: if C is on the GPU they are copied meanwhile. They
+    /// must not be written until that update has returned. If another update follows, they are forgotten.
     ///
     /// # Errors
     /// [`DeviceError::Cuda`]; the job is over then.
@@ -201,8 +201,8 @@ impl CudaJob {
             pinned,
         } = *memory;
         let slot_bytes = plan.slot_elements * size_of::<T>();
-        // SAFETY: the pinned memory begins with the slots, and is held while a job runs. No work is under way, since `begin`
-        // has abandoned any older job.
+        // SAFETY: the pinned memory begins with the slots, and is held while a job runs. No work is under way, since
+        // `begin` has abandoned any older job.
         unsafe { gpu.staging.place(pinned, slot_bytes) };
         let place = match plan.placement {
             Placement::Resident => {

@@ -14,9 +14,9 @@ const OLDEST: (u32, u32) = (11, 4);
 ///
 /// `CUDA_VISIBLE_DEVICES` has its effect in the driver: hidden GPUs are not listed, and the numbers count the others.
 ///
-/// Of a GPU that is split (MIG) a process sees slices: one compute instance of each GPU instance. With drivers before R570
-/// (CUDA 12.8) it sees a single slice, and no whole GPU. `CUDA_VISIBLE_DEVICES=MIG-…` chooses the slice; other processes may
-/// see others.
+/// Of a GPU that is split (MIG) a process sees slices: one compute instance of each GPU instance. With drivers before
+/// R570 (CUDA 12.8) it sees a single slice, and no whole GPU. `CUDA_VISIBLE_DEVICES=MIG-…` chooses the slice; other
+/// processes may see others.
 ///
 /// # References
 /// NVIDIA Multi-Instance GPU User Guide, *CUDA Device Enumeration*.
@@ -28,7 +28,8 @@ pub struct CudaInfo {
     pub name: String,
     /// Unique in the world: `GPU-…`, or `MIG-…` for a slice.
     pub uuid: String,
-    /// `domain:bus:device.function` in lower-case hexadecimal digits, such as `0000:17:00.0`. Slices of one GPU share it.
+    /// `domain:bus:device.function` in lower-case hexadecimal digits, such as `0000:17:00.0`. Slices of one GPU share
+    /// it.
     pub pci_bus_id: String,
     /// Compute capability, major and minor.
     pub compute_capability: (u32, u32),
@@ -38,8 +39,8 @@ pub struct CudaInfo {
     pub multiprocessors: u32,
     /// The highest clock rate in hertz; `None` if the driver does not report it.
     pub clock_hz: Option<f64>,
-    /// Double-precision peak in flop/s at the highest clock, tensor cores included: computed, not measured. `None` for an
-    /// unknown compute capability.
+    /// Double-precision peak in flop/s at the highest clock, tensor cores included: computed, not measured. `None` for
+    /// an unknown compute capability.
     pub peak_f64_flops_per_s: Option<f64>,
     /// Single-precision peak in flop/s, without tensor cores, which round more.
     pub peak_f32_flops_per_s: Option<f64>,
@@ -77,8 +78,8 @@ impl TryFrom<&CudaInfo> for DriverGpu {
 /// Returns the GPUs that this process may use; none if there is no driver, or the driver sees none.
 ///
 /// # Errors
-/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] if there is a driver that fails or is too old. A GPU that does not
-/// answer is left out if another one does; [`survey`] reports it.
+/// [`DeviceError::Cuda`] and [`DeviceError::CudaLibrary`] if there is a driver that fails or is too old. A GPU that
+/// does not answer is left out if another one does; [`survey`] reports it.
 pub fn devices() -> Result<Vec<CudaInfo>, DeviceError> {
     ask_driver().map(|(found, _)| found)
 }
@@ -116,8 +117,8 @@ pub struct Survey {
     pub devices: Vec<CudaInfo>,
     /// The line: the hardware and libraries found, and the consequence.
     pub finding: String,
-    /// `true` if something is there and cannot be used: a driver without a GPU, a driver that fails or is too old, a GPU that
-    /// does not answer, or GPUs without cuBLAS. A machine without a driver is not broken.
+    /// `true` if a driver is there and no GPU can be used: there is none, it does not answer, cuBLAS is missing, or the
+    /// driver fails or is too old. A machine without a driver is not broken.
     pub is_broken: bool,
 }
 
@@ -264,8 +265,8 @@ fn flop_per_cycle_f32(compute_capability: (u32, u32)) -> Option<f64> {
     }
 }
 
-/// Returns the double-precision operations that a multiprocessor begins in a cycle, tensor cores included. Without them single
-/// precision is `f32_to_f64` times as fast; models of one compute capability differ in that ratio.
+/// Returns the double-precision operations that a multiprocessor begins in a cycle, tensor cores included. Without them
+/// single precision is `f32_to_f64` times as fast; models of one compute capability differ in that ratio.
 fn flop_per_cycle_f64(compute_capability: (u32, u32), f32_to_f64: u32) -> Option<f64> {
     let plain = flop_per_cycle_f32(compute_capability)? / f64::from(f32_to_f64.max(1));
     match (compute_capability, f32_to_f64) {

@@ -62,8 +62,8 @@ impl Gathered {
     /// Copies panels behind the gathered ones, of which no copy is under way.
     pub fn add<T: Element>(&mut self, (a, b): PanelPair<'_, T>) {
         let k = self.filled..self.filled + a.cols();
-        // SAFETY: the memory is as large as these views, has no other user, and no copy from it is under way. Every pattern
-        // of bits is a value.
+        // SAFETY: the memory is as large as these views, has no other user, and no copy from it is under way. Every
+        // pattern of bits is a value.
         let (all_a, all_b) = unsafe {
             (
                 std::slice::from_raw_parts_mut(self.a.cast().as_ptr(), self.rows * self.room),

@@ -6,8 +6,8 @@ use super::plan::SLOTS;
 use super::stream::{Event, Stream};
 use std::sync::Arc;
 
-/// The streams and the events between them. There are four streams: tiles of C are uploaded, downloaded and computed at the
-/// same time, and panels must not queue behind tiles.
+/// The streams and the events between them. There are four streams: tiles of C are uploaded, downloaded and computed at
+/// the same time, and panels must not queue behind tiles.
 #[derive(Debug)]
 pub struct Lanes {
     pub compute: Stream,

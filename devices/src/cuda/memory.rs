@@ -59,8 +59,8 @@ impl PinnedMemory {
             call: "cuMemHostAlloc",
             code: Code::Driver(CUresult::CUDA_ERROR_OUT_OF_MEMORY),
         })?;
-        // SAFETY: fresh and plain memory, which is freed by this function; the driver lets any thread use portable pinned
-        // memory.
+        // SAFETY: fresh and plain memory, which is freed by this function; the driver lets any thread use portable
+        // pinned memory.
         let start = unsafe { Owned::new(context, start, free_pinned) };
         Ok(Self { start, bytes })
     }

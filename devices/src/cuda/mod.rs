@@ -4,8 +4,8 @@
 //! [`survey`] sums up the state of CUDA in one line, and [`CudaWorker`] makes a device of a GPU and its host cores. Its
 //! [`TilePlan`] says whether C stays on the GPU or streams through it in tiles.
 //!
-//! Three layers: the foreign functions with checked result codes (`raw`, `codes`, `check`); resources that free themselves
-//! (`context`, `memory`, `stream`, `blas`); and safe operations (the rest).
+//! Three layers: the foreign functions with checked result codes (`raw`, `codes`, `check`); resources that free
+//! themselves (`context`, `memory`, `stream`, `blas`); and safe operations (the rest).
 
 mod allocate;
 mod blas;
@@ -41,12 +41,12 @@ use crate::DeviceError;
 pub struct CudaConfig {
     /// Most bytes of GPU memory for jobs. `None`: the memory that is free when the worker is made, less a sixteenth.
     pub memory_limit_bytes: Option<u64>,
-    /// Most bytes of host memory that jobs may pin. They pin a few megabytes for copies, and for gathered panels at most as
-    /// much as C takes, or as the panels of one update. If the limit is too low for these, nothing is gathered. `None`: a
-    /// quarter of the memory that is available when the worker is made, as for the only GPU of its host.
+    /// Most bytes of host memory that jobs may pin. They pin a few megabytes for copies, and for gathered panels at
+    /// most as much as C takes, or as the panels of one update. If the limit is too low for these, nothing is gathered.
+    /// `None`: a quarter of the memory that is available when the worker is made, as for the only GPU of its host.
     pub host_limit_bytes: Option<u64>,
-    /// Bytes per second that the link between host and GPU carries in one direction. It only decides how much is gathered
-    /// if C does not fit on the GPU. `None`: measured when the worker is made, in some milliseconds.
+    /// Bytes per second that the link between host and GPU carries in one direction. It only decides how much is
+    /// gathered if C does not fit on the GPU. `None`: measured when the worker is made, in some milliseconds.
     pub link_bytes_per_s: Option<f64>,
 }
 

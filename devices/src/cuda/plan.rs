@@ -2,27 +2,28 @@
 //!
 //! # The arithmetic
 //!
-//! Elements have `s` bytes, the link carries `W` bytes/s, the GPU computes `P` flop/s, and one multiplication with addition
-//! is `f` flop (2, or 8 for complex numbers). `R = s·P / (f·W)` is the number of multiplications that the GPU can do while
-//! the link carries one element: 4900 in `f64` for 67 Tflop/s behind 55 GB/s.
+//! Elements have `s` bytes, the link carries `W` bytes/s, the GPU computes `P` flop/s, and one multiplication with
+//! addition is `f` flop (2, or 8 for complex numbers). `R = s·P / (f·W)` is the number of multiplications that the GPU
+//! can do while the link carries one element: 4900 in `f64` for 67 Tflop/s behind 55 GB/s.
 //!
 //! **Resident.** C (`m×n`) stays on the GPU from `begin` to `finish`, with the panels of two updates. Those of the next
 //! update are copied while the GPU computes with the others. An update moves A (`m×k`) and B (`k×n`), and does `m·n·k`
 //! multiplications. The link keeps up while `k(m + n)·R <= m·n·k`, that is `1/m + 1/n <= 1/R`, for any k.
 //!
-//! **Streamed.** C stays in host memory, and its tiles (`p×q`) visit the GPU. A visit moves the tile there and back, and the
-//! panels of A and B that it needs: `2pq + K(p + q)` elements for `pqK` multiplications. The link keeps up while
+//! **Streamed.** C stays in host memory, and its tiles (`p×q`) visit the GPU. A visit moves the tile there and back,
+//! and the panels of A and B that it needs: `2pq + K(p + q)` elements for `pqK` multiplications. The link keeps up
+//! while
 //!
 //! `2/K + 1/p + 1/q <= 1/R`.
 //!
-//! With `K = k`, the inner dimension of one update, `2/K` alone exceeds `1/R`: the GPU would wait. So the panels of several
-//! updates are gathered in pinned host memory, and a visit uses all of them. Tiles are as large as the memory limit allows:
-//! two of them take three quarters of it (one is copied while the GPU computes the other). Then
+//! With `K = k`, the inner dimension of one update, `2/K` alone exceeds `1/R`: the GPU would wait. So the panels of
+//! several updates are gathered in pinned host memory, and a visit uses all of them. Tiles are as large as the memory
+//! limit allows: two of them take three quarters of it (one is copied while the GPU computes the other). Then
 //!
 //! `K >= 2 / (1/R - 1/p - 1/q)`, but no more than `K = 8 / (1/p + 1/q)`.
 //!
-//! At the second bound the tile is a fifth of the traffic, and more gathering would gain little. It applies if the link is
-//! too slow for tiles of this size, and the panels hold the GPU up.
+//! At the second bound the tile is a fifth of the traffic, and more gathering would gain little. It applies if the link
+//! is too slow for tiles of this size, and the panels hold the GPU up.
 //!
 //! Gathered panels take `K(m + n)` elements of host memory, and never more than
 //! * all updates of the job have, in whole updates;
@@ -31,13 +32,13 @@
 //!
 //! If the job is no multiple of `K`, its last update ends a visit that has less to compute, and moves all of C for it.
 //!
-//! **Not gathered.** If not even the panels of one update may be pinned, each update is a visit. Each tile gets its parts of
-//! the panels through the staging slots, as it gets C. The link then carries the traffic of `K = k`. The host copies each part
-//! once per tile that needs it: a row of A `n/q` times, and a column of B `m/p` times.
+//! **Not gathered.** If not even the panels of one update may be pinned, each update is a visit. Each tile gets its
+//! parts of the panels through the staging slots, as it gets C. The link then carries the traffic of `K = k`. The host
+//! copies each part once per tile that needs it: a row of A `n/q` times, and a column of B `m/p` times.
 //!
-//! **The least.** The smallest tiles have 16 rows and columns, or fewer that divide C evenly, and panels one element deep.
-//! Every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory. The exception
-//! is a dimension beyond the range of CUDA and cuBLAS (`2^31` bytes in a column of C, `2^31` columns).
+//! **The least.** The smallest tiles have 16 rows and columns, or fewer that divide C evenly, and panels one element
+//! deep. Every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory.
+//! The exception is a dimension beyond the range of CUDA and cuBLAS (`2^31` bytes in a column of C, `2^31` columns).
 
 use crate::ElementType;
 use crate::worker::JobShape;
@@ -103,8 +104,8 @@ pub struct TilePlan {
     pub device_bytes: u64,
     /// Bytes of pinned host memory.
     pub host_bytes: u64,
-    /// Number of updates with `k = k_max` gathered for one visit: a power of two, or all updates of the job. It is 1 if C is
-    /// on the GPU, and if nothing is gathered.
+    /// Number of updates with `k = k_max` gathered for one visit: a power of two, or all updates of the job. It is 1 if
+    /// C is on the GPU, and if nothing is gathered.
     pub updates_per_visit: usize,
 }
 
@@ -120,7 +121,8 @@ pub fn plan(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     plan_resident(job, limits).or_else(|| plan_streamed(job, limits))
 }
 
-/// Returns the least bytes of host memory with which a job can be laid out in this GPU memory; `None` if no amount suffices.
+/// Returns the least bytes of host memory with which a job can be laid out in this GPU memory; `None` if no amount
+/// suffices.
 pub fn least_host_bytes(job: &JobShape, limits: &CudaLimits) -> Option<u64> {
     let unlimited = CudaLimits {
         host_bytes: u64::MAX,
@@ -136,8 +138,8 @@ fn count_panel_bytes(job: &JobShape, updates: usize) -> u128 {
     updates as u128 * job.depth.k_max as u128 * across * job.element.bytes() as u128
 }
 
-/// Returns the elements of a staging slot: no more than there is to move; all slots take at most half of the memory that may
-/// be pinned.
+/// Returns the elements of a staging slot: no more than there is to move; all slots take at most half of the memory
+/// that may be pinned.
 fn choose_slot(job: &JobShape, limits: &CudaLimits) -> Option<usize> {
     let s = job.element.bytes();
     let most = (job.rows.max(job.depth.k_max)).saturating_mul(job.cols.max(job.depth.k_max));
@@ -191,8 +193,8 @@ fn plan_streamed(job: &JobShape, limits: &CudaLimits) -> Option<TilePlan> {
     })
 }
 
-/// Returns the number of updates gathered for a visit; 0 if not even one fits. It is enough for the `wanted` inner dimension,
-/// unless the job has fewer or `host_bytes` of pinned memory hold fewer.
+/// Returns the number of updates gathered for a visit; 0 if not even one fits. It is enough for the `wanted` inner
+/// dimension, unless the job has fewer or `host_bytes` of pinned memory hold fewer.
 fn count_gathered(job: &JobShape, wanted: f64, host_bytes: u64) -> usize {
     if !may_gather(job, 1, host_bytes) {
         return 0;
@@ -209,8 +211,8 @@ fn count_gathered(job: &JobShape, wanted: f64, host_bytes: u64) -> usize {
     updates
 }
 
-/// Returns `true` if the panels of `updates` updates fit into `host_bytes` and into C's size, and no copy of them is too long
-/// for CUDA. The panels of one update may be larger than C.
+/// Returns `true` if the panels of `updates` updates fit into `host_bytes` and into C's size, and no copy of them is
+/// too long for CUDA. The panels of one update may be larger than C.
 fn may_gather(job: &JobShape, updates: usize, host_bytes: u64) -> bool {
     let s = job.element.bytes() as u128;
     let whole_c = job.rows as u128 * job.cols as u128 * s;
@@ -221,9 +223,9 @@ fn may_gather(job: &JobShape, updates: usize, host_bytes: u64) -> bool {
         && pitch <= MAX_PITCH_BYTES as u128
 }
 
-/// Returns the sides of the largest tile, as square as C allows, that takes three quarters of `elements` and leaves room for
-/// panels. The sides divide those of C nearly evenly. If that tile is too small, the smallest one is taken; `None` if it does
-/// not fit.
+/// Returns the sides of the largest tile, as square as C allows, that takes three quarters of `elements` and leaves
+/// room for panels. The sides divide those of C nearly evenly. If that tile is too small, the smallest one is taken;
+/// `None` if it does not fit.
 fn choose_tile(job: &JobShape, elements: usize) -> Option<(usize, usize)> {
     let side = tile_area(elements).isqrt();
     let rows = if job.cols < side {

@@ -36,8 +36,8 @@ impl OpenGpu {
         self.free_after(done)
     }
 
-    /// Measures the speed of the way from ordinary host memory to the GPU in bytes/s. It includes the copy into pinned memory,
-    /// made by all threads of the caller's pool. With limits too low for the probe the link counts as
+    /// Measures the speed of the way from ordinary host memory to the GPU in bytes/s. It includes the copy into pinned
+    /// memory, made by all threads of the caller's pool. With limits too low for the probe the link counts as
     /// [`ASSUMED_LINK_BYTES_PER_S`].
     pub fn measure_link(&mut self) -> CallResult<f64> {
         let limits = &self.limits;
@@ -54,8 +54,8 @@ impl OpenGpu {
     /// Returns the seconds of the fastest of [`PROBES`] copies of [`PROBE_BYTES`].
     fn time_uploads(&mut self) -> CallResult<f64> {
         let (address, pinned) = self.hold(PROBE_BYTES as u64, PROBE_PINNED_BYTES)?;
-        // SAFETY: the pinned memory is as large; it is freed when no work is under way, and the next job places its own slots
-        // before it copies.
+        // SAFETY: the pinned memory is as large; it is freed when no work is under way, and the next job places its own
+        // slots before it copies.
         unsafe { self.staging.place(pinned, PROBE_SLOT_BYTES) };
         let cols = 64;
         let rows = PROBE_BYTES / size_of::<f64>() / cols;
@@ -81,7 +81,8 @@ impl OpenGpu {
     }
 }
 
-/// Returns numbers in [1/2, 1) without a pattern: the power that a processor draws, and so its clock, depends on the data.
+/// Returns numbers in [1/2, 1) without a pattern: the power that a processor draws, and so its clock, depends on the
+/// data.
 pub fn make_numbers<T: Element>(count: usize) -> Vec<T> {
     let mut state = 1_u64;
     std::iter::repeat_with(|| {

@@ -1,10 +1,11 @@
 //! Products for which cuBLAS finds no memory: they are computed in parts.
 //!
-//! cuBLAS may take a workspace in addition to the operands, larger for larger products, from the GPU memory that jobs leave
-//! free. If other programs have taken that memory, the call returns `CUBLAS_STATUS_ALLOC_FAILED`: a failed resource
-//! allocation (cuBLAS documentation, `cublasStatus_t`), before any kernel is launched. Queued work may hold such memory too,
-//! so it is waited for. Then the two halves of the product are tried, and their halves: the longer side of C is halved until
-//! both sides are short, and then the inner dimension. A product that cannot be halved any more is an error.
+//! cuBLAS may take a workspace in addition to the operands, larger for larger products, from the GPU memory that jobs
+//! leave free. If other programs have taken that memory, the call returns `CUBLAS_STATUS_ALLOC_FAILED`: a failed
+//! resource allocation (cuBLAS documentation, `cublasStatus_t`), before any kernel is launched. Queued work may hold
+//! such memory too, so it is waited for. Then the two halves of the product are tried, and their halves: the longer
+//! side of C is halved until both sides are short, and then the inner dimension. A product that cannot be halved any
+//! more is an error.
 
 use super::blas::Product;
 use super::check::CallResult;

@@ -1,9 +1,9 @@
 //! First layer: the foreign functions that are called, with checked result codes, and the search for them.
 //!
-//! cudarc opens the libraries, and describes their functions and types. Its functions are not called, for two reasons. They
-//! declare result codes as Rust enumerations, so a code of a newer library would be undefined behaviour; and they panic if a
-//! function is missing. Here a code is a number ([`DriverCode`], [`BlasCode`]), and all functions are looked up before the
-//! first one is called. The compiler checks that their arguments are those of the bindings.
+//! cudarc opens the libraries, and describes their functions and types. Its functions are not called, for two reasons.
+//! They declare result codes as Rust enumerations, so a code of a newer library would be undefined behaviour; and they
+//! panic if a function is missing. Here a code is a number ([`DriverCode`], [`BlasCode`]), and all functions are looked
+//! up before the first one is called. The compiler checks that their arguments are those of the bindings.
 
 use super::check::{CallResult, check};
 use super::codes::{BlasCode, DriverCode};
@@ -20,7 +20,8 @@ pub use cudarc::driver::sys::{
     CUstream, CUuuid,
 };
 
-/// The functions of a library: a table of their addresses, the code that fills it, and a function of the same name for each.
+/// The functions of a library: a table of their addresses, the code that fills it, and a function of the same name for
+/// each.
 ///
 /// The bindings' own function must have the same arguments, and a result of the size of ours: enumerations with the
 /// representation of the number that the library returns.

@@ -78,9 +78,9 @@ impl Resident {
 
     /// Computes `C += alpha·A·B`. When it returns, the arithmetic is done, and `next` has been read.
     ///
-    /// The arithmetic is queued first, and the panels of the next update are copied while it runs. If the panels of this
-    /// update did not come ahead, they are computed with while they arrive. The call waits for its arithmetic at the end, so
-    /// its time is that of this update, and an error is reported by the update in which it happened.
+    /// The arithmetic is queued first, and the panels of the next update are copied while it runs. If the panels of
+    /// this update did not come ahead, they are computed with while they arrive. The call waits for its arithmetic at
+    /// the end, so its time is that of this update, and an error is reported by the update in which it happened.
     pub fn update<T: Element>(
         &mut self,
         gpu: &mut OpenGpu,
@@ -117,9 +117,9 @@ impl Resident {
         (a.rows(), b.rows(), b.cols()) == (shape.rows, k, shape.cols) && k <= shape.depth.k_max
     }
 
-    /// Copies panels in stripes, of A and of B in turn, and computes with each stripe while the next one is copied. After `i`
-    /// stripes of A and `j` of B, `i·j` parts of C are computed. Work grows with the product and traffic with the sum, so the
-    /// GPU soon has enough to do.
+    /// Copies panels in stripes, of A and of B in turn, and computes with each stripe while the next one is copied.
+    /// After `i` stripes of A and `j` of B, `i·j` parts of C are computed. Work grows with the product and traffic with
+    /// the sum, so the GPU soon has enough to do.
     fn multiply_in_stripes<T: Element>(
         &self,
         gpu: &mut OpenGpu,

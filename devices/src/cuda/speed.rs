@@ -20,8 +20,8 @@ const PRODUCTS: usize = 5;
 const LONG: Duration = Duration::from_millis(200);
 
 impl OpenGpu {
-    /// Measures the best speed of cuBLAS on square matrices in the GPU's memory, within the limits; no job is under way.
-    /// Returns `None` if not even the smallest matrices fit.
+    /// Measures the best speed of cuBLAS on square matrices in the GPU's memory, within the limits; no job is under
+    /// way. Returns `None` if not even the smallest matrices fit.
     pub fn resident_peak<T: Element>(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         let mut best: Option<ResidentPeak> = None;
         for side in SIDES {
@@ -84,8 +84,8 @@ impl OpenGpu {
         Ok(fastest_s)
     }
 
-    /// Returns the seconds until `count` products of the matrices that [`place_operands`](Self::place_operands) has placed
-    /// are done.
+    /// Returns the seconds until `count` products of the matrices that [`place_operands`](Self::place_operands) has
+    /// placed are done.
     pub fn time_burst<T: Element>(&mut self, product: &Product, count: u32) -> CallResult<f64> {
         let start = Instant::now();
         for _ in 0..count {
@@ -104,8 +104,8 @@ impl OpenGpu {
         slot_bytes: usize,
     ) -> CallResult<Product> {
         let (device, pinned) = self.hold(bytes, (SLOTS * slot_bytes) as u64)?;
-        // SAFETY: the pinned memory is as large, and held until the next job places its own slots. No work is under way: the
-        // engine abandons its job before it measures, and each burst is waited for.
+        // SAFETY: the pinned memory is as large, and held until the next job places its own slots. No work is under
+        // way: the engine abandons its job before it measures, and each burst is waited for.
         unsafe { self.staging.place(pinned, slot_bytes) };
         let [a, b, c] = [(0, m), (m * k, k), (m * k + k * n, m)].map(|(offset, ld)| DevicePlace {
             address: device + (offset * size_of::<T>()) as u64,

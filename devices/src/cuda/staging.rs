@@ -1,5 +1,5 @@
-//! Copies between ordinary host memory and the GPU: through slots of pinned memory, of which one is filled or emptied while the
-//! other one is copied.
+//! Copies between ordinary host memory and the GPU: through slots of pinned memory, of which one is filled or emptied
+//! while the other one is copied.
 
 use super::check::CallResult;
 use super::context::Context;
@@ -68,8 +68,8 @@ impl Staging {
                 copied_s = free.elapsed().as_secs_f64(),
                 "a piece is in pinned memory"
             );
-            // SAFETY: the slot is pinned and holds the piece; it is not touched again before `done` is reached. `to` holds
-            // the whole of `from`.
+            // SAFETY: the slot is pinned and holds the piece; it is not touched again before `done` is reached. `to`
+            // holds the whole of `from`.
             unsafe { self.copy_piece::<T>(stream, slot, &(rows, cols), to, false) }?;
         }
         Ok(())
@@ -166,8 +166,8 @@ fn cut_into_pieces(rows: usize, cols: usize, most: usize) -> impl Iterator<Item 
 /// Columns of at least this many elements are copied by several threads each.
 const LONG_COLUMN: usize = 1 << 15;
 
-/// Copies column by column, with all threads of the pool that the caller is a thread of: one core alone does not fill a fast
-/// link. If there are fewer columns than threads, all threads share each column.
+/// Copies column by column, with all threads of the pool that the caller is a thread of: one core alone does not fill a
+/// fast link. If there are fewer columns than threads, all threads share each column.
 pub fn copy_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
     if from.is_empty() {
         return;

@@ -45,8 +45,8 @@ impl Stream {
     /// Queues a copy of a `rows × cols` part between `host`, in a matrix with this leading dimension, and `device`.
     ///
     /// # Safety
-    /// Both matrices hold the part. The host end is pinned, stays allocated, and has no other user before the copy is done
-    /// (except readers of a source).
+    /// Both matrices hold the part. The host end is pinned, stays allocated, and has no other user before the copy is
+    /// done (except readers of a source).
     pub unsafe fn copy<T>(
         &self,
         (host, host_ld): (*mut T, usize),

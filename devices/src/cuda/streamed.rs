@@ -1,5 +1,5 @@
-//! Jobs whose C does not fit on the GPU: its tiles visit the GPU. They are updated there with panels gathered on the host, or
-//! with the panels of a single update.
+//! Jobs whose C does not fit on the GPU: its tiles visit the GPU. They are updated there with panels gathered on the
+//! host, or with the panels of a single update.
 
 use super::blas::Product;
 use super::check::CallResult;
@@ -59,8 +59,8 @@ impl Streamed {
         }
     }
 
-    /// Takes the panels of an update. If panels are gathered, all tiles of C visit the GPU once there is no room for another
-    /// update, or no update is to come; otherwise they visit it now.
+    /// Takes the panels of an update. If panels are gathered, all tiles of C visit the GPU once there is no room for
+    /// another update, or no update is to come; otherwise they visit it now.
     pub fn update<T: Element>(
         &mut self,
         gpu: &mut OpenGpu,
@@ -139,7 +139,8 @@ impl<T: Element> VisitPanels<'_, T> {
         let OpenGpu { staging, lanes, .. } = gpu;
         match self {
             Self::Gathered(gathered) => {
-                // SAFETY: the panels are not written before the visit is over; `a` and `b` have room for a whole tile's.
+                // SAFETY: the panels are not written before the visit is over; `a` and `b` have room for a whole
+                // tile's.
                 unsafe { gathered.copy_to::<T>(&lanes.panels, tile, k, (a, b)) }
             }
             Self::Update((all_a, all_b)) => {
@@ -231,8 +232,8 @@ impl Rooms {
             let (a, b) = self.panel_places(slot);
             source.copy_parts(gpu, tile, &k, (a, b))?;
             let lanes = &gpu.lanes;
-            // The event of the tiles serves panels too: a waiting stream keeps the record that was the last one when the wait
-            // was queued.
+            // The event of the tiles serves panels too: a waiting stream keeps the record that was the last one when
+            // the wait was queued.
             lanes.copied.record(&lanes.panels)?;
             lanes.compute.wait(&lanes.copied)?;
             let product = Product {

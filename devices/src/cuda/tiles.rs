@@ -5,8 +5,8 @@ use std::ops::Range;
 /// A tile: its rows and its columns.
 pub type Tile = (Range<usize>, Range<usize>);
 
-/// Cuts a `rows × cols` matrix into tiles of `height × width`, of which the last ones are smaller: column after column of
-/// tiles, each from top to bottom. `height` and `width` are at least 1.
+/// Cuts a `rows × cols` matrix into tiles of `height × width`, of which the last ones are smaller: column after column
+/// of tiles, each from top to bottom. `height` and `width` are at least 1.
 pub fn cut_into_tiles(
     rows: usize,
     cols: usize,

@@ -20,22 +20,23 @@ use std::time::Instant;
 /// A GPU and the host cores that drive it: one device.
 ///
 /// C is on the GPU from `begin` to `finish` if it fits, and streams through it in tiles otherwise (see [`TilePlan`]).
-/// `begin` and `finish` copy C; an update copies A and B, and waits for the arithmetic. So `busy_s` is wall time with all
-/// transfers of the update. Nothing runs between calls, so the times of `begin`, of the updates and of `finish` sum up to the
-/// time of the job. Arithmetic hides the transfers: those of the next update if
+/// `begin` and `finish` copy C; an update copies A and B, and waits for the arithmetic. So `busy_s` is wall time with
+/// all transfers of the update. Nothing runs between calls, so the times of `begin`, of the updates and of `finish` sum
+/// up to the time of the job. Arithmetic hides the transfers: those of the next update if
 /// [`update_ahead`](Updates::update_ahead) announces it, otherwise most of the update's own.
 ///
 /// If tiles stream, updates gather panels until a visit is worth it. The last of
-/// [`updates_per_visit`](JobNeeds::updates_per_visit) updates takes nearly all of their time, so only the mean over all of
-/// them shows the speed of the device. The last update of the job ends with a visit; `finish` makes one only if fewer updates
-/// came than were announced.
+/// [`updates_per_visit`](JobNeeds::updates_per_visit) updates takes nearly all of their time, so only the mean over all
+/// of them shows the speed of the device. The last update of the job ends with a visit; `finish` makes one only if
+/// fewer updates came than were announced.
 ///
 /// # Deviations
-/// * **Transfers of a GPU**: the papers count transfers in the time of an update, and do not describe any overlap (thesis,
-///   section 5.2.3; Clarke et al. 2012, section 4); here the arithmetic hides them, because the GPU would wait for its link
-///   otherwise. If the next panels have arrived already (SUMMA keeps them a step ahead), they are copied during this update; if
-///   not, an update hides its own, in stripes. In both cases an update waits for its own arithmetic. If it returned earlier,
-///   it would seem to take no time next to a slower device, and its error would come one update late.
+/// * **Transfers of a GPU**: the papers count transfers in the time of an update, and do not describe any overlap
+///   (thesis, section 5.2.3; Clarke et al. 2012, section 4). Here the arithmetic hides them, because the GPU would wait
+///   for its link otherwise. If the next panels have arrived already (SUMMA keeps them a step ahead), they are copied
+///   during this update; if not, an update hides its own, in stripes. In both cases an update waits for its own
+///   arithmetic. If it returned earlier, it would seem to take no time next to a slower device, and its error would
+///   come one update late.
 pub struct CudaWorker {
     info: DeviceInfo,
     job: JobCheck,
@@ -47,13 +48,13 @@ pub struct CudaWorker {
 }
 
 impl CudaWorker {
-    /// Makes the device `name` of `gpu` and these host cores: one drives the GPU, more of them copy faster. With `pin` the
-    /// threads are bound to the cores; without cores there is one thread, which is not bound.
+    /// Makes the device `name` of `gpu` and these host cores: one drives the GPU, more of them copy faster. With `pin`
+    /// the threads are bound to the cores; without cores there is one thread, which is not bound.
     ///
     /// # Errors
     /// [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] if the GPU cannot be used;
-    /// [`DeviceError::Config`] if a thread cannot be started or the configuration is invalid; [`DeviceError::Binding`] if a
-    /// thread cannot be bound.
+    /// [`DeviceError::Config`] if a thread cannot be started or the configuration is invalid; [`DeviceError::Binding`]
+    /// if a thread cannot be bound.
     pub fn new(
         topology: Arc<Topology>,
         name: &str,
@@ -90,14 +91,16 @@ impl CudaWorker {
         })
     }
 
-    /// Returns the layout of a job; `None` if there is nothing to compute, or the job does not fit even in the smallest tiles.
+    /// Returns the layout of a job; `None` if there is nothing to compute, or the job does not fit even in the smallest
+    /// tiles.
     pub fn plan(&self, job: &JobShape) -> Option<TilePlan> {
         self.engine.plan(job)
     }
 
-    /// Measures one product `C += A·B` with all matrices in the GPU's memory, in seconds; A: `m×k`, B: `k×n`, C: `m×n`. The
-    /// result is the mean over `count` products that are queued one behind the other, after a first one that is not counted.
-    /// A job under way is abandoned. `None` if the limits have no room for the matrices, or there is nothing to compute.
+    /// Measures one product `C += A·B` with all matrices in the GPU's memory, in seconds; A: `m×k`, B: `k×n`, C: `m×n`.
+    /// The result is the mean over `count` products that are queued one behind the other, after a first one that is not
+    /// counted. A job under way is abandoned. `None` if the limits have no room for the matrices, or there is nothing
+    /// to compute.
     ///
     /// # Errors
     /// [`DeviceError::Cuda`] if a call fails.
@@ -109,8 +112,8 @@ impl CudaWorker {
         self.run_between_jobs(|engine| engine.abandon()?.time_products::<T>(size, count))
     }
 
-    /// Returns the bytes per second that the link between host and GPU carries in one direction. Without a configured value
-    /// it was measured when the worker was made, with the copies on the host.
+    /// Returns the bytes per second that the link between host and GPU carries in one direction. Without a configured
+    /// value it was measured when the worker was made, with the copies on the host.
     pub fn link_bytes_per_s(&self) -> f64 {
         self.engine.gpu.limits.link_bytes_per_s
     }
@@ -121,8 +124,8 @@ impl Worker for CudaWorker {
         &self.info
     }
 
-    /// Returns pinned host memory for copies, and for gathered panels if C does not fit on the GPU. The GPU's own memory is
-    /// too small for a job only under tiny limits.
+    /// Returns pinned host memory for copies, and for gathered panels if C does not fit on the GPU. The GPU's own
+    /// memory is too small for a job only under tiny limits.
     fn job_needs(&self, job: &JobShape) -> JobNeeds {
         self.engine.job_needs(job)
     }
@@ -232,7 +235,8 @@ impl CudaWorker {
 
 /// Runs `work` on the first thread of the pool; the other threads can help it.
 ///
-/// It is a broadcast and not a plain job: the calling driver thread must not start another device's work while it waits.
+/// It is a broadcast and not a plain job: the calling driver thread must not start another device's work while it
+/// waits.
 fn run_on_first<R: Send>(pool: &ThreadPool, work: impl FnOnce() -> R + Send) -> R {
     let work = Mutex::new(Some(work));
     let results = pool.broadcast(|thread| {

@@ -36,9 +36,10 @@ pub(super) struct Reach {
 /// devices, whose slices go on growing. The bound is the deadline, or the time of the last part if that was longer.
 ///
 /// # Deviations
-/// * **Sizes that take too long**: the paper repeats until the time is over (supplement of the HPOPTA paper, section 1); here
-///   a size that would take over twice the time is not measured, and its record is a lower bound, because a running update
-///   cannot be interrupted. The time is predicted from ever wider parts of the size, if its first columns raise doubts.
+/// * **Sizes that take too long**: the paper repeats until the time is over (supplement of the HPOPTA paper, section
+///   1). Here a size that would take over twice the time is not measured, and its record is a lower bound, because a
+///   running update cannot be interrupted. The time is predicted from ever wider parts of the size, if its first
+///   columns raise doubts.
 ///
 /// # Errors
 /// Those of `update`.

@@ -33,13 +33,13 @@ const MANY: usize = 8;
 /// device that is often delayed would seem faster than it is.
 ///
 /// # Deviations
-/// * **Disturbed repetitions**: the paper averages every repetition (supplement of the HPOPTA paper, section 1); here
-///   disturbances are measured again, because one of them outweighs all other times of a short measurement. A disturbance
-///   lies beyond twice the median and, from 4 times on, more than 3.5 deviations beyond the median (by the median absolute
-///   deviation). If more than a third of the times are so long, none is a disturbance.
-/// * **Contradicting repetitions**: the paper ends after `maxReps` repetitions (supplement of the HPOPTA paper, section 1);
-///   here fewer than 8 times that differ by more than a factor of 2 are repeated up to half as often again, because so few
-///   times do not show which of them are disturbances.
+/// * **Disturbed repetitions**: the paper averages every repetition (supplement of the HPOPTA paper, section 1). Here
+///   disturbances are measured again, because one of them outweighs all other times of a short measurement. A
+///   disturbance lies beyond twice the median and, from 4 times on, more than 3.5 deviations beyond the median (by the
+///   median absolute deviation). If more than a third of the times are so long, none is a disturbance.
+/// * **Contradicting repetitions**: the paper ends after `maxReps` repetitions (supplement of the HPOPTA paper, section
+///   1). Here fewer than 8 times that differ by more than a factor of 2 are repeated up to half as often again, because
+///   a few times do not show which of them are disturbances.
 ///
 /// # References
 /// Iglewicz and Hoaglin, "How to detect and handle outliers", 1993.

@@ -96,16 +96,16 @@ pub fn repeat_alone(needed: bool) -> bool {
 /// [`repeat_alone`] this node decides. Repetitions for other nodes count as well.
 ///
 /// # Deviations
-/// * **Fewest repetitions**: the paper checks the precision from repetition `minReps + 2` on (supplement of the HPOPTA paper,
-///   section 1, algorithm 1); here from `min_reps` on, because each repetition costs time of the run.
+/// * **Fewest repetitions**: the paper checks the precision from repetition `minReps + 2` on (supplement of the HPOPTA
+///   paper, section 1, algorithm 1). Here from `min_reps` on, because each repetition costs time of the run.
 /// * **Time limit**: the paper checks it from repetition `minReps + 2` on (supplement of the HPOPTA paper, section 1,
-///   algorithm 1); here it holds from the first one, because an update that exceeds it alone would be repeated otherwise. The
-///   [outcome](Measurement::outcome) then is [`OutOfTime`](MeasureOutcome::OutOfTime).
-/// * **Measuring again**: the paper never exceeds `maxReps`, and raises it if the precision was not reached (supplement of the
-///   HPOPTA paper, section 1); here up to half as many more replace disturbed repetitions, because a mean over fewer times
-///   would be less precise.
+///   algorithm 1). Here it holds from the first one, because an update that exceeds it alone would be repeated
+///   otherwise. The [outcome](Measurement::outcome) then is [`OutOfTime`](MeasureOutcome::OutOfTime).
+/// * **Measuring again**: the paper never exceeds `maxReps`, and raises it if the precision was not reached (supplement
+///   of the HPOPTA paper, section 1). Here up to half as many more replace disturbed repetitions, because a mean over
+///   fewer times would be less precise.
 /// * **Checks of the precision**: the paper checks after every repetition (supplement of the HPOPTA paper, section 1,
-///   algorithm 1); here after every sixteenth more from 64 on, because a check reads all times.
+///   algorithm 1). Here after every sixteenth more from 64 on, because a check reads all times.
 ///
 /// # Errors
 /// [`DeviceError::Measure`] for a configuration out of range; the errors of `sample`, at once.

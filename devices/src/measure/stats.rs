@@ -39,9 +39,9 @@ impl Sample {
     /// `(1 + confidence)/2` of Student's distribution with `n - 1` degrees of freedom. Infinite for fewer than two times.
     ///
     /// # Deviations
-    /// * **Quantile of Student's t**: the paper takes the quantile `cl` of the distribution (supplement of the HPOPTA paper,
-    ///   section 1, algorithm 2), so its interval of 95 % holds the mean in 90 % of all cases; here it is `(1 + cl)/2`, because an
-    ///   interval has two sides.
+    /// * **Quantile of Student's t**: the paper takes the quantile `cl` of the distribution (supplement of the HPOPTA
+    ///   paper, section 1, algorithm 2), so its interval of 95 % holds the mean in 90 % of all cases. Here it is `(1 +
+    ///   cl)/2`, because an interval has two sides.
     ///
     /// # References
     /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 2.
@@ -70,8 +70,8 @@ const ONE_IN_A_HUNDRED: f64 = 1.035;
 /// The test is that of Anderson and Darling with estimated mean and deviation, at 1 %.
 ///
 /// # Deviations
-/// * **Normality**: the paper looks at plots of the times (supplement of the HPOPTA paper, section 1); here they are tested
-///   from 8 times on, and a failure is only reported, because the mean is normal long before the times are.
+/// * **Normality**: the paper looks at plots of the times (supplement of the HPOPTA paper, section 1). Here they are
+///   tested from 8 times on, and a failure is only reported, because the mean is normal long before the times are.
 ///
 /// # References
 /// Stephens, "EDF statistics for goodness of fit and some comparisons", 1974; D'Agostino and Stephens,

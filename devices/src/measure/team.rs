@@ -27,22 +27,22 @@ use crate::{DeviceError, Element, View, ViewMut, leading_dimension};
 /// of a long job. Memory is [taken](DeviceTeam::reserve) before, and not timed.
 ///
 /// # Deviations
-/// * **Kernel**: the paper measures the rank-`b` update of the run (thesis, section 3.1.4); here it is the update of a panel,
-///   whose width is not the block size, because a division needs relative speeds only. If the fewest repetitions would cost
-///   more than 3.5 % of a k of few panels, the measured panel is narrower. It has at least 128 columns, or all of the panel,
-///   since an update of fewer is bound by the memory of C.
-/// * **Repetitions**: the papers repeat until the mean is precise, at least 3 times (thesis, section 3.1.4), to 2.5 % at 95 %
-///   (supplement of the HPOPTA paper, section 1); here the same, but each measurement costs at most 3.5 % of the run's steps,
-///   and never fewer than 3 repetitions, because balancing has to win back its cost within one run. In short runs this limit
-///   decides, and not the precision. `isochron devices bench --thorough` repeats as often as the supplement, for models that are
-///   kept.
+/// * **Kernel**: the paper measures the rank-`b` update of the run (thesis, section 3.1.4). Here it is the update of a
+///   panel, whose width is not the block size, because a division needs relative speeds only. If the fewest repetitions
+///   would cost more than 3.5 % of a k of few panels, the measured panel is narrower. It has at least 128 columns, or
+///   all of the panel, since an update of fewer is bound by the memory of C.
+/// * **Repetitions**: the papers repeat until the mean is precise, at least 3 times (thesis, section 3.1.4), to 2.5 %
+///   at 95 % (supplement of the HPOPTA paper, section 1). Here the same, but each measurement costs at most 3.5 % of
+///   the run's steps, and never fewer than 3 repetitions, because balancing has to win back its cost within one run. In
+///   short runs this limit decides, and not the precision. `isochron devices bench --thorough` repeats as often as the
+///   supplement, for models that are kept.
 /// * **Panels while measuring**: the paper's kernel is one iteration with its communication replaced by a copy (thesis,
-///   section 3.1.4); here each update announces the next one's panels, so a GPU always copies them while it computes, because
-///   a model has no communication. In the run a GPU copies ahead only the panels that came in time. Uncovered communication
-///   shows as `exposed_s` in the report, and a copy that it delays belongs to the time of its update.
-/// * **C on a GPU**: the paper's times of the kernel include all transfers to and from the GPU (thesis, section 5.2.3); here C
-///   is copied once before the first and once after the last update, and the time of these copies is spread over the run's
-///   updates, because a run copies C only once too. `isochron devices bench` knows no run and leaves it out.
+///   section 3.1.4). Here each update announces the next one's panels, so a GPU always copies them while it computes,
+///   because a model has no communication. In the run a GPU copies ahead only the panels that came in time. Uncovered
+///   communication shows as `exposed_s` in the report, and a copy that it delays belongs to the time of its update.
+/// * **C on a GPU**: the paper's times of the kernel include all transfers to and from the GPU (thesis, section 5.2.3).
+///   Here C is copied once before the first and once after the last update, and the time of these copies is spread over
+///   the run's updates, because a run copies C only once too. `isochron devices bench` knows no run and leaves it out.
 ///
 /// # Errors
 /// [`DeviceError::Memory`] if the operands and the devices' own needs do not fit into the free memory, before any of it is

@@ -19,8 +19,8 @@ pub struct KindInfo {
 }
 
 impl Topology {
-    /// Returns the kinds of cores, from the most frugal to the fastest if the system ranks them; empty if all are of one
-    /// kind, as far as the system tells.
+    /// Returns the kinds of cores, from the most frugal to the fastest if the system ranks them; empty if all are of
+    /// one kind, as far as the system tells.
     pub fn kinds(&self) -> Vec<KindInfo> {
         let Ok(kinds) = self.hwloc.cpu_kinds() else {
             return Vec::new();

@@ -6,8 +6,9 @@ use hwlocality::memory::binding::{MemoryBindingFlags, MemoryBindingPolicy};
 use hwlocality::memory::nodeset::NodeSet;
 
 impl Topology {
-    /// Moves the pages of `area` to the NUMA node with the operating system's index `numa`; pages that were never written will
-    /// be made there. A page at either end moves with the other data in it. If the node is full, pages stay.
+    /// Moves the pages of `area` to the NUMA node with the operating system's index `numa`; pages that were never
+    /// written will be made there. A page at either end moves with the other data in it. If the node is full, pages
+    /// stay.
     ///
     /// # Errors
     /// [`DeviceError::MemoryPlace`] if the system refuses, or the topology is another machine's.
@@ -23,8 +24,8 @@ impl Topology {
         .map_err(|reason| DeviceError::MemoryPlace { numa, reason })
     }
 
-    /// Returns the operating system's indices of the NUMA nodes with pages of `area`, ascending; empty for memory that was
-    /// never written, and if the system does not tell.
+    /// Returns the operating system's indices of the NUMA nodes with pages of `area`, ascending; empty for memory that
+    /// was never written, and if the system does not tell.
     pub fn numa_of<T>(&self, area: &[T]) -> Vec<u32> {
         if area.is_empty() {
             return Vec::new();

@@ -1,8 +1,8 @@
 //! The hardware of this host, as hwloc sees it. No other module knows hwloc.
 //!
-//! [`Topology::cores`] are the cores that this process may use: those that control groups allow and, on this machine, those to
-//! which the launcher or `taskset` bound the process. Their logical indices are those of the whole topology, so differently bound
-//! ranks of one host give a core the same number.
+//! [`Topology::cores`] are the cores that this process may use: those that control groups allow and, on this machine,
+//! those to which the launcher or `taskset` bound the process. Their logical indices are those of the whole topology,
+//! so differently bound ranks of one host give a core the same number.
 
 mod binding;
 mod kinds;
@@ -69,7 +69,8 @@ pub struct Topology {
 impl Topology {
     /// Reads the machine that the program runs on.
     ///
-    /// The bindings of all threads of the process are taken together, so a thread that was bound before narrows nothing.
+    /// The bindings of all threads of the process are taken together, so a thread that was bound before narrows
+    /// nothing.
     ///
     /// # Errors
     /// [`DeviceError::Topology`] if hwloc cannot read it.
@@ -130,15 +131,15 @@ impl Topology {
         ask(&self.hwloc).map_err(|e| e.to_string())
     }
 
-    /// Returns the CPU quota of this process in cores, as [`cpu_quota_cores`]; `None` without one, and on another machine's
-    /// topology.
+    /// Returns the CPU quota of this process in cores, as [`cpu_quota_cores`]; `None` without one, and on another
+    /// machine's topology.
     pub fn cpu_quota_cores(&self) -> Option<f64> {
         self.quota
     }
 
-    /// Returns the cores to compute on: [`cores`](Self::cores) or, under a CPU quota, as many of them as it pays for, rounded down
-    /// and at least one. More threads would be stopped in every period, all at once and at any moment, and their times would
-    /// mean nothing.
+    /// Returns the cores to compute on: [`cores`](Self::cores) or, under a CPU quota, as many of them as it pays for,
+    /// rounded down and at least one. More threads would be stopped in every period, all at once and at any moment, and
+    /// their times would mean nothing.
     pub fn affordable_cores(&self) -> Vec<CoreInfo> {
         let mut cores = self.cores();
         if let Some(quota) = self.quota {
@@ -148,8 +149,8 @@ impl Topology {
         cores
     }
 
-    /// Returns `true` if threads should be bound to these cores: not on another machine's topology, and not if a CPU quota
-    /// leaves only some of the cores. Neighbours with quotas would bind to the same first cores.
+    /// Returns `true` if threads should be bound to these cores: not on another machine's topology, and not if a CPU
+    /// quota leaves only some of the cores. Neighbours with quotas would bind to the same first cores.
     pub fn should_pin(&self) -> bool {
         self.is_this_system() && self.affordable_cores().len() == self.cores().len()
     }
@@ -166,8 +167,8 @@ impl Topology {
         set_indices(&self.allowed)
     }
 
-    /// Returns the host as processes see it that may use these processing units, such as all its ranks together. Units that the
-    /// host does not have are left out.
+    /// Returns the host as processes see it that may use these processing units, such as all its ranks together. Units
+    /// that the host does not have are left out.
     #[must_use]
     pub fn with_allowed_pus(mut self, pus: &[u32]) -> Self {
         let host = self.hwloc.complete_cpuset().clone_target();
@@ -227,8 +228,8 @@ impl Topology {
 
 /// Reads the topology of a source that `read` sets.
 ///
-/// It keeps cores that the process may not use, so that the usable ones have the same numbers in every process of the host.
-/// Among the devices on the buses it keeps those that compute or communicate.
+/// It keeps cores that the process may not use, so that the usable ones have the same numbers in every process of the
+/// host. Among the devices on the buses it keeps those that compute or communicate.
 fn build_hwloc(
     read: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, Box<dyn Error>>,
 ) -> Result<Hwloc, Box<dyn Error>> {

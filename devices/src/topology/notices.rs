@@ -7,8 +7,8 @@ use std::path::Path;
 const SYS: &str = "sys/devices/system/cpu";
 
 impl Topology {
-    /// Returns the unusual properties of the host and their consequences, one line each: a CPU quota, an unreadable `/sys`,
-    /// cores that this process may not use.
+    /// Returns the unusual properties of the host and their consequences, one line each: a CPU quota, an unreadable
+    /// `/sys`, cores that this process may not use.
     pub fn notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         if !self.is_this_system() {

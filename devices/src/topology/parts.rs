@@ -106,7 +106,8 @@ impl Topology {
         part
     }
 
-    /// Adds a part of the host with the parts in it to `parent`. If a part is not shown itself, `parent` gets the parts in it.
+    /// Adds a part of the host with the parts in it to `parent`. If a part is not shown itself, `parent` gets the parts
+    /// in it.
     fn add_child(&self, object: &TopologyObject, parent: &mut HostPart) {
         let kind = match object.object_type() {
             ObjectType::Package => Some(PartKind::Package),

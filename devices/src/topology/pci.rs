@@ -95,8 +95,8 @@ pub struct PciGpu {
     pub link: Option<PciLink>,
     /// Its memory in bytes, if hwloc asked its driver.
     pub memory_bytes: Option<u64>,
-    /// The operating system's index of the NUMA node of its bus; `None` if the host does not tell, or the bus belongs to several
-    /// nodes.
+    /// The operating system's index of the NUMA node of its bus; `None` if the host does not tell, or the bus belongs
+    /// to several nodes.
     pub numa: Option<u32>,
     /// The nearest cores that this process may use, by logical index.
     pub near_cores: Vec<u32>,
@@ -203,8 +203,9 @@ impl Topology {
         gpus
     }
 
-    /// Returns the distances of the cores that this process may use from a device; none if the host does not show it. A core
-    /// in the device's part of the host (a NUMA domain, a package) has distance 0, one in the next larger part 1, and so on.
+    /// Returns the distances of the cores that this process may use from a device; none if the host does not show it. A
+    /// core in the device's part of the host (a NUMA domain, a package) has distance 0, one in the next larger part 1,
+    /// and so on.
     pub fn pci_distances(&self, bus_id: &BusId) -> Distances {
         let mut devices = self.hwloc.pci_devices();
         let device = devices.find(|object| pci_address(object) == Some(*bus_id));

@@ -2,25 +2,25 @@
 //!
 //! # Deviations
 //!
-//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3); here it also ends when
+//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3). Here it also ends when
 //!   a further measurement cannot win back its cost beyond the noise, because no division can win back a
 //!   loss that is only noise. It also ends when iterations run out, and when the next division was
 //!   measured before, since [`Strategy::MultiCpm`] may cycle for ever.
-//! * **result of balancing**: the thesis takes the last division (4.3); here the result is the best
+//! * **result of balancing**: the thesis takes the last division (4.3). Here the result is the best
 //!   measured one, because convergence need not be monotone. The models judge it within two standard
 //!   errors of the measured times, because the luckiest sample would win otherwise. An early end takes
 //!   the next division unmeasured if nearby measurements back it.
-//! * **measuring again**: the thesis adds every measured time to the model (4.3); here a division is
+//! * **measuring again**: the thesis adds every measured time to the model (4.3). Here a division is
 //!   measured again if a part's time contradicts the other times of that part, because that time may be
 //!   a disturbance. It is measured at most twice, and again only while measuring has taken little of the
 //!   run.
-//! * **divisions that take too long**: the thesis measures every division to its end (4.3); here a part
+//! * **divisions that take too long**: the thesis measures every division to its end (4.3). Here a part
 //!   may report a lower bound, because a division can take too long to be measured. Such a division is
 //!   the result only if there is no other.
-//! * **parts without units**: the thesis does not consider them (4.3); here they are assumed to be as
+//! * **parts without units**: the thesis does not consider them (4.3). Here they are assumed to be as
 //!   fast as their prior says, because they would never be tried otherwise. The prior is scaled to the
 //!   measured parts. Without a prior a part is as fast as their mean.
-//! * **balance with HPOPTA**: the thesis ends at equal times (4.3); here balancing by
+//! * **balance with HPOPTA**: the thesis ends at equal times (4.3). Here balancing by
 //!   [`Partitioner::Hpopta`] ends when the models promise nothing better, because that optimum need not
 //!   be balanced.
 

@@ -2,16 +2,16 @@
 //!
 //! # Deviations
 //!
-//! * **first points of IDPA**: the paper measures one column (step 1); here each device measures a
+//! * **first points of IDPA**: the paper measures one column (step 1). Here each device measures a
 //!   sixteenth of an even share, because so small a measurement says little about the speeds to come.
-//! * **first distribution of IDPA**: the paper starts evenly (step 2); here [`Strategy::Fpm`] starts
+//! * **first distribution of IDPA**: the paper starts evenly (step 2). Here [`Strategy::Fpm`] starts
 //!   with GPA's division by the first points, because between unlike devices an even one is the most
 //!   expensive. The configuration can ask for the paper's start by [`BalanceStart::Even`].
-//! * **IDPA, later calls**: the paper starts each call from the beginning (section 3); here a later call
+//! * **IDPA, later calls**: the paper starts each call from the beginning (section 3). Here a later call
 //!   starts with the points of the earlier ones ([`DeviceModels`]), because INPA calls IDPA in every
 //!   iteration and the devices stay the same. A slice of another height counts with its area. Then no
 //!   first points are measured.
-//! * **single devices**: the paper balances any number of devices (section 3); here a single one is
+//! * **single devices**: the paper balances any number of devices (section 3). Here a single one is
 //!   measured once, because there is nothing to divide.
 
 use serde::{Deserialize, Serialize};

@@ -2,22 +2,22 @@
 //!
 //! # Deviations
 //!
-//! * **first points of INPA**: the paper measures one block (step 1); here each node measures a
+//! * **first points of INPA**: the paper measures one block (step 1). Here each node measures a
 //!   sixteenth of an even share, because one block fits a first-level cache. Its speed says little about
 //!   the speeds to come, and the larger sub-matrix costs little more. It has the matrix's proportions.
-//! * **first points by strategy**: the paper measures first points in every case (step 1); here only
+//! * **first points by strategy**: the paper measures first points in every case (step 1). Here only
 //!   [`Strategy::Fpm`] with more than one node does, because nothing else uses them.
-//! * **first distribution of INPA**: the paper starts evenly (step 3); here [`Strategy::Fpm`] starts
+//! * **first distribution of INPA**: the paper starts evenly (step 3). Here [`Strategy::Fpm`] starts
 //!   with GPA's division by the first points, because between unlike nodes an even one is the most
 //!   expensive. The configuration can ask for the paper's start by [`BalanceStart::Even`]. The CPM
 //!   strategies start evenly, as in the paper's comparison (section 4).
-//! * **end of an INPA iteration**: the paper takes the nodes' times (step 5); here nodes that know their
+//! * **end of an INPA iteration**: the paper takes the nodes' times (step 5). Here nodes that know their
 //!   time repeat with the others until the last one does, because the multiplication runs all nodes
 //!   together too. All measurements count.
-//! * **CMA between iterations**: the paper arranges every division again (step 4); here the last
+//! * **CMA between iterations**: the paper arranges every division again (step 4). Here the last
 //!   measured columns are kept if that costs little, because speeds depend on shapes too. Small changes
 //!   of areas are then small changes of shapes. The limit is 3 % more half-perimeters than the least.
-//! * **areas in the models**: the paper adds points of the division wanted (step 6); here they are
+//! * **areas in the models**: the paper adds points of the division wanted (step 6). Here they are
 //!   those of the whole blocks measured, because rounding changes the areas.
 
 use serde::{Deserialize, Serialize};

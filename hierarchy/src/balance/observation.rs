@@ -2,8 +2,8 @@
 //!
 //! # Deviations
 //!
-//! * **times of alike parts**: the papers take every time as measured (Clarke et al. 2012, section 3);
-//!   here [`shrink_alike()`] moves first times towards their mean as far as noise explains their spread,
+//! * **times of alike parts**: the papers take every time as measured (Clarke et al. 2012, section 3).
+//!   Here [`shrink_alike()`] moves first times towards their mean as far as noise explains their spread,
 //!   because to follow noise would make alike parts unequal.
 
 use serde::{Deserialize, Serialize};

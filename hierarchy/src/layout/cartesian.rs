@@ -3,10 +3,10 @@
 //! # Deviations
 //!
 //! * **Cartesian rule**: the report takes widths in proportion to the sums of the columns' speeds, and
-//!   heights in proportion to those of the rows (Fig. 14); here [`GridRule::Balanced`] computes heights
+//!   heights in proportion to those of the rows (Fig. 14). Here [`GridRule::Balanced`] computes heights
 //!   and widths in turn, because the sums can make the largest time longer. [`GridRule::Sums`] is the
 //!   report's rule.
-//! * **Cartesian grid**: the report tries all arrangements `p × q` by predicted times (4.1.2); here
+//! * **Cartesian grid**: the report tries all arrangements `p × q` by predicted times (4.1.2). Here
 //!   computing time and half-perimeters compare the grids, because areas say nothing about the network.
 //!   The report tries all nodes first, then one node fewer, as long as that is faster. Here every grid
 //!   without room for another row or column is a candidate.

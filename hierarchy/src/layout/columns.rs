@@ -2,10 +2,10 @@
 //!
 //! # Deviations
 //!
-//! * **CMA**: the paper tiles a unit square (thesis, 5.1.2); here true rows and columns of blocks are
+//! * **CMA**: the paper tiles a unit square (thesis, 5.1.2). Here true rows and columns of blocks are
 //!   tiled, because a long matrix needs other columns. Widths, and then heights, follow Jefferson's
 //!   method, which minimises the largest time at either stage.
-//! * **search for the columns**: the paper fills a table of p² costs (Beaumont et al. 2001); here binary
+//! * **search for the columns**: the paper fills a table of p² costs (Beaumont et al. 2001). Here binary
 //!   searches find the same minimum, because they take only O(p log p) time. The quadrangle inequality
 //!   makes them possible.
 

@@ -2,7 +2,7 @@
 //!
 //! # Deviations
 //!
-//! * **FPM-BR**: the thesis ends with the rectangles of the CMA (5.1.4); here single rows and columns of
+//! * **FPM-BR**: the thesis ends with the rectangles of the CMA (5.1.4). Here single rows and columns of
 //!   blocks then leave the slowest node, because rounding ignores the cost of a block.
 
 use super::{Layout, LayoutError, Method, by_models};

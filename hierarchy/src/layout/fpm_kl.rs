@@ -2,16 +2,16 @@
 //!
 //! # Deviations
 //!
-//! * **end of FPM-KL**: the thesis iterates until the times are balanced (5.1.3); here the iteration
+//! * **end of FPM-KL**: the thesis iterates until the times are balanced (5.1.3). Here the iteration
 //!   also ends when widths come back or after `max_iterations`, because widths may never settle: step 3
 //!   takes speeds for constants. The result is the division of the smallest largest time.
-//! * **widths in FPM-KL**: the thesis leaves rounding open (5.1.3); here [`apportion()`] makes whole
+//! * **widths in FPM-KL**: the thesis leaves rounding open (5.1.3). Here [`apportion()`] makes whole
 //!   blocks of widths, because a matrix consists of blocks. A column of width 0 has the speeds of width
 //!   1, by which it can come back.
-//! * **grid of FPM-KL**: the thesis takes a grid (5.1.3); here columns may hold unlike numbers of nodes,
+//! * **grid of FPM-KL**: the thesis takes a grid (5.1.3). Here columns may hold unlike numbers of nodes,
 //!   because a prime number of nodes makes no grid but a single row or column. A node in no column gets
 //!   nothing.
-//! * **repair after FPM-KL**: the thesis ends with the iteration (5.1.3); here single rows and columns
+//! * **repair after FPM-KL**: the thesis ends with the iteration (5.1.3). Here single rows and columns
 //!   of blocks then leave the slowest node, because rounding ignores the cost of a block.
 
 use std::cell::RefCell;

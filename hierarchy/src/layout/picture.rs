@@ -15,8 +15,8 @@ const LINES: [char; 16] = [
 /// A character is about twice as high as it is wide.
 const ASPECT: f64 = 2.0;
 
-/// Draws the rectangles of `rows × cols` blocks as nearly in proportion as characters allow. From the first to the last
-/// line, the `room` has so many characters downwards and to the right.
+/// Draws the rectangles of `rows × cols` blocks as nearly in proportion as characters allow. `room` is the
+/// number of characters downwards and to the right, from the first line to the last.
 pub(super) fn draw_tiling(rows: u64, cols: u64, rects: &[Rect], room: (usize, usize)) -> String {
     if rows == 0 || cols == 0 {
         return format!("(empty: {rows}×{cols})\n");

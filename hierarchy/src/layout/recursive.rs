@@ -2,10 +2,10 @@
 //!
 //! # Deviations
 //!
-//! * **recursive cuts**: Nagamochi and Abe always cut across the longer side; here a part becomes
+//! * **recursive cuts**: Nagamochi and Abe always cut across the longer side. Here a part becomes
 //!   columns or rows if these have smaller half-perimeters, because cuts alone are often worse than
 //!   [`br()`](super::br()).
-//! * **whole blocks of cuts**: Nagamochi and Abe divide a rectangle of real sides; here [`apportion()`]
+//! * **whole blocks of cuts**: Nagamochi and Abe divide a rectangle of real sides. Here [`apportion()`]
 //!   rounds the cuts, because a matrix consists of blocks. The cuts are chosen for exact areas.
 
 use std::collections::HashMap;

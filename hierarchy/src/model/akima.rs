@@ -22,13 +22,13 @@ use super::{Knot, ModelError, Point, SpeedModel};
 ///
 /// # Deviations
 /// * **Akima, ends of 3 and more points**: the thesis adds one chord of slope 0 beyond either end of a
-///   partial model (section 3.3.2); here two, because Akima's boundary rule continues a single one by a
+///   partial model (section 3.3.2). Here two, because Akima's boundary rule continues a single one by a
 ///   parabola. The speed would swing outside the measured sizes, where the thesis wants the nearest
 ///   point's speed (section 3.3), and its slope would jump where the swing ends.
-/// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (Akima 1970); here the slope
+/// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (Akima 1970). Here the slope
 ///   at an end is always 0, because the speed would swing outside the measured sizes. The case occurs
 ///   if the three outer points lie on one line.
-/// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2); here slopes at
+/// * **Akima, positivity**: the thesis relies on little overshoot (section 3.2.2). Here slopes at
 ///   measured sizes are limited, because a spline may overshoot to speeds of 0 and less. The limits
 ///   are `-3 s / h` and `3 s / h'`, with `s` the speed at the size, and `h`, `h'` the distances to the
 ///   next size and to the one before. Between sizes of speeds `a` and `b` the speed is then at least

@@ -7,7 +7,7 @@ use super::{ModelError, Point, SpeedModel};
 /// points.
 ///
 /// # Deviations
-/// * **CPM of several sizes**: the thesis takes the speed of one point (appendix A.3); here it is
+/// * **CPM of several sizes**: the thesis takes the speed of one point (appendix A.3). Here it is
 ///   `Σ d / Σ t` of all measured sizes, because that predicts their time together. Large sizes then
 ///   count most, as in a run. A mean of the speeds would count a tiny size as much as a large one.
 ///

@@ -14,12 +14,12 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, f
 ///    then falling) are left out or lowered. A later point may bring them back.
 ///
 /// # Deviations
-/// * **partial FPM**: the thesis draws a line through every point (section 3.3.1); here alike points
+/// * **partial FPM**: the thesis draws a line through every point (section 3.3.1). Here alike points
 ///   of nearly one size are pooled, because noise is then averaged and not followed. Alike means that
 ///   their confidence intervals explain their difference. Balancing measures closer and closer sizes,
 ///   and their mean becomes more precise with each of them. Points without an interval are never
 ///   pooled.
-/// * **unfinished measurements**: the thesis repeats until a time is precise (section 3.1.4); here a
+/// * **unfinished measurements**: the thesis repeats until a time is precise (section 3.1.4). Here a
 ///   point may be a floor, because a size beyond a cliff can take too long. A floor is the time after
 ///   which measuring was given up. It counts as long as the measured points predict less time.
 ///

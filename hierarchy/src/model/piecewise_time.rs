@@ -19,7 +19,7 @@ use super::{ModelError, Point, SpeedModel};
 ///
 /// # Deviations
 /// * **time model**: FuPerMod interpolates times linearly, from data coarsened to an admissible shape
-///   of the speed, or by an Akima spline (thesis, appendix A.3); here times are linear between
+///   of the speed, or by an Akima spline (thesis, appendix A.3). Here times are linear between
 ///   increasing points, because increasing times are all that the geometric algorithm needs.
 ///
 /// # Example

@@ -14,12 +14,12 @@ use super::Knot;
 ///
 /// # Deviations
 /// * **shape restrictions, first point**: the thesis compares slopes between points only (section
-///   3.2.1); here a first point that takes as long as the next one or longer is removed, because
+///   3.2.1). Here a first point that takes as long as the next one or longer is removed, because
 ///   `t(d)` would not increase. The function is constant to the left of the first point. If start-up
 ///   cost or noise makes that point slow, a line through the origin may meet the function twice,
 ///   although it is concave between points.
 /// * **shape restrictions, after the peak**: the thesis removes a point faster than its predecessor
-///   (section 3.2.1); here it counts as equally fast, because a plateau would lose its edge. Any point
+///   (section 3.2.1). Here it counts as equally fast, because a plateau would lose its edge. Any point
 ///   of a plateau may be a little faster than the one before. Without its last point the speed would
 ///   seem to fall from the middle of the plateau on, although the cliff begins at its end.
 ///

@@ -53,7 +53,7 @@ impl SurfacePoint {
 ///
 /// # Deviations
 /// * **2D-FPM between points**: the thesis leaves the speed between points open (sections 3.4 and
-///   5.1.3); here it is bilinear, because a section is then a piecewise linear model. Weighted means
+///   5.1.3). Here it is bilinear, because a section is then a piecewise linear model. Weighted means
 ///   (Shepard) fill the holes of the grid, so that any set of points gives a model.
 ///
 /// # Example

@@ -18,15 +18,15 @@ use crate::model::SpeedModel;
 /// With constant models the result is that of [`proportional`](super::proportional()).
 ///
 /// # Deviations
-/// * **GPA, integer solution**: the thesis gives the units left to the largest shares (section 4.1);
-///   here each goes to the device that finishes it first, because that is optimal. A large share says
+/// * **GPA, integer solution**: the thesis gives the units left to the largest shares (section 4.1).
+///   Here each goes to the device that finishes it first, because that is optimal. A large share says
 ///   nothing about the cost of one unit more: the device may stand at the edge of its memory.
-/// * **end of GPA**: the thesis bisects to less than one unit between lines (section 4.1); here `p`
+/// * **end of GPA**: the thesis bisects to less than one unit between lines (section 4.1). Here `p`
 ///   units below `D` suffice, because the integer solution reaches the same optimum from any line
 ///   below `D`. The search also ends when the times of two lines are neighbouring numbers.
-/// * **variable of GPA**: the thesis searches for a slope (section 4.1); here for its inverse, the
+/// * **variable of GPA**: the thesis searches for a slope (section 4.1). Here for its inverse, the
 ///   time, because the closed-form inverse of the models takes a time.
-/// * **steps of GPA**: the thesis bisects the region between two lines (section 4.1); here a secant
+/// * **steps of GPA**: the thesis bisects the region between two lines (section 4.1). Here a secant
 ///   cuts it, because with 100 000 devices every evaluation counts. The region is halved only if the
 ///   secants make slow progress. The search begins at the line of constant speeds, or of a sample of
 ///   very many devices.

@@ -47,7 +47,7 @@ impl HierarchicalPartition {
 ///
 /// # Deviations
 /// * **HiPOPTA, time function of a node**: the paper measures the application at every load
-///   (supplement, section 5.4); here it is computed from the devices' functions, because that needs no
+///   (supplement, section 5.4). Here it is computed from the devices' functions, because that needs no
 ///   measurements. All loads are computed at once. The paper divides each load by HPOPTA, which gives
 ///   the same optimum.
 ///

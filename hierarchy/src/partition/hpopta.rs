@@ -33,7 +33,7 @@ use crate::model::TimeFunction;
 /// Memory is `O(p·m + n·√p)`, with the second term below a gibibyte.
 ///
 /// # Deviations
-/// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 7); here
+/// * **HPOPTA, method**: the paper searches the tree of all divisions (supplement, section 7). Here
 ///   sets of reachable sums decide whether a time is possible, because the search takes longer. It can
 ///   grow exponentially if the sizes have many different sums. The largest time is the same.
 ///   [`hpopta_search`](super::hpopta_search()) follows the paper.

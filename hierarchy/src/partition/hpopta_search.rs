@@ -42,12 +42,12 @@ pub enum SearchOutcome {
 ///
 /// # Deviations
 /// * **published HPOPTA, memory**: the paper keeps a matrix of levels and amounts (supplement, section
-///   6.4); here a hash table, because such a matrix may not fit into memory.
+///   6.4). Here a hash table, because such a matrix may not fit into memory.
 /// * **published HPOPTA, bottleneck**: the paper passes it from level to level (supplement, section
-///   6.8); here a level knows the largest time above it, because that needs less state. The level ends
+///   6.8). Here a level knows the largest time above it, because that needs less state. The level ends
 ///   when that time is no longer below `τ`, which has the same effect.
 /// * **published HPOPTA, recursion**: the paper expands the tree by recursive calls (supplement,
-///   section 8); here the search keeps its own stack, because there may be any number of devices.
+///   section 8). Here the search keeps its own stack, because there may be any number of devices.
 ///
 /// # Errors
 /// As [`hpopta`](super::hpopta()).

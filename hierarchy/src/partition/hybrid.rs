@@ -66,9 +66,9 @@ pub(super) enum Stop {
 ///
 /// # Deviations
 /// * **Jacobian of NPA**: HYBRJ corrects the factors of the last Jacobian by rank-one updates until that
-///   fails (MINPACK); here the Jacobian is evaluated at every new point, because it is analytic and, with
+///   fails (MINPACK). Here the Jacobian is evaluated at every new point, because it is analytic and, with
 ///   its structure, as cheap as `F`. A step costs `O(p)`, not `O(p²)` as in the thesis (section 4.2.1).
-/// * **step of Powell's method**: HYBRJ lets the unknowns go anywhere (MINPACK); here a step stays
+/// * **step of Powell's method**: HYBRJ lets the unknowns go anywhere (MINPACK). Here a step stays
 ///   inside an open interval, because models are not defined outside it. It takes each unknown at most
 ///   nine tenths of the way to the end.
 ///

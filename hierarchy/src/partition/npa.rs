@@ -79,20 +79,20 @@ pub fn npa(models: &[&dyn SpeedModel], total: u64) -> Result<NpaSolution, Partit
 /// row, first column and diagonal, so that a step costs `O(p)`.
 ///
 /// # Deviations
-/// * **start of NPA**: the thesis starts evenly (section 4.2, equation 4.7); here [`npa`] starts in
+/// * **start of NPA**: the thesis starts evenly (section 4.2, equation 4.7). Here [`npa`] starts in
 ///   proportion to the speeds at an even share, because that is the root if speeds are constant.
 ///   [`Guess::Even`] is the start of the thesis.
-/// * **NPA without convergence**: the thesis proves convergence for smooth models (section 4.2.1);
-///   here the better of this division and GPA's is taken, because models may have corners. GPA is
+/// * **NPA without convergence**: the thesis proves convergence for smooth models (section 4.2.1).
+///   Here the better of this division and GPA's is taken, because models may have corners. GPA is
 ///   exact if times grow with the problem size, however many corners there are. If times do not grow,
 ///   neither division is known to be the best.
-/// * **units of NPA**: the thesis counts units and seconds (section 4.2, equation 4.5); here both are
+/// * **units of NPA**: the thesis counts units and seconds (section 4.2, equation 4.5). Here both are
 ///   relative, because neither kind of equation may outweigh the other. Shares are relative to `D`,
 ///   times to the time that constant speeds would give.
-/// * **domain of NPA**: the solver of the thesis does not bound the unknowns (section 4.2); here a
+/// * **domain of NPA**: the solver of the thesis does not bound the unknowns (section 4.2). Here a
 ///   share stays between 0 and `D`, because the models are defined only there.
-/// * **NPA, integer solution**: the thesis rounds and increments the largest shares (section 4.2);
-///   here each unit left goes to the device that finishes it first, because that is optimal. It is the
+/// * **NPA, integer solution**: the thesis rounds and increments the largest shares (section 4.2).
+///   Here each unit left goes to the device that finishes it first, because that is optimal. It is the
 ///   rule of [`gpa()`].
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use crate::model::TimeFunction;
 ///
 /// # Deviations
 /// * **POPTA, method**: the paper fills a table of the best time for each number of processors and each
-///   load (Lastovetsky and Reddy 2017); here the time is bisected as in [`hpopta`](super::hpopta()),
+///   load (Lastovetsky and Reddy 2017). Here the time is bisected as in [`hpopta`](super::hpopta()),
 ///   because that needs no such table. The largest time is the same.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use super::{Partition, PartitionError, apportion};
 /// units such that the largest time `d_i / s_i` is minimal.
 ///
 /// # Deviations
-/// * **CPM, integer solution**: the thesis leaves the rounding open (section 2.3); here [`apportion()`]
+/// * **CPM, integer solution**: the thesis leaves the rounding open (section 2.3). Here [`apportion()`]
 ///   rounds by Jefferson's method, because it minimises the largest time.
 ///
 /// # Errors

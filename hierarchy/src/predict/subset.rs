@@ -2,7 +2,7 @@
 //!
 //! # Deviations
 //!
-//! * **every node takes part**: the paper uses all nodes (Clarke et al. 2012, section 3); here some may
+//! * **every node takes part**: the paper uses all nodes (Clarke et al. 2012, section 3). Here some may
 //!   be left out, because a slow node's messages can cost more than it helps. The fastest node alone,
 //!   the two fastest, and so on are predicted with their messages over the measured links. Messages
 //!   between hosts are hidden behind the arithmetic as long as that lasts. Messages within a host are

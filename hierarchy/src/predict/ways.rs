@@ -10,7 +10,7 @@
 //! # Deviations
 //!
 //! * **division of C alone**: the paper gives every node a rectangle of C (Clarke et al. 2012, section
-//!   3); here k may be divided instead, because with a long k the panels outweigh C. It is considered if
+//!   3). Here k may be divided instead, because with a long k the panels outweigh C. It is considered if
 //!   the sum of C travels in less than half the time of the panels. The shares of k are in proportion to
 //!   the nodes' speeds on all of C, and the parts are summed. The candidates are C in rectangles, m in
 //!   slices of rows, n in slices of columns, and k in shares if it was measured. The prediction of each

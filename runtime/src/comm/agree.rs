@@ -6,8 +6,8 @@ use crate::error::Error;
 
 /// Turns one rank's failure into the same failure on every rank.
 ///
-/// A rank that returns early leaves the others waiting in their next collective call for ever. So every rank contributes
-/// its outcome: all go on, or all leave with the error of the lowest rank that failed.
+/// A rank that returns early leaves the others waiting in their next collective call for ever. So every rank
+/// contributes its outcome: all go on, or all leave with the error of the lowest rank that failed.
 ///
 /// # Errors
 /// [`Error::Rank`] on every rank when any rank contributed an error (the error itself when there is one rank).

@@ -81,8 +81,8 @@ fn is_for_mpi(choice: Option<&str>) -> Result<bool, Error> {
     }
 }
 
-/// Connects to the other processes. A process with another choice than they have would never answer them, so the choices
-/// are compared by MPI even if they are all for local ranks.
+/// Connects to the other processes. A process with another choice than they have would never answer them, so the
+/// choices are compared by MPI even if they are all for local ranks.
 #[cfg(feature = "mpi")]
 fn connect_launched(launched: usize, choice: Option<&str>) -> Result<Box<dyn Comm>, Error> {
     let comm = MpiComm::initialize()?;

@@ -4,7 +4,8 @@ use super::pause::Pause;
 
 /// A group of ranks that send each other messages.
 ///
-/// An MPI error ends the whole job: no method reports one. Collectives over values of any type are methods of `dyn Comm`.
+/// An MPI error ends the whole job: no method reports one. Collectives over values of any type are methods of `dyn
+/// Comm`.
 ///
 /// # Collective
 /// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host),
@@ -40,13 +41,13 @@ pub trait Comm {
     /// Starts to receive and to send; returns at once. Not collective.
     ///
     /// Messages with one tag between one pair of ranks arrive in the order in which both list them, call after call. A
-    /// received message is sent on to the ranks that [`MessageSpan::forward`] names. [`Transfer`](super::Transfer) is the
-    /// safe way to call it.
+    /// received message is sent on to the ranks that [`MessageSpan::forward`] names. [`Transfer`](super::Transfer) is
+    /// the safe way to call it.
     ///
     /// # Safety
     /// The memory of the messages stays allocated until they are done. They are done when the returned value says so or
-    /// has been dropped. Until then nothing writes to memory that is sent or touches memory that is received. Memory that
-    /// is received overlaps no other message.
+    /// has been dropped. Until then nothing writes to memory that is sent or touches memory that is received. Memory
+    /// that is received overlaps no other message.
     #[allow(
         unsafe_code,
         reason = "memory that is lent until an event has no safe signature"

@@ -8,8 +8,8 @@ use isochron_hierarchy::predict::Links;
 use super::contract::Comm;
 use super::transfer::{Message, Transfer};
 
-/// Bytes of the messages that are timed, each sent to both neighbours. The shortest shows the latency. The longest takes much
-/// longer than that on any network.
+/// Bytes of the messages that are timed, each sent to both neighbours. The shortest shows the latency. The longest
+/// takes much longer than that on any network.
 const LENGTHS: [usize; 5] = [1, 512, 4 << 10, 32 << 10, 256 << 10];
 /// The shortest length that shows the CPU time of a byte.
 const LONG_BYTES: usize = 4 << 10;
@@ -31,8 +31,8 @@ const BUDGET_SHARE: f64 = 0.01;
 
 /// Times of messages of growing length between all ranks at once, as far as they are worth their time.
 ///
-/// A longer message is tried only if it is expected to fit the budget: 1 % of the run's predicted seconds, but at least 20 ms
-/// and at most 1 s. All ranks decide alike, because all use the times of the slowest link.
+/// A longer message is tried only if it is expected to fit the budget. That is 1 % of the run's predicted seconds, but
+/// at least 20 ms and at most 1 s. All ranks decide alike, because all use the times of the slowest link.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -55,8 +55,8 @@ struct Rung {
 type Timing = [f64; 2];
 
 impl LinkLadder {
-    /// Measures the links, or goes on with longer messages if a run of `run_s` predicted seconds allows more time than was
-    /// spent so far; 0 if the run's time is unknown.
+    /// Measures the links, or goes on with longer messages if a run of `run_s` predicted seconds allows more time. It
+    /// is 0 if the run's time is unknown.
     ///
     /// # Collective
     /// All ranks.
@@ -79,7 +79,7 @@ impl LinkLadder {
         }
     }
 
-    /// Measures by `exchange`, which times exchanges of messages of this length, so many in a row, on the slowest link.
+    /// Measures by `exchange`, which times a number of exchanges of messages of a length in a row, on the slowest link.
     fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(usize, usize) -> Timing) {
         let budget_s = budget_s(run_s);
         while let Some((index, tries)) = self.next_attempt(budget_s) {
@@ -161,8 +161,8 @@ impl LinkLadder {
     }
 
     /// Measures the CPU time, in seconds, that this rank needs for each byte that it sends or receives in the longest
-    /// messages that were timed. All ranks send and receive meanwhile. The time goes into copies and system calls, which occupy
-    /// a core. 0 for a single rank, and on links that are too slow for it to matter.
+    /// messages that were timed. All ranks send and receive meanwhile. The time goes into copies and system calls,
+    /// which occupy a core. 0 for a single rank, and on links that are too slow for it to matter.
     ///
     /// # Collective
     /// All ranks.
@@ -185,8 +185,8 @@ fn budget_s(run_s: f64) -> f64 {
 /// Finds the links that carry one byte in `short_s` seconds, and these bytes in `long_s`.
 fn fit_links(short_s: f64, (bytes, long_s): (usize, f64)) -> Links {
     let long_s = long_s.max(1e-9);
-    // The longest messages take twice the latency or more. If a message seems hardly slower than the short one, that was
-    // disturbed, the clock is too coarse for both, or there was no time for a longer one.
+    // The longest messages take twice the latency or more. If a message seems hardly slower than the short one, that
+    // was disturbed, the clock is too coarse for both, or there was no time for a longer one.
     let longest = 2 * LENGTHS[LENGTHS.len() - 1];
     let is_shown = bytes == longest || long_s >= CLEARLY_LONGER * short_s;
     let least_s = 0.5 * long_s * bytes as f64 / longest as f64;
@@ -244,9 +244,9 @@ impl<'c> Exchange<'c> {
 
 /// Measures the seconds of an exchange of messages of `bytes` bytes: half of the fastest two in a row, or one alone.
 ///
-/// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a neighbour
-/// and back, however far apart the ranks began. A barrier before each message would add its own skew to the measured time.
-/// No rank sleeps meanwhile: waking up takes longer than a message.
+/// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a
+/// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the
+/// measured time. No rank sleeps meanwhile: waking up takes longer than a message.
 fn measure_exchange_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
     // Brings the ranks together: waking up from a collective takes longer than a message.
     Exchange::new(comm, 1).run(std::thread::yield_now);

@@ -2,9 +2,9 @@
 //!
 //! [`Comm`] is the contract. It has two implementations: [`LocalComm`], one rank without MPI, and
 //! [`MpiComm`](mpi::MpiComm). All code above this module takes `&dyn Comm` and runs the same on both. Collectives over
-//! values of any type ([`gather`](trait.Comm.html#method.gather) and others) are methods of `dyn Comm`; [`agree()`] turns
-//! the failure of one rank into one of all ranks, and [`agree_on_settings`] refuses ranks that were started differently; a
-//! [`Transfer`] is messages that travel while the devices compute.
+//! values of any type ([`gather`](trait.Comm.html#method.gather) and others) are methods of `dyn Comm`; [`agree()`]
+//! turns the failure of one rank into one of all ranks, and [`agree_on_settings`] refuses ranks that were started
+//! differently; a [`Transfer`] is messages that travel while the devices compute.
 //!
 //! Waiting never spins for long: a rank's calling thread shares its cores with the devices. An implementation therefore
 //! polls with growing pauses.

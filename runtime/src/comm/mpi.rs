@@ -3,8 +3,8 @@
 //! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of some
 //! libraries (MPICH) spin while they wait, on a core that the devices need.
 //!
-//! Messages are sent through the `ffi` layer of rsmpi, because its safe requests cannot be held in one list with run-time
-//! lengths. Each request is completed before the memory that it refers to is free again.
+//! Messages are sent through the `ffi` layer of rsmpi, because its safe requests cannot be held in one list with
+//! run-time lengths. Each request is completed before the memory that it refers to is free again.
 //!
 //! Errors end the job, also those of an adopted communicator, so no status is looked at.
 
@@ -43,8 +43,8 @@ pub struct MpiComm {
 }
 
 impl MpiComm {
-    /// Initialises MPI and takes `MPI_COMM_WORLD`. From then on a panic in any thread of any rank ends the job: a rank that
-    /// unwinds would leave the others waiting.
+    /// Initialises MPI and takes `MPI_COMM_WORLD`. From then on a panic in any thread of any rank ends the job: a rank
+    /// that unwinds would leave the others waiting.
     ///
     /// # Errors
     /// [`Error::Parameter`] when MPI is initialised already: use [`adopt`](MpiComm::adopt) then.
@@ -248,8 +248,8 @@ impl Requests<'_> {
     /// Starts to receive a message from `rank`, or to send it there.
     ///
     /// # Safety
-    /// Its memory stays allocated until this value says that all is done or has been dropped; until then a received message
-    /// stays untouched, and one that is sent unchanged.
+    /// Its memory stays allocated until this value says that all is done or has been dropped; until then a received
+    /// message stays untouched, and one that is sent unchanged.
     unsafe fn post(&mut self, span: &MessageSpan, rank: usize, is_received: bool) {
         assert!(span.tag <= MAX_TAG, "a tag that MPI may not know");
         let (tag, bytes) = (span.tag as c_int, u8::equivalent_datatype().as_raw());
@@ -279,7 +279,8 @@ impl Requests<'_> {
             }
             let Relay { span, .. } = self.relays.swap_remove(next);
             for &rank in &span.forward {
-                // SAFETY: the memory is that of a message given to this value; it has arrived and is not written any more.
+                // SAFETY: the memory is that of a message given to this value; it has arrived and is not written any
+                // more.
                 unsafe { self.post(&span, rank, false) };
             }
         }
@@ -293,8 +294,8 @@ impl InFlight for Requests<'_> {
     }
 }
 
-/// Cuts a message into pieces that MPI can count, each given by its start and its bytes. Both sides cut it alike, and the
-/// pieces between two ranks arrive in order.
+/// Cuts a message into pieces that MPI can count, each given by its start and its bytes. Both sides cut it alike, and
+/// the pieces between two ranks arrive in order.
 fn cut_message(
     span: &MessageSpan,
     longest: usize,

@@ -4,8 +4,8 @@ use super::Comm;
 
 /// The repetitions that all ranks make in step.
 ///
-/// Before each round every rank asks once and says if it needs the round. There is one as long as any rank needs it. When
-/// none does, the rounds are over: all ranks learn that from the same question, and none asks again.
+/// Before each round every rank asks once and says if it needs the round. There is one as long as any rank needs it.
+/// When none does, the rounds are over: all ranks learn that from the same question, and none asks again.
 pub struct MeasureRounds<'c> {
     comm: &'c dyn Comm,
     over: bool,

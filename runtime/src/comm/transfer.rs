@@ -17,8 +17,8 @@ pub struct Message {
     pub range: Range<usize>,
     /// Number that tells it from other messages between the two ranks, the same on both sides, at most [`MAX_TAG`].
     pub tag: u32,
-    /// Ranks to which a received message is sent on, with the same tag, as soon as it has arrived. Ignored for a message
-    /// that is sent.
+    /// Ranks to which a received message is sent on, with the same tag, as soon as it has arrived. Ignored for a
+    /// message that is sent.
     pub forward: Vec<usize>,
 }
 
@@ -47,7 +47,8 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     /// transfer by transfer. Empty ones are not sent.
     ///
     /// # Panics
-    /// If a message does not lie in its buffer, a received message overlaps another one, or a tag is beyond [`MAX_TAG`].
+    /// If a message does not lie in its buffer, a received message overlaps another one, or a tag is beyond
+    /// [`MAX_TAG`].
     pub fn start(
         comm: &'c dyn Comm,
         mut buffers: Vec<Vec<T>>,
@@ -61,9 +62,9 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
             .map(|buffer| (buffer.as_mut_ptr(), buffer.len()))
             .collect();
         let (sends, recvs) = (find_spans(sends, &places), find_spans(recvs, &places));
-        // SAFETY: the spans lie in the buffers. This value owns their memory, which neither moves nor is freed, also when the
-        // value is leaked, and no code reaches it before `finish`. Received memory overlaps no other message, and every
-        // pattern of bits is an element.
+        // SAFETY: the spans lie in the buffers. This value owns their memory, which neither moves nor is freed, also
+        // when the value is leaked, and no code reaches it before `finish`. Received memory overlaps no other message,
+        // and every pattern of bits is an element.
         let flight = unsafe { comm.start(&sends, &recvs) };
         Self { flight, buffers }
     }

@@ -24,12 +24,12 @@ impl Strides {
     }
 }
 
-/// Edge of the tiles that are copied at a time if the lines of one side cross those of the other: one tile of each side fits
-/// the first-level cache.
+/// Edge of the tiles that are copied at a time if the lines of one side cross those of the other: one tile of each side
+/// fits the first-level cache.
 const TILE: usize = 32;
 
-/// Copies `lines` lines of `along` elements each from `source` to `target`, both of which begin with the first of them. The
-/// lines of `target` lie `target_ld` apart. `put` stores each element.
+/// Copies `lines` lines of `along` elements each from `source` to `target`, both of which begin with the first of them.
+/// The lines of `target` lie `target_ld` apart. `put` stores each element.
 pub(crate) fn copy_lines<T: Copy>(
     (target, target_ld): (&mut [T], usize),
     (source, strides): (&[T], Strides),

@@ -3,8 +3,9 @@
 use isochron_devices::Element;
 use num_complex::Complex64;
 
-/// Rule for the elements of a generated matrix. An element depends only on the seed and its own indices, so a matrix is the
-/// same on any layout and any number of ranks. The real and the imaginary part of a complex element are independent.
+/// Rule for the elements of a generated matrix. An element depends only on the seed and its own indices, so a matrix is
+/// the same on any layout and any number of ranks. The real and the imaginary part of a complex element are
+/// independent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Generator {
     /// Uniform in [-1, 1).
@@ -12,8 +13,8 @@ pub enum Generator {
         /// Seed, different for matrices that should differ.
         seed: u64,
     },
-    /// Whole numbers in [-8, 8]. Products of such matrices are exact if `k·64` (`k·128` if they are complex) is below 2⁵³, or
-    /// 2²⁴ in single precision.
+    /// Whole numbers in [-8, 8]. Products of such matrices are exact if `k·64` (`k·128` if they are complex) is below
+    /// 2⁵³, or 2²⁴ in single precision.
     Integers {
         /// Seed, different for matrices that should differ.
         seed: u64,

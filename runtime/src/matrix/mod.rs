@@ -1,8 +1,8 @@
 //! Distributed matrices.
 //!
-//! A [`Spread`] says which rank holds which elements. A [`Matrix`] is one rank's rectangle of a matrix that is spread over
-//! a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and [`file`](mod@file)
-//! between a matrix and a file.
+//! A [`Spread`] says which rank holds which elements. A [`Matrix`] is one rank's rectangle of a matrix that is spread
+//! over a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and
+//! [`file`](mod@file) between a matrix and a file.
 
 mod copy;
 pub mod file;
@@ -37,7 +37,8 @@ pub struct Matrix<T = f64> {
     part: Region,
     ld: usize,
     local: Vec<T>,
-    /// `true` until something is written to the zeros that it was made of: scaling it by 0 then needs no pass over memory.
+    /// `true` until something is written to the zeros that it was made of: scaling it by 0 then needs no pass over
+    /// memory.
     is_zero: bool,
 }
 
@@ -104,8 +105,8 @@ impl<T: Element> Matrix<T> {
         }
     }
 
-    /// Makes a [window](Spread::within) a matrix of its own: the same elements, with rows and columns counted from its first
-    /// one.
+    /// Makes a [window](Spread::within) a matrix of its own: the same elements, with rows and columns counted from its
+    /// first one.
     #[must_use]
     pub fn alone(self, rank: usize) -> Self {
         let spread = self.spread.alone();

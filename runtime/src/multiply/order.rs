@@ -4,10 +4,10 @@
 //! spread over all of k, and so over all holders.
 //!
 //! # Deviations
-//! * **Order of the steps**: the paper's steps follow k (van de Geijn and Watts 1997); here they stride through k, because
-//!   neighbouring pieces have one holder. In the order of k that holder would send to all others while no rank sends to it,
-//!   and half of each link's capacity would lie idle. If no piece is passed on, each rank begins with
-//!   its own pieces, so that no rank waits for the first panels.
+//! * **Order of the steps**: the paper's steps follow k (van de Geijn and Watts 1997). Here they stride through k,
+//!   because neighbouring pieces have one holder. In the order of k that holder would send to all others while no rank
+//!   sends to it, and half of each link's capacity would lie idle. If no piece is passed on, each rank begins with its
+//!   own pieces, so that no rank waits for the first panels.
 //!
 //! # References
 //! Knuth, "The Art of Computer Programming", volume 3, section 6.4, on Fibonacci hashing.

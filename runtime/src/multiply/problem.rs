@@ -1,8 +1,8 @@
 //! The shape of a multiplication: dimensions, blocks, operations and element type.
 //!
 //! # Deviations
-//! * **Homogeneous matrices**: the papers' matrices are square, and N is a multiple of b (thesis, section 5.2; Clarke et
-//!   al. 2012, section 3); here any m, n, k and b are allowed, because users' matrices have any shape.
+//! * **Homogeneous matrices**: the papers' matrices are square, and N is a multiple of b (thesis, section 5.2; Clarke
+//!   et al. 2012, section 3). Here any m, n, k and b are allowed, because users' matrices have any shape.
 
 use isochron_devices::ElementType;
 use serde::{Deserialize, Serialize};

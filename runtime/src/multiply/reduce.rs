@@ -26,8 +26,8 @@ fn plan_sum(plan: &Plan) -> (Spread, Spread, usize) {
     (Spread::on_each(c.rows(), c.cols(), &computed), c, rounds)
 }
 
-/// Counts the rounds of the sum: enough that no rank sends and receives more than [`ROUND_LEN`] elements in one of them,
-/// apart from rounding up by one element for each other rank.
+/// Counts the rounds of the sum. In a round no rank sends and receives more than [`ROUND_LEN`] elements, apart from rounding
+/// up by one element for each other rank.
 fn count_rounds(c: &Spread, computed: &[bool]) -> usize {
     let all = c.rows() * c.cols();
     let n_computed = computed.iter().filter(|&&computed| computed).count();

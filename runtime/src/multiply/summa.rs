@@ -74,7 +74,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
                 .sum();
             for part in parts {
                 self.run_part(part, sets, c)?;
-                // Making the next part costs time, in vain if a device of any rank has failed.
+                // Making the next part costs time, and is useless if a device of any rank has failed.
                 let failed = f64::from(u8::from(self.failure.is_some()));
                 if self.plan.k_parts() > 1 && self.comm.largest(failed) > 0.0 {
                     break;

@@ -1,11 +1,11 @@
 //! The contention for a host's cores between computation, messages and other ranks.
 //!
 //! # Deviations
-//! * **Time of a node**: the paper takes the slowest device's (Clarke et al. 2012, section 3); here the cost of the node's
-//!   messages is added, because they use cores that compute. It is the measured CPU time of a byte, and 0 if a core
-//!   is left for messages. A node with more messages then gets less work, so `imbalance`, which counts the devices
+//! * **Time of a node**: the paper takes the slowest device's (Clarke et al. 2012, section 3). Here the cost of the
+//!   node's messages is added, because they use cores that compute. It is the measured CPU time of a byte, and 0 if a
+//!   core is left for messages. A node with more messages then gets less work, so `imbalance`, which counts the devices
 //!   alone, need not be 0.
-//! * **Time under a quota**: the paper takes wall time (Clarke et al. 2012); here it is CPU time over the thread's
+//! * **Time under a quota**: the paper takes wall time (Clarke et al. 2012). Here it is CPU time over the thread's
 //!   share of the quota, because a short update runs through and a later one waits for both. A quota for all
 //!   computing cores changes nothing. Threads of several ranks on one core are timed alike, by their share of it.
 

@@ -208,8 +208,8 @@ fn refuse_excess(pools: &BTreeMap<PoolKey, MemoryPool>) -> Result<(), Error> {
     }
 }
 
-/// Returns the bytes that the ranks can use together, host by host: at most those of the host, and at most the sum of the
-/// tightest bounds of its ranks, each counted once.
+/// Returns the bytes that the ranks of each host can use together: at most those of the host, and at most the sum of the
+/// tightest bounds of its ranks. Each bound counts once.
 fn sum_available(demands: &[RankDemand]) -> BTreeMap<&str, u64> {
     let mut hosts: BTreeMap<&str, (u64, BTreeMap<PoolKey, u64>)> = BTreeMap::new();
     for (rank, demand) in demands.iter().enumerate() {

@@ -14,10 +14,10 @@ const PRIME: u64 = (1 << 61) - 1;
 
 /// A check of whole numbers.
 ///
-/// All numbers are taken modulo the prime `p = 2⁶¹ - 1`. Complex numbers are pairs of such numbers; they form a field too,
-/// since -1 is no square modulo p. The probe vector is uniform. A result that differs anywhere from `alpha·A·B + beta·C0`
-/// passes with probability at most `1/p`. So the check catches a single element in the wrong place, or a block from the wrong
-/// rank.
+/// All numbers are taken modulo the prime `p = 2⁶¹ - 1`. Complex numbers are pairs of such numbers; they form a field
+/// too, since -1 is no square modulo p. The probe vector is uniform. A result that differs anywhere from `alpha·A·B +
+/// beta·C0` passes with probability at most `1/p`. So the check catches a single element in the wrong place, or a block
+/// from the wrong rank.
 #[derive(Debug)]
 pub struct Exact<T = f64> {
     seed: u64,
@@ -37,8 +37,8 @@ impl<T: Element> Exact<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
     /// # Errors
-    /// [`Error::Parameter`], on every rank, if a scalar or an element is no whole number, or is so large that sums may be
-    /// inexact.
+    /// [`Error::Parameter`], on every rank, if a scalar or an element is no whole number, or is so large that sums may
+    /// be inexact.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
@@ -248,7 +248,8 @@ fn add_product<T: Element>(
     matrix.for_each(|row, col, element| y[row] = y[row].plus(residue(element).times(x[col])));
 }
 
-/// Sums over all ranks modulo p. The halves of 32 bits are summed apart, so that no sum overflows with fewer than 2³² ranks.
+/// Sums over all ranks modulo p. The halves of 32 bits are summed apart, so that no sum overflows with fewer than 2³²
+/// ranks.
 fn sum_over_ranks(comm: &dyn Comm, values: &mut [Residue]) {
     let parts = values.iter().flat_map(|value| [value.re, value.im]);
     let mut halves: Vec<u64> = parts

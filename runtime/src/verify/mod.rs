@@ -2,9 +2,9 @@
 //!
 //! Both checks multiply the result by a random vector, as Freivalds' algorithm does: if `C = alpha·A·B + beta·C0`, then
 //! `C·x = alpha·A·(B·x) + beta·(C0·x)`, and the right side takes `O(mk + kn + mn)` operations. [`Probe`] computes in
-//! floating point and compares with a derived bound. [`Exact`] computes in whole numbers modulo a prime, for matrices with an
-//! exact product. A check begins before the multiplication, which overwrites C; then it is given A and B, whole or in parts
-//! of k; it finishes after the multiplication.
+//! floating point and compares with a derived bound. [`Exact`] computes in whole numbers modulo a prime, for matrices
+//! with an exact product. A check begins before the multiplication, which overwrites C; then it is given A and B, whole
+//! or in parts of k; it finishes after the multiplication.
 //!
 //! # References
 //! Freivalds, "Probabilistic machines can use less running time", IFIP 1977.

@@ -10,21 +10,22 @@ use crate::multiply::Scalars;
 
 /// A check in floating point.
 ///
-/// The probe vector `x` has entries ±1. Let `u` be the unit roundoff of the elements (2⁻⁵³, or 2⁻²⁴ in single precision),
-/// `γ_i = i·u/(1 - i·u)`, and `g = |alpha|·|A|·(|B|·|x|) + |beta|·|C0|·|x|`, componentwise. Then:
+/// The probe vector `x` has entries ±1. Let `u` be the unit roundoff of the elements (2⁻⁵³, or 2⁻²⁴ in single
+/// precision), `γ_i = i·u/(1 - i·u)`, and `g = |alpha|·|A|·(|B|·|x|) + |beta|·|C0|·|x|`, componentwise. Then:
 ///
-/// * the computed C differs from the exact one by at most `γ_{k+2}·(|alpha|·|A|·|B| + |beta|·|C0|)`, whatever the order in
-///   which a BLAS sums; this moves `C·x` by at most `γ_{k+2}·g`;
+/// * the computed C differs from the exact one by at most `γ_{k+2}·(|alpha|·|A|·|B| + |beta|·|C0|)`, whatever the order
+///   in which a BLAS sums; this moves `C·x` by at most `γ_{k+2}·g`;
 /// * computing `C·x` errs by at most `γ_n·|C|·|x| ≤ γ_n·(1 + γ_{k+2})·g`;
 /// * computing `alpha·A·(B·x) + beta·(C0·x)` errs by at most `γ_{n+k+4}·g`.
 ///
-/// So the residual is at most `(γ_{k+2} + γ_n·(1 + γ_{k+2}) + γ_{n+k+4})·g`, which is below `2·(n + k + 4)·u·g` for small
-/// `(n + k)·u`. The bound used is twice that, since `g` itself is computed. It adds
-/// `(n + k + 4)·(k + 2)·(1 + |alpha|)·f` for products that underflow, where `f` is the smallest normal number. Sums over
-/// ranks are only another order of summation. The check itself computes in double precision, which errs no more than this.
+/// So the residual is at most `(γ_{k+2} + γ_n·(1 + γ_{k+2}) + γ_{n+k+4})·g`, which is below `2·(n + k + 4)·u·g` for
+/// small `(n + k)·u`. The bound used is twice that, since `g` itself is computed. It adds `(n + k + 4)·(k + 2)·(1 +
+/// |alpha|)·f` for products that underflow, where `f` is the smallest normal number. Sums over ranks are only another
+/// order of summation. The check itself computes in double precision, which errs no more than this.
 ///
-/// Complex arithmetic errs by `√8·γ_2` where real arithmetic errs by `γ_1`. `g` takes the sum of the magnitudes of both parts
-/// of a number, which is at least its magnitude. So complex elements have a `√8` times larger `u`, and `γ_{2i}` for `γ_i`.
+/// Complex arithmetic errs by `√8·γ_2` where real arithmetic errs by `γ_1`. `g` takes the sum of the magnitudes of both
+/// parts of a number, which is at least its magnitude. So complex elements have a `√8` times larger `u`, and `γ_{2i}`
+/// for `γ_i`.
 ///
 /// # References
 /// Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 3.5 and 3.6.

@@ -159,8 +159,8 @@ pub fn answer_pings(address: &str, say: impl FnOnce(&str)) -> io::Result<()> {
     Ok(())
 }
 
-/// Plays ping-pong with [`answer_pings`]. Returns half of the shortest and of the median round trip, and the time of `bytes`
-/// there and back, in seconds. The second transfer each way counts, after TCP has adapted to the link.
+/// Plays ping-pong with [`answer_pings`]. Returns half of the shortest and of the median round trip, and the time of
+/// `bytes` there and back, in seconds. The second transfer each way counts, after TCP has adapted to the link.
 ///
 /// # Errors
 /// If the connection breaks.

@@ -16,8 +16,8 @@ use crate::state::{ClusterState, cluster_folder, list_names, remove_folder};
 
 /// A cluster that is up.
 ///
-/// A cluster that this process has [brought up](EmulatedCluster::bring_up) is taken down when the value is dropped, also by a
-/// panic, and when the process is killed.
+/// A cluster that this process has [brought up](EmulatedCluster::bring_up) is taken down when the value is dropped,
+/// also by a panic, and when the process is killed.
 #[derive(Debug)]
 pub struct EmulatedCluster {
     program: PathBuf,
@@ -31,17 +31,18 @@ impl EmulatedCluster {
     /// If the keeper of a cluster of the same name was killed, its remains are removed first.
     ///
     /// # Errors
-    /// [`ClusterError::Missing`] if this machine, or this user, cannot emulate hosts; [`ClusterError::UpAlready`] if there is
-    /// one of this name; [`ClusterError::Value`] if `spec` is wrong.
+    /// [`ClusterError::Missing`] if this machine, or this user, cannot emulate hosts; [`ClusterError::UpAlready`] if
+    /// there is one of this name; [`ClusterError::Value`] if `spec` is wrong.
     pub fn bring_up(program: &Path, spec: &Spec) -> Result<Self, ClusterError> {
         Self::start(program, spec, true)
     }
 
-    /// Brings a cluster up for a test; `None` if the machine, or the user, cannot have one. The test is then to be skipped,
-    /// for the printed reason.
+    /// Brings a cluster up for a test; `None` if the machine, or the user, cannot have one. The test is then to be
+    /// skipped, for the printed reason.
     ///
     /// # Panics
-    /// If the cluster cannot be brought up for any other reason; with `ISOCHRON_REQUIRE_CLUSTER=1` for any reason at all.
+    /// If the cluster cannot be brought up for any other reason; with `ISOCHRON_REQUIRE_CLUSTER=1` for any reason at
+    /// all.
     #[allow(clippy::print_stderr, reason = "a test that is skipped says why")]
     pub fn bring_up_for_test(program: &Path, spec: &Spec) -> Option<Self> {
         let is_required = std::env::var("ISOCHRON_REQUIRE_CLUSTER").is_ok_and(|value| value == "1");
@@ -155,8 +156,8 @@ impl EmulatedCluster {
         Ok(command)
     }
 
-    /// Makes a command that starts `ranks[idx]` ranks on each host, numbered host by host. The caller adds the program and its
-    /// arguments.
+    /// Makes a command that starts `ranks[idx]` ranks on each host, numbered host by host. The caller adds the program
+    /// and its arguments.
     ///
     /// # Errors
     /// [`ClusterError::Value`] if there is not one number for each host, or no rank at all.

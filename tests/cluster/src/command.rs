@@ -36,7 +36,8 @@ struct Which {
     name: String,
 }
 
-/// The cluster asked for, as written: the parser accepts every value, so that a wrong one ends with our own one-line message.
+/// The cluster asked for, as written: the parser accepts every value, so that a wrong one ends with our own one-line
+/// message.
 #[derive(clap::Args)]
 struct Up {
     /// Number of hosts

@@ -1,7 +1,7 @@
 //! The control groups of a cluster: one for its keeper and one for each host.
 //!
-//! A host's group holds every process of the host and enforces its CPU quota. The processes are found by it when the cluster
-//! goes. The groups lie at the top of the hierarchy, where every session of this machine finds them.
+//! A host's group holds every process of the host and enforces its CPU quota. The processes are found by it when the
+//! cluster goes. The groups lie at the top of the hierarchy, where every session of this machine finds them.
 
 use std::fs;
 use std::io;
@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{ClusterError, During};
 
-/// Period of a quota in microseconds. It is short, so that a host with a quarter of a core stands still for 7.5 ms at a time
-/// and not for 75.
+/// Period of a quota in microseconds. It is short, so that a host with a quarter of a core stands still for 7.5 ms at a
+/// time and not for 75.
 const PERIOD_US: f64 = 1e4;
 /// Period of very small quotas: the kernel enforces no share of a period below 1 ms.
 const LONG_PERIOD_US: f64 = 1e5;
@@ -207,8 +207,8 @@ fn remove_folders(top: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Finds the mount point and the version of the control groups that limit CPU time in the contents of `mountinfo`. It is
-/// version 1 if its controller is mounted, because version 2 cannot have the controller then.
+/// Finds the mount point and the version of the control groups that limit CPU time in the contents of `mountinfo`. It
+/// is version 1 if its controller is mounted, because version 2 cannot have the controller then.
 fn find_hierarchy(mountinfo: &str) -> Option<(PathBuf, u32)> {
     let mounts = mountinfo.lines().filter_map(read_mount);
     mounts.min_by_key(|(_, version)| *version)

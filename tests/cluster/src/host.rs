@@ -18,8 +18,8 @@ use crate::spec::Spec;
 use crate::state::{ClusterState, cluster_folder, network_of};
 use crate::system;
 
-/// The namespaces of a host, by their names under `/proc/PID/ns`, in the order of entry. That of the files comes last, so that
-/// the others are found.
+/// The namespaces of a host, by their names under `/proc/PID/ns`, in the order of entry. That of the files comes last,
+/// so that the others are found.
 const NAMESPACES: [(&str, LinkNameSpaceType); 4] = [
     ("net", LinkNameSpaceType::Network),
     ("uts", LinkNameSpaceType::HostNameAndNISDomainName),
@@ -27,8 +27,8 @@ const NAMESPACES: [(&str, LinkNameSpaceType); 4] = [
     ("mnt", LinkNameSpaceType::Mount),
 ];
 
-/// Becomes host `idx` (from 0) of the cluster. Its namespaces live as long as this process, which ends with its standard
-/// input.
+/// Becomes host `idx` (from 0) of the cluster. Its namespaces live as long as this process, which ends with its
+/// standard input.
 ///
 /// Says `made` when they exist, waits for a line, which means that its network card exists too, and then says `ready`.
 ///

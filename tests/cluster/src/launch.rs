@@ -103,8 +103,8 @@ pub(crate) fn write_agent(name: &str, program: &Path) -> Result<(), ClusterError
     fs::set_permissions(&file, mode).during(file.display())
 }
 
-/// Splits the words that a launcher gives to ssh, `[-x ...] HOST WORD...`, into the host and the command. As with ssh, the
-/// words are joined and a shell reads them.
+/// Splits the words that a launcher gives to ssh, `[-x ...] HOST WORD...`, into the host and the command. As with ssh,
+/// the words are joined and a shell reads them.
 ///
 /// # Errors
 /// [`ClusterError::Value`] if there is no host.

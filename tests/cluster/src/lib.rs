@@ -1,8 +1,8 @@
 //! Several hosts emulated on one machine.
 //!
-//! An [`EmulatedCluster`] is made of what a [`Spec`] asks for. Each host is a set of Linux namespaces with its own hostname,
-//! network card, shared memory and control group; programs in it see the files and cores of the machine. The hosts
-//! are joined by the kernel's bridge or, if a latency is asked for, by a [switch](switch::Switch) in user space.
+//! An [`EmulatedCluster`] is made of what a [`Spec`] asks for. Each host is a set of Linux namespaces with its own
+//! hostname, network card, shared memory and control group; programs in it see the files and cores of the machine. The
+//! hosts are joined by the kernel's bridge or, if a latency is asked for, by a [switch](switch::Switch) in user space.
 //! `mpirun` reaches them by a script that stands for ssh.
 //!
 //! A *keeper*, a process in the background, holds the hosts and is the switch. Whatever ends the keeper ends the

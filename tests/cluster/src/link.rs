@@ -62,8 +62,8 @@ pub(crate) fn set_up_card(address: &str, spec: &Spec) -> Result<(), ClusterError
     let lines =
         format!("link set lo up\nlink set {CARD} mtu {MTU} up\naddr add {address}/24 dev {CARD}\n");
     run_batch("ip", &lines)?;
-    // Also in front of the switch: frames that wait here count against the sender's buffers, while frames that wait in the
-    // device would be lost if there were too many.
+    // Also in front of the switch: frames that wait here count against the sender's buffers, while frames that wait in
+    // the device would be lost if there were too many.
     match spec.bandwidth {
         Some(rate) => run_batch("tc", &shaper_line(CARD, rate)),
         None => Ok(()),

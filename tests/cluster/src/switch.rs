@@ -1,9 +1,10 @@
 //! A switch in user space: it forwards Ethernet frames between hosts with a given latency and rate.
 //!
-//! Every host has a link to the switch, of the same rate in each direction. A frame of `s` bits leaves its sender
-//! when the sender's link has carried the frames before it. It has left entirely `s/rate` later, and after the latency it
+//! Every host has a link to the switch, of the same rate in each direction. A frame of `s` bits leaves its sender when
+//! the sender's link has carried the frames before it. It has left entirely `s/rate` later, and after the latency it
 //! has arrived at the switch's other side. There it takes its turn on the receiver's link with the frames of other
-//! senders. It is sent on before it is complete, so a frame on idle links takes `s/rate + latency`, and not twice `s/rate`.
+//! senders. It is sent on before it is complete, so a frame on idle links takes `s/rate + latency`, and not twice
+//! `s/rate`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -22,8 +23,8 @@ pub const MTU: usize = 9000;
 const HEADER: usize = 14;
 /// Bytes that a real link sends in addition: preamble, checksum and the gap between frames.
 pub(crate) const OVERHEAD: usize = 24;
-/// Frames of a host are read this long before its link is free: if the switch is late by less, the link does not stand still.
-/// Other frames stay in the host's queue, as with a network card.
+/// Frames of a host are read this long before its link is free: if the switch is late by less, the link does not stand
+/// still. Other frames stay in the host's queue, as with a network card.
 const READ_AHEAD_NS: u64 = 500_000;
 /// Most bytes on the way to one host; further frames are lost.
 const MAX_WAITING: usize = 64 << 20;

@@ -35,8 +35,8 @@ const IFF_NO_PI: i16 = 0x1000;
 /// `_IOW('T', 202, int)`.
 const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<i32>(b'T', 202);
 
-/// Makes a TAP device in this process's network: a read returns a frame that was sent through it, a write lets it receive
-/// one. It is gone when the file is closed. Without a frame, reading fails at once.
+/// Makes a TAP device in this process's network: a read returns a frame that was sent through it, a write lets it
+/// receive one. It is gone when the file is closed. Without a frame, reading fails at once.
 ///
 /// # Errors
 /// The system's error.

@@ -121,7 +121,7 @@ impl FromStr for Quota {
     }
 }
 
-/// Reads a number with a unit in a range, or tells what is wrong with the value called `name`.
+/// Reads a number with a unit in a range, or says why the value called `name` is wrong.
 fn number_in(
     name: &'static str,
     text: &str,

@@ -20,7 +20,8 @@ use crate::settings::PlannedFailure;
 use crate::state::{Emulator, lock};
 use std::ffi::{CStr, c_char};
 
-/// Obeys an order; aborts if it is unknown. Writes the answer, ended by 0, to `answer`, which has room for `bytes` bytes.
+/// Obeys an order; aborts if it is unknown. Writes the answer, ended by 0, to `answer`, which has room for `bytes`
+/// bytes.
 ///
 /// # Safety
 /// `order` is a text that is ended by 0; `answer` points to `bytes` bytes that may be written.

@@ -20,8 +20,8 @@ pub struct Storage {
     count: usize,
 }
 
-// SAFETY: the storage is plain memory that is freed once, by the last owner. The emulated program must order the work that
-// uses it, as on a GPU.
+// SAFETY: the storage is plain memory that is freed once, by the last owner. The emulated program must order the work
+// that uses it, as on a GPU.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}
@@ -82,8 +82,8 @@ impl Emulator {
             .blocks
             .range(..DEVICE_SPACE + ((device as u64 + 1) << 44));
         let base = DEVICE_SPACE + ((device as u64) << 44);
-        // Freed addresses are not used again while an allocation behind them lives; the counter ensures that they are never
-        // used again.
+        // Freed addresses are not used again while an allocation behind them lives; the counter ensures that they are
+        // never used again.
         let behind = last
             .last()
             .map_or(base, |(start, block)| (start + block.bytes).max(base));

@@ -1,9 +1,9 @@
 //! The order of work as the emulated program has defined it, and work without an order.
 //!
-//! Work on different streams may run in any order, unless one stream waits for an event behind the other's work, or the host
-//! has waited in between. If both use the same memory and one writes it, the result is luck. This is noticed when the second
-//! work is queued, under every schedule. Each stream has a vector clock for that: it counts the pieces of work of every stream
-//! that are done before.
+//! Work on different streams may run in any order, unless one stream waits for an event behind the other's work, or the
+//! host has waited in between. If both use the same memory and one writes it, the result is luck. This is noticed when
+//! the second work is queued, under every schedule. Each stream has a vector clock for that: it counts the pieces of
+//! work of every stream that are done before.
 
 use crate::state::{Emulator, Violation};
 use crate::work::{CopyEnd, StreamWork};

@@ -168,8 +168,9 @@ impl Emulator {
         self.is_ahead(*event, *number)
     }
 
-    /// Returns `true` if the event has not been reached for the `number`-th time; later records do not matter. A destroyed
-    /// event holds nothing back: the driver keeps it until it is reached, and streams that wait for it are settled before.
+    /// Returns `true` if the event has not been reached for the `number`-th time; later records do not matter. A
+    /// destroyed event holds nothing back: the driver keeps it until it is reached, and streams that wait for it are
+    /// settled before.
     fn is_ahead(&self, event: u64, number: u64) -> bool {
         let event = self.events.get(&event);
         event.is_some_and(|e| e.ahead.contains(&number))

@@ -1,11 +1,11 @@
 //! The GPUs of the emulated machine, and which of them a process sees, as NVIDIA documents it.
 //!
-//! A GPU may be split (MIG) into GPU instances, each with its own memory, and these into compute instances. A slice is a
-//! compute instance with its GPU instance. A process sees whole GPUs and slices, under these rules:
+//! A GPU may be split (MIG) into GPU instances, each with its own memory, and these into compute instances. A slice is
+//! a compute instance with its GPU instance. A process sees whole GPUs and slices, under these rules:
 //!
-//! * `CUDA_VISIBLE_DEVICES` names the visible GPUs in their order: by index, by UUID (`GPU-…`, or a unique beginning of it),
-//!   or by the whole UUID of a slice (`MIG-…`). The first entry that names nothing ends the list. A split GPU stands for its
-//!   slices. Without the variable every GPU is named.
+//! * `CUDA_VISIBLE_DEVICES` names the visible GPUs in their order: by index, by UUID (`GPU-…`, or a unique beginning of
+//!   it), or by the whole UUID of a slice (`MIG-…`). The first entry that names nothing ends the list. A split GPU
+//!   stands for its slices. Without the variable every GPU is named.
 //! * Drivers for CUDA before 12.8 (R570) show a process one slice, the first one named, and then no whole GPU.
 //! * Later drivers show one compute instance of each GPU instance, the first one named, and whole GPUs as well.
 //!
@@ -48,7 +48,8 @@ struct VisiblePart {
     slice: Option<(usize, usize)>,
 }
 
-/// Returns the devices that a process sees, with a driver for this version of CUDA and `names` in `CUDA_VISIBLE_DEVICES`.
+/// Returns the devices that a process sees, with a driver for this version of CUDA and `names` in
+/// `CUDA_VISIBLE_DEVICES`.
 pub fn list_visible(gpus: &[EmulatedGpu], version: i32, names: Option<&str>) -> Vec<Visible> {
     let mut seen: Vec<VisiblePart> = Vec::new();
     for part in find_named(gpus, names) {

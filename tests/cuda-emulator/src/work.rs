@@ -82,9 +82,9 @@ impl Emulator {
             for line in 0..copy.height {
                 let from = from.wrapping_add(line * copy.from_pitch);
                 let to = to.wrapping_add(line * copy.to_pitch);
-                // SAFETY: device ends were looked up and hold `height` lines of `width` bytes `pitch` apart. Host ends do so
-                // by the promise of the program that queued the copy, as on a GPU. The two ends are in different kinds of
-                // memory, or in different allocations.
+                // SAFETY: device ends were looked up and hold `height` lines of `width` bytes `pitch` apart. Host ends
+                // do so by the promise of the program that queued the copy, as on a GPU. The two ends are in different
+                // kinds of memory, or in different allocations.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, copy.width) };
             }
         }))

@@ -1,8 +1,9 @@
-//! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER [--all] [--longest BYTES]`.
+//! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER [--all] [--longest
+//! BYTES]`.
 //!
-//! FOLDER is a folder for files. `--all` runs all combinations instead of covering rows. `--longest` runs the cases of long
-//! messages instead, with messages of at most this length. The program prints a line for each group of cases, and ends with
-//! status 0 only when all hold on all ranks.
+//! FOLDER is a folder for files. `--all` runs all combinations instead of covering rows. `--longest` runs the cases of
+//! long messages instead, with messages of at most this length. The program prints a line for each group of cases, and
+//! ends with status 0 only when all hold on all ranks.
 
 // A test program says what happens, and stops where it cannot go on.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]

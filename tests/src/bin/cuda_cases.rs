@@ -1,7 +1,7 @@
 //! Cases of the GPU path, on whatever CUDA this process finds: `isochron-cuda-cases CASE`.
 //!
-//! Prints `CASE: N runs on DEVICE` when all hold. Without a GPU it prints `skipped: ` and what was found, and ends with 1
-//! where `ISOCHRON_REQUIRE_GPU` is 1.
+//! Prints `CASE: N runs on DEVICE` when all hold. Without a GPU it prints `skipped: ` and what was found, and ends with
+//! 1 where `ISOCHRON_REQUIRE_GPU` is 1.
 
 // A test program says what happens, and stops where it cannot go on.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]

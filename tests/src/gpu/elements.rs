@@ -57,7 +57,7 @@ pub(super) const DEEP: Job<'_> = (
     ],
 );
 
-/// A worker that may use so much GPU memory and pin so much host memory.
+/// Makes a worker with limits on GPU memory and on pinned host memory.
 pub(super) fn limited_worker(device_bytes: Option<u64>, host_bytes: Option<u64>) -> CudaWorker {
     let config = CudaConfig {
         memory_limit_bytes: device_bytes,
@@ -76,8 +76,8 @@ fn element<T: Element>(worker: &mut CudaWorker, streams: bool) {
     case.run_exactly(worker, &format!("{plan:?}"));
 }
 
-/// Elements of GPU memory, too few for C down to the least, and of pinned memory, from more than enough down to the least:
-/// an update of [`DEEP`] has panels of 10800, one of [`MANY`] panels of 1550.
+/// Limits in elements: of GPU memory, too few for C down to the least, and of pinned memory, from enough down to the
+/// least. An update of [`DEEP`] has panels of 10800 elements, one of [`MANY`] of 1550.
 const LIMITS: [(u64, u64); 8] = [
     (9000, 1 << 20),
     (576, 1 << 20),
@@ -100,7 +100,8 @@ fn with_little_memory<T: Element>(control: &Control) -> usize {
     deep.len() + many.len()
 }
 
-/// A job with so many elements of GPU memory and of pinned memory at most; what it gathers.
+/// Runs a job within limits, in elements, of GPU memory and of pinned memory. Returns the inner dimension that it
+/// gathers.
 fn limited<T: Element>(control: &Control, case: &Case<T>, (device, host): (u64, u64)) -> usize {
     let what = format!("{device} elements of GPU memory, {host} of pinned memory");
     let (device, host) = (device * size_of::<T>() as u64, host * size_of::<T>() as u64);

@@ -19,7 +19,7 @@ const FAILURES: [(&str, u32, bool); 4] = [
 pub fn failures(control: &Control) -> usize {
     let case = Case::new((60, 56, 12), 3);
     let mut runs = 0;
-    // On the GPU, streaming with what is gathered, and streaming where nothing may be.
+    // C on the GPU, in tiles with gathered panels, and in tiles without memory to gather.
     for (limit, host_limit) in [
         (None, None),
         (Some(20_000), None),

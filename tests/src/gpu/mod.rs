@@ -60,9 +60,9 @@ pub(crate) fn assert_clean(control: Option<&Control>, what: &str) {
     );
 }
 
-/// A worker that lives as long as the process, on a real GPU: the last one that goes there takes the driver's context with
-/// it, and the next one waits for another, which is most of the time of cases that make hundreds of workers. The emulator
-/// counts what is left.
+/// Makes a worker that lives as long as the process, on a real GPU. The last worker that goes takes the driver's
+/// context with it, and the next one waits for another: most of the time of cases that make hundreds of workers. The
+/// emulator counts the workers that are left, so it gets none.
 pub fn keep_awake(control: Option<&Control>) {
     if control.is_none() {
         std::mem::forget(worker(None));

@@ -29,7 +29,8 @@ fn points(unit_s: f64) -> Pace {
 /// The contract, of slowed GPUs.
 pub fn paced_conform(control: Option<&Control>) -> usize {
     let paces = [Pace::Slowdown(1.5), points(1e-8)];
-    // On a real GPU, where workers take time to make, the way C is held is left to the cases of devices that are not paced.
+    // On a real GPU, where workers take time to make, the way C is held is left to the cases of devices that are not
+    // paced.
     let limits: &[Option<u64>] = match control {
         Some(_) => &[None, Some(40_000), Some(12_000)],
         None => &[Some(40_000)],
@@ -47,9 +48,10 @@ pub fn paced_conform(control: Option<&Control>) -> usize {
     paces.len() * limits.len()
 }
 
-/// Updates count as what a model says on a GPU that gathers them, as they do on one that does not: the sum over each visit.
+/// Updates count as what a model says on a GPU that gathers them, as they do on one that does not: the sum over each
+/// visit.
 pub fn paced_visits(control: Option<&Control>) -> usize {
-    // 16 × 16 blocks of 8: 256 units, which take 8 ms for k = 8, and so much is more than the arithmetic takes.
+    // 16 × 16 blocks of 8: 256 units, which take 8 ms for k = 8, longer than the arithmetic.
     let (unit_s, side, k) = (8e-3 / 256.0, 128, 8);
     let mut runs = 0;
     for limit in [None, Some(60_000)] {

@@ -4,7 +4,7 @@ use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
 use isochron_tests::launch::{HANGS, Mpi, cluster_program, libraries, run};
 use serde_json::Value;
 
-/// So many hosts with links like these.
+/// Describes `hosts` hosts with links like these.
 fn spec(test: &str, hosts: usize, (bandwidth, latency): (&str, &str)) -> Spec {
     let name = format!("{test}-{}", std::process::id());
     let mut spec = Spec::new(&name, hosts).expect("a specification");

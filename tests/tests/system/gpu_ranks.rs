@@ -4,7 +4,7 @@ use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, cluster_configs, libraries, run};
 use serde_json::Value;
 
-/// Runs `isochron` on ranks of a host with so many emulated GPUs.
+/// Runs `isochron` on ranks of a host with `gpus` emulated GPUs.
 fn emulated(mpi: &Mpi, ranks: usize, gpus: usize, arguments: &[&str]) -> Outcome {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = mpi.command(ranks, &mpi.isochron, arguments);
@@ -57,7 +57,7 @@ fn ranks_of_a_platform_file_have_gpus_of_their_own() {
     let names =
         |gpus: usize, nodes: &[&[&str]]| self::gpus(&multiplied(&mpi, gpus, nodes).success());
     assert_eq!(names(2, &[&[GPU], &[GPU]]), [["cuda0"], ["cuda1"]]);
-    // A number is kept for the device that names it, and a node without devices has what is left.
+    // A number is kept for the device that names it, and a node without devices has the rest.
     let kept = names(3, &[&[GPU, SLOW_CORE], &[FIRST], &[]]);
     assert_eq!(kept, [["cuda1"], ["cuda0"], ["cuda2"]]);
     // Whatever share each of them gets: all of it would fit too.

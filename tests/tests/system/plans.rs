@@ -110,7 +110,7 @@ fn a_and_b_that_do_not_fit_are_planned_in_parts() {
     run(mpi.command(2, &mpi.isochron, &mxm(&by_k)), SOON).failure(INPUT);
 }
 
-/// Whole numbers in files of both formats, read whole and in parts: the very same product.
+/// Whole numbers in files of both formats, read whole and in parts: the product is the same.
 #[test]
 fn parts_of_files_are_multiplied_as_the_whole_is() {
     let folder = TempDir::new().unwrap();

@@ -23,8 +23,8 @@ pub struct Bundle<'a> {
     root: PathBuf,
     mpi: &'a MpiInstallation,
     launcher: &'a BundledLauncher,
-    /// Installed paths of the programs, plugins and libraries that were copied: the loader finds their libraries from there.
-    /// Of two libraries of one name, that of the first file is taken.
+    /// Installed paths of the programs, plugins and libraries that were copied: the loader finds their libraries from
+    /// there. Of two libraries of one name, that of the first file is taken.
     gathered: Vec<PathBuf>,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Bundle<'a> {
         }
     }
 
-    /// Adds the plugins in a folder whose names begin with `wanted`. A plugin that cannot be loaded here cannot be loaded
-    /// from the bundle either: it is left out with a message.
+    /// Adds the plugins in a folder whose names begin with `wanted`. A plugin that cannot be loaded here cannot be
+    /// loaded from the bundle either: it is left out with a message.
     fn add_plugins(&mut self, folder: &Path, wanted: &str, place: &str) -> Result<()> {
         let to = self.root.join(place);
         fs::create_dir_all(&to)?;

@@ -17,7 +17,7 @@ pub struct Plugins {
     pub wanted: &'static str,
 }
 
-/// All known plugins. Of those of hwloc, one finds the GPUs on the buses; the others need the libraries of a desktop.
+/// All known plugins. One of hwloc finds the GPUs on the buses; its others need the libraries of a desktop.
 const PLUGINS: [Plugins; 5] = [
     plugins("libhwloc.so", "hwloc", "lib/hwloc", "hwloc_pci"),
     plugins("libpmix.so", "pmix", "lib/pmix", ""),

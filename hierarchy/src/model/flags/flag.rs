@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 /// shape-restricted fit of the unflagged ones are flagged last ([`Reason::OutOfShape`]).
 ///
 /// # Deviations
-/// * **contradicting measurements**: the thesis leaves a point out of the fit (section 3.2.1); here a
+/// * **contradicting measurements**: the thesis leaves a point out of the fit (section 3.2.1). Here a
 ///   contradicting size is also flagged, because it should be measured again.
 ///
 /// # References

@@ -2,7 +2,7 @@
 //!
 //! If all ranks see the same `.npy` file, each reads or writes its own part, at the positions of its elements. Otherwise the
 //! head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements to the ranks that hold
-//! them; writing goes the other way. So only the head's host needs to see the file, and no rank holds more than its own part
+//! them. Writing goes the other way. So only the head's host needs to see the file, and no rank holds more than its own part
 //! and one piece. The file's ending gives the format: `.npy` (NumPy) or `.mtx` (Matrix Market, dense `array`). An `.mtx` file
 //! has no positions and goes through the head.
 
@@ -162,7 +162,7 @@ pub struct OutputFile {
 }
 
 /// Reserves the space of a matrix of this shape and type at `path`, before anything is computed. For a text the space is
-/// estimated, and what is not used is given back.
+/// estimated, and the rest is given back.
 ///
 /// # Errors
 /// [`Error::File`] on every rank if the ending is unknown or the head rank cannot write in the folder; [`Error::Space`] if
@@ -254,7 +254,7 @@ impl<T: Element> MatrixOutput<T> {
     }
 }
 
-/// Writes what is buffered, after other bytes.
+/// Writes the buffer after other bytes.
 fn accept_written(file: &mut BufWriter<PartialFile>, written: io::Result<()>) -> Result<(), Error> {
     let written = written.and_then(|()| file.flush());
     written.map_err(|error| Error::output(file.get_ref().path(), error))

@@ -24,8 +24,8 @@ pub struct BlockCyclic {
     pub col_source: usize,
 }
 
-/// The fields of a ScaLAPACK descriptor of a dense matrix that are read, from the third on: name, least value, and values
-/// that it may have.
+/// The fields of a ScaLAPACK descriptor of a dense matrix that are read, from the third on: name, least value, and
+/// values that it may have.
 const FIELDS: [(&str, i64, &str); 6] = [
     ("M_A", 0, "the number of rows is not negative"),
     ("N_A", 0, "the number of columns is not negative"),
@@ -56,11 +56,11 @@ impl BlockCyclic {
         }
     }
 
-    /// Reads a descriptor of ScaLAPACK: `DTYPE_A` (1), `CTXT_A`, `M_A`, `N_A`, `MB_A`, `NB_A`, `RSRC_A`, `CSRC_A`, `LLD_A`,
-    /// as 32-bit or 64-bit integers.
+    /// Reads a descriptor of ScaLAPACK: `DTYPE_A` (1), `CTXT_A`, `M_A`, `N_A`, `MB_A`, `NB_A`, `RSRC_A`, `CSRC_A`,
+    /// `LLD_A`, as 32-bit or 64-bit integers.
     ///
-    /// The context and the leading dimension, which differ from rank to rank, are not read: the leading dimension goes with
-    /// the memory ([`Stored`](crate::matrix::Stored)).
+    /// The context and the leading dimension, which differ from rank to rank, are not read: the leading dimension goes
+    /// with the memory ([`Stored`](crate::matrix::Stored)).
     ///
     /// # Errors
     /// [`SpreadError::Descriptor`] for the first field with an impossible value.
@@ -107,7 +107,8 @@ impl BlockCyclic {
     }
 }
 
-/// Deals `n` indices in blocks to processes in turn, from `source` on; `fields` are ScaLAPACK's names for block and source.
+/// Deals `n` indices in blocks to processes in turn, from `source` on; `fields` are ScaLAPACK's names for block and
+/// source.
 fn deal_indices(
     fields: [&'static str; 2],
     (n, block, source, processes): (usize, usize, usize, usize),

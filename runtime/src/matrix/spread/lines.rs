@@ -242,7 +242,7 @@ impl SharedLines {
         self.parts.last().map_or(0, |last| last.first + last.len)
     }
 
-    /// Returns the runs of those indices that are number `range` among them.
+    /// Returns the runs of the indices at the positions `range` among them.
     pub(in crate::matrix) fn within(
         &self,
         range: Range<usize>,

@@ -19,10 +19,10 @@ use lines::{Dimension, HeldLines};
 
 /// The ranks that hold the elements of a `rows×cols` matrix, and the places of the elements in their memory.
 ///
-/// Every rank holds a list of rows times a list of columns, stored in that order as a local matrix. Every element has one
-/// holder; outside a [window](Self::within) it has none. Lists come from the rectangles of a layout
-/// ([`on_layout`](Self::on_layout)), from ScaLAPACK's distribution ([`block_cyclic`](Self::block_cyclic)), or from another
-/// spread. A copy shares them.
+/// Every rank holds a list of rows times a list of columns, stored in that order as a local matrix. Every element has
+/// one holder; outside a [window](Self::within) it has none. Lists come from the rectangles of a layout
+/// ([`on_layout`](Self::on_layout)), from ScaLAPACK's distribution ([`block_cyclic`](Self::block_cyclic)), or from
+/// another spread. A copy shares them.
 ///
 /// ```
 /// use isochron::matrix::{BlockCyclic, ProcessGrid, Spread};
@@ -149,7 +149,8 @@ impl Spread {
         })
     }
 
-    /// Puts a copy of a `rows×cols` matrix on each rank that `holds` says. Such copies can be moved, and summed on the way.
+    /// Puts a copy of a `rows×cols` matrix on each rank that `holds` says. Such copies can be moved, and summed on the
+    /// way.
     pub(crate) fn on_each(rows: usize, cols: usize, holds: &[bool]) -> Self {
         let regions = holds.iter().map(|&holds| match holds {
             true => Region::new(0..rows, 0..cols),
@@ -196,8 +197,8 @@ impl Spread {
         })
     }
 
-    /// Returns the same spread as a window of a larger matrix of `whole` rows and columns, with its first element in `row`
-    /// and `col`. No rank holds the rest of that matrix.
+    /// Returns the same spread as a window of a larger matrix of `whole` rows and columns, with its first element in
+    /// `row` and `col`. No rank holds the rest of that matrix.
     ///
     /// # Panics
     /// If the window reaches beyond the matrix.
@@ -233,8 +234,8 @@ impl Spread {
         }
     }
 
-    /// Returns the spread of the transposed matrix with all elements in place: row `i` is column `i` of this one, also in
-    /// the local memory, which has the other [`Order`](super::Order).
+    /// Returns the spread of the transposed matrix with all elements in place: row `i` is column `i` of this one, also
+    /// in the local memory, which has the other [`Order`](super::Order).
     #[must_use]
     pub fn transposed(&self) -> Self {
         Self {
@@ -329,8 +330,8 @@ impl Spread {
     }
 }
 
-/// Cuts a rectangle of a layout in `block×block` blocks from a matrix of `size` rows and columns. The last row and column
-/// of blocks may be cut short.
+/// Cuts a rectangle of a layout in `block×block` blocks from a matrix of `size` rows and columns. The last row and
+/// column of blocks may be cut short.
 pub(crate) fn cut_rect(rect: &Rect, block: usize, size: (usize, usize)) -> Region {
     Region::new(
         cut_blocks(rect.row, rect.rows, block, size.0),
@@ -352,8 +353,8 @@ pub(crate) fn digest(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Counts the elements that each rank must send, by rank, to bring a matrix from one spread to another: those that it holds
-/// and does not need itself, once each. No way of moving sends fewer.
+/// Counts the elements that each rank must send, by rank, to bring a matrix from one spread to another: those that it
+/// holds and does not need itself, once each. No way of moving sends fewer.
 ///
 /// # Panics
 /// If the spreads are of another shape or number of ranks.

@@ -90,7 +90,8 @@ fn checked_copy(c: &Copy2d) -> Result<(Copy, bool), u32> {
 }
 
 impl Emulator {
-    /// Checks one end of a copy, its memory type, host address and device address, of which it uses `bytes` from `offset` on.
+    /// Checks one end of a copy, its memory type, host address and device address, of which it uses `bytes` from
+    /// `offset` on.
     fn check_end(
         &self,
         device: usize,

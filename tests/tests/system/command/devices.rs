@@ -6,7 +6,7 @@ use isochron_tests::launch::{HANGS, libraries, run};
 
 use super::{Folder, cluster_configs, isochron, json, refused};
 
-/// Few repetitions of small sizes: what is tested is not how fast they are.
+/// Few repetitions of small sizes: the tests are not about speed.
 const QUICK: &str = "--min-reps 2 --max-reps 3 --block 32";
 
 /// Runs the bench with the words of `line`, then `more`.

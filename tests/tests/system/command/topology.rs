@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Folder, isochron, json, refused};
 
-/// The only node in what is printed.
+/// Returns the only node of the printed JSON.
 fn only_node(text: &str) -> Value {
     let shown = json(text);
     assert_eq!(shown["schema"], 2);
