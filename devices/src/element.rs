@@ -9,22 +9,10 @@ use strum::{Display, EnumString, IntoStaticStr};
 
 /// The name of an element type, in Rust and in files: `f32`, `f64`, `c32` or `c64`.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    IntoStaticStr,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_type)]
 pub enum ElementType {
     /// Real numbers in single precision.

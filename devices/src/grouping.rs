@@ -16,21 +16,9 @@ use strum::{Display, EnumString, VariantArray};
 /// # References
 /// Clarke's thesis, section 3.1.4 (cores that contend for memory are grouped to be measured) and 5.2.3 (the
 /// devices of a node).
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    VariantArray,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, EnumString, VariantArray)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = DeviceError, parse_err_fn = unknown_grouping)]
 pub enum Grouping {
     /// The NUMA domain and the kind of core: all cores of a device have one speed, and its matrices lie in its own

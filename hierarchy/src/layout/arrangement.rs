@@ -58,33 +58,6 @@ pub fn br_in(
     Layout::new(rows, cols, place(columns, &widths, &heights, nodes))
 }
 
-/// Returns the sum of half-perimeters of `areas` in `columns`, in blocks, before rounding to whole
-/// blocks.
-///
-/// It is `Σ_j rows + p_j · w_j` over the columns, each with `p_j` nodes of positive area and width
-/// `w_j`. With the columns of [`br_columns()`](super::br_columns()) it is minimal.
-///
-/// # Errors
-/// [`LayoutError::InvalidArea`], [`LayoutError::NoSuchNode`], [`LayoutError::Repeated`] and
-/// [`LayoutError::NotArranged`] as [`br_in()`].
-pub fn half_perimeters_in(
-    columns: &[Vec<usize>],
-    areas: &[f64],
-    rows: u64,
-    cols: u64,
-) -> Result<f64, LayoutError> {
-    check_arrangement(columns, areas)?;
-    let weights = weigh_columns(columns, areas);
-    let all: f64 = weights.iter().sum();
-    let sums = columns.iter().zip(&weights).map(|(column, weight)| {
-        match column.iter().filter(|&&node| areas[node] > 0.0).count() {
-            0 => 0.0,
-            nodes => rows as f64 + nodes as f64 * (weight / all * cols as f64),
-        }
-    });
-    Ok(sums.sum())
-}
-
 impl Layout {
     /// Finds the columns of the rectangles, from left to right, each with its nodes from top to bottom.
     /// [`br_in()`] arranges other areas in them.
@@ -182,7 +155,7 @@ fn weigh_columns(columns: &[Vec<usize>], areas: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{br, br_columns};
+    use crate::layout::br;
 
     const AREAS: [f64; 3] = [1.0, 2.0, 0.0];
 
@@ -224,17 +197,5 @@ mod tests {
         let layout = Layout::new(2, 3, rects.to_vec()).expect("tiles");
         assert_eq!(layout.columns(), None);
         assert_eq!(br(&[1.0], 0, 5).expect("no blocks").columns(), Some(vec![]));
-    }
-
-    #[test]
-    fn a_kept_arrangement_costs_what_it_should() {
-        let areas = [1.0, 1.0, 2.0];
-        let best = br_columns(&areas, 100, 100).expect("areas");
-        let sum = half_perimeters_in(&best, &areas, 100, 100);
-        assert_eq!(sum, Ok(100.0 + 2.0 * 50.0 + 150.0));
-        let single = [vec![0, 1, 2]];
-        assert_eq!(half_perimeters_in(&single, &areas, 100, 100), Ok(400.0));
-        let kept = br_in(&best, &areas, 100, 100).expect("valid");
-        assert_eq!(Ok(kept.half_perimeter_sum() as f64), sum);
     }
 }

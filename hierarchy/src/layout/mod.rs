@@ -23,7 +23,7 @@ pub mod repair;
 pub mod slices;
 mod tiling;
 
-pub use arrangement::{br_in, half_perimeters_in};
+pub use arrangement::br_in;
 pub use by_models::by_models;
 pub use cartesian::{GridRule, cartesian, cartesian_columns, cartesian_in};
 pub use columns::{br, br_columns, lower_bound};
