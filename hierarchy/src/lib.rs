@@ -9,6 +9,7 @@
 //! * [`predict`]: the cost of a division in messages, and the cheapest way to divide.
 //! * [`balance`]: the next measurement, and the end of measuring. [`Inpa`](balance::Inpa) balances nodes
 //!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).
+//! * [`decide`]: the division of a multiplication among nodes.
 //!
 //! # Example
 //! Two devices, of which the second runs out of memory at 600 units. A few measurements lead to equal
@@ -115,6 +116,7 @@
 )]
 
 pub mod balance;
+pub mod decide;
 pub mod layout;
 pub mod model;
 pub mod partition;

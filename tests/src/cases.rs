@@ -113,40 +113,43 @@ fn spiral(n: usize, rows: u64, cols: u64) -> Layout {
 /// Plans on all of [`layouts`].
 pub(crate) fn plans_on_all(comm: &dyn Comm, problem: Problem) -> [Plan; 4] {
     let (rows, cols) = problem.c_blocks();
-    layouts(comm.size(), rows, cols).map(|layout| plan_on(comm, problem, layout))
+    layouts(comm.size(), rows, cols).map(|layout| plan_on(problem, layout))
 }
 
 /// A plan on one of [`layouts`], by its number.
 pub(crate) fn plan_on_nth(comm: &dyn Comm, problem: Problem, number: usize) -> Plan {
     let (rows, cols) = problem.c_blocks();
-    plan_on(
-        comm,
-        problem,
-        layouts(comm.size(), rows, cols)[number].clone(),
-    )
+    plan_on(problem, layouts(comm.size(), rows, cols)[number].clone())
 }
 
-/// A plan on a layout of ours, this rank's columns split 2 : 1 over its two devices.
-pub(crate) fn plan_on(comm: &dyn Comm, problem: Problem, layout: Layout) -> Plan {
-    let cols = Spread::on_layout(problem.m(), problem.n(), problem.block(), &layout)
-        .part(comm.rank())
-        .cols;
-    let first = cols * 2 / 3;
-    Plan::with_layout(problem, layout, vec![first, cols - first], comm.rank()).unwrap()
+/// A plan on a layout of ours, every rank's columns split 2 : 1 over its two devices.
+pub(crate) fn plan_on(problem: Problem, layout: Layout) -> Plan {
+    let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), &layout);
+    let slices = (0..layout.rects().len()).map(|rank| {
+        let cols = spread.part(rank).cols;
+        vec![cols * 2 / 3, cols - cols * 2 / 3]
+    });
+    Plan::with_layout(problem, layout, &slices.collect::<Vec<_>>()).unwrap()
 }
 
-/// A plan that deals the blocks of k out to the ranks, this one's columns of C split evenly over its two devices.
+/// A plan with these shares of k, every rank's columns of C split over its two devices, the first of which gets one of
+/// `parts` parts.
+pub(crate) fn plan_shares(problem: Problem, shares: Vec<u64>, parts: usize) -> Plan {
+    let slices = shares.iter().map(|&share| {
+        let cols = if share == 0 { 0 } else { problem.n() };
+        vec![cols / parts, cols - cols / parts]
+    });
+    let slices: Vec<_> = slices.collect();
+    Plan::along_k(problem, shares, &slices).unwrap()
+}
+
+/// A plan that deals the blocks of k out to the ranks, every rank's columns of C split evenly over its two devices.
 pub(crate) fn plan_along_k(comm: &dyn Comm, problem: Problem) -> Plan {
     let mut shares = vec![0; comm.size()];
     for block in 0..problem.k_blocks() as usize {
         shares[block % comm.size()] += 1;
     }
-    let cols = match shares[comm.rank()] {
-        0 => 0,
-        _ => problem.n(),
-    };
-    let slices = vec![cols / 2, cols - cols / 2];
-    Plan::along_k(problem, shares, slices, comm.rank()).unwrap()
+    plan_shares(problem, shares, 2)
 }
 
 /// A multiplication that is planned, and its matrices.

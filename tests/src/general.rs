@@ -2,10 +2,10 @@
 
 use isochron::comm::Comm;
 use isochron::matrix::{Matrix, Op};
-use isochron::multiply::{Plan, Problem, Scalars};
+use isochron::multiply::{Problem, Scalars};
 use isochron_hierarchy::predict::Traffic;
 
-use crate::cases::{Case, integers, plan_on_nth, scale, team};
+use crate::cases::{Case, integers, plan_on_nth, plan_shares, scale, team};
 use crate::covering::Coverage;
 
 const SHAPES: [(usize, usize, usize); 6] = [
@@ -58,9 +58,7 @@ pub fn along_k(comm: &dyn Comm) -> usize {
             for shares in shares_of(problem.k_blocks(), comm.size()) {
                 let ops = [OPS[count % 3], OPS[count / 3 % 3]];
                 let problem = problem.with_ops(ops).with_panel(7).unwrap();
-                let cols = if shares[comm.rank()] == 0 { 0 } else { n };
-                let slices = vec![cols / 3, cols - cols / 3];
-                let plan = Plan::along_k(problem, shares, slices, comm.rank()).unwrap();
+                let plan = plan_shares(problem, shares, 3);
                 let predicted = Traffic::total(&plan.traffic()).elements;
                 let mut case: Case = Case::new(comm, plan, integers);
                 let done = case.multiply_exactly(comm, &mut team, SCALARS[count % 3]);

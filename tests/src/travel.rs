@@ -40,7 +40,7 @@ fn in_slices(comm: &dyn Comm) -> Plan {
     let problem = problem.with_panel(8).unwrap();
     let (rows, cols) = problem.c_blocks();
     let layout = slice_cols(rows, &vec![cols / n as u64; n]).unwrap();
-    plan_on(comm, problem, layout)
+    plan_on(problem, layout)
 }
 
 /// Numbers the ranks of a step: from the one that holds the panel on, the others by rank.

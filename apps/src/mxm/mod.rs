@@ -17,12 +17,13 @@ use isochron::comm::{Comm, agree};
 use isochron::matrix::file::OutputFile;
 use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, Op, Spread, file};
-use isochron::multiply::{PartOfK, Plan, Problem, Scalars, SplitChoice};
+use isochron::multiply::{PartOfK, Plan, Problem, Scalars};
 use isochron::output::{PartialFile, check_distinct};
-use isochron::session::{Report, SavedPlan, Session, SessionConfig};
+use isochron::session::{PlanDocument, Report, Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::decide::SplitChoice;
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
@@ -75,18 +76,19 @@ pub struct MxmArguments {
     /// of the files, without files f64]
     #[arg(long = "type", value_name = "TYPE")]
     element: Option<ElementType>,
-    /// Block size b: a unit of work is the update of a b×b block of C
-    #[arg(long, default_value_t = 128)]
-    block: usize,
+    /// Block size b: a unit of work is the update of a b×b block of C [default: 128]
+    #[arg(long)]
+    block: Option<usize>,
     /// Width of the panels that are sent and multiplied at a time [default: the best for the measured links]
     #[arg(long)]
     panel: Option<usize>,
     /// Form of A: n (itself), t (its transpose) or c (its conjugate transpose); m, n and k remain those of the product
-    #[arg(long, value_name = "OP", default_value_t = Op::N)]
-    op_a: Op,
-    /// Form of B, as for A
-    #[arg(long, value_name = "OP", default_value_t = Op::N)]
-    op_b: Op,
+    /// [default: n]
+    #[arg(long, value_name = "OP")]
+    op_a: Option<Op>,
+    /// Form of B, as for A [default: n]
+    #[arg(long, value_name = "OP")]
+    op_b: Option<Op>,
     /// Dimension divided over the nodes: c (panels of A and B are sent), k (parts of C are summed) or auto
     #[arg(long, default_value_t = SplitChoice::default())]
     split: SplitChoice,
@@ -96,7 +98,7 @@ pub struct MxmArguments {
     /// File for the plan (JSON)
     #[arg(long, value_name = "FILE")]
     save_plan: Option<PathBuf>,
-    /// File with a plan for these ranks and devices, which is used without measuring
+    /// File with a plan for these hosts, devices and options, which is used without measuring
     #[arg(long, value_name = "FILE")]
     load_plan: Option<PathBuf>,
     /// Platform file [default: every rank uses the devices of its host]
@@ -160,8 +162,9 @@ enum Verify {
 pub fn run(comm: &dyn Comm, start: Instant, arguments: &MxmArguments) -> Result<(), Failure> {
     let mut watch = Stopwatch::started_at(start);
     check_paths(comm, arguments)?;
-    let saved = plan::load_plan(comm, arguments.load_plan.as_deref())?;
-    let problem = find_problem(comm, arguments, saved.as_ref())?;
+    let loaded = arguments.load_plan.as_deref();
+    let loaded = loaded.map(|path| Plan::load(comm, path)).transpose()?;
+    let problem = find_problem(comm, arguments, loaded.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let line = match arguments.quiet {
         true => None,
@@ -174,10 +177,9 @@ pub fn run(comm: &dyn Comm, start: Instant, arguments: &MxmArguments) -> Result<
         session.observe_progress(line);
     }
     watch.enter(AccountPhase::Plan);
-    let balance = arguments.balance_config();
-    let plan = match &saved {
-        Some(saved) => session.restore(saved)?,
-        None => session.plan(problem, &balance)?,
+    let plan = match loaded {
+        Some(plan) => session.adopt(plan)?,
+        None => session.plan(problem, &arguments.balance_config())?,
     };
     watch.enter(AccountPhase::Write);
     if arguments.save_plan.is_some() {
@@ -188,10 +190,10 @@ pub fn run(comm: &dyn Comm, start: Instant, arguments: &MxmArguments) -> Result<
     }
     let (run, out) = ((&mut session, &mut watch), outputs.out);
     let mut report = match plan.problem().element() {
-        ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, &balance, out),
-        ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, &balance, out),
-        ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, &balance, out),
-        ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, &balance, out),
+        ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, out),
+        ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, out),
+        ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, out),
+        ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, out),
     }?;
     drop(session);
     report.account = Some(watch.close());
@@ -227,7 +229,11 @@ impl MxmArguments {
 }
 
 /// Prints the plan on the head rank.
-fn print_plan(comm: &dyn Comm, arguments: &MxmArguments, plan: &SavedPlan) -> Result<(), Failure> {
+fn print_plan(
+    comm: &dyn Comm,
+    arguments: &MxmArguments,
+    plan: &PlanDocument,
+) -> Result<(), Failure> {
     match comm.rank() {
         0 if arguments.json => output::print(&output::json_lines(plan)?),
         0 if arguments.quiet => output::print(&plan::format_line(plan)),
@@ -243,12 +249,11 @@ fn print_report(
     report: &Report,
     plan: &Plan,
 ) -> Result<(), Failure> {
-    let loaded = arguments.load_plan.as_deref();
     let width = output_width();
     match comm.rank() {
         0 if arguments.json => output::print(&output::json_lines(report)?),
         0 if arguments.quiet => output::print(&text::format_line(report)),
-        0 => output::print(&text::format_report(report, plan.layout(), loaded, width)),
+        0 => output::print(&text::format_report(report, plan.layout(), width)),
         _ => Ok(()),
     }
 }
@@ -258,7 +263,6 @@ fn multiply_as<T: Element>(
     (session, watch): (&mut Session<'_>, &mut Stopwatch<'_>),
     arguments: &MxmArguments,
     plan: &Plan,
-    balance: &BalanceConfig,
     out: Option<OutputFile>,
 ) -> Result<Report, Error> {
     let comm = session.comm();
@@ -311,7 +315,7 @@ fn multiply_as<T: Element>(
     let verdict = check.finish(comm, &c);
     watch.enter(AccountPhase::Write);
     let mut moved = source.moved;
-    let mut report = Report::gather(session, plan, balance, &execution, verdict)?;
+    let mut report = Report::gather(session, plan, &execution, verdict)?;
     if let (Some(out), Some(true) | None) = (out, report.verified) {
         moved = moved.and(out.write(comm, &c)?);
     }

@@ -1,94 +1,105 @@
-//! The plan of a multiplication: loaded and printed.
+//! The plan of a multiplication, printed.
 
-use std::path::Path;
+use std::collections::BTreeSet;
 
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::input::read_text;
-use isochron::multiply::Split;
-use isochron::session::SavedPlan;
+use isochron::multiply::Making;
+use isochron::session::PlanDocument;
 
 use super::text::{describe_left_out, draw_layout};
 use super::ways::{compare_candidates, describe_way};
 use crate::lines::{count, wrap};
 use crate::table::TextTable;
 
-/// Reads the plan file on the head rank and sends it to all; `None` without a file.
-///
-/// # Errors
-/// [`Error::File`] on every rank if it cannot be read.
-///
-/// # Collective
-/// All ranks.
-pub(super) fn load_plan(comm: &dyn Comm, path: Option<&Path>) -> Result<Option<SavedPlan>, Error> {
-    let Some(path) = path else {
-        return Ok(None);
-    };
-    let read = match comm.rank() {
-        0 => read_text(path).map_err(|error| Error::file(path, error)),
-        _ => Ok(String::new()),
-    };
-    let mut bytes = agree(comm, read)?.into_bytes();
-    comm.broadcast(0, &mut bytes);
-    let saved = serde_json::from_slice(&bytes);
-    saved
-        .map(Some)
-        .map_err(|error| Error::file(path, format!("no plan: {error}")))
-}
-
 /// Formats the plan for people. Prose has at most `width` characters a line.
-pub(super) fn format_plan(plan: &SavedPlan, width: usize) -> String {
-    let problem = &plan.problem;
-    let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
-    let ahead = match &plan.split {
-        Split::C => format!(
-            ", panels are sent {} ahead",
-            count(plan.lookahead as u64, "step")
-        ),
-        // Panels are not sent.
-        Split::K(_) => String::new(),
-    };
-    let in_parts = match plan.k_parts {
-        1 => String::new(),
-        parts => format!(", A and B are held in {parts} parts of k"),
-    };
-    let above = format!(
-        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}\n\
-         {}{ahead}{in_parts}; {}\n{}",
-        problem.element(),
-        plan.panel,
-        describe_way(plan.way()),
-        describe_seconds(plan),
-        compare_candidates(&plan.candidates)
-    );
-    let left_out = plan.left_out.as_ref().map_or_else(String::new, |left_out| {
+pub(super) fn format_plan(document: &PlanDocument, width: usize) -> String {
+    let plan = &document.plan;
+    let above = describe_division(document);
+    let left_out = plan.decision().left_out.as_ref();
+    let left_out = left_out.map_or_else(String::new, |left_out| {
         format!("note: {}\n", describe_left_out(left_out))
+    });
+    let strategy = plan.decision().config.strategy;
+    let loaded = plan.file().map_or_else(String::new, |file| {
+        let hosts = plan.nodes().iter().map(|node| node.host.as_str());
+        let origin = describe_making(plan.made(), strategy, hosts);
+        format!("plan loaded from {}, {origin}\n", file.display())
     });
     format!(
         "{}\n{}{}\n{}",
         wrap(&above, width),
-        draw_layout(&plan.layout, width),
-        node_table(plan),
-        wrap(&(describe_needs(plan) + &left_out), width)
+        draw_layout(plan.layout(), width),
+        node_table(document),
+        wrap(&(describe_needs(document) + &left_out + &loaded), width)
+    )
+}
+
+/// Says when a plan was made, by which version and strategy, and on which hosts.
+pub(super) fn describe_making<'a>(
+    made: &Making,
+    strategy: impl std::fmt::Display,
+    hosts: impl Iterator<Item = &'a str>,
+) -> String {
+    let hosts: BTreeSet<&str> = hosts.collect();
+    let hosts = match hosts.len() {
+        0..=3 => hosts.into_iter().collect::<Vec<_>>().join(", "),
+        n => format!("{n} hosts"),
+    };
+    let at = made.at.as_deref().unwrap_or("an unknown moment");
+    format!(
+        "made at {at} by isochron {} with strategy {strategy} on {hosts}",
+        made.version
+    )
+}
+
+/// Describes the multiplication and its division.
+fn describe_division(document: &PlanDocument) -> String {
+    let plan = &document.plan;
+    let problem = plan.problem();
+    let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
+    let ahead = match plan.division().shares() {
+        None => format!(
+            ", panels are sent {} ahead",
+            count(plan.lookahead() as u64, "step")
+        ),
+        // Panels are not sent.
+        Some(_) => String::new(),
+    };
+    let in_parts = match plan.k_parts() {
+        1 => String::new(),
+        parts => format!(", A and B are held in {parts} parts of k"),
+    };
+    format!(
+        "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}\n\
+         {}{ahead}{in_parts}; {}\n{}",
+        problem.element(),
+        plan.panel(),
+        describe_way(plan.way()),
+        describe_seconds(document),
+        compare_candidates(&plan.decision().candidates)
     )
 }
 
 /// Formats the predictions of the plan in one line.
-pub(super) fn format_line(plan: &SavedPlan) -> String {
-    format!("{}; {}", describe_seconds(plan), describe_needs(plan))
+pub(super) fn format_line(document: &PlanDocument) -> String {
+    format!(
+        "{}; {}",
+        describe_seconds(document),
+        describe_needs(document)
+    )
 }
 
-fn describe_seconds(plan: &SavedPlan) -> String {
-    plan.predicted_s.map_or_else(
+fn describe_seconds(document: &PlanDocument) -> String {
+    document.predicted.arithmetic_s.map_or_else(
         || "nothing was measured".to_owned(),
         |seconds| format!("{seconds:.3} s of arithmetic predicted"),
     )
 }
 
-fn describe_needs(plan: &SavedPlan) -> String {
-    let bytes: f64 = plan.nodes.iter().map(|node| node.bytes).sum();
-    let messages: f64 = plan.nodes.iter().map(|node| node.messages).sum();
-    let memory: f64 = plan.nodes.iter().map(|node| node.memory_bytes as f64).sum();
+fn describe_needs(document: &PlanDocument) -> String {
+    let nodes = &document.predicted.nodes;
+    let bytes: f64 = nodes.iter().map(|node| node.bytes).sum();
+    let messages: f64 = nodes.iter().map(|node| node.messages).sum();
+    let memory: f64 = nodes.iter().map(|node| node.memory_bytes as f64).sum();
     format!(
         "{:.1} MiB in {}, {:.1} MiB of host memory\n",
         mib(bytes),
@@ -101,28 +112,29 @@ pub(super) fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-fn node_table(plan: &SavedPlan) -> TextTable {
+fn node_table(document: &PlanDocument) -> TextTable {
     let heading = "node|device|k|cols|units|pred. s|MiB in|messages|MiB held";
     let mut table = TextTable::new(3, heading);
-    for node in &plan.nodes {
+    let nodes = document.plan.nodes().iter();
+    for (planned, node) in nodes.zip(&document.predicted.nodes) {
         let [first, end] = node.k;
         table.add_row([
-            format!("{} {}", node.rank, node.host),
+            format!("{} {}", planned.rank, planned.host),
             String::new(),
             format!("{first}..{end}"),
             String::new(),
             format!("{:.0}", node.units),
-            node.predicted_s
+            node.arithmetic_s
                 .map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.3}")),
             format!("{:.1}", mib(node.bytes)),
             format!("{:.0}", node.messages),
             format!("{:.1}", mib(node.memory_bytes as f64)),
         ]);
-        for device in &node.devices {
-            let columns = device.columns.to_string();
+        for (planned, device) in planned.devices.iter().zip(&node.devices) {
+            let columns = planned.columns.to_string();
             let units = format!("{:.0}", device.units);
             let memory = format!("{:.1}", mib(device.memory_bytes as f64));
-            let cells = ["", &device.name, "", &columns, &units, "", "", "", &memory];
+            let cells = ["", &planned.name, "", &columns, &units, "", "", "", &memory];
             table.add_row(cells.map(str::to_owned));
         }
     }

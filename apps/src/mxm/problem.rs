@@ -7,12 +7,15 @@ use isochron::Error;
 use isochron::comm::Comm;
 use isochron::matrix::Op;
 use isochron::matrix::file::{self, FileShape};
-use isochron::multiply::Problem;
-use isochron::session::SavedPlan;
+use isochron::multiply::{Plan, Problem};
 use isochron_devices::{Element, ElementType};
+use isochron_hierarchy::decide::SplitChoice;
 use num_complex::{Complex32, Complex64};
 
 use super::MxmArguments;
+
+/// The block size if none is asked for.
+const DEFAULT_BLOCK: usize = 128;
 
 /// Finds the multiplication: that of the options, of the files or of the plan.
 ///
@@ -24,15 +27,20 @@ use super::MxmArguments;
 pub(super) fn find_problem(
     comm: &dyn Comm,
     arguments: &MxmArguments,
-    saved: Option<&SavedPlan>,
+    plan: Option<&Plan>,
 ) -> Result<Problem, Error> {
-    let planned = saved.map(|saved| &saved.problem);
+    let planned = plan.map(Plan::problem);
+    let [op_a, op_b] = planned.map_or([Op::N; 2], Problem::ops);
+    let ops = [
+        arguments.op_a.unwrap_or(op_a),
+        arguments.op_b.unwrap_or(op_b),
+    ];
     let a = StoredMatrix::read(comm, arguments.a.as_deref())?;
     let b = StoredMatrix::read(comm, arguments.b.as_deref())?;
     let c = StoredMatrix::read(comm, arguments.c.as_deref())?;
     let asked = match (given_shape(arguments), &a, &b) {
         (Some(shape), ..) => Some(shape),
-        (None, Some(a), Some(b)) => Some(shape_of_factors(arguments, a, b)?),
+        (None, Some(a), Some(b)) => Some(shape_of_factors(ops, a, b)?),
         _ => None,
     };
     let of_plan = planned.map(|problem| (problem.m(), problem.n(), problem.k()));
@@ -40,10 +48,6 @@ pub(super) fn find_problem(
         let reason = "give --size, or --m --n --k, or the files --a and --b";
         return Err(Error::parameter("size", "missing", reason));
     };
-    if let Some((m, n, k)) = of_plan.filter(|&planned| planned != (m, n, k)) {
-        let reason = format!("it is for m = {m}, n = {n}, k = {k}");
-        return Err(Error::Plan(reason));
-    }
     if let Some(StoredMatrix { path, shape }) = &c
         && (shape.rows, shape.cols) != (m, n)
     {
@@ -52,20 +56,62 @@ pub(super) fn find_problem(
     }
     let stored = [a, b, c].into_iter().flatten();
     let of_files = stored.map(|stored| stored.shape.element);
-    let element = choose_element(arguments, planned, of_files.reduce(ElementType::and))?;
-    check_numbers(arguments, element)?;
-    if let Some(problem) = planned {
-        return Ok(*problem);
-    }
-    let problem = Problem::new(m, n, k, arguments.block)?
+    let element = choose_element(arguments, planned, of_files.reduce(ElementType::and));
+    let block = arguments.block.or(planned.map(Problem::block));
+    let problem = Problem::new(m, n, k, block.unwrap_or(DEFAULT_BLOCK))?
         .with_element(element)
-        .with_ops([arguments.op_a, arguments.op_b])
+        .with_ops(ops)
         .with_split(arguments.split)
         .in_parts();
-    match arguments.panel {
-        Some(panel) => problem.with_panel(panel),
-        None => Ok(problem),
+    let problem = match arguments.panel {
+        Some(panel) => problem.with_panel(panel)?,
+        None => problem,
+    };
+    if let Some(plan) = plan {
+        check_against_plan(&problem, plan)?;
     }
+    check_numbers(arguments, element)?;
+    Ok(planned.copied().unwrap_or(problem))
+}
+
+/// Refuses a plan for another multiplication than the one that is asked for, and names the difference.
+fn check_against_plan(asked: &Problem, plan: &Plan) -> Result<(), Error> {
+    let planned = plan.problem();
+    let [of_plan, is_asked] = [planned, asked].map(|problem| {
+        let [op_a, op_b] = problem.ops();
+        [
+            format!(
+                "m = {}, n = {}, k = {}",
+                problem.m(),
+                problem.n(),
+                problem.k()
+            ),
+            format!("matrices of {}", problem.element()),
+            format!("blocks of {}", problem.block()),
+            format!("operation {op_a} on A"),
+            format!("operation {op_b} on B"),
+        ]
+    });
+    for (of_plan, is_asked) in of_plan.into_iter().zip(is_asked) {
+        if of_plan != is_asked {
+            return Err(Error::Plan(format!(
+                "it is for {of_plan}, not for {is_asked}"
+            )));
+        }
+    }
+    // A plan that was short of memory has narrower panels than were asked for.
+    let panel = asked.wanted_panel().filter(|&panel| {
+        planned.wanted_panel() != Some(panel) && plan.panel() != panel.min(asked.k().max(1))
+    });
+    if let Some(panel) = panel {
+        let reason = format!("it is for panels of {}, not of {panel}", plan.panel());
+        return Err(Error::Plan(reason));
+    }
+    let (division, split) = (plan.division().to_string(), asked.split());
+    if split != SplitChoice::Auto && division != split.to_string() {
+        return Err(Error::Plan(format!("it divides {division}, not {split}")));
+    }
+    Ok(())
 }
 
 /// Returns the m, n and k of the options.
@@ -99,12 +145,12 @@ impl<'a> StoredMatrix<'a> {
 }
 
 fn shape_of_factors(
-    arguments: &MxmArguments,
+    [op_a, op_b]: [Op; 2],
     a: &StoredMatrix<'_>,
     b: &StoredMatrix<'_>,
 ) -> Result<(usize, usize, usize), Error> {
-    let (m, k) = a.shape_as(arguments.op_a);
-    let (rows, n) = b.shape_as(arguments.op_b);
+    let (m, k) = a.shape_as(op_a);
+    let (rows, n) = b.shape_as(op_b);
     if k != rows {
         let (a, b) = (a.path.display(), b.path.display());
         let reason = format!("{a} gives {m}×{k} and {b} gives {rows}×{n}");
@@ -118,15 +164,10 @@ fn choose_element(
     arguments: &MxmArguments,
     planned: Option<&Problem>,
     of_files: Option<ElementType>,
-) -> Result<ElementType, Error> {
+) -> ElementType {
     let of_plan = planned.map(Problem::element);
-    if let Some((asked, planned)) = arguments.element.zip(of_plan)
-        && asked != planned
-    {
-        return Err(Error::Plan(format!("it is for matrices of {planned}")));
-    }
     let chosen = arguments.element.or(of_plan).or(of_files);
-    Ok(chosen.unwrap_or_default())
+    chosen.unwrap_or_default()
 }
 
 fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), Error> {
@@ -159,7 +200,7 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
         return Err(Error::parameter(name, format_factor(beta), reason));
     }
     let epsilon = arguments.epsilon;
-    if epsilon.is_nan() || epsilon <= 0.0 {
+    if !epsilon.is_finite() || epsilon <= 0.0 {
         let reason = "use a positive number, such as 0.05";
         return Err(Error::parameter("epsilon", epsilon, reason));
     }

@@ -2,29 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
-use isochron::multiply::LeftOut;
 use isochron::session::{Account, Report};
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
+use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Layout;
 
-use super::plan::mib;
+use super::plan::{describe_making, mib};
 use super::ways;
 use crate::lines::{count, wrap};
 use crate::table::TextTable;
 use crate::topology::ranges_text;
 
-/// Formats the report, with the layout and the file of a loaded plan, for people. Prose has at most `width` characters a line.
-pub(super) fn format_report(
-    report: &Report,
-    layout: &Layout,
-    loaded: Option<&Path>,
-    width: usize,
-) -> String {
+/// Formats the report, with the layout, for people. Prose has at most `width` characters a line.
+pub(super) fn format_report(report: &Report, layout: &Layout, width: usize) -> String {
     let above = describe_run(report) + &list_libraries(report);
-    let below = format_summary(report, loaded) + &list_notes(report);
+    let below = format_summary(report) + &list_notes(report);
     format!(
         "{}\n{}{}\n{}",
         wrap(&above, width),
@@ -175,7 +169,7 @@ fn device_table(report: &Report) -> TextTable {
     table
 }
 
-fn format_summary(report: &Report, loaded: Option<&Path>) -> String {
+fn format_summary(report: &Report) -> String {
     let ratio = if report.ideal_s > 0.0 {
         report.wall_s / report.ideal_s
     } else {
@@ -183,7 +177,7 @@ fn format_summary(report: &Report, loaded: Option<&Path>) -> String {
     };
     format!(
         "{}multiplied in {:.3} s, {ratio:.2} × ideal ({:.3} s), {:.2} GFLOP/s\n{}{}{}{}{}{}",
-        describe_planning(report, loaded),
+        describe_planning(report),
         report.wall_s,
         report.ideal_s,
         report.gflops,
@@ -196,9 +190,14 @@ fn format_summary(report: &Report, loaded: Option<&Path>) -> String {
     )
 }
 
-fn describe_planning(report: &Report, loaded: Option<&Path>) -> String {
-    if let Some(path) = loaded {
-        return format!("plan loaded from {}: nothing measured\n", path.display());
+fn describe_planning(report: &Report) -> String {
+    if let Some(loaded) = &report.loaded {
+        let hosts = report.nodes.iter().map(|node| node.host.as_str());
+        let origin = describe_making(&loaded.made, &report.strategy, hosts);
+        return format!(
+            "plan loaded from {}, {origin}: nothing measured\n",
+            loaded.file
+        );
     }
     let (iterations, why) = report
         .balance

@@ -1,7 +1,7 @@
 //! The precision that a measurement should reach, and its limits.
 
 use crate::DeviceError;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The precision that a measurement should reach, and its limits.
 ///
@@ -27,7 +27,14 @@ pub struct MeasureConfig {
     ///
     /// It is also the deadline of a single update. A size at which a device would need more than twice as long is not
     /// measured and gets a bound instead.
+    #[serde(deserialize_with = "read_seconds")]
     pub max_seconds: f64,
+}
+
+/// Reads seconds; JSON has no number for those without end, and writes `null`.
+fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let seconds = Option::deserialize(deserializer)?;
+    Ok(seconds.unwrap_or(f64::INFINITY))
 }
 
 impl Default for MeasureConfig {

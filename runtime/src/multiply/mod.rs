@@ -32,9 +32,9 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceTeam, Element};
 
-pub(crate) use plan::{BalanceResult, even_slices};
-pub use plan::{LeftOut, PartOfK, Plan, Split};
-pub use problem::{Problem, SplitChoice};
+pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};
+pub(crate) use plan::{even_slices, find_difference};
+pub use problem::Problem;
 pub use summa::MakePart;
 
 use crate::comm::{Comm, agree};
@@ -185,8 +185,13 @@ impl<'a> MultiplyRun<'a> {
         let mut partial = agree(comm, partial_c(plan, rank))?;
 
         comm.barrier();
-        tracing::info!(steps = plan.steps(), width = plan.panel(), "multiplying");
+        tracing::info!(
+            steps = plan.steps(rank),
+            width = plan.panel(),
+            "multiplying"
+        );
         let start = Instant::now();
+        let slices = plan.slices(rank);
         let mut summa = Summa {
             comm,
             team,
@@ -194,9 +199,10 @@ impl<'a> MultiplyRun<'a> {
             factors,
             alpha: scalars.alpha,
             times: Execution {
-                busy_s: vec![0.0; plan.slices().len()],
+                busy_s: vec![0.0; slices.len()],
                 ..Execution::default()
             },
+            slices,
             sent: Moved::default(),
             failure: None,
             observer,
@@ -235,11 +241,11 @@ fn place_memory<T: Element>(
     rank: usize,
     sets: &mut [StepPanels<'_, T>],
 ) -> Result<(), Error> {
-    let job = plan.job_shape(rank);
-    team.reserve(&job, plan.slices())?;
+    let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
+    team.reserve(&job, &slices)?;
     for panels in sets {
         if let Some(room) = panels.b_room(job.cols) {
-            team.scale(T::ZERO, room, plan.slices())?;
+            team.scale(T::ZERO, room, &slices)?;
         }
     }
     Ok(())
@@ -248,7 +254,7 @@ fn place_memory<T: Element>(
 /// Allocates room for a rank's contribution to all of C if k is split, without elements if its share is empty. Returns
 /// `None` if C stays in place.
 fn partial_c<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, Error> {
-    if *plan.split() == Split::C {
+    if plan.division().shares().is_none() {
         return Ok(None);
     }
     let Region { rows, cols, .. } = plan.computed(rank);

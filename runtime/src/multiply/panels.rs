@@ -286,19 +286,21 @@ mod tests {
         let layout = columns::br(&areas, rows, cols).unwrap();
         let c = Spread::on_layout(side, side, problem.block(), &layout);
         let mut sent = 0;
+        let slices: Vec<_> = (0..areas.len())
+            .map(|rank| vec![c.part(rank).cols])
+            .collect();
+        let plan = Plan::with_layout(problem, layout, &slices).unwrap();
         for rank in 0..areas.len() {
-            let width = c.part(rank).cols;
-            let plan = Plan::with_layout(problem, layout.clone(), vec![width], rank).unwrap();
             let schedule = StepSchedule::new(&plan, rank);
             let mut panels = StepPanels::<f64>::new(&c.part(rank), panel, [true; 2]).unwrap();
-            panels.prepare(&schedule, 0..plan.steps());
+            panels.prepare(&schedule, 0..plan.steps(rank));
             for side in [A, B] {
                 let spare = panels.spare.iter().zip(&panels.buffers[2..]);
                 let prepared: usize = spare
                     .filter(|((used_for, _), _)| *used_for == BufferUse::Send(side))
                     .map(|(_, buffer)| buffer.capacity())
                     .sum();
-                for step in 0..plan.steps() {
+                for step in 0..plan.steps(rank) {
                     let sends = schedule.step_transfers(step, side).sends;
                     let blocks = distinct_blocks(&sends).into_iter();
                     let needed: usize = blocks.map(Region::len).sum();

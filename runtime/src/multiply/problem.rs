@@ -5,31 +5,11 @@
 //!   et al. 2012, section 3). Here any m, n, k and b are allowed, because users' matrices have any shape.
 
 use isochron_devices::ElementType;
+use isochron_hierarchy::decide::SplitChoice;
 use serde::{Deserialize, Serialize};
-use strum::{Display, EnumString};
 
 use crate::error::Error;
 use crate::matrix::Op;
-
-/// The choice of the dimension that is divided among the nodes: `auto`, `c` or `k`.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumString,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_split)]
-pub enum SplitChoice {
-    /// The faster one by prediction.
-    #[default]
-    Auto,
-    /// C: panels of A and B travel.
-    C,
-    /// k: A and B stay, and the nodes' contributions to C are summed.
-    K,
-}
-
-fn unknown_split(text: &str) -> String {
-    format!("unknown split `{text}`: use auto, c or k")
-}
 
 /// The shape of a multiplication `C = alpha·op(A)·op(B) + beta·C`, and the type of its elements.
 ///
@@ -143,14 +123,10 @@ impl Problem {
         Ok(problem)
     }
 
-    /// Returns the same multiplication over a part of k, with panels of this width.
+    /// Returns the same multiplication over a part of k.
     #[must_use]
-    pub(super) fn part_of_k(self, k: usize, panel: usize) -> Self {
-        Self {
-            k,
-            panel: Some(panel),
-            ..self
-        }
+    pub(super) fn part_of_k(self, k: usize) -> Self {
+        Self { k, ..self }
     }
 
     /// Allows A and B in parts of k, used if they do not fit the memory whole. The caller must make or read them in parts
@@ -215,21 +191,22 @@ impl Problem {
         self.panel.unwrap_or(default).min(self.k.max(1))
     }
 
-    /// Returns the same multiplication with the best panel width by prediction, unless the caller set one.
+    /// Returns the best panel width by prediction, or the one that the caller set.
     ///
     /// Narrow panels cost more updates that read and write C: `compute_s·NARROWNESS/w`. Wide panels cost a longer wait for
     /// the first panel on ranks that do not hold it: `travel_s·w/k`. The sum is least for
     /// `w = √(NARROWNESS·k·compute_s/travel_s)`, with both times in seconds.
-    #[must_use]
-    pub(crate) fn with_best_panel(self, compute_s: f64, travel_s: f64) -> Self {
+    pub(crate) fn best_panel(&self, compute_s: f64, travel_s: f64) -> usize {
         let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
         // 0/0 is not a number, which the cast makes 0.
         let width = (best as usize).clamp(NARROW_KERNEL, WIDEST_PANEL);
-        let panel = whole_blocks(width, self.block).min(self.k.max(1));
-        Self {
-            panel: self.panel.or(Some(panel)),
-            ..self
-        }
+        let width = self.panel.unwrap_or(whole_blocks(width, self.block));
+        width.min(self.k.max(1))
+    }
+
+    /// The width of the panels that the caller set.
+    pub fn wanted_panel(&self) -> Option<usize> {
+        self.panel
     }
 
     /// Returns the inner dimension of the update that is measured.
@@ -290,12 +267,11 @@ mod tests {
             (0.0, 0.0, 128),
         ];
         for (compute_s, travel_s, width) in cases {
-            let chosen = problem.with_best_panel(compute_s, travel_s);
-            assert_eq!(chosen.panel(2), width);
+            assert_eq!(problem.best_panel(compute_s, travel_s), width);
         }
         let asked = problem.with_panel(40).unwrap();
-        assert_eq!(asked.with_best_panel(1.0, 0.0).panel(2), 40);
+        assert_eq!(asked.best_panel(1.0, 0.0), 40);
         let short = Problem::new(65536, 512, 300, 128).unwrap();
-        assert_eq!(short.with_best_panel(1.0, 1e-9).panel(2), 300);
+        assert_eq!(short.best_panel(1.0, 1e-9), 300);
     }
 }

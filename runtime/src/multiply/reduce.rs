@@ -6,7 +6,7 @@
 
 use isochron_devices::Element;
 
-use super::plan::{Plan, Split};
+use super::plan::Plan;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::{Moved, Movement, count_under_way};
@@ -18,9 +18,9 @@ const ROUND_LEN: usize = 4 << 20;
 /// Returns the spread of the contributions, that of C, and the number of rounds between the two.
 fn plan_sum(plan: &Plan) -> (Spread, Spread, usize) {
     let c = plan.c();
-    let computed: Vec<bool> = match plan.split() {
-        Split::C => vec![false; plan.n_ranks()],
-        Split::K(shares) => shares.iter().map(|&share| share > 0).collect(),
+    let computed: Vec<bool> = match plan.division().shares() {
+        None => vec![false; plan.n_ranks()],
+        Some(shares) => shares.iter().map(|&share| share > 0).collect(),
     };
     let rounds = count_rounds(&c, &computed);
     (Spread::on_each(c.rows(), c.cols(), &computed), c, rounds)

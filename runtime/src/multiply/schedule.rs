@@ -19,7 +19,7 @@ use std::ops::Range;
 use isochron_hierarchy::predict::{Links, count_rounds};
 
 use super::order::{StepOrder, most_at_once};
-use super::plan::{Plan, Split};
+use super::plan::Plan;
 use super::tree;
 use crate::comm::MAX_TAG;
 use crate::matrix::{Op, Region, intersect};
@@ -96,9 +96,9 @@ impl StepSchedule {
             .factors()
             .map(|factor| ranks.clone().map(|rank| factor.part(rank)).collect());
         let c_parts: Vec<Region> = ranks
-            .map(|other| match plan.split() {
+            .map(|other| match plan.division().shares() {
                 // If k is split, no other rank computes with this rank's share of the factors.
-                Split::K(_) if other != rank => Region::default(),
+                Some(_) if other != rank => Region::default(),
                 _ => parts[other],
             })
             .collect();
@@ -114,7 +114,7 @@ impl StepSchedule {
             c_parts,
             transposed: plan.problem().ops().map(Op::transposes),
             sets: plan.panel_sets(),
-            links: plan.found().links,
+            links: plan.links(),
             element_bytes: plan.problem().element().bytes(),
         }
     }
@@ -379,8 +379,12 @@ mod tests {
         let [held, computed] = areas.map(|areas| columns::br(areas, rows, cols).unwrap());
         let [on_held, on_computed] =
             [&held, &computed].map(|layout| Spread::on_layout(m, n, problem.block(), layout));
-        let plan = Plan::with_layout(problem, held, vec![on_held.part(0).cols], 0).unwrap();
         let ranks = 0..areas[0].len();
+        let slices: Vec<_> = ranks
+            .clone()
+            .map(|rank| vec![on_held.part(rank).cols])
+            .collect();
+        let plan = Plan::with_layout(problem, held, &slices).unwrap();
         let parts: Vec<Region> = ranks.clone().map(|rank| on_computed.part(rank)).collect();
         ranks
             .map(|rank| StepSchedule::on_parts(&plan, &parts, rank))

@@ -37,6 +37,8 @@ pub(super) struct Summa<'a, 'f, 'm, T> {
     pub plan: &'a Plan,
     pub factors: Factors<'f, 'm, T>,
     pub alpha: T,
+    /// The columns of each device.
+    pub slices: Vec<usize>,
     /// The devices' busy times, and the seconds of waiting and of making parts.
     pub times: Execution,
     pub sent: Moved,
@@ -62,7 +64,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         let depth = self.plan.depth(self.comm.rank());
         if c.is_changed_by(beta) {
             // Each device scales its own columns, which does not count as busy time.
-            let scaled = self.team.scale(beta, c.local_mut(), self.plan.slices());
+            let scaled = self.team.scale(beta, c.local_mut(), &self.slices);
             self.failure = scaled.err().map(Error::from);
         }
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
@@ -70,7 +72,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             let parts = 0..self.plan.k_parts();
             self.steps.1 = parts
                 .clone()
-                .map(|part| self.plan.k_part(part).plan().steps())
+                .map(|part| self.plan.k_part(part).plan().steps(self.comm.rank()))
                 .sum();
             for part in parts {
                 self.run_part(part, sets, c)?;
@@ -113,7 +115,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         };
         let mut ahead = StepsAhead {
             operands: &operands,
-            steps: plan.steps(),
+            steps: plan.steps(comm.rank()),
             unsent: 0,
             sent: Moved::default(),
         };
@@ -202,7 +204,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         if self.failure.is_some() {
             return;
         }
-        match call(self.team, self.plan.slices()) {
+        match call(self.team, &self.slices) {
             Ok(times) => {
                 tracing::trace!(?times, "the devices' times");
                 for (busy_s, time) in self.times.busy_s.iter_mut().zip(times) {

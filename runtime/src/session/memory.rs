@@ -148,8 +148,8 @@ pub(super) fn fit_to_memory(
 ) -> Result<Plan, Error> {
     let rank = comm.rank();
     loop {
-        let job = plan.job_shape(rank);
-        let refused = match make_room(comm, team, plan.memory_bytes(rank), (&job, plan.slices())) {
+        let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
+        let refused = match make_room(comm, team, plan.memory_bytes(rank), (&job, &slices)) {
             Err(error @ Error::Memory { .. }) => error,
             done => return done.map(|()| plan),
         };

@@ -3,6 +3,7 @@
 mod balance;
 mod claims;
 mod devices;
+mod document;
 mod find;
 mod gpus;
 mod load;
@@ -10,7 +11,6 @@ mod memory;
 mod platform;
 mod rank_gpu;
 mod report;
-mod saved;
 mod slices;
 
 use std::path::PathBuf;
@@ -24,16 +24,18 @@ use isochron_devices::{Grouping, JobShape, MeasureConfig, MeasureTally, blas};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use num_complex::{Complex32, Complex64};
 
+pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use find::FoundDevices;
-pub use report::{Account, BalanceReport, DeviceReport, NodeReport, Report, VerifyReport};
-pub use saved::{PlannedDevice, PlannedNode, SavedPlan};
+pub use report::{
+    Account, BalanceReport, DeviceReport, LoadedPlan, NodeReport, Report, VerifyReport,
+};
 
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::multiply::{Execution, Factors, MakePart, MultiplyRun, Plan, Problem, Scalars, Split};
+use crate::multiply::{Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, Scalars};
 use crate::progress::Observer;
-use balance::{Balancer, MEASUREMENT_SHARE};
+use balance::{Balancer, Decided, MEASUREMENT_SHARE};
 use load::Load;
 use platform::{NodeSpec, Platform};
 
@@ -209,42 +211,55 @@ impl<'c> Session<'c> {
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
         memory::check_total(self.comm, problem.matrix_bytes())?;
-        let mut config = *config;
-        // The steps of which the fewest repetitions are the share that measuring may take.
-        let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
-        config.reps = self.measure.min_reps;
-        let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
-        config.steps = problem.k().div_ceil(kernel_width) as u64;
-        let alone = self.comm.size() == 1 && self.team.len() == 1;
-        if problem.flop() == 0.0 || alone {
-            // Nothing is to be computed, or there is one device.
-            config.strategy = Strategy::Homogeneous;
-        }
-        match problem.element() {
-            ElementType::F32 => self.plan_for::<f32>(problem, config, kernel_width),
-            ElementType::F64 => self.plan_for::<f64>(problem, config, kernel_width),
-            ElementType::C32 => self.plan_for::<Complex32>(problem, config, kernel_width),
-            ElementType::C64 => self.plan_for::<Complex64>(problem, config, kernel_width),
-        }
+        let start = Instant::now();
+        let Decided {
+            decision,
+            slices,
+            measured,
+            links,
+        } = match problem.element() {
+            ElementType::F32 => self.decide::<f32>(problem, *config),
+            ElementType::F64 => self.decide::<f64>(problem, *config),
+            ElementType::C32 => self.decide::<Complex32>(problem, *config),
+            ElementType::C64 => self.decide::<Complex64>(problem, *config),
+        }?;
+        let nodes = self.comm.gather(&self.describe_node(&slices, measured))?;
+        let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
+        let made = self.comm.share(0, Some(made))?;
+        let plan = Plan::new(problem, decision, links, nodes, made);
+        memory::fit_to_memory(self.comm, &mut self.team, plan)
     }
 
-    /// Plans for elements of type `T`.
-    fn plan_for<T: Element>(
+    /// Decides for elements of type `T`.
+    fn decide<T: Element>(
         &mut self,
         problem: Problem,
-        config: BalanceConfig,
-        kernel_width: usize,
-    ) -> Result<Plan, Error> {
+        asked: BalanceConfig,
+    ) -> Result<Decided, Error> {
+        // The steps of which the fewest repetitions are the share that measuring may take.
+        let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
+        let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
+        let alone = self.comm.size() == 1 && self.team.len() == 1;
+        let config = BalanceConfig {
+            steps: problem.k().div_ceil(kernel_width) as u64,
+            reps: self.measure.min_reps,
+            strategy: match problem.flop() == 0.0 || alone {
+                // Nothing is to be computed, or there is one device.
+                true => Strategy::Homogeneous,
+                false => asked.strategy,
+            },
+            ..asked
+        };
         Balancer::<T> {
             comm: self.comm,
             team: &mut self.team,
             measure: self.measure,
+            asked,
             config,
             problem,
             kernel_width,
             operands: UpdateOperands::default(),
             measured: MeasureTally::default(),
-            start: Instant::now(),
             k_total: problem.k(),
             ladder: LinkLadder::default(),
             load: self.load,
@@ -252,7 +267,7 @@ impl<'c> Session<'c> {
             observer: self.observer,
             iterations: 0,
         }
-        .make_plan()
+        .decide()
     }
 
     /// Makes this rank's part of a C of zeros, for `beta = 0`.
@@ -265,10 +280,11 @@ impl<'c> Session<'c> {
     pub fn zeros<T: Element>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
         let c = Matrix::zeros(plan.c(), self.comm.rank())?;
         // If k is split, the devices compute elsewhere and this thread sums C.
-        if *plan.split() != Split::C || c.part().is_empty() {
+        if plan.division().shares().is_some() || c.part().is_empty() {
             return Ok(c);
         }
-        Ok(c.zeroed_by(|c| self.team.scale(T::ZERO, c, plan.slices()))?)
+        let slices = plan.slices(self.comm.rank());
+        Ok(c.zeroed_by(|c| self.team.scale(T::ZERO, c, &slices))?)
     }
 
     /// Multiplies `C = alpha·op(A)·op(B) + beta·C` as planned, for matrices of the plan's element type.

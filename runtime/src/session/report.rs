@@ -1,7 +1,8 @@
 //! The report of a run, as one JSON document.
 
 use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
-use isochron_hierarchy::balance::{BalanceConfig, EndReason, NodeBalance, imbalance};
+use isochron_hierarchy::balance::{EndReason, imbalance};
+use isochron_hierarchy::decide::{BalanceOutcome, LeftOut};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
@@ -13,7 +14,7 @@ use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Op, Region};
-use crate::multiply::{Execution, LeftOut, Plan};
+use crate::multiply::{Execution, Making, Plan};
 
 /// Version of the report format.
 pub const SCHEMA: u32 = 1;
@@ -51,11 +52,13 @@ pub struct Report {
     /// The ways to divide that were compared, in order of their predicted seconds. Empty if the caller chose the way, or
     /// nothing was compared.
     pub candidates: Vec<Candidate>,
-    /// The balancing strategy.
+    /// The balancing strategy that made the plan.
     pub strategy: String,
+    /// The file of a loaded plan, and its making; `null` if the plan was made in this run.
+    pub loaded: Option<LoadedPlan>,
     /// Seconds of the multiplication alone, from the first rank's start to the last rank's end.
     pub wall_s: f64,
-    /// Seconds of measuring and partitioning.
+    /// Seconds of measuring and partitioning in this run.
     pub balance_s: f64,
     /// Work divided by the sum of the devices' speeds in their busy times: the seconds of a perfect split without
     /// communication. Devices without work showed no speed and do not count.
@@ -87,6 +90,15 @@ pub struct Report {
     pub mpi: String,
     /// Version of Isochron.
     pub version: String,
+}
+
+/// The origin of a plan that was loaded from a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoadedPlan {
+    /// The file.
+    pub file: String,
+    /// When, by which version and by which measurements the plan was made.
+    pub made: Making,
 }
 
 /// The time account of a process in a [`Report`]. Each moment counts in one phase, so the phases add up to `process_s`.
@@ -150,7 +162,7 @@ pub struct NodeReport {
     pub messages: u64,
     /// Bytes it sent.
     pub bytes: u64,
-    /// Tally of its devices' measurements.
+    /// Tally of its devices' measurements in this run.
     pub measured: MeasureTally,
     /// Unusual facts about its host and its devices, and their consequences, one line each.
     pub notices: Vec<String>,
@@ -221,8 +233,7 @@ pub struct VerifyReport {
 }
 
 impl Report {
-    /// Gathers the report of a finished multiplication. `wall_s` and `balance_s` are this rank's own; the rest is the same
-    /// on every rank.
+    /// Gathers the report of a finished multiplication. `wall_s` is this rank's own; the rest is the same on every rank.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.
@@ -232,13 +243,16 @@ impl Report {
     pub fn gather(
         session: &Session<'_>,
         plan: &Plan,
-        config: &BalanceConfig,
         execution: &Execution,
         verify: Option<(VerifyReport, bool)>,
     ) -> Result<Self, Error> {
         let comm = session.comm();
         let nodes = comm.gather(&NodeReport::new(session, plan, execution))?;
-        let problem = plan.problem();
+        let (problem, decision) = (plan.problem(), plan.decision());
+        let loaded = plan.file().map(|file| LoadedPlan {
+            file: file.display().to_string(),
+            made: plan.made().clone(),
+        });
         let (mut work, mut speed, mut busy) = (0.0, 0.0, Vec::new());
         for device in nodes.iter().flat_map(|node| &node.devices) {
             if device.busy_s > 0.0 {
@@ -259,20 +273,25 @@ impl Report {
             panel: plan.panel(),
             lookahead: plan.lookahead(),
             k_parts: plan.k_parts(),
-            links: plan.found().links,
-            split: plan.split().to_string(),
+            links: plan.links(),
+            split: plan.division().to_string(),
             way: plan.way(),
-            candidates: plan.found().candidates.clone(),
-            strategy: config.strategy.to_string(),
+            candidates: decision.candidates.clone(),
+            strategy: decision.config.strategy.to_string(),
             wall_s: execution.wall_s,
-            balance_s: plan.found().balance_s,
+            balance_s: match &loaded {
+                None => plan.made().balance_s,
+                Some(_) => 0.0,
+            },
+            loaded,
             ideal_s: if speed > 0.0 { work / speed } else { 0.0 },
             gflops: problem.flop() / execution.wall_s / 1e9,
             imbalance: imbalance(&busy),
             verified,
-            balance: plan
-                .balance()
-                .map(|balance| BalanceReport::new(plan, balance, config)),
+            balance: decision
+                .balance
+                .as_ref()
+                .map(|balance| BalanceReport::new(plan, balance)),
             verify,
             messages: nodes.iter().map(|node| node.messages).sum(),
             bytes: nodes.iter().map(|node| node.bytes).sum(),
@@ -307,11 +326,11 @@ impl NodeReport {
     fn new(session: &Session<'_>, plan: &Plan, execution: &Execution) -> Self {
         let comm = session.comm();
         let rank = comm.rank();
-        let shares = plan.slices().iter().zip(&execution.busy_s);
+        let shares = plan.slices(rank).into_iter().zip(&execution.busy_s);
         let devices = session.devices().iter().zip(session.team.threads());
         let devices = devices
             .zip(shares)
-            .map(|((info, threads), (&cols, &busy_s))| DeviceReport {
+            .map(|((info, threads), (cols, &busy_s))| DeviceReport {
                 name: info.name.clone(),
                 kind: info.kind,
                 blas: info.blas.clone(),
@@ -338,15 +357,18 @@ impl NodeReport {
             name: session.node_name.clone(),
             messages: execution.messages,
             bytes: execution.bytes,
-            measured: plan.found().measured,
+            measured: match plan.file() {
+                None => plan.nodes()[rank].measured,
+                Some(_) => MeasureTally::default(),
+            },
             notices: [session.notices.clone(), session.team.notices()].concat(),
         }
     }
 }
 
 impl BalanceReport {
-    fn new(plan: &Plan, balance: &NodeBalance, config: &BalanceConfig) -> Self {
-        let predicted_s = plan.predicted_s();
+    fn new(plan: &Plan, balance: &BalanceOutcome) -> Self {
+        let (predicted_s, config) = (plan.predicted_s(), &plan.decision().config);
         Self {
             fit: config.fit,
             partitioner: config.partitioner,
@@ -357,7 +379,7 @@ impl BalanceReport {
             why: balance.why,
             imbalance: predicted_s.map(|_| balance.imbalance),
             predicted_s,
-            left_out: plan.found().left_out.clone(),
+            left_out: plan.decision().left_out.clone(),
             half_perimeters: plan.layout().half_perimeter_sum(),
         }
     }

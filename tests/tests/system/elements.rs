@@ -1,6 +1,6 @@
 //! Matrices of every element type on the command line: computed, checked, kept in files, and refused where types do not fit.
 
-use isochron::session::{Report, SavedPlan};
+use isochron::session::{PlanDocument, Report};
 use isochron_devices::{DeviceKind, ElementType};
 use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, SOON, libraries, run};
@@ -120,8 +120,8 @@ fn a_plan_is_for_one_type() {
     let path = path.to_str().unwrap();
     let line = "mxm --size 80 --block 8 --type c32 --plan --json --save-plan";
     let words: Vec<&str> = line.split(' ').chain([path]).collect();
-    let plan: SavedPlan = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
-    assert_eq!(plan.problem.element(), ElementType::C32);
+    let document: PlanDocument = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
+    assert_eq!(document.plan.problem().element(), ElementType::C32);
     let words = ["mxm", "--load-plan", path, "--json", "--verify", "exact"];
     let report: Report = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
     assert_eq!(

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use isochron::multiply::Split;
-use isochron::session::{Report, SavedPlan};
+use isochron::session::{PlanDocument, Report};
 use isochron_hierarchy::predict::Way;
 use isochron_tests::launch::{Mpi, SOON, libraries, run};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const INPUT: i32 = 2;
@@ -14,11 +14,14 @@ fn mxm<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["mxm"], arguments].concat()
 }
 
-fn keep_plan(mpi: &Mpi, shape: &[&str], path: &Path) -> SavedPlan {
+fn keep_plan(mpi: &Mpi, shape: &[&str], path: &Path) -> PlanDocument {
     let keep = ["--plan", "--json", "--save-plan", path.to_str().unwrap()];
     let printed = mpi.isochron(2, &mxm(&[shape, &keep].concat())).success();
-    let kept: SavedPlan = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    assert_eq!(serde_json::from_str::<SavedPlan>(&printed).unwrap(), kept);
+    let kept: PlanDocument = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(
+        serde_json::from_str::<PlanDocument>(&printed).unwrap(),
+        kept
+    );
     kept
 }
 
@@ -31,7 +34,10 @@ fn a_plan_is_kept_and_used_again() {
             "--m", "300", "--n", "210", "--k", "500", "--op-a", "t", "--split", "c",
         ];
         let kept = keep_plan(&mpi, &shape, &path);
-        assert_eq!((kept.nodes.len(), kept.split), (2, Split::C));
+        assert_eq!(
+            (kept.plan.nodes().len(), kept.plan.division().shares()),
+            (2, None)
+        );
         let use_again = [
             "--load-plan",
             path.to_str().unwrap(),
@@ -43,10 +49,16 @@ fn a_plan_is_kept_and_used_again() {
         let report: Report = serde_json::from_str(&report).unwrap();
         assert_eq!((report.m, report.n, report.k), (300, 210, 500));
         assert_eq!(report.verified, Some(true));
-        for (node, planned) in report.nodes.iter().zip(&kept.nodes) {
+        for (node, planned) in report.nodes.iter().zip(&kept.predicted.nodes) {
             assert_eq!(node.part, planned.part);
             assert_eq!(node.measured.measurements, 0);
         }
+        assert_eq!(report.balance_s, 0.0);
+        let loaded = report.loaded.expect("a plan of a file");
+        assert_eq!(
+            (Path::new(&loaded.file), &loaded.made),
+            (&*path, kept.plan.made())
+        );
     }
 }
 
@@ -74,9 +86,14 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
             alike,
         ];
         let kept = keep_plan(&mpi, &long, &path);
-        assert!(matches!(kept.split, Split::K(_)), "{:?}", kept.split);
-        assert_eq!(kept.way(), Way::K);
-        assert_eq!(kept.candidates[0].way, Way::K, "{:?}", kept.candidates);
+        assert!(kept.plan.division().shares().is_some(), "{kept:?}");
+        assert_eq!(kept.plan.way(), Way::K);
+        assert_eq!(
+            kept.plan.decision().candidates[0].way,
+            Way::K,
+            "{:?}",
+            kept.plan.decision().candidates
+        );
         let asked = mxm(&[
             "--size", "100", "--split", "k", "--block", "8", "--verify", "exact",
         ]);
@@ -97,12 +114,17 @@ fn a_and_b_that_do_not_fit_are_planned_in_parts() {
     let long = ["--m", "256", "--n", "256", "--k", "75000000"];
     let kept = keep_plan(mpi, &long, &path);
     let whole = 2 * 8 * 256 * 75_000_000;
-    let needed: u64 = kept.nodes.iter().map(|node| node.memory_bytes).sum();
-    assert!(kept.k_parts > 4 && needed < whole / 2, "{kept:?}");
+    let needed: u64 = kept
+        .predicted
+        .nodes
+        .iter()
+        .map(|node| node.memory_bytes)
+        .sum();
+    assert!(kept.plan.k_parts() > 4 && needed < whole / 2, "{kept:?}");
     let text = mpi.isochron(2, &mxm(&[&["--plan"], &long[..]].concat()));
     let text = text.success();
     assert!(
-        text.contains(&format!("in {} parts of k", kept.k_parts)),
+        text.contains(&format!("in {} parts of k", kept.plan.k_parts())),
         "{text}"
     );
     // Where k itself is divided, A and B stay where they are.
@@ -150,10 +172,22 @@ fn a_plan_says_what_it_was_chosen_from() {
     for mpi in libraries() {
         let long = ["--m", "64", "--n", "64", "--k", "400000", "--block", "32"];
         let kept = keep_plan(&mpi, &long, &path);
-        assert!(kept.candidates.len() > 1);
-        let seconds: Vec<f64> = kept.candidates.iter().map(|way| way.wall_s).collect();
+        assert!(kept.plan.decision().candidates.len() > 1);
+        let seconds: Vec<f64> = kept
+            .plan
+            .decision()
+            .candidates
+            .iter()
+            .map(|way| way.wall_s)
+            .collect();
         assert!(seconds.is_sorted() && seconds[0] > 0.0, "{seconds:?}");
-        assert!(kept.candidates.iter().any(|way| way.way == kept.way()));
+        assert!(
+            kept.plan
+                .decision()
+                .candidates
+                .iter()
+                .any(|way| way.way == kept.plan.way())
+        );
         // Read back it says the same in words, and hands it to the report.
         let file = path.to_str().unwrap();
         let text = mpi.isochron(2, &mxm(&["--load-plan", file, "--plan"]));
@@ -163,7 +197,7 @@ fn a_plan_says_what_it_was_chosen_from() {
         let report: Report = serde_json::from_str(&report.success()).unwrap();
         assert_eq!(
             (report.way, &report.candidates),
-            (kept.way(), &kept.candidates)
+            (kept.plan.way(), &kept.plan.decision().candidates)
         );
         let asked = mxm(&["--size", "100", "--split", "c", "--block", "8", "--plan"]);
         let text = mpi.isochron(2, &asked).success();
@@ -171,49 +205,233 @@ fn a_plan_says_what_it_was_chosen_from() {
     }
 }
 
+/// Expects that `mxm` on this number of ranks refuses its plan for `reason`, which it says once.
+fn refuse_plan(mpi: &Mpi, ranks: usize, arguments: &[&str], reason: &str) {
+    let command = mpi.command(ranks, &mpi.isochron, &mxm(arguments));
+    let error = run(command, SOON).failure(INPUT);
+    let told = error.matches(reason).count();
+    assert_eq!(told, 1, "{}: {reason:?} once in {error}", mpi.name);
+}
+
+/// Writes a plan with another value at this place of its document.
+fn write_changed(document: &Value, place: &str, value: Value, path: &Path) {
+    let mut changed = document.clone();
+    *changed.pointer_mut(place).expect(place) = value;
+    std::fs::write(path, changed.to_string()).unwrap();
+}
+
+/// Makes a plan of a small product on 2 ranks, with more arguments, and returns its document.
+fn make_document(mpi: &Mpi, more: &[&str], path: &Path) -> Value {
+    let shape = [
+        "--size", "100", "--block", "8", "--panel", "20", "--split", "c",
+    ];
+    keep_plan(mpi, &[&shape, more].concat(), path);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
 #[test]
-fn plans_for_something_else_are_refused() {
+fn a_plan_for_another_multiplication_is_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
-    let mpi = &libraries()[0];
-    keep_plan(mpi, &["--size", "100"], &path);
     let name = path.to_str().unwrap();
-    let refused = |ranks, arguments: &[&str], reason: &str| {
-        let command = mpi.command(ranks, &mpi.isochron, &mxm(arguments));
-        let error = run(command, SOON).failure(INPUT);
-        assert_eq!(
-            error.matches(reason).count(),
-            1,
-            "{reason:?} once in {error}"
+    for mpi in libraries() {
+        make_document(&mpi, &["--strategy", "homogeneous"], &path);
+        for (option, value, reason) in [
+            (
+                "--size",
+                "99",
+                "it is for m = 100, n = 100, k = 100, not for m = 99",
+            ),
+            ("--block", "9", "it is for blocks of 8, not for blocks of 9"),
+            ("--panel", "21", "it is for panels of 20, not of 21"),
+            (
+                "--type",
+                "f32",
+                "it is for matrices of f64, not for matrices of f32",
+            ),
+            (
+                "--op-a",
+                "t",
+                "it is for operation n on A, not for operation t on A",
+            ),
+            (
+                "--op-b",
+                "c",
+                "it is for operation n on B, not for operation c on B",
+            ),
+            ("--split", "k", "it divides c, not k"),
+        ] {
+            refuse_plan(&mpi, 2, &["--load-plan", name, option, value], reason);
+        }
+        let reason = "it is for 2 ranks, and there are 3";
+        refuse_plan(&mpi, 3, &["--load-plan", name], reason);
+        let same = "--size 100 --block 8 --panel 20 --type f64 --op-a n --split c";
+        let same: Vec<&str> = same.split(' ').collect();
+        let again = [&["--load-plan", name, "--plan", "--quiet"], &same[..]].concat();
+        mpi.isochron(2, &mxm(&again)).success();
+    }
+}
+
+#[test]
+fn a_plan_for_other_hosts_or_devices_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
+    let name = path.to_str().unwrap();
+    for mpi in libraries() {
+        let document = make_document(&mpi, &["--strategy", "homogeneous"], &path);
+        let device = document["nodes"][1]["devices"][0]["name"].as_str().unwrap();
+        let of_device = format!("device {device} of rank 1 is for ");
+        let host = "rank 1 is for host elsewhere, and is on ".to_owned();
+        let names = format!("it is for the devices gone of rank 1, which has {device}");
+        for (place, value, reason) in [
+            ("/nodes/1/host", json!("elsewhere"), host),
+            (
+                "/nodes/1/name",
+                json!("fast"),
+                "rank 1 is for node fast, and is no node".to_owned(),
+            ),
+            ("/nodes/1/devices/0/name", json!("gone"), names),
+            (
+                "/nodes/1/devices/0/kind",
+                json!("cuda"),
+                format!("{of_device}kind cuda, and has cpu"),
+            ),
+            (
+                "/nodes/1/devices/0/blas",
+                json!("B 1"),
+                format!("{of_device}BLAS B 1, and has "),
+            ),
+            (
+                "/nodes/1/devices/0/paced",
+                json!("slowdown 4"),
+                format!("{of_device}pace slowdown 4, and has none"),
+            ),
+            (
+                "/nodes/1/devices/0/cores",
+                json!(999),
+                format!("{of_device}number of cores 999, and has "),
+            ),
+        ] {
+            write_changed(&document, place, value, &path);
+            refuse_plan(&mpi, 2, &["--load-plan", name], &reason);
+        }
+    }
+}
+
+/// Writes a platform of two nodes with these names and paces.
+fn write_platform(path: &Path, nodes: [(&str, f64); 2]) {
+    let nodes = nodes.map(|(name, pace)| {
+        format!("[[node]]\nname = \"{name}\"\n[[node.device]]\nname = \"d\"\ncores = 1\npace = {pace:?}\n")
+    });
+    std::fs::write(path, format!("schema = 1\n{}", nodes.concat())).unwrap();
+}
+
+#[test]
+fn a_plan_for_nodes_that_were_swapped_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let [path, platform] = ["plan.json", "p.toml"].map(|name| folder.path().join(name));
+    let [name, platform_name] = [&path, &platform].map(|path| path.to_str().unwrap());
+    for mpi in libraries() {
+        write_platform(&platform, [("fast", 1.0), ("slow", 8.0)]);
+        let with_platform = ["--platform", platform_name];
+        make_document(&mpi, &with_platform, &path);
+        let again = [&["--load-plan", name][..], &with_platform].concat();
+        mpi.isochron(2, &mxm(&[&again[..], &["--plan", "--quiet"]].concat()))
+            .success();
+        write_platform(&platform, [("slow", 8.0), ("fast", 1.0)]);
+        refuse_plan(&mpi, 2, &again, "rank 0 is for node fast, and is node slow");
+        write_platform(&platform, [("fast", 8.0), ("slow", 1.0)]);
+        let reason = "device d of rank 0 is for pace ";
+        refuse_plan(&mpi, 2, &again, reason);
+        refuse_plan(
+            &mpi,
+            2,
+            &["--load-plan", name],
+            "rank 0 is for node fast, and is no node",
         );
-    };
-    refused(
-        3,
-        &["--load-plan", name],
-        "it is for 2 ranks, and there are 3",
-    );
-    refused(
-        2,
-        &["--load-plan", name, "--size", "99"],
-        "it is for m = 100",
-    );
-    let missing = folder.path().join("missing.json");
-    refused(
-        2,
-        &["--load-plan", missing.to_str().unwrap()],
-        "missing.json",
-    );
-    let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, &text[..text.len() / 2]).unwrap();
-    refused(2, &["--load-plan", name], "no plan: EOF");
-    std::fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 9")).unwrap();
-    refused(2, &["--load-plan", name], "it is of version 9");
-    let width = text
-        .lines()
-        .find(|line| line.contains("\"kernel_width\""))
-        .unwrap();
-    std::fs::write(&path, text.replace(width, "\"kernel_width\": 0,")).unwrap();
-    refused(2, &["--load-plan", name], "its measurements make no sense");
-    std::fs::write(&path, text.replace("\"columns\": ", "\"columns\": 1")).unwrap();
-    refused(2, &["--load-plan", name], "the slices have");
+    }
+}
+
+#[test]
+fn a_plan_that_is_broken_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
+    let name = path.to_str().unwrap();
+    let load = ["--load-plan", name];
+    for mpi in libraries() {
+        let document = make_document(&mpi, &["--strategy", "homogeneous"], &path);
+        for (place, value, reason) in [
+            ("/schema", json!(1), "it is of version 1, not 2"),
+            ("/schema", json!("2"), "no plan: invalid type"),
+            ("/problem/block", json!(0), "block = 0"),
+            (
+                "/decision/kernel_width",
+                json!(0),
+                "its measurements make no sense",
+            ),
+            ("/decision/division", json!("k"), "no plan: "),
+            (
+                "/tuning/lookahead",
+                json!(99),
+                "its lookahead is 99 steps, not 2 to 8",
+            ),
+            (
+                "/tuning/k_parts",
+                json!(99),
+                "it holds A and B in 99 parts of k, not 1 to 5",
+            ),
+            (
+                "/nodes/1/devices/0/columns",
+                json!(101),
+                "the slices of rank 1 have 101 columns",
+            ),
+            ("/nodes", json!([]), "it has 0 nodes, and parts for 2"),
+        ] {
+            write_changed(&document, place, value, &path);
+            refuse_plan(&mpi, 2, &load, reason);
+        }
+        let text = document.to_string();
+        std::fs::write(&path, &text[..text.len() / 2]).unwrap();
+        refuse_plan(&mpi, 2, &load, "plan.json: no plan: EOF");
+        std::fs::remove_file(&path).unwrap();
+        refuse_plan(&mpi, 2, &load, "plan.json: ");
+    }
+}
+
+#[test]
+fn a_loaded_plan_is_reported_under_its_own_strategy() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
+    let name = path.to_str().unwrap();
+    for mpi in libraries() {
+        let kept = make_document(&mpi, &["--strategy", "homogeneous"], &path);
+        let load = [
+            "--load-plan",
+            name,
+            "--strategy",
+            "multi-cpm",
+            "--epsilon",
+            "0.5",
+        ];
+        let json = mpi
+            .isochron(2, &mxm(&[&load[..], &["--json"]].concat()))
+            .success();
+        let report: Report = serde_json::from_str(&json).unwrap();
+        assert_eq!(report.strategy, "homogeneous");
+        assert_eq!(report.balance.expect("a balance").epsilon, 0.05);
+        let at = kept["made"]["at"].as_str().unwrap();
+        for more in [&[][..], &["--plan"]] {
+            let text = mpi.isochron(2, &mxm(&[&load[..], more].concat())).success();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let host = &report.nodes[0].host;
+            let origin = format!(
+                "made at {at} by isochron {} with strategy homogeneous on {host}",
+                report.version
+            );
+            assert!(
+                text.contains(&format!("plan loaded from {name}, {origin}")),
+                "{text}"
+            );
+        }
+    }
 }

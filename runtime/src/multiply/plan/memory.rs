@@ -4,7 +4,7 @@ use isochron_devices::{ElementType, leading_dimension};
 use isochron_hierarchy::predict::{Links, Traffic};
 use num_complex::Complex64;
 
-use super::{BalanceResult, Plan, Split};
+use super::{Plan, Tuning};
 use crate::multiply::reduce;
 use crate::multiply::schedule::{A, B, StepSchedule};
 use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
@@ -16,33 +16,30 @@ impl Plan {
     /// Returns the same plan with the panels of `steps` steps here or under way while one is computed: from 2 to 8.
     #[must_use]
     pub fn with_lookahead(self, steps: usize) -> Self {
-        Self {
-            lookahead: steps.clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD),
-            ..self
-        }
+        let mut plan = self;
+        plan.tuning.lookahead = steps.clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD);
+        plan
     }
 
     /// Returns the same plan for links of this capacity, which decides if ranks pass on pieces that several of them need.
     /// It must be the same on every rank.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
-        let found = BalanceResult {
-            links: Some(links),
-            ..self.found
-        };
-        Self { found, ..self }
+        let mut plan = self;
+        plan.tuning.links = Some(links);
+        plan
     }
 
     /// Chooses the panel width and the lookahead that suit the links. If the links or the time of the arithmetic are
     /// unknown, both keep their defaults.
     pub(super) fn tune_for_links(mut self) -> Self {
-        let known = self.found.links.zip(self.predicted_s());
-        let Some((links, compute_s)) = known.filter(|_| self.found.split == Split::C) else {
+        let known = self.links().zip(self.predicted_s());
+        let Some((links, compute_s)) = known.filter(|_| self.division().shares().is_none()) else {
             return self;
         };
         let bytes = self.problem.element().bytes();
         let travel_s = links.longest_s(&self.traffic(), bytes);
-        self.problem = self.problem.with_best_panel(compute_s, travel_s);
+        self.tuning.panel = self.problem.best_panel(compute_s, travel_s);
         let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
         let lookaheads = self.traffic().into_iter().map(|node| {
             let of_step = Traffic {
@@ -59,14 +56,17 @@ impl Plan {
     /// way, then A and B in more parts if they may be in parts, and then narrower panels.
     pub(crate) fn make_leaner(&self) -> Option<Self> {
         let mut leaner = self.clone();
-        let in_parts = self.problem.may_be_in_parts() && self.found.split == Split::C;
-        if self.lookahead > LEAST_LOOKAHEAD {
-            leaner.lookahead -= 1;
-        } else if in_parts && self.k_parts < self.steps() {
-            leaner.k_parts = (2 * self.k_parts).min(self.steps());
+        let in_parts = self.problem.may_be_in_parts() && self.division().shares().is_none();
+        let Tuning {
+            lookahead, k_parts, ..
+        } = self.tuning;
+        if lookahead > LEAST_LOOKAHEAD {
+            leaner.tuning.lookahead -= 1;
+        } else if in_parts && k_parts < self.steps(0) {
+            leaner.tuning.k_parts = (2 * k_parts).min(self.steps(0));
         } else {
             let panel = self.panel() / 2;
-            leaner.problem = self.problem.with_panel(panel).ok()?;
+            leaner.tuning.panel = panel;
             return (panel >= NARROWEST).then_some(leaner);
         }
         Some(leaner)
@@ -74,7 +74,7 @@ impl Plan {
 
     /// Number of sets of panels: one per step ahead, and one to compute with.
     pub(in crate::multiply) fn panel_sets(&self) -> usize {
-        self.lookahead + 1
+        self.lookahead() + 1
     }
 
     /// Returns the bytes of host memory that `rank` needs.
@@ -82,7 +82,7 @@ impl Plan {
     /// These are its parts of the matrices (of A and B those held at a time), the panels and messages of the steps under
     /// way, and the vectors of the result check. If k is split, its contribution to all of C counts too.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
-        if self.k_parts > 1 {
+        if self.k_parts() > 1 {
             let parts = self.unlike_parts().into_iter();
             let bytes = parts.map(|part| part.plan().memory_bytes(rank));
             return bytes.max().unwrap_or(0);
@@ -96,7 +96,7 @@ impl Plan {
             })
             .sum();
         let mut travelling = self.panel_elements(rank);
-        if self.found.split != Split::C {
+        if self.division().shares().is_some() {
             let mine = self.computed(rank);
             travelling += self.leading_dimension(mine.rows) * mine.cols;
             travelling += reduce::elements_under_way(self, rank);
@@ -110,7 +110,11 @@ impl Plan {
     fn panel_elements(&self, rank: usize) -> usize {
         let schedule = StepSchedule::new(self, rank);
         let [of_a, of_b] = schedule.needs_panels().map(usize::from);
-        let copies = if self.found.split == Split::C { 2 } else { 1 };
+        let copies = if self.division().shares().is_none() {
+            2
+        } else {
+            1
+        };
         let panels = copies * (of_a * schedule.c().rows + of_b * schedule.c().cols);
         let sent = schedule.sent_across(A) + schedule.sent_across(B);
         self.panel_sets() * self.panel() * (panels + sent)
@@ -132,19 +136,22 @@ mod tests {
     use super::*;
     use crate::multiply::Problem;
 
+    /// One device on each of two ranks.
+    const SLICES: [[usize; 1]; 2] = [[200], [400]];
+
     #[test]
     fn leaner_plans_need_less_and_less_and_divide_the_same() {
         let problem = Problem::new(400, 600, 900, 20).unwrap();
         let layout = slice_cols(20, &[10, 20]).unwrap();
-        let mut plan = Plan::with_layout(problem, layout, vec![200], 0).unwrap();
-        plan.lookahead = MAX_LOOKAHEAD;
+        let mut plan = Plan::with_layout(problem, layout, &SLICES.map(Vec::from)).unwrap();
+        plan.tuning.lookahead = MAX_LOOKAHEAD;
         let held = plan.memory_bytes(0) - 8 * plan.panel_elements(0) as u64;
         let mut seen = Vec::new();
         while let Some(leaner) = plan.make_leaner() {
             assert!(leaner.memory_bytes(0) < plan.memory_bytes(0));
             assert_eq!(
-                (leaner.layout(), leaner.slices()),
-                (plan.layout(), plan.slices())
+                (leaner.layout(), leaner.nodes()),
+                (plan.layout(), plan.nodes())
             );
             plan = leaner;
             seen.push((plan.lookahead(), plan.panel()));
@@ -159,9 +166,9 @@ mod tests {
     fn a_and_b_are_held_in_ever_smaller_parts_where_they_may_be() {
         let problem = Problem::new(400, 600, 9000, 20).unwrap().in_parts();
         let layout = slice_cols(20, &[10, 20]).unwrap();
-        let mut plan = Plan::with_layout(problem, layout, vec![200], 0).unwrap();
+        let mut plan = Plan::with_layout(problem, layout, &SLICES.map(Vec::from)).unwrap();
         let whole = plan.memory_bytes(0);
-        while plan.k_parts() < plan.steps() {
+        while plan.k_parts() < plan.steps(0) {
             let leaner = plan.make_leaner().unwrap();
             assert_eq!(leaner.panel(), plan.panel());
             assert!(leaner.memory_bytes(0) <= plan.memory_bytes(0));

@@ -1,19 +1,26 @@
-//! The plan of a multiplication: everything decided before it runs.
+//! The plan of a multiplication: everything decided before it runs, as one document that is equal on all ranks.
 
+mod check;
+mod file;
+mod made;
 mod memory;
+mod node;
 mod parts;
 mod spread;
 
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use isochron_devices::{Depth, JobShape, MeasureTally};
-use isochron_hierarchy::balance::NodeBalance;
+use isochron_devices::{Depth, JobShape};
+use isochron_hierarchy::decide::{Decision, Division};
 use isochron_hierarchy::layout::{Layout, slice_cols};
-use isochron_hierarchy::predict::{self, Candidate, Links, Traffic, Way};
+use isochron_hierarchy::predict::{self, Links, Traffic, Way};
 use serde::{Deserialize, Serialize};
-use strum::Display;
 
+pub use made::Making;
+pub(crate) use node::find_difference;
+pub use node::{PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
 
 use super::LEAST_LOOKAHEAD;
@@ -21,162 +28,137 @@ use super::problem::Problem;
 use crate::error::Error;
 use crate::matrix::{Region, cut_rect};
 
-/// The dimension of the work that is divided among the nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Display)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Split {
-    /// C: every node computes its rectangle of C, which stays, and panels of A and B travel.
-    C,
-    /// k: every node computes all of C over its share of k, given in blocks by rank. A and B stay, and the nodes'
-    /// contributions are summed where C is held.
-    K(Vec<u64>),
-}
+/// Version of the document.
+pub(crate) const SCHEMA: u32 = 2;
 
-/// Nodes that help less than they cost, with the predictions that say so.
+/// The parts of all ranks and their devices, and the decisions that led to them: one document, equal on all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// The ranks that get nothing.
-    pub ranks: Vec<usize>,
-    /// Predicted seconds of the multiplication by all nodes.
-    pub with_s: f64,
-    /// Predicted seconds of the multiplication by the others.
-    pub without_s: f64,
-}
-
-/// The shares of all ranks and of this rank's devices, and the decisions that led to them.
-#[derive(Debug, Clone)]
 pub struct Plan {
+    schema: u32,
+    made: Making,
     problem: Problem,
-    found: BalanceResult,
-    lookahead: usize,
-    k_parts: usize,
+    #[serde(with = "shared")]
+    decision: Arc<Decision>,
+    tuning: Tuning,
+    #[serde(with = "shared")]
+    nodes: Arc<Vec<PlannedNode>>,
+    /// The file that it was read from.
+    #[serde(skip)]
+    file: Option<PathBuf>,
 }
 
-/// The result of balancing, from which a plan is made.
-#[derive(Debug, Clone)]
-pub(crate) struct BalanceResult {
-    pub layout: Arc<Layout>,
-    pub split: Split,
-    /// The rank to which `slices` belong.
-    pub rank: usize,
-    pub slices: Vec<usize>,
-    pub balance: Option<NodeBalance>,
-    /// The nodes that get nothing because the run is faster without them; `None` if every node helps.
-    pub left_out: Option<LeftOut>,
-    /// The ways to divide that were compared, including the one used, in order of their predicted seconds.
-    ///
-    /// Slices are compared if the caller chose no layout, and shares of k if they would make much less travel. Empty if
-    /// the caller chose the way, if nothing was measured, or if there was only one way.
-    pub candidates: Vec<Candidate>,
-    /// Seconds of measuring and partitioning.
-    pub balance_s: f64,
-    pub measured: MeasureTally,
-    /// Inner dimension of the measured updates.
-    pub kernel_width: usize,
+/// What suits a decision to the links and the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Tuning {
+    /// Width of the panels.
+    panel: usize,
+    /// Steps whose panels are here or under way while one is computed.
+    lookahead: usize,
+    /// Number of parts of k in which A and B are held; 1 if they are held whole.
+    k_parts: usize,
     /// Capacity of the links between ranks; `None` if they were not measured.
-    pub links: Option<Links>,
+    links: Option<Links>,
+}
+
+/// Plain values for values that clones of a plan share.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &Arc<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<T>, D::Error> {
+        T::deserialize(deserializer).map(Arc::new)
+    }
 }
 
 impl Plan {
-    pub(crate) fn from_balance(problem: Problem, found: BalanceResult) -> Self {
+    /// Makes the plan of a decision for these nodes, with the panels and the lookahead that suit the links.
+    pub(crate) fn new(
+        problem: Problem,
+        decision: Decision,
+        links: Option<Links>,
+        nodes: Vec<PlannedNode>,
+        made: Making,
+    ) -> Self {
+        let panel = match &decision.division {
+            Division::C(layout) => problem.panel(layout.rects().len()),
+            // Panels stay with their rank.
+            Division::K { .. } => problem.panel(1),
+        };
         let plan = Self {
+            schema: SCHEMA,
+            made,
             problem,
-            found,
-            lookahead: LEAST_LOOKAHEAD,
-            k_parts: 1,
+            decision: Arc::new(decision),
+            tuning: Tuning {
+                panel,
+                lookahead: LEAST_LOOKAHEAD,
+                k_parts: 1,
+                links,
+            },
+            nodes: Arc::new(nodes),
+            file: None,
         };
         plan.tune_for_links()
     }
 
-    /// Makes a plan that was found elsewhere, if its parts fit each other.
-    pub(crate) fn restore(problem: Problem, found: BalanceResult) -> Result<Self, Error> {
-        let plan = Self::from_balance(problem, found);
+    /// Makes the plan of a division, without measurements. `slices` are the columns of every rank's part for each of its
+    /// devices.
+    pub(crate) fn of_division(problem: Problem, division: Division, slices: &[Vec<usize>]) -> Self {
+        let nodes = slices.iter().enumerate();
+        let nodes = nodes.map(|(rank, slices)| PlannedNode::unnamed(rank, slices));
+        let decision = Decision::of_caller(division);
+        Self::new(problem, decision, None, nodes.collect(), Making::default())
+    }
+
+    /// Makes a plan on a layout of the caller's own: any tiling of C's blocks, one rectangle per rank. `slices` are the
+    /// columns of every rank's part for each of its devices.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the layout is not in blocks of C, or the slices do not add up to the parts' columns.
+    pub fn with_layout(
+        problem: Problem,
+        layout: Layout,
+        slices: &[Vec<usize>],
+    ) -> Result<Self, Error> {
+        let plan = Self::of_division(problem, Division::C(layout), slices);
         plan.check_parts().map_err(Error::Shape)?;
         Ok(plan)
     }
 
-    /// Makes a plan on a layout of the caller's own: any tiling of C's blocks, one rectangle per rank. `slices` are the
-    /// columns of `rank`'s part for each of its devices.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] when the layout is not in blocks of C, or the slices do not add up to the part's columns.
-    pub fn with_layout(
-        problem: Problem,
-        layout: Layout,
-        slices: Vec<usize>,
-        rank: usize,
-    ) -> Result<Self, Error> {
-        Self::new(problem, layout, Split::C, slices, rank)
-    }
-
     /// Makes a plan that splits k: `shares` are blocks of k by rank. C is held in slices of columns, as even as blocks
-    /// allow. `slices` are the columns of all of C for each of `rank`'s devices, or none if its share is empty.
+    /// allow. `slices` are the columns of all of C for each of every rank's devices, or none if its share is empty.
     ///
     /// # Errors
     /// [`Error::Shape`] when the shares do not add up to the blocks of k, or the slices to the columns of C.
     pub fn along_k(
         problem: Problem,
         shares: Vec<u64>,
-        slices: Vec<usize>,
-        rank: usize,
+        slices: &[Vec<usize>],
     ) -> Result<Self, Error> {
-        let layout = even_slices(&problem, shares.len())?;
-        Self::new(problem, layout, Split::K(shares), slices, rank)
+        let held = even_slices(&problem, shares.len())?;
+        let plan = Self::of_division(problem, Division::K { shares, held }, slices);
+        plan.check_parts().map_err(Error::Shape)?;
+        Ok(plan)
     }
 
-    fn new(
-        problem: Problem,
-        layout: Layout,
-        split: Split,
-        slices: Vec<usize>,
-        rank: usize,
-    ) -> Result<Self, Error> {
-        let found = BalanceResult {
-            layout: Arc::new(layout),
-            split,
-            rank,
-            slices,
-            balance: None,
-            left_out: None,
-            candidates: Vec::new(),
-            balance_s: 0.0,
-            measured: MeasureTally::default(),
-            kernel_width: 1,
-            links: None,
-        };
-        Self::restore(problem, found)
+    /// When, by which version and by which measurements it was made.
+    pub fn made(&self) -> &Making {
+        &self.made
     }
 
-    /// Checks that the parts of the plan fit each other.
-    fn check_parts(&self) -> Result<(), String> {
-        let (problem, layout) = (&self.problem, &self.found.layout);
-        let (rows, cols) = problem.c_blocks();
-        if (layout.rows(), layout.cols()) != (rows, cols) {
-            let found = format!("{}×{}", layout.rows(), layout.cols());
-            return Err(format!(
-                "the layout has {found} blocks, C has {rows}×{cols}"
-            ));
-        }
-        if let Split::K(shares) = &self.found.split {
-            let total = shares
-                .iter()
-                .try_fold(0u64, |sum, &share| sum.checked_add(share));
-            let wanted = problem.k_blocks();
-            if total != Some(wanted) || shares.len() != self.n_ranks() {
-                return Err(format!(
-                    "the shares {shares:?} do not make up the {wanted} blocks of k"
-                ));
-            }
-        }
-        let found = self.slices().iter().copied().fold(0, usize::saturating_add);
-        let wanted = self.computed(self.found.rank).cols;
-        if found != wanted {
-            return Err(format!(
-                "the slices have {found} columns, the part has {wanted}"
-            ));
-        }
-        Ok(())
+    /// The file that it was loaded from; `None` if it was made in this run.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// The shape of the multiplication.
@@ -184,98 +166,96 @@ impl Plan {
         &self.problem
     }
 
+    /// The decision, with the measurements and predictions that led to it.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// The part of each node.
+    pub fn division(&self) -> &Division {
+        &self.decision.division
+    }
+
     /// The rectangle of C that every node holds, in blocks.
     pub fn layout(&self) -> &Layout {
-        &self.found.layout
+        self.division().layout()
     }
 
-    /// The dimension that is divided among the nodes.
-    pub fn split(&self) -> &Split {
-        &self.found.split
+    /// The nodes that it was made for, by rank.
+    pub fn nodes(&self) -> &[PlannedNode] {
+        &self.nodes
     }
 
-    /// The columns that each device of this rank computes, in elements.
-    pub fn slices(&self) -> &[usize] {
-        &self.found.slices
+    /// Returns the columns that each device of a rank computes, in elements.
+    pub fn slices(&self, rank: usize) -> Vec<usize> {
+        self.nodes[rank].slices()
     }
 
-    /// The balance of the nodes; `None` on a layout of the caller's own.
-    pub fn balance(&self) -> Option<&NodeBalance> {
-        self.found.balance.as_ref()
-    }
-
-    /// The result of balancing.
-    pub(crate) fn found(&self) -> &BalanceResult {
-        &self.found
+    /// The capacity of the links between ranks; `None` if they were not measured.
+    pub fn links(&self) -> Option<Links> {
+        self.tuning.links
     }
 
     /// Returns the way of dividing: k, or C as its layout divides it.
     pub fn way(&self) -> Way {
-        match self.found.split {
-            Split::C => Way::of(&self.found.layout),
-            Split::K(_) => Way::K,
-        }
+        self.division().way()
     }
 
     /// Number of ranks.
     pub fn n_ranks(&self) -> usize {
-        self.found.layout.rects().len()
+        self.layout().rects().len()
     }
 
-    /// Width of the panels, as [`Problem::panel`]. If k is split, panels stay with their rank and are as wide as those of a
-    /// single rank.
+    /// Width of the panels: the inner dimension of an update, and of a message.
     pub fn panel(&self) -> usize {
-        match self.found.split {
-            Split::C => self.problem.panel(self.n_ranks()),
-            Split::K(_) => self.problem.panel(1),
-        }
+        self.tuning.panel.min(self.problem.k().max(1))
     }
 
     /// Steps whose panels are here or under way while one is computed.
     pub fn lookahead(&self) -> usize {
-        self.lookahead
+        self.tuning.lookahead
     }
 
-    /// Number of updates that this rank makes.
-    pub fn steps(&self) -> usize {
-        self.k_range(self.found.rank).len().div_ceil(self.panel())
+    /// Number of updates that a rank makes.
+    pub fn steps(&self, rank: usize) -> usize {
+        self.k_range(rank).len().div_ceil(self.panel())
     }
 
     /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include the
     /// time that messages take from the cores that compute. `None` if nothing was measured.
     pub fn node_s(&self, rank: usize) -> Option<f64> {
-        let time_s = *self.balance()?.times_s.get(rank)?;
+        let time_s = *self.decision.balance.as_ref()?.times_s.get(rank)?;
         self.predicted_s().map(|_| self.measured_updates() * time_s)
     }
 
     /// Predicted seconds of the slowest node's arithmetic, as [`node_s`](Self::node_s); `None` if nothing was measured.
     pub fn predicted_s(&self) -> Option<f64> {
-        let times = self.balance()?.times_s.iter().copied();
-        let slowest = times.fold(0.0, f64::max);
-        (slowest > 0.0).then(|| self.measured_updates() * slowest)
+        let slowest_s = self.decision.slowest_s()?;
+        Some(self.measured_updates() * slowest_s)
     }
 
     /// Returns the number of updates of the measured width in the run.
     fn measured_updates(&self) -> f64 {
-        self.problem.k().div_ceil(self.found.kernel_width) as f64
+        self.problem.k().div_ceil(self.decision.kernel_width) as f64
     }
 
     /// Returns the part of C that a rank computes, over [its share of k](Self::k_range).
     pub fn computed(&self, rank: usize) -> Region {
-        match &self.found.split {
-            Split::C => {
-                let (problem, rect) = (&self.problem, &self.found.layout.rects()[rank]);
+        let problem = &self.problem;
+        match self.division() {
+            Division::C(layout) => {
+                let rect = &layout.rects()[rank];
                 cut_rect(rect, problem.block(), (problem.m(), problem.n()))
             }
-            Split::K(shares) if shares[rank] == 0 => Region::default(),
-            Split::K(_) => Region::new(0..self.problem.m(), 0..self.problem.n()),
+            Division::K { shares, .. } if shares[rank] == 0 => Region::default(),
+            Division::K { .. } => Region::new(0..problem.m(), 0..problem.n()),
         }
     }
 
     /// Returns the indices along k over which a rank computes.
     pub fn k_range(&self, rank: usize) -> Range<usize> {
         let k = self.problem.k();
-        let Split::K(shares) = &self.found.split else {
+        let Some(shares) = self.division().shares() else {
             return 0..k;
         };
         let first: u64 = shares[..rank].iter().sum();
@@ -294,7 +274,7 @@ impl Plan {
     pub(crate) fn job_shape(&self, rank: usize) -> JobShape {
         JobShape {
             rows: self.computed(rank).rows,
-            cols: self.slices().iter().sum(),
+            cols: self.slices(rank).iter().sum(),
             depth: self.depth(rank),
             element: self.problem.element(),
         }
@@ -318,13 +298,12 @@ impl Plan {
     /// Returns the messages and elements that every rank receives, as [`predict`] counts them.
     pub fn traffic(&self) -> Vec<Traffic> {
         let block = self.problem.block();
-        match &self.found.split {
-            Split::C => {
-                predict::panel_traffic(self.layout(), block, self.problem.k(), self.panel())
-            }
-            Split::K(shares) => {
+        let (layout, panel) = (self.layout(), self.panel());
+        match self.division().shares() {
+            None => predict::panel_traffic(layout, block, self.problem.k(), panel),
+            Some(shares) => {
                 let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-                predict::reduction_traffic(self.layout(), block, &computes)
+                predict::reduction_traffic(layout, block, &computes)
             }
         }
     }

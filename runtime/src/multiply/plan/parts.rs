@@ -1,6 +1,6 @@
 //! A and B in parts of k, for memory that cannot hold them whole.
 
-use super::{Plan, Split};
+use super::Plan;
 use crate::error::Error;
 use crate::matrix::Spread;
 use crate::multiply::schedule::{A, B};
@@ -48,7 +48,7 @@ impl PartOfK {
 impl Plan {
     /// Number of parts of k in which A and B are held, one after the other; 1 if they are held whole.
     pub fn k_parts(&self) -> usize {
-        self.k_parts
+        self.tuning.k_parts
     }
 
     /// Returns the same plan with A and B in this number of parts of k, at most one for each step.
@@ -59,11 +59,12 @@ impl Plan {
     pub fn with_k_parts(self, k_parts: usize) -> Result<Self, Error> {
         let reason = if k_parts == 0 {
             "A and B are at least one part"
-        } else if k_parts > 1 && self.found.split != Split::C {
+        } else if k_parts > 1 && self.division().shares().is_some() {
             "k is split among the ranks, which hold their shares of A and B"
         } else {
-            let k_parts = k_parts.min(self.steps().max(1));
-            return Ok(Self { k_parts, ..self });
+            let mut plan = self;
+            plan.tuning.k_parts = k_parts.min(plan.steps(0).max(1));
+            return Ok(plan);
         };
         Err(Error::parameter("k_parts", k_parts, reason))
     }
@@ -71,9 +72,9 @@ impl Plan {
     /// Returns one part of k of every length that occurs. A rank's share of a part, and its need for panels, depend on the
     /// length alone, though a rank may hold more of a shorter part.
     pub(in crate::multiply) fn unlike_parts(&self) -> Vec<PartOfK> {
-        let last = self.k_parts - 1;
+        let last = self.k_parts() - 1;
         // The first part with one step less than those before it, and the one that ends with k.
-        let shorter = (self.problem.k().div_ceil(self.panel()) % self.k_parts).min(last);
+        let shorter = (self.problem.k().div_ceil(self.panel()) % self.k_parts()).min(last);
         let mut parts = vec![0, shorter, last];
         parts.dedup();
         parts.into_iter().map(|part| self.k_part(part)).collect()
@@ -84,9 +85,9 @@ impl Plan {
     /// # Panics
     /// When `index` is not below [`k_parts`](Self::k_parts).
     pub fn k_part(&self, index: usize) -> PartOfK {
-        assert!(index < self.k_parts, "a plan has no part {index} of k");
+        assert!(index < self.k_parts(), "a plan has no part {index} of k");
         let k = self.problem.k();
-        if self.k_parts == 1 {
+        if self.k_parts() == 1 {
             return PartOfK {
                 plan: self.clone(),
                 first: 0,
@@ -95,11 +96,9 @@ impl Plan {
         }
         let first = self.part_start(index);
         let length = self.part_start(index + 1) - first;
-        let plan = Self {
-            problem: self.problem.part_of_k(length, self.panel()),
-            k_parts: 1,
-            ..self.clone()
-        };
+        let mut plan = self.clone();
+        plan.problem = self.problem.part_of_k(length);
+        plan.tuning.k_parts = 1;
         PartOfK { plan, first, k }
     }
 
@@ -107,7 +106,7 @@ impl Plan {
     fn part_start(&self, index: usize) -> usize {
         let k = self.problem.k();
         let steps = k.div_ceil(self.panel());
-        let before = index * (steps / self.k_parts) + index.min(steps % self.k_parts);
+        let before = index * (steps / self.k_parts()) + index.min(steps % self.k_parts());
         (before * self.panel()).min(k)
     }
 }
@@ -130,7 +129,7 @@ mod tests {
             let problem = Problem::new(30, 20, k, 4).unwrap().with_panel(panel).unwrap().with_ops(ops);
             let (rows, cols) = problem.c_blocks();
             let layout = slice_rows(cols, &[3, rows - 3]).unwrap();
-            let plan = Plan::with_layout(problem, layout, vec![20], 0).unwrap();
+            let plan = Plan::with_layout(problem, layout, &[vec![20], vec![20]]).unwrap();
             let plan = plan.with_k_parts(k_parts).unwrap();
             prop_assert_eq!(plan.k_parts(), k_parts.min(k.div_ceil(panel).max(1)));
             let (mut next, mut largest) = (0, usize::MAX);
@@ -160,7 +159,7 @@ mod tests {
     #[test]
     fn k_is_cut_once() {
         let problem = Problem::new(8, 8, 64, 4).unwrap().with_panel(8).unwrap();
-        let plan = Plan::along_k(problem, vec![8, 8], vec![8], 0).unwrap();
+        let plan = Plan::along_k(problem, vec![8, 8], &[vec![8], vec![8]]).unwrap();
         assert!(plan.clone().with_k_parts(1).is_ok());
         let refused = plan.clone().with_k_parts(2).unwrap_err().to_string();
         assert!(refused.contains("hold their shares"), "{refused}");

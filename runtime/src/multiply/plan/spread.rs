@@ -3,7 +3,7 @@
 use isochron_devices::Element;
 use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 
-use super::{Plan, Split};
+use super::Plan;
 use crate::matrix::{Matrix, Operand, Spread};
 use crate::multiply::schedule::{A, B};
 
@@ -11,12 +11,7 @@ impl Plan {
     /// Returns the spread of C: one rectangle per rank.
     pub fn c(&self) -> Spread {
         let problem = &self.problem;
-        Spread::on_layout(
-            problem.m(),
-            problem.n(),
-            problem.block(),
-            &self.found.layout,
-        )
+        Spread::on_layout(problem.m(), problem.n(), problem.block(), self.layout())
     }
 
     /// Returns the spread of A, as it is stored.
@@ -56,18 +51,19 @@ impl Plan {
     pub(in crate::multiply) fn factors(&self) -> [Spread; 2] {
         let problem = &self.problem;
         let blocks = problem.k_blocks();
-        let (rows, cols) = (self.found.layout.rows(), self.found.layout.cols());
-        let [of_a, of_b] = match &self.found.split {
-            Split::K(shares) => [slice_cols(rows, shares), slice_rows(cols, shares)]
+        let layout = self.layout();
+        let (rows, cols) = (layout.rows(), layout.cols());
+        let [of_a, of_b] = match self.division().shares() {
+            Some(shares) => [slice_cols(rows, shares), slice_rows(cols, shares)]
                 .map(|layout| layout.unwrap_or_else(|error| panic!("shares of k: {error}"))),
-            Split::C => [
+            None => [
                 match cols {
                     0 => self.even_layout(rows, blocks),
-                    _ => self.found.layout.scale_cols(blocks),
+                    _ => layout.scale_cols(blocks),
                 },
                 match rows {
                     0 => self.even_layout(blocks, cols),
-                    _ => self.found.layout.scale_rows(blocks),
+                    _ => layout.scale_rows(blocks),
                 },
             ],
         };

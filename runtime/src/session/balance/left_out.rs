@@ -2,11 +2,11 @@
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::NodeBalance;
+use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::predict::choose_nodes;
 
 use super::Balancer;
 use crate::error::Error;
-use crate::multiply::LeftOut;
 
 /// Share of the predicted time below which nodes are left out. Speeds and links have measurement errors, and another
 /// balancing costs time.

@@ -8,22 +8,19 @@ mod node;
 mod split;
 mod ways;
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{Depth, DeviceTeam, Element, JobShape, MeasureConfig, MeasureTally};
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceStep, Extent, Inpa, NodeBalance, Observation, Strategy,
 };
+use isochron_hierarchy::decide::{BalanceOutcome, Decision, Division, SplitChoice};
 use isochron_hierarchy::layout::{Layout, Rect};
-use isochron_hierarchy::predict::{self, Candidate, Links, Way};
+use isochron_hierarchy::predict::{self, Links, Way};
 
 use super::load::Load;
-use super::memory;
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
-use crate::multiply::{BalanceResult, LeftOut, Plan, Problem, Split, SplitChoice};
+use crate::multiply::Problem;
 use crate::progress::Observer;
 use node::NodeMemory;
 
@@ -33,6 +30,9 @@ pub(super) struct Balancer<'a, T> {
     pub team: &'a mut DeviceTeam,
     /// Repetitions of a measurement; a short run allows fewer.
     pub measure: MeasureConfig,
+    /// The caller's settings.
+    pub asked: BalanceConfig,
+    /// The same for this run.
     pub config: BalanceConfig,
     pub problem: Problem,
     /// Inner dimension of the updates that are measured.
@@ -40,8 +40,6 @@ pub(super) struct Balancer<'a, T> {
     pub operands: UpdateOperands<T>,
     /// Tally of this node's measurements.
     pub measured: MeasureTally,
-    /// Start of planning.
-    pub start: Instant,
     /// The inner dimension of a node's job, in elements.
     pub k_total: usize,
     /// Capacity of the links between ranks, as far as measured.
@@ -53,6 +51,17 @@ pub(super) struct Balancer<'a, T> {
     pub observer: Option<&'a dyn Observer>,
     /// Number of times that all nodes were measured.
     pub iterations: u32,
+}
+
+/// A decision, and this rank's part of it.
+pub(super) struct Decided {
+    pub decision: Decision,
+    /// Columns of this rank's devices.
+    pub slices: Vec<usize>,
+    /// Tally of this node's measurements.
+    pub measured: MeasureTally,
+    /// Capacity of the links between ranks; `None` if they were not measured.
+    pub links: Option<Links>,
 }
 
 /// Adds the nodes' times to their models and divides again, on the head rank.
@@ -74,13 +83,13 @@ impl<T: Element> Balancer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn make_plan(mut self) -> Result<Plan, Error> {
+    pub(super) fn decide(mut self) -> Result<Decided, Error> {
         if self.config.strategy != Strategy::Homogeneous {
             self.measure_messages();
         }
         let mut whole = self.consider_k()?;
         if let Some(found) = whole.take_if(|found| found.chosen) {
-            return self.plan_along_k(found);
+            return Ok(self.divide_k(found));
         }
         let all: Vec<usize> = (0..self.comm.size()).collect();
         let (mut balance, mut memory) = self.balance_nodes(&all)?;
@@ -97,47 +106,41 @@ impl<T: Element> Balancer<'_, T> {
         {
             if let Some(mut found) = whole.filter(|_| ways.way == Way::K) {
                 found.candidates = ways.candidates;
-                return self.plan_along_k(found);
+                return Ok(self.divide_k(found));
             }
             balance = ways::move_to_layout(balance, &ways.layout);
             candidates = ways.candidates;
         }
         let slices = self.device_slices(&balance.layout, &memory);
-        let plan = self.plan_of_balance(balance, left_out, (Split::C, slices), candidates);
-        self.fit_to_memory(plan)
-    }
-
-    /// Makes the plan of a balance, with the ways to divide that were compared.
-    fn plan_of_balance(
-        &self,
-        balance: NodeBalance,
-        left_out: Option<LeftOut>,
-        (split, slices): (Split, Vec<usize>),
-        candidates: Vec<Candidate>,
-    ) -> Plan {
-        let found = BalanceResult {
-            layout: Arc::new(balance.layout.clone()),
-            split,
-            rank: self.comm.rank(),
-            slices,
-            balance: Some(balance),
+        let (layout, balance) = BalanceOutcome::split(balance);
+        let decision = Decision {
             left_out,
             candidates,
-            balance_s: self.start.elapsed().as_secs_f64(),
-            measured: self.measured,
-            kernel_width: self.kernel_width,
-            links: self.ladder.links(),
+            ..self.decision(Division::C(layout), balance)
         };
-        Plan::from_balance(self.problem, found)
+        Ok(self.end(decision, slices))
     }
 
-    /// Fits the plan to the memory, of which measuring needs no more.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn fit_to_memory(self, plan: Plan) -> Result<Plan, Error> {
-        drop(self.operands);
-        memory::fit_to_memory(self.comm, self.team, plan)
+    /// Makes the decision for a division with these times.
+    fn decision(&self, division: Division, balance: BalanceOutcome) -> Decision {
+        Decision {
+            division,
+            balance: Some(balance),
+            candidates: Vec::new(),
+            left_out: None,
+            config: self.asked,
+            kernel_width: self.kernel_width,
+        }
+    }
+
+    /// Ends measuring, which frees its memory.
+    fn end(self, decision: Decision, slices: Vec<usize>) -> Decided {
+        Decided {
+            decision,
+            slices,
+            measured: self.measured,
+            links: self.ladder.links(),
+        }
     }
 
     /// Returns the capacity of the links between ranks, measured as precisely as a run of `run_s` predicted seconds allows;

@@ -331,6 +331,7 @@ mod tests {
                 max_seconds: 1e9,
                 ..MeasureConfig::default()
             },
+            asked: BalanceConfig::default(),
             config: BalanceConfig {
                 steps: steps as u64,
                 ..BalanceConfig::default()
@@ -339,7 +340,6 @@ mod tests {
             kernel_width: 1,
             operands: UpdateOperands::default(),
             measured: MeasureTally::default(),
-            start: std::time::Instant::now(),
             k_total: steps,
             ladder: LinkLadder::default(),
             load: Load {

@@ -4,15 +4,16 @@
 
 use isochron_devices::{Element, memory_bounds};
 use isochron_hierarchy::balance::{
-    EndReason, Extent, NodeBalance, Observation, Strategy, imbalance, shrink_alike,
+    EndReason, Extent, Observation, Strategy, imbalance, shrink_alike,
 };
+use isochron_hierarchy::decide::{BalanceOutcome, Decision, Division, SplitChoice};
 use isochron_hierarchy::layout::{Layout, arrange, columns};
 use isochron_hierarchy::partition::apportion;
 use isochron_hierarchy::predict::{self, Candidate, Way};
 
-use super::{Balancer, NodeMemory};
+use super::{Balancer, Decided, NodeMemory};
 use crate::error::Error;
-use crate::multiply::{Plan, Split, SplitChoice, even_slices};
+use crate::multiply::{Plan, even_slices};
 use crate::session::memory::{self, MemoryNeed};
 
 /// The panels must take more than this many times as long to travel as the sum of C before k is considered, since nothing
@@ -68,8 +69,7 @@ impl<T: Element> Balancer<'_, T> {
             return Ok(Some(whole));
         }
         // Unlike nodes have unlike shares, and the largest has to fit too.
-        let plan = self.plan_of(whole.clone(), self.apportion_k(&whole));
-        if !self.has_room_for(plan)? {
+        if !self.has_room_for(self.division_of_k(&whole))? {
             return Ok(None);
         }
         let (rows, cols) = self.problem.c_blocks();
@@ -102,7 +102,7 @@ impl<T: Element> Balancer<'_, T> {
         let summed = predict::reduction_traffic(held, block, &vec![true; ranks]);
         let (links, bytes) = (self.measured_links(0.0), self.problem.element().bytes());
         let [sum, panels] = [&summed, &divided].map(|nodes| links.longest_s(nodes, bytes));
-        Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_plan(held))?)
+        Ok(CLEARLY_LESS * sum < panels && self.has_room_for(self.even_division(held))?)
     }
 
     /// Returns the nodes' speeds on all of C, as [`node_speeds`](Self::node_speeds).
@@ -112,14 +112,14 @@ impl<T: Element> Balancer<'_, T> {
         self.node_speeds(&vec![rows * cols; times_s.len()], &times_s)
     }
 
-    /// Returns `true` if every rank has the memory for this plan, or for a [leaner](Plan::make_leaner) one. The memory of
-    /// measuring is freed first.
+    /// Returns `true` if every rank has the memory for a plan of this division, or for a [leaner](Plan::make_leaner) one. The
+    /// memory of measuring is freed first.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn has_room_for(&mut self, plan: Plan) -> Result<bool, Error> {
+    pub(super) fn has_room_for(&mut self, division: Division) -> Result<bool, Error> {
         drop(std::mem::take(&mut self.operands));
-        let mut next = Some(plan);
+        let mut next = Some(Plan::of_division(self.problem, division, &[]));
         while let Some(plan) = next {
             let need = MemoryNeed {
                 bytes: plan.memory_bytes(self.comm.rank()),
@@ -133,17 +133,12 @@ impl<T: Element> Balancer<'_, T> {
         Ok(false)
     }
 
-    /// Makes the plan that divides k evenly.
-    fn even_plan(&self, held: &Layout) -> Plan {
-        let shares = apportion(self.problem.k_blocks(), &vec![1.0; self.comm.size()]);
-        let even = AlongK {
+    /// Divides k evenly.
+    fn even_division(&self, held: &Layout) -> Division {
+        Division::K {
+            shares: apportion(self.problem.k_blocks(), &vec![1.0; self.comm.size()]),
             held: held.clone(),
-            times: Vec::new(),
-            found: NodeMemory::default(),
-            chosen: false,
-            candidates: Vec::new(),
-        };
-        self.plan_of(even, shares)
+        }
     }
 
     /// Measures every node's time for an update of all of C, by rank.
@@ -156,14 +151,12 @@ impl<T: Element> Balancer<'_, T> {
         Ok((shrink_alike(&self.comm.gather(&mine?)?), found))
     }
 
-    /// Makes the plan that divides k by the nodes' times.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(super) fn plan_along_k(self, whole: AlongK) -> Result<Plan, Error> {
-        let shares = self.apportion_k(&whole);
-        let plan = self.plan_of(whole, shares);
-        self.fit_to_memory(plan)
+    /// Divides k by the nodes' times.
+    fn division_of_k(&self, whole: &AlongK) -> Division {
+        Division::K {
+            shares: self.apportion_k(whole),
+            held: whole.held.clone(),
+        }
     }
 
     /// Divides the blocks of k in proportion to the nodes' speeds.
@@ -178,16 +171,11 @@ impl<T: Element> Balancer<'_, T> {
         apportion(self.problem.k_blocks(), &speeds)
     }
 
-    fn plan_of(&self, whole: AlongK, shares: Vec<u64>) -> Plan {
-        let AlongK {
-            held,
-            times,
-            found,
-            candidates,
-            ..
-        } = whole;
+    /// Makes the decision that divides k by the nodes' times.
+    pub(super) fn divide_k(self, whole: AlongK) -> Decided {
+        let shares = self.apportion_k(&whole);
         let blocks = self.problem.k_blocks().max(1) as f64;
-        let per_update = shares.iter().zip(&times);
+        let per_update = shares.iter().zip(&whole.times);
         let times_s: Vec<f64> = per_update
             .map(|(&share, time)| time.t_s * share as f64 / blocks)
             .collect();
@@ -201,9 +189,10 @@ impl<T: Element> Balancer<'_, T> {
             _ => self.problem.n(),
         };
         let area = (self.problem.m(), columns);
-        let slices = found.slice_columns(area, self.config, self.team.len());
-        let balance = NodeBalance {
-            layout: held,
+        let slices = whole
+            .found
+            .slice_columns(area, self.config, self.team.len());
+        let balance = BalanceOutcome {
             imbalance: imbalance(&busy),
             times_s,
             iterations,
@@ -211,6 +200,16 @@ impl<T: Element> Balancer<'_, T> {
             why,
             history: Vec::new(),
         };
-        self.plan_of_balance(balance, None, (Split::K(shares), slices), candidates)
+        let decision = Decision {
+            candidates: whole.candidates,
+            ..self.decision(
+                Division::K {
+                    shares,
+                    held: whole.held,
+                },
+                balance,
+            )
+        };
+        self.end(decision, slices)
     }
 }

@@ -2,6 +2,7 @@
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::{EndReason, Extent, NodeBalance, imbalance};
+use isochron_hierarchy::decide::{Division, SplitChoice};
 use isochron_hierarchy::layout::{Layout, Method, Rect};
 use isochron_hierarchy::predict::{
     Candidate, Multiplication, NodeRate, Way, along_k, choose_way, in_place,
@@ -10,7 +11,6 @@ use isochron_hierarchy::predict::{
 use super::Balancer;
 use super::split::AlongK;
 use crate::error::Error;
-use crate::multiply::{Plan, SplitChoice};
 
 /// The ways to divide that were compared.
 pub(super) struct Ways {
@@ -65,22 +65,12 @@ impl<T: Element> Balancer<'_, T> {
             along_k(&work, &whole.held, &speeds)
         });
         let mut ways = Ways::choose(divided.clone(), shares);
-        if ways.layout != *layout && !self.has_room_on(&ways.layout)? {
+        if ways.layout != *layout && !self.has_room_for(Division::C(ways.layout.clone()))? {
             divided.truncate(1);
             ways = Ways::choose(divided, shares);
         }
         tracing::info!(candidates = ?ways.candidates, "predicted");
         Ok(ways)
-    }
-
-    /// Returns `true` if every rank has the memory for this layout.
-    ///
-    /// # Collective
-    /// All ranks.
-    fn has_room_on(&mut self, layout: &Layout) -> Result<bool, Error> {
-        let slices = vec![self.own_columns(layout)];
-        let plan = Plan::with_layout(self.problem, layout.clone(), slices, self.comm.rank())?;
-        self.has_room_for(plan)
     }
 
     /// Finds the best way for balanced nodes; `None` if their speeds are unknown, or one node has all the work.

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use isochron::session::{Account, Report};
 use isochron_tests::launch::{HANGS, Mpi, cluster_configs, libraries, python, run};
-use serde_json::Value;
 
 use super::{Folder, isochron, json, refused};
 
@@ -75,7 +74,7 @@ fn parts_of_k_count_as_reading_and_checking() {
     let shape = "--m 90 --n 80 --k 20000 --block 16 --panel 100 --plan --save-plan";
     let words = format!("mxm {shape} {plan}");
     isochron(&words.split_whitespace().collect::<Vec<_>>()).success();
-    set_key(Path::new(&plan), "k_parts", 4.into());
+    set_k_parts(Path::new(&plan), 4);
     let (report, whole_s) = time_report(&mpi, 1, &format!("--load-plan {plan}"));
     assert_eq!((report.k_parts, report.verified), (4, Some(true)));
     check_account(&report, whole_s);
@@ -88,10 +87,10 @@ fn parts_of_k_count_as_reading_and_checking() {
     );
 }
 
-/// Gives a key of a JSON file another value.
-fn set_key(path: &Path, key: &str, value: Value) {
+/// Gives a plan file another number of parts of k.
+fn set_k_parts(path: &Path, k_parts: usize) {
     let mut document = json(&std::fs::read_to_string(path).expect("a document"));
-    document[key] = value;
+    document["tuning"]["k_parts"] = k_parts.into();
     std::fs::write(path, document.to_string()).expect("a writable folder");
 }
 
@@ -115,7 +114,7 @@ fn what_is_printed_fits_80_columns() {
         print_emulated(&format!("{shape} --plan --save-plan {plan}")),
         print_emulated(shape),
         print_emulated("--m 64 --n 64 --k 4000 --block 32 --split k"),
-        print_emulated(&format!("--load-plan {plan}")),
+        print_emulated(&format!("--load-plan {plan} --block 32")),
     ];
     for text in &printed {
         let lines = text.lines().filter(|line| !line.contains(&plan));

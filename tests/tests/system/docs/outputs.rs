@@ -86,12 +86,17 @@ fn platform_files_are_as_their_schema_says() {
 
 #[test]
 fn reports_are_as_their_schema_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.json");
+    let plan = plan.to_str().expect("a name");
+    run_json(&format!("mxm --size 200 --plan --save-plan {plan}"));
     check_documents(
         "report",
         &[
             run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32"),
             run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k"),
             run_json("mxm --size 200 --verify exact --type c32 --strategy homogeneous"),
+            run_json(&format!("mxm --load-plan {plan}")),
         ],
     );
 }

@@ -1,0 +1,96 @@
+//! What is decided before a multiplication, and the measurements and predictions behind it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Division;
+use crate::balance::{BalanceConfig, EndReason, MeasuredDivision, NodeBalance, Strategy};
+use crate::layout::Layout;
+use crate::predict::Candidate;
+
+/// A division of a multiplication among nodes, with its reasons.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The part of each node.
+    pub division: Division,
+    /// The nodes' times in this division; `None` on a layout of the caller's own.
+    pub balance: Option<BalanceOutcome>,
+    /// The ways to divide that were compared, including the one used, in order of their predicted
+    /// seconds.
+    ///
+    /// Slices are compared if the caller chose no layout, and shares of k if they would make much less
+    /// travel. Empty if the caller chose the way, if nothing was measured, or if there was only one way.
+    pub candidates: Vec<Candidate>,
+    /// The nodes that get nothing because the run is faster without them; `None` if every node helps.
+    pub left_out: Option<LeftOut>,
+    /// The settings that led to it, as the caller gave them.
+    pub config: BalanceConfig,
+    /// Inner dimension of the measured updates.
+    pub kernel_width: usize,
+}
+
+impl Decision {
+    /// Makes the decision of a caller who divides without measuring.
+    pub fn of_caller(division: Division) -> Self {
+        Self {
+            division,
+            balance: None,
+            candidates: Vec::new(),
+            left_out: None,
+            config: BalanceConfig {
+                strategy: Strategy::Homogeneous,
+                ..BalanceConfig::default()
+            },
+            kernel_width: 1,
+        }
+    }
+
+    /// Returns the slowest node's seconds of an update; `None` if nothing was measured.
+    pub fn slowest_s(&self) -> Option<f64> {
+        let times = self.balance.as_ref()?.times_s.iter().copied();
+        Some(times.fold(0.0, f64::max)).filter(|&slowest| slowest > 0.0)
+    }
+}
+
+/// The nodes' times in a division, and the measurements that led to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BalanceOutcome {
+    /// Seconds of each node for an update of its part: measured, or predicted for a part that was not.
+    /// All are 0 if nothing is known.
+    pub times_s: Vec<f64>,
+    /// The [`imbalance`](crate::balance::imbalance) of these times, as balanced.
+    pub imbalance: f64,
+    /// Number of measured divisions.
+    pub iterations: u32,
+    /// `true` if the division was measured to be balanced, or if there was no work.
+    pub converged: bool,
+    /// The reason why balancing ended.
+    pub why: EndReason,
+    /// Every measured division, in order.
+    pub history: Vec<MeasuredDivision>,
+}
+
+impl BalanceOutcome {
+    /// Takes the layout out of a balance.
+    pub fn split(balance: NodeBalance) -> (Layout, Self) {
+        let outcome = Self {
+            times_s: balance.times_s,
+            imbalance: balance.imbalance,
+            iterations: balance.iterations,
+            converged: balance.converged,
+            why: balance.why,
+            history: balance.history,
+        };
+        (balance.layout, outcome)
+    }
+}
+
+/// Nodes that help less than they cost, with the predictions that say so.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The nodes that get nothing, by rank.
+    pub ranks: Vec<usize>,
+    /// Predicted seconds of the multiplication by all nodes.
+    pub with_s: f64,
+    /// Predicted seconds of the multiplication by the others.
+    pub without_s: f64,
+}

@@ -1,0 +1,132 @@
+//! The division of a multiplication among nodes, and the caller's choice of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::layout::Layout;
+use crate::predict::Way;
+
+/// The choice of the dimension that is divided among the nodes: `auto`, `c` or `k`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SplitChoice {
+    /// The faster one by prediction.
+    #[default]
+    Auto,
+    /// C: panels of A and B travel.
+    C,
+    /// k: A and B stay, and the nodes' contributions to C are summed.
+    K,
+}
+
+impl fmt::Display for SplitChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl FromStr for SplitChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Auto, Self::C, Self::K];
+        let found = all.into_iter().find(|choice| choice.to_string() == text);
+        found.ok_or_else(|| format!("unknown split `{text}`: use auto, c or k"))
+    }
+}
+
+/// A division of a multiplication among nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Division {
+    /// C: every node computes its rectangle of C, which stays, and panels of A and B travel.
+    C(Layout),
+    /// k: every node computes all of C over its share of k. A and B stay, and the nodes' contributions
+    /// are summed where C is held.
+    K {
+        /// Blocks of k by node.
+        shares: Vec<u64>,
+        /// The rectangles of C that the nodes hold, in blocks.
+        held: Layout,
+    },
+}
+
+impl Division {
+    /// Returns the rectangles of C that the nodes hold, in blocks.
+    pub fn layout(&self) -> &Layout {
+        match self {
+            Self::C(layout) | Self::K { held: layout, .. } => layout,
+        }
+    }
+
+    /// Returns the blocks of k by node; `None` if C is divided.
+    pub fn shares(&self) -> Option<&[u64]> {
+        match self {
+            Self::C(_) => None,
+            Self::K { shares, .. } => Some(shares),
+        }
+    }
+
+    /// Returns the way of dividing: k, or C as its layout divides it.
+    pub fn way(&self) -> Way {
+        match self {
+            Self::C(layout) => Way::of(layout),
+            Self::K { .. } => Way::K,
+        }
+    }
+}
+
+impl fmt::Display for Division {
+    /// Writes the dimension that is divided: `c` or `k`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::C(_) => "c",
+            Self::K { .. } => "k",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{slice_cols, slice_rows};
+
+    #[test]
+    fn choices_have_one_name_in_text_and_in_json() {
+        for name in ["auto", "c", "k"] {
+            let choice: SplitChoice = name.parse().unwrap();
+            let json = serde_json::to_string(&choice).unwrap();
+            assert_eq!(
+                (choice.to_string(), json),
+                (name.to_owned(), format!("\"{name}\""))
+            );
+        }
+        let refused = "m".parse::<SplitChoice>().unwrap_err();
+        assert_eq!(refused, "unknown split `m`: use auto, c or k");
+    }
+
+    #[test]
+    fn a_division_knows_its_way_and_its_shares() {
+        let rows = Division::C(slice_rows(4, &[2, 2]).unwrap());
+        assert_eq!(
+            (rows.way(), rows.shares(), rows.to_string()),
+            (Way::M, None, "c".to_owned())
+        );
+        let held = slice_cols(4, &[2, 2]).unwrap();
+        let shares = Division::K {
+            shares: vec![3, 1],
+            held: held.clone(),
+        };
+        assert_eq!((shares.way(), shares.layout()), (Way::K, &held));
+        assert_eq!(
+            (shares.shares(), shares.to_string()),
+            (Some(&[3, 1][..]), "k".to_owned())
+        );
+        for division in [rows, shares] {
+            let json = serde_json::to_string(&division).unwrap();
+            assert_eq!(serde_json::from_str::<Division>(&json).unwrap(), division);
+        }
+    }
+}
