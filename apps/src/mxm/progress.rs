@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn the_line_tells_the_speed_and_the_time_left() {
-        let step = |step| Progress::Multiplying { step, steps: 64 };
+        let [first, later] = [0, 16].map(|step| Progress::Multiplying { step, steps: 64 });
         assert_eq!(
-            describe_progress(step(0), 1e12, 0.0),
+            describe_progress(first, 1e12, 0.0),
             "multiplying: step 1 of 64"
         );
         assert_eq!(
-            describe_progress(step(16), 1e12, 2.0),
+            describe_progress(later, 1e12, 2.0),
             "multiplying: step 17 of 64, 125.0 GFLOP/s, 6 s left"
         );
         let measuring = Progress::Measuring { iteration: 3 };

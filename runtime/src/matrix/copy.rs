@@ -70,10 +70,13 @@ pub(crate) fn replace<T>(target: &mut T, value: T) {
 mod tests {
     use super::*;
 
+    fn element(i: usize, j: usize) -> i64 {
+        (i + 1000 * j) as i64
+    }
+
     #[test]
     fn lines_are_copied_straight_and_across() {
         for (along, lines) in [(1, 1), (3, 5), (33, 70), (64, 31), (0, 4), (4, 0)] {
-            let element = |i: usize, j: usize| (i + 1000 * j) as i64;
             for strides in [Strides::lines(along + 2), Strides::across(lines + 3)] {
                 let mut source = vec![-1; strides.index((along, lines)) + 1];
                 for (i, j) in (0..along).flat_map(|i| (0..lines).map(move |j| (i, j))) {

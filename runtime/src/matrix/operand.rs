@@ -158,27 +158,31 @@ mod tests {
         .unwrap()
     }
 
+    fn element_of(stored: &Matrix<Complex64>, op: Op, row: usize, col: usize) -> Complex64 {
+        match op {
+            Op::N => stored.local().col(col)[row],
+            Op::T => stored.local().col(row)[col],
+            Op::C => stored.local().col(row)[col].conj(),
+        }
+    }
+
     #[test]
     fn copies_apply_the_operation() {
         let (rows, cols) = (70, 45);
         let stored = matrix(rows, cols);
         for op in [Op::N, Op::T, Op::C] {
             let operand = Operand::new(&stored, op);
-            let expected = |row, col| match op {
-                Op::N => stored.local().col(col)[row],
-                Op::T => stored.local().col(row)[col],
-                Op::C => stored.local().col(row)[col].conj(),
-            };
             let some = Region::new(3..operand.rows() - 1, 2..operand.cols());
             let (m, n) = (some.rows, some.cols);
             let mut copied = vec![Complex64::ZERO; m * n];
             operand.copy(&some, ViewMut::new(&mut copied, m, n, m));
             for (at, &element) in copied.iter().enumerate() {
-                assert_eq!(element, expected(3 + at % m, 2 + at / m), "{op}");
+                let expected = element_of(&stored, op, 3 + at % m, 2 + at / m);
+                assert_eq!(element, expected, "{op}");
             }
             let mut seen = 0;
             operand.for_each(|row, col, element| {
-                assert_eq!(element, expected(row, col));
+                assert_eq!(element, element_of(&stored, op, row, col));
                 seen += 1;
             });
             assert_eq!(seen, rows * cols);

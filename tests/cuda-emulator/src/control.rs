@@ -41,7 +41,6 @@ pub unsafe extern "C" fn isochron_cuda_emulator_order(
 impl Emulator {
     fn obey(&mut self, order: &str) -> String {
         let words: Vec<&str> = order.split(' ').collect();
-        let number = |word: &str| -> u64 { word.parse().unwrap_or_else(|_| panic!("{order}")) };
         match words[..] {
             ["live"] => self.count_live().to_string(),
             ["calls"] => self.calls.to_string(),
@@ -55,19 +54,19 @@ impl Emulator {
             ["fail", from_now, code, later] => {
                 self.settings.failures = vec![PlannedFailure {
                     call: "*".to_owned(),
-                    number: self.calls + number(from_now),
-                    code: number(code) as u32,
-                    later: number(later) != 0,
+                    number: self.calls + read_number(from_now),
+                    code: read_number(code) as u32,
+                    later: read_number(later) != 0,
                 }];
                 self.failed = None;
                 String::new()
             }
             ["set-product", multiplications] => {
-                self.settings.product = number(multiplications);
+                self.settings.product = read_number(multiplications);
                 String::new()
             }
             ["set-memory", bytes] => {
-                self.settings.visible[0].memory = number(bytes);
+                self.settings.visible[0].memory = read_number(bytes);
                 String::new()
             }
             ["reset"] => {
@@ -90,4 +89,9 @@ impl Emulator {
             device.peak = device.used;
         }
     }
+}
+
+fn read_number(word: &str) -> u64 {
+    word.parse()
+        .unwrap_or_else(|_| panic!("`{word}` is no number"))
 }

@@ -188,40 +188,47 @@ mod tests {
     #[test]
     fn whole_gpus_are_seen_as_they_are_named() {
         let gpus = make_machine(&[&[], &[], &[]]);
-        let seen = |names: Option<&str>| list_seen(&gpus, AFTER, names);
-        assert_eq!(seen(None), ["0", "1", "2"]);
-        assert_eq!(seen(Some("2,0")), ["2", "0"]);
-        assert_eq!(seen(Some("1,-1,0")), ["1"]);
-        assert_eq!(seen(Some("1, 9, 0")), ["1"]);
+        assert_eq!(list_seen(&gpus, AFTER, None), ["0", "1", "2"]);
+        assert_eq!(list_seen(&gpus, AFTER, Some("2,0")), ["2", "0"]);
         let second = "GPU-e0e0e0e0-e0e0-e0e0-e0e0-e0e0e0010000";
-        assert_eq!(seen(Some(second)), ["1"]);
-        assert_eq!(seen(Some(&second[..second.len() - 4])), ["1"]);
+        let start = &second[..second.len() - 4];
+        for names in ["1,-1,0", "1, 9, 0", second, start] {
+            assert_eq!(list_seen(&gpus, AFTER, Some(names)), ["1"], "{names}");
+        }
         for nothing in ["", "GPU-", "GPU-e0e0", "GPU-12", "MIG-12", "none"] {
-            assert!(seen(Some(nothing)).is_empty(), "{nothing}");
+            let seen = list_seen(&gpus, AFTER, Some(nothing));
+            assert!(seen.is_empty(), "{nothing}");
         }
     }
 
     #[test]
     fn older_drivers_show_one_slice_and_nothing_else() {
         let gpus = make_machine(&[&[], &[1, 1], &[2]]);
-        let seen = |names: Option<&str>| list_seen(&gpus, BEFORE, names);
-        assert_eq!(seen(None), ["1/0/0"]);
-        assert_eq!(seen(Some("0")), ["0"]);
-        assert_eq!(seen(Some("2,1,0")), ["2/0/0"]);
+        assert_eq!(list_seen(&gpus, BEFORE, None), ["1/0/0"]);
         let second = "MIG-e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1010100";
-        assert_eq!(seen(Some(second)), ["1/1/0"]);
-        assert_eq!(seen(Some(&format!("0,{second},2"))), ["1/1/0"]);
-        assert!(seen(Some(&second[..20])).is_empty());
+        let in_a_list = format!("0,{second},2");
+        for (names, seen) in [
+            ("0", "0"),
+            ("2,1,0", "2/0/0"),
+            (second, "1/1/0"),
+            (&in_a_list, "1/1/0"),
+        ] {
+            assert_eq!(list_seen(&gpus, BEFORE, Some(names)), [seen], "{names}");
+        }
+        assert!(list_seen(&gpus, BEFORE, Some(&second[..20])).is_empty());
     }
 
     #[test]
     fn newer_drivers_show_a_slice_of_each_instance() {
         let gpus = make_machine(&[&[], &[1, 1], &[2]]);
-        let seen = |names: Option<&str>| list_seen(&gpus, AFTER, names);
-        assert_eq!(seen(None), ["0", "1/0/0", "1/1/0", "2/0/0"]);
+        assert_eq!(
+            list_seen(&gpus, AFTER, None),
+            ["0", "1/0/0", "1/1/0", "2/0/0"]
+        );
         let last = "MIG-e1e1e1e1-e1e1-e1e1-e1e1-e1e1e1020001";
-        assert_eq!(seen(Some(last)), ["2/0/1"]);
-        assert_eq!(seen(Some(&format!("{last},2,0"))), ["2/0/1", "0"]);
+        assert_eq!(list_seen(&gpus, AFTER, Some(last)), ["2/0/1"]);
+        let names = format!("{last},2,0");
+        assert_eq!(list_seen(&gpus, AFTER, Some(&names)), ["2/0/1", "0"]);
     }
 
     #[test]

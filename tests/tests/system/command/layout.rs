@@ -4,6 +4,22 @@ use serde_json::Value;
 
 use super::{Folder, answer, isochron, json, points, refused};
 
+/// Returns the blocks of each rectangle.
+fn areas(answer: &Value) -> Vec<u64> {
+    let rects = answer["rects"].as_array().expect("rectangles").iter();
+    rects
+        .map(|rect| rect["rows"].as_u64().expect("rows") * rect["cols"].as_u64().expect("cols"))
+        .collect()
+}
+
+/// Writes a surface file of a constant speed; returns its path.
+fn write_surface(folder: &Folder, name: &str, speed: f64) -> String {
+    let points = [(4, 4), (8, 4), (4, 8), (8, 8)]
+        .map(|(m, n)| format!("{m} {n} {:?}\n", f64::from(m * n) / speed));
+    let text = format!("# format: isochron-surface 1\n{}", points.concat());
+    folder.write(name, &text)
+}
+
 #[test]
 fn layout_tiles_the_matrix() {
     let answer = json(
@@ -12,12 +28,8 @@ fn layout_tiles_the_matrix() {
         ])
         .success(),
     );
-    let rects = answer["rects"].as_array().expect("rectangles");
-    let area: u64 = rects
-        .iter()
-        .map(|rect| rect["rows"].as_u64().expect("rows") * rect["cols"].as_u64().expect("cols"))
-        .sum();
-    assert_eq!((rects.len(), area), (4, 1600));
+    let found = areas(&answer);
+    assert_eq!((found.len(), found.iter().sum()), (4, 1600_u64));
     let half_perimeters = answer["half_perimeters"].as_f64().expect("a number");
     assert!(half_perimeters >= answer["lower_bound"].as_f64().expect("a number"));
     let picture = isochron(&["layout", "4", "2", "1", "1"]).success();
@@ -26,16 +38,14 @@ fn layout_tiles_the_matrix() {
 
 #[test]
 fn every_method_tiles_and_draws() {
-    let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
     for method in ["kl", "br", "cartesian", "cartesian-sums", "recursive"] {
         let answer = answer(
             &["layout"],
             &["4", "2", "1", "1"],
             &format!("--method {method}"),
         );
-        let rects = answer["rects"].as_array().expect("rectangles");
-        let blocks: u64 = rects.iter().map(area).sum();
-        assert_eq!((rects.len(), blocks), (4, 64 * 64));
+        let found = areas(&answer);
+        assert_eq!((found.len(), found.iter().sum()), (4, 64 * 64_u64));
         assert_eq!(answer["method"], method);
         assert!(answer["half_perimeters"].is_u64(), "{answer}");
         let text = isochron(&["layout", "4", "2", "1", "1", "--method", method]).success();
@@ -53,24 +63,16 @@ fn layout_goes_by_models() {
     for method in ["", "--method fpm-br", "--method kl"] {
         let line = format!("--rows 30 --cols 30 {method}");
         let answer = answer(&command, &[&fast, &slow], &line);
-        let rects = answer["rects"].as_array().expect("rectangles");
-        let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
-        assert_eq!(rects.iter().map(area).collect::<Vec<_>>(), [600, 300]);
+        assert_eq!(areas(&answer), [600, 300]);
         let max_time_s = answer["max_time_s"].as_f64().expect("a number");
         assert!((max_time_s - 0.01).abs() < 1e-8, "{answer}");
     }
     let folder = Folder::new();
-    let surface = |name: &str, speed: f64| {
-        let point = |(m, n)| format!("{m} {n} {:?}\n", f64::from(m * n) / speed);
-        let points = [(4, 4), (8, 4), (4, 8), (8, 8)].map(point).concat();
-        folder.write(name, &format!("# format: isochron-surface 1\n{points}"))
-    };
-    let (slow, fast) = (surface("slow", 10.0), surface("fast", 30.0));
+    let slow = write_surface(&folder, "slow", 10.0);
+    let fast = write_surface(&folder, "fast", 30.0);
     let files = [slow.as_str(), &slow, &fast, &fast];
     let answer = answer(&command, &files, "--rows 8 --cols 8 --method fpm-kl");
-    let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
-    let rects = answer["rects"].as_array().expect("rectangles");
-    assert_eq!(rects.iter().map(area).collect::<Vec<_>>(), [8, 8, 24, 24]);
+    assert_eq!(areas(&answer), [8, 8, 24, 24]);
     assert_eq!(answer["converged"], true);
     let words = ["layout", "--method", "fpm-kl", "--models", &slow, &fast];
     let text = isochron(&words).success();
@@ -119,19 +121,13 @@ fn the_lower_bound_is_one_after_rounding_too() {
 
 #[test]
 fn columns_may_be_given() {
-    let area = |rect: &Value| rect["rows"].as_u64().unwrap() * rect["cols"].as_u64().unwrap();
-    let rects = |answer: &Value| answer["rects"].as_array().expect("rectangles").clone();
     let kl = answer(
         &["layout"],
         &["3", "1", "1", "3"],
         "--method kl --columns 1,2/0,3 --rows 8 --cols 8",
     );
-    let kl = rects(&kl);
-    assert_eq!(kl.iter().map(area).collect::<Vec<_>>(), [24, 8, 8, 24]);
-    assert_eq!(
-        (&kl[1]["col"], &kl[0]["col"]),
-        (&Value::from(0), &Value::from(2))
-    );
+    assert_eq!(areas(&kl), [24, 8, 8, 24]);
+    assert_eq!([&kl["rects"][1]["col"], &kl["rects"][0]["col"]], [0, 2]);
 
     // Rows of speeds 9, 1 and 2, 3: heights 10 : 5 by their sums, 11 : 8 if the slowest two are to be alike.
     for (method, expected) in [
@@ -139,41 +135,32 @@ fn columns_may_be_given() {
         ("cartesian", [165 * 11, 120 * 11, 165 * 4, 120 * 4]),
     ] {
         let line = format!("--method {method} --columns 0,1/2,3 --rows 285 --cols 15");
-        let grid = rects(&answer(&["layout"], &["9", "2", "1", "3"], &line));
-        assert_eq!(grid.iter().map(area).collect::<Vec<_>>(), expected);
+        let grid = answer(&["layout"], &["9", "2", "1", "3"], &line);
+        assert_eq!(areas(&grid), expected);
     }
 
     let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
     let line = "--rows 30 --cols 30 --method cartesian --columns 1/0";
-    let grid = rects(&answer(&["layout", "--models"], &[&fast, &slow], line));
-    assert_eq!(grid.iter().map(area).collect::<Vec<_>>(), [600, 300]);
+    let grid = answer(&["layout", "--models"], &[&fast, &slow], line);
+    assert_eq!(areas(&grid), [600, 300]);
     for dividing in ["gpa", "npa", "hpopta"] {
         let line = format!("--rows 30 --cols 30 --method kl --columns 1/0 --dividing {dividing}");
         let answer = answer(&["layout", "--models"], &[&fast, &slow], &line);
         assert_eq!(answer["dividing"], dividing);
-        let found = rects(&answer);
-        assert_eq!(
-            found.iter().map(area).collect::<Vec<_>>(),
-            [600, 300],
-            "{answer}"
-        );
-        assert_eq!(found[1]["col"], 0);
+        assert_eq!(areas(&answer), [600, 300], "{answer}");
+        assert_eq!(answer["rects"][1]["col"], 0);
     }
 
     let folder = Folder::new();
-    let surface = |name: &str, speed: f64| {
-        let point = |(m, n)| format!("{m} {n} {:?}\n", f64::from(m * n) / speed);
-        let points = [(4, 4), (8, 4), (4, 8), (8, 8)].map(point).concat();
-        folder.write(name, &format!("# format: isochron-surface 1\n{points}"))
-    };
-    let (slow, fast) = (surface("slow", 10.0), surface("fast", 30.0));
+    let slow = write_surface(&folder, "slow", 10.0);
+    let fast = write_surface(&folder, "fast", 30.0);
     let files = [slow.as_str(), &fast, &slow, &fast];
     let line = "--rows 8 --cols 8 --method fpm-kl --columns 1,3/0,2";
-    let found = rects(&answer(&["layout", "--models"], &files, line));
-    assert_eq!(found.iter().map(area).collect::<Vec<_>>(), [8, 24, 8, 24]);
+    let found = answer(&["layout", "--models"], &files, line);
+    assert_eq!(areas(&found), [8, 24, 8, 24]);
     assert_eq!(
-        (&found[1]["col"], &found[0]["col"]),
-        (&Value::from(0), &Value::from(6))
+        [&found["rects"][1]["col"], &found["rects"][0]["col"]],
+        [0, 6]
     );
     refused(
         "layout --method fpm-kl --columns 0/4 --models",
