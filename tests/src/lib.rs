@@ -15,6 +15,7 @@ macro_rules! by_type {
 }
 
 pub mod cases;
+pub mod changes;
 pub mod covering;
 pub mod emulator;
 pub mod general;

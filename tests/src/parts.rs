@@ -24,17 +24,17 @@ const OPS: [[Op; 2]; 4] = [
 const K_PARTS: [usize; 4] = [1, 2, 4, 100];
 
 /// A part of a factor, so that the operation on the whole factor has the generator's elements.
-fn make(
+pub(crate) fn make<T: Element>(
     comm: &dyn Comm,
     spread: Spread,
     (op, seed): (Op, u64),
-) -> Result<Matrix<Complex64>, Error> {
+) -> Result<Matrix<T>, Error> {
     let generator: Generator = integers(seed);
     let mut matrix = Matrix::zeros(spread, comm.rank())?;
     matrix.fill(|row, col| match op {
         Op::N => generator.element(row, col),
         Op::T => generator.element(col, row),
-        Op::C => generator.element::<Complex64>(col, row).conj(),
+        Op::C => generator.element::<T>(col, row).conj(),
     });
     Ok(matrix)
 }

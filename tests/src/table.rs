@@ -1,5 +1,6 @@
 //! The table of multiplications: element types, operations, shapes, layouts, strategies, numbers of ranks and MPI
-//! libraries, on random numbers. Each element is compared with the product of the whole matrices by the local BLAS.
+//! libraries, on random numbers. Each row is multiplied as planned, and with parts that change every few steps. Each
+//! element is compared with the product of the whole matrices by the local BLAS.
 //!
 //! Each MPI library with each number of ranks runs rows of its own; together they hold all pairs of levels of any two
 //! factors, or all combinations with [`Coverage::Whole`].
@@ -20,6 +21,7 @@ use isochron_hierarchy::layout::Method;
 use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, plan_along_k, plan_on_nth, scale, team, uniform};
+use crate::changes::Forced;
 use crate::covering::Coverage;
 
 /// The numbers of ranks that all cases run on.
@@ -87,6 +89,12 @@ impl<T: Element> Expected<T> {
         let (a, b) = (View::new(&a, m, k, m), View::new(&b, k, n, k.max(1)));
         T::select_gemm(library).gemm(scalars.alpha, a, b, view);
         Self { rows: m, c, gauge }
+    }
+
+    /// Checks that no element of this rank is off by too many roundings.
+    fn assert_close(&self, case: &Case<T>, comm: &dyn Comm) {
+        let (ratio, label) = (self.ratio(case), case.label(comm));
+        assert!(ratio < ROUNDINGS, "{ratio} roundings off, {label}");
     }
 
     /// The most roundings of its gauge that an element of this rank is off by.
@@ -235,18 +243,28 @@ impl Devices<'_> {
                 self.session.plan(problem, &config).unwrap()
             }
         };
+        let expected = Expected::new(row.shape, scalars, self.library.as_ref());
         let mut case = Case::new(comm, plan, uniform);
         case.spoil_unread(scalars);
-        if let Division::Planned(..) = row.division {
+        let is_planned = matches!(row.division, Division::Planned(..));
+        if is_planned {
             let operands = (&case.a, &case.b);
             let done = (self.session).multiply(&case.plan, scalars, operands, &mut case.c);
             done.unwrap();
         } else {
             case.multiply(comm, &mut self.team, scalars);
         }
-        let ratio = Expected::new(row.shape, scalars, self.library.as_ref()).ratio(&case);
-        let label = case.label(comm);
-        assert!(ratio < ROUNDINGS, "{ratio} roundings off, {label}");
+        expected.assert_close(&case, comm);
+        let mut director = Forced::new(comm, &case.plan, 1 + row.number % 3);
+        let mut changed = Case::new(comm, case.plan, uniform);
+        changed.spoil_unread(scalars);
+        let team = match is_planned {
+            true => self.session.team(),
+            false => &mut self.team,
+        };
+        let done = changed.multiply_directed(comm, team, scalars, &mut director);
+        done.unwrap();
+        expected.assert_close(&changed, comm);
     }
 }
 

@@ -4,7 +4,7 @@
 //! over a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and
 //! [`file`](mod@file) between a matrix and a file.
 
-mod copy;
+pub(crate) mod copy;
 pub mod file;
 mod finite;
 mod generate;
@@ -115,6 +115,18 @@ impl<T: Element> Matrix<T> {
             spread,
             ..self
         }
+    }
+
+    /// Takes another spread of the same matrix, which gives this rank the same part.
+    ///
+    /// # Panics
+    /// If the part is another one.
+    pub(crate) fn respread(&mut self, spread: Spread, rank: usize) {
+        assert!(
+            spread.part(rank) == self.part,
+            "another part than the one that is held"
+        );
+        self.spread = spread;
     }
 
     /// Returns the spread of the whole matrix.

@@ -11,6 +11,7 @@
 //! * `plan/`: the part of each rank and device;
 //! * `schedule.rs`: the messages of a step;
 //! * `order.rs`: the order in which a rank goes through k;
+//! * `director.rs` and `course.rs`: changes of the parts in mid-run;
 //! * `tree.rs`: the relays of a piece that several ranks need;
 //! * `reduce.rs`: the sum of C if k is divided.
 //!
@@ -19,6 +20,8 @@
 //! heterogeneous CPU + GPU clusters", Euro-Par 2012, section 4; van de Geijn and Watts, "SUMMA: scalable
 //! universal matrix multiplication algorithm", 1997.
 
+mod course;
+mod director;
 mod order;
 mod panels;
 mod plan;
@@ -31,20 +34,22 @@ mod tree;
 use std::time::Instant;
 
 use isochron_devices::{DeviceTeam, Element};
+use serde::{Deserialize, Serialize};
 
+pub use director::{Assignment, Decision, DeviceStep, Director, RankStep, StepTimes};
 pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub(crate) use plan::{even_slices, find_difference};
 pub use problem::Problem;
-pub use summa::MakePart;
+pub use summa::{Factors, MakePart};
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Matrix, Region, Spread};
 use crate::progress::Observer;
+use course::Course;
 use panels::StepPanels;
 use schedule::{A, B, StepSchedule};
-pub(crate) use summa::Factors;
 use summa::Summa;
 
 /// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the next
@@ -70,6 +75,24 @@ pub struct Execution {
     /// Messages this rank sent.
     pub messages: u64,
     /// Bytes this rank sent.
+    pub bytes: u64,
+    /// The products of elements that each device of this rank computed.
+    pub products: Vec<f64>,
+    /// The changes of the assignment in mid-run, in their order. The last one returns C to where the caller has it, if it has
+    /// moved.
+    pub changes: Vec<Change>,
+    /// Seconds of all changes. The devices' times at the beginning and the end of their jobs count as busy too.
+    pub changing_s: f64,
+}
+
+/// A change of the assignment in mid-run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The step of this rank that it came before; the number of steps if it came after the last.
+    pub step: usize,
+    /// Seconds it took on this rank, with the wait for ranks that came later.
+    pub seconds: f64,
+    /// Bytes of C this rank sent.
     pub bytes: u64,
 }
 
@@ -99,7 +122,7 @@ pub fn multiply<T: Element>(
     operands: (&Matrix<T>, &Matrix<T>),
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    let multiplication = MultiplyRun::new(comm, team, plan, None);
+    let multiplication = MultiplyRun::new(comm, team, plan);
     multiplication.run(scalars, Factors::Held(operands), c)
 }
 
@@ -121,35 +144,52 @@ pub fn multiply_in_parts<T: Element>(
     make: &mut MakePart<'_, T>,
     c: &mut Matrix<T>,
 ) -> Result<Execution, Error> {
-    let multiplication = MultiplyRun::new(comm, team, plan, None);
+    let multiplication = MultiplyRun::new(comm, team, plan);
     multiplication.run(scalars, Factors::Made(make), c)
 }
 
 /// A multiplication that is about to run.
-pub(crate) struct MultiplyRun<'a> {
+pub struct MultiplyRun<'a> {
     comm: &'a dyn Comm,
     team: &'a mut DeviceTeam,
     plan: &'a Plan,
     observer: Option<&'a dyn Observer>,
+    director: Option<&'a mut dyn Director>,
 }
 
 impl<'a> MultiplyRun<'a> {
-    pub(crate) fn new(
-        comm: &'a dyn Comm,
-        team: &'a mut DeviceTeam,
-        plan: &'a Plan,
-        observer: Option<&'a dyn Observer>,
-    ) -> Self {
+    /// Takes the ranks, this rank's devices, and the parts of all ranks.
+    pub fn new(comm: &'a dyn Comm, team: &'a mut DeviceTeam, plan: &'a Plan) -> Self {
         Self {
             comm,
             team,
             plan,
-            observer,
+            observer: None,
+            director: None,
         }
     }
 
+    /// Tells `observer`, if there is one, how far this rank has come.
+    #[must_use]
+    pub fn with_observer(self, observer: Option<&'a dyn Observer>) -> Self {
+        Self { observer, ..self }
+    }
+
+    /// Lets `director` change the parts in mid-run. All ranks have one, or none has.
+    #[must_use]
+    pub fn with_director(self, director: &'a mut dyn Director) -> Self {
+        let director = Some(director);
+        Self { director, ..self }
+    }
+
     /// Checks the matrices and takes the memory, multiplies between two barriers, and returns the measurements.
-    pub(crate) fn run<T: Element>(
+    ///
+    /// # Errors
+    /// As [`multiply()`] and [`multiply_in_parts`]; and those of the director.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan and scalars.
+    pub fn run<T: Element>(
         self,
         scalars: Scalars<T>,
         factors: Factors<'_, '_, T>,
@@ -160,6 +200,7 @@ impl<'a> MultiplyRun<'a> {
             team,
             plan,
             observer,
+            director,
         } = self;
         let rank = comm.rank();
         let span = tracing::info_span!("multiply", rank);
@@ -183,6 +224,7 @@ impl<'a> MultiplyRun<'a> {
         }
         agree(comm, place_memory(team, plan, rank, &mut sets))?;
         let mut partial = agree(comm, partial_c(plan, rank))?;
+        let mut course = Course::begin(comm, plan, director)?;
 
         comm.barrier();
         tracing::info!(
@@ -200,6 +242,7 @@ impl<'a> MultiplyRun<'a> {
             alpha: scalars.alpha,
             times: Execution {
                 busy_s: vec![0.0; slices.len()],
+                products: vec![0.0; slices.len()],
                 ..Execution::default()
             },
             slices,
@@ -209,12 +252,12 @@ impl<'a> MultiplyRun<'a> {
             steps: (0, 0),
         };
         match &mut partial {
-            None => summa.run_job(scalars.beta, &mut sets, c)?,
+            None => summa.run_job(scalars.beta, &mut sets, c, &mut course)?,
             Some(partial) => {
                 if c.is_changed_by(scalars.beta) {
                     c.local_mut().scale(scalars.beta);
                 }
-                summa.run_job(T::ZERO, &mut sets, partial)?;
+                summa.run_job(T::ZERO, &mut sets, partial, &mut course)?;
                 let start = Instant::now();
                 summa.sent = summa.sent.and(reduce::sum_c(comm, plan, partial, c)?);
                 summa.times.sum_s = start.elapsed().as_secs_f64();

@@ -2,6 +2,7 @@
 
 use isochron_devices::{Element, View, ViewMut, try_zeroed_matrix};
 
+use super::course::PanelRoom;
 use super::schedule::{A, B, PanelPiece, StepSchedule};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
@@ -11,7 +12,6 @@ use crate::matrix::{Operand, Region, try_zeros};
 /// The operands of a multiplication, read step by step.
 pub(super) struct StepOperands<'a, 'o, T> {
     pub comm: &'a dyn Comm,
-    pub schedule: &'o StepSchedule,
     /// A and B.
     pub factors: [Operand<'o, T>; 2],
 }
@@ -34,6 +34,10 @@ pub(super) struct StepPanels<'a, T> {
     staged: Vec<StagedPiece>,
     /// The use of each spare buffer, and `true` if the step has taken it. Those of one use are taken in order.
     spare: Vec<(BufferUse, bool)>,
+    /// Number of the layout, in the order of changes, that the panels have room for.
+    layout: usize,
+    /// Inner dimension of the step, also if the panels are empty.
+    k: usize,
 }
 
 /// The use of a spare buffer, the same in every step.
@@ -66,7 +70,32 @@ impl<'a, T: Element> StepPanels<'a, T> {
             in_place: [false; 2],
             staged: Vec::new(),
             spare: Vec::new(),
+            layout: 0,
+            k: 0,
         })
+    }
+
+    /// Returns the inner dimension of the step.
+    pub(super) fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Returns the number of the layout, in the order of changes, that the panels have room for.
+    pub(super) fn layout(&self) -> usize {
+        self.layout
+    }
+
+    /// Gives the panels, which must be here, the room that another layout needs; `None` if it needs no other.
+    pub(super) fn enter_layout(&mut self, layout: usize, room: Option<PanelRoom<T>>) {
+        assert!(
+            self.coming.is_none(),
+            "panels get other room while they travel"
+        );
+        self.layout = layout;
+        if let Some([a, b]) = room {
+            self.buffers[A] = a;
+            self.buffers[B] = b;
+        }
     }
 
     /// Allocates the message buffers that these steps need and writes to them and to the panels of A, so that no page is
@@ -97,13 +126,19 @@ impl<'a, T: Element> StepPanels<'a, T> {
 
     /// Sends the pieces of `step` that others need, copies those that this rank holds itself, and starts to receive the
     /// rest. Returns the messages that this rank sends, and those that it passes on.
-    pub(super) fn start(&mut self, operands: &StepOperands<'a, '_, T>, step: usize) -> Moved {
+    pub(super) fn start(
+        &mut self,
+        operands: &StepOperands<'a, '_, T>,
+        schedule: &StepSchedule,
+        step: usize,
+    ) -> Moved {
         self.release_buffers();
         self.staged.clear();
-        self.blocks = operands.schedule.panel_blocks(step);
+        self.blocks = schedule.panel_blocks(step);
+        self.k = schedule.count_k(step);
         let (mut sends, mut recvs) = (Vec::new(), Vec::new());
         for (side, factor) in operands.factors.iter().enumerate() {
-            let transfers = operands.schedule.step_transfers(step, side);
+            let transfers = schedule.step_transfers(step, side);
             let (own, panel) = (transfers.own, self.blocks[side]);
             self.in_place[side] = own == Some(panel) && !factor.op().transposes();
             self.pack_pieces((side, factor), &transfers.sends, &mut sends);

@@ -165,8 +165,13 @@ impl StepSchedule {
         });
     }
 
+    /// Returns the number of indices along k of this rank's step.
+    pub(super) fn count_k(&self, step: usize) -> usize {
+        self.pivot_range(self.rank, step).len()
+    }
+
     /// Returns the indices along k of a rank's step.
-    pub(super) fn pivot_range(&self, rank: usize, step: usize) -> Range<usize> {
+    fn pivot_range(&self, rank: usize, step: usize) -> Range<usize> {
         let order = self.order.get_or_init(|| {
             let mut order = StepOrder::new(self.piece_count());
             self.order_span(&mut order, 0..self.piece_count());

@@ -9,21 +9,23 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceError, DeviceTeam, Element, UpdateTime};
 
+use super::course::{Course, PreparedChange, plan_movement};
 use super::panels::{StepOperands, StepPanels};
 use super::plan::{PartOfK, Plan};
 use super::schedule::StepSchedule;
-use super::{Execution, check_factors, check_part};
+use super::{Change, Execution, check_factors, check_part};
 use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::matrix::redistribute::Moved;
+use crate::matrix::copy::replace;
+use crate::matrix::redistribute::{Moved, Movement};
 use crate::progress::{Observer, Progress};
 
 /// Makes a part of A and of B.
 pub type MakePart<'m, T> = dyn FnMut(&PartOfK) -> Result<(Matrix<T>, Matrix<T>), Error> + 'm;
 
 /// The source of A and B.
-pub(crate) enum Factors<'f, 'm, T> {
+pub enum Factors<'f, 'm, T> {
     /// This rank's whole share is here.
     Held((&'f Matrix<T>, &'f Matrix<T>)),
     /// Their parts of k are made, each in its turn.
@@ -60,6 +62,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         beta: T,
         sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
+        course: &mut Course<'a, T>,
     ) -> Result<(), Error> {
         let depth = self.plan.depth(self.comm.rank());
         if c.is_changed_by(beta) {
@@ -68,22 +71,37 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             self.failure = scaled.err().map(Error::from);
         }
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
-        if self.alpha != T::ZERO {
-            let parts = 0..self.plan.k_parts();
-            self.steps.1 = parts
-                .clone()
-                .map(|part| self.plan.k_part(part).plan().steps(self.comm.rank()))
-                .sum();
-            for part in parts {
-                self.run_part(part, sets, c)?;
-                // Making the next part costs time, and is useless if a device of any rank has failed.
-                let failed = f64::from(u8::from(self.failure.is_some()));
-                if self.plan.k_parts() > 1 && self.comm.largest(failed) > 0.0 {
-                    break;
-                }
+        let done = self.run_parts(sets, c, course);
+        self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
+        if course.layouts() > 0 {
+            self.return_c(c)?;
+        }
+        done
+    }
+
+    /// Runs the steps of all parts of k.
+    fn run_parts(
+        &mut self,
+        sets: &mut [StepPanels<'a, T>],
+        c: &mut Matrix<T>,
+        course: &mut Course<'a, T>,
+    ) -> Result<(), Error> {
+        if self.alpha == T::ZERO {
+            return Ok(());
+        }
+        let parts = 0..self.plan.k_parts();
+        self.steps.1 = parts
+            .clone()
+            .map(|part| self.plan.k_part(part).plan().steps(self.comm.rank()))
+            .sum();
+        for part in parts {
+            self.run_part(part, sets, c, course)?;
+            // Making the next part costs time, and is useless if a device of any rank has failed.
+            let failed = f64::from(u8::from(self.failure.is_some()));
+            if self.plan.k_parts() > 1 && self.comm.largest(failed) > 0.0 {
+                break;
             }
         }
-        self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
         Ok(())
     }
 
@@ -93,6 +111,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         index: usize,
         sets: &mut [StepPanels<'a, T>],
         c: &mut Matrix<T>,
+        course: &mut Course<'a, T>,
     ) -> Result<(), Error> {
         let (comm, part) = (self.comm, self.plan.k_part(index));
         let made;
@@ -107,27 +126,104 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             }
         };
         let plan = part.plan();
-        let schedule = StepSchedule::new(plan, comm.rank());
         let operands = StepOperands {
             comm,
-            schedule: &schedule,
             factors: plan.operands(factors),
         };
-        let mut ahead = StepsAhead {
-            operands: &operands,
-            steps: plan.steps(comm.rank()),
-            unsent: 0,
-            sent: Moved::default(),
-        };
+        let mut ahead = StepsAhead::new(&operands, plan, course, self.steps.0);
         ahead.drive_messages(0, &mut sets[..1]);
         for step in 0..ahead.steps {
             // The sets in the order of their steps: this one, those ahead, and the one that has become free.
             sets.rotate_left(usize::from(step > 0));
             self.tell_progress();
+            if let Some(change) = ahead.course.take_change(ahead.first + step) {
+                self.change_assignment(change, ahead.course, c);
+            }
             self.run_step(step, &mut ahead, sets, c);
         }
+        ahead.decide_rest();
         self.sent = self.sent.and(ahead.sent);
+        if let Some(error) = ahead.failure {
+            self.failure.get_or_insert(error);
+        }
         Ok(())
+    }
+
+    /// Changes to an assignment that all ranks have made room for: moves C if its part changes, and gives the devices their
+    /// new columns.
+    fn change_assignment(
+        &mut self,
+        change: PreparedChange<T>,
+        course: &mut Course<'a, T>,
+        c: &mut Matrix<T>,
+    ) {
+        let (start, sent) = (Instant::now(), self.sent.bytes);
+        let mut depth = self.plan.depth(self.comm.rank());
+        depth.k_total = depth.k_total.saturating_sub(course.k_done());
+        let moves = change.target.is_some();
+        match change.target {
+            Some(target) => {
+                self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
+                self.slices = change.slices;
+                self.move_c(target, c);
+                self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
+            }
+            None => {
+                let old = std::mem::replace(&mut self.slices, change.slices);
+                self.time_devices(|team, slices| {
+                    team.redivide(c.local_mut(), [&old, slices], depth)
+                });
+                if let Some(spread) = change.spread {
+                    c.respread(spread, self.comm.rank());
+                }
+            }
+        }
+        // The step that begins has been told already.
+        let seconds = self.note_change(self.steps.0 - 1, start, sent);
+        course.log_change(seconds, moves);
+    }
+
+    /// Moves C to other memory on another spread, which the devices write first.
+    fn move_c(&mut self, (mut target, movement): (Matrix<T>, Movement<T>), c: &mut Matrix<T>) {
+        if self.failure.is_none() {
+            let placed = self.team.scale(T::ZERO, target.local_mut(), &self.slices);
+            self.failure = placed.err().map(Error::from);
+        }
+        let moved = movement.run(self.comm, c.stored(), target.stored_mut(), &replace);
+        self.sent = self.sent.and(moved);
+        *c = target;
+    }
+
+    /// Moves C back to where the caller has it.
+    fn return_c(&mut self, c: &mut Matrix<T>) -> Result<(), Error> {
+        let (start, sent) = (Instant::now(), self.sent.bytes);
+        let (comm, rank, home) = (self.comm, self.comm.rank(), self.plan.c());
+        if home.part(rank) == c.part() {
+            agree(comm, Ok(()))?;
+            c.respread(home, rank);
+        } else {
+            let movement = plan_movement(comm, c.spread(), &home);
+            let target = movement.and_then(|movement| Ok((Matrix::zeros(home, rank)?, movement)));
+            let target = agree(comm, target)?;
+            self.slices = self.plan.slices(rank);
+            self.move_c(target, c);
+        }
+        self.note_change(self.steps.0, start, sent);
+        Ok(())
+    }
+
+    /// Notes a change before `step` that began at `start`, when this rank had sent `sent` bytes. Returns its seconds.
+    fn note_change(&mut self, step: usize, start: Instant, sent: u64) -> f64 {
+        let seconds = start.elapsed().as_secs_f64();
+        let change = Change {
+            step,
+            seconds,
+            bytes: self.sent.bytes - sent,
+        };
+        tracing::debug!(?change, "the assignment has changed");
+        self.times.changes.push(change);
+        self.times.changing_s += seconds;
+        seconds
     }
 
     /// Tells the observer that another step begins.
@@ -153,36 +249,43 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         let span = tracing::trace_span!("step", step);
         let _entered = span.enter();
         let operands = ahead.operands;
-        self.wait_for_panels(sets, operands);
+        self.wait_for_panels(sets, c);
         let (now, later) = sets.split_at_mut(1);
         let panels = now[0].both_views(operands).into();
-        let next_is_here = step + 1 < ahead.unsent && later[0].progress();
+        let k = now[0].k();
+        // Panels for another part of C have no devices yet.
+        let next_fits = step + 1 < ahead.unsent && !ahead.moves_at(step + 1);
+        let next_is_here = next_fits && later[0].progress();
         let alpha = self.alpha;
-        if operands.schedule.c().is_empty() {
+        let times = if c.part().is_empty() {
             // There is nothing to compute, but other ranks need pieces that this rank holds.
+            Some(Vec::new())
         } else if next_is_here {
             let (next, later) = later.split_at_mut(1);
             let next = next[0].both_views(operands).into();
             self.time_devices(|team, slices| {
                 let drive = &mut || ahead.drive_messages(step + 2, later);
                 team.update(alpha, panels, Some(next), c.local_mut(), slices, drive)
-            });
+            })
         } else {
             self.time_devices(|team, slices| {
                 let drive = &mut || ahead.drive_messages(step + 1, later);
                 team.update(alpha, panels, None, c.local_mut(), slices, drive)
-            });
-        }
+            })
+        };
         ahead.drive_messages(step + 1, later);
+        let rows = c.part().rows;
+        for (products, &cols) in self.times.products.iter_mut().zip(&self.slices) {
+            *products += (rows * cols * k) as f64;
+        }
+        ahead
+            .course
+            .log_step((k, rows), &self.slices, times.as_deref());
     }
 
     /// Waits for the panels of the first set, which should be here already. Messages that others wait for may pass through
     /// the sets of later steps, so those progress too. A rank that computes counts the wait as `exposed_s`.
-    fn wait_for_panels(
-        &mut self,
-        sets: &mut [StepPanels<'_, T>],
-        operands: &StepOperands<'_, '_, T>,
-    ) {
+    fn wait_for_panels(&mut self, sets: &mut [StepPanels<'_, T>], c: &Matrix<T>) {
         let start = Instant::now();
         let mut pause = Pause::default();
         while !sets[0].progress() {
@@ -191,53 +294,131 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             }
             pause.wait();
         }
-        if !operands.schedule.c().is_empty() {
+        if !c.part().is_empty() {
             self.times.exposed_s += start.elapsed().as_secs_f64();
         }
     }
 
-    /// Runs a call of all devices and counts their busy times, or notes its failure. After a failure nothing runs.
+    /// Runs a call of all devices, counts their busy times and returns them, or notes its failure. After a failure nothing
+    /// runs.
     fn time_devices(
         &mut self,
         call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
-    ) {
+    ) -> Option<Vec<UpdateTime>> {
         if self.failure.is_some() {
-            return;
+            return None;
         }
         match call(self.team, &self.slices) {
             Ok(times) => {
                 tracing::trace!(?times, "the devices' times");
-                for (busy_s, time) in self.times.busy_s.iter_mut().zip(times) {
+                for (busy_s, time) in self.times.busy_s.iter_mut().zip(&times) {
                     *busy_s += time.busy_s;
                 }
+                Some(times)
             }
-            Err(error) => self.failure = Some(error.into()),
+            Err(error) => {
+                self.failure = Some(error.into());
+                None
+            }
         }
     }
 }
 
-/// The messages of the steps after the one that computes.
+/// The messages of the steps after the one that computes, and the decisions on those steps.
 struct StepsAhead<'s, 'a, 'o, T> {
     operands: &'s StepOperands<'a, 'o, T>,
+    plan: &'s Plan,
+    course: &'s mut Course<'a, T>,
+    /// The schedule of the steps that have not been sent for.
+    schedule: StepSchedule,
+    /// The steps of all parts of k before this one.
+    first: usize,
     steps: usize,
     /// The first step whose panels have not been sent for.
     unsent: usize,
     sent: Moved,
+    /// The error of a decision. The steps go on, since panels are under way.
+    failure: Option<Error>,
 }
 
-impl<'a, T: Element> StepsAhead<'_, 'a, '_, T> {
+impl<'s, 'a, 'o, T: Element> StepsAhead<'s, 'a, 'o, T> {
+    /// Makes the messages of a part of k, after `first` steps of the parts before it.
+    fn new(
+        operands: &'s StepOperands<'a, 'o, T>,
+        plan: &'s Plan,
+        course: &'s mut Course<'a, T>,
+        first: usize,
+    ) -> Self {
+        let mut ahead = Self {
+            operands,
+            schedule: course.make_schedule(plan),
+            steps: plan.steps(operands.comm.rank()),
+            plan,
+            course,
+            first,
+            unsent: 0,
+            sent: Moved::default(),
+            failure: None,
+        };
+        ahead.open_span(0);
+        ahead
+    }
+
     /// Sends for the steps from `first` on, as far as there are sets for them, and makes their messages progress. Returns
     /// `true` while any are under way.
     fn drive_messages(&mut self, first: usize, sets: &mut [StepPanels<'a, T>]) -> bool {
         let mut under_way = false;
         for (step, panels) in (first..self.steps).zip(sets) {
             if step == self.unsent {
-                self.sent = self.sent.and(panels.start(self.operands, step));
+                self.decide(step);
+                let room = self.course.take_room(panels.layout());
+                panels.enter_layout(self.course.layouts(), room);
+                let sent = panels.start(self.operands, &self.schedule, step);
+                self.sent = self.sent.and(sent);
                 self.unsent += 1;
             }
             under_way |= !panels.progress();
         }
         under_way
+    }
+
+    /// Takes the decisions that are due before a step is sent for.
+    fn decide(&mut self, step: usize) {
+        if !self.course.is_due(self.first + step) {
+            return;
+        }
+        while self.course.is_due(self.first + step) {
+            match self.course.decide(self.first + step) {
+                Ok(true) => self.schedule = self.course.make_schedule(self.plan),
+                Ok(false) => {}
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        self.open_span(step);
+    }
+
+    /// Takes the decisions that other ranks take in steps that this rank does not have.
+    fn decide_rest(&mut self) {
+        let last = self.first + self.steps == self.course.count_steps();
+        while last && self.course.is_due(usize::MAX) {
+            if let Err(error) = self.course.decide(usize::MAX) {
+                self.failure = Some(error);
+            }
+        }
+    }
+
+    /// Adds the steps from `step` to the next decision to the schedule. Without a director all steps are one span.
+    fn open_span(&mut self, step: usize) {
+        let end = self.course.count_decided().saturating_sub(self.first);
+        let end = end.min(self.steps);
+        if self.course.is_directed() && step < end {
+            self.schedule.add_span(step..end);
+        }
+    }
+
+    /// Returns `true` if the layout changes before this step.
+    fn moves_at(&self, step: usize) -> bool {
+        self.course.moves_at(self.first + step)
     }
 }
 

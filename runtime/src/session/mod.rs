@@ -346,7 +346,7 @@ impl<'c> Session<'c> {
     }
 
     fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {
-        MultiplyRun::new(self.comm, &mut self.team, plan, self.observer)
+        MultiplyRun::new(self.comm, &mut self.team, plan).with_observer(self.observer)
     }
 }
 

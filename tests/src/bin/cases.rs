@@ -1,26 +1,27 @@
-//! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER [--all] [--longest
-//! BYTES]`.
+//! Cases that every rank of a real `mpirun` takes part in: `mpirun -n N isochron-cases FOLDER [--all] [--only WORD]
+//! [--longest BYTES]`.
 //!
-//! FOLDER is a folder for files. `--all` runs all combinations instead of covering rows. `--longest` runs the cases of
-//! long messages instead, with messages of at most this length. The program prints a line for each group of cases, and
-//! ends with status 0 only when all hold on all ranks.
+//! FOLDER is a folder for files. `--all` runs all combinations instead of covering rows. `--only` runs the groups with
+//! that word in their names. `--longest` runs the cases of long messages instead, with messages of at most this length.
+//! The program prints a line for each group of cases, and ends with status 0 only when all hold on all ranks.
 
 // A test program says what happens, and stops where it cannot go on.
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
 use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
-use isochron_tests::{cases, general, moving, parts, scalapack, table, travel};
+use isochron_tests::{cases, changes, general, moving, parts, scalapack, table, travel};
 
 /// The words of the command line.
 struct CaseArguments {
     folder: PathBuf,
     coverage: Coverage,
+    only: String,
     longest: Option<usize>,
 }
 
@@ -30,11 +31,13 @@ impl CaseArguments {
         let mut arguments = Self {
             folder: words.next().expect("a folder for files").into(),
             coverage: Coverage::Pairs,
+            only: String::new(),
             longest: None,
         };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--all" => arguments.coverage = Coverage::Whole,
+                "--only" => arguments.only = words.next().expect("a word"),
                 "--longest" => {
                     let bytes = words.next().expect("a number of bytes");
                     arguments.longest = Some(bytes.parse().expect("a number of bytes"));
@@ -49,10 +52,14 @@ impl CaseArguments {
 /// Runs groups of cases, and prints a line for each on the head rank.
 struct CaseGroups<'c> {
     comm: &'c dyn Comm,
+    only: &'c str,
 }
 
 impl CaseGroups<'_> {
     fn run(&self, name: &str, cases: impl FnOnce(&dyn Comm) -> usize) {
+        if !name.contains(self.only) {
+            return;
+        }
         let start = Instant::now();
         let count = cases(self.comm);
         if self.comm.rank() == 0 {
@@ -67,7 +74,7 @@ fn main() {
     let arguments = CaseArguments::read();
     let Some(longest) = arguments.longest else {
         let comm = connect().expect("a communicator");
-        run_all(comm.as_ref(), &arguments.folder, arguments.coverage);
+        run_all(comm.as_ref(), &arguments);
         return;
     };
     let comm = MpiComm::initialize().expect("MPI");
@@ -75,15 +82,17 @@ fn main() {
 }
 
 fn run_long_messages(comm: &dyn Comm) {
-    let groups = CaseGroups { comm };
+    let groups = CaseGroups { comm, only: "" };
     groups.run("redistribution", moving::redistribution);
     groups.run("volume", cases::volume);
     groups.run("relays", travel::relays);
     groups.run("short pieces", moving::short_pieces);
 }
 
-fn run_all(comm: &dyn Comm, folder: &Path, coverage: Coverage) {
-    let groups = CaseGroups { comm };
+fn run_all(comm: &dyn Comm, arguments: &CaseArguments) {
+    let (coverage, folder) = (arguments.coverage, arguments.folder.as_path());
+    let only = &arguments.only;
+    let groups = CaseGroups { comm, only };
     groups.run("exact", |comm| cases::exact(comm, coverage));
     groups.run("scalars", cases::scalars);
     groups.run("probe", cases::probe);
@@ -96,6 +105,20 @@ fn run_all(comm: &dyn Comm, folder: &Path, coverage: Coverage) {
         "devices that fail in a part",
         parts::devices_that_fail_in_a_part,
     );
+    groups.run("changed parts", |comm| {
+        changes::changed_parts(comm, coverage)
+    });
+    groups.run("changed slices along k", changes::changed_slices_along_k);
+    groups.run("changes in parts of k", changes::changes_in_parts_of_k);
+    groups.run("no change", changes::no_change_sends_nothing_more);
+    groups.run("refused changes", changes::refused_changes);
+    groups.run("failing directors", changes::failing_directors);
+    groups.run(
+        "devices that fail between changes",
+        changes::devices_that_fail_between_changes,
+    );
+    groups.run("paced changes", changes::paced_changes);
+    groups.run("changes of GPUs", changes::changes_of_gpus);
     groups.run("relays", travel::relays);
     groups.run("steps ahead", |comm| travel::steps_ahead(comm, coverage));
     groups.run("failing devices", travel::failing_devices);
@@ -114,6 +137,9 @@ fn run_all(comm: &dyn Comm, folder: &Path, coverage: Coverage) {
     groups.run("conjugated", moving::conjugated);
     groups.run("relaid", moving::relaid);
     groups.run("refused", moving::refused);
+    if !only.is_empty() {
+        return;
+    }
     match scalapack::agrees(comm, moving::grid(comm.size())) {
         Some(count) => groups.run("ScaLAPACK", |_| count),
         None if comm.rank() == 0 => {

@@ -1,0 +1,535 @@
+//! The assignments in the course of a multiplication: when they are decided on, and what a change needs.
+//!
+//! A decision on the steps from `b` on is taken when the panels of step `b` are to be sent for: the lookahead before it. Panels
+//! therefore travel as far ahead as without any decision, and a change waits for C alone. All ranks have computed with the
+//! same pieces of k when step `b` begins.
+
+use isochron_devices::{Element, UpdateTime};
+use isochron_hierarchy::layout::Layout;
+
+use super::director::{Assignment, Decision, DeviceStep, Director, RankStep, StepTimes};
+use super::plan::Plan;
+use super::schedule::{A, B, StepSchedule};
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+use crate::matrix::redistribute::Movement;
+use crate::matrix::{Matrix, Order, Region, Spread, try_zeros};
+
+/// Room for the panels of A and B of one step.
+pub(super) type PanelRoom<T> = [Vec<T>; 2];
+
+/// The assignments of a multiplication, and their director if there is one.
+pub(super) struct Course<'d, T> {
+    comm: &'d dyn Comm,
+    plan: &'d Plan,
+    director: Option<&'d mut dyn Director>,
+    /// The last one that was decided on.
+    assignment: Assignment,
+    /// The steps of the rank with the most, and of this rank. They differ only if k is split.
+    steps: [usize; 2],
+    /// The first step, of those of the rank with the most, whose assignment is to be decided on; `None` if there is none.
+    undecided: Option<usize>,
+    /// The change that waits for its step.
+    ahead: Option<PreparedChange<T>>,
+    /// Number of changes of the layout.
+    layouts: usize,
+    /// The last layout, in the order of changes, that gave this rank another part of C, and room for its panels: each set of
+    /// panels takes one when it is used for that layout or a later one.
+    rooms: (usize, Vec<PanelRoom<T>>),
+    log: StepLog,
+}
+
+/// A change that all ranks have made room for.
+pub(super) struct PreparedChange<T> {
+    /// The step of this rank that it comes before.
+    pub step: usize,
+    /// The columns of this rank's devices.
+    pub slices: Vec<usize>,
+    /// The spread of C; `None` if only slices change.
+    pub spread: Option<Spread>,
+    /// The matrix that C moves to, and its movement; `None` if this rank's part of C stays.
+    pub target: Option<(Matrix<T>, Movement<T>)>,
+}
+
+/// What this rank has done since the last decision.
+#[derive(Default)]
+struct StepLog {
+    steps: Vec<RankStep>,
+    /// Seconds of the last change.
+    changing_s: f64,
+    /// This rank's part of C moved in it.
+    has_moved: bool,
+    has_failed: bool,
+    /// The sum of the inner dimensions of all updates, since the beginning.
+    k: usize,
+}
+
+impl<'d, T: Element> Course<'d, T> {
+    /// Begins with the assignment of the plan.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
+    /// # Collective
+    /// All ranks, if there is a director.
+    pub(super) fn begin(
+        comm: &'d dyn Comm,
+        plan: &'d Plan,
+        mut director: Option<&'d mut (dyn Director + 'd)>,
+    ) -> Result<Self, Error> {
+        let mut undecided = None;
+        if let Some(director) = &mut director {
+            let first = comm.share(0, Some(director.count_first_steps()))?;
+            undecided = Some(first.max(1).saturating_add(plan.lookahead()));
+        }
+        let mut course = Self {
+            comm,
+            plan,
+            director,
+            assignment: Assignment {
+                layout: plan.layout().clone(),
+                slices: (0..plan.n_ranks()).map(|rank| plan.slices(rank)).collect(),
+            },
+            steps: count_steps(plan, comm.rank()),
+            undecided: None,
+            ahead: None,
+            layouts: 0,
+            rooms: (0, Vec::new()),
+            log: StepLog::default(),
+        };
+        course.decide_from(undecided);
+        Ok(course)
+    }
+
+    /// Lets the next decision be on the steps from this one on, if there are any.
+    fn decide_from(&mut self, step: Option<usize>) {
+        self.undecided = step.filter(|&step| step < self.steps[0]);
+    }
+
+    /// Returns the step of this rank whose assignment is to be decided on first, or all its steps.
+    pub(super) fn count_decided(&self) -> usize {
+        let [most, mine] = self.steps;
+        match self.undecided {
+            Some(step) => (step as u128 * mine as u128).div_ceil(most as u128) as usize,
+            None => mine,
+        }
+    }
+
+    /// Returns `true` if a decision is due before panels are sent for this step.
+    pub(super) fn is_due(&self, step: usize) -> bool {
+        self.undecided.is_some() && self.count_decided() <= step
+    }
+
+    /// Returns the number of this rank's steps.
+    pub(super) fn count_steps(&self) -> usize {
+        self.steps[1]
+    }
+
+    /// Returns `true` if there is a director.
+    pub(super) fn is_directed(&self) -> bool {
+        self.director.is_some()
+    }
+
+    /// Returns the number of changes of the layout so far.
+    pub(super) fn layouts(&self) -> usize {
+        self.layouts
+    }
+
+    /// Takes room for panels that have the room for an earlier layout, in the order of changes, if that is another.
+    pub(super) fn take_room(&mut self, layout: usize) -> Option<PanelRoom<T>> {
+        let (first, rooms) = &mut self.rooms;
+        if layout < *first { rooms.pop() } else { None }
+    }
+
+    /// Returns `true` if the layout changes before this step.
+    pub(super) fn moves_at(&self, step: usize) -> bool {
+        let change = self.ahead.as_ref().filter(|change| change.step == step);
+        change.is_some_and(|change| change.spread.is_some())
+    }
+
+    /// Takes the change that comes before this step.
+    pub(super) fn take_change(&mut self, step: usize) -> Option<PreparedChange<T>> {
+        self.ahead.take_if(|change| change.step == step)
+    }
+
+    /// Makes the schedule of a part of k for the last assignment.
+    pub(super) fn make_schedule(&self, part: &Plan) -> StepSchedule {
+        let rank = self.comm.rank();
+        match self.layouts {
+            0 => StepSchedule::new(part, rank),
+            _ => StepSchedule::on_parts(part, &self.list_parts(), rank),
+        }
+    }
+
+    /// Returns the parts of C that the ranks compute from the last change on.
+    fn list_parts(&self) -> Vec<Region> {
+        let spread = self.spread_c(&self.assignment.layout);
+        let ranks = 0..self.comm.size();
+        ranks.map(|rank| spread.part(rank)).collect()
+    }
+
+    fn spread_c(&self, layout: &Layout) -> Spread {
+        let problem = self.plan.problem();
+        Spread::on_layout(problem.m(), problem.n(), problem.block(), layout)
+    }
+
+    /// Notes a step of this rank: `k` of the update, the rows of C, and the columns and times of the devices; `None` after a
+    /// failure.
+    pub(super) fn log_step(
+        &mut self,
+        (k, rows): (usize, usize),
+        slices: &[usize],
+        times: Option<&[UpdateTime]>,
+    ) {
+        self.log.k += k;
+        self.log.has_failed |= times.is_none();
+        if !self.is_directed() {
+            return;
+        }
+        let times = times.unwrap_or_default().iter().map(|time| time.busy_s);
+        let devices = slices.iter().zip(times.chain(std::iter::repeat(0.0)));
+        self.log.steps.push(RankStep {
+            k,
+            rows,
+            devices: devices
+                .map(|(&cols, busy_s)| DeviceStep { cols, busy_s })
+                .collect(),
+        });
+    }
+
+    /// Notes the seconds of a change, and if this rank's part of C moved.
+    pub(super) fn log_change(&mut self, seconds: f64, moves: bool) {
+        self.log.changing_s = seconds;
+        self.log.has_moved = moves;
+    }
+
+    /// Returns the sum of the inner dimensions of this rank's updates so far.
+    pub(super) fn k_done(&self) -> usize {
+        self.log.k
+    }
+
+    /// Decides on the steps from `step` of this rank on. Returns `true` if the layout changes.
+    ///
+    /// # Errors
+    /// On every rank: those of the director, and [`Error::Shape`] for an assignment that does not fit. No decision follows.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn decide(&mut self, step: usize) -> Result<bool, Error> {
+        let Some(now) = self.undecided.take() else {
+            return Ok(false);
+        };
+        let all = self
+            .comm
+            .all_gather(bytemuck::cast_slice(&self.log.encode()));
+        let logs: Vec<StepLog> = all
+            .iter()
+            .zip(&self.assignment.slices)
+            .map(|(bytes, slices)| StepLog::decode(bytes, slices.len()))
+            .collect();
+        self.log = StepLog {
+            k: self.log.k,
+            ..StepLog::default()
+        };
+        // After a failure the steps go on without arithmetic: there is nothing to learn.
+        if logs.iter().any(|log| log.has_failed) {
+            return Ok(false);
+        }
+        let Decision { change, steps } = self.ask_director(now, logs)?;
+        let next = now.saturating_add(steps.max(1));
+        let change = change.filter(|next| *next != self.assignment);
+        let is_made = match change {
+            Some(next) => self.prepare(step, next)?,
+            None => None,
+        };
+        self.decide_from(Some(match is_made {
+            Some(_) => next.saturating_add(self.plan.lookahead()),
+            None => next,
+        }));
+        Ok(is_made.unwrap_or(false))
+    }
+
+    /// Lets the director of the head rank decide.
+    fn ask_director(&mut self, step: usize, logs: Vec<StepLog>) -> Result<Decision, Error> {
+        let changing_s = find_changing_s(&logs);
+        let times = StepTimes {
+            step,
+            steps: self.steps[0],
+            assignment: &self.assignment,
+            ranks: logs.into_iter().map(|log| log.steps).collect(),
+            changing_s,
+        };
+        let director = self.director.as_mut().filter(|_| self.comm.rank() == 0);
+        let decided = director.map(|director| director.decide(&times)).transpose();
+        let decided = agree(self.comm, decided)?;
+        let decision = self.comm.share(0, decided)?;
+        match decision.change.as_ref().map(|next| self.check(next)) {
+            Some(Err(reason)) => Err(Error::Shape(reason)),
+            _ => Ok(decision),
+        }
+    }
+
+    /// Checks that an assignment is one of this plan's C, ranks and devices.
+    fn check(&self, next: &Assignment) -> Result<(), String> {
+        let (layout, old) = (&next.layout, &self.assignment);
+        let sizes = [layout, &old.layout]
+            .map(|layout| (layout.rows(), layout.cols(), layout.rects().len()));
+        if sizes[0] != sizes[1] {
+            return Err("the layout to change to is not one of this C and these ranks".to_owned());
+        }
+        let divides_k = self.plan.division().shares().is_some();
+        if divides_k && *layout != old.layout {
+            return Err("the parts of C that are held stay if k is split".to_owned());
+        }
+        if !next
+            .slices
+            .iter()
+            .map(Vec::len)
+            .eq(old.slices.iter().map(Vec::len))
+        {
+            return Err("the slices to change to are those of other devices".to_owned());
+        }
+        let spread = self.spread_c(layout);
+        for (rank, slices) in next.slices.iter().enumerate() {
+            let wanted = match divides_k {
+                true => self.plan.computed(rank).cols,
+                false => spread.part(rank).cols,
+            };
+            let found = slices.iter().copied().fold(0, usize::saturating_add);
+            if found != wanted {
+                return Err(format!(
+                    "the slices of rank {rank} have {found} columns, the part has {wanted}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for a change before `step` on all ranks. Returns `true` if it changes the layout, and `None` if it found no
+    /// room on some rank.
+    fn prepare(&mut self, step: usize, next: Assignment) -> Result<Option<bool>, Error> {
+        let rank = self.comm.rank();
+        let mut change = PreparedChange {
+            step,
+            slices: next.slices[rank].clone(),
+            spread: None,
+            target: None,
+        };
+        let moves = next.layout != self.assignment.layout;
+        if moves {
+            match self.make_room(&next.layout) {
+                Ok((Some(target), rooms)) => {
+                    change.target = Some(target);
+                    self.rooms = (self.layouts + 1, rooms);
+                }
+                Ok((None, _)) => {}
+                Err(error) => {
+                    tracing::info!(%error, "a change of the layout finds no room");
+                    if let Some(director) = &mut self.director {
+                        director.note_refusal(&error);
+                    }
+                    return Ok(None);
+                }
+            }
+            self.layouts += 1;
+            change.spread = Some(self.spread_c(&next.layout));
+        }
+        self.assignment = next;
+        self.ahead = Some(change);
+        Ok(Some(moves))
+    }
+}
+
+/// What a rank needs for a layout: the matrix that its part of C moves to, with the movement, and room for panels.
+type LayoutRoom<T> = (Option<(Matrix<T>, Movement<T>)>, Vec<PanelRoom<T>>);
+
+impl<T: Element> Course<'_, T> {
+    /// Makes room for a layout on all ranks. A rank whose part of C stays needs no other.
+    ///
+    /// # Errors
+    /// On every rank: those of [`Director::check_memory`], and [`Error::Allocation`].
+    fn make_room(&mut self, layout: &Layout) -> Result<LayoutRoom<T>, Error> {
+        let rank = self.comm.rank();
+        let [from, to] = [&self.assignment.layout, layout].map(|layout| self.spread_c(layout));
+        let stays = from.part(rank) == to.part(rank);
+        let [(_, old_travelling), (panels, travelling)] =
+            [&from, &to].map(|spread| self.count_travelling(spread));
+        let mut elements = travelling.saturating_sub(old_travelling);
+        if !stays {
+            let moved = from.held(rank) + to.held(rank);
+            elements += to.held(rank) + moved.min(MOVEMENT_BYTES / size_of::<T>());
+            elements += self.plan.panel_sets() * (panels[A] + panels[B]);
+        }
+        if let Some(director) = &mut self.director {
+            director.check_memory(self.comm, (elements * size_of::<T>()) as u64)?;
+        }
+        let room = match stays {
+            true => Ok((None, Vec::new())),
+            false => self.allocate((&from, to), panels),
+        };
+        agree(self.comm, room)
+    }
+
+    /// Counts the elements of a step's panels of A and of B if C is computed on this spread, and those of all panels and
+    /// messages under way.
+    fn count_travelling(&self, c: &Spread) -> ([usize; 2], usize) {
+        let rank = self.comm.rank();
+        let parts: Vec<Region> = (0..self.comm.size()).map(|rank| c.part(rank)).collect();
+        let (mut panels, mut sent) = ([0; 2], 0);
+        for part in self.plan.unlike_parts() {
+            let schedule = StepSchedule::on_parts(part.plan(), &parts, rank);
+            let needed = schedule.needs_panels();
+            let across = [parts[rank].rows, parts[rank].cols];
+            for side in [A, B].into_iter().filter(|&side| needed[side]) {
+                panels[side] = across[side] * self.plan.panel();
+            }
+            sent = sent.max(schedule.sent_across(A) + schedule.sent_across(B));
+        }
+        // Received pieces are copied into the panels.
+        let of_step = 2 * (panels[A] + panels[B]) + sent * self.plan.panel();
+        (panels, self.plan.panel_sets() * of_step)
+    }
+
+    fn allocate(
+        &self,
+        (from, to): (&Spread, Spread),
+        panels: [usize; 2],
+    ) -> Result<LayoutRoom<T>, Error> {
+        let movement = plan_movement(self.comm, from, &to)?;
+        let rooms = (0..self.plan.panel_sets()).map(|_| {
+            let a = try_zeros(panels[A], "a panel of A")?;
+            Ok([a, try_zeros(panels[B], "a panel of B")?])
+        });
+        let rooms = rooms.collect::<Result<_, Error>>()?;
+        Ok((
+            Some((Matrix::zeros(to, self.comm.rank())?, movement)),
+            rooms,
+        ))
+    }
+}
+
+/// Bytes of messages of C that a rank packs or waits for at a time.
+const MOVEMENT_BYTES: usize = 64 << 20;
+
+/// Plans the movement of C between two spreads.
+///
+/// # Errors
+/// [`Error::Allocation`], on this rank alone.
+pub(super) fn plan_movement<T: Element>(
+    comm: &dyn Comm,
+    from: &Spread,
+    to: &Spread,
+) -> Result<Movement<T>, Error> {
+    let limit = MOVEMENT_BYTES / size_of::<T>();
+    Movement::new(comm, from, (to, Order::Columns), limit)
+}
+
+/// Counts the steps of the rank with the most, and those of `rank`.
+fn count_steps(plan: &Plan, rank: usize) -> [usize; 2] {
+    let steps: Vec<usize> = (0..plan.n_ranks()).map(|rank| plan.steps(rank)).collect();
+    [steps.iter().copied().max().unwrap_or(0), steps[rank]]
+}
+
+/// Returns the seconds of the last change: those of the rank that waited least for others to move C, or the longest if C
+/// did not move.
+fn find_changing_s(logs: &[StepLog]) -> f64 {
+    let all = logs.iter().map(|log| log.changing_s);
+    let moved = logs.iter().filter(|log| log.has_moved);
+    let least = moved.map(|log| log.changing_s).reduce(f64::min);
+    least.unwrap_or_else(|| all.fold(0.0, f64::max))
+}
+
+impl StepLog {
+    /// Writes the log as numbers: failure, movement, seconds of changing, and for each step its `k`, its rows, and the
+    /// columns and seconds of each device.
+    fn encode(&self) -> Vec<f64> {
+        let [failed, moved] = [self.has_failed, self.has_moved].map(|is| f64::from(u8::from(is)));
+        let mut numbers = vec![failed, moved, self.changing_s];
+        for step in &self.steps {
+            numbers.extend([step.k as f64, step.rows as f64]);
+            let devices = step.devices.iter();
+            numbers.extend(devices.flat_map(|device| [device.cols as f64, device.busy_s]));
+        }
+        numbers
+    }
+
+    /// Reads the log of a rank with this number of devices.
+    fn decode(bytes: &[u8], devices: usize) -> Self {
+        let numbers = bytes.chunks_exact(size_of::<f64>());
+        let numbers: Vec<f64> = numbers.map(bytemuck::pod_read_unaligned).collect();
+        let (frame, steps) = numbers.split_at(3);
+        let steps = steps.chunks_exact(2 + 2 * devices).map(|step| RankStep {
+            k: step[0] as usize,
+            rows: step[1] as usize,
+            devices: step[2..]
+                .chunks_exact(2)
+                .map(|device| DeviceStep {
+                    cols: device[0] as usize,
+                    busy_s: device[1],
+                })
+                .collect(),
+        });
+        Self {
+            steps: steps.collect(),
+            changing_s: frame[2],
+            has_moved: frame[1] > 0.0,
+            has_failed: frame[0] > 0.0,
+            k: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(k: usize, times: &[f64]) -> RankStep {
+        let devices = times.iter().map(|&busy_s| DeviceStep { cols: 7, busy_s });
+        RankStep {
+            k,
+            rows: 3,
+            devices: devices.collect(),
+        }
+    }
+
+    fn changed(changing_s: f64, has_moved: bool) -> StepLog {
+        StepLog {
+            changing_s,
+            has_moved,
+            ..StepLog::default()
+        }
+    }
+
+    #[test]
+    fn a_log_is_read_as_it_was_written() {
+        for times in [&[][..], &[0.1, -1.0], &[0.0, f64::INFINITY]] {
+            let log = StepLog {
+                steps: vec![step(5, times), step(2, times)],
+                changing_s: 0.3,
+                has_moved: true,
+                has_failed: false,
+                k: 9,
+            };
+            let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), times.len());
+            assert_eq!(read.steps, log.steps);
+            assert_eq!(
+                (read.changing_s, read.has_moved, read.has_failed),
+                (0.3, true, false)
+            );
+        }
+        let log = StepLog {
+            steps: vec![step(5, &[f64::NAN])],
+            ..StepLog::default()
+        };
+        let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), 1);
+        assert!(read.steps[0].devices[0].busy_s.is_nan());
+    }
+
+    #[test]
+    fn a_change_costs_what_the_rank_says_that_waits_least() {
+        let slices = [changed(0.1, false), changed(0.2, false)];
+        assert_eq!(find_changing_s(&slices), 0.2);
+        let layouts = [changed(0.1, false), changed(5.0, true), changed(2.0, true)];
+        assert_eq!(find_changing_s(&layouts), 2.0);
+    }
+}

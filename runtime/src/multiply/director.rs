@@ -1,0 +1,97 @@
+//! The contract of what changes the division of a multiplication in mid-run.
+//!
+//! Every few steps the ranks gather the times of their devices, and the director of the head rank decides if other parts of C
+//! or other slices would be better. The steps that follow go on meanwhile. [`Execution::changes`](super::Execution::changes)
+//! lists the changes that were made.
+
+use isochron_hierarchy::layout::Layout;
+use serde::{Deserialize, Serialize};
+
+use crate::comm::Comm;
+use crate::error::Error;
+
+/// The part of C that each rank computes, and the columns of it for each device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// The parts of C, in blocks. If k is split they are those that the plan holds, and stay, as the shares of k do: A and B
+    /// of a share that moved would have to travel.
+    pub layout: Layout,
+    /// The columns of every rank's devices.
+    pub slices: Vec<Vec<usize>>,
+}
+
+/// The work of a device in a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeviceStep {
+    /// Columns of C.
+    pub cols: usize,
+    /// Busy seconds of its update.
+    pub busy_s: f64,
+}
+
+/// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankStep {
+    /// Inner dimension of the update: the panels' width, and less for the last piece of k.
+    pub k: usize,
+    /// Rows of C.
+    pub rows: usize,
+    /// The work of each of its devices.
+    pub devices: Vec<DeviceStep>,
+}
+
+/// The work of all ranks since the last decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepTimes<'t> {
+    /// The step from which on a change would be in force. If k is split, a rank with fewer steps changes at the same fraction
+    /// of them.
+    pub step: usize,
+    /// All steps of the multiplication.
+    pub steps: usize,
+    /// The assignment that is in force, or will be before this step.
+    pub assignment: &'t Assignment,
+    /// The steps of each rank since the last decision, by rank. The first of them may belong to the assignment before the
+    /// last change.
+    pub ranks: Vec<Vec<RankStep>>,
+    /// Seconds of the last change, without waiting for ranks that came later, if there was one since the last decision; 0
+    /// otherwise.
+    pub changing_s: f64,
+}
+
+/// The outcome of a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The assignment to change to; `None` keeps the old one.
+    pub change: Option<Assignment>,
+    /// Steps until the next decision, at least 1. After a change they are steps with the new assignment.
+    pub steps: usize,
+}
+
+/// Decides in mid-run on the assignment of the steps that follow.
+///
+/// Every rank has one. That of the head rank decides, and its decision is shared: unlike processors may differ in the last
+/// digit of a logarithm, so that ranks could not decide alike by themselves.
+pub trait Director {
+    /// Returns the number of steps before the first decision, at least 1.
+    fn count_first_steps(&mut self) -> usize;
+
+    /// Decides, while the devices compute.
+    ///
+    /// # Errors
+    /// Any; the multiplication ends with it on all ranks.
+    fn decide(&mut self, at: &StepTimes<'_>) -> Result<Decision, Error>;
+
+    /// Checks that this rank's host has room for `bytes` more before a change takes them. By default it has.
+    ///
+    /// # Errors
+    /// On every rank, if memory is missing on any: the change is then refused.
+    ///
+    /// # Collective
+    /// All ranks, after a decision to change.
+    fn check_memory(&mut self, _comm: &dyn Comm, _bytes: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Learns, on every rank, that the last change found no memory. The old assignment stays in force.
+    fn note_refusal(&mut self, _reason: &Error) {}
+}

@@ -1,0 +1,423 @@
+//! Changes of the parts of ranks and devices in mid-run, forced every few steps. Functions are as in [`cases`](crate::cases).
+
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::matrix::{Op, Spread};
+use isochron::multiply::{
+    Assignment, Decision, Director, Execution, Factors, MultiplyRun, PartOfK, Plan, Problem,
+    Scalars, StepTimes,
+};
+use isochron_devices::{DeviceTeam, Element, Pace, PacedWorker, Worker, cuda};
+use isochron_hierarchy::layout::Layout;
+use num_complex::Complex64;
+
+use crate::cases::{Case, SEEDS, cpu, integers, layouts, plan_along_k, plan_on_nth, scale, team};
+use crate::covering::Coverage;
+use crate::gpu;
+use crate::parts::make;
+use crate::travel::{Fails, failing_team};
+
+/// A director that changes to given assignments in turn.
+pub(crate) struct Forced {
+    assignments: Vec<Assignment>,
+    /// Steps between two changes.
+    every: usize,
+    /// Changes that were decided on.
+    decided: usize,
+    /// Refusals that this rank was told of.
+    refused: usize,
+    /// The last rank has no memory for a change.
+    lacks_memory: bool,
+}
+
+impl Forced {
+    /// Changes all ranks' parts to other [`layouts`], and their devices' columns; if k is split, the columns alone.
+    pub(crate) fn new(comm: &dyn Comm, plan: &Plan, every: usize) -> Self {
+        let (rows, cols) = plan.problem().c_blocks();
+        let turns = layouts(comm.size(), rows, cols).into_iter().enumerate();
+        let assignments = turns.map(|(turn, layout)| {
+            let layout = match plan.division().shares() {
+                None => layout,
+                Some(_) => plan.layout().clone(),
+            };
+            assign(plan, layout, turn)
+        });
+        Self {
+            assignments: assignments.collect(),
+            every,
+            decided: 0,
+            refused: 0,
+            lacks_memory: false,
+        }
+    }
+
+    /// Changes the columns of devices alone.
+    fn of_slices(comm: &dyn Comm, plan: &Plan, every: usize) -> Self {
+        let turns = 0..4;
+        let assignments = turns.map(|turn| assign(plan, plan.layout().clone(), turn));
+        Self {
+            assignments: assignments.collect(),
+            ..Self::new(comm, plan, every)
+        }
+    }
+
+    /// Changes nothing.
+    fn still(comm: &dyn Comm, plan: &Plan) -> Self {
+        Self {
+            assignments: Vec::new(),
+            ..Self::new(comm, plan, 1)
+        }
+    }
+}
+
+/// Gives each rank its part of a layout, and its devices columns that depend on the `turn`.
+fn assign(plan: &Plan, layout: Layout, turn: usize) -> Assignment {
+    let problem = plan.problem();
+    let spread = Spread::on_layout(problem.m(), problem.n(), problem.block(), &layout);
+    let slices = (0..plan.n_ranks()).map(|rank| {
+        let cols = match plan.division().shares() {
+            None => spread.part(rank).cols,
+            Some(_) => plan.computed(rank).cols,
+        };
+        deal_columns(cols, plan.slices(rank).len(), turn)
+    });
+    Assignment {
+        slices: slices.collect(),
+        layout,
+    }
+}
+
+/// Gives devices none, half or all of the columns that are left, and the last one the rest.
+fn deal_columns(mut cols: usize, devices: usize, turn: usize) -> Vec<usize> {
+    let mut slices = Vec::new();
+    for device in 0..devices {
+        let share = match device + 1 == devices {
+            true => cols,
+            false => cols * ((turn + device + 1) % 3) / 2,
+        };
+        slices.push(share);
+        cols -= share;
+    }
+    slices
+}
+
+impl Director for Forced {
+    fn count_first_steps(&mut self) -> usize {
+        self.every
+    }
+
+    fn decide(&mut self, at: &StepTimes<'_>) -> Result<Decision, Error> {
+        assert!(at.step < at.steps && at.changing_s >= 0.0);
+        assert_eq!(at.ranks.len(), at.assignment.slices.len());
+        for (steps, slices) in at.ranks.iter().zip(&at.assignment.slices) {
+            for step in steps {
+                assert_eq!(step.devices.len(), slices.len());
+                assert!(step.k > 0 && step.devices.iter().all(|device| device.busy_s >= 0.0));
+            }
+        }
+        let next = self.decided;
+        self.decided += 1;
+        Ok(Decision {
+            change: match self.assignments.len() {
+                0 => None,
+                all => Some(self.assignments[(next + 1) % all].clone()),
+            },
+            steps: self.every,
+        })
+    }
+
+    fn check_memory(&mut self, comm: &dyn Comm, _bytes: u64) -> Result<(), Error> {
+        let lacks = self.lacks_memory && comm.rank() + 1 == comm.size();
+        let outcome = match lacks {
+            true => Err(Error::Shape("no memory is left".to_owned())),
+            false => Ok(()),
+        };
+        agree(comm, outcome)
+    }
+
+    fn note_refusal(&mut self, reason: &Error) {
+        assert!(reason.to_string().contains("no memory is left"), "{reason}");
+        self.refused += 1;
+    }
+}
+
+impl<T: Element> Case<T> {
+    /// Multiplies with a director.
+    pub(crate) fn multiply_directed(
+        &mut self,
+        comm: &dyn Comm,
+        team: &mut DeviceTeam,
+        scalars: Scalars<T>,
+        director: &mut dyn Director,
+    ) -> Result<Execution, Error> {
+        let run = MultiplyRun::new(comm, team, &self.plan).with_director(director);
+        run.run(scalars, Factors::Held((&self.a, &self.b)), &mut self.c)
+    }
+
+    /// Multiplies whole numbers with forced changes, and compares every element with a reference.
+    fn change_exactly(
+        &mut self,
+        comm: &dyn Comm,
+        team: &mut DeviceTeam,
+        scalars: Scalars<T>,
+        director: &mut Forced,
+    ) -> Execution {
+        self.spoil_unread(scalars);
+        let done = self.multiply_directed(comm, team, scalars, director);
+        let execution = done.unwrap();
+        self.assert_reference(scalars, comm);
+        assert_eq!(self.c.part(), self.plan.c().part(comm.rank()));
+        self.assert_all_products(comm, scalars, &execution);
+        execution
+    }
+
+    /// Checks that the devices of all ranks together computed every product once.
+    fn assert_all_products(&self, comm: &dyn Comm, scalars: Scalars<T>, execution: &Execution) {
+        let mut products = [execution.products.iter().sum::<f64>()];
+        comm.sum_f64(&mut products);
+        let problem = self.plan.problem();
+        let all = (problem.m() * problem.n() * problem.k()) as f64;
+        let expected = if scalars.alpha == T::ZERO { 0.0 } else { all };
+        assert_eq!(products[0], expected, "{}", self.label(comm));
+    }
+}
+
+const SHAPES: [(usize, usize, usize); 5] = [
+    (37, 41, 93),
+    (64, 3, 50),
+    (5, 90, 34),
+    (9, 8, 300),
+    (1, 1, 17),
+];
+
+const OPS: [[Op; 2]; 4] = [
+    [Op::N, Op::N],
+    [Op::T, Op::C],
+    [Op::C, Op::N],
+    [Op::N, Op::T],
+];
+
+/// Steps between two changes.
+const EVERY: [usize; 4] = [1, 2, 3, 7];
+
+const LOOKAHEADS: [usize; 3] = [2, 3, 8];
+
+fn scalars<T: Element>(number: usize) -> Scalars<T> {
+    let of = |re, im| T::of(Complex64::new(re, im));
+    [
+        scale(of(1.0, 0.0), of(0.0, 0.0)),
+        scale(of(-2.0, 1.0), of(3.0, -1.0)),
+        scale(of(0.0, 0.0), of(2.0, 0.0)),
+    ][number % 3]
+}
+
+/// Changes the parts of C every few steps, from layout to layout and back, and from no part to the whole: every element is
+/// right, and C is where the plan has it.
+pub fn changed_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
+    by_type!(changed_parts_of(comm, coverage))
+}
+
+fn changed_parts_of<T: Element>(comm: &dyn Comm, coverage: Coverage) -> usize {
+    let mut team = team();
+    let levels = [SHAPES.len(), OPS.len(), 4, EVERY.len(), LOOKAHEADS.len(), 2];
+    let rows = coverage.rows(levels);
+    for (number, &[shape, ops, layout, every, ahead, slices]) in rows.iter().enumerate() {
+        let (m, n, k) = SHAPES[shape];
+        let problem = Problem::new(m, n, k, 4).unwrap().with_panel(3).unwrap();
+        let problem = problem.with_element(T::TYPE).with_ops(OPS[ops]);
+        let plan = plan_on_nth(comm, problem, layout).with_lookahead(LOOKAHEADS[ahead]);
+        let mut director = match slices {
+            0 => Forced::new(comm, &plan, EVERY[every]),
+            _ => Forced::of_slices(comm, &plan, EVERY[every]),
+        };
+        let scalars = scalars::<T>(number);
+        let steps = plan.steps(comm.rank());
+        let mut case: Case<T> = Case::new(comm, plan, integers);
+        let execution = case.change_exactly(comm, &mut team, scalars, &mut director);
+        let decides = steps > EVERY[every] + LOOKAHEADS[ahead] && scalars.alpha != T::ZERO;
+        if comm.rank() == 0 {
+            assert_eq!(director.decided > 0, decides);
+        }
+        if decides && slices == 0 && comm.size() > 1 && shape + layout == 0 {
+            assert_eq!(execution.changes.last().unwrap().step, steps);
+        }
+        assert!(slices == 0 || execution.changes.iter().all(|change| change.bytes == 0));
+    }
+    rows.len()
+}
+
+/// Changes the devices' columns while k is split.
+pub fn changed_slices_along_k(comm: &dyn Comm) -> usize {
+    let mut team = team();
+    for (number, every) in EVERY.into_iter().enumerate() {
+        let problem = Problem::new(9, 8, 300, 4).unwrap().with_panel(5).unwrap();
+        let plan = plan_along_k(comm, problem.with_ops(OPS[number]));
+        let mut director = Forced::new(comm, &plan, every);
+        let mut case: Case = Case::new(comm, plan, integers);
+        let execution = case.change_exactly(comm, &mut team, scalars(number), &mut director);
+        assert!(scalars::<f64>(number).alpha == 0.0 || !execution.changes.is_empty());
+    }
+    EVERY.len()
+}
+
+/// Changes parts while A and B are made in parts of k.
+pub fn changes_in_parts_of_k(comm: &dyn Comm) -> usize {
+    let mut team = team();
+    let mut count = 0;
+    for k_parts in [2, 5, 100] {
+        for every in EVERY {
+            let problem = Problem::new(37, 41, 93, 4).unwrap().with_panel(5).unwrap();
+            let plan = plan_on_nth(comm, problem.with_ops(OPS[count % 4]), count % 4);
+            let plan = plan.with_k_parts(k_parts).unwrap();
+            let mut director = Forced::new(comm, &plan, every);
+            let scalars = scalars::<f64>(count % 2);
+            let mut case: Case = Case::new(comm, plan, integers);
+            case.spoil_unread(scalars);
+            let ops = OPS[count % 4];
+            let mut parts = |part: &PartOfK| {
+                let a = make(comm, part.a(), (ops[0], SEEDS[0]))?;
+                Ok((a, make(comm, part.b(), (ops[1], SEEDS[1]))?))
+            };
+            let run = MultiplyRun::new(comm, &mut team, &case.plan).with_director(&mut director);
+            let done = run.run(scalars, Factors::Made(&mut parts), &mut case.c);
+            assert!(!done.unwrap().changes.is_empty());
+            case.assert_reference(scalars, comm);
+            count += 1;
+        }
+    }
+    count
+}
+
+/// A plan of many steps on one of the layouts.
+fn long_plan(comm: &dyn Comm, layout: usize) -> Plan {
+    let problem = Problem::new(37, 41, 120, 4).unwrap();
+    plan_on_nth(comm, problem.with_panel(4).unwrap(), layout)
+}
+
+/// A director that changes nothing costs no message of the panels.
+pub fn no_change_sends_nothing_more(comm: &dyn Comm) -> usize {
+    for layout in 0..4 {
+        let plan = long_plan(comm, layout);
+        let mut case: Case = Case::new(comm, plan.clone(), integers);
+        let alone = case.multiply(comm, &mut team(), scalars(0));
+        let mut case: Case = Case::new(comm, plan.clone(), integers);
+        let mut director = Forced::still(comm, &plan);
+        let still = case.change_exactly(comm, &mut team(), scalars(0), &mut director);
+        assert_eq!((still.messages, still.bytes), (alone.messages, alone.bytes));
+        assert!(still.changes.is_empty() && still.changing_s == 0.0);
+    }
+    4
+}
+
+/// A change without memory on one rank is refused on all, and the multiplication goes on as before.
+pub fn refused_changes(comm: &dyn Comm) -> usize {
+    let plan = long_plan(comm, 0);
+    let mut director = Forced {
+        lacks_memory: true,
+        ..Forced::new(comm, &plan, 4)
+    };
+    // The slices alone need no memory.
+    director.assignments.rotate_left(1);
+    let mut case: Case = Case::new(comm, plan, integers);
+    case.change_exactly(comm, &mut team(), scalars(1), &mut director);
+    assert_eq!(director.refused > 0, comm.size() > 1);
+    1
+}
+
+/// A director that fails, and one that decides on what does not fit: all ranks leave with that error.
+pub fn failing_directors(comm: &dyn Comm) -> usize {
+    struct Failing(Option<Assignment>);
+    impl Director for Failing {
+        fn count_first_steps(&mut self) -> usize {
+            0
+        }
+
+        fn decide(&mut self, _at: &StepTimes<'_>) -> Result<Decision, Error> {
+            match self.0.take() {
+                None => Err(Error::Shape("nothing was learnt".to_owned())),
+                change => Ok(Decision { change, steps: 0 }),
+            }
+        }
+    }
+    let plan = long_plan(comm, 0);
+    let fitting = Forced::new(comm, &plan, 1).assignments.swap_remove(0);
+    let mut narrow = fitting.clone();
+    narrow.slices[comm.size() - 1][0] += 1;
+    let mut few = fitting.clone();
+    few.slices.pop();
+    let mut small = fitting;
+    small.layout = layouts(comm.size(), 1, 1)[0].clone();
+    let all = [
+        (None, "nothing was learnt"),
+        (Some(narrow), "columns, the part has"),
+        (Some(few), "other devices"),
+        (Some(small), "not one of this C"),
+    ];
+    let count = all.len();
+    for (change, expected) in all {
+        let mut case: Case = Case::new(comm, plan.clone(), integers);
+        let outcome = case.multiply_directed(comm, &mut team(), scalars(0), &mut Failing(change));
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    count
+}
+
+/// A device of one rank fails between two changes, or in one: all ranks leave with its name.
+pub fn devices_that_fail_between_changes(comm: &dyn Comm) -> usize {
+    let all = [Fails::Update(0), Fails::Update(7), Fails::Finish];
+    for at in all {
+        let plan = long_plan(comm, 0);
+        let mut director = Forced::new(comm, &plan, 3);
+        let mut case: Case = Case::new(comm, plan, integers);
+        let mut team = failing_team(comm, at);
+        let outcome = case.multiply_directed(comm, &mut team, scalars(0), &mut director);
+        let error = outcome.unwrap_err().to_string();
+        assert!(
+            error.contains("second") && error.contains("made to fail"),
+            "{error}"
+        );
+        assert_eq!(case.c.part(), case.plan.c().part(comm.rank()));
+    }
+    all.len()
+}
+
+/// Devices that are slowed down on purpose change their parts as others do.
+pub fn paced_changes(comm: &dyn Comm) -> usize {
+    for layout in 0..2 {
+        let plan = long_plan(comm, layout);
+        let mut director = Forced::new(comm, &plan, 2);
+        let paced = |name, slowdown| -> Box<dyn Worker> {
+            Box::new(PacedWorker::new(cpu(name), Pace::Slowdown(slowdown)).unwrap())
+        };
+        let slowdown = 1.0 + comm.rank() as f64;
+        let workers = vec![paced("first", slowdown), paced("second", 2.0 * slowdown)];
+        let mut team = DeviceTeam::new(workers).unwrap();
+        let mut case: Case = Case::new(comm, plan, integers);
+        case.change_exactly(comm, &mut team, scalars(1), &mut director);
+    }
+    2
+}
+
+/// Changes the columns of GPUs and of the ranks that drive them, with C on the GPU and streaming through it. Without a GPU
+/// there is no case.
+pub fn changes_of_gpus(comm: &dyn Comm) -> usize {
+    if cuda::survey().devices.is_empty() {
+        return 0;
+    }
+    let limits = [None, Some(12_000)];
+    for (turn, limit) in limits.into_iter().enumerate() {
+        for every in EVERY {
+            let plan = long_plan(comm, turn);
+            let mut director = match every % 2 {
+                0 => Forced::of_slices(comm, &plan, every),
+                _ => Forced::new(comm, &plan, every),
+            };
+            let gpu = gpu::worker(limit).unwrap();
+            let mut team = DeviceTeam::new(vec![cpu("first"), Box::new(gpu)]).unwrap();
+            let mut case: Case = Case::new(comm, plan, integers);
+            case.change_exactly(comm, &mut team, scalars(1), &mut director);
+        }
+    }
+    limits.len() * EVERY.len()
+}
