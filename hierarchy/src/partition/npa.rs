@@ -92,8 +92,9 @@ pub fn npa(models: &[&dyn SpeedModel], total: u64) -> Result<NpaSolution, Partit
 /// * **domain of NPA**: the solver of the thesis does not bound the unknowns (section 4.2). Here a
 ///   share stays between 0 and `D`, because the models are defined only there.
 /// * **NPA, integer solution**: the thesis rounds and increments the largest shares (section 4.2).
-///   Here each unit left goes to the device that finishes it first, because that is optimal. It is the
-///   rule of [`gpa()`].
+///   Here each unit left goes to the device that finishes it first, as in [`gpa()`], because that is optimal
+///   if times increase. If times fall, the best choice of the whole numbers next to the shares may be
+///   faster. It is then taken.
 ///
 /// # Errors
 /// [`PartitionError::NoDevices`] if there are units and no models;
@@ -205,15 +206,67 @@ fn proportional_time(even_s: &[f64]) -> f64 {
 
 /// Rounds a root, which may be off by rounding errors, or by far if Powell's method did not converge.
 ///
-/// Shares are lowered by half a unit first. A share that is too large would otherwise bring its device
-/// a unit too many. A unit that is lost comes back when the rest is given out.
+/// Times that increase with the size are best rounded as GPA does. Shares are lowered by half a unit first:
+/// one that is too large would bring its device a unit too many, and a unit that is lost comes back when
+/// the rest is given out. Where times fall, the best of the neighbouring whole numbers may be faster.
 fn round_root(models: &[&dyn SpeedModel], total: u64, shares: &[f64]) -> Partition {
     // The rest is given out one by one, so it must be small.
     let scale = total as f64 / shares.iter().sum::<f64>();
-    let lowered: Vec<f64> = (shares.iter())
-        .map(|share| (share * scale - 0.5).max(0.0))
+    let scaled: Vec<f64> = shares.iter().map(|share| share * scale).collect();
+    let lowered: Vec<f64> = scaled.iter().map(|share| (share - 0.5).max(0.0)).collect();
+    let greedy = round_shares(&SegmentCache::new(models), total, &lowered);
+    match round_to_neighbours(models, total, &scaled) {
+        Some(near) if near.max_time_s() < greedy.max_time_s() => near,
+        _ => greedy,
+    }
+}
+
+/// Rounds each share down or up so that they sum to `total` and the longest time is least. Returns `None`
+/// if rounding errors of the sum leave no such choice.
+fn round_to_neighbours(
+    models: &[&dyn SpeedModel],
+    total: u64,
+    shares: &[f64],
+) -> Option<Partition> {
+    let low: Vec<u64> = shares.iter().map(|share| share.floor() as u64).collect();
+    let mut raised = usize::try_from(total.checked_sub(low.iter().sum())?).ok()?;
+    let times_s: Vec<[f64; 2]> = (models.iter().zip(&low))
+        .map(|(model, &units)| [units, units + 1].map(|units| model.time_s(units as f64)))
         .collect();
-    round_shares(&SegmentCache::new(models), total, &lowered)
+    let mut limits: Vec<f64> = times_s.iter().flatten().copied().collect();
+    limits.sort_by(f64::total_cmp);
+    let first = limits.partition_point(|&limit_s| !is_feasible(&times_s, raised, limit_s));
+    let limit_s = *limits.get(first)?;
+    // First the devices that must be rounded up, then those that may be.
+    let mut order: Vec<usize> = (0..low.len()).collect();
+    order.sort_by_key(|&device| {
+        let [below_s, above_s] = times_s[device];
+        (below_s <= limit_s, above_s > limit_s)
+    });
+    let mut partition = Partition {
+        units: low,
+        times_s: times_s.iter().map(|times_s| times_s[0]).collect(),
+    };
+    for device in order {
+        if raised > 0 {
+            partition.units[device] += 1;
+            partition.times_s[device] = times_s[device][1];
+            raised -= 1;
+        }
+    }
+    Some(partition)
+}
+
+/// Returns `true` if rounding up exactly `raised` devices keeps all within `limit_s`. `times_s` are the times
+/// of each device rounded down and up.
+fn is_feasible(times_s: &[[f64; 2]], raised: usize, limit_s: f64) -> bool {
+    let fits = |time_s: f64| time_s <= limit_s;
+    let stuck = times_s
+        .iter()
+        .any(|&[below_s, above_s]| !fits(below_s) && !fits(above_s));
+    let must = times_s.iter().filter(|times_s| !fits(times_s[0])).count();
+    let may = times_s.iter().filter(|times_s| fits(times_s[1])).count();
+    !stuck && (must..=may).contains(&raised)
 }
 
 /// The equations of balance for shares `y_i = x_i / D`, with times in units of `time_s`:
@@ -299,6 +352,34 @@ mod tests {
             error.to_string(),
             "unknown guess \"best\": expected one of even, proportional"
         );
+    }
+
+    #[test]
+    fn falling_times_are_not_rounded_to_one_device() {
+        // From 10 to 20 units the time falls: 14 + 11 units take 16.4 s, 13 + 12 take 10.5 s.
+        let points = [(1, 2.0), (10, 20.0), (20, 3.0)].map(|(d, t_s)| crate::model::Point {
+            d,
+            t_s,
+            reps: 1,
+            ci_s: 0.0,
+        });
+        let model = crate::model::AkimaFpm::from_points(points.to_vec()).expect("valid");
+        let solution = npa(&[&model, &model], 25).expect("valid");
+        let mut units = solution.partition.units.clone();
+        units.sort_unstable();
+        assert_eq!(units, [12, 13]);
+        assert!((solution.partition.max_time_s() - 10.5).abs() < 0.05);
+    }
+
+    #[test]
+    fn neighbours_of_the_shares_are_chosen_by_the_longest_time() {
+        let models: [&dyn SpeedModel; 3] = [&crate::model::Cpm { speed: 1.0 }; 3];
+        // The second and third may be rounded up; only one unit is left.
+        let near = round_to_neighbours(&models, 10, &[3.0, 3.5, 3.5]).expect("possible");
+        assert_eq!(near.units.iter().sum::<u64>(), 10);
+        assert_eq!(near.max_time_s(), 4.0);
+        assert_eq!(round_to_neighbours(&models, 9, &[4.0, 3.0, 3.0]), None);
+        assert_eq!(round_to_neighbours(&models, 14, &[3.0, 3.0, 3.0]), None);
     }
 
     #[test]
