@@ -70,6 +70,21 @@ pub struct BalanceConfig {
     pub layout: Method,
 }
 
+impl BalanceConfig {
+    /// Returns the settings for the devices of a node that is itself balanced by these: half the tolerance,
+    /// because a node's time is known no better than its devices are balanced.
+    ///
+    /// # References
+    /// Clarke et al. 2012, section 3: ε₁ between nodes (INPA, step 6), ε₂ between devices (IDPA, step 4).
+    #[must_use]
+    pub fn for_devices(self) -> Self {
+        Self {
+            epsilon: 0.5 * self.epsilon,
+            ..self
+        }
+    }
+}
+
 impl Default for BalanceConfig {
     /// FPM to 5 % in at most 10 iterations, 3 repetitions a measurement, the number of steps unknown;
     /// piecewise linear speeds, GPA and BR, as in the papers.
@@ -91,6 +106,20 @@ impl Default for BalanceConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_are_balanced_more_closely_than_nodes() {
+        let nodes = BalanceConfig::default();
+        let devices = nodes.for_devices();
+        assert_eq!(devices.epsilon, 0.025);
+        assert_eq!(
+            BalanceConfig {
+                epsilon: nodes.epsilon,
+                ..devices
+            },
+            nodes
+        );
+    }
 
     #[test]
     fn strategies_have_one_name_in_text_and_in_json() {

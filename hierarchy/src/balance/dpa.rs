@@ -2,18 +2,18 @@
 //!
 //! # Deviations
 //!
-//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3). Here it also ends when
-//!   a further measurement cannot win back its cost beyond the noise, because no division can win back a
-//!   loss that is only noise. It also ends when iterations run out, and when the next division was
-//!   measured before, since [`Strategy::MultiCpm`] may cycle for ever.
-//! * **result of balancing**: the thesis takes the last division (4.3). Here the result is the best
-//!   measured one, because convergence need not be monotone. The models judge it within two standard
-//!   errors of the measured times, because the luckiest sample would win otherwise. An early end takes
-//!   the next division unmeasured if nearby measurements back it.
-//! * **measuring again**: the thesis adds every measured time to the model (4.3). Here a division is
-//!   measured again if a part's time contradicts the other times of that part, because that time may be
-//!   a disturbance. It is measured at most twice, and again only while measuring has taken little of the
-//!   run.
+//! * **end of balancing**: the thesis ends when the imbalance is at most ε (4.3). Here the range that noise
+//!   alone gives to the times comes on top: `√(ε² + noise²)`. It grows with the number of parts, and 90 alike
+//!   parts would never be balanced. A part without units counts with the time of its first one. Balancing
+//!   also ends when a further measurement cannot win back its cost beyond the noise. It ends when iterations
+//!   run out, and when the next division was measured before, since [`Strategy::MultiCpm`] may cycle for
+//!   ever.
+//! * **result of balancing**: the thesis takes the last division (4.3). Here the result is the fastest
+//!   measured one, because convergence need not be monotone. An early end takes the next division unmeasured
+//!   if measured times bound its time by less.
+//! * **models while balancing**: the thesis divides by the piecewise linear speeds (3.3.1). Here their times
+//!   have the start-up cost that measurements show ([`StartUp`]). A part that should get nothing would keep
+//!   a sliver that all wait for.
 //! * **divisions that take too long**: the thesis measures every division to its end (4.3). Here a part
 //!   may report a lower bound, because a division can take too long to be measured. Such a division is
 //!   the result only if there is no other.
@@ -30,8 +30,8 @@ use super::{
     BalanceConfig, BalanceError, BalanceStep, EndReason, MeasuredDivision, Observation, Strategy,
     imbalance, shrink_alike,
 };
-use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel};
-use crate::partition::{Partition, Partitioner, apportion, even, proportional};
+use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel, StartUp};
+use crate::partition::{Partition, Partitioner, apportion, even, list_falling, proportional};
 
 /// Dynamic partitioning algorithm: divides `total` units over `n` parts whose speeds it learns from
 /// one measured division to the next.
@@ -42,20 +42,20 @@ use crate::partition::{Partition, Partitioner, apportion, even, proportional};
 /// [crate's example](crate#example) runs one.
 ///
 /// # End
+/// Times are balanced if their imbalance is at most `√(ε² + noise²)`. The noise is the range that as many
+/// equal times have by their standard errors, 2.1 of these for 4 parts and 5 for 90.
+///
 /// Balancing also ends when the next division was measured before, when iterations run out, and when a
 /// further measurement cannot pay for itself:
-/// `steps · (t_max now - noise - t_max predicted) < reps · runs · t_max predicted`.
+/// `steps · (t_max best - noise - t_max predicted) < reps · runs · t_max predicted`.
 ///
 /// Here `runs` is the number of kernel runs that a repetition of the last measurement cost. It is above
-/// 1 for a device with updates that belong together, or with much work before the first update. The
-/// noise is the standard error of the slowest part's time. Once measuring has taken a twentieth of the
-/// run, it is four times that. After a first division that was only a guess it is 0.
+/// 1 for a device with updates that belong together, or with much work before the first update. The noise
+/// is what lifts the longest of so many times on average.
 ///
 /// # Result
-/// The result is the measured division of least time. Within two standard errors of a measured time the
-/// model decides, which has seen the other divisions too. An early end takes the next division
-/// unmeasured if the models promise a gain above the standard error of the slowest part's time, and
-/// know the speeds well ([`PiecewiseFpm::supports`]).
+/// The result is the measured division of least time. An early end takes the next division unmeasured if
+/// the models promise a gain, and the measured times bound it ([`PiecewiseFpm::time_at_most`]).
 ///
 /// A division with a part that took too long ([`Observation::at_least`]) is the result only if there is
 /// no other. The floor enters the model of the part and moves work away from it.
@@ -78,10 +78,6 @@ pub struct Dpa {
     speeds: Vec<Option<f64>>,
     /// Relative speeds assumed of parts that were never measured; all positive.
     prior: Vec<f64>,
-    /// `true` if the first division was more than a guess.
-    informed: bool,
-    /// `true` if the division to measure next was measured before, and is in doubt.
-    pub(super) again: bool,
     /// The division to measure next.
     wanted: Vec<u64>,
     /// Every division asked for so far. The measured ones may differ by rounding.
@@ -89,9 +85,6 @@ pub struct Dpa {
     history: Vec<MeasuredDivision>,
     result: Option<Balanced>,
 }
-
-/// The share of the run that measuring may take before gains must exceed the noise clearly.
-const MEASURING_SHARE: f64 = 0.05;
 
 /// The result of a [`Dpa`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,6 +110,12 @@ pub struct Balanced {
     /// Relative speeds that a later balancing of the same parts may start from: each part's speed at
     /// its units if that is known, and the assumed speed otherwise.
     pub prior: Vec<f64>,
+    /// Seconds that each part takes however few units it gets, as its measurements show; 0 if they show
+    /// none.
+    pub fixed_s: Vec<f64>,
+    /// Parts whose time falls with their size by the configured [`Fit`], if the [`Partitioner`] is made for
+    /// times that increase. The division may then be far from the best.
+    pub falling: Vec<usize>,
 }
 
 impl Dpa {
@@ -132,8 +131,6 @@ impl Dpa {
             models: vec![PiecewiseFpm::new(); n],
             speeds: vec![None; n],
             prior: vec![1.0; n],
-            informed: false,
-            again: false,
             wanted: even(n, total),
             asked: Vec::new(),
             history: Vec::new(),
@@ -161,7 +158,6 @@ impl Dpa {
             "one prior speed for each part"
         );
         let known: Vec<f64> = prior.iter().copied().filter(|&s| is_speed(s)).collect();
-        self.informed = known.len() == prior.len();
         let mean = match known.len() {
             0 => 1.0,
             n => known.iter().sum::<f64>() / n as f64,
@@ -190,12 +186,11 @@ impl Dpa {
         Ok(())
     }
 
-    /// Seeds every part with a point of `d` units, or none if one is invalid. Parts with times that
-    /// differ by no more than their errors count as equally fast.
+    /// Seeds every part with a point of `d` units, or none if one is invalid.
     pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
         let units = vec![d; self.models.len()];
         self.check_times(&units, times)?;
-        self.add_points(&units, &shrink_alike(times))
+        self.add_points(&units, times)
     }
 
     /// Starts with the division that the seeded points suggest. Without points nothing changes.
@@ -205,7 +200,6 @@ impl Dpa {
     pub fn start_from_points(&mut self) -> Result<(), BalanceError> {
         if self.speeds.iter().any(Option::is_some) {
             self.wanted = self.compute_next()?.units;
-            self.informed = true;
         }
         Ok(())
     }
@@ -268,8 +262,16 @@ impl Dpa {
         })
     }
 
+    /// Adds the points of these times to the models. Parts of nearly the same size are shrunk towards each
+    /// other first, so that alike parts get alike shares.
     fn add_points(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
-        list_points(units, times).try_for_each(|(part, point)| self.seed(part, point))
+        let is_fpm = self.config.strategy == Strategy::Fpm;
+        let points: Vec<(usize, Point)> = match is_fpm && are_near(units) {
+            true => list_points(units, &shrink_per_unit(units, times)).collect(),
+            false => list_points(units, times).collect(),
+        };
+        let mut points = points.into_iter();
+        points.try_for_each(|(part, point)| self.seed(part, point))
     }
 
     /// Ends, or sets the division to measure next.
@@ -277,11 +279,6 @@ impl Dpa {
         let Some(now) = self.history.last() else {
             return Ok(());
         };
-        self.again = self.is_doubtful(now);
-        if self.again {
-            self.wanted.clone_from(&now.units);
-            return Ok(());
-        }
         let next = self.compute_next()?;
         let next_s = next.max_time_s();
         let why = if self.is_solution(now, next_s) {
@@ -293,7 +290,7 @@ impl Dpa {
             EndReason::NothingNew
         } else if self.history.len() >= self.config.max_iterations as usize {
             EndReason::IterationLimit
-        } else if !self.pays_off(next_s) {
+        } else if !self.pays_off(now, next_s) {
             EndReason::NotWorthIt
         } else {
             self.wanted = next.units;
@@ -307,8 +304,8 @@ impl Dpa {
     /// one.
     fn end_early(&mut self, why: EndReason, next: Partition) {
         let early = matches!(why, EndReason::NotWorthIt | EndReason::IterationLimit);
-        let best_s = self.best_s(1.0);
-        let trusted = best_s.is_infinite() || self.is_supported(&next.units);
+        let best_s = self.best_s();
+        let trusted = best_s.is_infinite() || self.time_at_most(&next.units) < best_s;
         if early && next.max_time_s() < best_s && trusted {
             self.end_unmeasured(why, next.units, next.times_s);
         } else {
@@ -320,14 +317,29 @@ impl Dpa {
     /// the next one. Equal times are one, unless an idle part might have helped. If the optimum need not
     /// be balanced, a division is a solution when the models promise nothing better.
     fn is_solution(&self, now: &MeasuredDivision, next_s: f64) -> bool {
-        let epsilon = self.config.epsilon;
-        let balanced = now.imbalance <= epsilon;
-        let promised = now.max_time_s() * (1.0 - epsilon) <= next_s;
-        !now.cut_off
-            && match self.seeks_balance() {
-                true => balanced && (promised || !now.units.contains(&0)),
-                false => promised,
-            }
+        match self.seeks_balance() {
+            true => self.is_balanced(now),
+            false => !now.cut_off && now.max_time_s() * (1.0 - self.config.epsilon) <= next_s,
+        }
+    }
+
+    /// Returns `true` if the times of a measured division differ by no more than the tolerance, apart from
+    /// the noise in them. A part without units counts with the time of its first one, unless that alone
+    /// takes longer than the division.
+    fn is_balanced(&self, now: &MeasuredDivision) -> bool {
+        let max_s = now.max_time_s();
+        let functions = self.make_functions();
+        let times_s: Vec<f64> = (functions.iter().zip(&now.units).zip(&now.times_s))
+            .map(|((function, &d), &t_s)| {
+                if d == 0 {
+                    function.time_s(1.0).min(max_s)
+                } else {
+                    t_s
+                }
+            })
+            .collect();
+        let apart = imbalance(&times_s).powi(2) - now.noise_range().powi(2);
+        !now.cut_off && apart <= self.config.epsilon.powi(2)
     }
 
     /// Returns `true` if a division of equal times is sought, `false` if one that may be faster.
@@ -335,76 +347,29 @@ impl Dpa {
         self.config.strategy != Strategy::Fpm || self.config.partitioner != Partitioner::Hpopta
     }
 
-    /// Returns `true` if a division is worth measuring a second time: it was measured once, and one of
-    /// its times contradicts the part's other times.
-    fn is_doubtful(&self, now: &MeasuredDivision) -> bool {
-        let same = self.history.iter().filter(|it| it.units == now.units);
-        let once = same.count() == 1;
-        let affordable = self.history.len() < self.config.max_iterations as usize
-            && (self.config.steps == 0 || self.is_cheap_so_far());
-        let mut parts = self.models.iter().zip(&now.units).filter(|(_, d)| **d > 0);
-        let fpm = self.config.strategy == Strategy::Fpm;
-        fpm && once
-            && affordable
-            && parts.any(|(model, &d)| model.flags().iter().any(|flag| flag.d == d))
-    }
-
-    /// Returns `true` if measuring has taken at most its share of the run.
-    fn is_cheap_so_far(&self) -> bool {
-        let spent_s: f64 = self.history.iter().map(|it| it.measuring_s).sum();
-        spent_s <= MEASURING_SHARE * self.config.steps as f64 * self.best_s(0.0)
-    }
-
-    /// Returns the seconds of the best measured division, less `noise` standard errors of its slowest
-    /// part.
-    fn best_s(&self, noise: f64) -> f64 {
-        self.history
-            .iter()
-            .map(|iteration| self.estimate_s(iteration) - noise * iteration.noise_s())
+    /// Returns the seconds of the best measured division; infinite if measuring was given up in all.
+    fn best_s(&self) -> f64 {
+        let measured = self.history.iter().filter(|iteration| !iteration.cut_off);
+        measured
+            .map(MeasuredDivision::max_time_s)
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Estimates the seconds that a measured division really takes, infinite if measuring was given up.
-    /// A part's time is that of its model, clamped to two standard errors around the measured one.
-    fn estimate_s(&self, iteration: &MeasuredDivision) -> f64 {
-        if iteration.cut_off {
-            return f64::INFINITY;
-        }
-        let measured = iteration.times_s.iter().zip(&iteration.errors_s);
-        self.predict_times_s(&iteration.units)
-            .iter()
-            .zip(measured)
-            .map(|(&model_s, (&t_s, &error_s))| match self.config.strategy {
-                Strategy::Fpm => model_s.clamp(t_s - 2.0 * error_s, t_s + 2.0 * error_s),
-                _ => t_s,
-            })
-            .fold(0.0, f64::max)
-    }
-
-    /// Returns `true` if the models know the speeds of this division well enough to trust it
-    /// unmeasured.
-    fn is_supported(&self, units: &[u64]) -> bool {
-        let mut parts = self.models.iter().zip(units);
-        self.config.strategy == Strategy::Fpm
-            && parts.all(|(model, &d)| d == 0 || model.supports(d as f64))
-    }
-
-    /// Returns the number of standard errors of a loss that count as noise. Four make about
-    /// a confidence interval.
-    fn noise_factor(&self) -> f64 {
-        match self.history.len() {
-            0 | 1 if !self.informed => 0.0,
-            _ if self.is_cheap_so_far() => 1.0,
-            _ => 4.0,
+    /// Returns the most seconds that a division can take by what was measured.
+    fn time_at_most(&self, units: &[u64]) -> f64 {
+        let parts = self.models.iter().zip(units).filter(|(_, d)| **d > 0);
+        let times_s = parts.map(|(model, &d)| model.time_at_most(d as f64));
+        match self.config.strategy {
+            Strategy::Fpm => times_s.fold(0.0, f64::max),
+            _ => f64::INFINITY,
         }
     }
 
     /// Returns `true` if measuring a division predicted to take `next_s` can save more than it costs.
-    fn pays_off(&self, next_s: f64) -> bool {
-        let best_s = self.best_s(self.noise_factor());
-        let saving_s = self.config.steps as f64 * (best_s - next_s);
-        let runs = self.history.last().map_or(1.0, |it| it.runs);
-        self.config.steps == 0 || saving_s >= f64::from(self.config.reps) * runs * next_s
+    fn pays_off(&self, now: &MeasuredDivision, next_s: f64) -> bool {
+        let gain_s = self.best_s() - now.noise_s() - next_s;
+        let costs_s = f64::from(self.config.reps) * now.runs * next_s;
+        self.config.steps == 0 || self.config.steps as f64 * gain_s >= costs_s
     }
 
     fn compute_next(&self) -> Result<Partition, BalanceError> {
@@ -425,11 +390,35 @@ impl Dpa {
     fn make_function<'a>(&'a self, fpm: &'a PiecewiseFpm, speed: f64) -> Box<dyn SpeedModel + 'a> {
         match self.config.fit {
             _ if self.config.strategy != Strategy::Fpm || fpm.is_empty() => Box::new(Cpm { speed }),
-            Fit::PiecewiseSpeed => Box::new(fpm),
+            Fit::PiecewiseSpeed => Box::new(StartUp::new(fpm)),
             // The points were checked when they were added, and there are some.
             fit => (fit.model(fpm.points()))
                 .unwrap_or_else(|error| unreachable!("valid points have a model: {error}")),
         }
+    }
+
+    fn estimate_fixed_s(&self) -> Vec<f64> {
+        let is_fpm = self.config.strategy == Strategy::Fpm;
+        let parts = self.models.iter();
+        parts
+            .map(|fpm| {
+                if is_fpm {
+                    StartUp::new(fpm).fixed_s()
+                } else {
+                    0.0
+                }
+            })
+            .collect()
+    }
+
+    fn list_falling(&self) -> Vec<usize> {
+        let follows = matches!(self.config.fit, Fit::Akima | Fit::RawPiecewise);
+        if !follows || self.config.strategy != Strategy::Fpm || !self.seeks_balance() {
+            return Vec::new();
+        }
+        let owned = self.make_functions();
+        let functions: Vec<&dyn SpeedModel> = owned.iter().map(AsRef::as_ref).collect();
+        list_falling(&functions, self.total)
     }
 
     /// Returns each part's last measured speed, or its prior in the same unit if it has none.
@@ -470,7 +459,15 @@ impl Dpa {
     pub(super) fn end(&mut self, why: EndReason) {
         let epsilon = self.config.epsilon;
         let last = self.history.len() - 1;
-        let max_s: Vec<f64> = self.history.iter().map(|it| self.estimate_s(it)).collect();
+        let max_s: Vec<f64> = (self.history.iter())
+            .map(|it| {
+                if it.cut_off {
+                    f64::INFINITY
+                } else {
+                    it.max_time_s()
+                }
+            })
+            .collect();
         let fastest = (0..=last)
             .min_by(|&a, &b| max_s[a].total_cmp(&max_s[b]))
             .filter(|&fastest| max_s[fastest].is_finite())
@@ -479,7 +476,7 @@ impl Dpa {
             why == EndReason::Balanced && max_s[last] <= max_s[fastest] * (1.0 + epsilon);
         let best = if keep_last { last } else { fastest };
         let division = self.history[best].clone();
-        let sought = division.imbalance <= epsilon || (keep_last && !self.seeks_balance());
+        let sought = self.is_balanced(&division) || (keep_last && !self.seeks_balance());
         self.end_unmeasured(why, division.units, division.times_s);
         if let Some(result) = &mut self.result {
             result.measured = Some(best);
@@ -492,11 +489,13 @@ impl Dpa {
         let functions = self.make_functions();
         let parts = functions.iter().zip(&units);
         let prior = parts
-            .map(|(function, &d)| function.speed(d as f64))
+            .map(|(function, &d)| function.speed((d as f64).max(1.0)))
             .collect();
         drop(functions);
         self.result = Some(Balanced {
             prior,
+            fixed_s: self.estimate_fixed_s(),
+            falling: self.list_falling(),
             units,
             imbalance: imbalance(&times_s),
             times_s,
@@ -515,6 +514,37 @@ fn list_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (us
     parts
         .filter(|(_, (d, _))| **d > 0)
         .map(|(part, (&d, time))| (part, time.to_point(d)))
+}
+
+/// Largest ratio of sizes at which speeds can be compared.
+const NEAR: f64 = 1.1;
+
+/// Returns `true` if all parts that have units have nearly the same number of them.
+fn are_near(units: &[u64]) -> bool {
+    let busy = units.iter().filter(|&&d| d > 0);
+    let (least, most) = (busy.clone().min(), busy.max());
+    least
+        .zip(most)
+        .is_some_and(|(&least, &most)| most as f64 <= NEAR * least as f64)
+}
+
+/// Shrinks the times per unit of alike parts, and returns times of the units again.
+fn shrink_per_unit(units: &[u64], times: &[Observation]) -> Vec<Observation> {
+    let parts = units.iter().map(|&d| d.max(1) as f64);
+    let per_unit: Vec<Observation> = (times.iter().zip(parts.clone()))
+        .map(|(time, d)| Observation {
+            error_s: time.error_s / d,
+            t_s: time.t_s / d,
+            ..*time
+        })
+        .collect();
+    let shrunk = shrink_alike(&per_unit).into_iter().zip(times).zip(parts);
+    shrunk
+        .map(|((each, time), d)| Observation {
+            t_s: each.t_s * d,
+            ..*time
+        })
+        .collect()
 }
 
 /// Maps the observation of each part that has units to a number, and the others to 0.

@@ -102,6 +102,9 @@ pub struct DeviceBalance {
     pub why: EndReason,
     /// Every measured division, in order.
     pub history: Vec<MeasuredDivision>,
+    /// Devices whose time falls with their columns by the configured [`Fit`](crate::model::Fit), if the
+    /// partitioner is made for times that increase. The slices may then be far from the best.
+    pub falling: Vec<usize>,
     /// Knowledge of the devices, for the next call.
     pub models: DeviceModels,
     /// Rows of the sub-matrix.
@@ -264,6 +267,7 @@ impl Idpa {
             measured: balanced.measured.is_some(),
             why: balanced.why,
             history: balanced.history,
+            falling: balanced.falling,
             models: self.models.clone(),
             rows: self.rows,
         }

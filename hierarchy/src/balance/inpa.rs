@@ -141,6 +141,11 @@ pub struct NodeBalance {
     pub why: EndReason,
     /// Every measured division into areas, in order.
     pub history: Vec<MeasuredDivision>,
+    /// Seconds that each node takes however small its part, as its measurements show; 0 if they show none.
+    pub fixed_s: Vec<f64>,
+    /// Nodes whose time falls with their area by the configured [`Fit`](crate::model::Fit), if the
+    /// partitioner is made for times that increase. The layout may then be far from the best.
+    pub falling: Vec<usize>,
 }
 
 impl Inpa {
@@ -206,10 +211,6 @@ impl Inpa {
 
     /// Lays out the DPA's next division, or ends.
     fn advance(&mut self) {
-        if let (true, Some(layout)) = (self.dpa.again, self.layouts.last()) {
-            self.phase = Phase::Measure(layout.clone());
-            return;
-        }
         if let BalanceStep::Measure(units) = self.dpa.step() {
             let layout = self.arrange(&units);
             if !self.dpa.is_known(&layout.areas()) {
@@ -244,6 +245,8 @@ impl Inpa {
             converged: balanced.converged,
             why: balanced.why,
             history: balanced.history,
+            fixed_s: balanced.fixed_s,
+            falling: balanced.falling,
         }
     }
 

@@ -15,7 +15,11 @@ mod device_models;
 pub mod dpa;
 pub mod idpa;
 pub mod inpa;
+mod noise;
 mod observation;
+mod shrink;
+
+use noise::{expected_range, pool_errors};
 
 pub use config::{BalanceConfig, BalanceStart, Strategy};
 pub use device_models::DeviceModels;
@@ -56,12 +60,15 @@ pub struct MeasuredDivision {
 }
 
 impl MeasuredDivision {
-    /// Returns the standard error, in seconds, of the time of the part that finished last: the likely
-    /// noise in that time.
+    /// Returns the range, relative to a time, that noise alone gives so many measured times.
+    pub(crate) fn noise_range(&self) -> f64 {
+        let busy = self.units.iter().filter(|&&d| d > 0).count();
+        expected_range(busy) * pool_errors(&self.times_s, &self.errors_s)
+    }
+
+    /// Returns the seconds by which noise alone lifts the longest of so many measured times.
     pub(crate) fn noise_s(&self) -> f64 {
-        let parts = 0..self.times_s.len();
-        let last = parts.max_by(|&a, &b| self.times_s[a].total_cmp(&self.times_s[b]));
-        last.map_or(0.0, |part| self.errors_s[part])
+        0.5 * self.noise_range() * self.max_time_s()
     }
 
     /// Returns the seconds of the part that finished last.

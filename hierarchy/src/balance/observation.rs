@@ -3,11 +3,15 @@
 //! # Deviations
 //!
 //! * **times of alike parts**: the papers take every time as measured (Clarke et al. 2012, section 3).
-//!   Here [`shrink_alike()`] moves first times towards their mean as far as noise explains their spread,
-//!   because to follow noise would make alike parts unequal.
+//!   Here [`shrink_alike()`] moves times of nearly the same work towards each other as far as noise explains
+//!   their spread, because to follow noise would make alike parts unequal.
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(doc)]
+use super::noise::DRIFT;
+use super::noise::pool_errors;
+use super::shrink::shrink_numbers;
 use crate::model::Point;
 
 /// The result of measuring one part.
@@ -129,47 +133,43 @@ impl Observation {
         n * (n - 1.0) * self.error_s.powi(2)
     }
 
-    /// Returns the squared standard error relative to the time; `None` if it is not known.
-    fn relative_variance(&self) -> Option<f64> {
-        let is_known = self.reps > 1 && !self.is_floor && self.t_s > 0.0 && self.error_s > 0.0;
-        is_known.then(|| (self.error_s / self.t_s).powi(2))
+    /// Returns `true` if the standard error of the time is known.
+    fn has_error(&self) -> bool {
+        self.reps > 1 && !self.is_floor && self.t_s > 0.0 && self.error_s > 0.0
     }
 }
 
-/// Shrinks times of the same work by several parts towards their mean, as far as noise explains their
+/// Shrinks times of the same work by several parts towards each other, as far as noise explains their
 /// spread.
 ///
-/// In logarithms, a time is `μ + B·(y - μ)` with the mean `μ` of all. Here `B = τ²/(τ² + σ²)`, `σ²` is the
-/// mean square of the relative standard errors, and `τ²` the variance of the times less `σ²`, at least 0.
-/// So alike parts become equal, unlike ones stay apart, and nothing in between is decided by a test. Times
-/// without a standard error stay as measured.
+/// The true times, in logarithms, are taken for a sample of an unknown distribution, and the measured ones
+/// add normal noise to them: the mean square of the relative standard errors, and [`DRIFT`]. Of all
+/// distributions on a grid the likeliest is found, and each time becomes its expectation given the
+/// measured one. So alike parts become equal, also parts of several kinds, unlike ones stay apart, and
+/// nothing in between is decided by a test. Times without a standard error stay as measured.
 ///
 /// # References
-/// Efron and Morris, "Stein's estimation rule and its competitors", 1973 (empirical Bayes).
+/// Kiefer and Wolfowitz, 1956 (the likeliest distribution); Jiang and Zhang, "General maximum likelihood
+/// empirical Bayes estimation of normal means", Annals of Statistics 37(4), 2009.
 pub fn shrink_alike(times: &[Observation]) -> Vec<Observation> {
     let noisy = times
         .iter()
-        .filter(|time| time.relative_variance().is_some());
-    let logs: Vec<f64> = noisy.clone().map(|time| time.t_s.ln()).collect();
-    if logs.len() < 2 {
-        return times.to_vec();
+        .enumerate()
+        .filter(|(_, time)| time.has_error());
+    let (parts, noisy): (Vec<usize>, Vec<&Observation>) = noisy.unzip();
+    let times_s: Vec<f64> = noisy.iter().map(|time| time.t_s).collect();
+    let errors_s: Vec<f64> = noisy.iter().map(|time| time.error_s).collect();
+    let logs: Vec<f64> = times_s.iter().map(|t_s| t_s.ln()).collect();
+    let expected = shrink_numbers(&logs, CAUTION * pool_errors(&times_s, &errors_s));
+    let mut shrunk = times.to_vec();
+    for (part, log) in parts.into_iter().zip(expected) {
+        shrunk[part] = times[part].scale_to(log.exp());
     }
-    let n = logs.len() as f64;
-    let noise = noisy
-        .filter_map(Observation::relative_variance)
-        .sum::<f64>()
-        / n;
-    let mean = logs.iter().sum::<f64>() / n;
-    let spread = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let between = (spread - noise).max(0.0);
-    let keep = between / (between + noise);
-    (times.iter())
-        .map(|time| match time.relative_variance() {
-            Some(_) => time.scale_to((mean + keep * (time.t_s.ln() - mean)).exp()),
-            None => *time,
-        })
-        .collect()
+    shrunk
 }
+
+/// Factor of the noise. The likeliest distribution of a few times follows their noise a little.
+const CAUTION: f64 = 1.3;
 
 /// Returns Student's t: the quantile 0.975 for a mean of `reps` repetitions.
 fn student_t(reps: u32) -> f64 {
@@ -210,7 +210,7 @@ mod tests {
         let found = [1.0, 1.02, 0.99].map(|t_s| thrice(t_s, 0.03));
         let mean = (1.0_f64 * 1.02 * 0.99).cbrt();
         for t_s in shrunk_times(&found) {
-            assert!((t_s - mean).abs() < 1e-12, "{t_s}");
+            assert!((t_s - mean).abs() < 5e-3, "{t_s}");
         }
     }
 
@@ -236,7 +236,8 @@ mod tests {
         let many = [1.0, 1.01, 1.02].map(|t_s| thrice(t_s, 0.05));
         let floor = Observation::at_least(9.0);
         let found = shrink_alike(&[many[0], floor, many[1], many[2]]);
-        assert_eq!((found[1], found[0].t_s), (floor, found[2].t_s));
+        assert_eq!(found[1], floor);
+        assert!((found[0].t_s - found[2].t_s).abs() < 0.001);
     }
 
     #[test]

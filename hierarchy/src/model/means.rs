@@ -8,8 +8,6 @@ pub(super) struct Mean {
     pub(super) knot: Knot,
     /// Half-width of the speed's confidence interval, in units per second; 0 if it is not known.
     pub(super) ci: f64,
-    /// Number of repetitions; 0 for a floor.
-    pub(super) weight: f64,
 }
 
 /// Returns one mean for each size, ascending in `d`. A measured size has the mean of its times, weighted
@@ -65,7 +63,6 @@ fn average_by_size<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Mean> {
             Mean {
                 knot: Knot { d, speed },
                 ci: speed * (time.ci_s / time.t_s),
-                weight: time.reps,
             }
         })
         .collect()
@@ -76,8 +73,6 @@ pub(super) struct MeanTime {
     pub(super) t_s: f64,
     /// Half-width of its confidence interval, in seconds.
     pub(super) ci_s: f64,
-    /// Number of repetitions; 0 for a floor.
-    pub(super) reps: f64,
 }
 
 /// Averages the times of one size, given as `(t_s, reps, ci_s)`, weighted by repetitions. If all are
@@ -88,14 +83,12 @@ pub(super) fn mean_time(same: impl Iterator<Item = (f64, u32, f64)> + Clone) -> 
         return MeanTime {
             t_s: same.map(|(t_s, _, _)| t_s).fold(0.0, f64::max),
             ci_s: 0.0,
-            reps: 0.0,
         };
     }
     let weighted = same.map(|(t_s, reps, ci_s)| (f64::from(reps) / total, t_s, ci_s));
     MeanTime {
         t_s: weighted.clone().map(|(weight, t_s, _)| t_s * weight).sum(),
         ci_s: (weighted.map(|(weight, _, ci_s)| ci_s * weight)).fold(0.0, f64::hypot),
-        reps: total,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The functional performance model as a piecewise linear approximation of the speed.
 
-use super::means::{Mean, average_measured, average_sizes};
+use super::means::{average_measured, average_sizes};
 use super::shape::restrict_shape;
 use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, flags};
 
@@ -9,16 +9,10 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, f
 ///
 /// Every measured point is kept, and each addition derives the knots from all of them:
 /// 1. Repeated measurements of one size are averaged in time, weighted by their repetitions.
-/// 2. Points of nearly the same size and speed are pooled.
-/// 3. Points that break the shape which the geometric partitioning algorithm needs (rising and concave,
+/// 2. Points that break the shape which the geometric partitioning algorithm needs (rising and concave,
 ///    then falling) are left out or lowered. A later point may bring them back.
 ///
 /// # Deviations
-/// * **partial FPM**: the thesis draws a line through every point (section 3.3.1). Here alike points
-///   of nearly one size are pooled, because noise is then averaged and not followed. Alike means that
-///   their confidence intervals explain their difference. Balancing measures closer and closer sizes,
-///   and their mean becomes more precise with each of them. Points without an interval are never
-///   pooled.
 /// * **unfinished measurements**: the thesis repeats until a time is precise (section 3.1.4). Here a
 ///   point may be a floor, because a size beyond a cliff can take too long. A floor is the time after
 ///   which measuring was given up. It counts as long as the measured points predict less time.
@@ -44,7 +38,7 @@ pub struct PiecewiseFpm {
     points: Vec<Point>,
     /// One knot per size: `points` with repeated measurements averaged, and floors.
     raw: Polyline,
-    /// `raw` with similar knots pooled, and knots that break the shape left out or lowered.
+    /// `raw` with knots that break the shape left out or lowered.
     fit: Polyline,
 }
 
@@ -91,24 +85,23 @@ impl PiecewiseFpm {
         self.points.is_empty()
     }
 
-    /// Returns `true` if measurements back the model at `d`: one of nearly that size, or two around it with
-    /// nearly the same speed. Below the smallest size the model counts as backed. Beyond the largest size,
-    /// and on the fast side of a fall, only the measured size itself is certain: a cliff may begin at once.
-    pub fn supports(&self, d: f64) -> bool {
+    /// Returns the most seconds that `d` units can take by the measurements. Between two sizes that is the
+    /// line through their times, because behind the edge of a memory the time is linear; below the smallest
+    /// size its time. Beyond the largest size it is infinite, because an edge may come at once, except very
+    /// near to it.
+    pub fn time_at_most(&self, d: f64) -> f64 {
         match Polyline::from_means(&average_measured(&self.points)).around(d) {
-            (None, next) => next.is_some(),
-            (Some(left), None) => d <= AT * left.d,
-            (Some(left), Some(right)) if left.speed > SAME_SPEED * right.speed => {
-                d <= AT * left.d || NEAR * d >= right.d
-            }
             (Some(left), Some(right)) => {
-                let same = right.speed <= SAME_SPEED * left.speed;
-                same || d <= NEAR * left.d || NEAR * d >= right.d
+                let [a, b] = [left, right].map(|knot| knot.time_s());
+                a + (b - a) * ((d - left.d) / (right.d - left.d))
             }
+            (None, Some(right)) => right.time_s(),
+            (Some(left), None) if d <= AT * left.d => d / left.speed,
+            _ => f64::INFINITY,
         }
     }
 
-    /// Returns the model without pooling and without shape restrictions: linear in speed through the mean
+    /// Returns the model without shape restrictions: linear in speed through the mean
     /// of every measured size, dips included. For replaying a recorded device, plots and comparisons.
     pub fn raw(&self) -> &Polyline {
         &self.raw
@@ -123,9 +116,10 @@ impl PiecewiseFpm {
 
     fn through(points: Vec<Point>) -> Self {
         let means = average_sizes(&points);
+        let knots: Vec<Knot> = means.iter().map(|mean| mean.knot).collect();
         Self {
             raw: Polyline::from_means(&means),
-            fit: Polyline::through(restrict_shape(&pool_similar(&means))),
+            fit: Polyline::through(restrict_shape(&knots)),
             points,
         }
     }
@@ -149,54 +143,8 @@ impl SpeedModel for PiecewiseFpm {
     }
 }
 
-/// Largest ratio of sizes that count as nearly the same.
-const SAME_SIZE: f64 = 1.25;
-
-/// Largest ratio between a size and a measured one that backs it.
-const NEAR: f64 = 1.1;
-
-/// The same if the speed may fall between the two.
+/// Largest ratio between a size and the largest measured one, at which both have the same speed.
 const AT: f64 = 1.02;
-
-/// Largest ratio of speeds that leaves no room for a cliff between them.
-const SAME_SPEED: f64 = 1.25;
-
-/// Replaces neighbouring sizes of indistinguishable speeds by their mean.
-fn pool_similar(means: &[Mean]) -> Vec<Knot> {
-    let mut pooled: Vec<(Mean, f64)> = Vec::with_capacity(means.len());
-    for &next in means {
-        match pooled.last_mut() {
-            Some((group, first_d))
-                if next.knot.d <= SAME_SIZE * *first_d && group.agrees_with(&next) =>
-            {
-                *group = group.average_with(&next);
-            }
-            _ => pooled.push((next, next.knot.d)),
-        }
-    }
-    pooled.into_iter().map(|(mean, _)| mean.knot).collect()
-}
-
-impl Mean {
-    /// Returns `true` if both confidence intervals are known and explain the difference of the speeds.
-    fn agrees_with(&self, other: &Self) -> bool {
-        let difference = (self.knot.speed - other.knot.speed).abs();
-        self.ci > 0.0 && other.ci > 0.0 && difference <= self.ci.hypot(other.ci)
-    }
-
-    fn average_with(&self, other: &Self) -> Self {
-        let weight = self.weight + other.weight;
-        let (a, b) = (self.weight / weight, other.weight / weight);
-        Self {
-            knot: Knot {
-                d: a * self.knot.d + b * other.knot.d,
-                speed: a * self.knot.speed + b * other.knot.speed,
-            },
-            ci: (a * self.ci).hypot(b * other.ci),
-            weight,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -260,49 +208,24 @@ mod tests {
         assert_eq!(model.points().len(), 2);
     }
 
-    fn measured(d: u64, t_s: f64, ci_s: f64) -> Point {
-        Point {
-            ci_s,
-            ..point(d, t_s, 3)
-        }
-    }
-
     #[test]
-    fn speeds_that_measuring_cannot_tell_apart_are_pooled() {
-        let points = vec![measured(100, 1.0, 0.05), measured(110, 1.06, 0.05)];
-        let model = PiecewiseFpm::from_points(points.clone()).expect("valid");
-        assert_eq!(model.knots().len(), 1);
-        let mean = (100.0 + 110.0 / 1.06) / 2.0;
-        assert!((model.speed(105.0) - mean).abs() < 1e-9);
-        assert_eq!(model.points(), points);
-        // The raw model keeps every point.
-        assert!((model.raw().time_s(110.0) - 1.06).abs() < 1e-12);
-    }
-
-    #[test]
-    fn speeds_that_differ_for_sure_or_far_apart_stay() {
-        let certain = [measured(100, 1.0, 0.01), measured(110, 1.3, 0.01)];
-        let far = [measured(100, 1.0, 0.1), measured(200, 2.01, 0.1)];
-        let unknown = [point(100, 1.0, 1), point(110, 1.2, 1)];
-        for points in [certain, far, unknown] {
-            let model = PiecewiseFpm::from_points(points.to_vec()).expect("valid");
-            assert_eq!(model.knots().len(), 2);
-        }
-    }
-
-    #[test]
-    fn the_model_is_backed_near_its_points_and_between_equal_speeds() {
-        let points = vec![point(100, 1.0, 1), point(200, 2.0, 1), point(400, 40.0, 1)];
+    fn times_are_bounded_by_the_line_between_measured_ones() {
+        let points = vec![point(100, 1.0, 1), point(200, 20.0, 1)];
         let model = PiecewiseFpm::from_points(points).expect("valid");
-        for backed in [10.0, 105.0, 150.0, 203.0, 380.0, 407.0] {
-            assert!(model.supports(backed), "{backed}");
+        for (d, most_s) in [
+            (10.0, 1.0),
+            (100.0, 1.0),
+            (150.0, 10.5),
+            (190.0, 18.1),
+            (200.0, 20.0),
+        ] {
+            assert!((model.time_at_most(d) - most_s).abs() < 1e-9, "{d}");
         }
-        for unknown in [215.0, 300.0, 430.0] {
-            assert!(!model.supports(unknown), "{unknown}");
-        }
-        assert!(!PiecewiseFpm::new().supports(1.0));
+        assert!((model.time_at_most(203.0) - 20.3).abs() < 1e-9);
+        assert_eq!(model.time_at_most(210.0), f64::INFINITY);
+        assert_eq!(PiecewiseFpm::new().time_at_most(1.0), f64::INFINITY);
         let floor = PiecewiseFpm::from_points(vec![point(100, 1.0, 0)]).expect("valid");
-        assert!(!floor.supports(100.0));
+        assert_eq!(floor.time_at_most(100.0), f64::INFINITY);
     }
 
     #[test]

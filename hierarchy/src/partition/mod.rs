@@ -9,6 +9,7 @@ mod apportion;
 mod choices;
 mod continuous;
 mod exact;
+mod falling;
 mod gpa;
 mod hipopta;
 mod hpopta;
@@ -26,6 +27,7 @@ mod sums;
 
 pub use apportion::apportion;
 pub use continuous::{EqualTime, continuous};
+pub use falling::list_falling;
 pub use gpa::gpa;
 pub use hipopta::{HierarchicalPartition, hipopta};
 pub use hpopta::hpopta;

@@ -3,8 +3,8 @@
 //! # Deviations
 //!
 //! * **every node takes part**: the paper uses all nodes (Clarke et al. 2012, section 3). Here some may
-//!   be left out, because a slow node's messages can cost more than it helps. The fastest node alone,
-//!   the two fastest, and so on are predicted with their messages over the measured links. Messages
+//!   be left out, because a node's messages, or its fixed cost, can cost more than it helps. The fastest node alone, the two fastest, and so on are predicted with their messages
+//!   over the measured links. Messages
 //!   between hosts are hidden behind the arithmetic as long as that lasts. Messages within a host are
 //!   added to it. If fewer nodes are faster by 5 %, they are balanced again and the others get nothing
 //!   (`left_out` in the report).
@@ -60,6 +60,8 @@ pub struct NodeRate {
     /// Its speed without messages in blocks of C per second, over all of k, near the size that it would
     /// have.
     pub speed: f64,
+    /// Seconds over all of k that it takes however small its part; 0 if there are none or they are unknown.
+    pub fixed_s: f64,
     /// Seconds that each element of A or B, sent or received, takes from its arithmetic.
     pub element_s: f64,
 }
@@ -71,12 +73,13 @@ pub struct Subset {
     pub nodes: Vec<usize>,
     /// Predicted seconds with them.
     pub wall_s: f64,
-    /// Predicted seconds with every node that has a speed.
+    /// Predicted seconds if every node that has a speed has a part.
     pub all_s: f64,
 }
 
-/// Chooses the nodes that are fastest together: the fastest node alone, the two fastest, and so on to
-/// all of them.
+/// Chooses the nodes that are fastest together: the most helpful node alone, the two most helpful, and so on
+/// to all of them. A node helps by the blocks that it completes in the time of all without messages; a node
+/// whose fixed cost exceeds that time does not take part. The node that is fastest alone is tried too.
 ///
 /// A node that is left out has nothing to send either, because the matrices are spread over the others.
 ///
@@ -99,7 +102,7 @@ pub struct Subset {
 ///     links: Links { latency_s: 1e-5, bytes_per_s: 1e10 },
 ///     hidden: 1.0,
 /// };
-/// let nodes = [100.0, 10.0].map(|speed| NodeRate { speed, element_s: 0.0 });
+/// let nodes = [100.0, 10.0].map(|speed| NodeRate { speed, fixed_s: 0.0, element_s: 0.0 });
 /// assert_eq!(choose_nodes(&work, &nodes)?.nodes, [0, 1]);
 /// // On a slow network the second node's share takes longer to get there than it saves.
 /// work.links.bytes_per_s = 1e6;
@@ -116,25 +119,75 @@ pub fn choose_nodes(work: &Multiplication, nodes: &[NodeRate]) -> Result<Subset,
         !order.is_empty(),
         "nodes without any speed cannot be chosen from"
     );
-    order.sort_by(|&a, &b| nodes[b].speed.total_cmp(&nodes[a].speed));
-    let mut best: Option<(usize, f64)> = None;
+    let blocks = work.blocks.0 as f64 * work.blocks.1 as f64;
+    let together_s = time_together(blocks, &list_terms(nodes, &order));
+    order.sort_by(|&a, &b| {
+        let [a, b] = [a, b].map(|node| nodes[node].blocks_within(together_s));
+        b.total_cmp(&a)
+    });
+    let latest_s = order
+        .iter()
+        .map(|&node| nodes[node].fixed_s)
+        .fold(0.0, f64::max);
+    order.retain(|&node| nodes[node].blocks_within(together_s) > 0.0);
+    let mut best: Option<(&[usize], f64)> = None;
     let mut all_s = f64::INFINITY;
-    for count in list_counts(order.len()) {
-        let some: Vec<NodeRate> = order[..count].iter().map(|&node| nodes[node]).collect();
-        all_s = predict_s(work, &some)?;
+    let alone = order.iter().min_by(|&&a, &&b| {
+        let [a, b] = [a, b].map(|node| nodes[node].fixed_s + blocks / nodes[node].speed);
+        a.total_cmp(&b)
+    });
+    let counts = list_counts(order.len());
+    let first = alone.map(std::slice::from_ref);
+    for some in first
+        .into_iter()
+        .chain(counts.into_iter().map(|count| &order[..count]))
+    {
+        let rates: Vec<NodeRate> = some.iter().map(|&node| nodes[node]).collect();
+        all_s = predict_s(work, &rates)?;
         // Of equals the larger one: each of its nodes has less to do.
         if best.is_none_or(|(_, least_s)| all_s <= least_s) {
-            best = Some((count, all_s));
+            best = Some((some, all_s));
         }
     }
-    let (count, wall_s) = best.unwrap_or((order.len(), all_s));
-    order.truncate(count);
-    order.sort_unstable();
+    let (some, wall_s) = best.unwrap_or((&order, all_s));
+    let mut chosen: Vec<usize> = some.to_vec();
+    chosen.sort_unstable();
     Ok(Subset {
-        nodes: order,
+        nodes: chosen,
         wall_s,
-        all_s,
+        all_s: all_s.max(latest_s),
     })
+}
+
+impl NodeRate {
+    /// Returns the blocks of C that it completes in this time, without messages.
+    fn blocks_within(&self, time_s: f64) -> f64 {
+        self.speed * (time_s - self.fixed_s).max(0.0)
+    }
+}
+
+/// Lists the fixed cost and the speed of some nodes.
+fn list_terms(nodes: &[NodeRate], some: &[usize]) -> Vec<(f64, f64)> {
+    let rates = some.iter().map(|&node| nodes[node]);
+    rates.map(|node| (node.fixed_s, node.speed)).collect()
+}
+
+/// Returns the seconds in which nodes of these fixed costs and speeds complete the blocks together. A node
+/// that cannot begin by then does nothing.
+fn time_together(blocks: f64, terms: &[(f64, f64)]) -> f64 {
+    let mut terms = terms.to_vec();
+    terms.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut speed, mut missed) = (0.0, 0.0);
+    let mut time_s = f64::INFINITY;
+    for (fixed_s, own) in terms {
+        if fixed_s >= time_s {
+            break;
+        }
+        speed += own;
+        missed += own * fixed_s;
+        time_s = (blocks + missed) / speed;
+    }
+    time_s
 }
 
 /// Lists the numbers of nodes to try: every number up to 64, and larger ones in steps of about
@@ -148,13 +201,24 @@ fn list_counts(most: usize) -> Vec<usize> {
 
 /// Predicts the seconds with these nodes.
 fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutError> {
-    let speeds: Vec<f64> = nodes.iter().map(|node| node.speed).collect();
     let (rows, cols) = work.blocks;
-    let layout = br(&speeds, rows, cols)?;
+    let blocks = rows as f64 * cols as f64;
+    let terms: Vec<(f64, f64)> = nodes
+        .iter()
+        .map(|node| (node.fixed_s, node.speed))
+        .collect();
+    let together_s = time_together(blocks, &terms);
+    let areas: Vec<f64> = nodes
+        .iter()
+        .map(|node| node.blocks_within(together_s))
+        .collect();
+    let layout = br(&areas, rows, cols)?;
     // All nodes share the arithmetic that one misses while it handles messages.
-    let messages = work.messages_s(&layout, nodes).into_iter().zip(&speeds);
-    let missed: f64 = messages.map(|(messages_s, speed)| messages_s * speed).sum();
-    let compute_s = (rows as f64 * cols as f64 + missed) / speeds.iter().sum::<f64>();
+    let messages = work.messages_s(&layout, nodes).into_iter();
+    let busy: Vec<(f64, f64)> = (terms.iter().zip(messages))
+        .map(|(&(fixed_s, speed), messages_s)| (fixed_s + messages_s, speed))
+        .collect();
+    let compute_s = time_together(blocks, &busy);
     let received = panel_traffic(&layout, work.block, work.k, work.panel);
     let travel_s = work.links.longest_s(&received, work.element_bytes);
     Ok(wall_s(compute_s, travel_s, work.hidden))
@@ -167,6 +231,7 @@ mod tests {
     fn to_rate(speed: f64) -> NodeRate {
         NodeRate {
             speed,
+            fixed_s: 0.0,
             element_s: 0.0,
         }
     }
@@ -195,8 +260,37 @@ mod tests {
     fn twins(element_s: f64) -> [NodeRate; 2] {
         [NodeRate {
             speed: 1.0,
+            fixed_s: 0.0,
             element_s,
         }; 2]
+    }
+
+    /// Lists the nodes whose bit is set.
+    fn pick(nodes: &[NodeRate], bits: usize) -> Vec<NodeRate> {
+        let picked = nodes
+            .iter()
+            .enumerate()
+            .filter(|(node, _)| bits >> node & 1 == 1);
+        picked.map(|(_, rate)| *rate).collect()
+    }
+
+    #[test]
+    fn a_node_that_starts_too_late_is_left_out_and_no_subset_is_faster() {
+        let (speeds, fixed) = ([40.0, 30.0, 90.0, 5.0, 60.0], [0.0, 10.0, 60.0, 1.0, 25.0]);
+        let nodes: Vec<NodeRate> = (speeds.into_iter().zip(fixed))
+            .map(|(speed, fixed_s)| NodeRate {
+                fixed_s,
+                ..to_rate(speed)
+            })
+            .collect();
+        let found = choose_nodes(&FAST, &nodes).unwrap();
+        // The third, the fastest by speed alone, begins when the others have finished.
+        assert_eq!(found.nodes, [0, 1, 3, 4]);
+        assert!(found.wall_s < 50.0 && found.all_s >= 60.0, "{found:?}");
+        for bits in 1..1 << nodes.len() {
+            let some_s = predict_s(&FAST, &pick(&nodes, bits)).unwrap();
+            assert!(found.wall_s <= some_s * (1.0 + 1e-9), "{bits:b}: {some_s}");
+        }
     }
 
     #[test]

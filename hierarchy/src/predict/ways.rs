@@ -107,7 +107,8 @@ fn predict_in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate])
     let messages = work.messages_s(layout, nodes).into_iter();
     let all = layout.areas().into_iter().zip(nodes).zip(messages);
     let busy = all.filter(|((area, _), _)| *area > 0);
-    let times = busy.map(|((area, node), messages_s)| area as f64 / node.speed + messages_s);
+    let times =
+        busy.map(|((area, node), messages_s)| area as f64 / node.speed + node.fixed_s + messages_s);
     let compute_s = times.fold(0.0, f64::max);
     let received = panel_traffic(layout, work.block, work.k, work.panel);
     let travel_s = work.links.longest_s(&received, work.element_bytes);
@@ -183,6 +184,7 @@ mod tests {
         (speeds.iter())
             .map(|&speed| NodeRate {
                 speed,
+                fixed_s: 0.0,
                 element_s: 0.0,
             })
             .collect()

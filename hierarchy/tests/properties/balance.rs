@@ -535,51 +535,6 @@ proptest! {
     }
 }
 
-/// Balances parts of constant speeds; the first measurement of part 0 is disturbed.
-fn balance_disturbed(steps: u64) -> Balanced {
-    let config = BalanceConfig {
-        steps,
-        start: BalanceStart::Even,
-        ..BalanceConfig::default()
-    };
-    let mut dpa = Dpa::new(config, 2, 1000);
-    for (part, speed) in [(0, 300.0), (1, 100.0)] {
-        for d in [10, 1000] {
-            let (t_s, reps, ci_s) = (d as f64 / speed, 3, 0.0);
-            dpa.seed(part, Point { d, t_s, reps, ci_s }).unwrap();
-        }
-    }
-    let mut measured = 0;
-    loop {
-        match dpa.step() {
-            BalanceStep::Done(balanced) => return balanced,
-            BalanceStep::Measure(units) => {
-                measured += 1;
-                let slowness = if measured == 1 { 8.0 } else { 1.0 };
-                let times = [units[0] as f64 / 300.0 * slowness, units[1] as f64 / 100.0];
-                dpa.observe(&units, &times.map(observe)).unwrap();
-            }
-        }
-    }
-}
-
-#[test]
-fn a_time_that_contradicts_its_neighbours_is_measured_again() {
-    let balanced = balance_disturbed(0);
-    let units: Vec<_> = balanced.history.iter().map(|it| it.units.clone()).collect();
-    assert_eq!(units[0], [500, 500]);
-    assert_eq!(units[1], units[0]);
-    assert_ne!(units[2], units[0]);
-    // In a short run the cost of measuring decides.
-    assert_ne!(
-        balance_disturbed(10)
-            .history
-            .get(1)
-            .map(|it| it.units.clone()),
-        Some(vec![500, 500])
-    );
-}
-
 #[test]
 fn every_fit_partitioner_and_layout_comes_near_the_best() {
     let best_s = find_ideal_s(&small_cluster(), 400.0 * 400.0);

@@ -16,6 +16,7 @@ mod fits;
 mod hpopta;
 mod layout;
 mod layouts;
+mod learning;
 mod model;
 mod npa;
 mod partition;

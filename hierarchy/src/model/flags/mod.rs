@@ -68,7 +68,6 @@ mod tests {
                     speed,
                 },
                 ci: ci * speed,
-                weight: 3.0,
             })
             .collect();
         let flags = find_contradictions(&means);

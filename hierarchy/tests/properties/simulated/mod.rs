@@ -19,9 +19,8 @@ const REPS: u32 = 3;
 /// Standard error, as a part of the time: the standard deviation of uniform noise.
 const ERROR: f64 = NOISE * 0.577;
 
-/// Imbalance to which the nodes are balanced, and the devices of each.
+/// Imbalance to which the nodes are balanced.
 const NODES_EPSILON: f64 = 0.1;
-const DEVICES_EPSILON: f64 = 0.05;
 
 /// Divisions measured at most, on either level. Beyond a cliff, balancing approaches from one side only.
 const MAX_ITERATIONS: u32 = 20;
@@ -158,7 +157,7 @@ impl SimulatedNode {
         let area = (extent.rows * BLOCK, extent.cols * BLOCK);
         let slices = match (known, &self.known) {
             (Some((_, slices)), _) => slices.clone(),
-            (None, Some(models)) => models.divide(balance_to(DEVICES_EPSILON), area),
+            (None, Some(models)) => models.divide(balance_to(NODES_EPSILON).for_devices(), area),
             (None, None) => apportion(extent.cols * BLOCK, &vec![1.0; self.devices.len()]),
         };
         let devices = self.devices.iter().zip(&slices);
@@ -233,7 +232,7 @@ impl SimulatedCluster {
                     let nodes = self.nodes.iter_mut().zip(extents);
                     let times: Result<Vec<_>, _> = nodes
                         .map(|(node, extent)| {
-                            node.balance_devices(balance_to(DEVICES_EPSILON), extent)
+                            node.balance_devices(balance_to(NODES_EPSILON).for_devices(), extent)
                         })
                         .collect();
                     inpa.observe(&times?)?;

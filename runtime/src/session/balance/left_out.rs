@@ -21,7 +21,7 @@ impl<T: Element> Balancer<'_, T> {
         &mut self,
         balance: &NodeBalance,
     ) -> Result<Option<LeftOut>, Error> {
-        let nodes = self.node_rates(&balance.layout, &balance.times_s);
+        let nodes = self.rates_of_balance(balance);
         if nodes.iter().filter(|node| node.speed > 0.0).count() < 2 {
             return Ok(None);
         }

@@ -218,15 +218,19 @@ impl<T: Element> Balancer<'_, T> {
         }
         let layout = balance.layout;
         let mut rects = vec![Rect::default(); ranks];
-        let mut times_s = vec![0.0; ranks];
-        let found = layout.rects().iter().zip(balance.times_s);
-        for (&node, (rect, time_s)) in nodes.iter().zip(found) {
-            (rects[node], times_s[node]) = (*rect, time_s);
+        let (mut times_s, mut fixed_s) = (vec![0.0; ranks], vec![0.0; ranks]);
+        for (index, &node) in nodes.iter().enumerate() {
+            rects[node] = layout.rects()[index];
+            times_s[node] = balance.times_s[index];
+            fixed_s[node] = balance.fixed_s[index];
         }
+        let falling = balance.falling.iter().map(|&index| nodes[index]);
         let layout = Layout::new(layout.rows(), layout.cols(), rects)?;
         Ok(NodeBalance {
             layout,
             times_s,
+            fixed_s,
+            falling: falling.collect(),
             ..balance
         })
     }

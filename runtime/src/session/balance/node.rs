@@ -173,7 +173,7 @@ impl<T: Element> Balancer<'_, T> {
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
         let area = (rows as u64, columns);
-        let mut machine = Idpa::new(self.config, self.team.len(), area, known);
+        let mut machine = Idpa::new(self.config.for_devices(), self.team.len(), area, known);
         loop {
             match machine.step() {
                 BalanceStep::Done(balance) => return Ok(balance),

@@ -83,7 +83,7 @@ impl<T: Element> Balancer<'_, T> {
         whole: Option<&AlongK>,
     ) -> Result<Option<Ways>, Error> {
         let layout = &balance.layout;
-        let nodes = self.node_rates(layout, &balance.times_s);
+        let nodes = self.rates_of_balance(balance);
         let busy = nodes.iter().filter(|node| node.speed > 0.0).count();
         let mut shares = layout.rects().iter().zip(&nodes);
         if busy < 2 || shares.any(|(rect, node)| !rect.is_empty() && node.speed <= 0.0) {
@@ -107,12 +107,28 @@ impl<T: Element> Balancer<'_, T> {
         self.with_messages(&self.node_speeds(&areas, &updates_s))
     }
 
+    /// Returns the rates of balanced nodes, with what each takes however small its part kept apart.
+    pub(super) fn rates_of_balance(&self, balance: &NodeBalance) -> Vec<NodeRate> {
+        let updates = self.problem.k() as f64 / self.kernel_width.max(1) as f64;
+        let mut rates = self.node_rates(&balance.layout, &balance.times_s);
+        let areas = balance.layout.areas().into_iter().zip(&balance.fixed_s);
+        for (rate, (area, &fixed_s)) in rates.iter_mut().zip(areas) {
+            let work_s = area as f64 / rate.speed - fixed_s * updates;
+            if rate.speed > 0.0 && fixed_s > 0.0 && work_s > 0.0 {
+                rate.speed = area as f64 / work_s;
+                rate.fixed_s = fixed_s * updates;
+            }
+        }
+        rates
+    }
+
     /// Returns the rates of nodes with these speeds: the speeds, and each node's cost of messages.
     pub(super) fn with_messages(&self, speeds: &[f64]) -> Vec<NodeRate> {
         let speeds = speeds.iter().enumerate();
         speeds
             .map(|(rank, &speed)| NodeRate {
                 speed,
+                fixed_s: 0.0,
                 element_s: self.byte_s(rank) * size_of::<T>() as f64,
             })
             .collect()
@@ -245,6 +261,8 @@ mod tests {
             converged: true,
             why: EndReason::Balanced,
             history: Vec::new(),
+            fixed_s: vec![0.0; 2],
+            falling: Vec::new(),
         };
         let same = balanced.layout.clone();
         assert_eq!(move_to_layout(balanced.clone(), &same), balanced);
