@@ -44,7 +44,8 @@ impl Contender {
                     ..config
                 },
             ),
-            Self::FpmBefore | Self::Fpm => balance_before(run, config),
+            Self::FpmBefore => anyhow::bail!("{self} has kept results only"),
+            Self::Fpm => balance_before(run, config),
         }
     }
 }

@@ -34,6 +34,15 @@ impl NodeNoise {
         }
     }
 
+    /// Draws a number of this range.
+    #[allow(
+        dead_code,
+        reason = "a contender that learns in the run runs step by step"
+    )]
+    pub fn draw(&mut self, [low, high]: [f64; 2]) -> f64 {
+        self.random.uniform(low, high)
+    }
+
     /// Returns the times that a clock would show for these true ones.
     pub fn disturb(&mut self, times_s: &[f64]) -> Vec<f64> {
         let mut disturbed = Vec::with_capacity(times_s.len());

@@ -8,12 +8,12 @@ use isochron_hierarchy::predict::{Links, Traffic};
 use super::instance::{BLOCK, ELEMENT_BYTES, KnownCluster};
 use super::noise::{NodeNoise, RepeatedTimes, student_t};
 
-/// Steps that share the noise of a burst at most.
+/// Steps that share the noise of a burst: from the first number up to the second, unless the layout changes before.
 #[allow(
     dead_code,
     reason = "a contender that learns in the run runs step by step"
 )]
-const BURST: u64 = 16;
+const BURST: [f64; 2] = [8.0, 24.0];
 
 /// Part of the run that the repetitions of one measurement may take, beyond the fewest: as in a session.
 const MEASUREMENT_SHARE: f64 = 0.035;
@@ -33,8 +33,8 @@ pub struct SimulatedRun<'a> {
     cluster: &'a KnownCluster,
     steps: u64,
     done: u64,
-    /// Steps of this burst.
-    in_burst: u64,
+    /// Number of steps done after which the next burst begins.
+    burst_end: u64,
     noise: NodeNoise,
     /// The layout that steps run in, and the true seconds of each node in it.
     place: Option<(Layout, Vec<f64>)>,
@@ -72,7 +72,7 @@ impl<'a> SimulatedRun<'a> {
             cluster,
             steps,
             done: 0,
-            in_burst: 0,
+            burst_end: 0,
             noise: NodeNoise::new(cluster.nodes.len(), seed),
             place: None,
             cost: RunCost::default(),
@@ -144,7 +144,7 @@ impl<'a> SimulatedRun<'a> {
         }
         let true_s = self.cluster.times_s(&layout.areas());
         self.place = Some((layout, true_s));
-        self.in_burst = 0;
+        self.burst_end = self.done;
     }
 
     /// Runs a step and returns the seconds of each node, as its clock shows them.
@@ -156,12 +156,12 @@ impl<'a> SimulatedRun<'a> {
         let Some((_, true_s)) = &self.place else {
             panic!("a step needs a layout")
         };
-        if self.in_burst.is_multiple_of(BURST) {
+        if self.done == self.burst_end {
             self.noise.begin_burst();
+            self.burst_end += self.noise.draw(BURST) as u64;
         }
         self.cost.running_s += find_longest(true_s);
         self.done += 1;
-        self.in_burst += 1;
         self.noise.disturb(true_s)
     }
 
@@ -193,35 +193,38 @@ fn is_enough(found: &Observation, most_reps: u32) -> bool {
 /// Returns the traffic of every node when C moves from one layout to another: what it sends or what it receives, whichever is
 /// more, since links carry both ways at once.
 pub fn count_moved(before: &Layout, after: &Layout) -> Vec<Traffic> {
-    let (old, new) = (before.rects(), after.rects());
-    let mut nodes = Vec::with_capacity(old.len());
-    for node in 0..old.len() {
-        let sent = count_shared(&old[node], new, node);
-        let received = count_shared(&new[node], old, node);
-        nodes.push(Traffic {
+    let sent = count_shared(before.rects(), after.rects());
+    let received = count_shared(after.rects(), before.rects());
+    let nodes = sent.into_iter().zip(received);
+    nodes
+        .map(|(sent, received)| Traffic {
             elements: sent.elements.max(received.elements),
             messages: sent.messages.max(received.messages),
-        });
-    }
-    nodes
+        })
+        .collect()
 }
 
-/// Returns the traffic between a rectangle of `node` and the rectangles of all others.
-fn count_shared(rect: &Rect, others: &[Rect], node: usize) -> Traffic {
-    let mut shared = Traffic::default();
-    for (_, other) in others
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != node)
-    {
-        let rows = overlap((rect.row, rect.rows), (other.row, other.rows));
-        let cols = overlap((rect.col, rect.cols), (other.col, other.cols));
-        if rows * cols > 0 {
-            shared.elements += (rows * cols) as f64 * BLOCK * BLOCK;
-            shared.messages += 1.0;
+/// Returns the traffic between the rectangle of each node in one layout and those of all others in another.
+fn count_shared(rects: &[Rect], others: &[Rect]) -> Vec<Traffic> {
+    let mut by_column: Vec<(usize, &Rect)> = others.iter().enumerate().collect();
+    by_column.sort_by_key(|(_, other)| other.col);
+    let widest = others.iter().map(|other| other.cols).max().unwrap_or(0);
+    let mut nodes = vec![Traffic::default(); rects.len()];
+    for (node, (traffic, rect)) in nodes.iter_mut().zip(rects).enumerate() {
+        // No other one reaches so far to the right.
+        let first = by_column.partition_point(|(_, other)| other.col + widest <= rect.col);
+        let reachable = by_column[first..].iter();
+        let near = reachable.take_while(|(_, other)| other.col < rect.col + rect.cols);
+        for (_, other) in near.filter(|(other, _)| *other != node) {
+            let rows = overlap((rect.row, rect.rows), (other.row, other.rows));
+            let cols = overlap((rect.col, rect.cols), (other.col, other.cols));
+            if rows * cols > 0 {
+                traffic.elements += (rows * cols) as f64 * BLOCK * BLOCK;
+                traffic.messages += 1.0;
+            }
         }
     }
-    shared
+    nodes
 }
 
 /// Returns the length that two ranges, each with its start and length, have in common.

@@ -61,6 +61,13 @@ impl CampaignResults for LearningResults {
     const PAGE: ResultsPage = ResultsPage { name: "learning" };
 
     fn format_tables(&self) -> anyhow::Result<String> {
-        Ok(self.format_settings())
+        let origin = &self.origin;
+        Ok(format!(
+            "Simulated by `{}` on one core ({}); every instance's ratio in [`bench/results/learning.json`](learning.json). The \
+             tables have mean / ninth decile / worst of the instances.\n{}",
+            origin.command,
+            origin.machine.cpu.as_deref().unwrap_or("unknown"),
+            self.format_settings(),
+        ))
     }
 }

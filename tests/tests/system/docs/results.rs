@@ -146,6 +146,7 @@ pub fn campaign_table() -> String {
         update_row(),
         neighbours_row(),
         algorithms_row(),
+        learning_row(),
         alike_row(),
         unlike_row(),
         overlap_row(),
@@ -287,6 +288,22 @@ fn algorithms_row() -> String {
         "seconds to divide work over 100,000 devices (GPA)",
         &format!("{:.3}", read_median(found)),
         &table.count_verdicts(0),
+    )
+}
+
+fn learning_row() -> String {
+    let page = read_page("learning");
+    let (_, below) = page.split_once("`unlike`: ").expect("the setting");
+    let table = ResultsTable::find(below.split_once("\n\n`").expect("another setting").0, "fpm");
+    let [before, now] = ["fpm before", "fpm"].map(|name| {
+        let cells = table.find_cell(&["8", "150"], name);
+        cells.split(" / ").next().expect("the mean")
+    });
+    format_row(
+        "learning",
+        "(measuring + run) / ideal, 8 unlike nodes, 150 steps",
+        &format!("{now}, before {before}"),
+        "",
     )
 }
 
