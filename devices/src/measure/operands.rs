@@ -2,8 +2,9 @@
 
 use crate::memory::memory_available_bytes;
 use crate::team::DeviceTeam;
+use crate::view::even_widths;
 use crate::worker::JobShape;
-use crate::{DeviceError, Element, ViewMut, leading_dimension, try_reserve_matrix};
+use crate::{DeviceError, Element, ViewMut, leading_dimension, try_zeroed_matrix};
 use num_complex::Complex64;
 
 /// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in place.
@@ -31,15 +32,20 @@ impl<T: Element> UpdateOperands<T> {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Allocates and writes the operands for updates of `rows × cols` with inner dimension `k`.
+    /// Allocates and writes the operands for updates of `job` by these slices of C.
     ///
     /// [`measure_team`](crate::measure_team) does so itself. Nodes that measure at the same time do it before they start
     /// together, since writing matrices disturbs the others' measurements.
     ///
     /// # Errors
-    /// [`DeviceError::Memory`] if they do not fit into the free memory.
-    pub fn prepare(&mut self, rows: usize, cols: usize, k: usize) -> Result<(), DeviceError> {
-        self.prepare_leaving((rows, cols, k), 0)
+    /// [`DeviceError::Memory`] if they do not fit into the free memory; [`DeviceError::Slices`].
+    pub fn prepare(
+        &mut self,
+        team: &mut DeviceTeam,
+        job: &JobShape,
+        slices: &[usize],
+    ) -> Result<(), DeviceError> {
+        self.prepare_leaving(team, (job, slices), 0)
     }
 
     /// Prepares for `job`, and bounds the memory of devices that gather panels if they need more than there is.
@@ -59,15 +65,17 @@ impl<T: Element> UpdateOperands<T> {
             team.limit_memory(left / slices.len().max(1) as u64);
             needed = team.memory_needed(job, slices)?;
         }
-        self.prepare_leaving((rows, cols, k), needed.saturating_sub(held))
+        self.prepare_leaving(team, (job, slices), needed.saturating_sub(held))
     }
 
     /// Prepares, and leaves `devices` bytes of the free memory.
     fn prepare_leaving(
         &mut self,
-        (rows, cols, k): (usize, usize, usize),
+        team: &mut DeviceTeam,
+        (job, slices): (&JobShape, &[usize]),
         devices: u64,
     ) -> Result<(), DeviceError> {
+        let (rows, cols, k) = (job.rows, job.cols, job.depth.k_max);
         let needed = self.missing_bytes(rows, cols, k).saturating_add(devices);
         // Asking the allocator is not enough: Linux promises memory that it does not have.
         let available = free_bytes();
@@ -75,15 +83,26 @@ impl<T: Element> UpdateOperands<T> {
             return Err(memory_error(needed, needed - available));
         }
         let operands = [&mut self.a, &mut self.b, &mut self.c];
-        for (values, count) in operands
-            .into_iter()
-            .zip(operand_lengths::<T>(rows, cols, k))
-        {
+        let lengths = operand_lengths::<T>(rows, cols, k).into_iter();
+        let mut grown = [false; 3];
+        for ((values, count), grown) in operands.into_iter().zip(lengths).zip(&mut grown) {
             // A length that does not fit exceeds the memory, which was refused above.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            fill_operand(values, count).ok_or_else(|| memory_error(needed, needed))?;
+            *grown = grow_operand(values, count).ok_or_else(|| memory_error(needed, needed))?;
         }
         (self.rows, self.cols, self.k) = (rows, cols, k);
+        for (values, _) in [&mut self.a, &mut self.b]
+            .into_iter()
+            .zip(grown)
+            .filter(|(_, grown)| *grown)
+        {
+            make_pages(team, values)?;
+            fill_operand(values);
+        }
+        if grown[2] {
+            // Updates make normal numbers of these zeros.
+            team.scale(T::ZERO, self.first_columns(slices), slices)?;
+        }
         Ok(())
     }
 
@@ -121,20 +140,42 @@ fn element_at<T: Element>(at: usize) -> T {
     T::of(Complex64::new((at % 16 + 1) as f64 / 32.0, 0.0))
 }
 
-/// Lengthens an operand to `count` elements. Present elements stay, so a smaller update costs nothing. `None` if there is no
-/// memory.
-fn fill_operand<T: Element>(values: &mut Vec<T>, count: usize) -> Option<()> {
-    let Some(more) = count.checked_sub(values.len()).filter(|&more| more > 0) else {
-        return Some(());
-    };
-    try_reserve_matrix(values, more).ok()?;
-    values.extend((values.len()..count).map(element_at::<T>));
-    Some(())
+/// Gives an operand of less than `count` elements as many new ones, which are zeros not written yet. Returns `true` if it was
+/// too short; `None` if there is no memory.
+fn grow_operand<T: Element>(values: &mut Vec<T>, count: usize) -> Option<bool> {
+    let is_short = values.len() < count;
+    if is_short {
+        // The old memory is freed first.
+        *values = Vec::new();
+        *values = try_zeroed_matrix(count)?;
+    }
+    Some(is_short)
+}
+
+/// Writes to the memory with all threads of the devices: the system takes the time to make each page at its first write, and
+/// one thread would take long for all of them.
+fn make_pages<T: Element>(team: &mut DeviceTeam, values: &mut [T]) -> Result<(), DeviceError> {
+    // Elements of a column; the last ones of all make no column.
+    const LINES: usize = 1 << 12;
+    let devices = team.len().max(1);
+    let widths: Vec<usize> = even_widths(values.len() / LINES, devices).collect();
+    let columns = ViewMut::new(values, LINES, widths.iter().sum(), LINES);
+    team.scale(T::ZERO, columns, &widths)
+}
+
+fn fill_operand<T: Element>(values: &mut [T]) {
+    for (at, value) in values.iter_mut().enumerate() {
+        *value = element_at(at);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::model::{PiecewiseFpm, Point};
+
     use super::*;
+    use crate::recorded::RecordedWorker;
+    use crate::worker::{Depth, DeviceKind, Worker};
 
     #[test]
     fn sizes_beyond_counting_saturate() {
@@ -145,17 +186,68 @@ mod tests {
         );
     }
 
+    /// Prepares for updates by two slices of C.
+    fn prepare(operands: &mut UpdateOperands, rows: usize, cols: usize, k: usize) {
+        let mut team = DeviceTeam::new(["one", "two"].map(make_device).into()).unwrap();
+        let job = JobShape::of::<f64>((rows, cols), Depth::of(k, 1));
+        let slices = [cols / 3, cols - cols / 3];
+        operands.prepare(&mut team, &job, &slices).unwrap();
+    }
+
+    fn make_device(name: &str) -> Box<dyn Worker> {
+        let point = Point {
+            d: 1,
+            t_s: 1.0,
+            reps: 1,
+            ci_s: 0.0,
+        };
+        let model = PiecewiseFpm::from_points(vec![point]).unwrap();
+        Box::new(RecordedWorker::new(name, DeviceKind::Cpu, model, 4).unwrap())
+    }
+
+    /// Counts the pages of this memory that the system has not made yet.
+    #[cfg(target_os = "linux")]
+    fn count_absent_pages(values: &[f64]) -> usize {
+        use std::os::unix::fs::FileExt as _;
+        let page = rustix::param::page_size();
+        let range = values.as_ptr_range();
+        let pages = range.start as usize / page..(range.end as usize - 1) / page + 1;
+        // One word a page; the two highest bits tell of pages in memory and in swap.
+        let mut words = vec![0; 8 * pages.len()];
+        let table = std::fs::File::open("/proc/self/pagemap").unwrap();
+        table
+            .read_exact_at(&mut words, 8 * pages.start as u64)
+            .unwrap();
+        words.chunks(8).filter(|word| word[7] >> 6 == 0).count()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn measured_updates_find_every_page_made() {
+        let mut operands = UpdateOperands::<f64>::default();
+        for (rows, cols, k) in [(3000, 100, 8), (70_001, 60, 33), (500, 90_000, 7)] {
+            prepare(&mut operands, rows, cols, k);
+            let all = [&operands.a, &operands.b, &operands.c];
+            assert_eq!(all.map(|values| count_absent_pages(values)), [0; 3]);
+        }
+        let fresh = try_zeroed_matrix::<f64>(1 << 22).unwrap();
+        assert!(
+            count_absent_pages(&fresh) > 0,
+            "pages are made at the first write"
+        );
+    }
+
     #[test]
     fn what_is_held_is_not_missing() {
         let mut operands = UpdateOperands::<f64>::default();
-        operands.prepare(100, 50, 10).unwrap();
+        prepare(&mut operands, 100, 50, 10);
         assert_eq!(operands.missing_bytes(100, 50, 10), 0);
         // A large C is of no use to A.
         assert_eq!(
             operands.missing_bytes(200, 25, 10),
             8 * (200 * 10 - 100 * 10)
         );
-        operands.prepare(100, 20, 10).unwrap();
+        prepare(&mut operands, 100, 20, 10);
         assert_eq!(
             operands.c.len(),
             100 * 50,
@@ -164,10 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn fill_is_neither_zero_nor_denormal() {
-        let mut values: Vec<f64> = Vec::new();
-        fill_operand(&mut values, 100).unwrap();
-        assert!(values.iter().all(|v| v.is_normal()));
-        assert!(fill_operand::<f64>(&mut Vec::new(), usize::MAX / 4).is_none());
+    fn factors_are_neither_zero_nor_denormal() {
+        let mut operands = UpdateOperands::<f64>::default();
+        for (rows, cols, k) in [(5000, 30, 7), (5000, 31, 9), (3, 2, 40_000)] {
+            prepare(&mut operands, rows, cols, k);
+            let mut factors = operands.a.iter().chain(&operands.b);
+            assert!(factors.all(|value| value.is_normal()));
+            assert!(operands.a.len() >= rows * k && operands.c.len() >= rows * cols);
+        }
+        assert!(grow_operand::<f64>(&mut Vec::new(), usize::MAX / 4).is_none());
     }
 }

@@ -129,7 +129,7 @@ pub(super) fn prepare_operands<T: Element>(
     let (rows, cols, width) = (job.rows, job.cols, job.depth.k_max);
     let missing = operands.missing_bytes(rows, cols, width);
     make_room(comm, team, missing, (job, slices))?;
-    let prepared = operands.prepare(rows, cols, width);
+    let prepared = operands.prepare(team, job, slices);
     agree(comm, prepared.map_err(Error::from))
 }
 
