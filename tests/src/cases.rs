@@ -512,3 +512,16 @@ pub fn failures(comm: &dyn Comm) -> usize {
     );
     2
 }
+
+/// Asserts that the ranks have sent as many messages and bytes as the plan says that they receive.
+pub(crate) fn assert_counted(comm: &dyn Comm, plan: &Plan, execution: &Execution) {
+    let planned = plan.count_received(comm.rank());
+    let mut sums = [
+        planned.messages,
+        planned.bytes,
+        execution.messages,
+        execution.bytes,
+    ];
+    comm.sum_u64(&mut sums);
+    assert_eq!(sums[..2], sums[2..], "{:?}", plan.problem());
+}

@@ -5,7 +5,7 @@ use isochron::matrix::{Matrix, Op};
 use isochron::multiply::{Problem, Scalars};
 use isochron_hierarchy::predict::Traffic;
 
-use crate::cases::{Case, integers, plan_on_nth, plan_shares, scale, team};
+use crate::cases::{Case, assert_counted, integers, plan_on_nth, plan_shares, scale, team};
 use crate::covering::Coverage;
 
 const SHAPES: [(usize, usize, usize); 6] = [
@@ -62,6 +62,7 @@ pub fn along_k(comm: &dyn Comm) -> usize {
                 let predicted = Traffic::total(&plan.traffic()).elements;
                 let mut case: Case = Case::new(comm, plan, integers);
                 let done = case.multiply_exactly(comm, &mut team, SCALARS[count % 3]);
+                assert_counted(comm, &case.plan, &done);
                 let mut sent = [done.bytes];
                 comm.sum_u64(&mut sent);
                 if (m % block, n % block) == (0, 0) {

@@ -7,7 +7,7 @@ use isochron::multiply::{MakePart, PartOfK, Plan, Problem, Scalars, multiply_in_
 use isochron_devices::{DeviceTeam, Element};
 use num_complex::Complex64;
 
-use crate::cases::{Case, SEEDS, integers, plan_on_nth, scale, team};
+use crate::cases::{Case, SEEDS, assert_counted, integers, plan_on_nth, scale, team};
 use crate::covering::Coverage;
 use crate::travel::{Fails, failing_team};
 
@@ -71,7 +71,9 @@ pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
             Ok(factors)
         };
         let plan = &case.plan;
-        multiply_in_parts(comm, &mut team, plan, SCALARS, &mut parts, &mut case.c).unwrap();
+        let execution =
+            multiply_in_parts(comm, &mut team, plan, SCALARS, &mut parts, &mut case.c).unwrap();
+        assert_counted(comm, plan, &execution);
         comm.sum_u64(&mut elements);
         assert_eq!((next, elements), (53, [37 * 53, 53 * 41]));
         case.assert_reference(SCALARS, comm);

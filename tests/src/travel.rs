@@ -12,7 +12,7 @@ use isochron_devices::{
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
 
-use crate::cases::{Case, cpu, integers, plan_on, plan_on_nth, scale, team};
+use crate::cases::{Case, assert_counted, cpu, integers, plan_on, plan_on_nth, scale, team};
 use crate::covering::Coverage;
 
 const SCALARS: Scalars = scale(2.0, -1.0);
@@ -109,6 +109,7 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
         let mut case: Case = Case::new(comm, plan, integers);
         let execution = case.multiply(comm, &mut team, SCALARS);
         case.assert_reference(SCALARS, comm);
+        assert_counted(comm, &case.plan, &execution);
         let mut sent = [execution.bytes];
         comm.sum_u64(&mut sent);
         assert!(!whole || (sent[0] as f64 - predicted).abs() < 1.0);

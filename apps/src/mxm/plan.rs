@@ -56,13 +56,15 @@ fn describe_division(document: &PlanDocument) -> String {
     let plan = &document.plan;
     let problem = plan.problem();
     let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
-    let ahead = match plan.division().shares() {
+    let division = match plan.division().shares() {
+        // Panels are not sent.
+        _ if plan.nodes().len() == 1 => "1 node".to_owned(),
+        Some(_) => describe_way(plan.way()).to_owned(),
         None => format!(
-            ", panels are sent {} ahead",
+            "{}, panels are sent {} ahead",
+            describe_way(plan.way()),
             count(plan.lookahead() as u64, "step")
         ),
-        // Panels are not sent.
-        Some(_) => String::new(),
     };
     let in_parts = match plan.k_parts() {
         1 => String::new(),
@@ -70,10 +72,9 @@ fn describe_division(document: &PlanDocument) -> String {
     };
     format!(
         "C {m}×{n} = A {m}×{k} · B {k}×{n} of {}, block {block}, panels of {}\n\
-         {}{ahead}{in_parts}; {}\n{}",
+         {division}{in_parts}; {}\n{}",
         problem.element(),
         plan.panel(),
-        describe_way(plan.way()),
         describe_seconds(document),
         compare_candidates(&plan.decision().candidates)
     )
@@ -97,13 +98,13 @@ fn describe_seconds(document: &PlanDocument) -> String {
 
 fn describe_needs(document: &PlanDocument) -> String {
     let nodes = &document.predicted.nodes;
-    let bytes: f64 = nodes.iter().map(|node| node.bytes).sum();
-    let messages: f64 = nodes.iter().map(|node| node.messages).sum();
+    let bytes: u64 = nodes.iter().map(|node| node.bytes).sum();
+    let messages = nodes.iter().map(|node| node.messages).sum();
     let memory: f64 = nodes.iter().map(|node| node.memory_bytes as f64).sum();
     format!(
         "{:.1} MiB in {}, {:.1} MiB of host memory\n",
-        mib(bytes),
-        count(messages.round() as u64, "message"),
+        mib(bytes as f64),
+        count(messages, "message"),
         mib(memory)
     )
 }
@@ -126,8 +127,8 @@ fn node_table(document: &PlanDocument) -> TextTable {
             format!("{:.0}", node.units),
             node.arithmetic_s
                 .map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.3}")),
-            format!("{:.1}", mib(node.bytes)),
-            format!("{:.0}", node.messages),
+            format!("{:.1}", mib(node.bytes as f64)),
+            node.messages.to_string(),
             format!("{:.1}", mib(node.memory_bytes as f64)),
         ]);
         for (planned, device) in planned.devices.iter().zip(&node.devices) {

@@ -94,7 +94,7 @@ pub fn count_rounds(receivers: usize) -> u32 {
 pub struct Traffic {
     /// Elements.
     pub elements: f64,
-    /// Messages.
+    /// Messages: a mean, since a panel may come from one node or from two.
     pub messages: f64,
 }
 

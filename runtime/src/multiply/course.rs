@@ -376,7 +376,7 @@ impl<T: Element> Course<'_, T> {
         let rank = self.comm.rank();
         let parts: Vec<Region> = (0..self.comm.size()).map(|rank| c.part(rank)).collect();
         let (mut panels, mut sent) = ([0; 2], 0);
-        for part in self.plan.unlike_parts() {
+        for (part, _) in self.plan.unlike_parts() {
             let schedule = StepSchedule::on_parts(part.plan(), &parts, rank);
             let needed = schedule.needs_panels();
             let across = [parts[rank].rows, parts[rank].cols];

@@ -209,7 +209,7 @@ impl<'a> MultiplyRun<'a> {
         let computed = plan.computed(rank);
         let parts = plan.unlike_parts().into_iter();
         let schedules: Vec<_> = parts
-            .map(|part| StepSchedule::new(part.plan(), rank))
+            .map(|(part, _)| StepSchedule::new(part.plan(), rank))
             .collect();
         let needed = [A, B].map(|side| schedules.iter().any(|part| part.needs_panels()[side]));
         let sets = (0..plan.panel_sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));

@@ -46,6 +46,20 @@ pub(super) fn elements_under_way(plan: &Plan, rank: usize) -> usize {
     count_under_way(&contributions, &c, rank, rounds)
 }
 
+/// Counts the messages that a rank receives for its rectangle of C, and their bytes.
+pub(super) fn count_received(plan: &Plan, rank: usize) -> Moved {
+    let (contributions, c, rounds) = plan_sum(plan);
+    let others = (0..plan.n_ranks()).filter(|&other| other != rank);
+    let senders = others.filter(|&other| !contributions.part(other).is_empty());
+    let (senders, elements) = (senders.count(), c.part(rank).len());
+    Moved {
+        // No message is empty.
+        messages: (senders * elements.min(rounds)) as u64,
+        bytes: (senders * elements * plan.problem().element().bytes()) as u64,
+        ..Moved::default()
+    }
+}
+
 /// Adds all ranks' contributions to C to the rectangles in `c`. `partial` is this rank's contribution: all of C, or empty
 /// if it computed nothing.
 ///

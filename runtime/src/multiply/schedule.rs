@@ -22,6 +22,7 @@ use super::order::{StepOrder, most_at_once};
 use super::plan::Plan;
 use super::tree;
 use crate::comm::MAX_TAG;
+use crate::matrix::redistribute::Moved;
 use crate::matrix::{Op, Region, intersect};
 
 /// Index of factor A.
@@ -146,6 +147,28 @@ impl StepSchedule {
                 lines * if self.own_orders { readers.len() } else { 1 }
             })
             .sum()
+    }
+
+    /// Counts the messages that this rank receives in all steps, and their bytes: each piece of k that another rank holds
+    /// of its rows of A, or of its columns of B, comes once.
+    pub(super) fn count_received(&self) -> Moved {
+        let mut received = Moved::default();
+        for (side, holder) in (0..self.c_parts.len()).flat_map(|rank| [(A, rank), (B, rank)]) {
+            let shared = self.shared_block(side, &self.k, holder, self.rank);
+            let Some(block) = shared.filter(|_| holder != self.rank) else {
+                continue;
+            };
+            let lines = if side == A {
+                block.col_range()
+            } else {
+                block.row_range()
+            };
+            let [first, last] =
+                [lines.start, lines.end - 1].map(|k| (k - self.k.start) / self.width);
+            received.messages += (last - first + 1) as u64;
+            received.bytes += (block.len() * self.element_bytes) as u64;
+        }
+        received
     }
 
     /// Adds a span of steps, after which all ranks have computed with the same pieces of k. Without any, all steps are one.

@@ -42,10 +42,10 @@ pub struct PredictedNode {
     pub units: f64,
     /// Predicted seconds of its arithmetic; `null` if nothing was measured.
     pub arithmetic_s: Option<f64>,
-    /// Predicted bytes that it receives.
-    pub bytes: f64,
-    /// Predicted messages that it receives.
-    pub messages: f64,
+    /// Bytes that it will receive.
+    pub bytes: u64,
+    /// Messages that it will receive.
+    pub messages: u64,
     /// Bytes of host memory that it needs, including those of its devices.
     pub memory_bytes: u64,
     /// Its devices.
@@ -84,7 +84,7 @@ impl Session<'_> {
     fn predict_node(&self, plan: &Plan) -> Result<PredictedNode, Error> {
         let rank = self.comm.rank();
         let (k, slices) = (plan.k_range(rank), plan.slices(rank));
-        let traffic = plan.traffic()[rank];
+        let received = plan.count_received(rank);
         let needs = self.team.job_needs(&plan.job_shape(rank), &slices)?;
         let of_devices: u64 = needs.iter().map(|needs| needs.host_bytes).sum();
         let devices = slices.iter().zip(&needs);
@@ -97,8 +97,8 @@ impl Session<'_> {
             k: [k.start, k.end],
             units: plan.units(rank),
             arithmetic_s: plan.node_s(rank),
-            bytes: traffic.elements * plan.problem().element().bytes() as f64,
-            messages: traffic.messages,
+            bytes: received.bytes,
+            messages: received.messages,
             memory_bytes: plan.memory_bytes(rank).saturating_add(of_devices),
             devices: devices.collect(),
         })

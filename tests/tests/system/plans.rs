@@ -166,13 +166,56 @@ fn parts_of_files_are_multiplied_as_the_whole_is() {
 }
 
 #[test]
+fn a_plan_counts_the_messages_of_the_run() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
+    let file = path.to_str().unwrap();
+    let [mpi, _] = libraries();
+    let shape = ["--m", "300", "--n", "210", "--k", "500", "--block", "16"];
+    // Every rank has work.
+    let even = ["--strategy", "homogeneous", "--plan", "--save-plan", file];
+    for division in [
+        ["--split", "c", "--panel", "48"],
+        ["--split", "k", "--panel", "48"],
+    ] {
+        let keep = [&shape[..], &division, &even].concat();
+        let text = mpi.isochron(3, &mxm(&keep)).success();
+        let kept: PlanDocument = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let report = mpi.isochron(3, &mxm(&["--load-plan", file, "--json"]));
+        let report: Report = serde_json::from_str(&report.success()).unwrap();
+        let nodes = &kept.predicted.nodes;
+        let messages: u64 = nodes.iter().map(|node| node.messages).sum();
+        let bytes: u64 = nodes.iter().map(|node| node.bytes).sum();
+        assert!(
+            messages > 0 && text.contains(&format!(" in {messages} messages, ")),
+            "{text}"
+        );
+        assert_eq!(
+            (messages, bytes),
+            (report.messages, report.bytes),
+            "{kept:?}"
+        );
+    }
+}
+
+#[test]
 fn a_plan_says_what_it_was_chosen_from() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
+    // Two alike nodes that need a second each, whatever else runs: no messages are so slow that one works alone.
+    std::fs::write(
+        folder.path().join("slow.points"),
+        "# block: 8\n1 0.004\n64 0.256\n",
+    )
+    .unwrap();
+    let slow = folder.path().join("slow.toml");
+    let node = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npoints = \"slow.points\"\n";
+    std::fs::write(&slow, format!("schema = 1\n{node}{node}")).unwrap();
+    let slow = slow.to_str().unwrap();
     for mpi in libraries() {
-        let long = ["--m", "64", "--n", "64", "--k", "400000", "--block", "32"];
-        let kept = keep_plan(&mpi, &long, &path);
-        assert!(kept.plan.decision().candidates.len() > 1);
+        let shape = ["--size", "64", "--block", "8", "--platform", slow];
+        let kept = keep_plan(&mpi, &shape, &path);
+        assert!(kept.plan.decision().candidates.len() > 1, "{kept:?}");
         let seconds: Vec<f64> = kept
             .plan
             .decision()
@@ -190,10 +233,11 @@ fn a_plan_says_what_it_was_chosen_from() {
         );
         // Read back it says the same in words, and hands it to the report.
         let file = path.to_str().unwrap();
-        let text = mpi.isochron(2, &mxm(&["--load-plan", file, "--plan"]));
+        let load = ["--load-plan", file, "--platform", slow];
+        let text = mpi.isochron(2, &mxm(&[&load[..], &["--plan"]].concat()));
         let text = text.success();
         assert!(text.contains("predicted with messages: "), "{text}");
-        let report = mpi.isochron(2, &mxm(&["--load-plan", file, "--json"]));
+        let report = mpi.isochron(2, &mxm(&[&load[..], &["--json"]].concat()));
         let report: Report = serde_json::from_str(&report.success()).unwrap();
         assert_eq!(
             (report.way, &report.candidates),

@@ -84,7 +84,7 @@ impl Plan {
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         if self.k_parts() > 1 {
             let parts = self.unlike_parts().into_iter();
-            let bytes = parts.map(|part| part.plan().memory_bytes(rank));
+            let bytes = parts.map(|(part, _)| part.plan().memory_bytes(rank));
             return bytes.max().unwrap_or(0);
         }
         let problem = &self.problem;

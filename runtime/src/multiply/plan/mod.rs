@@ -25,7 +25,10 @@ pub use parts::PartOfK;
 
 use super::LEAST_LOOKAHEAD;
 use super::problem::Problem;
+use super::reduce;
+use super::schedule::StepSchedule;
 use crate::error::Error;
+use crate::matrix::redistribute::Moved;
 use crate::matrix::{Region, cut_rect};
 
 /// Version of the document.
@@ -295,7 +298,21 @@ impl Plan {
         (self.computed(rank).rows * cols) as f64 / block * share
     }
 
-    /// Returns the messages and elements that every rank receives, as [`predict`] counts them.
+    /// Counts the messages that `rank` receives while C is multiplied, and their bytes. The result is exact.
+    pub fn count_received(&self, rank: usize) -> Moved {
+        if self.division().shares().is_some() {
+            return reduce::count_received(self, rank);
+        }
+        let mut received = Moved::default();
+        for (part, alike) in self.unlike_parts() {
+            let of_part = StepSchedule::new(part.plan(), rank).count_received();
+            received.messages += alike as u64 * of_part.messages;
+            received.bytes += alike as u64 * of_part.bytes;
+        }
+        received
+    }
+
+    /// Returns the mean messages and elements that every rank receives, as [`predict`] counts them.
     pub fn traffic(&self) -> Vec<Traffic> {
         let block = self.problem.block();
         let (layout, panel) = (self.layout(), self.panel());

@@ -69,15 +69,18 @@ impl Plan {
         Err(Error::parameter("k_parts", k_parts, reason))
     }
 
-    /// Returns one part of k of every length that occurs. A rank's share of a part, and its need for panels, depend on the
-    /// length alone, though a rank may hold more of a shorter part.
-    pub(in crate::multiply) fn unlike_parts(&self) -> Vec<PartOfK> {
+    /// Returns one part of k of every length that occurs, with the number of parts of this length. A rank's share of a part,
+    /// and its need for panels, depend on the length alone, though a rank may hold more of a shorter part.
+    pub(in crate::multiply) fn unlike_parts(&self) -> Vec<(PartOfK, usize)> {
         let last = self.k_parts() - 1;
         // The first part with one step less than those before it, and the one that ends with k.
         let shorter = (self.problem.k().div_ceil(self.panel()) % self.k_parts()).min(last);
-        let mut parts = vec![0, shorter, last];
-        parts.dedup();
-        parts.into_iter().map(|part| self.k_part(part)).collect()
+        let mut firsts = vec![0, shorter, last, self.k_parts()];
+        firsts.dedup();
+        let alike = firsts.windows(2);
+        alike
+            .map(|range| (self.k_part(range[0]), range[1] - range[0]))
+            .collect()
     }
 
     /// Returns the part of this index. Parts are whole steps, as even as possible; the first is the largest.
@@ -139,7 +142,7 @@ mod tests {
                 prop_assert_eq!(part.first(), next);
                 prop_assert!(length <= largest && (length > 0 || k == 0));
                 let mut unlike = plan.unlike_parts().into_iter();
-                prop_assert!(unlike.any(|part| part.plan().problem().k() == length));
+                prop_assert!(unlike.any(|(part, _)| part.plan().problem().k() == length));
                 (next, largest) = (next + length, length);
                 for (side, window) in [part.a(), part.b()].into_iter().enumerate() {
                     let whole = [plan.a(), plan.b()];
@@ -153,6 +156,9 @@ mod tests {
                 }
             }
             prop_assert_eq!((next, held), (k, [30 * k, 20 * k]));
+            let unlike = plan.unlike_parts().into_iter();
+            let lengths = unlike.map(|(part, alike)| alike * part.plan().problem().k());
+            prop_assert_eq!(lengths.sum::<usize>(), k);
         }
     }
 
