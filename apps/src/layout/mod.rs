@@ -57,6 +57,9 @@ pub struct LayoutArguments {
     /// Columns of the matrix, in blocks
     #[arg(long, default_value_t = 64)]
     cols: u64,
+    /// Most lines of the picture, which keeps its proportions
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(3..))]
+    lines: u16,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -179,7 +182,7 @@ fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<La
 fn format_text(arguments: &LayoutArguments, layout: &Layout, times: Option<&Times>) -> String {
     let mut text = format!(
         "{}\n{}\nsum of half-perimeters {} blocks; squares of such areas have {:.1}\n",
-        layout.picture(40, 40),
+        layout.picture(80, arguments.lines.into()),
         tabulate(arguments, layout, times),
         layout.half_perimeter_sum(),
         layout.lower_bound()

@@ -222,3 +222,27 @@ fn what_cannot_be_arranged_is_refused_by_flag() {
         refused(line, &[], &[message]);
     }
 }
+
+#[test]
+fn the_picture_keeps_its_proportions_within_its_lines() {
+    for (rows, cols, lines, size) in [
+        (64, 64, "", (12, 23)),
+        (64, 64, "--lines 30", (30, 59)),
+        (16, 64, "", (11, 80)),
+        (1, 1000, "", (3, 80)),
+        (1000, 1, "", (12, 3)),
+        (64, 64, "--lines 90", (41, 80)),
+    ] {
+        let line = format!("layout 4 2 1 --rows {rows} --cols {cols} {lines}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let text = isochron(&words).success();
+        let drawn: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+        let width = drawn.iter().map(|line| line.chars().count()).max();
+        assert_eq!(
+            (drawn.len(), width),
+            (size.0, Some(size.1)),
+            "{line}\n{text}"
+        );
+    }
+    refused("layout 4 2 --lines 2", &[], &["--lines", "3.."]);
+}
