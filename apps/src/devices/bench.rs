@@ -20,6 +20,7 @@ use super::report;
 use super::schedule::{RankDevices, gather_names};
 use super::sizes::SizeArguments;
 use crate::failure::Failure;
+use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::output::{self, name_path};
 
@@ -154,7 +155,7 @@ impl BenchArguments {
     fn create_files(&self, devices: &[RankDevices]) -> Result<OutputFiles, Error> {
         let mut names = Vec::new();
         if let Some(folder) = &self.out {
-            std::fs::create_dir_all(folder).map_err(|error| Error::output(folder, error))?;
+            std::fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
             names = list_points_files(devices);
         }
         let folder = self.out.as_deref().unwrap_or(Path::new(""));
@@ -200,7 +201,7 @@ impl BenchArguments {
         }
         let text = match self.json {
             true => output::json_line(&report::make_document(measured, self.block))?,
-            false => report::format_text(measured, self.block),
+            false => report::format_text(measured, self.block, output_width()),
         };
         output::print(&text)
     }

@@ -7,7 +7,8 @@ use isochron_plot::{Curve, Mark, Plot, color};
 use serde_json::{Value, json};
 
 use super::measured::{DeviceMeasurements, JobMeasurements, MEASUREMENT_NAMES, SizeMeasurements};
-use super::peak::OperandsIn;
+use super::peak::{OperandsIn, Peak};
+use crate::lines::wrap;
 use crate::table::TextTable;
 
 /// Makes the document for scripts.
@@ -32,34 +33,36 @@ fn count_measurements(measured: &JobMeasurements) -> MeasureTally {
     tally
 }
 
-/// Formats the text for people.
-pub fn format_text(measured: &JobMeasurements, block: usize) -> String {
+/// Formats the text for people. Prose has at most `width` characters a line.
+pub fn format_text(measured: &JobMeasurements, block: usize, width: usize) -> String {
     let element = measured.element;
     let mut text = format!("update C (n×n) += A (n×{block}) · B ({block}×n), {element}\n");
     for device in &measured.devices {
-        let peak = device.peak;
-        // Writing to a String cannot fail, here and below.
-        let _ = writeln!(text, "\n{}", describe_device(device, measured.ranks));
-        let _ = writeln!(
-            text,
-            "peak {:.2} GFLOP/s (measured: best of its library on squares {}, at {})\n",
-            peak.gflops,
-            match peak.operands {
-                OperandsIn::HostMemory => "in host memory",
-                OperandsIn::DeviceMemory => "in its own memory, without transfers",
-            },
-            peak.size
-        );
-        let _ = write!(text, "{}", size_table(device));
+        let above = describe_device(device, measured.ranks) + "\n" + &describe_peak(device.peak);
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{}\n{}", wrap(&above, width), size_table(device));
     }
-    text.push_str(&format_remarks(&count_measurements(measured)));
+    let mut remarks = format_remarks(&count_measurements(measured));
     let mut sizes = measured.devices.iter().flat_map(|device| &device.sizes);
     if sizes.all(|size| size.together.is_none()) {
         let each = [" on each host", ""][usize::from(measured.devices.len() == 1)];
-        let nothing = "there is nothing to measure it together with";
-        let _ = writeln!(text, "\none device{each}: {nothing}");
+        remarks += &format!("one device{each}: there is nothing to measure it together with\n");
+    } else {
+        remarks += "ratio: speed together / speed alone\n";
     }
-    text
+    format!("{text}\n{}", wrap(&remarks, width))
+}
+
+fn describe_peak(peak: Peak) -> String {
+    format!(
+        "peak {:.2} GFLOP/s (measured: best of its library on squares {}, at {})",
+        peak.gflops,
+        match peak.operands {
+            OperandsIn::HostMemory => "in host memory",
+            OperandsIn::DeviceMemory => "in its own memory, without transfers",
+        },
+        peak.size
+    )
 }
 
 fn describe_device(device: &DeviceMeasurements, ranks: usize) -> String {
@@ -86,7 +89,7 @@ pub fn cores_text(info: &DeviceInfo) -> String {
 }
 
 fn size_table(device: &DeviceMeasurements) -> TextTable {
-    let heading = "n|GFLOP/s|% of peak|± %|reps|together|% of peak|± %|reps|together/alone";
+    let heading = "n|GFLOP/s|% peak|± %|reps|together|% peak|± %|reps|ratio";
     let mut table = TextTable::new(0, heading);
     for size in &device.sizes {
         let mut row = vec![size.n.to_string()];
@@ -160,13 +163,9 @@ fn format_remarks(tally: &MeasureTally) -> String {
         ),
     ];
     let found = lines.iter().filter(|(count, _)| *count > 0);
-    let remarks: String = found
+    found
         .map(|(count, what)| format!("{count} {what}\n"))
-        .collect();
-    match &*remarks {
-        "" => remarks,
-        _ => format!("\n{remarks}"),
-    }
+        .collect()
 }
 
 /// Makes a plot of speed against size for each device.
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn speeds_parts_of_the_peak_and_ratios_are_shown() {
-        let text = format_text(&make_test_measurements(), 64);
+        let text = format_text(&make_test_measurements(), 64, 80);
         // 2·64³ flop in 2⁻¹⁰ s.
         assert!(text.contains("0.54") && text.contains("53.7"), "{text}");
         assert!(text.contains("0.500"), "half as fast together: {text}");
@@ -244,18 +243,41 @@ mod tests {
     fn precision_that_was_not_reached_is_reported() {
         let mut measured = make_test_measurements();
         measured.devices[0].sizes[0].alone.outcome = MeasureOutcome::OutOfTime;
-        let text = format_text(&measured, 64);
+        let text = format_text(&measured, 64, 80);
         assert!(text.contains("1.0!"), "{text}");
         assert!(text.contains("1 of 8 measurements did not reach"), "{text}");
     }
 
     #[test]
+    fn the_text_fits_80_columns() {
+        let mut measured = make_test_measurements();
+        measured.ranks = 100;
+        for device in &mut measured.devices {
+            device.host = "a-long-name.of-a-host.example.org".to_owned();
+            device.info.blas = "a BLAS with a version and the options of its build".to_owned();
+            device.info.cores = (0..64).collect();
+            for size in &mut device.sizes {
+                size.n *= 500;
+                size.alone.outcome = MeasureOutcome::OutOfRepetitions;
+                size.alone.outliers = 1000;
+                size.alone.t_s = 2.0_f64.powi(-24);
+            }
+        }
+        let text = format_text(&measured, 64, 80);
+        let longest = text.lines().max_by_key(|line| line.chars().count());
+        assert!(
+            longest.is_some_and(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn ranks_and_their_hosts_are_shown() {
         let mut measured = make_test_measurements();
-        assert!(!format_text(&measured, 64).contains("rank"));
+        assert!(!format_text(&measured, 64, 80).contains("rank"));
         measured.ranks = 2;
         measured.devices[1].rank = 1;
-        assert!(format_text(&measured, 64).contains("rank 1 on vm, slow: "));
+        assert!(format_text(&measured, 64, 80).contains("rank 1 on vm, slow: "));
         assert!(make_plots(&measured)[1].title.starts_with("rank 1 on vm"));
         let document = make_document(&measured, 64);
         let device = &document["devices"][1];
