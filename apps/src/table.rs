@@ -35,13 +35,35 @@ impl std::fmt::Display for TextTable {
         for row in &self.rows {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                // A width in a format may be at most 65535.
+                let space = " ".repeat(width - cell.chars().count());
                 line += &match column < self.n_words {
-                    true => format!("{cell:<width$}  "),
-                    false => format!("{cell:>width$}  "),
+                    true => format!("{cell}{space}  "),
+                    false => format!("{space}{cell}  "),
                 };
             }
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_on_the_left_and_numbers_on_the_right() {
+        let mut table = TextTable::new(1, "name|s");
+        table.add_row(["b", "10.5"].map(str::to_owned));
+        assert_eq!(table.to_string(), "name     s\nb     10.5\n");
+    }
+
+    #[test]
+    fn a_column_may_have_any_width() {
+        let long = "x".repeat(100_000);
+        let mut table = TextTable::new(1, "name|s");
+        table.add_row([long.clone(), "1".to_owned()]);
+        assert!(table.to_string().ends_with(&format!("\n{long}  1\n")));
     }
 }
