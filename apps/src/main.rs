@@ -21,6 +21,7 @@ mod table;
 mod topology;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,7 @@ use failure::Failure;
 use isochron::Error;
 use isochron::comm::{Comm, agree, connect, launched_rank};
 use launch::Launch;
+use signal_hook::consts::SIGXFSZ;
 
 /// Environment variables, for the end of the help text.
 const VARIABLES: &str = "\
@@ -63,6 +65,8 @@ enum Subcommands {
 
 fn main() -> ExitCode {
     let launch = Launch::of_process(Instant::now());
+    // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let log = log::start(launched_rank());
     let status = match connect() {
         Ok(comm) => run_on_ranks(comm.as_ref(), log, &launch),

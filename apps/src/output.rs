@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::output::{DOCUMENT_BYTES, PartialFile};
+use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -56,6 +57,8 @@ fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Error> 
 /// Writes an answer to standard output.
 pub fn print(answer: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
+    // A file may have grown meanwhile, by a document for `/dev/stdout`. Pipes have no positions.
+    let _ = seek(&stdout, SeekFrom::End(0));
     let written = stdout.write_all(answer.as_bytes());
     check_printed(written.and_then(|()| stdout.flush()))
 }

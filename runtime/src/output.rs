@@ -3,7 +3,7 @@
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
 };
@@ -285,8 +285,9 @@ pub(crate) fn stands_for_open_file(path: &Path) -> bool {
     fs::canonicalize(find_folder(path)).is_ok_and(|folder| folder.starts_with("/proc"))
 }
 
-/// Checks that no output is the same file as an input or as another output, under whatever names: links, hard links, and
-/// names of files that do not exist yet. Pipes and terminals are no files. Each path comes with the option that names it.
+/// Checks that no output is the same file as an input, another output, or standard output, under whatever names: links, hard
+/// links, and names of files that do not exist yet. Pipes and terminals are no files. Each path comes with the option that
+/// names it.
 ///
 /// # Errors
 /// [`Error::File`] with both options.
@@ -294,7 +295,11 @@ pub fn check_distinct<'a>(
     inputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
     outputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
 ) -> Result<(), Error> {
-    let mut known = Vec::new();
+    let stdout = FileIdentity::of_open_file(io::stdout());
+    let mut known: Vec<_> = stdout
+        .map(|file| (file, "standard output"))
+        .into_iter()
+        .collect();
     for (option, path) in inputs {
         known.extend(FileIdentity::of_path(path).map(|file| (file, option)));
     }
@@ -323,12 +328,24 @@ enum FileIdentity {
 }
 
 impl FileIdentity {
+    /// Returns `None` if it is no file.
+    fn of_open_file(file: impl AsFd) -> Option<Self> {
+        let there = File::from(file.as_fd().try_clone_to_owned().ok()?)
+            .metadata()
+            .ok()?;
+        Self::of_metadata(&there)
+    }
+
+    fn of_metadata(there: &Metadata) -> Option<Self> {
+        there
+            .is_file()
+            .then(|| Self::There(there.dev(), there.ino()))
+    }
+
     /// Returns `None` if the path is no file.
     fn of_path(path: &Path) -> Option<Self> {
         if let Ok(there) = fs::metadata(path) {
-            return there
-                .is_file()
-                .then(|| Self::There(there.dev(), there.ino()));
+            return Self::of_metadata(&there);
         }
         let end = follow_links(path).ok()?;
         let folder = fs::canonicalize(find_folder(&end)).ok()?;

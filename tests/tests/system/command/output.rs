@@ -99,3 +99,66 @@ fn a_product_goes_into_a_pipe() {
         assert!(bytes.starts_with(b"\x93NUMPY") && bytes.len() > 50 * 50 * 8);
     });
 }
+
+#[test]
+fn a_limit_on_files_makes_standard_output_fail() {
+    let folder = Folder::new();
+    let (file, answer) = (points("cliff-60k.points"), folder.path("answer"));
+    let [mpi, _] = libraries();
+    let isochron = mpi.isochron.to_str().expect("a path");
+    let commands: [&[&str]; 4] = [
+        &["--help"],
+        &["model", &file],
+        &["topology"],
+        &["mxm", "--size", "50", "--json"],
+    ];
+    for command in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -f 0; out=$1; shift; exec \"$@\" > $out", "sh"]);
+        shell.args([&answer, isochron]).args(command);
+        let output = shell.output().expect("a shell");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {stderr}");
+        let message = "isochron: cannot write to standard output: File too large";
+        assert!(stderr.starts_with(message), "{command:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{command:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_file_that_is_standard_output_is_refused() {
+    let folder = Folder::new();
+    let path = folder.write("answer", "");
+    std::fs::hard_link(&path, folder.path("hard")).expect("a link");
+    let file = points("cliff-60k.points");
+    let commands: [&[&str]; 5] = [
+        &["mxm", "--size", "16", "--json", "--report"],
+        &["mxm", "--size", "16", "--out"],
+        &["mxm", "--size", "16", "--plan", "--save-plan"],
+        &["model", &file, "--svg"],
+        &["topology", "--svg"],
+    ];
+    for (command, name) in commands
+        .into_iter()
+        .flat_map(|words| [(words, "answer"), (words, "hard")])
+    {
+        let stdout = OpenOptions::new().append(true).open(&path).expect("a file");
+        let path = folder.path(name);
+        let words = [command, &[&path]].concat();
+        let output = into(stdout.into(), &words);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {stderr}");
+        let option = command.last().expect("an option");
+        let reason = format!("{option} would write the file of standard output");
+        assert!(stderr.contains(&reason), "{words:?}: {stderr}");
+    }
+    // Other names of standard output lead to the stream, not to the file.
+    let stdout = std::fs::File::create(&path).expect("a file");
+    let words = ["mxm", "--size", "16", "--quiet", "--report", "/dev/stdout"];
+    assert_eq!(into(stdout.into(), &words).status.code(), Some(0));
+    let text = std::fs::read_to_string(&path).expect("text");
+    assert!(
+        text.starts_with('{') && text.contains("}\n16×16×16 f64: "),
+        "{text}"
+    );
+}
