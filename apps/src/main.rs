@@ -29,6 +29,7 @@ use failure::Failure;
 use isochron::Error;
 use isochron::comm::{Comm, agree, connect, launched_rank};
 use launch::Launch;
+use mxm::FinishedRun;
 use signal_hook::consts::SIGXFSZ;
 
 /// Environment variables, for the end of the help text.
@@ -69,7 +70,11 @@ fn main() -> ExitCode {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let log = log::start(launched_rank());
     let status = match connect() {
-        Ok(comm) => run_on_ranks(comm.as_ref(), log, &launch),
+        Ok(comm) => {
+            let outcome = run_on_ranks(comm.as_ref(), log, &launch);
+            drop(comm);
+            outcome.map_or_else(|status| status, publish)
+        }
         Err(error) if launched_rank() == 0 => Failure::from(error).print(),
         Err(error) => {
             // Without a communicator no barrier waits for the head rank's message: a moment must do.
@@ -80,23 +85,36 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Runs the command on all ranks of the job; returns the exit status.
-fn run_on_ranks(comm: &dyn Comm, log: Result<(), Error>, launch: &Launch) -> u8 {
+/// Runs the command on all ranks of the job; returns what is left to publish after the end of MPI.
+///
+/// # Errors
+/// The exit status of a failure, whose message is printed.
+fn run_on_ranks<'a>(
+    comm: &dyn Comm,
+    log: Result<(), Error>,
+    launch: &'a Launch,
+) -> Result<Option<FinishedRun<'a>>, u8> {
     let is_head = comm.rank() == 0;
     let outcome = match (agree_on_launch(comm, log, launch), &launch.arguments) {
         (Ok(()), Ok(arguments)) => run_command(comm, launch.start, &arguments.command),
-        (Ok(()), Err(message)) if is_head => print_message(message),
-        (outcome, _) => outcome,
+        (Ok(()), Err(message)) if is_head => print_message(message).map(|()| None),
+        (agreed, _) => agreed.map(|()| None),
     };
-    let status = match (outcome, &launch.arguments) {
-        (Err(failure), _) if is_head => failure.print(),
-        (Err(failure), _) => failure.status,
-        (Ok(()), Err(message)) if message.use_stderr() => 2,
-        (Ok(()), _) => 0,
+    let outcome = match (outcome, &launch.arguments) {
+        (Err(failure), _) if is_head => Err(failure.print()),
+        (Err(failure), _) => Err(failure.status),
+        (Ok(_), Err(message)) if message.use_stderr() => Err(2),
+        (Ok(finished), _) => Ok(finished),
     };
     // A launcher ends the job as soon as one rank has failed, so all ranks wait for the head rank's message.
     comm.barrier();
-    status
+    outcome
+}
+
+/// Publishes the report of a finished run on the head rank; returns the exit status.
+fn publish(finished: Option<FinishedRun<'_>>) -> u8 {
+    let published = finished.map_or(Ok(()), FinishedRun::publish);
+    published.map_or_else(|failure| failure.print(), |()| 0)
 }
 
 /// Prints help, a version or a mistake in the command line.
@@ -119,19 +137,23 @@ fn agree_on_launch(
     Ok(agree(comm, log)?)
 }
 
-fn run_command(comm: &dyn Comm, start: Instant, command: &Subcommands) -> Result<(), Failure> {
+fn run_command<'a>(
+    comm: &dyn Comm,
+    start: Instant,
+    command: &'a Subcommands,
+) -> Result<Option<FinishedRun<'a>>, Failure> {
     let answer = match command {
         Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
-        Subcommands::Devices(command) => return devices::run(comm, command),
+        Subcommands::Devices(command) => return devices::run(comm, command).map(|()| None),
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
-            return topology::run_on_ranks(comm, arguments);
+            return topology::run_on_ranks(comm, arguments).map(|()| None);
         }
         // The other commands are for one process: of several, the first one runs them.
-        _ if comm.rank() != 0 => return Ok(()),
+        _ if comm.rank() != 0 => return Ok(None),
         Subcommands::Topology(arguments) => topology::run(arguments),
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
         Subcommands::Model(arguments) => model::run(arguments),
     }?;
-    output::print(&answer)
+    output::print(&answer).map(|()| None)
 }

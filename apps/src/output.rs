@@ -48,7 +48,8 @@ pub fn write_json(
     agree(comm, file.map_or(Ok(()), |file| fill_json(file, document)))
 }
 
-fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Error> {
+/// Writes a JSON document.
+pub fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(document);
     let text = text.map_err(|error| Error::output(file.path(), error))?;
     file.fill(&(text + "\n"))

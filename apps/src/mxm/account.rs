@@ -15,6 +15,7 @@ pub(super) enum AccountPhase {
     Multiply,
     Check,
     Write,
+    End,
 }
 
 /// A stopwatch that runs in exactly one phase at any time.
@@ -57,15 +58,28 @@ impl Stopwatch<'_> {
             AccountPhase::Multiply => &mut self.account.multiply_s,
             AccountPhase::Check => &mut self.account.check_s,
             AccountPhase::Write => &mut self.account.write_s,
+            AccountPhase::End => &mut self.account.end_s,
         };
         *seconds += (now - self.since).as_secs_f64();
         self.account.process_s = (now - self.start).as_secs_f64();
         (self.phase, self.since) = (next, now);
     }
 
+    /// Ends the work: only the end of MPI is to come.
+    pub(super) fn end_work(mut self) -> Stopwatch<'static> {
+        self.enter(AccountPhase::End);
+        Stopwatch {
+            line: None,
+            account: self.account,
+            phase: self.phase,
+            start: self.start,
+            since: self.since,
+        }
+    }
+
     /// Ends the phase and closes the account.
     pub(super) fn close(mut self) -> Account {
-        self.enter(AccountPhase::Write);
+        self.enter(AccountPhase::End);
         self.account
     }
 }
@@ -90,7 +104,8 @@ mod tests {
             AccountPhase::Check,
             AccountPhase::Multiply,
             AccountPhase::Write,
-            AccountPhase::Write,
+            AccountPhase::End,
+            AccountPhase::End,
         ];
         for (index, phase) in (0..).zip(phases) {
             // The phases last 1, 2, 4, ... seconds.
@@ -104,7 +119,8 @@ mod tests {
             check_s: 16.0 + 128.0,
             multiply_s: 32.0 + 256.0,
             write_s: 512.0,
-            process_s: 1023.0,
+            end_s: 1024.0,
+            process_s: 2047.0,
         };
         assert_eq!(watch.account, expected);
     }

@@ -2,6 +2,7 @@
 
 mod account;
 mod check;
+mod finished;
 mod plan;
 mod problem;
 mod progress;
@@ -35,6 +36,7 @@ use crate::measuring::{MeasuringArguments, show_default};
 use crate::output::{self, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
+pub use finished::FinishedRun;
 use problem::find_problem;
 use progress::ProgressLine;
 
@@ -158,8 +160,13 @@ enum Verify {
     Exact,
 }
 
-/// Runs the command on every rank; the program began at `start`.
-pub fn run(comm: &dyn Comm, start: Instant, arguments: &MxmArguments) -> Result<(), Failure> {
+/// Runs the command on every rank; the program began at `start`. Returns what the head rank has to publish after the end of
+/// MPI, which the report accounts for.
+pub fn run<'a>(
+    comm: &dyn Comm,
+    start: Instant,
+    arguments: &'a MxmArguments,
+) -> Result<Option<FinishedRun<'a>>, Failure> {
     let mut watch = Stopwatch::started_at(start);
     check_paths(comm, arguments)?;
     let loaded = arguments.load_plan.as_deref();
@@ -186,23 +193,32 @@ pub fn run(comm: &dyn Comm, start: Instant, arguments: &MxmArguments) -> Result<
         output::write_json(comm, outputs.save_plan, &session.describe(&plan)?)?;
     }
     if arguments.plan {
-        return print_plan(comm, arguments, &session.describe(&plan)?);
+        print_plan(comm, arguments, &session.describe(&plan)?)?;
+        return Ok(None);
     }
     let (run, out) = ((&mut session, &mut watch), outputs.out);
-    let mut report = match plan.problem().element() {
+    let report = match plan.problem().element() {
         ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, out),
         ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, out),
         ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, out),
         ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, out),
     }?;
     drop(session);
-    report.account = Some(watch.close());
-    output::write_json(comm, outputs.report, &report)?;
-    print_report(comm, arguments, &report, &plan)?;
-    match report.verified {
-        Some(false) => Err(Failure::run("the result is wrong: it failed its check")),
-        _ => Ok(()),
+    let is_wrong = report.verified == Some(false);
+    let finished = FinishedRun {
+        arguments,
+        plan,
+        report,
+        file: outputs.report,
+        watch: watch.end_work(),
+    };
+    let finished = (comm.rank() == 0).then_some(finished);
+    if is_wrong {
+        // A rank that fails after the end of MPI would end the job before the head rank has printed.
+        finished.map_or(Ok(()), FinishedRun::publish)?;
+        return Err(Failure::run("the result is wrong: it failed its check"));
     }
+    Ok(finished)
 }
 
 impl MxmArguments {
@@ -238,22 +254,6 @@ fn print_plan(
         0 if arguments.json => output::print(&output::json_lines(plan)?),
         0 if arguments.quiet => output::print(&plan::format_line(plan)),
         0 => output::print(&plan::format_plan(plan, output_width())),
-        _ => Ok(()),
-    }
-}
-
-/// Prints the report on the head rank.
-fn print_report(
-    comm: &dyn Comm,
-    arguments: &MxmArguments,
-    report: &Report,
-    plan: &Plan,
-) -> Result<(), Failure> {
-    let width = output_width();
-    match comm.rank() {
-        0 if arguments.json => output::print(&output::json_lines(report)?),
-        0 if arguments.quiet => output::print(&text::format_line(report)),
-        0 => output::print(&text::format_report(report, plan.layout(), width)),
         _ => Ok(()),
     }
 }

@@ -254,11 +254,13 @@ fn account_line(account: Account) -> String {
         multiply_s,
         check_s,
         write_s,
+        end_s,
         process_s,
     } = account;
     format!(
         "process {process_s:.3} s: start {start_s:.3}, devices {devices_s:.3}, plan {plan_s:.3}, \
-         matrices {matrices_s:.3}, multiply {multiply_s:.3}, check {check_s:.3}, write {write_s:.3}\n"
+         matrices {matrices_s:.3}, multiply {multiply_s:.3}, check {check_s:.3}, write {write_s:.3}, \
+         end {end_s:.3}\n"
     )
 }
 

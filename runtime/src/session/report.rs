@@ -118,7 +118,9 @@ pub struct Account {
     pub check_s: f64,
     /// Writing the result and the plan, gathering the report and freeing the memory.
     pub write_s: f64,
-    /// From the first line of the program to the end of the account. The output of the report and the end of MPI follow.
+    /// Ending MPI.
+    pub end_s: f64,
+    /// From the first line of the program to the end of MPI. Only the output of the report follows.
     pub process_s: f64,
 }
 

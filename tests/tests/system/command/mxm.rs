@@ -22,7 +22,7 @@ fn time_report(mpi: &Mpi, ranks: usize, line: &str) -> (Report, f64) {
     (report, start.elapsed().as_secs_f64())
 }
 
-fn phases(account: &Account) -> [f64; 7] {
+fn phases(account: &Account) -> [f64; 8] {
     [
         account.start_s,
         account.devices_s,
@@ -31,6 +31,7 @@ fn phases(account: &Account) -> [f64; 7] {
         account.multiply_s,
         account.check_s,
         account.write_s,
+        account.end_s,
     ]
 }
 
@@ -126,7 +127,11 @@ fn what_is_printed_fits_80_columns() {
         drawn.collect::<Vec<_>>(),
         [false, false, true, true, true, true]
     );
-    let [.., measured, _, loaded] = &printed;
+    let [_, alone, .., measured, _, loaded] = &printed;
+    assert!(
+        alone.contains("\n1 node; nothing was measured\n"),
+        "{alone}"
+    );
     assert_eq!(measured.matches("\nBLAS ").count(), 1, "{measured}");
     assert!(measured.contains("(longest busy time over the shortest, less 1)"));
     assert!(measured.contains("planned in ") && measured.contains("\nprocess "));

@@ -1,0 +1,41 @@
+//! A finished multiplication, of which the report is left to write and print.
+
+use isochron::multiply::Plan;
+use isochron::output::PartialFile;
+use isochron::session::Report;
+
+use super::MxmArguments;
+use super::account::Stopwatch;
+use super::text;
+use crate::failure::Failure;
+use crate::lines::output_width;
+use crate::output;
+
+/// The report of a multiplication on the head rank, with its time account still open.
+pub struct FinishedRun<'a> {
+    pub(super) arguments: &'a MxmArguments,
+    pub(super) plan: Plan,
+    pub(super) report: Report,
+    /// The file for the report.
+    pub(super) file: Option<PartialFile>,
+    pub(super) watch: Stopwatch<'static>,
+}
+
+impl FinishedRun<'_> {
+    /// Closes the time account, writes the report and prints it.
+    pub fn publish(mut self) -> Result<(), Failure> {
+        self.report.account = Some(self.watch.close());
+        if let Some(file) = self.file {
+            output::fill_json(file, &self.report)?;
+        }
+        let (arguments, report) = (self.arguments, &self.report);
+        if arguments.json {
+            output::print(&output::json_lines(report)?)
+        } else if arguments.quiet {
+            output::print(&text::format_line(report))
+        } else {
+            let layout = self.plan.layout();
+            output::print(&text::format_report(report, layout, output_width()))
+        }
+    }
+}
