@@ -205,13 +205,37 @@ fn numbers_that_are_not_finite_are_found_on_all_ranks() {
     isochron(&folder.words("mxm --a @wide.mtx --b @ones.mtx")).success();
 }
 
+/// A mount namespace for everyone.
+const NAMESPACE: [&str; 3] = ["unshare", "--map-root-user", "--mount"];
+/// A mount namespace for root, who may mount files in it.
+const NAMESPACE_OF_ROOT: [&str; 2] = ["unshare", "--mount"];
+
+/// Makes a command that runs `script` in a mount namespace, with the folder `D` as its first argument.
+fn in_namespace(namespace: &[&str], script: &str, folder: &Folder) -> Command {
+    let mut command = Command::new(namespace[0]);
+    command
+        .args(&namespace[1..])
+        .args(["sh", "-c", script, "sh"]);
+    command.arg(folder.path("D"));
+    command
+}
+
 /// Runs commands of the shell in a mount namespace of their own, with the file system of `$1` at `$D`, and then the
 /// program. Returns `None` if the system allows no such namespace.
 fn run_on_file_system(folder: &Folder, setup: &str, words: &[String]) -> Option<Outcome> {
-    let namespace = ["unshare", "--map-root-user", "--mount"];
-    let mut test = Command::new(namespace[0]);
-    test.args(&namespace[1..]).arg("true");
-    if !test.status().is_ok_and(|status| status.success()) {
+    run_in_namespace(&NAMESPACE, folder, setup, words)
+}
+
+fn run_in_namespace(
+    namespace: &[&str],
+    folder: &Folder,
+    setup: &str,
+    words: &[String],
+) -> Option<Outcome> {
+    if !in_namespace(namespace, "true", folder)
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         eprintln!("skipped: no mount namespaces here");
         return None;
     }
@@ -219,11 +243,8 @@ fn run_on_file_system(folder: &Folder, setup: &str, words: &[String]) -> Option<
     let script = format!(
         "D=$1; shift; {setup}\n\"$@\" >/dev/null; status=$?\ncat $D/x.npy; ls -A $D | grep -c partial; exit $status"
     );
-    let mut command = Command::new(namespace[0]);
-    command
-        .args(&namespace[1..])
-        .args(["sh", "-c", &script, "sh"]);
-    command.arg(folder.path("D")).arg(&mpi.isochron).args(words);
+    let mut command = in_namespace(namespace, &script, folder);
+    command.arg(&mpi.isochron).args(words);
     Some(run(command, HANGS))
 }
 
@@ -302,29 +323,140 @@ fn space_for_the_product_is_reserved_before_the_work() {
     }
 }
 
+/// Mounts a file system with a quota of 1 MiB that holds for everyone.
+const MOUNT_QUOTA: &str = "set -e; { truncate -s 200m $D.image; mkfs.btrfs -f $D.image; mount -o loop $D.image $D; \
+    btrfs quota enable $D; btrfs qgroup limit 1m 0/5 $D; } > /dev/null; echo old > $D/x.npy; sync; set +e;";
+
+/// Returns `true` if this system lets us set a quota.
+fn has_quotas(folder: &Folder) -> bool {
+    let script = format!("D=$1; {MOUNT_QUOTA}");
+    let mounted = in_namespace(&NAMESPACE_OF_ROOT, &script, folder).output();
+    let is_mounted = mounted.is_ok_and(|output| output.status.success());
+    if !is_mounted {
+        eprintln!("skipped: a quota needs root and btrfs-progs");
+    }
+    is_mounted
+}
+
+#[test]
+fn a_quota_is_known_before_the_work() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("D")).expect("a folder");
+    folder.write("a.points", &points());
+    if !has_quotas(&folder) {
+        return;
+    }
+    let full = "head -c 2m /dev/zero > $D/fill 2> /dev/null;";
+    for (line, fill, reason) in [
+        (
+            "mxm --size 400 --out @D/x.npy",
+            "",
+            "needs 1280128 bytes: Disk quota exceeded",
+        ),
+        ("mxm --size 16 --out @D/x.npy", full, "Disk quota exceeded"),
+        (
+            "mxm --size 16 --report @D/x.npy",
+            full,
+            "Disk quota exceeded",
+        ),
+        (
+            "mxm --size 16 --save-plan @D/x.npy",
+            full,
+            "Disk quota exceeded",
+        ),
+        (
+            "model @a.points --svg @D/x.npy",
+            full,
+            "Disk quota exceeded",
+        ),
+    ] {
+        let setup = format!("{MOUNT_QUOTA}{fill}");
+        let words = folder.words(line);
+        let outcome = run_in_namespace(&NAMESPACE_OF_ROOT, &folder, &setup, &words);
+        let outcome = outcome.expect("a namespace");
+        assert_eq!(outcome.stdout, "old\n0\n", "{line}");
+        let stderr = outcome.failure(2);
+        assert!(
+            stderr.contains(reason) && stderr.contains("x.npy"),
+            "{line}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn a_document_that_outgrows_the_space_keeps_the_older_one() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("D")).expect("a folder");
+    // 16 KiB are reserved for a document. These are longer by the name of a device, and by the points of a plot.
+    let device = format!("[[node.device]]\nname = \"{}\"\n", "x".repeat(200_000));
+    folder.write("p.toml", &format!("schema = 1\n[[node]]\n{device}"));
+    let many: String = (1..20_000).map(|d| format!("{d} {d}\n")).collect();
+    folder.write("a.points", &many);
+    let tight = "mount -t tmpfs -o size=128k none $D; echo old > $D/x.npy;";
+    let quota = format!("{MOUNT_QUOTA} head -c 850k /dev/zero > $D/fill; sync;");
+    let mut file_systems = vec![(&NAMESPACE[..], tight, "No space left on device")];
+    if has_quotas(&folder) {
+        file_systems.push((&NAMESPACE_OF_ROOT, &quota, "Disk quota exceeded"));
+    }
+    for (namespace, setup, reason) in file_systems {
+        for line in [
+            "mxm --size 16 --platform @p.toml --report @D/x.npy",
+            "mxm --size 16 --platform @p.toml --save-plan @D/x.npy",
+            "model @a.points --svg @D/x.npy",
+        ] {
+            let words = folder.words(line);
+            let Some(outcome) = run_in_namespace(namespace, &folder, setup, &words) else {
+                return;
+            };
+            assert_eq!(outcome.stdout, "old\n0\n", "{line}: {reason}");
+            let stderr = outcome.failure(1);
+            let told = ["cannot write", "x.npy", reason];
+            assert!(
+                told.iter().all(|word| stderr.contains(word)),
+                "{line}: {stderr}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_known_before_the_work() {
+    let folder = Folder::new();
+    folder.write("file", "");
+    let bench = "devices bench --sizes 64 --block 64 --max-reps 3 --out @file/points";
+    let stderr = isochron(&folder.words(bench)).failure(2);
+    assert!(
+        stderr.contains("file/points") && stderr.contains("Not a directory"),
+        "{stderr}"
+    );
+}
+
 #[test]
 fn a_folder_removed_during_the_run_makes_it_fail() {
-    for option in ["--out", "--report"] {
-        let folder = Folder::new();
-        fs::create_dir(folder.path("D")).expect("a folder");
-        let plan = folder.make_pipe("plan");
-        // The plan is longer than the pipe, so that the command waits for the reader of the pipe.
-        let name = "x".repeat(100_000);
-        let device = format!("[[node.device]]\nname = \"{name}\"\n");
-        folder.write("p.toml", &format!("schema = 1\n[[node]]\n{device}"));
-        let line = format!("mxm --size 16 --platform @p.toml --save-plan @plan {option} @D/x.npy");
-        let [mpi, _] = libraries();
-        let mut command = Command::new(&mpi.isochron);
-        command.args(folder.words(&line));
-        let running = Running::start(command);
-        let mut reader = fs::File::open(plan).expect("a pipe");
-        fs::remove_dir_all(folder.path("D")).expect("a folder");
-        reader.read_to_end(&mut Vec::new()).expect("a plan");
-        let stderr = running.wait(HANGS).failure(1);
-        assert!(
-            stderr.contains("cannot write") && stderr.contains("D/x.npy"),
-            "{option}: {stderr}"
-        );
+    for mpi in libraries() {
+        for option in ["--out", "--report"] {
+            let folder = Folder::new();
+            fs::create_dir(folder.path("D")).expect("a folder");
+            let plan = folder.make_pipe("plan");
+            // The plan is longer than the pipe, so that the command waits for the reader of the pipe.
+            let name = "x".repeat(100_000);
+            let device = format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npace = 1.0\n");
+            folder.write(
+                "p.toml",
+                &format!("schema = 1\n[[node]]\n{device}[[node]]\n{device}"),
+            );
+            let line =
+                format!("mxm --size 16 --platform @p.toml --save-plan @plan {option} @D/x.npy");
+            let running = Running::start(mpi.command(2, &mpi.isochron, &folder.words(&line)));
+            let mut reader = fs::File::open(plan).expect("a pipe");
+            fs::remove_dir_all(folder.path("D")).expect("a folder");
+            reader.read_to_end(&mut Vec::new()).expect("a plan");
+            let stderr = running.wait(HANGS).failure(1);
+            assert!(
+                stderr.contains("cannot write") && stderr.contains("D/x.npy"),
+                "{option}: {stderr}"
+            );
+        }
     }
 }
 
