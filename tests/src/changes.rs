@@ -4,7 +4,7 @@ use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::{Op, Spread};
 use isochron::multiply::{
-    Assignment, Decision, Director, Execution, Factors, MultiplyRun, PartOfK, Plan, Problem,
+    Assignment, Directive, Director, Execution, Factors, MultiplyRun, PartOfK, Plan, Problem,
     Scalars, StepTimes,
 };
 use isochron_devices::{DeviceTeam, Element, Pace, PacedWorker, Worker, cuda};
@@ -106,7 +106,7 @@ impl Director for Forced {
         self.every
     }
 
-    fn decide(&mut self, at: &StepTimes<'_>) -> Result<Decision, Error> {
+    fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
         assert!(at.step < at.steps && at.changing_s >= 0.0);
         assert_eq!(at.ranks.len(), at.assignment.slices.len());
         for (steps, slices) in at.ranks.iter().zip(&at.assignment.slices) {
@@ -117,7 +117,7 @@ impl Director for Forced {
         }
         let next = self.decided;
         self.decided += 1;
-        Ok(Decision {
+        Ok(Directive {
             change: match self.assignments.len() {
                 0 => None,
                 all => Some(self.assignments[(next + 1) % all].clone()),
@@ -332,10 +332,10 @@ pub fn failing_directors(comm: &dyn Comm) -> usize {
             0
         }
 
-        fn decide(&mut self, _at: &StepTimes<'_>) -> Result<Decision, Error> {
+        fn decide(&mut self, _at: &StepTimes<'_>) -> Result<Directive, Error> {
             match self.0.take() {
                 None => Err(Error::Shape("nothing was learnt".to_owned())),
-                change => Ok(Decision { change, steps: 0 }),
+                change => Ok(Directive { change, steps: 0 }),
             }
         }
     }

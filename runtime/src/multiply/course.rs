@@ -7,7 +7,7 @@
 use isochron_devices::{Element, UpdateTime};
 use isochron_hierarchy::layout::Layout;
 
-use super::director::{Assignment, Decision, DeviceStep, Director, RankStep, StepTimes};
+use super::director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
 use super::plan::Plan;
 use super::schedule::{A, B, StepSchedule};
 use crate::comm::{Comm, agree};
@@ -235,7 +235,7 @@ impl<'d, T: Element> Course<'d, T> {
         if logs.iter().any(|log| log.has_failed) {
             return Ok(false);
         }
-        let Decision { change, steps } = self.ask_director(now, logs)?;
+        let Directive { change, steps } = self.ask_director(now, logs)?;
         let next = now.saturating_add(steps.max(1));
         let change = change.filter(|next| *next != self.assignment);
         let is_made = match change {
@@ -250,7 +250,7 @@ impl<'d, T: Element> Course<'d, T> {
     }
 
     /// Lets the director of the head rank decide.
-    fn ask_director(&mut self, step: usize, logs: Vec<StepLog>) -> Result<Decision, Error> {
+    fn ask_director(&mut self, step: usize, logs: Vec<StepLog>) -> Result<Directive, Error> {
         let changing_s = find_changing_s(&logs);
         let times = StepTimes {
             step,

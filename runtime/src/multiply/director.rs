@@ -60,7 +60,7 @@ pub struct StepTimes<'t> {
 
 /// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct Directive {
     /// The assignment to change to; `None` keeps the old one.
     pub change: Option<Assignment>,
     /// Steps until the next decision, at least 1. After a change they are steps with the new assignment.
@@ -79,7 +79,7 @@ pub trait Director {
     ///
     /// # Errors
     /// Any; the multiplication ends with it on all ranks.
-    fn decide(&mut self, at: &StepTimes<'_>) -> Result<Decision, Error>;
+    fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error>;
 
     /// Checks that this rank's host has room for `bytes` more before a change takes them. By default it has.
     ///

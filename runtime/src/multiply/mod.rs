@@ -36,7 +36,7 @@ use std::time::Instant;
 use isochron_devices::{DeviceTeam, Element};
 use serde::{Deserialize, Serialize};
 
-pub use director::{Assignment, Decision, DeviceStep, Director, RankStep, StepTimes};
+pub use director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
 pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub(crate) use plan::{even_slices, find_difference};
 pub use problem::Problem;
@@ -80,14 +80,14 @@ pub struct Execution {
     pub products: Vec<f64>,
     /// The changes of the assignment in mid-run, in their order. The last one returns C to where the caller has it, if it has
     /// moved.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChangeCost>,
     /// Seconds of all changes. The devices' times at the beginning and the end of their jobs count as busy too.
     pub changing_s: f64,
 }
 
-/// A change of the assignment in mid-run.
+/// The cost of a change of the assignment in mid-run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct ChangeCost {
     /// The step of this rank that it came before; the number of steps if it came after the last.
     pub step: usize,
     /// Seconds it took on this rank, with the wait for ranks that came later.

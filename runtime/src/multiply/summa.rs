@@ -13,7 +13,7 @@ use super::course::{Course, PreparedChange, plan_movement};
 use super::panels::{StepOperands, StepPanels};
 use super::plan::{PartOfK, Plan};
 use super::schedule::StepSchedule;
-use super::{Change, Execution, check_factors, check_part};
+use super::{ChangeCost, Execution, check_factors, check_part};
 use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
@@ -215,7 +215,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     /// Notes a change before `step` that began at `start`, when this rank had sent `sent` bytes. Returns its seconds.
     fn note_change(&mut self, step: usize, start: Instant, sent: u64) -> f64 {
         let seconds = start.elapsed().as_secs_f64();
-        let change = Change {
+        let change = ChangeCost {
             step,
             seconds,
             bytes: self.sent.bytes - sent,

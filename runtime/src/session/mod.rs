@@ -3,6 +3,7 @@
 mod balance;
 mod claims;
 mod devices;
+mod directed;
 mod document;
 mod find;
 mod gpus;
