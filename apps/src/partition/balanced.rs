@@ -2,7 +2,7 @@
 
 use isochron_hierarchy::model::SpeedModel;
 use isochron_hierarchy::partition::{
-    PartitionError, SharesOf, continuous, even, gpa, npa_from, proportional,
+    PartitionError, SharesOf, continuous, even, gpa, list_falling, npa_from, proportional,
 };
 
 use super::{Amounts, PartitionAlgorithm, PartitionAnswer, PartitionArguments, SearchEnd};
@@ -21,8 +21,17 @@ pub fn divide_by_models(arguments: &PartitionArguments) -> Result<PartitionAnswe
     // The times are those of the full models, also after a split by constants.
     let pairs = models.iter().zip(parts.to_reals());
     let times_s = pairs.map(|(model, d)| model.time_s(d)).collect();
+    let grows = matches!(
+        arguments.algorithm,
+        PartitionAlgorithm::Gpa | PartitionAlgorithm::Npa | PartitionAlgorithm::Continuous
+    );
     Ok(PartitionAnswer {
         fit: Some(fit),
+        falling: if grows {
+            list_falling(&models, arguments.units)
+        } else {
+            Vec::new()
+        },
         search,
         ..PartitionAnswer::new(arguments.algorithm, parts, times_s)
     })

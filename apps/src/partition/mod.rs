@@ -149,6 +149,9 @@ struct PartitionAnswer {
     active: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     fit: Option<Fit>,
+    /// Models whose time falls with the size, if the algorithm is made for times that grow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    falling: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     granule: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,6 +172,7 @@ impl PartitionAnswer {
             parts,
             times_s,
             fit: None,
+            falling: Vec::new(),
             granule: None,
             estimate: None,
             search: None,
@@ -266,6 +270,16 @@ fn format_text(arguments: &PartitionArguments, answer: &PartitionAnswer) -> Stri
     );
     if arguments.algorithm.takes_sizes() {
         text += "only measured sizes: no device gets a size that its points file lacks\n";
+    }
+    if let (Some(fit), false) = (answer.fit, answer.falling.is_empty()) {
+        let files = answer.falling.iter().map(|&index| &arguments.models[index]);
+        let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
+        text += &format!(
+            "note: times of {} fall with the size by --fit {fit}, and {} is made for times that grow: \
+             the parts may be far from the best\n",
+            files.join(", "),
+            arguments.algorithm
+        );
     }
     if let Some(search) = &answer.search {
         text += &format!("{}\n", describe_end(search));

@@ -12,6 +12,7 @@ use super::{PiecewiseFpm, Point, SpeedModel, SpeedSegment, TimeKnot};
 ///   and the device would keep a sliver that everyone waits for.
 /// * **Growth.** Up to the fastest size, times lie on lines from corner to corner. If the fastest size is
 ///   the largest too, the line from the start-up cost goes on up to three times that size.
+///
 /// Without a start-up cost it is the `PiecewiseFpm`.
 ///
 /// # Example

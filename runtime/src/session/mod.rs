@@ -218,17 +218,33 @@ impl<'c> Session<'c> {
             slices,
             measured,
             links,
+            falls,
         } = match problem.element() {
             ElementType::F32 => self.decide::<f32>(problem, *config),
             ElementType::F64 => self.decide::<f64>(problem, *config),
             ElementType::C32 => self.decide::<Complex32>(problem, *config),
             ElementType::C64 => self.decide::<Complex64>(problem, *config),
         }?;
+        if falls {
+            self.note_falling_times(config);
+        }
         let nodes = self.comm.gather(&self.describe_node(&slices, measured))?;
         let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
         let made = self.comm.share(0, Some(made))?;
         let plan = Plan::new(problem, decision, links, nodes, made);
         memory::fit_to_memory(self.comm, &mut self.team, plan)
+    }
+
+    /// Notes that a model of this rank's times suits the partitioner badly.
+    fn note_falling_times(&mut self, config: &BalanceConfig) {
+        let notice = format!(
+            "times fall with the size by --fit {}, and {} is made for times that grow: the parts may be far from the best",
+            config.fit, config.partitioner
+        );
+        tracing::warn!("{notice}");
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
+        }
     }
 
     /// Decides for elements of type `T`.
@@ -267,6 +283,7 @@ impl<'c> Session<'c> {
             byte_s: Vec::new(),
             observer: self.observer,
             iterations: 0,
+            falls: false,
         }
         .decide()
     }

@@ -51,6 +51,8 @@ pub(super) struct Balancer<'a, T> {
     pub observer: Option<&'a dyn Observer>,
     /// Number of times that all nodes were measured.
     pub iterations: u32,
+    /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
+    pub falls: bool,
 }
 
 /// A decision, and this rank's part of it.
@@ -62,6 +64,8 @@ pub(super) struct Decided {
     pub measured: MeasureTally,
     /// Capacity of the links between ranks; `None` if they were not measured.
     pub links: Option<Links>,
+    /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
+    pub falls: bool,
 }
 
 /// Adds the nodes' times to their models and divides again, on the head rank.
@@ -140,6 +144,7 @@ impl<T: Element> Balancer<'_, T> {
             slices,
             measured: self.measured,
             links: self.ladder.links(),
+            falls: self.falls,
         }
     }
 
@@ -207,7 +212,9 @@ impl<T: Element> Balancer<'_, T> {
                 }
             }
         };
-        Ok((self.over_all_ranks(nodes, balance)?, memory))
+        let balance = self.over_all_ranks(nodes, balance)?;
+        self.falls |= balance.falling.contains(&rank);
+        Ok((balance, memory))
     }
 
     /// Extends the balance of some nodes to all ranks; the others get nothing.

@@ -140,6 +140,7 @@ impl<T: Element> Balancer<'_, T> {
         while rounds.ask_for_round(false) {}
         let balance = agree(self.comm, outcome)?;
         let observed = balance.to_observation();
+        self.falls |= !balance.falling.is_empty();
         if cols > 0 && rows > 0 {
             memory.known = Some(balance.models.clone());
             memory.found.insert((extent.rows, extent.cols), balance);
@@ -349,6 +350,7 @@ mod tests {
             byte_s: Vec::new(),
             observer: None,
             iterations: 0,
+            falls: false,
         }
     }
 

@@ -263,6 +263,30 @@ fn npa_says_whether_it_had_to_be_helped() {
 }
 
 #[test]
+fn times_that_fall_are_noted_with_the_fit() {
+    let folder = Folder::new();
+    let falling = folder.write("falling", "1 2\n10 20\n20 3\n");
+    let files = [falling.as_str(), &falling];
+    for (line, noted) in [
+        ("--units 25 --algorithm npa --fit akima", true),
+        ("--units 25 --algorithm gpa --fit raw-piecewise", true),
+        ("--units 25 --algorithm gpa", false),
+        ("--units 25 --algorithm cpm --fit akima", false),
+    ] {
+        let found = answer(&["partition", "--models"], &files, line);
+        assert_eq!(found["falling"] == json("[0, 1]"), noted, "{found}");
+        let words = format!("partition {line} --models");
+        let words: Vec<&str> = words.split(' ').chain(files).collect();
+        let text = isochron(&words).success();
+        let note = line
+            .rsplit_once("--fit ")
+            .map_or("fall with", |(_, fit)| fit);
+        let note = format!("fall with the size by --fit {note}");
+        assert_eq!(text.contains(&note), noted, "{text}");
+    }
+}
+
+#[test]
 fn fewer_units_than_devices_leave_some_idle() {
     let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
     for algorithm in ["even", "cpm", "gpa", "npa", "hpopta", "hpopta-search"] {
