@@ -85,6 +85,20 @@ pub struct Execution {
     pub changing_s: f64,
 }
 
+impl Execution {
+    /// Returns the work of each device of `rank`, whose execution this is, as [`Plan::units`]: as planned, or as it was done
+    /// if the assignment changed in mid-run.
+    pub fn count_units(&self, plan: &Plan, rank: usize) -> Vec<f64> {
+        if self.changes.is_empty() {
+            let slices = plan.slices(rank).into_iter();
+            return slices.map(|cols| plan.units_of(rank, cols)).collect();
+        }
+        let problem = plan.problem();
+        let unit = (problem.block() as f64).powi(2) * problem.k() as f64;
+        self.products.iter().map(|done| done / unit).collect()
+    }
+}
+
 /// The cost of a change of the assignment in mid-run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangeCost {

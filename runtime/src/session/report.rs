@@ -328,16 +328,17 @@ impl NodeReport {
     fn new(session: &Session<'_>, plan: &Plan, execution: &Execution) -> Self {
         let comm = session.comm();
         let rank = comm.rank();
-        let shares = plan.slices(rank).into_iter().zip(&execution.busy_s);
+        let units = execution.count_units(plan, rank);
+        let shares = units.iter().zip(&execution.busy_s);
         let devices = session.devices().iter().zip(session.team.threads());
         let devices = devices
             .zip(shares)
-            .map(|((info, threads), (cols, &busy_s))| DeviceReport {
+            .map(|((info, threads), (&units, &busy_s))| DeviceReport {
                 name: info.name.clone(),
                 kind: info.kind,
                 blas: info.blas.clone(),
                 paced: info.paced.clone(),
-                units: plan.units_of(rank, cols),
+                units,
                 busy_s,
                 cores: info.cores.clone(),
                 pinned: info.pinned,
@@ -349,7 +350,7 @@ impl NodeReport {
             rank,
             host: comm.host().to_string(),
             part: plan.c().part(rank),
-            units: plan.units(rank),
+            units: units.iter().sum(),
             busy_s,
             wait_s: (execution.wall_s - busy_s).max(0.0),
             exposed_s: execution.exposed_s,
